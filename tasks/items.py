@@ -6,6 +6,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from engine.providers.embedder_specs import texts_aside
 from engine.providers.embedders import query_vector
 from jiyi.protocol.items import ItemRows, SearchItems
 from jiyi.settings import get_settings
@@ -26,7 +27,7 @@ MOST_ROUNDS = 8
 BATCH = 1_000
 
 
-@work_task(EMBED_VALUES, batch=get_settings().embed_batch, time_limit=90)
+@work_task(EMBED_VALUES, batch=texts_aside(get_settings()), time_limit=90, gives_way=True)
 def embed_values(batch: Batch) -> None:
     """Embed the texts of items that have no vector of the model in use.
 

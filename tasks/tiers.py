@@ -12,7 +12,7 @@ from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.operations import DIGEST_HOURS
-from engine.providers.embedder_specs import sized
+from engine.providers.embedder_specs import sized, texts_aside
 from engine.providers.embedders import embedder, embedder_of, query_vector
 from engine.providers.llms import LLM, ForGroup, llm
 from engine.providers.questions import Consistency
@@ -98,7 +98,7 @@ def _load(batches: list[Batch]) -> None:
         batch.prepared = _Loaded(outputs, model, own)
 
 
-@work_task(INGRESS, batch=INGRESS_BATCH, time_limit=90, prepare=_load)
+@work_task(INGRESS, batch=INGRESS_BATCH, time_limit=90, gives_way=True, prepare=_load)
 def ingress(batch: Batch) -> None:
     """Let outputs into working memory, or note why not.
 
@@ -267,7 +267,7 @@ def embed_query(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
     return engine.model, query_vector(engine, text)
 
 
-@work_task(EMBED_KNOWLEDGE, batch=get_settings().embed_batch, time_limit=90)
+@work_task(EMBED_KNOWLEDGE, batch=texts_aside(get_settings()), time_limit=90, gives_way=True)
 def embed_knowledge(batch: Batch) -> None:
     """Embed pieces of knowledge that have no vector of the model in use.
 

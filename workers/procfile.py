@@ -11,22 +11,16 @@ import sys
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine import subjects
-from engine.providers.embedder_specs import CALLS, LOCAL, chosen
-from jiyi.errors import SettingsError
+from engine.providers.embedder_specs import embedding_threads
 from jiyi.protocol.limits import CALLS_IN_HAND, RETRIEVAL_THREADS
 from jiyi.protocol.wire.calls import retrieval_queues
-from jiyi.settings import Settings, get_settings
+from jiyi.settings import get_settings
 from models.db.connection import engine
 from workers import migrate, told_in_one_line
 
 #: Tasks that one worker of upkeep, reflection or a subject's own queue runs at a time.
 THREADS = 2
 
-#: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one, the last is stored
-#: and the next is claimed and loaded. It works at one at a time (``engine.providers.embedders``).
-LOCAL_BATCHES = 2
-#: Threads of the embedding worker that store vectors while as many calls as may be are open.
-BESIDES_CALLS = 2
 #: Chatter between workers that nobody listens to, and a look at every other worker at start.
 QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
 
@@ -40,7 +34,7 @@ def commands() -> dict[str, list[str]]:
         # A thread for each call that it has in hand; how many compute at a time is decided by group (``tasks.framework.answering``).
         "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", RETRIEVAL_THREADS + CALLS_IN_HAND),
         **{queue.replace(".", "-"): _worker(queue, queue, "threads", RETRIEVAL_THREADS + CALLS_IN_HAND) for queue in more},
-        "embedding": _worker("embedding", "embedding", *_embedding_pool(settings)),
+        "embedding": _worker("embedding", "embedding", "threads", embedding_threads(settings)),
         "upkeep": _worker("upkeep", "upkeep", "threads", THREADS),
         # Apart from upkeep, whose threads must not all wait for an LLM.
         "reflection": _worker("reflection", "reflection", "threads", THREADS),
@@ -49,16 +43,6 @@ def commands() -> dict[str, list[str]]:
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
         "web": [sys.executable, "-m", "workers.web.serve"],
     }
-
-
-def _embedding_pool(settings: Settings) -> tuple[str, int]:
-    try:
-        spec = chosen(settings)
-    except SettingsError:  # told by the worker itself, and by `jiyi embedders`
-        return "threads", LOCAL_BATCHES
-    if spec.vendor in LOCAL:
-        return "threads", LOCAL_BATCHES
-    return "threads", CALLS + BESIDES_CALLS
 
 
 def _celery() -> list[str]:

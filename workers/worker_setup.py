@@ -36,7 +36,7 @@ from models.erasure.cache_invalidation import worker_id
 from models.operations import histograms, meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
 from models.operations.signs_of_life import Told
-from models.operations.worker_actions import find_wish
+from models.operations.worker_actions import Wish, find_wish
 from models.queue.broker_queues import messages_ready
 from tasks.erasure import forget, forget_everything
 from workers import logs, told_in_one_line, tracing
@@ -60,6 +60,7 @@ class Modes:
         self._consumer = consumer
         self._queues = list(consumer.app.amqp.queues.consume_from)
         self._started = time.time()
+        self._newest = Wish()
         self.mode: WorkerMode = "running"
         #: Whether this process ends because somebody wants it.
         self.ending = False
@@ -67,6 +68,8 @@ class Modes:
     def follow(self, busy: bool) -> WorkerMode:
         """Do what is wanted now, ``busy`` or not. Raises what Valkey raises."""
         wish = find_wish(self._consumer.hostname)
+        if wish.at:  # an older one was written back by somebody else than an operator
+            wish = self._newest = max(wish, self._newest, key=lambda one: one.at)
         mode: WorkerMode = "stopped" if wish.mode == "draining" and wish.at < self._started else wish.mode
         if mode != self.mode:
             modes_log.warning("an operator wants it: %s", mode)
@@ -244,7 +247,7 @@ class Watch:
     def ended(self, task_id: str, task: Any, state: str | None = None, **_: Any) -> None:
         began, wait = self._begun.pop(task_id, (None, None))
         self._in_hand.pop(task_id, None)
-        if began is None or task.name == CANARY:  # it has numbers of its own
+        if began is None or task.name == CANARY or meters.was_idle():  # a canary has numbers of its own
             return
         self._ends.append(time.monotonic())
         outcome = "failed" if meters.has_failed() else OUTCOMES.get(state or "", "done")

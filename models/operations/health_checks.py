@@ -64,8 +64,8 @@ class Reader:
     queue: str
     state: State
     silent_seconds: float | None
-    #: Its workers live, and take nothing new because an operator wants it so.
-    paused: bool = False
+    #: Its workers take nothing new because an operator wants it so.
+    wished: Literal["paused", "stopped", ""] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +125,12 @@ def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) 
     mine = [worker.seen_seconds_ago for worker in known if worker.told.mode == "running"]
     sung = [] if canary is None or canary.age is None else [canary.age]
     silent = min([*(worker.seen_seconds_ago for worker in known), *sung], default=None)
-    held = {worker.told.mode for worker in known if worker.seen_seconds_ago <= STOPPED_SECONDS} - {"running"}
+    held = {worker.told.mode for worker in known if worker.ended or worker.seen_seconds_ago <= STOPPED_SECONDS} - {"running"}
     deaf = canary is not None and _is_silent(canary)
     if any(seconds <= STOPPED_SECONDS for seconds in mine):
         return Reader(queue, "attention" if deaf else "ok", min(sung, default=silent) if deaf else silent)
     if held:  # said by themselves, so that nobody has to wait
-        since = min(sung, default=0.0)
-        return Reader(queue, "unreachable", since) if held == {"stopped"} else Reader(queue, "attention", since, paused=True)
+        return Reader(queue, "attention", min(sung, default=0.0), "stopped" if held == {"stopped"} else "paused")
     if silent is None:
         return Reader(queue, "unknown", None)
     if silent <= STOPPED_SECONDS:
@@ -167,7 +166,9 @@ def workers(
     if deaf := those("attention"):
         named, since = _named(deaf), age(min(reader.silent_seconds or 0 for reader in deaf))
         silence = Translatable("no sign of life from %(queues)s for %(age)s", queues=named, age=since)
-        paused = [reader for reader in deaf if reader.paused]
+        if stopped := [reader for reader in deaf if reader.wished == "stopped"]:
+            return Check(name, "attention", Translatable("stopped by an operator: %(queues)s", queues=_named(stopped)))
+        paused = [reader for reader in deaf if reader.wished == "paused"]
         return Check(name, "attention", Translatable("paused by an operator: %(queues)s", queues=_named(paused)) if paused else silence)
     if unseen := those("unknown"):
         if found.value is None:

@@ -166,9 +166,18 @@ def failing() -> None:
     _run.failed = True
 
 
+def idling() -> None:
+    """What this thread is running had nothing to do: it is no run."""
+    _run.idle = True
+
+
+def was_idle() -> bool:
+    return bool(getattr(_run, "idle", False))
+
+
 def began() -> None:
     """This thread begins to run something."""
-    _run.failed = False
+    _run.failed = _run.idle = False
 
 
 def has_failed() -> bool:

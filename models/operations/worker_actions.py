@@ -30,8 +30,8 @@ from models.operations.health_checks import STOPPED_SECONDS
 from models.operations.signs_of_life import Worker
 from models.queue import pending_work
 
-#: Seconds that a wish is kept.
-KEPT_SECONDS = 30 * 86_400
+#: Seconds that a wish is kept, and counts; and seconds by which one is later than the one before it, at least.
+KEPT_SECONDS, LATER = 30 * 86_400, 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Wish:
     """What operators want of a worker, which reads it with its heartbeat (``workers.worker_setup``).
 
     It is of a worker's name, so that a process which is started anew in the place of another one still knows of it, and signed with the
-    service's secret: whoever can write to Valkey or to the broker stops nobody.
+    service's secret, with its date: whoever can write to Valkey or to the broker stops nobody. An older one that is written back says
+    nothing to a worker that has read a newer one (``workers.worker_setup.Modes``); after :data:`KEPT_SECONDS` it says nothing at all.
     """
 
     mode: WorkerMode = "running"
@@ -49,7 +50,7 @@ class Wish:
 
 def write_wish(worker: str, mode: WorkerMode) -> None:
     """The worker of this name shall run, pause, drain or stop. Raises what Valkey raises."""
-    at = f"{time.time():.3f}"
+    at = f"{max(time.time(), find_wish(worker).at + LATER):.3f}"  # later than the last, also where that host's clock is ahead
     told = {"mode": mode, "at": at, "signature": _signature(worker, mode, at)}
     valkey().set(valkey_keys.worker_wish(worker), json.dumps(told), ex=KEPT_SECONDS)
 
@@ -60,7 +61,8 @@ def find_wish(worker: str) -> Wish:
     try:
         fields = json.loads(told or b"{}")
         if fields and fields["signature"] == _signature(worker, fields["mode"], fields["at"]):
-            return Wish(fields["mode"], float(fields["at"]))
+            wish = Wish(fields["mode"], float(fields["at"]))
+            return wish if wish.at > time.time() - KEPT_SECONDS else Wish()
     except (ValueError, KeyError, TypeError):  # of another version, or nobody's
         return Wish()
     return Wish()

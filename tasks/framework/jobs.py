@@ -158,7 +158,8 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
                 except NotAllowed as error:
                     log.warning("job %s was not run: %s", known.name, error)
                     return
-            perform(known, None if slot is None else datetime.fromisoformat(slot), group_id)
+            if perform(known, None if slot is None else datetime.fromisoformat(slot), group_id) is None:
+                meters.idling()
 
         return function
 

@@ -18,12 +18,15 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, wraps
+from threading import Lock
 from typing import Any
 from uuid import UUID
 
 from celery import shared_task
 from sqlalchemy import Connection
 
+from engine.providers.embedder_specs import embedding_threads
+from engine.providers.embedders import giving_way
 from engine.providers.llms import LLM, RULES
 from engine.providers.questions import A, Question
 from jiyi import tracing
@@ -68,6 +71,8 @@ class Kind:
     time_limit: float = 60.0
     #: Whether one run at a time is enough, or all that can be borne, in the whole deployment.
     alone: bool = False
+    #: Whether it embeds other texts than memories, which go first.
+    gives_way: bool = False
     prepare: Callable[[list[Batch]], None] | None = None
     #: Seconds after which it may be due, at most, when it is owed.
     owed_ahead: float = 0.0
@@ -149,6 +154,7 @@ def work_task(
     batch: int,
     time_limit: int,
     alone: bool = False,
+    gives_way: bool = False,
     prepare: Callable[[list[Batch]], None] | None = None,
     owed_ahead: float = 0.0,
 ) -> Callable[[Callable[[Batch], None]], Callable[[Batch], None]]:
@@ -160,13 +166,17 @@ def work_task(
         time_limit: seconds that one run may take; then its claim is no longer renewed, and another worker may begin
             anew. Celery enforces it in prefork pools only, so the handler's own calls need time-outs.
         alone: one run at a time; who comes meanwhile leaves the rest to that one.
+        gives_way: it embeds other texts than memories: at most half of the worker's threads are at such kinds, and a model of
+            this machine takes a few of their texts at a time.
         prepare: what is cheaper to do for the batches of several groups at once; it leaves what it made in ``prepared`` of
             each, and sees to the scope of each. What it raises counts for all of them.
         owed_ahead: seconds after which it may be due, at most, when it is owed.
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
-        kind = KINDS[name] = Kind(name, wakeups.QUEUES[name], batch, time_limit, alone=alone, prepare=prepare, owed_ahead=owed_ahead)
+        kind = KINDS[name] = Kind(
+            name, wakeups.QUEUES[name], batch, time_limit, alone=alone, gives_way=gives_way, prepare=prepare, owed_ahead=owed_ahead
+        )
 
         @wraps(handler)
         def handle(batch: Batch) -> None:
@@ -183,12 +193,48 @@ def work_task(
     return register
 
 
+class BesideMemories:
+    """Runs of kinds that give way, in this process: so many at once that threads are left for memories. Others are woken when one ends."""
+
+    def __init__(self) -> None:
+        self._lock, self._running = Lock(), 0
+        #: Names of kinds, in the order in which they came.
+        self._turned_away: dict[str, None] = {}
+
+    @contextmanager
+    def enter(self, kind: str) -> Iterator[bool]:
+        """Whether it may run now."""
+        with self._lock:
+            entered = self._running < max(1, embedding_threads(get_settings()) // 2)
+            if entered:
+                self._running += 1
+            else:
+                self._turned_away[kind] = None
+        try:
+            yield entered
+        finally:
+            if entered:
+                self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._running -= 1
+            waiting, self._turned_away = list(self._turned_away), {}
+        wake(*waiting)
+
+
+_beside_memories = BesideMemories()
+
+
 def run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
     """Claim due work of a kind once and do it. Returns how many subjects were settled.
 
     Safe to repeat because the claim gives each subject to one worker at a time.
     """
     valkey().delete(valkey_keys.wake(kind.name))  # from here on a new wake-up is needed: ours is used up
+    if kind.gives_way:
+        with _beside_memories.enter(kind.name) as entered, giving_way():
+            return _run_due(kind, handler) if entered else 0
     if not kind.alone:
         return _run_due(kind, handler)
     with pending_work.alone(kind.name) as alone:

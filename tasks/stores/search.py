@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection
 
-from engine.providers.embedder_specs import Embedder, sized
+from engine.providers.embedder_specs import Embedder, sized, texts_aside
 from engine.providers.embedders import own_embedder
 from engine.retrieval.corpus import Rows
 from engine.stores import devall
@@ -214,7 +214,7 @@ class _OfStore:
     made: dict[bytes, Float32]
 
 
-@work_task(EMBED_ITEMS, batch=get_settings().embed_batch, time_limit=90)
+@work_task(EMBED_ITEMS, batch=texts_aside(get_settings()), time_limit=90, gives_way=True)
 def embed_items(batch: Batch) -> None:
     """Embed items of stores by their stores' embedders; what a store has for the same content is copied.
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import redis
 from kombu.transport import redis as kombu_redis
 
 from engine.providers.embedder_specs import sized
-from engine.providers.embedders import forget_questions, own_embedder, query_vectors
+from engine.providers.embedders import FEW, Turns, forget_questions, giving_way, own_embedder, query_vectors
 from jiyi.errors import EmbeddingUnavailable
+from jiyi.protocol.wire.vectors import Float32
+from tasks.framework import work
 from tests import misbehaving
 from workers import worker_setup
 
@@ -61,3 +66,51 @@ def test_one_answer_of_a_wrong_size_does_not_spoil_a_model_until_the_restart() -
         vendor.script(misbehaving.good(8))
         assert query_vectors(model, ["y"])["y"].size == 8
         assert query_vectors(stored, ["y"])["y"].size == misbehaving.SIZE
+
+
+def test_a_memory_is_embedded_between_the_chunks_of_a_file_store() -> None:
+    """While a folder was indexed 12 of 14 observes of another group were not answered within 10 s."""
+    turns, begun, go_on = Turns(), threading.Event(), threading.Event()
+    embedded: list[str] = []
+
+    def compute(texts: Sequence[str]) -> Float32:
+        if texts[0] == "chunk 0":
+            begun.set()
+            go_on.wait()
+        embedded.extend(texts)
+        return np.ones((len(texts), 2), np.float32)
+
+    def index() -> None:
+        with giving_way():
+            assert turns.passages([f"chunk {number}" for number in range(3 * FEW)], compute).shape == (3 * FEW, 2)
+
+    def observe() -> None:
+        turns.passages(["a memory", "another one"], compute)
+
+    indexing, observing = threading.Thread(target=index), threading.Thread(target=observe)
+    indexing.start()
+    begun.wait()
+    observing.start()
+    while not turns._waiting[False]:
+        time.sleep(0.001)
+    go_on.set()
+    indexing.join()
+    observing.join()
+    chunks = [f"chunk {number}" for number in range(3 * FEW)]
+    assert embedded == [*chunks[:FEW], "a memory", "another one", *chunks[FEW:]]
+
+
+def test_texts_of_stores_leave_a_thread_of_the_embedding_worker_to_memories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both threads of the worker were at chunks of a file store."""
+    woken: list[str] = []
+    monkeypatch.setattr(work, "wake", lambda *kinds: woken.extend(kinds))
+    monkeypatch.setattr(work, "embedding_threads", lambda _settings: 2)
+    beside = work.BesideMemories()
+    with beside.enter("embed_items") as first:
+        for kind in ("embed_items", "embed_values", "embed_items"):
+            with beside.enter(kind) as another:
+                assert (first, another) == (True, False)
+        assert not woken
+    assert woken == ["embed_items", "embed_values"]
+    with beside.enter("embed_values") as first:
+        assert first

@@ -64,6 +64,11 @@ def test_the_event_of_another_group_has_its_vector_after_the_next_batch(group: s
     assert rows("SELECT count(*) FROM pending_work WHERE kind = 'embed' AND group_id = :g", g=f"{group}-flood")[0]["count"] > 1_500
 
 
+@pytest.mark.usefixtures("_kinds")
+def test_all_that_is_embedded_besides_memories_gives_way_to_them() -> None:
+    assert {kind.name for kind in work.KINDS.values() if kind.queue == "embedding" and not kind.gives_way} == {EMBED}
+
+
 @pytest.mark.usefixtures("_turns_begin_anew", "_kinds")
 def test_every_kind_of_work_is_claimed_by_group_in_turn(group: str) -> None:
     """Each kind with its own batch, which for many is one subject: then each claim is another group's."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 import pytest
 
+from jiyi.protocol.operations import WorkerMode
 from models.db.bounded_reads import Reading
 from models.operations import health_checks as checks
 from models.operations.health_checks import STOPPED_SECONDS, State
-from models.operations.signs_of_life import Canary, Worker
+from models.operations.signs_of_life import Canary, Told, Worker
 from models.queue import broker_queues
 from models.queue.broker_queues import in_flight, task_queues
 
@@ -70,6 +72,14 @@ def test_a_stopped_worker_is_told_with_the_age_of_its_oldest_message() -> None:
     check = checks.workers(Reading(found, ""), {}, {QUEUE: 130.0, "upkeep": 900.0})
     assert check.state == "unreachable"
     assert str(check.detail) == "nobody reads embedding: its worker has been silent for 18 s, the oldest message waits for 2 min"
+
+
+def test_a_worker_that_an_operator_stopped_is_told_so_however_long_ago_its_process_ended() -> None:
+    others = worker(1, *(queue for queue in task_queues() if queue != QUEUE))
+    for mode, silent, ended in (("stopped", 120.0, True), ("stopped", 1.0, False), ("paused", 1.0, False)):
+        held = Worker("here:2", "embedding@here", (QUEUE,), silent, Told(mode=cast("WorkerMode", mode), ended=ended))
+        check = checks.workers(Reading([held, others], ""), {}, {QUEUE: 130.0})
+        assert (check.state, str(check.detail)) == ("attention", f"{mode} by an operator: embedding")
 
 
 def test_what_is_kept_for_later_is_not_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:

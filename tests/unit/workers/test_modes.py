@@ -63,6 +63,19 @@ def test_a_paused_worker_takes_nothing_until_it_is_resumed(wanted: list[Wish], e
     assert not ends
 
 
+def test_an_old_wish_that_is_written_back_pauses_nobody_who_was_resumed(wanted: list[Wish], ends: list[Modes]) -> None:
+    consumer = Consumer()
+    followed = Modes(consumer)
+    for wish in (paused := Wish("paused", time.time()), Wish("running", time.time() + 1), Wish(), paused):
+        wanted.append(wish)
+        mode = followed.follow(busy=False)
+    assert mode == "running"
+    assert consumer.reads == {"upkeep"}
+    wanted.append(Wish("paused", time.time() + 2))
+    assert followed.follow(busy=False) == "paused"
+    assert not ends
+
+
 def test_draining_ends_when_nothing_is_in_hand_and_the_next_process_waits(
     wanted: list[Wish], ends: list[Modes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,5 +106,13 @@ def test_a_wish_that_is_not_signed_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     for forged in ({"mode": "paused"}, {"signature": "0"}, {"at": "1"}):
         kept[key] = json.dumps({**json.loads(kept[key]), **forged}).encode()
         assert worker_actions.find_wish("upkeep@here").mode == "running"
+    with monkeypatch.context() as later:  # an operator whose clock is behind
+        worker_actions.write_wish("upkeep@here", "paused")
+        before, now = worker_actions.find_wish("upkeep@here").at, time.time()
+        later.setattr(worker_actions.time, "time", lambda: now - 60)
+        worker_actions.write_wish("upkeep@here", "running")
+        assert worker_actions.find_wish("upkeep@here").at > before
+        later.setattr(worker_actions.time, "time", lambda: now + worker_actions.KEPT_SECONDS + 1)
+        assert worker_actions.find_wish("upkeep@here") == Wish()
     kept[key] = b"["
     assert worker_actions.find_wish("upkeep@here").mode == "running"
