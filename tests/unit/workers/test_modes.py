@@ -109,10 +109,10 @@ def test_a_wish_that_is_not_signed_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as later:  # an operator whose clock is behind
         worker_actions.write_wish("upkeep@here", "paused")
         before, now = worker_actions.find_wish("upkeep@here").at, time.time()
-        later.setattr(worker_actions.time, "time", lambda: now - 60)
+        later.setattr("models.operations.worker_actions.time.time", lambda: now - 60)
         worker_actions.write_wish("upkeep@here", "running")
         assert worker_actions.find_wish("upkeep@here").at > before
-        later.setattr(worker_actions.time, "time", lambda: now + worker_actions.KEPT_SECONDS + 1)
+        later.setattr("models.operations.worker_actions.time.time", lambda: now + worker_actions.KEPT_SECONDS + 1)
         assert worker_actions.find_wish("upkeep@here") == Wish()
     kept[key] = b"["
     assert worker_actions.find_wish("upkeep@here").mode == "running"
