@@ -8,8 +8,11 @@ from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel, RootModel, ValidationError
+from pydantic_core import ErrorDetails
 
 MAX_PROBLEMS_SHOWN = 10  # a batch of 500 bad events must not print 500 lines
+#: … nor an answer hold more than so many; and of still more errors pydantic does not even make its list, a thousand bytes each.
+MAX_PROBLEMS, MAX_ERRORS = 50, 10_000
 MAX_VALUE_CHARS = 60  # of an offending value quoted in a message
 #: How alike a name and the one that was probably meant are, 0 … 1.
 LIKENESS = 0.6
@@ -216,8 +219,15 @@ def problems_of(error: ValidationError, model: Any = None) -> list[str]:
 
     With the model (or the union of models) that was checked a name that it does not have comes with the one that was probably meant.
     """
-    items = error.errors(include_url=False)
-    return [_sentence(item, model if place < MAX_PROBLEMS_SHOWN else None) for place, item in enumerate(items)]
+    items = first_errors(error)
+    told = [_sentence(item, model if place < MAX_PROBLEMS_SHOWN else None) for place, item in enumerate(items)]
+    more = error.error_count() - len(items)
+    return [*told, f"and {more:,} more problems" if told else f"{more:,} problems, too many to be listed"] if more else told
+
+
+def first_errors(error: ValidationError) -> list[ErrorDetails]:
+    """What a pydantic error is made of, so far as it is told."""
+    return [] if error.error_count() > MAX_ERRORS else error.errors(include_url=False)[:MAX_PROBLEMS]
 
 
 def unknown_option(name: str, known: Collection[str], within: str = "") -> str:
@@ -273,6 +283,8 @@ def _sentence(item: Mapping[str, Any], model: Any) -> str:
             return "type: required, but missing (or this is no JSON object)"
         case "union_tag_invalid":
             return f"type: unknown, {_short(item['ctx']['tag'])}; known are {item['ctx']['expected_tags']}"
+        case "too_long" if item["ctx"]["actual_length"] is not None:
+            message = f"{item['ctx']['actual_length']:,} are more than {item['ctx']['max_length']:,}; send fewer"
         case "missing":
             message, value = "required, but missing", None
         case "string_pattern_mismatch" if item["ctx"]["pattern"] == r"\S":

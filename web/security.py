@@ -50,7 +50,8 @@ def guard(app: Flask) -> None:
     settings = get_settings()
     # Without a secret of its own (tests) sessions end with the process; `workers.web.serve` insists on one.
     app.secret_key = settings.secret_key.get_secret_value() or secrets.token_hex()
-    app.config["MAX_CONTENT_LENGTH"] = limits.MAX_MESSAGE_BYTES
+    # Of whoever has not said who they are. Signed in, and by the API, more is taken (``web.accounts.signin``, ``web.api.bodies``).
+    app.config["MAX_CONTENT_LENGTH"] = limits.STRANGERS_BYTES
     if settings.web_proxies:
         # Not the Host: a proxy passes on that of the request, or sets its own.
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.web_proxies, x_proto=settings.web_proxies, x_host=0)  # type: ignore[method-assign]

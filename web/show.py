@@ -20,6 +20,7 @@ from flask import Flask, Response
 from flask_babel import gettext
 from flask_babel import gettext as _
 
+from jiyi.protocol.wire.bounds import MESSAGE
 from jiyi.text import translatable
 from jiyi.text.translatable import Translatable
 from jiyi.text.words import CJK
@@ -99,6 +100,7 @@ def pretty_json(value: Any) -> str:
 def readable_body(body: str | None) -> str:
     """A refused message as it came; indented if it is JSON (whole, not cut)."""
     try:
+        MESSAGE.check((body or "").encode("utf-8", "replace"))
         return pretty_json(json.loads(body or ""))
     except (ValueError, RecursionError):
         return body or ""

@@ -91,7 +91,7 @@ class CreateKey(Request):
 
     key: NewKey
     name: KeyName
-    scopes: Annotated[list[KeyScope], Field(min_length=1)]
+    scopes: Annotated[list[KeyScope], Field(min_length=1, fail_fast=True)]
     expires_at: AwareDatetime | None = None
 
 

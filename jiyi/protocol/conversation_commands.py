@@ -52,7 +52,7 @@ def _has_a_category(uri: str) -> str:
 Uri = Annotated[str, Field(max_length=MAX_URI_CHARS), AfterValidator(_is_address)]
 EntryUri = Annotated[str, Field(max_length=MAX_URI_CHARS), AfterValidator(_has_a_category)]
 Importance = Annotated[float, Field(ge=1, le=10)]
-Keywords = Annotated[list[Keyword], AfterValidator(few_enough_keywords)]
+Keywords = Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)]
 Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 
 
@@ -346,7 +346,7 @@ class IndustryWords(Request):
     """Words of a trade, each with words of the same meaning; they replace those of the same industry."""
 
     industry: Name
-    keywords: dict[Keyword, list[Keyword]] = Field(max_length=1_000)
+    keywords: dict[Keyword, Annotated[list[Keyword], Field(fail_fast=True)]] = Field(max_length=1_000)
 
 
 class ConfigureEmbedding(Request):

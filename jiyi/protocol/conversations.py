@@ -216,7 +216,7 @@ class ChatMessage(BaseModel, extra="allow", frozen=True):
     role: str = Field(pattern=r"\S", max_length=50)
     content: str | None = None
     #: Of an assistant's message that calls tools, and of a tool's answer.
-    tool_calls: list[dict[str, object]] | None = None
+    tool_calls: Annotated[list[dict[str, object]], Field(fail_fast=True)] | None = None
     tool_call_id: str | None = None
 
 

@@ -22,13 +22,16 @@ from jiyi.errors import InvalidEvent
 from jiyi.protocol import limits
 from jiyi.protocol.base import NUL_ESCAPE
 from jiyi.protocol.events import KEEPS_NO_VALUES, ONE, AgentConfigured, Event, MemoryObserved, build
+from jiyi.protocol.wire.bounds import MESSAGE, TooDeepError, TooMuchError, most_names
 from jiyi.protocol.wire.json_checks import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
 
 #: What stands around the events of one message.
 MANY_OPEN, MANY_CLOSE = b'{"events":[', b"]}"
 FRAME_BYTES = len(MANY_OPEN) + len(MANY_CLOSE)
 
-_MANY: TypeAdapter[list[Event]] = TypeAdapter(list[Annotated[Event, Field(discriminator="type")]], config=KEEPS_NO_VALUES)
+_MANY: TypeAdapter[list[Event]] = TypeAdapter(
+    Annotated[list[Annotated[Event, Field(discriminator="type")]], Field(fail_fast=True)], config=KEEPS_NO_VALUES
+)
 
 
 def encode(events: Sequence[Event]) -> bytes:
@@ -44,17 +47,20 @@ def messages(events: Iterable[Event]) -> Iterator[tuple[list[Event], bytes]]:
     """
     held: list[Event] = []
     bodies: list[bytes] = []
-    size = FRAME_BYTES
+    size, names = FRAME_BYTES, 0
     for event in events:
         body = _encode_one(event)
         if len(body) + FRAME_BYTES > limits.MAX_MESSAGE_BYTES:
             raise InvalidEvent([f"{len(body):,} bytes are more than a message may have, {limits.MAX_MESSAGE_BYTES:,}"])
-        if held and (len(held) == limits.MAX_EVENTS_PER_MESSAGE or size + len(body) > limits.MAX_MESSAGE_BYTES):
+        many = most_names(body)
+        full = len(held) == limits.MAX_EVENTS_PER_MESSAGE or size + len(body) > limits.MAX_MESSAGE_BYTES or names + many > limits.MAX_VALUES
+        if held and full:
             yield held, _framed(bodies)
-            held, bodies, size = [], [], FRAME_BYTES
+            held, bodies, size, names = [], [], FRAME_BYTES, 0
         held.append(event)
         bodies.append(body)
         size += len(body) + 1
+        names += many
     if held:
         yield held, _framed(bodies)
 
@@ -77,8 +83,21 @@ class Decoded(BaseModel):
     rejected: list[tuple[str, str]] = []
 
 
+def excess_of(body: bytes) -> str:
+    """What a message body has too much of to be parsed, as a sentence; empty if nothing."""
+    try:
+        MESSAGE.check(body)
+    except TooDeepError as error:
+        return f"not JSON that is read: {error}"
+    except TooMuchError as error:
+        return f"has {error}: send its events in several messages"
+    return ""
+
+
 def decode(body: bytes) -> Decoded:
     """The events of a message body. Never raises: what cannot be read is in ``rejected``."""
+    if excess := excess_of(body):
+        return Decoded.model_construct(events=[], rejected=[(_text(body), excess)])
     if NUL_ESCAPE in body:
         return _decode_one_by_one(body)
     many = body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE)
@@ -106,9 +125,14 @@ def _has_identity(event: Event) -> bool:
     return "event_id" in event.model_fields_set
 
 
+def _text(body: bytes) -> str:
+    """A body as PostgreSQL can hold it."""
+    return body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+
+
 def _decode_one_by_one(body: bytes) -> Decoded:
     """The slow way, for a message of which some part is wrong: one bad event must not take the others along."""
-    text = body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    text = _text(body)
     try:
         message = load(body)
     except (ValueError, RecursionError) as error:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, Discriminator, Field, RootModel, Tag, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, Discriminator, Field, RootModel, Tag, TypeAdapter, ValidationError, model_validator
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, problems_of
@@ -170,17 +170,10 @@ AnyEvent = Annotated[
 ]
 
 
-def _few_enough(events: list[Any]) -> list[Any]:
-    limit = limits.MAX_EVENTS_PER_MESSAGE
-    if len(events) > limit:
-        raise ValueError(f"{len(events):,} events are more than {limit:,}; send them in several requests")
-    return events
-
-
 class EventList(BaseModel, frozen=True, extra="forbid"):
     """Several events, stored together or not at all, in this order."""
 
-    events: Annotated[list[AnyEvent], Field(min_length=1), AfterValidator(_few_enough)]
+    events: Annotated[list[AnyEvent], Field(min_length=1, max_length=limits.MAX_EVENTS_PER_MESSAGE)]
 
 
 class EventsBody(RootModel[Any]):

@@ -90,7 +90,7 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
     subject: Part | None = Field(None, description="Who or what the statement is about.")
     predicate: Part | None = Field(None, description="What is said of the subject: a verb, as a rule.")
     object: Part | None = Field(None, description="Whom or what it concerns.")
-    keywords: Annotated[list[Keyword], AfterValidator(few_enough_keywords)] | None = Field(
+    keywords: Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)] | None = Field(
         None, description="Words to be found by; taken from the triple or the description unless given."
     )
     poignancy: float | None = Field(
@@ -101,10 +101,10 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
         validation_alias=POIGNANCY,
         description="How much it matters: 1 mundane … 10 poignant. Found out by the service unless given.",
     )
-    evidence: Annotated[list[UUID], AfterValidator(few_enough_entries)] = Field(
+    evidence: Annotated[list[UUID], Field(fail_fast=True), AfterValidator(few_enough_entries)] = Field(
         [], description="Ids of the memories that a thought rests on."
     )
-    utterances: Annotated[list[Utterance], AfterValidator(few_enough_entries)] = Field(
+    utterances: Annotated[list[Utterance], Field(fail_fast=True), AfterValidator(few_enough_entries)] = Field(
         [], description="What was said in a conversation: [speaker, text] pairs, in order."
     )
     retention: int | None = Field(
@@ -169,7 +169,7 @@ class Ending(BaseModel, frozen=True, extra="ignore"):
 
     user_id: Name | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = None
-    chat_ids: Annotated[list[UUID], AfterValidator(few_enough_entries)] = []
+    chat_ids: Annotated[list[UUID], Field(fail_fast=True), AfterValidator(few_enough_entries)] = []
 
 
 def require_conversation(session_id: str | None, ending: Ending) -> None:

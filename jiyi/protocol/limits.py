@@ -38,6 +38,8 @@ QUESTION_CHARS = 16_000
 EMBEDDED_QUESTION_CHARS = 1_000
 #: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has ``MAX_MESSAGE_BYTES``.
 BODY_BYTES = 1024 * 1024
+#: … and of whoever has not said who they are: a form, the registration of a program.
+STRANGERS_BYTES = 64 * 1024
 #: Values in a JSON text, and how deep its lists and objects may be nested: what is not JSON's own business, such as the schema of a
 #: tool, is nested some twenty deep. Parsers themselves stop at two hundred.
 MAX_VALUES, MAX_DEPTH = 100_000, 100

@@ -85,7 +85,7 @@ class NodesQuery(Request, ForUser, BySource):
     """One agent's nodes, newest first; ``before`` is the last page's smallest ``node_count``."""
 
     agent_id: Name
-    types: list[NodeType] = Field(["event", "thought", "chat"])
+    types: list[NodeType] = Field(["event", "thought", "chat"], fail_fast=True)
     before: Number | None = None
     limit: PageSize = DEFAULT_PAGE
 
@@ -157,8 +157,8 @@ class AgentPage(BaseModel):
 
 class MemoriesQuery(Cursor, ForUser, BySource):
     agent_id: Name | None = Field(None, description="Only this agent's memories.")
-    type: list[NodeType] = Field([], description="Only these types: `event`, `thought`, `chat`.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
+    type: list[NodeType] = Field([], fail_fast=True, description="Only these types: `event`, `thought`, `chat`.")
+    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     q: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field(
         "", description="Only memories with all of these words, or with this text in their description."
     )

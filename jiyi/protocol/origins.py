@@ -46,5 +46,7 @@ def _each_once(origins: list[Origin]) -> list[Origin]:
 class BySource(BaseModel, frozen=True, extra="forbid"):
     """What can be asked of memories by where they come from."""
 
-    origins: Annotated[list[Origin], AfterValidator(_each_once)] = Field([], description="Only what comes from these; all unless given.")
+    origins: Annotated[list[Origin], Field(fail_fast=True), AfterValidator(_each_once)] = Field(
+        [], description="Only what comes from these; all unless given."
+    )
     min_trust: Trust | None = Field(None, description="Only what is trusted at least so much, 0 … 1.")

@@ -47,8 +47,8 @@ class ListMemories(Request, ForUser, BySource):
     """Memories, newest first; all that is given must hold."""
 
     agent_id: Name | None = Field(None, description="Only this agent's; the whole group's unless given.")
-    types: list[NodeType] = Field([], description="Only these types.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
+    types: list[NodeType] = Field([], fail_fast=True, description="Only these types.")
+    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     words: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field("", description="Only with all of these words, or this text.")
     keyword: Keyword | None = Field(None, description="Only with this keyword.")
     session_id: Name | None = Field(None, description="Only of this session.")
@@ -84,7 +84,9 @@ class UpdateBody(Request, ForUser):
     poignancy: float | None = Field(
         None, ge=1, le=10, allow_inf_nan=False, validation_alias=POIGNANCY, description="How much it matters, 1 … 10."
     )
-    keywords: Annotated[list[Keyword], AfterValidator(few_enough_keywords)] | None = Field(None, description="Words to be found by.")
+    keywords: Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)] | None = Field(
+        None, description="Words to be found by."
+    )
     subject: Part | None = None
     predicate: Part | None = None
     object: Part | None = None
@@ -138,7 +140,7 @@ class RecallRequest(Request, ForUser, BySource):
     agent_id: Name
     query: FocalText = Field(description="What the prompt is about: what the user says, or what goes on.")
     max_tokens: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Most tokens of the text.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
+    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     session_id: Name | None = Field(None, description="Only this session.")
     now: Moment | None = Field(None, description="The agent's present, if it lives in simulated time.")
     as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")

@@ -74,7 +74,9 @@ def _within_top_k(top_k: int) -> int:
 
 
 FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]
-FocalTexts = Annotated[list[FocalText], BeforeValidator(_short_enough_together), AfterValidator(_few_enough_focal_texts)]
+FocalTexts = Annotated[
+    list[FocalText], Field(fail_fast=True), BeforeValidator(_short_enough_together), AfterValidator(_few_enough_focal_texts)
+]
 TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
 
 
@@ -92,9 +94,6 @@ class DialogueMessage(BaseModel, frozen=True, extra="forbid"):
 
 
 def _few_enough_messages(messages: list[DialogueMessage]) -> list[DialogueMessage]:
-    limit = limits.MAX_FOCAL_TEXTS
-    if len(messages) > limit:
-        raise ValueError(f"{len(messages):,} messages are more than {limit:,}; give the latest ones")
     total, most = sum(_size(message.text) for message in messages), _most_characters()
     if total > most:
         raise ValueError(f"{total:,} characters of all messages together are more than {most:,}; give the latest ones, or shorten them")
@@ -103,13 +102,13 @@ def _few_enough_messages(messages: list[DialogueMessage]) -> list[DialogueMessag
     return messages
 
 
-Messages = Annotated[list[DialogueMessage], AfterValidator(_few_enough_messages)]
+Messages = Annotated[list[DialogueMessage], Field(max_length=limits.MAX_FOCAL_TEXTS), AfterValidator(_few_enough_messages)]
 
 
 class Filters(BySource, frozen=True, extra="forbid"):
     """Which memories may be candidates; all given filters must hold. They come before the scoring."""
 
-    types: Annotated[list[NodeType], Field(min_length=1)] = Field(["event", "thought"], description="Only these types.")
+    types: Annotated[list[NodeType], Field(min_length=1, fail_fast=True)] = Field(["event", "thought"], description="Only these types.")
     created_after: AwareDatetime | None = Field(None, description="Only what happened at this time or later.")
     created_before: AwareDatetime | None = Field(None, description="Only what happened before this time.")
     session_id: Name | None = Field(None, description="Only this session.")
@@ -119,7 +118,7 @@ class Filters(BySource, frozen=True, extra="forbid"):
     min_similarity: float | None = Field(
         None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine similarity with the focal text, -1 … 1."
     )
-    kinds: Annotated[list[AnyKind], Field(min_length=1)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
+    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     include_superseded: bool = Field(False, description="What a newer memory of a conversation contradicts, too.")
     include_archived: bool = Field(False, description="Archived memories, too.")
     include_expired: bool = Field(
@@ -173,7 +172,9 @@ class Question(ForUser, frozen=True, extra="forbid"):
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
     as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
-    vectors: list[Vector] | None = Field(None, description="The focal texts' own vectors, one each, by embedding_model.")
+    vectors: Annotated[list[Vector], Field(fail_fast=True)] | None = Field(
+        None, description="The focal texts' own vectors, one each, by embedding_model."
+    )
     embedding_model: Name | None = Field(None, description="The model that made the vectors.")
 
     @model_validator(mode="after")

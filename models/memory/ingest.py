@@ -36,6 +36,7 @@ from jiyi.polling import FIRST_POLL, LAST_POLL
 from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
+from jiyi.protocol.wire.bounds import MESSAGE
 from models.db import scope as tenancy
 from models.db.bounded_reads import STATEMENT_TIMEOUT, Unanswered, from_database
 from models.db.connection import tell_scope, unit_of_work
@@ -197,6 +198,7 @@ def is_transient(error: Exception) -> bool:
 def identity(body: str) -> tuple[UUID | None, str | None]:
     """Event id and group of a refused event, as far as they can be read."""
     try:
+        MESSAGE.check(body.encode("utf-8", "replace"))
         content = json.loads(body)
     except (ValueError, RecursionError):
         return None, None

@@ -18,7 +18,7 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 from pydantic_core import to_json
 
-from jiyi.errors import problems_of
+from jiyi.errors import first_errors, problems_of
 from jiyi.settings import get_settings
 from models.accounts import connections
 from models.accounts.connections import Tokens
@@ -134,7 +134,7 @@ def register_client() -> ResponseReturnValue:
     try:
         client = Client.model_validate_json(request.get_data())
     except ValidationError as error:
-        of_uris = any(item["loc"][:1] == ("redirect_uris",) for item in error.errors())
+        of_uris = any(item["loc"][:1] == ("redirect_uris",) for item in first_errors(error))
         return _refused("invalid_redirect_uri" if of_uris else "invalid_client_metadata", "; ".join(problems_of(error, Client)))
     kept = {"client_id": str(_signed().dumps(client.model_dump())), "scope": " ".join(SCOPES), **client.model_dump()}
     return _json({**kept, "token_endpoint_auth_method": "none", "grant_types": list(GRANTS), "response_types": ["code"]}, 201)

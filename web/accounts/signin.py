@@ -13,6 +13,7 @@ from flask_babel import ngettext
 from flask_wtf.csrf import CSRFError, CSRFProtect
 from werkzeug.exceptions import Unauthorized
 
+from jiyi.protocol.limits import BODY_BYTES
 from models.accounts import sign_in as signing_in
 from models.accounts.sign_in import HashingBusy
 from models.accounts.users import User
@@ -63,6 +64,7 @@ def _gate(csrf: CSRFProtect) -> ResponseReturnValue | None:
         if user is None:
             return _turned_away()
         identify(identity_of(user))
+        request.max_content_length = BODY_BYTES
     try:
         csrf.protect()  # looks at what changes something only
     except CSRFError:

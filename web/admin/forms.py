@@ -19,7 +19,7 @@ from werkzeug.datastructures import ImmutableMultiDict, MultiDict
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing.exceptions import RoutingException
 
-from jiyi.errors import Conflict, InvalidRequest, NotFound, join_problems, problems_of
+from jiyi.errors import Conflict, InvalidRequest, NotFound, first_errors, join_problems, problems_of
 from models.db.bounded_reads import Unanswered
 from web.admin import frame
 from web.answers import no_answer
@@ -101,10 +101,7 @@ def refusal(error: InvalidRequest | NotFound | Conflict) -> Refused:
 
 def problems(error: ValidationError) -> list[Problem]:
     """A sentence for each wrong field of a request."""
-    return [
-        _problem(item["type"], item.get("ctx", {}), text)
-        for item, text in zip(error.errors(include_url=False), problems_of(error), strict=True)
-    ]
+    return [_problem(item["type"], item.get("ctx", {}), text) for item, text in zip(first_errors(error), problems_of(error), strict=False)]
 
 
 def _problem(kind: str, values: dict[str, object], sentence: str) -> Problem:

@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.exceptions import NotFound as WerkzeugNotFound
 
 from engine import subjects
-from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, join_problems, problems_of
+from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, first_errors, join_problems, problems_of
 from jiyi.protocol.openapi.document import MEANINGS, MEDIA_TYPE, PREFIX, STATUSES, TITLES, field_problem
 from jiyi.protocol.rest import FieldProblem, Problem
 from jiyi.protocol.wire.calls import OF_VALKEY, state_of_valkey
@@ -80,7 +80,7 @@ def problem(
 def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refused:
     """400 for what is no JSON at all, 422 for wrong fields."""
     problems = problems_of(error, model)
-    if any(item["type"] == "json_invalid" for item in error.errors(include_url=False, include_context=False)):
+    if any(item["type"] == "json_invalid" for item in first_errors(error)):
         return Refused(400, f"The body is not JSON: {problems[0].removeprefix('value: ')}.")
     return Refused(422, join_problems(problems), map(field_problem, problems))
 

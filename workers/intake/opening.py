@@ -80,9 +80,9 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
 
 
 def _refused(message: Taken, problem: str, *, believed: bool = True) -> Rejected:
-    """A message that is not decoded. Of one that is too large only the beginning is kept: dead letters must not fill the database."""
+    """A message that is not decoded. Of one that is too much only the beginning is kept: dead letters must not fill the database."""
     body = message.body
-    if len(body) > limits.MAX_MESSAGE_BYTES:
+    if len(body) > limits.MAX_MESSAGE_BYTES or event_bodies.excess_of(body):
         body = body[:KEPT_OF_TOO_LARGE]
         problem += f"; only its first {len(body):,} bytes are kept, so it cannot be replayed: send its events again, in smaller messages"
     return Rejected(readable(body), problem, believed=believed)
@@ -124,7 +124,7 @@ def _problem(message: Taken) -> str:
         return f"a message of {len(message.body):,} bytes is larger than {limits.MAX_MESSAGE_BYTES:,}"
     if message.content_type != wire.CONTENT_TYPE:
         return f"content type {message.content_type!r} is not {wire.CONTENT_TYPE}"
-    return ""
+    return event_bodies.excess_of(message.body)
 
 
 def readable(body: bytes) -> str:

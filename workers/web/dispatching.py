@@ -299,7 +299,9 @@ class Dispatchers:
 
     def _caller(self, connection: Connection) -> str:
         headers = connection.requests[0].headers
-        credentials = headers.get("AUTHORIZATION") or headers.get("COOKIE")
+        # What surrounds a key makes no other caller of it: the application does not look at it either.
+        scheme, _, key = headers.get("AUTHORIZATION", "").partition(" ")
+        credentials = key.strip() or scheme or headers.get("COOKIE")
         if not credentials:
             return self._address(connection)
         return hashlib.blake2b(credentials.encode("latin-1", "replace"), digest_size=DIGEST_BYTES).hexdigest()

@@ -15,7 +15,7 @@ from jiyi.protocol.limits import BYTES_A_VALUE, MAX_DEPTH, MAX_MESSAGE_BYTES, MA
 #: Bytes looked at in one go: another thread may have its turn in between.
 _CHUNK = 256 * 1024
 #: All bytes but those that make the structure of a JSON text.
-_OTHERS = bytes(set(range(256)) - set(b'"[]{},'))
+_OTHERS = bytes(set(range(256)) - set(b'"[]{},:'))
 #: By bracket: how many levels deeper what follows is.
 _STEPS = [(byte in b"[{") - (byte in b"]}") for byte in range(256)]
 
@@ -34,8 +34,8 @@ class Bounds:
 
     Attributes:
         size: bytes.
-        values: members of all lists and objects together.
-        density: there may also be one for each so many bytes, where that is more, as in vectors; but no more lists and objects. 0: not so.
+        values: members of all lists and objects together; so many lists and objects, and so many names of members.
+        density: there may be a member for each so many bytes, where that is more: vectors are many numbers. 0: not so.
         depth: lists and objects within one another.
     """
 
@@ -53,13 +53,14 @@ class Bounds:
         if len(text) > self.size:
             raise TooMuchError(f"more than {self.size:,} bytes")
         most = max(self.values, len(text) // self.density if self.density else 0)
-        values = containers = level = 0
+        values = containers = names = level = 0
         for structure in _structure(text):
-            brackets = structure.translate(None, b",")
-            values += len(structure) - len(brackets)
+            brackets = structure.translate(None, b",:")
+            values += structure.count(b",")
             containers += brackets.count(b"[") + brackets.count(b"{")
-            if containers > self.values:
-                raise TooMuchError(f"more than {self.values:,} lists and objects")
+            names += structure.count(b":")
+            if containers > self.values or names > self.values:
+                raise TooMuchError(f"more than {self.values:,} {'lists and objects' if containers > self.values else 'names of values'}")
             if values + containers > most:
                 raise TooMuchError(f"more than {most:,} values in its lists and objects")
             levels = [*accumulate(map(_STEPS.__getitem__, brackets), initial=level)]
@@ -72,8 +73,13 @@ class Bounds:
 MESSAGE = Bounds(MAX_MESSAGE_BYTES, density=BYTES_A_VALUE)
 
 
+def most_names(text: bytes) -> int:
+    """At least as many as a JSON text has lists, objects and names of their members: counted within its strings, too."""
+    return text.count(b"[") + text.count(b"{") + text.count(b":")
+
+
 def _structure(text: bytes) -> Iterator[bytes]:
-    """The commas and brackets of a JSON text that are in no string, piece by piece."""
+    """The commas, colons and brackets of a JSON text that are in no string, piece by piece."""
     if b"\\" in text:
         text = text.replace(rb"\\", b"").replace(rb"\"", b"")  # what remains of a backslash cannot hide a quote
     within = 0

@@ -23,6 +23,8 @@ BYTES_PER_VALUE = 4
 WIRE_TYPE = "<f4"
 #: Euclidean length of a vector: embedders give 1, some up to a few hundred. Beyond these bounds products of two vectors leave float32.
 MIN_LENGTH, MAX_LENGTH = 1e-6, 1e6
+#: Characters of the longest vector as text: a number of full precision, its sign, its comma and a blank have 27.
+MAX_TEXT_CHARS = 27 * limits.MAX_VECTOR_DIMENSIONS
 
 
 NOT_FINITE = "every value must be a finite number"
@@ -68,6 +70,8 @@ def _packed(values: Any) -> bytes:
 
 def _of_text(text: str) -> Any:
     """``[0.1, 0.2]`` as a list, base64 as bytes: no base64 begins with a bracket."""
+    if len(text) > MAX_TEXT_CHARS:
+        raise ValueError(f"{len(text):,} characters are more than those of {limits.MAX_VECTOR_DIMENSIONS:,} numbers")
     try:
         return json.loads(text) if text.lstrip().startswith("[") else base64.b64decode(text, validate=True)
     except (ValueError, RecursionError):  # binascii's error is a ValueError

@@ -1,0 +1,178 @@
+"""Nobody can exhaust a process with one request or message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from pydantic import ValidationError
+
+from jiyi.errors import MAX_ERRORS, MAX_PROBLEMS, problems_of
+from jiyi.protocol import event_bodies, limits
+from jiyi.protocol.actions import TABLE
+from jiyi.protocol.base import Request
+from jiyi.protocol.events import CONTENT_TYPE, ONE
+from jiyi.protocol.retrieval import RetrievalRequest
+from jiyi.protocol.wire import vectors
+from models.memory.ingest import identity
+from tests.integration.programs import Program
+from web import create_app, mem0
+from web.api.registry import OPERATIONS
+from workers.intake.opening import KEPT_OF_TOO_LARGE, Signatures, open_messages
+from workers.intake.sources import Taken
+
+#: More values than anything but vectors may have; of a kilobyte's thousand each there is an error where they are not counted before.
+MANY = limits.MAX_VALUES + 1
+FORM = "application/x-www-form-urlencoded"
+
+
+def many(before: bytes, one: bytes, after: bytes, count: int = MANY) -> bytes:
+    return before + b",".join([one] * count) + after
+
+
+# Bodies of the API
+
+
+@pytest.mark.parametrize(
+    ("address", "body"),
+    [
+        ("/events", many(b'{"events":[', b"1", b"]}")),
+        ("/events", many(b'{"events":[', b'""', b"]}")),
+        ("/retrieve", many(b'{"agent_id":"klaus","focal_texts":[', b"1", b"]}")),
+        ("/actions/memory.list", many(b'{"origins":[', b"1", b"]}")),
+    ],
+)
+def test_a_list_of_many_numbers_is_refused_in_a_sentence(api: Program, address: str, body: bytes) -> None:
+    answer = api.ask("POST", address, 413, data=body, content_type=CONTENT_TYPE)
+    assert answer.json["detail"] == "The body has more than 100,000 values in its lists and objects; send several requests."
+    assert len(answer.data) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("address", "body"),
+    [
+        ("/events", many(b'{"events":[', b"1", b"]}", 50_000)),
+        ("/events", b'{"agent_id":"klaus","description":"tea",' + b",".join(b'"x%d":1' % number for number in range(50_000)) + b"}"),
+        ("/retrieve", many(b'{"agent_id":"klaus","focal_texts":[', b"1", b"]}", 50_000)),
+        ("/retrieve", many(b'{"agent_id":"klaus","focal_text":"tea","vectors":[', b"[1]", b"]}", 40_000)),
+        ("/actions/memory.list", many(b'{"origins":[', b"1", b"]}", 50_000)),
+        ("/actions/memory.list", b"{" + b",".join(b'"x%d":1' % number for number in range(50_000)) + b"}"),
+    ],
+)
+def test_a_refusal_names_some_tens_of_problems_at_most(api: Program, address: str, body: bytes) -> None:
+    answer = api.ask("POST", address, 422, data=body, content_type=CONTENT_TYPE)
+    assert len(answer.json["errors"]) <= MAX_PROBLEMS + 1
+    assert len(answer.data) < 20_000
+
+
+def test_too_many_events_are_told_in_one_sentence(api: Program) -> None:
+    answer = api.ask("POST", "/events", 422, data=many(b'{"events":[', b"1", b"]}", 501), content_type=CONTENT_TYPE)
+    assert answer.json["detail"] == "events: 501 are more than 500; send fewer"
+
+
+def test_a_vector_in_quotes_is_no_way_around() -> None:
+    with pytest.raises(ValueError, match="more than those of 4,096 numbers"):
+        vectors.to_bytes("[" + "[]," * vectors.MAX_TEXT_CHARS + "[]]")
+    assert len(vectors.to_bytes(json.dumps([-0.12345678901234567e-100, 1.0] * 2_048))) == 4 * 4_096
+
+
+def _lists(schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(schema, dict):
+        if schema.get("type") in ("list", "set", "frozenset") or (schema.get("type") == "tuple" and "variadic_item_index" in schema):
+            yield path, schema
+        for name, part in schema.items():
+            if name not in ("metadata", "serialization", "cls"):
+                yield from _lists(part, f"{path}.{name}" if "schema" not in name and name != "fields" else path)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            yield from _lists(part, path)
+
+
+def test_no_list_of_any_request_makes_an_error_of_each_of_its_items() -> None:
+    """Of a list that has a length the rest is not looked at; of another one nothing after the first wrong item."""
+    create_app()
+    bodies = {operation.body for operation in (*OPERATIONS, *mem0.OPERATIONS)} - {None}
+    models: set[Any] = {action.request for action in TABLE.values()} | bodies | {RetrievalRequest}
+    schemas = {model.__name__: model.__pydantic_core_schema__ for model in models} | {"Event": ONE.core_schema}
+    found = [(name, *one) for name, schema in schemas.items() for one in _lists(schema)]
+    assert len(found) > 80
+    assert [(name, path) for name, path, one in found if "max_length" not in one and not one.get("fail_fast")] == []
+
+
+class _Strict(Request):
+    known: int = 0
+
+
+def test_of_more_errors_than_are_listed_the_number_is_told() -> None:
+    def problems(count: int) -> list[str]:
+        with pytest.raises(ValidationError) as raised:
+            _Strict.model_validate({f"x{number}": 1 for number in range(count)})
+        return problems_of(raised.value, _Strict)
+
+    assert len(problems(MAX_PROBLEMS)) == MAX_PROBLEMS
+    assert problems(MAX_PROBLEMS + 7)[-1] == "and 7 more problems"
+    assert problems(MAX_ERRORS + 1) == [f"{MAX_ERRORS + 1:,} problems, too many to be listed"]
+
+
+# Forms, and whoever has not said who they are
+
+
+@pytest.mark.parametrize(("address", "status"), [("/sign-in", 413), ("/sign-out", 303), ("/api/v1/nothing", 404)])
+def test_a_form_of_whoever_is_not_signed_in_has_64_kilobytes(web_app: Flask, address: str, status: int) -> None:
+    sent = BytesIO(many(b"name=a&", b"x=1&", b"", limits.STRANGERS_BYTES))
+    answer = web_app.test_client().post(address, input_stream=sent, content_length=len(sent.getbuffer()), content_type=FORM)
+    assert answer.status_code == status
+    assert sent.tell() == 0
+
+
+def test_a_form_of_64_kilobytes_is_read(web_app: Flask) -> None:
+    answer = web_app.test_client().post("/sign-in", data=b"name=" + b"a" * (limits.STRANGERS_BYTES - 5), content_type=FORM)
+    assert answer.status_code == 400  # it has no token
+
+
+def test_a_form_of_somebody_who_is_signed_in_may_hold_a_file(signed_in: FlaskClient) -> None:
+    text = "记" * limits.MAX_IDENTITY_CHARS
+    assert signed_in.post("/nothing", data={"text": text}).status_code == 404
+    assert signed_in.post("/nothing", data={"text": text * 10}).status_code == 413
+
+
+# Messages
+
+
+BOMBS = [
+    pytest.param(many(b'{"events":[', b"{}", b"]}"), "lists and objects", id="objects"),
+    pytest.param(many(b'{"events":[', b"1", b"]}"), "values", id="numbers"),
+    pytest.param(b"{" + b",".join(b'"%d":1' % number for number in range(MANY)) + b"}", "names", id="names"),
+]
+
+
+@pytest.fixture
+def unparsed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("it was parsed")
+
+    monkeypatch.setattr(json, "loads", refuse)
+    monkeypatch.setattr(event_bodies, "_MANY", None)
+    monkeypatch.setattr(event_bodies, "ONE", None)
+    yield
+
+
+@pytest.mark.usefixtures("unparsed")
+@pytest.mark.parametrize(("body", "words"), BOMBS)
+def test_a_message_of_too_many_values_becomes_a_dead_letter_unparsed(body: bytes, words: str) -> None:
+    class Unsigned(Signatures):
+        def __init__(self) -> None:
+            self._required = False
+
+    opened = open_messages([Taken(body, CONTENT_TYPE)], Unsigned())
+    (letter,) = opened.rejected
+    assert words in letter.reason
+    assert len(letter.body) <= KEPT_OF_TOO_LARGE
+    assert identity(body.decode()) == (None, None)
+    ((_, reason),) = event_bodies.decode(body).rejected
+    assert words in reason
