@@ -40,6 +40,8 @@ EMBEDDINGS, CHAT, RERANK = "/embeddings", "/chat/completions", "/rerank"
 OPERATIONS: Mapping[str, Operation] = {EMBEDDINGS: "embeddings", CHAT: "chat", RERANK: "rerank"}
 #: Asks the SDK for the answer as it comes, unread.
 RAW_RESPONSE_HEADER = "X-Stainless-Raw-Response"
+#: By this a proxy of Jiyi's passes on what the service asks for itself, and records none of the memories in it.
+NOT_REMEMBERED = {"X-Jiyi-Memory": "off"}
 #: Sent where none is needed: the SDK wants one.
 NO_KEY = "none"
 
@@ -156,7 +158,7 @@ def _client(base_url: str, api_key: str, public_only: bool) -> openai.OpenAI:
     # Its retries are off: ours also know the breaker and the time that is left.
     transport = PublicTransport() if public_only else None
     http_client = _HttpClient(follow_redirects=False, transport=transport, trust_env=not public_only)
-    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
+    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client, default_headers=NOT_REMEMBERED)
 
 
 def _json(content: bytes, path: str) -> Any:

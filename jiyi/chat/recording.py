@@ -12,6 +12,7 @@ from uuid import UUID, uuid5
 
 from pydantic import ValidationError
 
+from jiyi.chat.hosts import own_words, texts
 from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidEvent, problems_of
 from jiyi.protocol import limits
@@ -107,9 +108,13 @@ def _digest(message: Message) -> bytes:
 
 
 def recordable(messages: Iterable[Message]) -> list[Message]:
-    """Those of people and of the agent, with secrets masked."""
-    recorded = [message for message in messages if message.role in RECORDED]
-    return [message.model_copy(update={"text": masked(storable(message.text))}) for message in recorded]
+    """What people and the agent said themselves, with secrets masked."""
+    said = ((message, _said(message)) for message in messages if message.role in RECORDED)
+    return [message.model_copy(update={"text": masked(storable(text))}) for message, text in said if text]
+
+
+def _said(message: Message) -> str:
+    return own_words(message.text) if message.role == "user" else message.text
 
 
 def turn_event(session: tuple[str, ...], message: Message, event_id: UUID, now: datetime) -> JsonObject:
@@ -149,7 +154,7 @@ def with_text(message: Mapping[str, Any]) -> JsonObject:
     fields = dict(message)
     content = fields.get("text", fields.get("content"))
     if isinstance(content, list):
-        content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+        content = "\n".join(texts(content))
     if isinstance(role := fields.get("role"), str):
         fields["role"] = ROLES.get(role, role)
     return {**fields, "text": content or ""}

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, TextIO
 
+from jiyi.chat.hosts import own_words, texts
+
 #: Seconds that the service may take.
 SECONDS = 1.0
 #: Seconds that a hook may publish, and that each batch has at least: the host waits, and ends it after five. A later hook goes on.
@@ -30,8 +32,6 @@ REFUSED = (400, 409, 413, 422)
 NOTED = {"transcript", "session", "at", "seen", "key"}
 #: Namespace of the ids of turns.
 TURNS = "5d7a1a86-2f0c-5b57-9a55-0f2c6b7f1c33"
-#: Texts that a host writes into a transcript in its user's name begin so.
-NOT_SAID = ("<command-", "<local-command", "<system-reminder", "Caveat:")
 
 
 def config_path() -> Path:
@@ -195,8 +195,9 @@ def _turns(line: bytes, session: str, agent: str) -> Iterator[dict[str, Any]]:
     if role not in ("user", "assistant") or entry.get("isMeta") or entry.get("isSidechain"):
         return
     message = entry.get("message")
-    text = storable(_text(message.get("content") if isinstance(message, dict) else message))
-    if text.strip() and not text.startswith(NOT_SAID):
+    said = texts(message.get("content") if isinstance(message, dict) else message)
+    text = storable("\n".join(map(own_words, said) if role == "user" else said)).strip()
+    if text:
         known_by = entry.get("uuid") or line.strip().hex()
         yield {
             "type": "turn.recorded",
@@ -217,14 +218,6 @@ def _time(timestamp: object) -> dict[str, str]:
     except ValueError:
         return {}
     return {"occurred_at": moment.isoformat()} if moment.tzinfo else {}
-
-
-def _text(content: object) -> str:
-    """What a message says, without calls of tools and their results."""
-    if isinstance(content, str):
-        return content.strip()
-    blocks = content if isinstance(content, list) else []
-    return "\n".join(block["text"] for block in blocks if isinstance(block, dict) and block.get("type") == "text").strip()
 
 
 def storable(text: str) -> str:

@@ -12,7 +12,7 @@ import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.table import Table
@@ -144,11 +144,15 @@ PROXY_PORT, LOOPBACK = 8767, ("127.0.0.1", "localhost")
 def proxy(
     url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
     broker: Annotated[bool, typer.Option("--broker", help="Recall over JIYI_BROKER_URL and JIYI_REDIS_URL, which is faster.")] = False,
-    openai: Annotated[str, typer.Option(help="Upstream of /v1/chat/completions; its key: OPENAI_API_KEY.")] = "https://api.openai.com/v1",
+    openai: Annotated[str, typer.Option(help="Upstream of all but /v1/messages; its key: OPENAI_API_KEY.")] = "https://api.openai.com/v1",
     anthropic: Annotated[str, typer.Option(help="Upstream of /v1/messages; its key: ANTHROPIC_API_KEY.")] = "https://api.anthropic.com/v1",
     agent: Annotated[str, typer.Option(help="Whose memory it is, unless X-Jiyi-Agent says so.")] = "assistant",
     upstreams: Annotated[Path | None, typer.Option(help="JSON file of upstreams by the id of who calls' key.", dir_okay=False)] = None,
     budget: Annotated[int, typer.Option(min=1, max=MAX_BUDGET, help="Most tokens of memories in a request.")] = BUDGET,
+    where: Annotated[
+        Literal["system", "user"],
+        typer.Option("--in", help="Where lasting memories go: behind the system prompt, or before the user's first message."),
+    ] = "system",
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65_535)] = PROXY_PORT,
     name: Annotated[
@@ -181,6 +185,7 @@ def proxy(
         upstreams=by_key,
         broker=_with_broker(settings) if broker else None,
         hosts=(*LOOPBACK, *(name or ())),
+        where=where,
     )
     _serve(make_app(config), "proxy", host, port, "/v1")
 

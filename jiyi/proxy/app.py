@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import httpx2
 from anyio import CancelScope
 from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -28,7 +28,7 @@ from jiyi.protocol.accounts import KeyId
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations import BUDGET
 from jiyi.protocol.wire.signatures import parse_key
-from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, said
+from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, Remembered, Responses, Where, said, with_memory
 from jiyi.proxy.memory import RECALL_SECONDS, Conversation, KeyMemory, Memories, WrongKey
 from jiyi.settings import Settings
 
@@ -98,6 +98,7 @@ class ProxyConfig:
         recall_seconds: longest that recall may take.
         broker: where broker and Valkey are, if memories are asked for there.
         hosts: values of the header ``Host`` that are answered.
+        where: what stays the same through a conversation is put.
     """
 
     service: str
@@ -110,6 +111,7 @@ class ProxyConfig:
     recall_seconds: float = RECALL_SECONDS
     broker: Settings | None = None
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1")
+    where: Where = "system"
 
 
 class Refusal(Exception):  # noqa: N818 – its name says what it is
@@ -144,7 +146,7 @@ class Proxy:
     async def handle(self, request: Request) -> Response:
         """One request of a program."""
         path = request.path_params["path"]
-        dialect: Dialect = Anthropic() if path.startswith("messages") or "anthropic-version" in request.headers else OpenAI()
+        dialect = _dialect(request, path)
         try:
             return await self._answer(request, path, dialect)
         except Refusal as refusal:
@@ -156,12 +158,13 @@ class Proxy:
         caller = await self._caller(request, path, dialect)
         content = await _read(request)
         reads, writes = _mode(request)
-        remembers = request.method == "POST" and path in ("chat/completions", "messages") and (reads or writes)
+        remembers = request.method == "POST" and path in ("chat/completions", "messages", "responses") and (reads or writes)
         body = _parsed(content) if remembers else None
-        told, conversation = ([], None) if body is None else (said(body), self._conversation(request, body))
-        if body is not None and conversation is not None and told and reads:
+        told, conversation = ([], None) if body is None else (said(dialect, body), self._conversation(request, dialect, body))
+        remembered = Remembered()
+        if conversation is not None and told and reads:
             remembered = await caller.memory.recall(conversation, told)
-            content = to_json(dialect.with_memory(body, remembered)) if remembered else content
+            content = with_memory(dialect, content, remembered, self._config.where) if remembered else content
         response = await self._send(request, f"{caller.upstream.url.rstrip('/')}/{path}", caller.headers, content)
         headers = [
             (name, value) for name, value in response.headers.multi_items() if name.lower() not in OF_CONNECTION - {"content-length"}
@@ -180,7 +183,8 @@ class Proxy:
                 raise
             finally:
                 if reader is not None and conversation is not None:  # also of an answer that broke off, or that nobody waited for
-                    caller.memory.record(conversation, told, reader.text())
+                    text = reader.text()
+                    caller.memory.record(conversation, told, "" if remembered.is_echoed_by(text) else text, reader.id)
                 with CancelScope(shield=True):
                     await response.aclose()
 
@@ -224,12 +228,12 @@ class Proxy:
             headers.update({"x-api-key": upstream.key} if dialect.name == "anthropic" else {"authorization": f"Bearer {upstream.key}"})
         return _Caller(memory, upstream, headers)
 
-    def _conversation(self, request: Request, body: Mapping[str, Any]) -> Conversation:
+    def _conversation(self, request: Request, dialect: Dialect, body: Mapping[str, Any]) -> Conversation:
         """Whose it is: headers, then what the API itself has for it."""
         in_body = body.get("user")  # Anthropic's ``metadata.user_id`` may be another one in each session
         user = _named(request, USER_HEADERS) or (in_body if isinstance(in_body, str) and NAME.fullmatch(in_body) else None)
         agent = _named(request, ("x-jiyi-agent",)) or self._config.agent
-        return Conversation(agent, user, _named(request, SESSION_HEADERS))
+        return Conversation(agent, user, _named(request, SESSION_HEADERS), *dialect.kept(body))
 
     async def _send(self, request: Request, url: str, headers: httpx2.Headers, content: bytes) -> httpx2.Response:
         query = request.url.query
@@ -245,6 +249,12 @@ class Proxy:
         """Publish what waits, and release the connections."""
         await self._memories.close()
         await self._http.aclose()
+
+
+def _dialect(request: Request, path: str) -> Dialect:
+    if path == "responses":
+        return Responses()
+    return Anthropic() if path.startswith("messages") or "anthropic-version" in request.headers else OpenAI()
 
 
 def _mode(request: Request) -> tuple[bool, bool]:

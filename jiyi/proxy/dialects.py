@@ -1,26 +1,35 @@
 """The APIs of LLMs that pass through the proxy: where a request has its messages, where memories go, and what an answer says.
 
-Two are known: OpenAI's ``POST /v1/chat/completions`` and Anthropic's ``POST /v1/messages``. Whatever else is sent passes as it is.
+Three are known: OpenAI's ``POST /v1/chat/completions`` and ``POST /v1/responses``, and Anthropic's ``POST /v1/messages``. Whatever else
+is sent passes as it is.
 """
 
 from __future__ import annotations
 
 import codecs
+import io
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic_core import from_json
 
-from jiyi.chat.recording import with_text
+from jiyi.chat.hosts import is_errand, own_words, texts
+from jiyi.chat.recording import ROLES
 from jiyi.protocol.base import JsonObject
+from jiyi.proxy.splice import JsonText, Path
 
 #: Characters of an answer that are remembered; turns are cut at fewer.
 MAX_ANSWER_CHARS = 100_000
 #: Characters of one event of a stream; a longer one is no text.
-MAX_LINE_CHARS = 1_000_000
+MAX_EVENT_CHARS = 1_000_000
+#: Characters of a whole answer, in which images may be.
+MAX_BODY_CHARS = 8_000_000
 #: Anthropic's bound on marks of what is to be cached in one request.
 MAX_CACHE_MARKS = 4
+#: Where what stays the same through a conversation is put: behind the system prompt, or before the user's first message.
+Where = Literal["system", "user"]
 
 Messages = list[dict[str, Any]]
 
@@ -30,16 +39,33 @@ class Remembered:
     """What goes into a request.
 
     Attributes:
-        stable: what stays the same through the conversation; it stands behind the system prompt.
-        recalled: what was recalled for each of the user's messages, by their numbers, from 1. It stays before its message in later
-            requests, too, so that each begins as the one before did, and the upstream's prompt cache can keep that.
+        stable: what stays the same through the conversation.
+        recalled: what was recalled for each of the user's messages, by their numbers in the request, from 1. It stays before its
+            message in later requests, too, so that each begins as the one before did, and the upstream's prompt cache can keep that.
+        begun: the upstream has the conversation's first messages, and what was put into them; the request has later ones alone.
     """
 
     stable: str = ""
     recalled: Mapping[int, str] = field(default_factory=dict)
+    begun: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.stable or any(self.recalled.values()))
+
+    def is_echoed_by(self, answer: str) -> bool:
+        """Whether an answer begins with a heading of what was put in: a weak model repeats its prompt, and says nothing."""
+        first = answer.strip().partition("\n")[0].strip()
+        given = "\n".join([self.stable, *self.recalled.values()])
+        return first.startswith("#") and first in map(str.strip, given.splitlines())
+
+
+class Said(NamedTuple):
+    """A message of people or of the assistant: its role, its own words, its content, and where that is in the request."""
+
+    role: str
+    text: str
+    content: Any
+    path: Path
 
 
 class Dialect(Protocol):
@@ -48,8 +74,20 @@ class Dialect(Protocol):
     @property
     def name(self) -> str: ...
 
-    def with_memory(self, body: JsonObject, remembered: Remembered) -> JsonObject:
-        """The request with memories: the stable part behind the system prompt, each recalled one before its message."""
+    def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
+        """Role and content of each message, oldest first, and where the content is."""
+        ...
+
+    def instructions(self, body: Mapping[str, Any]) -> str:
+        """The system prompt."""
+        ...
+
+    def put_stable(self, request: JsonText, body: Mapping[str, Any], text: str) -> None:
+        """Put what stays the same through the conversation behind the system prompt."""
+        ...
+
+    def part(self, text: str) -> JsonObject:
+        """A text as one of the parts of a message of the user's."""
         ...
 
     def delta(self, event: Mapping[str, Any]) -> str:
@@ -60,42 +98,64 @@ class Dialect(Protocol):
         """The text of a whole answer."""
         ...
 
+    def answer_id(self, body: Mapping[str, Any]) -> str:
+        """The id by which a later request may mean this answer, of a whole one or of an event; empty if it has none."""
+        ...
+
+    def kept(self, body: Mapping[str, Any]) -> tuple[str, str]:
+        """Of a conversation that the upstream keeps: the id of the answer before, and its own; empty without."""
+        ...
+
     def error(self, message: str, kind: str) -> JsonObject:
         """A refusal of the proxy's own in the API's form."""
         ...
 
 
-def messages_of(body: Mapping[str, Any]) -> Messages:
-    """The messages of a request; empty if it has none in the form of the API."""
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-        return []
-    return messages
+def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
+    """What people and the assistant said, oldest first; nothing of a request that a program makes for itself."""
+    result, last = [], ""
+    for role, content, path in dialect.messages(body):
+        known, parts = ROLES.get(role, role), texts(content)
+        if known == "user":
+            last = "\n".join(parts) or last
+            text = "\n".join(filter(None, map(own_words, parts)))
+        else:
+            text = "\n".join(parts).strip()
+        if known in ("user", "assistant") and text:
+            result.append(Said(known, text, content, path))
+    return [] if is_errand(last, dialect.instructions(body)) else result
 
 
-def said(body: Mapping[str, Any]) -> Messages:
-    """What people and the assistant said, oldest first: role and text of each message that has one."""
-    texts = (with_text(message) for message in messages_of(body))
-    return [
-        {"role": message["role"], "text": message["text"].strip()}
-        for message in texts
-        if message.get("role") in ("user", "assistant") and isinstance(message["text"], str) and message["text"].strip()
-    ]
+def with_memory(dialect: Dialect, content: bytes, remembered: Remembered, where: Where = "system") -> bytes:
+    """The request with memories: the stable part where it belongs, each recalled one before its message.
+
+    Nothing else in it changes. What cannot be read stays as it is.
+    """
+    try:
+        body, request = from_json(content), JsonText(content)
+    except (ValueError, RecursionError):
+        return content
+    stable, before = remembered.stable, dict(remembered.recalled)
+    if isinstance(dialect, Responses) and body.get("prompt"):  # a stored prompt's own instructions would be replaced
+        where = "user"
+    if stable and where == "user":
+        if not remembered.begun:
+            before[1] = "\n\n".join(filter(None, [stable, before.get(1)]))
+    elif stable:
+        dialect.put_stable(request, body, stable)
+    users = [message for message in said(dialect, body) if message.role == "user"]
+    for turn, message in enumerate(users, 1):
+        text = before.get(turn)
+        if text and isinstance(message.content, str):
+            request.prepend(message.path, f"{text}\n\n")
+        elif text:
+            request.insert(message.path, _after_results(message.content), dialect.part(text))
+    return request.content()
 
 
-def _recalling(messages: Messages, recalled: Mapping[int, str]) -> Messages:
-    """The messages with what was recalled at the beginning of the user's; results of tools are none of them."""
-    result, turn = [], 0
-    for message in messages:
-        content = message.get("content")
-        if message.get("role") == "user" and str(with_text(message)["text"]).strip():
-            turn += 1
-            if (text := recalled.get(turn)) and isinstance(content, str):
-                content = f"{text}\n\n{content}"
-            elif text and isinstance(content, list):
-                content = [{"type": "text", "text": text}, *content]
-        result.append(message if content is message.get("content") else {**message, "content": content})
-    return result
+def _after_results(parts: list[Any]) -> int:
+    """Before which part of a message text may stand: results of tools come first, as Anthropic's API demands."""
+    return max((at for at, part in enumerate(parts, 1) if _text(part, "type") == "tool_result"), default=0)
 
 
 class OpenAI:
@@ -103,26 +163,89 @@ class OpenAI:
 
     name = "openai"
 
-    def with_memory(self, body: JsonObject, remembered: Remembered) -> JsonObject:
-        messages = _recalling(messages_of(body), remembered.recalled)
-        if remembered.stable:
-            first = messages[0] if messages else {}
-            if first.get("role") in ("system", "developer") and isinstance(first.get("content"), str):
-                messages = [{**first, "content": f"{first['content']}\n\n{remembered.stable}".strip()}, *messages[1:]]
-            elif first.get("role") in ("system", "developer") and isinstance(first.get("content"), list):
-                messages = [{**first, "content": [*first["content"], {"type": "text", "text": remembered.stable}]}, *messages[1:]]
-            else:
-                messages = [{"role": "system", "content": remembered.stable}, *messages]
-        return {**body, "messages": messages}
+    def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
+        return _messages(body, "messages")
+
+    def instructions(self, body: Mapping[str, Any]) -> str:
+        return "\n".join(text for role, content, _ in self.messages(body) if _is_system(role) for text in texts(content))
+
+    def put_stable(self, request: JsonText, body: Mapping[str, Any], text: str) -> None:
+        first = next(self.messages(body), None)
+        role, content, path = first or ("", None, ("messages", 0, "content"))
+        if _is_system(role) and path[1] == 0 and isinstance(content, str):
+            request.append(path, f"\n\n{text}" if content else text)
+        elif _is_system(role) and path[1] == 0 and isinstance(content, list):
+            request.insert(path, len(content), self.part(text))
+        else:
+            request.insert(("messages",), 0, {"role": "system", "content": text})
+
+    def part(self, text: str) -> JsonObject:
+        return {"type": "text", "text": text}
 
     def delta(self, event: Mapping[str, Any]) -> str:
-        return "".join(_text(choice.get("delta"), "content") for choice in _first(event.get("choices")))
+        return "".join(_content(choice.get("delta"), "") for choice in _first(event.get("choices")))
 
     def answer(self, body: Mapping[str, Any]) -> str:
-        return "".join(_text(choice.get("message"), "content") for choice in _first(body.get("choices")))
+        return "".join(_content(choice.get("message"), "\n") for choice in _first(body.get("choices")))
+
+    def answer_id(self, _body: Mapping[str, Any]) -> str:
+        return ""
+
+    def kept(self, _body: Mapping[str, Any]) -> tuple[str, str]:
+        return "", ""
 
     def error(self, message: str, kind: str) -> JsonObject:
         return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
+
+
+class Responses(OpenAI):
+    """Responses, as OpenAI's API has them. One of these reads one answer."""
+
+    def __init__(self) -> None:
+        #: Item and part of the answer of which text came last; items of which some came.
+        self._last: tuple[Any, Any] | None = None
+        self._items: set[Any] = set()
+
+    def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
+        if isinstance(body.get("input"), str):
+            return iter([("user", body["input"], ("input",))])
+        return _messages(body, "input")
+
+    def instructions(self, body: Mapping[str, Any]) -> str:
+        return "\n".join(filter(None, [_text(body, "instructions"), super().instructions(body)]))
+
+    def put_stable(self, request: JsonText, body: Mapping[str, Any], text: str) -> None:
+        if _text(body, "instructions"):
+            request.append(("instructions",), f"\n\n{text}")
+        else:
+            request.put((), "instructions", text)
+
+    def part(self, text: str) -> JsonObject:
+        return {"type": "input_text", "text": text}
+
+    def delta(self, event: Mapping[str, Any]) -> str:
+        place = (event.get("output_index"), event.get("content_index"))
+        if event.get("type") == "response.output_text.delta":
+            text = _text(event, "delta")
+        elif event.get("type") == "response.output_item.done" and place[0] not in self._items:  # of an upstream without deltas
+            text = _output(event.get("item"))
+        else:
+            return ""
+        between = "\n" if text and self._last not in (None, place) else ""
+        if text:
+            self._last = place
+            self._items.add(place[0])
+        return between + text
+
+    def answer(self, body: Mapping[str, Any]) -> str:
+        items = body.get("output")
+        return "\n".join(filter(None, map(_output, items if isinstance(items, list) else [])))
+
+    def answer_id(self, body: Mapping[str, Any]) -> str:
+        return _text(body.get("response") if "type" in body else body, "id")
+
+    def kept(self, body: Mapping[str, Any]) -> tuple[str, str]:
+        return _text(body, "previous_response_id"), _text(body, "conversation") or _text(body.get("conversation"), "id")
 
 
 class Anthropic:
@@ -130,17 +253,26 @@ class Anthropic:
 
     name = "anthropic"
 
-    def with_memory(self, body: JsonObject, remembered: Remembered) -> JsonObject:
-        result: JsonObject = {**body, "messages": _recalling(messages_of(body), remembered.recalled)}
-        if remembered.stable:
-            system: Any = body.get("system") or []
-            blocks = [{"type": "text", "text": system}] if isinstance(system, str) else list(system)
-            block: JsonObject = {"type": "text", "text": remembered.stable}
-            marks = _cache_marks(body)
-            if any("cache_control" in block for block in blocks) and marks < MAX_CACHE_MARKS:
-                block["cache_control"] = {"type": "ephemeral"}  # who caches the system prompt caches this, too
-            result["system"] = [*blocks, block]
-        return result
+    def messages(self, body: Mapping[str, Any]) -> Iterator[tuple[str, Any, Path]]:
+        return _messages(body, "messages")
+
+    def instructions(self, body: Mapping[str, Any]) -> str:
+        return "\n".join(texts(body.get("system")))
+
+    def put_stable(self, request: JsonText, body: Mapping[str, Any], text: str) -> None:
+        system, block = body.get("system"), self.part(text)
+        if isinstance(system, str) and system:
+            request.wrap(("system",), '[{"type":"text","text":', f"}},{json.dumps(block, ensure_ascii=False)}]")
+        elif isinstance(system, list):
+            marks = [block["cache_control"] for block in system if _is_marked(block)]
+            if marks and _cache_marks(body) < MAX_CACHE_MARKS:
+                block["cache_control"] = marks[-1]  # who caches the system prompt caches this, too; a longer time comes never after
+            request.insert(("system",), len(system), block)
+        else:
+            request.put((), "system", text)
+
+    def part(self, text: str) -> JsonObject:
+        return {"type": "text", "text": text}
 
     def delta(self, event: Mapping[str, Any]) -> str:
         if event.get("type") == "content_block_start":  # blocks of text stand on lines of their own, as in a whole answer
@@ -149,12 +281,38 @@ class Anthropic:
         return _text(delta, "text") if _text(delta, "type") == "text_delta" else ""
 
     def answer(self, body: Mapping[str, Any]) -> str:
-        blocks = body.get("content")
-        blocks = blocks if isinstance(blocks, list) else []
-        return "\n".join(_text(block, "text") for block in blocks if _text(block, "type") == "text")
+        return _content(body, "\n")
+
+    def answer_id(self, _body: Mapping[str, Any]) -> str:
+        return ""
+
+    def kept(self, _body: Mapping[str, Any]) -> tuple[str, str]:
+        return "", ""
 
     def error(self, message: str, kind: str) -> JsonObject:
         return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+def _messages(body: Mapping[str, Any], key: str) -> Iterator[tuple[str, Any, Path]]:
+    """Those in a list of messages and perhaps other things; nothing of a list that is not in the form of the API."""
+    messages = body.get(key)
+    if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
+        for place, message in enumerate(messages):
+            if message.get("type") in (None, "message") and isinstance(message.get("role"), str):
+                yield message["role"], message.get("content"), (key, place, "content")
+
+
+def _is_system(role: str) -> bool:
+    return ROLES.get(role, role) == "system"
+
+
+def _content(message: object, between: str) -> str:
+    return between.join(texts(message.get("content"))) if isinstance(message, Mapping) else ""
+
+
+def _output(item: object) -> str:
+    """The text of an item of a response, if it is a message."""
+    return _content(item, "\n") if _text(item, "type") == "message" else ""
 
 
 def _text(value: object, field: str) -> str:
@@ -170,10 +328,14 @@ def _first(choices: object) -> Iterator[Mapping[str, Any]]:
             yield choice
 
 
+def _is_marked(value: object) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("cache_control"), dict)
+
+
 def _cache_marks(value: object) -> int:
     """How often a request marks what is to be cached."""
     if isinstance(value, dict):
-        return ("cache_control" in value) + sum(map(_cache_marks, value.values()))
+        return _is_marked(value) + sum(map(_cache_marks, value.values()))
     return sum(map(_cache_marks, value)) if isinstance(value, list) else 0
 
 
@@ -185,35 +347,52 @@ class AnswerReader:
 
     def __init__(self, dialect: Dialect, streamed: bool) -> None:
         self._dialect, self._streamed = dialect, streamed
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._line = ""
-        self._parts: list[str] = []
-        self._chars = 0
+        utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._decoder = io.IncrementalNewlineDecoder(utf8, translate=True) if streamed else utf8
+        #: What came of a whole answer, or of a line of a stream; the lines of data of an event; what the answer says.
+        self._received, self._data, self._parts = io.StringIO(), list[str](), list[str]()
+        self._size = self._chars = 0
+        #: By which a later request may mean this answer.
+        self.id = ""
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes."""
         text = self._decoder.decode(chunk)
-        if not self._streamed:
-            if len(self._line) <= MAX_LINE_CHARS * 8:
-                self._line += text
-            return
-        *lines, self._line = f"{self._line}{text}".split("\n")
+        most = MAX_EVENT_CHARS if self._streamed else MAX_BODY_CHARS
+        *lines, rest = text.split("\n") if self._streamed else [text]
         for line in lines:
-            self._read(line)
-        if len(self._line) > MAX_LINE_CHARS:
-            self._line = ""
+            self._received.write(line)
+            self._read(self._received.getvalue())
+            self._received = io.StringIO()
+        if self._received.tell() <= most:
+            self._received.write(rest)
 
     def text(self) -> str:
         """What the answer says so far."""
         if self._streamed:
-            return "".join(self._parts)
-        body = _json(self._line)
-        return self._dialect.answer(body)[:MAX_ANSWER_CHARS] if isinstance(body, dict) else ""
+            return "".join(self._parts)[:MAX_ANSWER_CHARS]
+        body = _json(self._received.getvalue())
+        if not isinstance(body, dict):
+            return ""
+        self.id = self._dialect.answer_id(body)
+        return self._dialect.answer(body)[:MAX_ANSWER_CHARS]
 
     def _read(self, line: str) -> None:
-        field, _, value = line.rstrip("\r").partition(":")
-        event = _json(value) if field == "data" else None
-        added = self._dialect.delta(event) if isinstance(event, dict) else ""
+        """A line of a stream. An event ends with an empty one; those of one line are read at once, as some send no empty ones."""
+        field, _, value = line.partition(":")
+        if field == "data":
+            self._data.append(value.removeprefix(" "))
+            self._size += len(line)
+        elif line or not self._data:
+            return
+        event = _json("\n".join(self._data)) if not line or len(self._data) == 1 else None
+        if not line or isinstance(event, dict) or self._size > MAX_EVENT_CHARS:
+            self._data.clear()
+            self._size = 0
+        if not isinstance(event, dict):
+            return
+        self.id = self.id or self._dialect.answer_id(event)
+        added = self._dialect.delta(event)
         if added and self._chars < MAX_ANSWER_CHARS:
             self._parts.append(added)
             self._chars += len(added)

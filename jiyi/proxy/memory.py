@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +24,7 @@ from jiyi.client.outbox import Outbox
 from jiyi.errors import InvalidEvent, JiyiError
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import BUDGET
-from jiyi.proxy.dialects import Messages, Remembered
+from jiyi.proxy.dialects import Remembered, Said
 from jiyi.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -60,6 +61,13 @@ class Conversation:
     user_id: str | None = None
     #: As the program calls it; None: it is known by what was said first.
     session_id: str | None = None
+    #: Ids of what the upstream keeps of it, where a request has only what is new: the answer before, or the whole.
+    previous: str = ""
+    thread: str = ""
+
+    @property
+    def kept(self) -> str:
+        return self.thread or self.previous
 
     def digest(self, *parts: str) -> str:
         """Of something that is said in this user's conversations with the agent."""
@@ -93,6 +101,8 @@ class KeyMemory:
         self._told: OrderedDict[UUID, None] = OrderedDict()
         #: The sessions of the latest exchanges: programs may leave out what was said first.
         self._sessions: OrderedDict[str, str] = OrderedDict()
+        #: Session, and number of the user's messages so far, by digests of the ids under which upstreams keep conversations.
+        self._threads: OrderedDict[str, tuple[str, int]] = OrderedDict()
 
     async def check(self, seconds: float) -> bool:
         """Whether the service knows the key, or knew it within the hour; False if it cannot be asked within ``seconds``.
@@ -121,14 +131,17 @@ class KeyMemory:
             self._known_at = self._asked_at = float("-inf")
             raise WrongKey("the memory service does not know this key, or it has expired")
 
-    async def recall(self, conversation: Conversation, said: Messages) -> Remembered:
+    async def recall(self, conversation: Conversation, said: Sequence[Said]) -> Remembered:
         """What belongs before the answer to the user's last message; nothing if the service does not answer in time."""
-        asked = [message["text"] for message in said if message["role"] == "user"]
+        asked = [message.text for message in said if message.role == "user"]
         if not asked:
             return Remembered()
-        digests = [conversation.digest(*asked[: turn + 1]) for turn in range(len(asked))]
+        begun = self._thread(conversation)
+        before = 0 if begun is None else begun[1]
+        digests = [conversation.digest(conversation.kept, *asked[: turn + 1]) for turn in range(len(asked))]
         if digests[-1] not in self._recalled:  # else a call between those of tools
             session = self._session(conversation, said)
+            numbered = session is not None and (begun is not None or not conversation.kept)
             try:
                 async with asyncio.timeout(self._seconds):
                     injected = await (self._nearer or self._asking).conversations.inject(
@@ -138,7 +151,7 @@ class KeyMemory:
                         session_id=session,
                         max_tokens=self._max_tokens,
                         split=True,
-                        turn=None if session is None else len(asked),
+                        turn=before + len(asked) if numbered else None,
                         timeout=self._seconds,
                     )
             except TimeoutError:
@@ -149,32 +162,43 @@ class KeyMemory:
                 return Remembered()
             if session is not None:  # the service knows what there is of before this process began, and what made room
                 texts = {block.turn: block.text for block in injected.earlier}
-                for turn, digest in enumerate(digests[:-1], 1):
+                for turn, digest in enumerate(digests[:-1], before + 1):
                     stable, _ = self._recalled.get(digest, (injected.stable, ""))
                     self._recalled[digest] = (stable, texts.get(turn, ""))
             self._recalled[digests[-1]] = (injected.stable, injected.recalled)
             _keep(self._recalled, KEPT_RECALLS)
         known = [self._recalled.get(digest, ("", "")) for digest in digests]
-        return Remembered(known[-1][0], {turn: recalled for turn, (_, recalled) in enumerate(known, 1) if recalled})
+        recalled = {turn: text for turn, (_, text) in enumerate(known, 1) if text}
+        return Remembered(known[-1][0], recalled, begun=begun is not None)
 
-    def record(self, conversation: Conversation, said: Messages, answer: str) -> None:
+    def record(self, conversation: Conversation, said: Sequence[Said], answer: str, answer_id: str = "") -> None:
         """Have what was said, and the answer, recorded: each once. Never raises, never waits."""
         if answer.strip():
-            said = [*said, {"role": "assistant", "text": answer.strip()}]
+            said = [*said, Said("assistant", answer.strip(), None, ())]
         session = self._session(conversation, said)
         if session is None:
             return
         for exchange in _exchanges(conversation, said):
             self._sessions[exchange] = session
         _keep(self._sessions, KEPT_SESSIONS)
+        begun = self._thread(conversation)
+        turns = sum(message.role == "user" for message in said) + (0 if begun is None else begun[1])
+        for kept in filter(None, (answer_id, conversation.thread)):
+            self._threads[conversation.digest(kept)] = (session, turns)
+        _keep(self._threads, KEPT_SESSIONS)
         user = () if conversation.user_id is None else (conversation.user_id,)
         whose = (self._telling.group, conversation.agent_id, session, *user)
+        place = conversation.previous or (answer_id if conversation.thread else "")  # of what is new in what the upstream keeps
         before, now = "", datetime.now(UTC)
+        times: Counter[tuple[str, str, str]] = Counter()
         events: dict[UUID, Any] = {}
         try:
-            for message in recordable(messages_of(said)):
-                event_id = uuid5(TURNS, conversation.digest(session, before, message.role, message.text.strip()))
-                before = message.text.strip()
+            for message in recordable(messages_of({"role": role, "text": text} for role, text, *_ in said)):
+                this = (before, message.role, message.text.strip())
+                again = str(times[this] or "")  # the same, said once more after the same
+                event_id = uuid5(TURNS, conversation.digest(session, *this, *filter(None, (place, again))))
+                times[this] += 1
+                before = this[-1]
                 if event_id not in self._told:
                     events[event_id] = turn_event(whose, message, event_id, now)
         except InvalidEvent as error:
@@ -184,13 +208,22 @@ class KeyMemory:
             self._told.update(dict.fromkeys(events))
         _keep(self._told, KEPT_TURNS)
 
-    def _session(self, conversation: Conversation, said: Messages) -> str | None:
-        """The session's id: as the program calls it, else that of an exchange which is known, else after its first one."""
+    def _session(self, conversation: Conversation, said: Sequence[Said]) -> str | None:
+        """The session's id: as the program calls it, else that of what the upstream keeps, else that of an exchange which is known, else
+        after its first one.
+        """
         if conversation.session_id is not None:
             return conversation.session_id
+        if conversation.kept:
+            begun = self._thread(conversation)
+            return f"proxy-{conversation.digest(conversation.kept)}" if begun is None else begun[0]
         exchanges = _exchanges(conversation, said)
         known = next((self._sessions[exchange] for exchange in reversed(exchanges) if exchange in self._sessions), None)
         return known or (f"proxy-{exchanges[0]}" if exchanges else None)
+
+    def _thread(self, conversation: Conversation) -> tuple[str, int] | None:
+        """What is known of a conversation that the upstream keeps."""
+        return self._threads.get(conversation.digest(conversation.kept)) if conversation.kept else None
 
     async def close(self) -> None:
         """Publish the turns that wait, and release the connections."""
@@ -235,13 +268,12 @@ class Memories:
         await asyncio.gather(*self._closing, *(memory.close() for memory in self._keys.values()))
 
 
-def _exchanges(conversation: Conversation, said: Messages) -> list[str]:
+def _exchanges(conversation: Conversation, said: Sequence[Said]) -> list[str]:
     """Digests of what was answered to what, oldest first."""
-    pairs = pairwise(said)
     return [
-        conversation.digest(asked["text"], answered["text"])
-        for asked, answered in pairs
-        if (asked["role"], answered["role"]) == ("user", "assistant")
+        conversation.digest(asked.text, answered.text)
+        for asked, answered in pairwise(said)
+        if (asked.role, answered.role) == ("user", "assistant")
     ]
 
 

@@ -147,13 +147,14 @@ def test_what_was_said_is_in_the_prompt_of_another_conversation(
         assert "".join(stream.text_stream) == upstream.answer
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "responses"])
 def test_streams_pass_byte_for_byte_and_so_do_refusals(
     kind: str, proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
 ) -> None:
     headers = {"x-jiyi-key": api_key(group, "publish", "read"), "authorization": f"Bearer {THEIRS}", "x-jiyi-session": "s"}
-    path = {"openai": "chat/completions", "anthropic": "messages"}[kind]
-    body = {"model": "m", "stream": True, "max_tokens": 5, "messages": [{"role": "user", "content": "hello"}], "unknown": [1, None]}
+    path = {"openai": "chat/completions", "anthropic": "messages", "responses": "responses"}[kind]
+    talk = {"input" if kind == "responses" else "messages": [{"role": "user", "content": "hello"}]}
+    body = {"model": "m", "stream": True, "max_tokens": 5, **talk, "unknown": [1, None]}
     address = proxied()
     answer = httpx2.post(f"{address}/{path}", json=body, headers=headers)
     assert answer.content == upstream.stream(kind)
@@ -195,6 +196,76 @@ def test_a_header_says_whether_memory_is_read_and_written(proxied: Proxied, upst
     assert sorted(text for text in recorded if text.startswith("What am")) == ["What am I allergic to? 1", "What am I allergic to? 3"]
     with pytest.raises(APIStatusError, match="X-Jiyi-Memory: 'maybe' is none of on, read, write, off"):
         ask(client, "hello", extra_headers={"X-Jiyi-Memory": "maybe"})
+
+
+def test_the_responses_api_remembers_streamed_and_not(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
+    client = OpenAIClient(api_key=THEIRS, base_url=proxied(), default_headers={"X-Jiyi-Key": api_key(group, "publish", "read")})
+    first = client.responses.create(model="m", input="我对花生过敏，一点都不能吃。", instructions="You are kind.")
+    assert first.output_text == upstream.answer
+    assert upstream.last["instructions"] == "You are kind."  # nothing is known yet, so nothing was changed
+    with Client(group) as jiyi:
+        poll(lambda: jiyi.conversations.context("mia", "我对什么过敏？").context, lambda text: "花生" in text, PATIENCE)
+    talk: Any = [
+        {"role": "user", "content": "<environment_context>\n<cwd>/花茶</cwd>\n</environment_context>"},
+        {"role": "user", "content": [{"type": "input_text", "text": "帮我推荐一道菜，我对什么过敏？"}]},
+    ]
+    with client.responses.stream(model="m", input=talk, store=False) as stream:  # as Codex asks: all of it each time
+        assert stream.get_final_response().output_text == upstream.answer
+    assert upstream.last["input"][0] == talk[0]
+    assert "花生" in json.dumps(upstream.last, ensure_ascii=False)
+    assert upstream.last["input"][1]["content"][-1] == talk[1]["content"][0]
+    after = client.responses.create(model="m", input="还有呢？", previous_response_id=first.id)
+    client.responses.create(model="m", input="还有呢？", previous_response_id=after.id)
+    recorded = turns(group, "mia", 8)
+    asked = ["我对花生过敏，一点都不能吃。", "帮我推荐一道菜，我对什么过敏？", *["还有呢？"] * 2]
+    assert sorted(recorded) == sorted([*[upstream.answer] * 4, *asked])
+    with Client(group) as jiyi:
+        sessions = {node.session_id for node in jiyi.list("mia", kinds=["session"])}
+    assert len(sessions) == 2  # what follows a response is in its session
+
+
+def test_tools_are_called_with_memory_in_the_prompt(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
+    key, address = api_key(group, "publish", "read"), proxied()
+    question, schema = "What am I allergic to?", {"type": "object", "properties": {}}
+    with Client(group) as jiyi:
+        jiyi.add_turn("mia", "user", "I am allergic to shrimp.", "earlier")
+        poll(lambda: jiyi.conversations.context("mia", question).context, lambda text: "shrimp" in text, PATIENCE)
+    openai = OpenAIClient(api_key=key, base_url=address)
+    tools: Any = [{"type": "function", "function": {"name": "look", "parameters": schema}}]
+    messages: Any = [{"role": "user", "content": question}]
+    called = openai.chat.completions.create(model="m", messages=messages, tools=tools).choices[0].message
+    assert called.tool_calls is not None
+    messages += [called.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": called.tool_calls[0].id, "content": "nothing"}]
+    assert openai.chat.completions.create(model="m", messages=messages, tools=tools).choices[0].finish_reason == "stop"
+    assert "shrimp" in upstream.last["messages"][-3]["content"]  # as in the request before
+    assert upstream.last["messages"][-2:] == messages[-2:]
+
+    given: Any = [{"role": "user", "content": question}]
+    of_responses: Any = [{"type": "function", "name": "look", "parameters": schema, "strict": False}]
+    answer = openai.responses.create(model="m", input=given, tools=of_responses)
+    given += [item.model_dump(exclude_none=True) for item in answer.output]
+    given.append({"type": "function_call_output", "call_id": answer.output[1].call_id, "output": "nothing"})  # type: ignore[union-attr]
+    assert openai.responses.create(model="m", input=given, tools=of_responses).output_text == upstream.answer
+    assert "shrimp" in json.dumps(upstream.last["input"][0])
+    assert upstream.last["input"][1:] == given[1:]
+
+    anthropic = AnthropicClient(api_key=key, base_url=address.removesuffix("/v1"))
+    mark: Any = {"type": "ephemeral", "ttl": "1h"}
+    talk: Any = [{"role": "user", "content": [{"type": "text", "text": question, "cache_control": mark}]}]
+    fields: Any = {
+        "model": "m",
+        "max_tokens": 9,
+        "system": [{"type": "text", "text": "Be kind.", "cache_control": mark}],
+        "tools": [{"name": "look", "input_schema": schema}],
+    }
+    told = anthropic.messages.create(messages=talk, **fields)
+    assert told.stop_reason == "tool_use"
+    result = {"type": "tool_result", "tool_use_id": told.content[1].id, "content": "nothing"}  # type: ignore[union-attr]
+    talk += [{"role": "assistant", "content": [block.model_dump() for block in told.content]}]
+    talk += [{"role": "user", "content": [result, {"type": "text", "text": f"So: {question}"}]}]
+    assert anthropic.messages.create(messages=talk, **fields).stop_reason == "end_turn"  # refused if anything were out of order
+    assert upstream.last["messages"][-1]["content"][0]["type"] == "tool_result"
+    assert "shrimp" in json.dumps(upstream.last)
 
 
 @pytest.mark.parametrize("over", ["http", "broker"])
