@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 #: The value that begins at a place, and where it ends; numbers may be of any length and size.
-_SCAN = json.JSONDecoder(strict=False, parse_int=str, parse_float=str).scan_once
+_SCAN = json.JSONDecoder(strict=False, parse_int=str, parse_float=str).raw_decode
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 #: Keys and indexes down to a value.
