@@ -63,9 +63,10 @@ def keywords(
     agent: Agent,
     limit: Limit = DEFAULT_PAGE,
     offset: Annotated[int, typer.Option(min=0, help="Rows to skip: the next page.")] = 0,
+    user: Annotated[str | None, typer.Option(help="Those of what this user of the agent is told.")] = None,
 ) -> Shown:
     """An agent's keywords, strongest first."""
-    page = client.memory.keywords(agent, offset=offset, limit=limit)
+    page = client.memory.keywords(agent, user_id=user, offset=offset, limit=limit)
     return Shown(page, lambda: _print_keywords(agent, page))
 
 

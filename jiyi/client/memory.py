@@ -54,9 +54,11 @@ class Memory(Namespace[W]):
         return self._ask("memory.nodes", query, Rows[protocol.MemoryRow])
 
     @verb
-    def keywords(self, agent_id: str, *, offset: int = 0, limit: int = DEFAULT_PAGE) -> Steps[Rows[protocol.KeywordStrength]]:
-        """An agent's keywords, strongest first, without the first ``offset``."""
-        query = checked(protocol.KeywordsQuery, agent_id=agent_id, offset=offset, limit=limit)
+    def keywords(
+        self, agent_id: str, *, user_id: str | None = None, offset: int = 0, limit: int = DEFAULT_PAGE
+    ) -> Steps[Rows[protocol.KeywordStrength]]:
+        """An agent's keywords, strongest first, without the first ``offset``; for a user those of what the user is told."""
+        query = checked(protocol.KeywordsQuery, agent_id=agent_id, user_id=user_id, offset=offset, limit=limit)
         return self._ask("memory.keywords", query, Rows[protocol.KeywordStrength])
 
     @verb

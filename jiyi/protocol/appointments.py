@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request, UserId
 
 #: Characters of a message that asks for a schedule, and of what is to be done.
 MAX_TEXT_CHARS, MAX_TASK_CHARS = 4_000, 500
@@ -184,7 +184,7 @@ class CreateSchedule(Request):
     task: str | None = Field(None, max_length=MAX_TASK_CHARS)
     target: Target | None = None
     session_id: Name | None = None
-    user_id: Name | None = Field(None, description="Whose it is, of the people whom the agent talks with.")
+    user_id: UserId | None = Field(None, description="Whose it is, of the people whom the agent talks with.")
 
     @model_validator(mode="after")
     def _one_way(self) -> CreateSchedule:

@@ -6,6 +6,7 @@ Events, requests and answers that belong to one subject are in the module of tha
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -86,6 +87,15 @@ def plain_json(value: Any, most: int, level: int = 0) -> None:
 #: Both names are accepted; what is stored and answered has the first.
 POIGNANCY = AliasChoices("poignancy", "importance")
 Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
+
+
+def composed(name: str) -> str:
+    """NFC: what is typed as the same letters is the same user, whichever system composed them."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+#: One of the people whom an agent talks with. Capitals, spaces and wide letters tell users apart.
+UserId = Annotated[Name, AfterValidator(composed)]
 Part = Annotated[str, Field(max_length=MAX_PART_CHARS), AfterValidator(masked)]
 #: A text that becomes a memory, at whichever door: an observation, a turn, a correction. Its secrets are masked here.
 Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
@@ -167,7 +177,7 @@ class Request(BaseModel, frozen=True, extra="forbid"):
 class ForUser(BaseModel, frozen=True, extra="forbid"):
     """What can be asked for one user of an agent. What other users told it in private is not seen then."""
 
-    user_id: Name | None = Field(
+    user_id: UserId | None = Field(
         None, description="For whom: one of the people whom the agent talks with. What only others may be told is left out."
     )
 

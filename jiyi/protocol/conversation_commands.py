@@ -17,6 +17,7 @@ from jiyi.protocol.base import (
     PageSize,
     Request,
     Rows,
+    UserId,
     Visibility,
     few_enough_keywords,
     small_enough,
@@ -101,7 +102,7 @@ class MemoryEntryInput(Request):
     keywords: Keywords | None = None
     importance: Importance = 5
     metadata: Metadata = Field({})
-    user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
+    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
     visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
 
@@ -226,7 +227,7 @@ class PersistentMemory(BaseModel):
     abstract: str | None = Field(None, max_length=500)
     overview: str | None = Field(None, max_length=2_000)
     metadata: Metadata = Field({})
-    user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
+    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
     visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
     origin: Origin = Field("import", description="Where it came from; what only the service may say counts as `import`.")
     trust: Trust | None = Field(None, description="How far it is to be trusted, if less than its origin is: 0 … 1.")
@@ -267,7 +268,7 @@ class AddResource(Request):
     keywords: Keywords | None = None
     importance: Importance = 5
     metadata: Metadata = Field({})
-    user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
+    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
     visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
 
@@ -381,7 +382,7 @@ class ExtractMessages(Request):
     agent_id: Name
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES)]
     session_id: Name | None = None
-    user_id: Name | None = Field(None, description="With which user of the agent.")
+    user_id: UserId | None = Field(None, description="With which user of the agent.")
 
 
 class Fact(BaseModel):

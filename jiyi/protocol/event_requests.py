@@ -16,7 +16,7 @@ from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol import events as wire
 from jiyi.protocol import limits
 from jiyi.protocol.artifacts import Vote
-from jiyi.protocol.base import Moment, Name, Request
+from jiyi.protocol.base import Moment, Name, Request, UserId
 from jiyi.protocol.events import (
     KEEPS_NO_VALUES,
     Configuration,
@@ -228,7 +228,7 @@ class SessionEnd(BaseModel, extra="forbid"):
     """Whose conversation it was."""
 
     agent_id: Name = Field(description="The agent that is to reflect on the conversation.")
-    user_id: Name | None = Field(None, description="With which user of the agent; a session is one user's.")
+    user_id: UserId | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = Field(None, description="Only the chats with this partner.")
     chat_ids: Annotated[list[UUID], Field(max_length=500)] = Field([], description="Only these chats.")
     event_id: UUID = Field(default_factory=uuid7, description="Your own id: the same request sent twice counts once.")

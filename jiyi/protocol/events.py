@@ -28,6 +28,7 @@ from jiyi.protocol.base import (
     NodeType,
     Part,
     Role,
+    UserId,
     Visibility,
     few_enough_keywords,
     small_enough,
@@ -129,7 +130,7 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
     overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS), AfterValidator(masked)] | None = Field(
         None, description="It in one or two sentences."
     )
-    user_id: Name | None = Field(None, description="Which of the people whom the agent talks with it comes from; only they are told it.")
+    user_id: UserId | None = Field(None, description="Which of the people whom the agent talks with it comes from; only they are told it.")
     visibility: Visibility | None = Field(
         None, description="Who is told it: `user` (only the user, the default) or `agent` (all whom the agent talks with). Needs user_id."
     )
@@ -167,7 +168,7 @@ class Configuration(AgentSettings):
 class Ending(BaseModel, frozen=True, extra="ignore"):
     """Which conversation it was: all chats of the event's session, those with ``partner`` only, or those named."""
 
-    user_id: Name | None = Field(None, description="With which user of the agent; a session is one user's.")
+    user_id: UserId | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = None
     chat_ids: Annotated[list[UUID], Field(fail_fast=True), AfterValidator(few_enough_entries)] = []
 
@@ -202,7 +203,7 @@ class Turn(BaseModel, frozen=True, extra="ignore"):
     role: Role
     text: Description
     name: Name | None = None
-    user_id: Name | None = Field(None, description="In whose conversation with the agent it was said.")
+    user_id: UserId | None = Field(None, description="In whose conversation with the agent it was said.")
     origin: Claimed | None = Field(
         None, description="If it is less the speaker's own than the role says: a `document` that a user hands over."
     )

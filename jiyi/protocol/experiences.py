@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, model_validator
 
-from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request, UserId
 from jiyi.protocol.conversations import MAX_CONTENT_CHARS, MAX_STEPS, PROFILE_ENTRIES, Content, Outcome, Word
 from jiyi.protocol.retrieval import FocalText
 
@@ -47,7 +47,7 @@ class TellExperience(Request):
     confidence: Confidence = 0.8
     tools_used: Tools = Field([])
     industry_context: Word | None = None
-    user_id: Name | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
+    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
 
 
 class ExperienceId(Request):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request, UserId
 from jiyi.protocol.conversations import Outcome
 from jiyi.protocol.identity import OfAgent
 from jiyi.protocol.reflection import ReflectionState, State, Trigger
@@ -86,7 +86,7 @@ class PainPoint(BaseModel):
 
     pain_id: UUID
     agent_id: str
-    user_id: str
+    user_id: str | None
     summary: str
     category: Category
     severity: Severity
@@ -154,7 +154,7 @@ class ReportPain(Request):
 
     agent_id: Name
     summary: Summary
-    user_id: Name | None = Field(None, description="Whom it hurts; the agent's user, unless named.")
+    user_id: UserId | None = Field(None, description="Whom it hurts.")
     category: Category | None = Field(None, description="What kind of trouble; by its words, unless given.")
     severity: Severity | None = Field(None, description="How grave; by its words, unless given.")
     report_id: UUID | None = Field(None, description="The same report sent again counts once.")

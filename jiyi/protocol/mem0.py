@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
-from jiyi.protocol.base import EARLIEST, LATEST, MAX_NAME_CHARS, small_enough
+from jiyi.protocol.base import EARLIEST, LATEST, MAX_NAME_CHARS, composed, small_enough
 from jiyi.protocol.conversations import MAX_MESSAGES
 
 #: The agent of whoever names none.
@@ -32,7 +32,7 @@ Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 class Whose(BaseModel):
     """Of whom: at the top, as its server has it, or within ``filters``, as its platform has it."""
 
-    user_id: Entity | None = None
+    user_id: Annotated[Entity, AfterValidator(composed)] | None = None
     agent_id: Entity | None = None
     run_id: Entity | None = None
     app_id: Entity | None = None

@@ -90,7 +90,7 @@ class NodesQuery(Request, ForUser, BySource):
     limit: PageSize = DEFAULT_PAGE
 
 
-class KeywordsQuery(Request):
+class KeywordsQuery(Request, ForUser):
     """One agent's keyword strengths, strongest first; ``offset`` rows are skipped."""
 
     agent_id: Name
@@ -213,7 +213,7 @@ class MemoryPage(BaseModel):
     next: str | None = Field(description="Give it as `after` for the following page; null on the last one.")
 
 
-class KeywordsParameters(Cursor):
+class KeywordsParameters(Cursor, ForUser):
     agent_id: Name = Field(description="Whose keywords.")
 
 

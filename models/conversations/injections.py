@@ -25,6 +25,8 @@ from models.memory.agents import AgentName, bind_name
 KEPT = 200
 #: Characters of a query that are kept with them.
 MAX_QUERY_CHARS = 2_000
+#: Stands for a user where a key needs one and none is named: no user has this name, and an agent's own name is a user's like any other.
+NO_USER = ""
 _FIND = select(*columns(Profile, UserProfile)).where(
     UserProfile.group_id == bindparam("group"), UserProfile.agent_id == bindparam("agent"), UserProfile.user_id == bindparam("user")
 )
@@ -114,8 +116,8 @@ def latest(connection: Connection, name: AgentName, limit: int, before: UUID | N
 
 
 def find_profile(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
-    """What is known about the user; the user is the agent unless named."""
-    row = connection.execute(_FIND, {"group": name[0], "agent": name[1], "user": user_id or name[1]}).one_or_none()
+    """What is known about the user, or, without one, of whoever was not named."""
+    row = connection.execute(_FIND, {"group": name[0], "agent": name[1], "user": user_id or NO_USER}).one_or_none()
     return None if row is None else Profile.model_validate(row, from_attributes=True)
 
 
@@ -124,7 +126,7 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
     if signals == ProfileSignals():
         return
     known = find_profile(connection, name, user_id) or Profile()
-    whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or name[1]}
+    whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or NO_USER}
     connection.execute(_SAVE, {**whose, **merge_profile(known, signals).model_dump(), "updated_at": now})
 
 

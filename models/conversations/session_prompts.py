@@ -199,7 +199,7 @@ def _grown(connection: Connection, name: AgentName, user_id: str | None, languag
 
 
 def _whose(name: AgentName, request: ContextRequest) -> dict[str, Any]:
-    return {"group": name[0], "agent": name[1], "user": request.user_id or "", "session": request.session_id}
+    return {"group": name[0], "agent": name[1], "user": request.user_id or injections.NO_USER, "session": request.session_id}
 
 
 _P = SessionPrompt

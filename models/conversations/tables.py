@@ -59,13 +59,14 @@ class Experience(Base):
 
 
 class UserProfile(Base):
-    """What is known about a user in general, to one agent; the user is the agent unless told otherwise."""
+    """What is known about a user in general, to one agent."""
 
     __tablename__ = "user_profiles"
     __table_args__ = (_of_agent(),)
 
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: Empty: nobody was named.
     user_id: Mapped[str] = mapped_column(Text, primary_key=True)
     industry: Mapped[str | None] = mapped_column(Text)
     role: Mapped[str | None] = mapped_column(Text)
@@ -118,7 +119,7 @@ class SessionPrompt(Base):
 
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    #: Empty: the agent's one user.
+    #: Empty: nobody was named.
     user_id: Mapped[str] = mapped_column(Text, primary_key=True, server_default=text("''"))
     session_id: Mapped[str] = mapped_column(Text, primary_key=True)
     opening: Mapped[str] = mapped_column(Text, server_default=text("''"))

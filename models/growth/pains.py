@@ -43,7 +43,7 @@ class PainReport(BaseModel):
     quote: str
     said_at: datetime
     session_id: str | None = None
-    #: Whom it hurts; the agent's user, unless named.
+    #: Whom it hurts, if somebody was named.
     user_id: str | None = None
 
 
@@ -52,12 +52,16 @@ def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report:
 
     One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the agent's lock.
     """
-    user = report.user_id or name[1]
-    known = [known_pain for known_pain in latest_pains(connection, name, MAX_KNOWN) if known_pain.user_id == user]
+    known = [known_pain for known_pain in latest_pains(connection, name, MAX_KNOWN) if known_pain.user_id == report.user_id]
     place = most_alike(pain.summary, [known_pain.summary for known_pain in known])
     if place is None:
         pain_id: UUID = uuid7()
-        fields = {"id": pain_id, "user": user, "at": report.said_at, **pain.model_dump(include={"summary", "category", "severity"})}
+        fields = {
+            "id": pain_id,
+            "user": report.user_id,
+            "at": report.said_at,
+            **pain.model_dump(include={"summary", "category", "severity"}),
+        }
         connection.execute(_ADD_PAIN, bind_name(name) | fields)
         work.note(connection, name, "pain", grown=1)
         severity = pain.severity

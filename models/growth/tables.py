@@ -200,8 +200,8 @@ class PainPoint(Base):
     pain_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text)
-    #: Whom it hurts: the agent's user, unless named.
-    user_id: Mapped[str] = mapped_column(Text)
+    #: Whom it hurts; None if nobody was named.
+    user_id: Mapped[str | None] = mapped_column(Text)
     summary: Mapped[str] = mapped_column(Text)
     category: Mapped[str] = mapped_column(Text, server_default=text("'other'"))
     severity: Mapped[str] = mapped_column(Text, server_default=text("'medium'"))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, and_, bindparam, literal, or_, select, text, tuple_
+from sqlalchemy import Connection, FromClause, and_, bindparam, func, literal, or_, select, text, tuple_
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
@@ -22,7 +22,8 @@ from models.db.connection import driver
 from models.db.rows import columns, fetch, fetch_one
 from models.db.spans import telling
 from models.memory import tables
-from models.memory.tables import Agent
+from models.memory.reads import told
+from models.memory.tables import Agent, MemoryNode
 from models.operations.embedding_models import ActiveModel
 
 #: (group_id, agent_id)
@@ -291,16 +292,35 @@ def belonging(name: str, rows: str) -> None:
 
 
 def keywords(
-    connection: Connection, group_id: str, agent_id: str, limit: int, *, offset: int = 0, after: tuple[int, str, str] | None = None
+    connection: Connection,
+    group_id: str,
+    agent_id: str,
+    limit: int,
+    *,
+    user_id: str | None = None,
+    offset: int = 0,
+    after: tuple[int, str, str] | None = None,
 ) -> list[KeywordStrength]:
-    """An agent's keywords, strongest first: without the first ``offset``, or after a row's strength, keyword and type."""
-    row = tables.KeywordStrength
-    wanted = select(*columns(KeywordStrength, row)).where(row.group_id == group_id, row.agent_id == agent_id)
+    """An agent's keywords, strongest first: without the first ``offset``, or after a row's strength, keyword and type.
+
+    For a user those of the memories that the user is told, counted when asked.
+    """
+    row = (tables.KeywordStrength.__table__ if user_id is None else _keywords_of(user_id)).c
+    wanted = select(row.keyword, row.memory_type, row.strength).where(row.group_id == group_id, row.agent_id == agent_id)
     if after is not None:
         same = tuple_(row.keyword, row.memory_type) > tuple_(literal(after[1]), literal(after[2]))
         wanted = wanted.where(or_(row.strength < after[0], and_(row.strength == after[0], same)))
     order = (row.strength.desc(), row.keyword, row.memory_type)
     return fetch(connection, KeywordStrength, wanted.order_by(*order).offset(offset).limit(limit))
+
+
+def _keywords_of(user_id: str) -> FromClause:
+    """As ``kw_strength`` has them (``engine.memory.counts_for_keywords``)."""
+    node = MemoryNode
+    counts = and_(node.type != "chat", or_(node.predicate.is_distinct_from("is"), node.object.is_distinct_from("idle")))
+    keyword = func.unnest(node.keywords_lower).label("keyword")
+    each = select(node.group_id, node.agent_id, node.type.label("memory_type"), keyword).where(counts, told(user_id)).subquery()
+    return select(each, func.count().label("strength")).group_by(*each.c).subquery()
 
 
 def timeline(

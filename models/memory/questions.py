@@ -149,7 +149,9 @@ def nodes(context: Context, request: NodesQuery) -> Page:
 @action("memory.keywords")
 def keywords(context: Context, request: KeywordsQuery) -> Page:
     """List an agent's keywords, strongest first."""
-    rows = stored_agents.keywords(context.connection, context.group_id, request.agent_id, request.limit, offset=request.offset)
+    rows = stored_agents.keywords(
+        context.connection, context.group_id, request.agent_id, request.limit, user_id=request.user_id, offset=request.offset
+    )
     if not rows and not request.offset:
         _must_exist(context, request.agent_id)
     return Page(rows=_dicts(rows), next=request.offset + request.limit if len(rows) == request.limit else None)
@@ -162,7 +164,9 @@ def list_keywords(context: Context, request: KeywordsWanted) -> Rows[KeywordStre
     What the agent has met, with how many memories have it, strongest first, page by page. An agent that is not there has
     none.
     """
-    keywords = stored_agents.keywords(context.connection, context.group_id, request.agent_id, request.limit, after=request.before)
+    keywords = stored_agents.keywords(
+        context.connection, context.group_id, request.agent_id, request.limit, user_id=request.user_id, after=request.before
+    )
     return page(keywords, request.limit, lambda last: (last.strength, last.keyword, last.memory_type))
 
 

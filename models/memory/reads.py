@@ -19,6 +19,7 @@ from jiyi.protocol.memory import ArchivedRow, Memory, MemoryBrief, MemoryDetail,
 from jiyi.protocol.recall import ListMemories
 from jiyi.text.words import last_segment, tokens
 from models.db.rows import columns, fetch, fetch_one, ilike_pattern
+from models.db.scope import current
 from models.memory.tables import MemoryNode, NodeAccess
 
 R = TypeVar("R", bound=BaseModel)
@@ -88,7 +89,8 @@ def node(connection: Connection, row: type[R], group_id: str, node_id: UUID) -> 
     )
     computed = {"dimensions": func.vector_dims(MemoryNode.embedding), "supersedes": func.array(superseded.scalar_subquery())}
     wanted = _of(row, **computed).where(MemoryNode.group_id == group_id, MemoryNode.node_id == node_id)
-    return fetch_one(connection, row, wanted)
+    found = fetch_one(connection, row, wanted)
+    return None if found is None else without_hidden(connection, group_id, [found], "filling")[0]
 
 
 def nodes(connection: Connection, group_id: str, query: NodesQuery) -> list[MemoryRow]:
@@ -97,7 +99,8 @@ def nodes(connection: Connection, group_id: str, query: NodesQuery) -> list[Memo
     wanted = _of(MemoryRow).where(MemoryNode.group_id == group_id, *_conditions(kept))
     if query.before is not None:
         wanted = wanted.where(MemoryNode.node_count < query.before)
-    return fetch(connection, MemoryRow, wanted.order_by(MemoryNode.node_count.desc()).limit(query.limit))
+    rows = fetch(connection, MemoryRow, wanted.order_by(MemoryNode.node_count.desc()).limit(query.limit))
+    return without_hidden(connection, group_id, rows, "filling")
 
 
 def related(connection: Connection, row: type[R], group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> dict[str, list[R]]:
@@ -108,7 +111,8 @@ def related(connection: Connection, row: type[R], group_id: str, agent_id: str, 
     matching = func.jiyi_with_keywords(group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type))
     of_agent = _of(row).where(*_agent(group_id, agent_id), MemoryNode.node_id.in_(select(matching)))
     newest = of_agent.order_by(MemoryNode.node_count.desc()).limit(limit)
-    return {f"{kind}s": fetch(connection, row, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought")}
+    found = {f"{kind}s": fetch(connection, row, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought")}
+    return {kind: without_hidden(connection, group_id, rows, "filling") for kind, rows in found.items()}
 
 
 def evidence_of(filling: Iterable[Any]) -> list[UUID]:
@@ -118,6 +122,18 @@ def evidence_of(filling: Iterable[Any]) -> list[UUID]:
         with suppress(ValueError, TypeError, AttributeError):
             ids.append(UUID(entry))
     return ids
+
+
+def without_hidden(connection: Connection, group_id: str, rows: list[R], field: str) -> list[R]:
+    """Where work is done for a user, the rows without the ids in ``field`` of what others told in private: row-level security hides it."""
+    if current().user is None:
+        return rows
+    named = {node_id for row in rows for node_id in evidence_of(getattr(row, field, ()))}
+    if not named:
+        return rows
+    there = set(connection.execute(_SHOWN, {"group": group_id, "ids": list(named)}).scalars())
+    hidden = list(map(str, named - there))
+    return [row.model_copy(update={field: [entry for entry in getattr(row, field) if entry not in hidden]}) for row in rows]
 
 
 def brief_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryBrief]:
@@ -196,10 +212,14 @@ def archived_of(connection: Connection, group_id: str, agent_id: str, before: in
 
 def counted(connection: Connection, group_id: str, agent_id: str, as_of: datetime | None, user_id: str | None) -> tuple[int, int]:
     """How many of the memories that an agent tells a user are archived, by ``as_of`` if that is given, and how many came after it."""
-    told = or_(MemoryNode.user_id.is_(None), MemoryNode.visibility == "agent", MemoryNode.user_id == user_id)
-    agent = select(func.count()).where(*_agent(group_id, agent_id), told)
+    agent = select(func.count()).where(*_agent(group_id, agent_id), told(user_id))
     archived = connection.execute(agent.where(MemoryNode.archived_at.is_not(None), happened(MemoryNode.archived_at, as_of))).scalar_one()
     return archived, 0 if as_of is None else connection.execute(agent.where(MemoryNode.stored_at > as_of)).scalar_one()
+
+
+def told(user_id: str | None) -> ColumnElement[bool]:
+    """Memories that an agent tells a user."""
+    return or_(MemoryNode.user_id.is_(None), MemoryNode.visibility == "agent", MemoryNode.user_id == user_id)
 
 
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
@@ -367,6 +387,7 @@ def _place_of(request: ListMemories) -> Place | None:
     raise InvalidRequest(["after: is no place of this list; give `next` of the page before"])
 
 
+_SHOWN = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
 _TURNS_OF = text("""
     WITH resting AS (
         SELECT DISTINCT n.agent_id, f.id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)

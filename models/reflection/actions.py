@@ -26,7 +26,7 @@ from jiyi.protocol.reflection import (
 from models.db.actions import Context, action, read
 from models.db.rows import columns, fetch, fetch_one, page
 from models.memory.agents import key_of, no_agent
-from models.memory.reads import evidence_of
+from models.memory.reads import evidence_of, without_hidden
 from models.memory.tables import MemoryNode
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
@@ -147,7 +147,8 @@ def _reasons(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
     """Those of the ids that are memories of this group, in the order given."""
     wanted = select(*columns(Reason, MemoryNode, evidence=MemoryNode.__table__.columns["filling"]))
     rows = fetch(connection, Reason, wanted.where(MemoryNode.group_id == group_id, MemoryNode.node_id.in_(node_ids)))
-    by_id = {row.node_id: row.model_copy(update={"evidence": evidence_of(row.evidence)}) for row in rows}
+    told = without_hidden(connection, group_id, rows, "evidence")
+    by_id = {row.node_id: row.model_copy(update={"evidence": evidence_of(row.evidence)}) for row in told}
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 

@@ -180,7 +180,9 @@ def _why_nothing(ending: EndedSession, chat_ids: list[UUID]) -> str:
     if chat_ids:
         return "nothing was said in the conversation's chats: they have no utterances"
     with_whom = f" with {ending.partner}" if ending.partner else ""
-    return f"the session {ending.session_id} has no memory of type chat{with_whom}"
+    whose = f" of the user {ending.user_id}" if ending.user_id else ""
+    fix = "" if whose or with_whom else "; if it is several users', end it for each of them: give user_id"
+    return f"the session {ending.session_id} has no memory of type chat{whose}{with_whom}{fix}"
 
 
 # The update changes nothing; it is there to get the row that is in the way: reflections_one_open_idx.
@@ -262,10 +264,15 @@ _NAMED = text("""
     SELECT node_id, subject, object, filling FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND type = 'chat' AND node_id = ANY(:ids) ORDER BY type_count
 """)
+# Unless somebody is named, a session that is one user's is that user's.
 _OF_SESSION = text("""
     SELECT node_id, subject, object, filling FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND type = 'chat' AND session_id = :session
-      AND user_id IS NOT DISTINCT FROM :user
+      AND user_id IS NOT DISTINCT FROM coalesce(:user, (
+          SELECT min(user_id) FROM memory_nodes
+          WHERE group_id = :group AND agent_id = :agent AND type = 'chat' AND session_id = :session
+          HAVING count(DISTINCT coalesce(user_id, '')) = 1
+      ))
     ORDER BY type_count DESC LIMIT :limit
 """)
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from engine.text import keywords
-from jiyi.protocol.base import NodeType
+from jiyi.protocol.base import NodeType, composed
 from jiyi.protocol.conversation_commands import JudgedTurns
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
@@ -123,7 +123,7 @@ def _wanted() -> MemoryFilter:
         kinds=inputs.choices("kind", ALL_KINDS),
         origins=[origin] if (origin := inputs.choice("origin", ORIGINS)) else (),
         session_id=asked("session"),
-        user_id=asked("user"),
+        user_id=None if (user := asked("user")) is None else composed(user),
         created_from=inputs.moment("from"),
         created_to=inputs.moment("to", end=True),
         importance=inputs.decimal("importance", 0, 10),

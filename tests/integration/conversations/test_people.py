@@ -298,11 +298,11 @@ def test_no_read_for_a_user_gives_away_what_another_said(group: str, name: str) 
             return str(error)
 
     asked = json.dumps(other.request(model, ""), ensure_ascii=False)
-    assert SECRET in answer("zoe").replace(asked, ""), "it is there, for her"
+    assert SECRET.lower() in answer("zoe").replace(asked, "").lower(), "it is there, for her"  # keywords have no capitals
     mine = answer("ben")
     for echoed in (f'"focal_text": "{SECRET}"', f'"original": "{SECRET}"', "user 'ben'"):
         mine = mine.replace(echoed, "")
-    assert SECRET not in mine
+    assert SECRET.lower() not in mine.lower()
 
 
 QUERIES = [operation for operation in OPERATIONS if operation.query is not None and issubclass(operation.query, ForUser)]
@@ -319,8 +319,8 @@ def test_no_list_over_rest_does(group: str, api: Program, operation: Any) -> Non
         assert response.status_code in (200, 404), response.text
         return str(response.text)
 
-    assert SECRET in ask("zoe")
-    assert SECRET not in ask("ben")
+    assert SECRET.lower() in ask("zoe").lower()
+    assert SECRET.lower() not in ask("ben").lower()
 
 
 def test_row_level_security_hides_it_whatever_a_query_asks_for(group: str) -> None:

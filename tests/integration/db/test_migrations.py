@@ -378,3 +378,41 @@ def test_17_code_on_a_database_that_was_not_migrated_yet_says_what_to_run(empty:
             upgrade("nonsense")
     run_module(empty, "workers.migrate", code=0)
     assert empty.revision() == REVISIONS[-1]
+
+
+def test_users_are_told_from_the_agent_and_are_one_however_they_are_spelt(empty: Database) -> None:
+    empty.upgrade("0042")
+    empty.fill()
+    empty.query(
+        "INSERT INTO agents SELECT 'g', 'ida', gen_random_uuid(), settings, 0, type_counts, 1, 1 FROM agents WHERE agent_id = 'klaus'"
+    )
+    nfd, nfc = "Cafe\u0301", "Caf\u00e9"
+    kept = [name for name in ROWS["memory_nodes"] if name not in ("node_id", "node_count", "type_count")]
+    for number, user in enumerate((nfd, nfc, "klaus"), 2):
+        empty.query(
+            f"INSERT INTO memory_nodes (node_id, node_count, type_count, user_id, {', '.join(kept)}) "
+            f"SELECT gen_random_uuid(), %s, %s, %s, {', '.join(kept)} FROM memory_nodes WHERE node_count = 1",
+            number, number, user,
+        )  # fmt: skip
+    empty.query("UPDATE events SET payload = payload || jsonb_build_object('user_id', %s::text)", nfd)
+    for day, (agent, user) in enumerate((("klaus", "klaus"), ("ida", "ida"), ("ida", "klaus"), ("ida", nfc), ("ida", nfd)), 1):
+        at = f"2026-03-0{day}"
+        empty.query(
+            "INSERT INTO user_profiles (group_id, agent_id, user_id, role, updated_at) VALUES ('g', %s, %s, %s, %s)", agent, user, at, at
+        )
+        empty.query(
+            "INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, first_seen, last_seen) "
+            "VALUES (gen_random_uuid(), 'g', %s, %s, 's', now(), now())",
+            agent, user,
+        )  # fmt: skip
+        empty.query("INSERT INTO session_prompts (group_id, agent_id, user_id, session_id) VALUES ('g', %s, %s, 's')", agent, user)
+    empty.upgrade("0043")
+    assert empty.query("SELECT user_id FROM memory_nodes ORDER BY node_count") == [(None,), (nfc,), (nfc,), ("klaus",)]
+    assert empty.query("SELECT payload ->> 'user_id' FROM events") == [(nfc,)]
+    profiles = empty.query("SELECT agent_id, user_id, role FROM user_profiles ORDER BY role")
+    assert profiles == [("ida", "", "2026-03-02"), ("ida", "klaus", "2026-03-03"), ("ida", nfc, "2026-03-05")]
+    pains = empty.query("SELECT agent_id, user_id FROM pain_points ORDER BY agent_id, user_id")
+    assert sorted(pains, key=str) == sorted([("ida", nfc), ("ida", nfc), ("ida", "klaus"), ("ida", None), ("klaus", "klaus")], key=str)
+    assert empty.query("SELECT count(*) FROM session_prompts") == [(4,)]
+    empty.alembic(command.downgrade, "0042")
+    assert ("ida", "ida") in empty.query("SELECT agent_id, user_id FROM user_profiles")

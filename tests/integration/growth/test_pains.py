@@ -46,14 +46,14 @@ def test_alike_ones_merge_and_each_distinct_turn_makes_it_surer(group: str) -> N
     found = pain(group)
     assert (found.category, found.severity, found.status) == ("fault", "high", "open")
     assert found.summary.startswith(TROUBLE[0])
-    assert (found.agent_id, found.user_id) == (AGENT, AGENT)
+    assert (found.agent_id, found.user_id) == (AGENT, None)
     assert (found.occurrence_count, found.confidence) == (1, 0.25)
     assert [one.source_id for one in found.evidence] == [said[3]]
     assert found.first_seen == found.last_seen == found.evidence[0].said_at
     say(group, *SMALL_TALK, TROUBLE[1])
     assert (pain(group).occurrence_count, pain(group).confidence) == (2, 0.5)
     say(group, *SMALL_TALK, TROUBLE[0], name="小王")
-    assert {one.user_id for one in pains(group)} == {AGENT, "小王"}, "pain of two people is two"
+    assert {one.user_id for one in pains(group)} == {None, "小王"}, "pain of two people is two"
 
 
 def test_from_point_seven_on_something_is_proposed(group: str) -> None:
