@@ -81,6 +81,7 @@ app.conf.update(
     worker_prefetch_multiplier=1,  # a task waits in the queue, where any worker can take it
     worker_cancel_long_running_tasks_on_connection_loss=True,
     worker_soft_shutdown_timeout=5,
+    worker_consumer="workers.worker_setup:Consumer",  # bounds messages before they are parsed
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
     worker_enable_remote_control=False,  # a broadcast of "shutdown" by whoever has the broker's address ends all workers

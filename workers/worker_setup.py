@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+import celery.worker.consumer
 import kombu
 import psutil
 import redis
@@ -29,6 +31,7 @@ from engine.providers import calls
 from jiyi import __version__
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.operations import WorkerMode
+from jiyi.protocol.wire.bounds import MESSAGE, TooMuchError
 from jiyi.protocol.wire.broker import BROKER_ERRORS, PUBLISHED_AT
 from jiyi.settings import get_settings
 from models.erasure import cache_invalidation
@@ -42,6 +45,9 @@ from tasks.erasure import forget, forget_everything
 from workers import logs, told_in_one_line, tracing
 from workers.supervision.processes import lower_priority
 
+#: How a task may be called for its name to be told: by somebody's words it is not.
+TASK_NAME = re.compile(r"[a-z][a-z0-9_.]{0,99}")
+messages_log = logging.getLogger("jiyi.messages")
 modes_log = logging.getLogger("jiyi.modes")
 #: Set while this worker is not meant to take anything.
 HELD = threading.Event()
@@ -190,6 +196,43 @@ def quieten(sender: str = "", **_: Any) -> None:
     if sender.startswith(ANSWERING):
         for name in LISTING:
             logging.getLogger(name).setLevel(logging.WARNING)
+
+
+class Consumer(celery.worker.consumer.Consumer):  # type: ignore[misc]  # Celery has no types
+    """Celery's, which looks at a message's size before anybody parses it, and says nothing of what is in one that is no task."""
+
+    def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        return self.bounded(super().create_task_handler(*args, **options))
+
+    def bounded(self, handle: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A handler of messages that gets those alone that may be parsed."""
+
+        def on_task_received(message: Any) -> Any:
+            body = message.body
+            try:
+                MESSAGE.check(body.encode() if isinstance(body, str) else bytes(body))
+            except TooMuchError as error:
+                return self._delete(message, f"has {error}")
+            return handle(message)
+
+        return on_task_received
+
+    def on_unknown_message(self, body: Any, message: Any) -> None:  # noqa: ARG002 – Celery's
+        self._delete(message, "is of no known form")
+
+    def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 – Celery's
+        name = str((message.headers or {}).get("task"))
+        self._delete(message, f"is for the task {name}, which is not known here" if TASK_NAME.fullmatch(name) else "is for an unknown task")
+
+    def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 – Celery's
+        self._delete(message, f"is no valid task ({type(exc).__name__})")
+
+    def on_decode_error(self, message: Any, exc: Exception) -> None:
+        self._delete(message, f"cannot be read ({type(exc).__name__})")
+
+    def _delete(self, message: Any, why: str) -> None:
+        messages_log.error("a message of %d bytes %s; it is deleted", len(message.body or b""), why)
+        message.reject_log_error(messages_log, self.connection_errors)
 
 
 def begin_tracing(sender: str, **_: Any) -> None:

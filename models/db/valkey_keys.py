@@ -12,6 +12,7 @@
 | ``jiyi:intake:hold:<queue>:<intake>:<0 or 1>`` | list, messages in hand | intake | until stored |
 | ``jiyi:intake:order:<queue>`` | sorted set, the lists above in the order in which they were taken | intake | until stored |
 | ``jiyi:intake:stored:<queue>`` | hash, list in hand → how many shards of it are stored | intake | until stored |
+| ``jiyi:intake:attempts:<digest>`` | string, intakes that began with a message after one had died of it, or with it | intake | 3 days |
 | ``jiyi:intakes:<queue>`` | set, names of the queue's intakes | intake | – |
 | ``jiyi:intake:alive:<intake>`` | string | intake | twice ``JIYI_WORK_LEASE_SECONDS`` |
 | ``jiyi:retrievals`` | list, JSON: retrievals that wait to be written (``models.retrieval.records``) | retrieval worker | until flushed |
@@ -108,6 +109,11 @@ def intake_holds(queue: str, intake: str) -> tuple[str, str]:
 def intake_order(queue: str) -> tuple[str, str]:
     """In which order its intakes took what they have in hand, and how much of each is stored."""
     return f"jiyi:intake:order:{queue}", f"jiyi:intake:stored:{queue}"
+
+
+def intake_attempts(digest: str) -> str:
+    """How many intakes have begun with a message that was delivered again."""
+    return f"jiyi:intake:attempts:{digest}"
 
 
 def intake_alive(intake: str) -> str:

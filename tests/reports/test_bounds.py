@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,12 +20,16 @@ from jiyi.protocol.base import Request
 from jiyi.protocol.events import CONTENT_TYPE, ONE
 from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire import vectors
-from models.memory.ingest import identity
+from jiyi.settings import get_settings
+from models.db.valkey import valkey
+from models.memory.ingest import Rejected, identity
 from tests.integration.programs import Program
 from web import create_app, mem0
 from web.api.registry import OPERATIONS
-from workers.intake.opening import KEPT_OF_TOO_LARGE, Signatures, open_messages
-from workers.intake.sources import Taken
+from workers.embedded.stack import Stack
+from workers.intake.opening import KEPT_OF_TOO_LARGE, Opened, Signatures, open_messages
+from workers.intake.sources import Batch, Taken
+from workers.web.dispatching import Dispatchers
 
 #: More values than anything but vectors may have; of a kilobyte's thousand each there is an error where they are not counted before.
 MANY = limits.MAX_VALUES + 1
@@ -176,3 +181,80 @@ def test_a_message_of_too_many_values_becomes_a_dead_letter_unparsed(body: bytes
     assert identity(body.decode()) == (None, None)
     ((_, reason),) = event_bodies.decode(body).rejected
     assert words in reason
+
+
+GOOD, POISONOUS = b'{"events":[]}', b'{"events":[{}]}'
+
+
+def test_a_message_of_which_three_intakes_died_is_put_aside_unread(database: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    from workers.intake import consumer
+
+    stored: list[bytes] = []
+    letters: list[Rejected] = []
+
+    def opening(messages: list[Taken], _signatures: Signatures) -> Opened:
+        if messages[0].body == POISONOUS:
+            raise SystemExit(134)  # as much of a death as a test survives
+        stored.append(messages[0].body)
+        return Opened()
+
+    monkeypatch.setattr(consumer, "open_messages", opening)
+    monkeypatch.setattr(consumer, "store_part", lambda opened, _events, _shard: letters.extend(opened.rejected))
+    batch = Batch([Taken(body, CONTENT_TYPE) for body in (GOOD, POISONOUS, GOOD)], "", again=True)
+    source = SimpleNamespace(turn=lambda _batch, _shard: True)
+    for _ in range(2):  # the first one died before
+        with pytest.raises(SystemExit):
+            consumer.Intake(get_settings())._store_again(source, batch)
+    assert letters == []
+    assert consumer.Intake(get_settings())._store_again(source, batch)
+    (letter,) = letters
+    assert letter.reason == consumer.POISON
+    assert letter.body == POISONOUS.decode()
+    assert not letter.believed
+    assert stored == [GOOD] * 4
+    assert valkey().keys("jiyi:intake:attempts:*") == []
+
+
+def test_a_message_that_is_no_task_is_not_quoted_in_a_worker_s_log(database: Stack, caplog: pytest.LogCaptureFixture) -> None:
+    from workers.worker_setup import Consumer
+
+    class Message:
+        body, headers, rejected = b'"my lawyer is called Mara"', {"task": "no.such_task", "id": "1", "argsrepr": "Mara"}, 0
+
+        def reject_log_error(self, *_: Any) -> None:
+            self.rejected += 1
+
+    consumer, message = Consumer.__new__(Consumer), Message()
+    consumer.connection_errors = ()
+    consumer.on_unknown_task(None, message, KeyError("Mara"))
+    consumer.on_unknown_message(message.body, message)
+    consumer.on_invalid_task(message.body, message, ValueError("Mara"))
+    consumer.on_decode_error(message, ValueError("Mara"))
+    assert message.rejected == 4
+    assert "no.such_task" in caplog.text
+    assert "Mara" not in caplog.text
+
+
+def test_a_call_of_too_many_values_is_put_aside_before_it_is_parsed(database: Stack, caplog: pytest.LogCaptureFixture) -> None:
+    from workers.worker_setup import Consumer
+
+    rejected: list[int] = []
+    message = SimpleNamespace(body=many(b"[[", b"1", b"],{},{}]"), headers={}, reject_log_error=lambda *_: rejected.append(1))
+    consumer = Consumer.__new__(Consumer)
+    consumer.connection_errors = ()
+    consumer.bounded(lambda _: pytest.fail("it was handled"))(message)
+    assert rejected == [1]
+    assert "more than 100,000 values" in caplog.text
+
+
+# Callers
+
+
+def test_blanks_around_a_key_make_no_other_caller_of_it() -> None:
+    def caller(authorization: str) -> str:
+        request = SimpleNamespace(headers={"AUTHORIZATION": authorization}, path="/api/v1/events")
+        return Dispatchers._caller(SimpleNamespace(), SimpleNamespace(requests=[request], addr=("127.0.0.1", 1)))  # type: ignore[arg-type]
+
+    key = caller("Bearer jiyi_a_b")
+    assert {caller("Bearer" + " " * blanks + "jiyi_a_b" + " " * blanks) for blanks in range(1, 9)} | {caller("bearer jiyi_a_b")} == {key}
+    assert caller("Bearer jiyi_a_c") != key

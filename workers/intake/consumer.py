@@ -26,8 +26,8 @@ from models.memory.ingest import DATABASE_ERRORS, Ingestor, Part, Rejected, is_t
 from workers import gc_tuning, logs
 from workers import tracing as tracing_setup
 from workers.app import app
-from workers.intake.opening import Opened, Signatures, open_messages
-from workers.intake.sources import BATCH, Batch, Source, open_source
+from workers.intake.opening import Opened, Signatures, open_messages, refused
+from workers.intake.sources import BATCH, Batch, Source, begin_again, ended, open_source
 
 log = logging.getLogger("jiyi.intake")
 
@@ -45,6 +45,9 @@ IDLE_WAIT = 1.0
 STORING_WAIT = 0.01
 #: Seconds between two looks whether earlier batches of other intakes are stored: at first, and at most.
 FIRST_LOOK, LAST_LOOK = 0.001, 0.05
+#: Intakes that may die with a message in hand after a first one did. Whoever watches over them gives up after five.
+MOST_ATTEMPTS = 2
+POISON = "was in hand each time when several intakes ended; put aside without being looked into"
 
 INGESTOR = Ingestor(redelivers=True)
 NO_TRACES: Mapping[EventKey, str] = {}
@@ -93,12 +96,14 @@ class Intake:
         while not self.stopping:
             # While a batch is being stored look only for what is there: its end must not wait for the next message.
             batch = source.take(BATCH, IDLE_WAIT if storing is None else STORING_WAIT)
-            opened = self._open(batch) if batch else None
+            opened = self._open(batch) if batch and not batch.again else None
             if storing is not None and (batch is not None or storing.result.done()):
                 self._finish(source, storing)
                 storing = None
             if batch is not None and opened is not None:
                 storing = Storing(batch, self._storer.submit(self._store, source, batch, opened))
+            elif batch is not None and batch.again and self._store_again(source, batch):
+                acknowledge(source, batch)
         if storing is not None:
             self._finish(source, storing)
 
@@ -130,15 +135,26 @@ class Intake:
             if turn is False:
                 time.sleep(pause)
                 pause = min(pause * 2, LAST_LOOK)
-            elif self._store_orphan(source, turn):
+            elif self._store_again(source, turn):
                 source.acknowledge(turn)
         return False
 
-    def _store_orphan(self, source: Source, batch: Batch) -> bool:
+    def _store_again(self, source: Source, batch: Batch) -> bool:
+        """A batch of which an intake may have died, message by message, so that it is seen of which one. It is nobody else's turn."""
         signatures = Signatures(self.settings)  # the other thread is using its own
-        if not self._until_done("signatures wait", lambda: signatures.look_up(batch.messages)):
+        if not self._until_done("signatures wait", lambda: signatures.look_up(batch.messages)) or not self._await_turn(source, batch, 0):
             return False
-        return self._store(source, batch, open_messages(batch.messages, signatures))
+        for message in batch.messages:
+            if begin_again(message) > MOST_ATTEMPTS:
+                log.error("%s: a message of %d bytes", POISON, len(message.body))
+                opened = Opened(rejected=[refused(message, POISON, believed=False)])
+            else:
+                opened = open_messages([message], signatures)
+            stored = self._until_done("nothing is acknowledged", partial(store_part, opened, opened.events, 0))
+            ended(message)  # with its process alive
+            if not stored:
+                return False
+        return True
 
     def _until_done(self, meanwhile: str, step: Callable[[], object]) -> bool:
         """Repeat a step for as long as the database is away. False: not done, because the intake is to stop."""

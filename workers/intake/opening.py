@@ -63,12 +63,12 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
         try:
             message = plain(packed, limits.MAX_MESSAGE_BYTES)
         except UnreadableBodyError as error:
-            opened.rejected.append(_refused(packed, str(error), believed=False))
+            opened.rejected.append(refused(packed, str(error), believed=False))
             continue
         if problem := signatures.problem(message):
-            opened.rejected.append(_refused(message, problem, believed=False))
+            opened.rejected.append(refused(message, problem, believed=False))
         elif problem := _problem(message):
-            opened.rejected.append(_refused(message, problem))
+            opened.rejected.append(refused(message, problem))
         else:
             count = len(opened.events)
             _decode(message, signatures.group(message), opened)
@@ -79,7 +79,7 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
     return opened
 
 
-def _refused(message: Taken, problem: str, *, believed: bool = True) -> Rejected:
+def refused(message: Taken, problem: str, *, believed: bool = True) -> Rejected:
     """A message that is not decoded. Of one that is too much only the beginning is kept: dead letters must not fill the database."""
     body = message.body
     if len(body) > limits.MAX_MESSAGE_BYTES or event_bodies.excess_of(body):

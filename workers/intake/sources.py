@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import bz2
+import hashlib
 import json
 import logging
 import lzma
@@ -36,10 +37,13 @@ from kombu import compression
 from kombu.transport.redis import Channel
 
 from jiyi import tracing
+from jiyi.protocol import limits
+from jiyi.protocol.wire.bounds import Bounds
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, EXCHANGE, INTAKE_QUEUE, intake_queue, member_of
 from jiyi.protocol.wire.signatures import GROUP_HEADER, KEY_HEADER, SIGNATURE_HEADER
 from jiyi.settings import Settings
 from models.db import valkey_keys
+from models.db.valkey import valkey
 from models.queue.broker_queues import lists_of, redis_address
 
 log = logging.getLogger("jiyi.intake")
@@ -51,6 +55,10 @@ FILL_SECONDS = 0.05
 BATCH_BYTES = 1_500_000
 #: As how many bytes a compressed message counts at least: its size says little about what is in it, up to a whole message's limit.
 COMPRESSED_BYTES = 64 * 1024
+#: A message as kombu puts it into a list of Redis: the body, in base64, and some headers.
+ENVELOPE = Bounds(2 * limits.MAX_MESSAGE_BYTES, 1_000)
+#: Seconds for which it is known how many intakes began with a message: they are started again at once, or by somebody, next day.
+ATTEMPTS_SECONDS = 3 * 86_400
 #: Most intakes looked at in one go.
 MAX_INTAKES = 1_000
 #: Seconds; an answer takes a millisecond, blocking calls come on top.
@@ -91,10 +99,11 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages taken together; ``receipt`` is the source's own."""
+    """Messages taken together; ``receipt`` is the source's own. ``again``: an intake that died had some of them in hand."""
 
     messages: list[Taken]
     receipt: Any
+    again: bool = False
 
 
 class Source(Protocol):
@@ -246,7 +255,7 @@ class RedisSource:
     def _adopt(self, hold: str) -> Batch:
         held = cast("list[bytes]", self._redis.lrange(hold, 0, -1))
         log.warning("storing %d messages that a dead intake held", len(held))
-        return Batch([_opened(raw) for raw in reversed(held)], hold)
+        return Batch([_opened(raw) for raw in reversed(held)], hold, again=True)
 
 
 class KombuSource:
@@ -307,7 +316,7 @@ class KombuSource:
             messages.append(message)
             size += max(len(_bytes(message.body)), COMPRESSED_BYTES if compression_of(message.headers) else 0)
         taken = [_taken(_bytes(message.body), message.content_type, message.headers) for message in messages]
-        return Batch(taken, messages)
+        return Batch(taken, messages, again=any((message.delivery_info or {}).get("redelivered") for message in messages))
 
     def acknowledge(self, batch: Batch) -> None:
         for message in batch.receipt:
@@ -317,9 +326,24 @@ class KombuSource:
         self._connection.release()
 
 
+def begin_again(message: Taken) -> int:
+    """Which intake begins with a message that was delivered again: 1 for the first after the one that died."""
+    return int(valkey().eval(_BEGIN, 1, _attempts_at(message), ATTEMPTS_SECONDS))  # type: ignore[arg-type]
+
+
+def ended(message: Taken) -> None:
+    """It is stored, or left to the next intake by one that stops in good order."""
+    valkey().delete(_attempts_at(message))
+
+
+def _attempts_at(message: Taken) -> str:
+    return valkey_keys.intake_attempts(hashlib.blake2b(message.body, digest_size=16).hexdigest())
+
+
 def _opened(raw: bytes) -> Taken:
     """A message in kombu's form. One that is not (somebody pushed to the list by hand) is passed on as it is."""
     try:
+        ENVELOPE.check(raw)
         message = json.loads(raw)
         body, encoding = message["body"], message.get("properties", {}).get("body_encoding")
         opened = base64.b64decode(body) if encoding == "base64" else _bytes(body)
@@ -429,6 +453,11 @@ if #taken > 0 then
     redis.call('ZADD', KEYS[2], (last or 0) + 1, KEYS[1])
 end
 return taken
+"""
+_BEGIN = f"""{_ALLOW_OOM}
+local count = redis.call('INCR', KEYS[1])
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+return count
 """
 # Nothing: the turn has come, or it is no longer in hand (somebody stored it, or Valkey lost it: then it is stored all the same). Else the
 # list that all wait for. It is enough to look at the batch before: it did not go on either before its own turn.

@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.base import MAX_NAME_CHARS, Request
 from jiyi.protocol.openapi.tools import PREFIX, Tool
-from jiyi.protocol.wire.bounds import MESSAGE, TooMuchError
+from jiyi.protocol.wire.bounds import MESSAGE
 from jiyi.protocol.wire.json_checks import repeated_key, sentence
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import visible
@@ -296,8 +296,6 @@ class ToolCall(RootModel[Annotated[ChatCall | ResponsesCall | ToolUse, Field(dis
         try:
             MESSAGE.check(text.encode("utf-8", "replace"))
             given = from_json(text) if text.strip() else {}
-        except TooMuchError as error:
-            raise InvalidRequest([f"arguments: {error}; give less at a time"]) from None
         except ValueError as error:
             raise InvalidRequest([f"arguments: not JSON ({error}); write one JSON object"]) from None
         if not isinstance(given, dict):

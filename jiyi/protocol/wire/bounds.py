@@ -56,6 +56,10 @@ class Bounds:
         values = containers = names = level = 0
         for structure in _structure(text):
             brackets = structure.translate(None, b",:")
+            levels = [*accumulate(map(_STEPS.__getitem__, brackets), initial=level)]
+            if max(levels) > self.depth:
+                raise TooDeepError(f"lists and objects nested more than {self.depth:,} deep")
+            level = levels[-1]
             values += structure.count(b",")
             containers += brackets.count(b"[") + brackets.count(b"{")
             names += structure.count(b":")
@@ -63,10 +67,6 @@ class Bounds:
                 raise TooMuchError(f"more than {self.values:,} {'lists and objects' if containers > self.values else 'names of values'}")
             if values + containers > most:
                 raise TooMuchError(f"more than {most:,} values in its lists and objects")
-            levels = [*accumulate(map(_STEPS.__getitem__, brackets), initial=level)]
-            if max(levels) > self.depth:
-                raise TooDeepError(f"lists and objects nested more than {self.depth:,} deep")
-            level = levels[-1]
 
 
 #: What a message, and the body of any request, may have.
