@@ -1,6 +1,8 @@
 """Attacks on a web, in a process of their own and at a low priority: an attacker computes on another machine, not on the service's.
 
 python -m bench.support.attacks NAME PORT SECONDS     # the attacker's key in JIYI_KEY; prints how often each status came back
+
+Some go over the broker, whose address is in JIYI_BROKER_URL: there nothing comes back.
 """
 
 from __future__ import annotations
@@ -11,12 +13,19 @@ import os
 import random
 import sys
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
 
+import kombu
+
+from jiyi.protocol.wire.broker import exchange
+from jiyi.settings import get_settings
 from workers.supervision.processes import lower_priority
 
 #: The attackers' group and agent.
@@ -28,6 +37,10 @@ NICENESS = 10
 #: A character of which Unicode's form NFKC makes eighteen.
 EXPANDING = "\ufdfa"
 
+#: Bytes of the largest bodies, just below what is read.
+LARGE = 15_000_000
+#: What a message has beside its body, as kombu's producer takes it.
+Message = tuple[bytes, dict[str, Any]]
 Request = tuple[str, str, bytes, dict[str, str]]
 
 
@@ -40,6 +53,18 @@ class Attack:
     requests: Callable[[], Iterator[Request]]
     #: Whether it has a key.
     key: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Flood:
+    """Messages over the broker, one after the other on each of ``at_once`` connections."""
+
+    at_once: int
+    messages: Callable[[], Iterator[Message]]
+
+
+def _many(before: bytes, one: bytes, after: bytes, size: int = LARGE) -> bytes:
+    return before + b",".join([one] * (size // (len(one) + 1))) + after
 
 
 def _retrievals(texts: Callable[[], list[str]]) -> Callable[[], Iterator[Request]]:
@@ -60,6 +85,44 @@ def _bodies() -> Iterator[Request]:
         yield "POST", "/api/v1/events", large, {}
 
 
+def _values() -> Iterator[Request]:
+    """Each value would be a problem of its own."""
+    numbers = [_many(b'{"events":[', one, b"]}") for one in (b"1", b'""')]
+    listed = _many(b'{"origins":[', b"1", b"]}", 900_000)
+    asked = _many(b'{"agent_id":"mallory","focal_texts":[', b"1", b"]}", 900_000)
+    below = _many(b'{"agent_id":"mallory","focal_texts":[', b"1", b"]}", 190_000)
+    while True:
+        for body in numbers:
+            yield "POST", "/api/v1/events", body, {}
+        yield "POST", "/api/v1/actions/memory.list", listed, {}
+        for body in (asked, below):
+            yield "POST", "/api/v1/retrieve", body, {}
+
+
+def _forms() -> Iterator[Request]:
+    form = b"name=a&" + b"x=1&" * (LARGE // 4)
+    while True:
+        yield "POST", "/sign-in", form, {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def _bombs() -> Iterator[Message]:
+    """Some kilobytes each, and 15 MB once they are decompressed."""
+    event = {"exchange": exchange(), "routing_key": "memory.observed", "content_type": "application/json", "content_encoding": "utf-8"}
+    packed = [zlib.compress(_many(b'{"events":[', one, b"]}")) for one in (b"{}", b"1", b"[]")]
+    while True:
+        for body in packed:
+            yield body, {**event, "headers": {"compression": "application/x-gzip"}}
+
+
+def _calls() -> Iterator[Message]:
+    """Of a task that there is, with many values, and of one that there is not."""
+    asked = _many(b'[["x",{"group_id":"attacker","agent_id":"mallory","focal_texts":[', b"1", b"]}],{},{}]", 600_000)
+    to_retrieval = {"exchange": "retrieval", "routing_key": "retrieval", "content_type": "application/json", "content_encoding": "utf-8"}
+    while True:
+        for task in ("retrieval.retrieve", "no.such_task"):
+            yield asked, {**to_retrieval, "headers": {"task": task, "id": str(uuid4()), "lang": "py", "argsrepr": "", "kwargsrepr": ""}}
+
+
 def _documents() -> Iterator[Request]:
     while True:
         host = {"Host": f"localhost:{random.randrange(1, 65_536)}"}
@@ -75,12 +138,16 @@ def _waits() -> Iterator[Request]:
 
 #: By name. The first is refused for its size, the second is as much as one request may ask for. The last leaves
 #: the most work behind.
-ATTACKS = {
+ATTACKS: dict[str, Attack | Flood] = {
     "texts that expand": Attack(9, _retrievals(lambda: [EXPANDING * 8_000] * 32)),
     "texts of many tokens": Attack(16, _retrievals(lambda: [f"{random.random()}" + ":" * 480 for _ in range(32)])),
     "documents without a key": Attack(64, _documents, key=False),
     "requests that wait": Attack(110, _waits),
     "large bodies": Attack(8, _bodies),
+    "bodies of many values": Attack(8, _values),
+    "forms without a key": Attack(6, _forms, key=False),
+    "compressed messages": Flood(2, _bombs),
+    "calls of many values": Flood(2, _calls),
 }
 
 
@@ -112,7 +179,30 @@ def run(attack: Attack, port: int, seconds: float, key: str) -> Counter[str]:
         return sum(threads.map(send, range(attack.at_once)), Counter())
 
 
+def flood(attack: Flood, seconds: float) -> Counter[str]:
+    """Send messages for so long. How many were taken by the broker."""
+    end = time.monotonic() + seconds
+
+    def send(_: int) -> Counter[str]:
+        found: Counter[str] = Counter()
+        with kombu.Connection(get_settings().broker_url) as connection, connection.Producer() as producer:
+            for body, options in attack.messages():
+                if time.monotonic() > end:
+                    return found
+                producer.publish(body, **options)
+                found["published"] += 1
+                time.sleep(PAUSE)
+        return found
+
+    with ThreadPoolExecutor(attack.at_once) as threads:
+        return sum(threads.map(send, range(attack.at_once)), Counter())
+
+
 if __name__ == "__main__":
     lower_priority(NICENESS)
     name, port, seconds = sys.argv[1:]
-    print(json.dumps(run(ATTACKS[name], int(port), float(seconds), os.environ.get("JIYI_KEY", ""))))
+    chosen = ATTACKS[name]
+    if isinstance(chosen, Flood):
+        print(json.dumps(flood(chosen, float(seconds))))
+    else:
+        print(json.dumps(run(chosen, int(port), float(seconds), os.environ.get("JIYI_KEY", ""))))
