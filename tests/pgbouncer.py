@@ -39,7 +39,7 @@ listen_addr = 127.0.0.1
 listen_port = {listen}
 unix_socket_dir =
 auth_type = any
-pool_mode = transaction
+pool_mode = {mode}
 default_pool_size = {pool}
 max_client_conn = 1000
 query_wait_timeout = {patience}
@@ -54,7 +54,7 @@ def why_absent() -> str:
 
 
 @contextmanager
-def in_front_of(database_url: str, pool: int = POOL, patience: int = PATIENCE_SECONDS) -> Iterator[str]:
+def in_front_of(database_url: str, pool: int = POOL, patience: int = PATIENCE_SECONDS, mode: str = "transaction") -> Iterator[str]:
     """The address of a PgBouncer in front of a database, until the end of the block.
 
     ``pool`` sessions for all; who finds none free is told so after ``patience`` seconds.
@@ -70,7 +70,7 @@ def in_front_of(database_url: str, pool: int = POOL, patience: int = PATIENCE_SE
         log = folder / "log"
         known = {key: str(behind.get(key) or default) for key, default in (("host", ""), ("port", "5432"), ("user", "jiyi"))}
         (folder / "ini").write_text(
-            CONFIGURATION.format(name=behind["dbname"], **known, listen=listen, pool=pool, patience=patience, log=log)
+            CONFIGURATION.format(name=behind["dbname"], **known, listen=listen, pool=pool, patience=patience, mode=mode, log=log)
         )
         process = subprocess.Popen([PROGRAM, folder / "ini"], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, **_user(known["host"]))
         try:

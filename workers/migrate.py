@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from alembic import command
 from jiyi.errors import JiyiError
-from models.db.connection import engine
+from models.db.connection import check_sessions, engine
 from workers import told_in_one_line
 
 CHECKOUT = Path(__file__).parent.parent
@@ -93,6 +93,7 @@ def _config() -> Config:
 
 def main() -> None:
     with told_in_one_line("migrate"):
+        check_sessions()
         upgrade()
 
 

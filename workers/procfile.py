@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+import psycopg
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine import subjects
@@ -15,7 +16,7 @@ from engine.providers.embedder_specs import embedding_threads
 from jiyi.protocol.limits import CALLS_IN_HAND, RETRIEVAL_THREADS
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
-from models.db.connection import engine
+from models.db.connection import check_sessions, engine
 from workers import migrate, told_in_one_line
 
 #: Tasks that one worker of upkeep, reflection or a subject's own queue runs at a time.
@@ -63,13 +64,15 @@ def _worker(name: str, queues: str, pool: str, concurrency: int) -> list[str]:
 
 
 def fits_the_database() -> None:
-    """Raises :class:`workers.migrate.WrongRevision` if this code and the database do not belong together.
+    """Raises :class:`workers.migrate.WrongRevision` if this code and the database do not belong together, and
+    :class:`jiyi.errors.SettingsError` if its sessions are shared by a PgBouncer, and the settings do not say so.
 
     A database that is away is waited for by the process itself.
     """
     try:
+        check_sessions()
         migrate.check()
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, psycopg.Error) as error:
         sys.stderr.write(f"the database's revision is not known yet: {type(error).__name__}\n")
     for connections in engine.made():
         connections.dispose()

@@ -17,18 +17,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import datetime, timedelta
+from functools import partial
 from threading import BoundedSemaphore
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import psycopg
 from pgvector.psycopg import register_vector
 from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from jiyi import tracing
+from jiyi.errors import SettingsError
 from jiyi.once import once
 from jiyi.settings import get_settings
 from models.db import spans
@@ -52,6 +55,8 @@ TRIED_AFTER = 10.0
 #: A server that has gone without a word (its host died, the network is cut) is noticed within half a minute, even while its
 #: answer is awaited. Seconds and, the last, milliseconds; libpq ignores them for Unix sockets.
 KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+#: Looks whether sessions are shared: with others at work one may miss the session that was told something.
+SHARED_TRIES = 20
 #: No statement of ours takes minutes; one that does is stuck and must let its locks go.
 STATEMENT_TIMEOUT_MS = 60_000
 LOCK_TIMEOUT_MS = 10_000
@@ -87,6 +92,40 @@ def reading_engine() -> Engine:
 def is_pooled() -> bool:
     """Whether sessions of PostgreSQL are shared by a PgBouncer that pools transactions."""
     return bool(get_settings().database_direct_url)
+
+
+def check_sessions() -> None:
+    """For processes that begin: the sessions that they are to have for themselves (:func:`session_engine`) are nobody else's.
+
+    A server names its process when a session begins, and a PgBouncer names none that there is. Whether it pools transactions shows
+    when what one session is told is known in another, as a tenant's scope would be.
+
+    Raises:
+        SettingsError: they are shared; says which address to give.
+        psycopg.Error: the database is away, or refuses.
+    """
+    settings = get_settings()
+    name = "database_direct_url" if is_pooled() else "database_url"
+    address = settings.database_direct_url or settings.need("database_url")
+    server = make_url(address).set(drivername="postgresql").render_as_string(hide_password=False)
+    # Nothing is prepared: a session that pools transactions would not know it.
+    connect = partial(psycopg.connect, server, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT)
+    with connect() as one:
+        (process,) = one.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+        if process == one.info.backend_pid:
+            return
+        token = uuid4().hex
+        with connect() as other:
+            for _ in range(SHARED_TRIES):
+                one.execute("SELECT set_config('jiyi.session', %s, false)", [token])
+                (found,) = other.execute("SELECT current_setting('jiyi.session', true)").fetchone() or (None,)
+                if found == token:
+                    other.execute("SELECT set_config('jiyi.session', '', false)")
+                    raise SettingsError(
+                        f"JIYI_{name.upper()}: what answers there is a PgBouncer that pools transactions, and its sessions are shared: "
+                        "one tenant's scope would serve another. Set JIYI_DATABASE_DIRECT_URL to PostgreSQL's own address, or "
+                        "pool_mode = session (docs/deployment.md#pgbouncer)"
+                    )
 
 
 def _transactions(address: str) -> Engine:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from models.db.connection import driver, engine, is_pooled, reading, session_engine, unit_of_work
+from jiyi.errors import SettingsError
+from models.db.connection import check_sessions, driver, engine, is_pooled, reading, session_engine, unit_of_work
 from models.db.errors import state_of_database
 from models.db.scope import ROLE, Scope, for_groups, within
 from models.queue import pending_work
@@ -108,6 +110,25 @@ def test_who_finds_no_session_free_is_told_so(database: Stack) -> None:
         with pytest.raises(DBAPIError) as told, unit_of_work():
             pass
         assert state_of_database(told.value) == "exhausted"
+
+
+@pytest.mark.parametrize(
+    ("mode", "direct", "refused"), [("transaction", False, True), ("transaction", True, False), ("session", False, False)]
+)
+def test_pooled_transactions_without_the_second_address_are_refused_at_the_start(
+    database: Stack, mode: str, *, direct: bool, refused: bool
+) -> None:
+    """It started without a word, and 24 of 600 calls failed with SQLSTATE 26000."""
+    if reason := pgbouncer.why_absent():
+        pytest.skip(reason)
+    own = database.urls.database_url
+    check_sessions()  # PostgreSQL itself
+    with (
+        pgbouncer.in_front_of(own, mode=mode) as address,
+        ephemeral.environment(database_url=address, database_direct_url=own if direct else ""),
+        pytest.raises(SettingsError, match=r"PgBouncer that pools transactions.*JIYI_DATABASE_DIRECT_URL") if refused else nullcontext(),
+    ):
+        check_sessions()
 
 
 def _gets_it() -> bool:
