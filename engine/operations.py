@@ -157,11 +157,7 @@ _ALL = (
         time_limit=BACKUP_SECONDS,
     ),
     Job("verify_backup", Translatable("Check that there is a backup that is young enough and can be read."), Schedule(DAY, 6 * HOUR)),
-    Job(
-        "reflect",
-        Translatable("Let agents reflect that have new events and have been left in peace for a while."),
-        setting="reflect_minutes",
-    ),
+    Job("reflect", Translatable("At night, by each agent's clock, let agents reflect that have new events."), Schedule(HOUR)),
     Job(
         "warm",
         Translatable("Have the indexes of the agents that were asked last brought up to date in a retrieval worker."),

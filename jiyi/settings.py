@@ -255,9 +255,6 @@ class Settings(BaseSettings):
     importance_trigger_max: int = Field(
         150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
     )
-    reflect_minutes: int = Field(
-        0, ge=0, le=525_600, description="How often the job `reflect` has quiet agents with new events reflect; 0: never."
-    )
 
     # Change what is taken from conversations
     extract_window_seconds: float = Field(

@@ -42,10 +42,8 @@ NOTHING_LATELY = "there are no memories to think about"
 NOTHING_NEW = "nothing follows from them that no single memory says"
 #: What subjects have agents look at.
 LOOKS: list[LookKind] = []
-#: An agent is quiet when nothing new has been stored for so many minutes.
-QUIET_MINUTES = 60
-#: Agents that one transaction of the job sees to.
-AGENTS_BATCH = 100
+#: Agents that one transaction of the job sees to, and one run, an hour: each asks the LLM some questions.
+AGENTS_BATCH, MOST_A_RUN = 100, 500
 
 
 class Look(Protocol):
@@ -285,20 +283,22 @@ def _ignoring_superseded() -> Iterator[None]:
 
 
 @job("reflect")
-def reflect_when_quiet(run: Run) -> None:
-    """Let agents reflect that have new events and have been left in peace for a while.
+def reflect_by_schedule(run: Run) -> None:
+    """Let agents reflect that had new events last night, by the clocks of their time zones; of very many some an hour.
 
-    Safe to repeat because an agent that owes a reflection is not found again.
+    Safe to repeat because an agent that was asked since that night is not found again.
     """
-    quiet = QUIET_MINUTES * 60
+    found = 0
 
     def owe_some(connection: Connection) -> int:
-        agents = reflections.quiet_agents(connection, run.group_id, quiet, AGENTS_BATCH)
-        for agent_key, group_id, agent_id in agents if not run.dry else ():
+        nonlocal found
+        due = reflections.due_by_schedule(connection, run.group_id, run.now, min(AGENTS_BATCH, MOST_A_RUN - found))
+        for agent_key, group_id, agent_id in due if not run.dry else ():
             reflections.ask(connection, group_id, agent_id, "schedule")
             pending_work.enqueue(connection, REFLECT, [(agent_key, group_id)])
-        run.count(agents=len(agents))
-        return 0 if run.dry else len(agents)
+        run.count(agents=len(due))
+        found += len(due)
+        return 0 if run.dry or found >= MOST_A_RUN else len(due)
 
     run.repeat(owe_some, AGENTS_BATCH)
     if not run.dry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,15 +12,22 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
+from engine.operations import JOBS
 from engine.reflection import MAX_STATEMENTS, Statement
+from jiyi.protocol.appointments import zone_of
 from jiyi.protocol.events import SessionEnded
-from jiyi.settings import Mode
+from jiyi.settings import Mode, get_settings
+from models.memory.agents import AgentName
 from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
 from models.queue import pending_work
 from models.queue.pending_work import MAX_ERROR_CHARS
 
 #: Kinds of work: an agent's reflection (subject: its key), and one on a conversation (subject: the event that ended it).
 REFLECT, REFLECT_CONVERSATION = "reflect", "reflect_conversation"
+#: When agents reflect by schedule, by the clocks of their time zones, and the zone of those that have none.
+NIGHT, UNCONFIGURED = time(3), "UTC"
+#: Events since the last reflection below which none is scheduled: from fewer nothing follows that no single memory says.
+LEAST_NEW = 3
 #: Chats of one session that are looked at, the latest ones.
 MAX_CHATS = 50
 
@@ -109,9 +116,30 @@ def already_thought(connection: Connection, group_id: str, agent_id: str, texts:
     return {(row.description, row.user_id) for row in rows}
 
 
-def quiet_agents(connection: Connection, group_id: str | None, quiet_seconds: float, limit: int) -> list[tuple[UUID, str, str]]:
-    """(agent_key, group_id, agent_id) of agents with events that no reflection has seen, and nothing new for so long."""
-    rows = connection.execute(_QUIET, {"group": group_id, "quiet": quiet_seconds, "limit": limit})
+def last_night(now: datetime, tz: str) -> datetime:
+    """The latest :data:`NIGHT` by the clocks of a time zone; of UTC where the zone's name is unknown here."""
+    try:
+        local = now.astimezone(zone_of(tz))
+    except ValueError:
+        local = now.astimezone(UTC)
+    tonight = datetime.combine(local.date(), NIGHT, local.tzinfo)
+    return tonight if tonight <= local else tonight - timedelta(days=1)
+
+
+def next_scheduled(connection: Connection, name: AgentName, news: int, now: datetime) -> datetime | None:
+    """When an agent with so many new events reflects by schedule, in its time zone; None if it does not."""
+    if news < LEAST_NEW or not JOBS["reflect"].schedule(get_settings()).every:
+        return None
+    tz = connection.execute(_ZONE, {"group": name[0], "agent": name[1]}).scalar() or UNCONFIGURED
+    return last_night(now, tz) + timedelta(days=1)
+
+
+def due_by_schedule(connection: Connection, group_id: str | None, now: datetime, limit: int) -> list[tuple[UUID, str, str]]:
+    """(agent_key, group_id, agent_id) of agents that last night had events which no reflection has seen, and have not been asked since."""
+    zones = {UNCONFIGURED, *connection.execute(_ZONES).scalars()}
+    nights = {tz: last_night(now, tz) for tz in sorted(zones)}
+    parameters = {"group": group_id, "zones": list(nights), "nights": list(nights.values()), "least": LEAST_NEW, "limit": limit}
+    rows = connection.execute(_DUE_BY_SCHEDULE, parameters)
     return [(row.agent_key, row.group_id, row.agent_id) for row in rows]
 
 
@@ -249,13 +277,26 @@ _LATEST_ACCESSED = text("""
     ORDER BY a.last_accessed DESC, n.type = 'thought' DESC, n.node_count LIMIT :count
 """)
 # The newest memory is found by its number, which is the agent's last one given out: no scan over the memories.
-_QUIET = text("""
+_ZONE = text("SELECT tz FROM heartbeats WHERE group_id = :group AND agent_id = :agent")
+_ZONES = text("SELECT DISTINCT tz FROM heartbeats")
+# The memory stored first of those since the last reflection tells whether there was something new by then.
+_DUE_BY_SCHEDULE = text("""
     SELECT a.agent_key, a.group_id, a.agent_id FROM agents a
-    JOIN memory_nodes n ON n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.node_count = a.node_count
+    LEFT JOIN heartbeats h ON h.group_id = a.group_id AND h.agent_id = a.agent_id
+    JOIN unnest(CAST(:zones AS text[]), CAST(:nights AS timestamptz[])) AS z(tz, night) ON z.tz = coalesce(h.tz, 'UTC')
+    CROSS JOIN LATERAL (
+        SELECT n.stored_at FROM memory_nodes n
+        WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.node_count > a.node_count - a.importance_ele_n
+        ORDER BY n.node_count LIMIT 1
+    ) AS first
     WHERE (CAST(:group AS text) IS NULL OR a.group_id = :group)
-      AND a.importance_ele_n > 0 AND n.stored_at < clock_timestamp() - make_interval(secs => :quiet)
+      AND a.importance_ele_n >= :least AND first.stored_at < z.night
       AND NOT EXISTS (SELECT FROM pending_work p WHERE p.kind = 'reflect' AND p.subject_id = a.agent_key)
-    ORDER BY n.stored_at LIMIT :limit
+      AND NOT EXISTS (
+          SELECT FROM reflections r WHERE r.group_id = a.group_id AND r.agent_id = a.agent_id
+            AND r.trigger = 'schedule' AND r.created_at >= z.night
+      )
+    ORDER BY first.stored_at LIMIT :limit
 """)
 _ENDED = text("""
     SELECT group_id, agent_id, session_id, occurred_at, payload FROM events WHERE event_id = :id AND type = 'session.ended'

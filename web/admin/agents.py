@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 from uuid import UUID
 
@@ -24,6 +24,7 @@ from models.memory import archive, memory_graph
 from models.memory.agents import TimelineSpan
 from models.memory.reads import FoundMemory, MemoryFilter, search
 from models.reflection import actions as reflection
+from models.reflection.reflections import next_scheduled
 from models.retrieval import records
 from web.accounts.identity import need
 from web.admin import inputs
@@ -68,6 +69,7 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
     return {
         **memories,
         "agent": with_progress(state, get_settings()),
+        "scheduled_reflection": next_scheduled(connection, (group, agent), state.importance_ele_n, datetime.now(UTC)),
         **_keywords(keywords, 0),
         "questions": questions["questions"],
         "questions_next": questions["next"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID, uuid4
 
 import pytest
@@ -15,11 +15,11 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.work import ACCUMULATE
 from models.reflection import actions
-from models.reflection.reflections import REFLECT
+from models.reflection.reflections import REFLECT, due_by_schedule, next_scheduled
 from tasks.framework import work as tasks
-from tasks.framework.jobs import JOBS, Run, rehearse
+from tasks.framework.jobs import JOBS, Run
 from tasks.memory import accumulate
-from tasks.reflection import reflect_when_quiet
+from tasks.reflection import reflect_by_schedule
 from tests.integration.memory.test_inbox import observed, owed, rows, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -109,26 +109,52 @@ def test_a_request_owes_one_reflection_however_often_it_comes(group: str) -> Non
         actions.get.perform(Actor("other"), query)
 
 
-def test_the_schedule_lets_agents_reflect_that_have_news_and_are_quiet(group: str) -> None:
-    for agent, count in (("klaus", 2), ("maria", 1)):
+def test_agents_with_news_reflect_once_a_night_by_their_own_clock(group: str) -> None:
+    for agent, count in (("klaus", 4), ("maria", 3), ("sam", 2)):
         save(*[observed(group, f"{agent} does {n}", agent, poignancy=2) for n in range(count)])
     save(observed(group, "a thought", "idler", node_type="thought"))
     tasks.run_until_idle(ACCUMULATE, accumulate)
-    job = JOBS["reflect"]
-    assert job.schedule(get_settings()).every == 0  # off, unless it is wished
-    assert rehearse(job, group) == {"agents": 0}  # too fresh
+    shanghai = {"g": group, "key": agent_key(group, "maria")}
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE memory_nodes SET stored_at = now() - interval '2 hours' WHERE group_id = :g"), {"g": group})
-    assert rehearse(job, group) == {"agents": 2}
+        connection.execute(
+            text("INSERT INTO heartbeats (group_id, agent_id, agent_key, tz) VALUES (:g, 'maria', :key, 'Asia/Shanghai')"), shanghai
+        )
+        noon = text("UPDATE memory_nodes SET stored_at = '2026-03-01 12:00Z' WHERE group_id = :g")
+        connection.execute(noon, {"g": group})
+    assert JOBS["reflect"].schedule(get_settings()).every == 3_600
+    assert due(group, "2026-03-01 18:59Z") == []
+    assert due(group, "2026-03-01 19:00Z") == ["maria"]  # three in the morning in Shanghai
+    assert due(group, "2026-03-02 02:59Z") == ["maria"]
+    assert due(group, "2026-03-02 03:00Z") == ["klaus", "maria"]  # sam's two events are too few
+    with unit_of_work() as connection:
+        assert next_scheduled(connection, (group, "maria"), 3, moment("2026-03-01 18:59Z")) == moment("2026-03-01 19:00Z")
+        assert next_scheduled(connection, (group, "klaus"), 4, moment("2026-03-02 03:00Z")) == moment("2026-03-03 03:00Z")
+        assert next_scheduled(connection, (group, "sam"), 2, moment("2026-03-02 03:00Z")) is None
     assert REFLECT not in {kind for kind, _ in owed(group)}
-    run_job(group)
-    keys = {row["agent_key"] for row in rows("SELECT * FROM agents WHERE group_id = :g AND importance_ele_n > 0", g=group)}
-    assert {subject for kind, subject in owed(group) if kind == REFLECT} == keys
-    assert len(keys) == 2
-    run_job(group)
+    run_job(group, "2026-03-02 03:00Z")
+    assert {subject for kind, subject in owed(group) if kind == REFLECT} == {agent_key(group, "klaus"), agent_key(group, "maria")}
+    run_job(group, "2026-03-02 04:00Z")
     found = rows("SELECT * FROM reflections WHERE group_id = :g", g=group)
     assert [(row["trigger"], row["state"]) for row in found] == [("schedule", "owed")] * 2
+    with unit_of_work() as connection:  # given up, with all that is new still new
+        connection.execute(text("DELETE FROM pending_work WHERE group_id = :g"), {"g": group})
+        connection.execute(text("UPDATE reflections SET created_at = '2026-03-02 03:00Z' WHERE group_id = :g"), {"g": group})
+    assert due(group, "2026-03-02 05:00Z") == []
+    assert due(group, "2026-03-03 05:00Z") == ["klaus", "maria"]
 
 
-def run_job(group: str) -> None:
-    reflect_when_quiet(Run("reflect", datetime.now(UTC), group_id=group))
+def agent_key(group: str, agent: str) -> UUID:
+    return UUID(str(rows("SELECT agent_key FROM agents WHERE group_id = :g AND agent_id = :a", g=group, a=agent)[0]["agent_key"]))
+
+
+def moment(told: str) -> datetime:
+    return datetime.fromisoformat(told)
+
+
+def due(group: str, now: str) -> list[str]:
+    with unit_of_work() as connection:
+        return sorted(agent for _, _, agent in due_by_schedule(connection, group, moment(now), 100))
+
+
+def run_job(group: str, now: str) -> None:
+    reflect_by_schedule(Run("reflect", moment(now), group_id=group))
