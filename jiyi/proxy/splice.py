@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+#: Where something is put into: members of others are not looked for.
+_ENTERED = frozenset({"messages", "input", "system", "content"})
+#: Keys and indexes down to the parts of a message.
+_DEPTH = 4
 #: The value that begins at a place, and where it ends; numbers may be of any length and size.
 _SCAN = json.JSONDecoder(strict=False, parse_int=str, parse_float=str).raw_decode
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -16,13 +19,13 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 Path = tuple[str | int, ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a value stands in the text, and its members by their keys or indexes once somebody asks."""
+    """Where a value stands in the text, and the members of an object or array by their keys or indexes."""
 
     start: int
     end: int
-    members: dict[str | int, _Place] | None = None
+    members: dict[str | int, _Place]
 
 
 class JsonText:
@@ -30,8 +33,7 @@ class JsonText:
 
     def __init__(self, content: bytes) -> None:
         self._text = content.decode()
-        start = _after_space(self._text, 0)
-        self._root = _Place(start, _SCAN(self._text, start)[1])
+        self._root = _placed(self._text, _after_space(self._text, 0))
         self._added: list[tuple[int, int, str]] = []
 
     def prepend(self, path: Path, text: str) -> None:
@@ -47,7 +49,7 @@ class JsonText:
     def insert(self, path: Path, index: int, value: Any) -> None:
         """Put a value into an array before that which is at ``index``, or at its end."""
         place = self._at(path)
-        members = self._members(place)
+        members = place.members
         if index < len(members):
             at, added = members[index].start, f"{_written(value)},"
         elif members:
@@ -59,7 +61,7 @@ class JsonText:
     def put(self, path: Path, key: str, value: Any) -> None:
         """Give an object's key another value, or the object another key."""
         place = self._at(path)
-        members = self._members(place)
+        members = place.members
         if key in members:
             self._added.append((members[key].start, members[key].end, _written(value)))
         else:
@@ -82,28 +84,26 @@ class JsonText:
     def _at(self, path: Path) -> _Place:
         place = self._root
         for key in path:
-            place = self._members(place)[key]
+            place = place.members[key]
         return place
 
-    def _members(self, place: _Place) -> dict[str | int, _Place]:
-        if place.members is None:
-            place.members = dict(_members(self._text, place.start))
-        return place.members
 
-
-def _members(text: str, start: int) -> Iterator[tuple[str | int, _Place]]:
-    """The members of the object or array that begins at ``start``; of keys that come twice both."""
-    keyed, index, at = text[start] == "{", 0, _after_space(text, start + 1)
+def _placed(text: str, start: int, depth: int = 0) -> _Place:
+    """The value that begins at ``start``, with its members where something is put in; of members whose keys come twice the last."""
+    members: dict[str | int, _Place] = {}
+    if depth == _DEPTH or text[start] not in "{[":
+        return _Place(start, _SCAN(text, start)[1], members)
+    keyed, at = text[start] == "{", _after_space(text, start + 1)
     while text[at] not in "}]":
-        key: str | int = index
+        key: str | int = len(members)
         if keyed:
             key, at = _SCAN(text, at)
             at = _after_space(text, _after_space(text, at) + 1)  # the colon
-        _, end = _SCAN(text, at)
-        yield key, _Place(at, end)
-        index, at = index + 1, _after_space(text, end)
+        members[key] = _placed(text, at, depth + 1 if not keyed or key in _ENTERED else _DEPTH)
+        at = _after_space(text, members[key].end)
         if text[at] == ",":
             at = _after_space(text, at + 1)
+    return _Place(start, at + 1, members)
 
 
 def _after_space(text: str, at: int) -> int:
