@@ -193,12 +193,14 @@ class KeyMemory:
         times: Counter[tuple[str, str, str]] = Counter()
         events: dict[UUID, Any] = {}
         try:
-            for message in recordable(messages_of({"role": role, "text": text} for role, text, *_ in said)):
+            for number, message in enumerate(recordable(messages_of({"role": role, "text": text} for role, text, *_ in said))):
                 this = (before, message.role, message.text.strip())
                 again = str(times[this] or "")  # the same, said once more after the same
                 event_id = uuid5(TURNS, conversation.digest(session, *this, *filter(None, (place, again))))
                 times[this] += 1
                 before = this[-1]
+                if number == 1 and event_id in self._told:  # then the first was told as well, perhaps after others that are left out now
+                    events.clear()
                 if event_id not in self._told:
                     events[event_id] = turn_event(whose, message, event_id, now)
         except InvalidEvent as error:

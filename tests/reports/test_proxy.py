@@ -224,6 +224,16 @@ def test_words_that_are_said_again_in_a_conversation_are_recorded_again(recordin
     assert len({UUID(event["event_id"]) for event in outbox.events}) == 6
 
 
+def test_what_a_program_leaves_out_makes_no_turn_come_twice(recording: tuple[KeyMemory, _Outbox]) -> None:
+    memory, outbox = recording
+    talk: list[Any] = []
+    for number in range(6):  # of which the program sends the latest three messages
+        talk.append({"role": "user", "content": f"question {number}"})
+        memory.record(Conversation("mia", None, "s"), said(OpenAI(), {"messages": talk[-3:]}), f"answer {number}")
+        talk.append({"role": "assistant", "content": f"answer {number}"})
+    assert [text for *_, text in outbox.turns] == [message["content"] for message in talk]
+
+
 def test_a_conversation_that_the_upstream_keeps_is_one_session(recording: tuple[KeyMemory, _Outbox]) -> None:
     memory, outbox = recording
 
