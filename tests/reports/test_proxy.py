@@ -125,7 +125,7 @@ def test_what_a_host_writes_is_not_what_its_user_said(written: str, own: str) ->
     assert own_words(written) == own
     assert own_words(own) == own
     told = [{"role": "user", "content": written}, {"role": "assistant", "content": "Fine."}]
-    events = Recorder().events("g", "a", "s", messages_of(told))
+    events: list[Any] = Recorder().events("g", "a", "s", messages_of(told))
     assert [event["payload"]["text"] for event in events] == [*filter(None, [own]), "Fine."]
 
 

@@ -260,7 +260,7 @@ def test_tools_are_called_with_memory_in_the_prompt(proxied: Proxied, upstream: 
     }
     told = anthropic.messages.create(messages=talk, **fields)
     assert told.stop_reason == "tool_use"
-    result = {"type": "tool_result", "tool_use_id": told.content[1].id, "content": "nothing"}  # type: ignore[union-attr]
+    result = {"type": "tool_result", "tool_use_id": told.content[1].id, "content": "nothing"}
     talk += [{"role": "assistant", "content": [block.model_dump() for block in told.content]}]
     talk += [{"role": "user", "content": [result, {"type": "text", "text": f"So: {question}"}]}]
     assert anthropic.messages.create(messages=talk, **fields).stop_reason == "end_turn"  # refused if anything were out of order

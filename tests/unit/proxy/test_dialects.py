@@ -58,6 +58,7 @@ def test_a_message_of_anthropic_s_has_memory_in_its_system_text_and_is_cached_wh
     for marks, expected in ((1, True), (4, False)):
         body = {"system": [{"type": "text", "text": "x", **mark}] * marks, "messages": []}
         assert ("cache_control" in changed(Anthropic(), body)["system"][-1]) is expected
+    nothing: dict[str, Any]
     for nothing in ({}, {"system": ""}, {"system": []}):
         assert "STABLE" in json.dumps(changed(Anthropic(), {**nothing, "messages": []})["system"])
 
