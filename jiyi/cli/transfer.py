@@ -9,7 +9,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -25,8 +25,9 @@ from jiyi.cli.observe import publish, wait_for
 from jiyi.cli.output import UNKNOWN
 from jiyi.cli.shell import InvalidFile, Json, connect, session
 from jiyi.client.client import Client, chunks
+from jiyi.client.http import HttpTransport
 from jiyi.client.write_methods import full_form
-from jiyi.errors import InvalidEvent, NotFound
+from jiyi.errors import InvalidEvent, NotAllowed, NotFound
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
 from jiyi.protocol.base import JsonMapping, JsonObject
@@ -63,14 +64,14 @@ def import_jsonl(
     if keep_group and into_group is not None:
         raise typer.BadParameter("give either --keep-group or --into-group")
     with connect(ctx, into_group) as client:
-        target = Target(default_group=client.group, keep_group=keep_group, agent=agent, keep_ids=keep_ids)
+        target = Target(default_group=group_of(client), keep_group=keep_group, agent=agent, keep_ids=keep_ids)
         if str(file) == "-":
             lines = read(_bounded(sys.stdin.buffer), target)
         else:
             with file.open("rb") as rows:
                 lines = read(_bounded(rows), target)
         _refuse(lines, str(file), told=session(ctx).json, skip_bad=skip_bad)
-        _bring_in(client, lines.events, skipped=lines.bad, wait=wait, timeout=timeout, as_json=as_json)
+        _bring_in(ctx, client, lines.events, skipped=lines.bad, wait=wait, timeout=timeout, as_json=as_json)
 
 
 @import_app.command("stanford")
@@ -90,11 +91,11 @@ def import_stanford(
     memory = stanford.read(folder)
     with connect(ctx) as client:
         model = None if embed_anew else embedding_model
-        events = stanford.events(memory, client.group, agent or memory.persona, embedding_model=model)
+        events = stanford.events(memory, group_of(client), agent or memory.persona, embedding_model=model)
         left_out = stanford.left_out(memory)
         _tell("left out", left_out)
         skipped = len(memory.nodes) - sum(isinstance(event, MemoryObserved) for event in events)
-        _bring_in(client, events, skipped=skipped, left_out=left_out, wait=wait, timeout=timeout, as_json=as_json)
+        _bring_in(ctx, client, events, skipped=skipped, left_out=left_out, wait=wait, timeout=timeout, as_json=as_json)
 
 
 def _tell(what: str, sentences: Sequence[str]) -> None:
@@ -122,12 +123,60 @@ def _refuse(read_lines: Lines, name: str, *, told: bool, skip_bad: bool) -> None
         )
 
 
+def group_of(client: Client) -> str:
+    """The group that a client speaks for. Over HTTP the key says which it is, and the service names it with each answer."""
+    return _answered_for(client) or client.group
+
+
+def _answered_for(client: Client) -> str | None:
+    if not isinstance(client.transport, HttpTransport):
+        return None
+    with suppress(NotAllowed):  # a key that only publishes, or that does not speak for the group
+        client.memory.event_states([NAMESPACE])  # of no event: for what stands beside the answer
+    return client.transport.answered_for
+
+
+@contextmanager
+def _clients(ctx: typer.Context, client: Client, events: Sequence[Event]) -> Iterator[list[tuple[Client, list[Event]]]]:
+    """Who publishes which events. Over HTTP a client speaks for one group: there is one for each that the events are of.
+
+    Raises:
+        NotAllowed: the key does not speak for one of them; nothing was published.
+    """
+    if not isinstance(client.transport, HttpTransport):
+        yield [(client, list(events))]
+        return
+    own = group_of(client)
+    of: dict[str, list[Event]] = {}
+    for event in events:
+        of.setdefault(event.group_id, []).append(event)
+    with ExitStack() as opened:
+        clients = {group: client if group == own else opened.enter_context(connect(ctx, group)) for group in of}
+        for group, one in clients.items():
+            if group != own and _answered_for(one) != group:
+                raise NotAllowed(
+                    f"--keep-group: lines are of the group {group!r}, and the key speaks for {own!r}; nothing was published. "
+                    "Use an operator's key, or leave --keep-group out"
+                )
+        yield [(clients[group], those) for group, those in of.items()]
+
+
 def _bring_in(
-    client: Client, events: list[Event], *, skipped: int, left_out: Sequence[str] | None = None, wait: bool, timeout: float, as_json: bool
+    ctx: typer.Context,
+    client: Client,
+    events: list[Event],
+    *,
+    skipped: int,
+    left_out: Sequence[str] | None = None,
+    wait: bool,
+    timeout: float,
+    as_json: bool,
 ) -> None:
-    publish(client, events)
-    if wait:
-        wait_for(client, events, timeout)
+    with _clients(ctx, client, events) as clients:
+        for one, its in clients:
+            publish(one, its)
+        for one, its in clients if wait else ():
+            wait_for(one, its, timeout)
     agents = sorted({event.agent_id for event in events})
     groups = sorted({event.group_id for event in events})
     if as_json:
@@ -208,13 +257,14 @@ def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterat
 def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
     """Events, then what came of them that is in force: what was taken from conversations, and thoughts; each after what it rests on."""
     yield from exported(client, None, with_vectors=with_vectors)
+    group = group_of(client)
     ids = [memory.node_id for memory in client.list(None, include_archived=True, page_size=min(PAGE, limits.MAX_PAGE))]
     for page in chunks(ids[::-1], min(PAGE, limits.MAX_PAGE)):
         states = client.memory.event_states(page)
         for state in states:
             if state.state == "unknown":
                 with suppress(NotFound):  # erased meanwhile
-                    yield _derived(client.group, client.get(state.event_id))
+                    yield _derived(group, client.get(state.event_id))
 
 
 def _derived(group: str, memory: MemoryDetail) -> JsonObject:

@@ -1,8 +1,8 @@
-"""``jiyi import mem0|zep|letta|langmem|chatgpt|claude|openclaw``: memories from other services and programs."""
+"""``jiyi import mem0|zep|letta|langmem|chatgpt|claude|open-webui|openclaw``: memories from other services and programs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from jiyi.errors import JiyiError
 from jiyi.imports import conversations, files
 from jiyi.imports.bringing import Bringing, Report
 from jiyi.imports.checking import Compared, compare, read_questions
-from jiyi.imports.drafts import Drafts, LeftOut, Target
+from jiyi.imports.drafts import Drafts, LeftOut, Target, mapping
 from jiyi.imports.memories import langmem, letta, mem0, zep
 from jiyi.imports.services import Mem0, Service, Zep
 
@@ -30,21 +30,17 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A source: what it is, where from, its file read and parsed, and the service that it may be instead."""
+    """A source: what it is, where from, its file read and parsed, by what one of its values is known, and the service it may be instead."""
 
     about: str
     given: str
-    drafts: Callable[[Path, int | None], Drafts]
-    parse: Callable[[Any], Drafts] | None = None
+    read: Callable[[Path], Iterator[Any]]
+    #: None: what is read are drafts.
+    parse: Callable[..., Drafts] | None
+    known_by: Callable[[Mapping[str, Any]], bool]
     service: Callable[[str, str | None, list[str]], Service] | None = None
-
-
-def _each(values: Iterator[Any], parse: Callable[[Any], Drafts]) -> Drafts:
-    for value in values:
-        if isinstance(value, LeftOut):
-            yield value
-        else:
-            yield from parse(value)
+    #: Whether its items may say by their place whose they are.
+    user_at: bool = False
 
 
 EXPORT = "the zip as it was downloaded, its folder, or conversations.json."
@@ -52,35 +48,84 @@ WAYS = {
     "chatgpt": Way(
         "Conversations of a ChatGPT export, of each the branch that is shown.",
         EXPORT,
-        lambda path, _at: _each(files.conversations(path), conversations.chatgpt),
+        files.conversations,
+        conversations.chatgpt,
+        lambda value: "mapping" in value,
     ),
-    "claude": Way("Conversations of a Claude export.", EXPORT, lambda path, _at: _each(files.conversations(path), conversations.claude)),
+    "claude": Way(
+        "Conversations of a Claude export, with pasted texts.",
+        EXPORT,
+        files.conversations,
+        conversations.claude,
+        lambda value: "chat_messages" in value,
+    ),
+    "open-webui": Way(
+        "Chats of Open WebUI, of each the branch that is shown.",
+        "the JSON file of Export Chats.",
+        files.objects,
+        conversations.open_webui,
+        lambda value: "history" in mapping(value.get("chat")),
+    ),
     "mem0": Way(
         "Memories of mem0: what get_all gives, or those of a server.",
         "a JSON file, or the server's address.",
-        lambda path, _at: _each(files.objects(path, "results", "memories"), mem0),
+        lambda path: files.objects(path, "results", "memories"),
         mem0,
+        lambda value: "memory" in value and ("id" in value or "hash" in value),
         Mem0,
     ),
     "zep": Way(
         "Sessions of Zep with their messages and facts.",
         "a JSON file of what its API gives, or its address.",
-        lambda path, _at: _each(files.objects(path, "sessions", "threads"), zep),
+        lambda path: files.objects(path, "sessions", "threads"),
         zep,
+        lambda value: "session_id" in value or "thread_id" in value,
         Zep,
     ),
     "letta": Way(
-        "An agent of Letta: blocks, passages, messages.", "the agent file (.af).", lambda path, _at: letta(files.agent_file(path))
+        "An agent of Letta: blocks, passages, messages.",
+        "the agent file (.af).",
+        lambda path: iter([files.agent_file(path)]),
+        letta,
+        lambda value: "core_memory" in value or ("agents" in value and "blocks" in value),
     ),
     "langmem": Way(
         "Items of LangMem or another LangGraph store: namespace, key, value.",
         "a JSON file of items, or .jsonl with one a line.",
-        lambda path, at: _each(files.objects(path, "items"), lambda item: langmem(item, at)),
+        lambda path: files.objects(path, "items"),
+        langmem,
+        lambda value: "key" in value and ("namespace" in value or "prefix" in value),
+        user_at=True,
     ),
     "openclaw": Way(
-        "What OpenClaw wrote down, and its sessions.", "its workspace, or ~/.openclaw.", lambda path, _at: files.workspace(path)
+        "What OpenClaw wrote down, and its sessions.", "its workspace, or ~/.openclaw.", files.workspace, None, lambda _: False
     ),
 }
+
+
+def _drafts(values: Iterator[Any], source: str, where: str, user_at: int | None = None) -> Drafts:
+    """What a source's values say.
+
+    Raises:
+        typer.BadParameter: they are another source's, or have no form that is known.
+    """
+    way, known, problem = WAYS[source], False, ""
+    assert way.parse is not None
+    for value in values:
+        if isinstance(value, LeftOut):
+            yield value
+            continue
+        known = known or way.known_by(mapping(value))
+        if not known and (other := next((name for name, each in WAYS.items() if each.known_by(mapping(value))), None)) is not None:
+            raise typer.BadParameter(f"{where}: has the form of {other}, not of {source}: jiyi import {other} {where}")
+        for draft in way.parse(value, user_at) if way.user_at else way.parse(value):
+            if isinstance(draft, LeftOut) and draft.reason == "malformed":
+                problem = problem or draft.detail
+            else:
+                known = True
+            yield draft
+    if problem and not known:
+        raise typer.BadParameter(f"{where}: nothing in it has the form of {source} ({problem}); known forms: {', '.join(WAYS)}, jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +142,18 @@ def _bring(
     ctx: typer.Context, source: str, where: str, asked: Asked, *, target: dict[str, Any], wait: bool, timeout: float, as_json: bool
 ) -> None:
     way = WAYS[source]
+    service, questions = None, None
     if where.startswith(("http://", "https://")):
-        if way.service is None or way.parse is None:
+        if way.service is None:
             raise typer.BadParameter(f"{source} has no addresses; give a file")
         service, questions = way.service(where, asked.source_key, asked.of), _questions(asked.check)
-        drafts = _each(iter(service), way.parse)
+        values = iter(service)
     else:
         path = Path(where)
         path.stat()  # raises what is wrong with it before anything is connected
-        service, questions = None, _questions(asked.check)
-        drafts = way.drafts(path, asked.user_at)
+        questions = _questions(asked.check)
+        values = way.read(path)
+    drafts = values if way.parse is None else _drafts(values, source, where, asked.user_at)
     try:
         with connect(ctx) as client:
             to = Target(source=source, group=client.group, now=datetime.now(UTC), **target)

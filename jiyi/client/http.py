@@ -94,7 +94,8 @@ class Requests:
 
     def events(self, body: bytes) -> Sent:
         """A message of events, which say what they are."""
-        return self._sent("/events", body if self._group is not None else _without_group(body), self._settings.publish_timeout)
+        body = body if self._group is not None else _without_group(body, self._settings.group)
+        return self._sent("/events", body, self._settings.publish_timeout)
 
     def call(self, name: str, request: JsonMapping, timeout: float | None) -> Sent:
         """An action or question by its name."""
@@ -197,11 +198,12 @@ def _sentence(field: str, message: str) -> str:
     return message if not field or f"'{field}'" in message else f"{field}: {message}"
 
 
-def _without_group(body: bytes) -> bytes:
-    """A message whose events are of the key's group, which the client need not know."""
+def _without_group(body: bytes, unknown: str) -> bytes:
+    """A message whose events are of the key's group, which the client need not know: those that name another are refused there."""
     message = from_json(body)
     for event in message.get("events", [message]):
-        event.pop("group_id", None)
+        if event.get("group_id") == unknown:
+            del event["group_id"]
     return bytes(to_json(message))
 
 
@@ -209,6 +211,8 @@ class HttpTransport:
     """A :class:`jiyi.client.steps.Transport` over the REST API; ``http`` is a client to use instead of a new one."""
 
     retries: tuple[float, ...] = RETRIES
+    #: The group that the last answer was for: the key's, which the service knows.
+    answered_for: str | None = None
 
     def __init__(self, url: str, settings: Settings, group: str | None, key: str, http: httpx2.Client | None = None) -> None:
         self.requests, self.patience = Requests(url, settings, group, key), PATIENCE_SECONDS
@@ -239,6 +243,7 @@ class HttpTransport:
             response = self._http.post(sent.url, content=sent.body, headers=self.requests.headers, timeout=sent.seconds)
         except FAILURES as error:
             raise self.requests.failure(error, sent.seconds) from error
+        self.answered_for = response.headers.get(GROUP_HEADER, self.answered_for)
         return opened(response)
 
 

@@ -12,6 +12,7 @@ from jiyi.client.write_methods import STATES_A_CALL
 from jiyi.imports.drafts import Draft, Drafts, LeftOut, Target
 from jiyi.protocol.event_bodies import content_of, digest, digests_of
 from jiyi.protocol.events import Event
+from jiyi.text.words import storable
 
 #: Of what is left out so many are told one by one.
 MAX_TOLD = 50
@@ -44,7 +45,7 @@ class Report(BaseModel):
         self.left_out += 1
         self.reasons[what.reason] = self.reasons.get(what.reason, 0) + 1
         if len(self.told) < MAX_TOLD:
-            self.told.append(Told(where=what.where, reason=what.reason, detail=what.detail))
+            self.told.append(Told(where=storable(what.where), reason=what.reason, detail=storable(what.detail)))
 
 
 class Bringing:
@@ -85,7 +86,9 @@ class Bringing:
                 states |= {events[0].event_id: "id_reused"}  # twice in this batch, with other words
             became = {states.get(event.event_id, "unknown") for event in events}
             if "id_reused" in became:
-                self.report.leave_out(LeftOut(str(events[0].event_id), "changed since", "it was brought in before with other words"))
+                self.report.leave_out(
+                    LeftOut(str(events[0].event_id), "changed since", "it was brought in before with other words, or for another user")
+                )
             elif became == {"erased"}:
                 self.report.leave_out(LeftOut(str(events[0].event_id), "erased", "somebody has erased it here"))
             elif "unknown" in became and events[0].event_id not in new:

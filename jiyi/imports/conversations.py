@@ -1,8 +1,9 @@
-"""Conversations as ChatGPT and Claude export them (``conversations.json``): turns, the session is the conversation."""
+"""Conversations as ChatGPT, Claude (``conversations.json``) and Open WebUI export them: turns, the session is the conversation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -19,10 +20,7 @@ def chatgpt(conversation: Any) -> Drafts:
     if name is None or not nodes:
         yield LeftOut(name or "a conversation", "malformed", "a conversation needs an id and a mapping")
         return
-    path = _branch(conversation, nodes)
-    if path is None:
-        yield LeftOut(name, "cyclic", "a message is its own ancestor")
-        return
+    path = _branch(nodes, conversation.get("current_node"), "parent", lambda node: mapping(node.get("message")).get("create_time"))
     at, about = _beginning(conversation, "create_time", "title")
     for node in path:
         message = mapping(mapping(nodes[node]).get("message"))
@@ -36,27 +34,35 @@ def chatgpt(conversation: Any) -> Drafts:
             yield LeftOut(" ".join(key), "no text", f"content of the type {content.get('content_type')}")
             continue
         yield _turn(key, mapping(message.get("author")).get("role"), text, message.get("create_time"), at, about)
-    used = set(path)
-    for node, value in nodes.items():
-        if node not in used and mapping(value).get("message"):
+    yield from _others(name, (node for node, value in nodes.items() if mapping(value).get("message")), path)
+
+
+def _others(name: str, nodes: Iterable[str], path: Sequence[str]) -> Drafts:
+    """What of a tree is not of the branch that is shown."""
+    shown = set(path)
+    for node in nodes:
+        if node not in shown:
             yield LeftOut(f"{name} {node}", "other branch", "not of the branch that is shown")
 
 
-def _branch(conversation: Mapping[str, Any], nodes: Mapping[str, Any]) -> list[str] | None:
-    """The nodes from the root to the current one; None if they go round in a circle."""
-    node = conversation.get("current_node")
+def _branch(nodes: Mapping[str, Any], current: Any, parent: str, time: Callable[[Mapping[str, Any]], Any]) -> list[str]:
+    """The nodes from the root to the current one, each once; if that is not said, to the one that was written last."""
+
+    def written(numbered: tuple[int, str]) -> tuple[float, int]:
+        try:
+            at = time_of(time(mapping(nodes[numbered[1]])))
+        except BadTimeError:
+            at = None
+        return at.timestamp() if at else 0.0, numbered[0]
+
+    node = current
     if not isinstance(node, str) or node not in nodes:
-        parents = {mapping(value).get("parent") for value in nodes.values() if isinstance(mapping(value).get("parent"), str)}
-        leaves = [name for name in nodes if name not in parents]
-        if not leaves:
-            return None
-        node = leaves[-1]
+        parents = {above for value in nodes.values() if isinstance(above := mapping(value).get(parent), str)}
+        node = max(enumerate([name for name in nodes if name not in parents] or nodes), key=written)[1]
     path: dict[str, None] = {}
-    while isinstance(node, str) and node in nodes:
-        if node in path:
-            return None
+    while isinstance(node, str) and node in nodes and node not in path:
         path[node] = None
-        node = mapping(nodes[node]).get("parent")
+        node = mapping(nodes[node]).get(parent)
     return list(reversed(path))
 
 
@@ -90,14 +96,59 @@ def claude(conversation: Any) -> Drafts:
         blocks = [mapping(block) for block in listing(message.get("content"))]
         words = [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
         text = "\n".join(words) or message.get("text") or ""
+        attached = [mapping(attachment) for attachment in listing(message.get("attachments"))]
         if not isinstance(text, str):
             yield LeftOut(" ".join(key), "malformed", "its text is no text")
         elif not text.strip() and any(block.get("type") != "text" for block in blocks):
             yield LeftOut(" ".join(key), "no text", "only calls of tools, or what is not written")
-        else:
+        elif text.strip() or not attached:
             yield _turn(key, message.get("sender"), text, message.get("created_at"), at, about)
-        for attachment in listing(message.get("attachments")):
-            yield LeftOut(f"{' '.join(key)} {mapping(attachment).get('file_name', '')}", "no text", "an attachment")
+        for place, attachment in enumerate(attached):
+            yield _claude_attachment((*key, f"attachment {place}"), message, attachment, at, about)
+
+
+def _claude_attachment(
+    key: tuple[str, ...], message: Mapping[str, Any], attachment: Mapping[str, Any], began: datetime | None, about: dict[str, Any]
+) -> Draft | LeftOut:
+    """A long text that somebody pasted is kept beside the message, and is said as well; a file's is a document that was handed over."""
+    file, text = str(attachment.get("file_name") or ""), attachment.get("extracted_content")
+    if not isinstance(text, str) or not text.strip():
+        return LeftOut(f"{' '.join(key[:2])} {file}", "no text", "an attachment whose text is not in the export")
+    said = turn(key, message.get("sender"), text, message.get("created_at"), session=key[0], began=began, about=about)
+    if isinstance(said, LeftOut) or not file or file.startswith("paste"):
+        return said
+    return replace(said, origin="document", provenance={**about, "file": file[:MAX_TITLE_CHARS]})
+
+
+def open_webui(value: Any) -> Drafts:
+    """One chat of Open WebUI's: a tree (``history``) of which the branch that ends with ``currentId`` is shown."""
+    row = mapping(value)
+    chat = mapping(row.get("chat"))
+    history = mapping(chat.get("history"))
+    nodes, name = mapping(history.get("messages")), text_or_none(row.get("id")) or text_or_none(chat.get("id"))
+    if name is None or "history" not in chat:
+        yield LeftOut(name or "a chat", "malformed", "a chat needs an id, and chat with its history")
+        return
+    if not nodes:
+        return  # a chat in which nothing was said
+    path = _branch(nodes, history.get("currentId"), "parentId", lambda node: node.get("timestamp"))
+    at, about = _beginning({"at": row.get("created_at") or chat.get("timestamp"), "title": row.get("title")}, "at", "title")
+    for node in path:
+        message = mapping(nodes[node])
+        key, content = (name, text_or_none(message.get("id")) or node), message.get("content")
+        parts = [content] if isinstance(content, str) else [mapping(part).get("text") for part in listing(content)]
+        text = "\n".join(part for part in parts if isinstance(part, str))
+        yield turn(
+            key,
+            message.get("role"),
+            text,
+            message.get("timestamp"),
+            session=name,
+            began=at,
+            about=about,
+            user=text_or_none(row.get("user_id")),
+        )
+    yield from _others(name, nodes, path)
 
 
 def _beginning(conversation: Mapping[str, Any], time: str, title: str) -> tuple[datetime | None, dict[str, Any]]:

@@ -14,12 +14,12 @@ from jiyi.protocol import events as wire
 from jiyi.protocol import limits
 from jiyi.protocol.base import JsonObject, Role
 from jiyi.protocol.events import Event
+from jiyi.protocol.origins import Claimed
 from jiyi.protocol.parts import parts_of
+from jiyi.text.words import storable
 
 #: Why something is not brought in.
-Reason = Literal[
-    "empty", "too long", "unknown role", "bad time", "no text", "other branch", "cyclic", "malformed", "changed since", "erased"
-]
+Reason = Literal["empty", "too long", "unknown role", "bad time", "no text", "other branch", "malformed", "changed since", "erased"]
 NAMESPACE = UUID("5f0d3c7e-2b8e-5a41-9a6c-7f1f0b9c4d55")
 #: What others call those who speak.
 ROLES: Mapping[str, Role] = {
@@ -55,6 +55,8 @@ class Draft:
     agent: str | None = None
     user: str | None = None
     session: str | None = None
+    #: Of a turn: where it comes from, if not from the file as all others do.
+    origin: Claimed | None = None
     #: The text to be found by, if not the text itself.
     found_by: str | None = None
     expires_at: datetime | None = None
@@ -88,9 +90,10 @@ class Target:
         if len(draft.text) > limits.MAX_DESCRIPTION_CHARS and not self.split:
             return LeftOut(where, "too long", f"{len(draft.text):,} characters are more than {limits.MAX_DESCRIPTION_CHARS:,}")
         agent = self.agent or draft.agent or self.default_agent
+        known_by = "\n".join((self.source, agent, *draft.key)).encode(errors="backslashreplace").decode()
         provenance = {"source": self.source, "id": draft.key[-1][:MAX_ID_CHARS], **draft.provenance}
         event: JsonObject = {
-            "event_id": str(uuid5(NAMESPACE, "\n".join((self.source, agent, *draft.key)))),
+            "event_id": str(uuid5(NAMESPACE, known_by)),
             "occurred_at": draft.at or self.now,
             "group_id": self.group,
             "agent_id": agent,
@@ -105,12 +108,21 @@ class Target:
         else:
             event["type"] = "turn.recorded"
             # What a file says was said counts as little as the file; an assistant's and a tool's words count less by themselves.
-            said |= {"role": draft.role, "text": draft.text, "origin": "import" if draft.role == "user" else None}
+            said |= {"role": draft.role, "text": draft.text, "origin": draft.origin or ("import" if draft.role == "user" else None)}
         event["payload"] = {name: value for name, value in said.items() if value is not None}
         try:
-            return [wire.build(part) for part in parts_of(event)]
+            return [wire.build(part) for part in parts_of(_storable(event))]
         except InvalidEvent as error:
             return LeftOut(where, "malformed", error.problems[0])
+
+
+def _storable(value: Any) -> Any:
+    """The same without what the database cannot hold: NUL, halves of surrogate pairs."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(name): _storable(item) for name, item in value.items()}
+    return [_storable(item) for item in value] if isinstance(value, list) else value
 
 
 def role_of(name: Any) -> Role | None:

@@ -11,7 +11,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -229,7 +229,7 @@ def conversations(path: Path) -> Iterator[Any]:
 
 
 def _of(stream: IO[bytes], name: str) -> Iterator[Any]:
-    return (piece.value for piece in pieces(stream, name) if piece.field in (None, "conversations"))
+    return _objects(stream, name, ("conversations",))
 
 
 @contextmanager
@@ -250,21 +250,25 @@ def objects(path: Path, *fields: str) -> Iterator[Any]:
     with _opened(path) as stream:
         if path.suffix in (".jsonl", ".ndjson"):
             yield from (value for _, value in lines(stream, name))
-            return
-        given, single = False, dict[str, Any]()
-        for piece in pieces(stream, name):
-            if piece.field is None or (piece.listed and piece.field in fields):
-                given = True
-                yield piece.value
-            elif not given:
-                if stream.tell() > MAX_PIECE_CHARS:
-                    raise Unreadable(f"{name}: one object of more than {MAX_PIECE_CHARS:,} bytes; give a list")
-                if piece.listed:
-                    single.setdefault(piece.field, []).append(piece.value)
-                else:
-                    single[piece.field] = piece.value
-        if not given and single:
-            yield single
+        else:
+            yield from _objects(stream, name, fields)
+
+
+def _objects(stream: IO[bytes], name: str, fields: Sequence[str]) -> Iterator[Any]:
+    given, single = False, dict[str, Any]()
+    for piece in pieces(stream, name):
+        if piece.field is None or (piece.listed and piece.field in fields):
+            given = True
+            yield piece.value
+        elif not given:
+            if stream.tell() > MAX_PIECE_CHARS:
+                raise Unreadable(f"{name}: one object of more than {MAX_PIECE_CHARS:,} bytes; give a list")
+            if piece.listed:
+                single.setdefault(piece.field, []).append(piece.value)
+            else:
+                single[piece.field] = piece.value
+    if not given and single:
+        yield single
 
 
 def agent_file(path: Path) -> Any:

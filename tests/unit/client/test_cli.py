@@ -40,6 +40,7 @@ def client(monkeypatch):
     """Stands for the session's client, with its verbs and their arguments; answers what a test says."""
     real = Client("g", settings=Settings(broker_url="memory://", redis_url="redis://localhost"), transport=create_autospec(Transport))
     fake = create_autospec(real, instance=True)
+    fake.transport = real.transport
     fake.settings = real.settings
     fake.__enter__.return_value, fake.__exit__.return_value = fake, None
 

@@ -1,0 +1,208 @@
+"""Imports: nothing that was said is lost, and what lands where is as it is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from typer.testing import CliRunner, Result
+
+from jiyi.cli.app import app
+from jiyi.imports.bringing import Report
+from jiyi.imports.conversations import chatgpt, claude, open_webui
+from jiyi.imports.drafts import Draft, Drafts, LeftOut, Target
+from jiyi.protocol.wire.signatures import new_key
+from jiyi.settings import get_settings
+
+
+class Groups:
+    """The REST API as far as an import needs it: what was stored in which group. ``own`` None: an operator's key."""
+
+    def __init__(self, own: str | None) -> None:
+        self.own, self.stored = own, dict[str, list[str]]()
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        named = request.headers.get("Jiyi-Group")
+        if self.own is not None and named not in (None, self.own):
+            return httpx2.Response(403, json={"title": "no", "detail": "this key speaks for its own group", "status": 403})
+        group = named or self.own or "default"
+        body = json.loads(request.content)
+        if request.url.path.endswith("/events"):
+            events = body.get("events", [body])
+            if any(event.get("group_id") not in (None, group) for event in events):
+                return httpx2.Response(422, json={"title": "no", "detail": "group_id: not this key's group", "status": 422})
+            self.stored.setdefault(group, []).extend(event["payload"]["description"] for event in events)
+            answer: Any = {"event_ids": [], "accepted": len(events), "repeated": 0, "status_url": ""}
+        else:
+            ids = body["event_ids"]
+            answer = [{"event_id": each, "state": "unknown"} for each in ids]
+        return httpx2.Response(200, json=answer, headers={"Jiyi-Group": group})
+
+
+Import = Callable[..., Result]
+
+
+@pytest.fixture
+def over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Groups], Import]]:
+    def to(groups: Groups) -> Import:
+        monkeypatch.setattr(httpx2, "HTTPTransport", lambda **_: httpx2.MockTransport(groups))
+
+        def run(*options: str) -> Result:
+            file = tmp_path / "events.jsonl"
+            lines = [{"agent_id": "t", "description": f"Of {group}", "group_id": group, "poignancy": 3} for group in ("tenA", "tenB")]
+            file.write_text("\n".join(map(json.dumps, lines)))
+            return CliRunner().invoke(app, ["import", "jsonl", str(file), "--no-wait", "--json", *options])
+
+        return run
+
+    monkeypatch.setenv("JIYI_URL", "http://memory.example")
+    monkeypatch.setenv("JIYI_KEY", str(new_key()))
+    get_settings.cache_clear()
+    yield to
+    get_settings.cache_clear()
+
+
+def test_over_http_an_operator_s_import_keeps_the_groups_of_its_lines(over_http: Callable[[Groups], Import]) -> None:
+    groups = Groups(own=None)
+    done = over_http(groups)("--keep-group")
+    assert done.exit_code == 0, done.output
+    assert groups.stored == {"tenA": ["Of tenA"], "tenB": ["Of tenB"]}
+    assert json.loads(done.stdout)["groups"] == ["tenA", "tenB"]
+
+
+def test_over_http_lines_of_another_group_than_the_key_s_are_refused_before_anything_is_stored(
+    over_http: Callable[[Groups], Import],
+) -> None:
+    groups = Groups(own="tenA")
+    refused = over_http(groups)("--keep-group")
+    assert refused.exit_code == 1
+    assert "'tenB'" in refused.stderr
+    assert "operator" in refused.stderr
+    assert groups.stored == {}
+
+
+def test_the_report_of_an_import_over_http_names_the_group_that_the_key_speaks_for(over_http: Callable[[Groups], Import]) -> None:
+    groups = Groups(own="tenA")
+    done = over_http(groups)()
+    assert done.exit_code == 0, done.output
+    assert groups.stored == {"tenA": ["Of tenA", "Of tenB"]}
+    assert json.loads(done.stdout)["groups"] == ["tenA"]
+
+
+# Files of others
+
+AT = 1_684_922_400.0
+TARGET = Target(source="x", group="g", now=datetime(2026, 3, 2, tzinfo=UTC))
+
+
+def said(drafts: Drafts) -> list[str]:
+    """The texts of the turns, in their order."""
+    events = [event for draft in drafts if isinstance(draft, Draft) for event in TARGET.events(draft)]  # type: ignore[union-attr]
+    return [event.payload.text for event in events]  # type: ignore[union-attr]
+
+
+def claude_chat(*messages: dict[str, Any]) -> dict[str, Any]:
+    return {"uuid": "k", "name": "n", "created_at": "2026-01-02T03:04:05Z", "chat_messages": list(messages)}
+
+
+def test_what_somebody_pasted_into_claude_is_what_they_said() -> None:
+    """A long text that is pasted lies in `extracted_content`, and was dropped."""
+    pasted = {"file_name": "", "extracted_content": "My passport expires on 2027-03-01."}
+    attached = [
+        {"file_name": "paste.txt", "extracted_content": "My dog is called Rex."},
+        {"file_name": "a.pdf", "extracted_content": "Terms."},
+    ]
+    chat = claude_chat(
+        {"uuid": "m1", "sender": "human", "text": "", "content": [], "attachments": [pasted]},
+        {"uuid": "m2", "sender": "human", "text": "Sum this up", "content": [], "attachments": [*attached, {"file_name": "b.png"}]},
+    )
+    drafts = list(claude(chat))
+    texts = [pasted["extracted_content"], "Sum this up", "My dog is called Rex.", "Terms."]
+    assert said(iter(drafts)) == texts
+    assert [one.where for one in drafts if isinstance(one, LeftOut)] == ["k m2 b.png"]
+    origins = [TARGET.events(draft)[0].payload.origin for draft in drafts if isinstance(draft, Draft)]  # type: ignore[index, union-attr]
+    assert origins == ["import", "import", "import", "document"]  # nobody says what a file says
+
+
+def node(name: str, parent: str | None, text: str, at: float, role: str = "user") -> dict[str, Any]:
+    message = {"id": name, "author": {"role": role}, "create_time": at, "content": {"content_type": "text", "parts": [text]}}
+    return {"id": name, "parent": parent, "children": [], "message": message}
+
+
+def test_a_chat_that_does_not_say_its_latest_message_ends_with_the_one_written_last() -> None:
+    nodes = [node("u1", None, "first", AT), node("a1", "u1", "second", AT + 1, "assistant"), node("u2", "a1", "third, the latest", AT + 2)]
+    nodes.append(node("old", "u1", "a discarded answer", AT + 0.5, "assistant"))
+    assert said(chatgpt({"id": "c", "create_time": AT, "mapping": {each["id"]: each for each in nodes}})) == [
+        "first",
+        "second",
+        "third, the latest",
+    ]
+
+
+def test_messages_that_name_each_other_as_parents_come_in_once() -> None:
+    circle = {"u1": node("u1", "u2", "first", AT), "u2": node("u2", "u1", "second", AT + 1)}
+    assert said(chatgpt({"id": "c", "create_time": AT, "current_node": "u2", "mapping": circle})) == ["first", "second"]
+
+
+def test_half_a_surrogate_pair_costs_nothing_but_itself() -> None:
+    chat = {"id": "s\ud800", "title": "t\udfff", "create_time": AT, "mapping": {"u": node("u\ud800", None, "I own a \ud83d boat.\x00", AT)}}
+    [draft] = chatgpt(chat)
+    [event] = TARGET.events(draft)  # type: ignore[arg-type, misc]
+    assert getattr(event.payload, "text", None) == "I own a  boat."
+    report = Report(source="x")
+    report.leave_out(LeftOut("s\ud800", "empty"))
+    assert report.model_dump_json()
+
+
+def open_webui_chat(**more: Any) -> dict[str, Any]:
+    def message(name: str, parent: str | None, role: str, content: object, at: int) -> dict[str, Any]:
+        return {"id": name, "parentId": parent, "childrenIds": [], "role": role, "content": content, "timestamp": at}
+
+    messages = [
+        message("a", None, "user", "I live in Porto.", 1_700_000_000),
+        message("b", "a", "assistant", "A first answer.", 1_700_000_001),
+        message("c", "a", "assistant", [{"type": "text", "text": "Noted."}, {"type": "image_url", "image_url": {}}], 1_700_000_002),
+        message("d", "c", "user", "我对花生过敏。", 1_700_000_003),
+    ]
+    history = {"messages": {each["id"]: each for each in messages}, "currentId": "d"}
+    return {"id": "ow1", "user_id": "mia", "title": "Trip", "chat": {"history": history}, "created_at": 1_700_000_000, **more}
+
+
+def test_chats_of_open_webui_are_brought_in() -> None:
+    drafts = list(open_webui(open_webui_chat()))
+    assert said(iter(drafts)) == ["I live in Porto.", "Noted.", "我对花生过敏。"]
+    [first, *_] = [draft for draft in drafts if isinstance(draft, Draft)]
+    assert (first.session, first.user, first.at) == ("ow1", "mia", datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC))
+    assert [(one.where, one.reason) for one in drafts if isinstance(one, LeftOut)] == [("ow1 b", "other branch")]
+
+
+@pytest.mark.parametrize(
+    ("source", "content", "words"),
+    [
+        ("chatgpt", [open_webui_chat()], "jiyi import open-webui"),
+        ("chatgpt", [claude_chat()], "jiyi import claude"),
+        ("claude", {"id": "c", "mapping": {"u": node("u", None, "hi", AT)}}, "jiyi import chatgpt"),
+        ("open-webui", [{"id": "1", "memory": "Likes tea"}], "jiyi import mem0"),
+        ("chatgpt", [{"header": "Gemini Apps", "title": "Prompted hello"}], "known forms: chatgpt, claude, open-webui"),
+        ("claude", {"anything": "else"}, "known forms"),
+    ],
+)
+def test_a_file_of_another_program_is_refused_by_the_name_of_its_form(
+    source: str, content: object, words: str, tmp_path: Path, over_http: Callable[[Groups], Import]
+) -> None:
+    over_http(groups := Groups(own="g"))
+    (tmp_path / "x.json").write_text(json.dumps(content))
+    done = CliRunner(env={"COLUMNS": "1000"}).invoke(app, ["import", source, str(tmp_path / "x.json"), "--no-wait"])
+    assert done.exit_code == 2, done.output
+    assert words in " ".join(done.stderr.replace("│", " ").split())
+    assert groups.stored == {}
+
+
+def test_secrets_in_what_is_brought_in_are_masked() -> None:
+    chat = claude_chat({"uuid": "m", "sender": "human", "text": "My password is hunter2secret", "content": []})
+    assert said(claude(chat)) == ["My password is […]"]
