@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import re
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ UNSPACED = (
 )
 #: Stands between the columns of a row that is read as text: neither white space nor part of a word.
 APART = "\x01"
+#: Between a hash and the mark of its key; characters of that mark.
+OF_KEY, KEY_MARK_CHARS = "@", 8
 #: What may stand between the parts of a name: ``Maria Lopez``, ``maria-lopez``, ``maria_lopez``, 玛丽亚·洛佩斯.
 _BETWEEN = r"[\s_\-.·・•‧]+"
 _LETTER = rf"[^\W_{UNSPACED}]"
@@ -98,6 +101,20 @@ def _of_agent(agents: Iterable[str]) -> str:
     )
 
 
-def hash_of(name: str) -> str:
-    """What is kept of a name: enough to tell whether another one is the same."""
-    return hashlib.sha256(folded(name).strip().encode()).hexdigest()
+def hash_of(name: str, key: bytes) -> str:
+    """What is kept of a name: whoever has the key can tell whether another one is the same, nobody else can try names."""
+    return f"{hmac.digest(key, _plain(name), 'sha256').hex()}{OF_KEY}{mark_of(key)}"
+
+
+def mark_of(key: bytes) -> str:
+    """Which key a hash was made with."""
+    return hmac.digest(key, b"", "sha256").hex()[:KEY_MARK_CHARS]
+
+
+def is_hash_of(kept: str, name: str, key: bytes) -> bool:
+    """Whether a name is the one that a hash was made of; before hashes had a key, they were SHA-256 alone."""
+    return kept == (hash_of(name, key) if OF_KEY in kept else hashlib.sha256(_plain(name)).hexdigest())
+
+
+def _plain(name: str) -> bytes:
+    return folded(name).strip().encode()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
 
@@ -24,10 +25,10 @@ from models.db import scope
 from models.db.actions import Actor
 from models.db.connection import session_engine, unit_of_work
 from models.db.scope import whole_service
-from models.erasure import actions, cache_invalidation, deletion, matching, refusal, traces
+from models.erasure import actions, append_only, cache_invalidation, deletion, matching, refusal, traces
 from models.erasure import cache_invalidation as orders
 from models.erasure.parts import parts
-from models.erasure.progress import ERASE, Progress, begin, finish, note, note_report, noted_ids, save, started_at
+from models.erasure.progress import ERASE, Progress, begin, finish, forget_names, note, note_report, noted_ids, save, started_at
 from models.memory import nodes
 from models.operations import backups
 from models.queue import pending_work, stream
@@ -140,6 +141,7 @@ def _note_resting(connection: Connection, progress: Progress) -> bool:
 def _delete(connection: Connection, progress: Progress) -> bool:
     after = UUID(progress.place.pop("deleted_upto", str(UUID(int=0))))
     last, gone, agents = deletion.delete_noted(connection, progress.erasure_id, progress.group_id, after)
+    progress.count("scrubbed", reflections=gone.pop("focal_points", 0))
     progress.count("erased", **gone)
     progress.place["touched"] = sorted({*progress.touched, *agents})
     if last is not None:
@@ -267,17 +269,8 @@ def _vacuum(progress: Progress) -> float | None:
     return None
 
 
-def _backups(progress: Progress) -> float | None:
-    if progress.asked is not None and progress.asked.delete_backups:
-        before = traces.backups_before(datetime.now(UTC))
-        backups.make(seconds=LONG_STEP)
-        progress.count("backups", deleted=sum(map(backups.delete, before)))
-    _advance(progress)
-    return None
-
-
 def _proof(progress: Progress) -> float | None:
-    """Look for what is left; with nothing left the erasure is done."""
+    """Look for what is left; with nothing left the names go, too."""
     proof = traces.Proof()
     whom = progress.whom
     with unit_of_work() as connection:
@@ -287,21 +280,43 @@ def _proof(progress: Progress) -> float | None:
     traces.look_through_valkey(proof, progress.group_id, whom, ids)
     traces.look_through_logs(proof, whom)
     with unit_of_work() as connection:
-        now = datetime.now(UTC)
-        report = _report(connection, progress, proof, now)
+        report = _report(progress, proof)
         if not proof.left:
-            note(progress, now)
-            finish(connection, progress, report)
+            forget_names(connection, progress, report)
             return None
         tries: int = progress.place.get("tries", 0) + 1
         progress.place["tries"] = tries
         progress.restart()
         save(connection, progress)
-        note_report(connection, progress, report)
+        note_report(connection, progress, _completed(connection, progress, report, traces.backups_before(datetime.now(UTC))))
     return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 
-def _report(connection: Connection, progress: Progress, found: traces.Proof, now: datetime) -> ErasureReport:
+def _append_only_files(progress: Progress) -> float | None:
+    rewritten = append_only.rewrite(progress.place.setdefault("rewriting", []), ANSWER_SECONDS)
+    if rewritten is None:
+        _save(progress)
+        return ASK_AGAIN
+    progress.place["report"]["append_only_files"] = rewritten
+    _advance(progress)
+    return None
+
+
+def _finish(progress: Progress) -> float | None:
+    """The erasure is done; a backup in place of those of before knows no names any more."""
+    report: ErasureReport = progress.place["report"]
+    before = traces.backups_before(datetime.now(UTC))
+    if progress.place["delete_backups"]:
+        backups.make(seconds=LONG_STEP)
+        report["backups"] = {"deleted": sum(map(backups.delete, before))}
+    with unit_of_work() as connection:
+        report = _completed(connection, progress, report, before)
+        note(progress, datetime.fromisoformat(report["at"]))
+        finish(connection, progress, report)
+    return None
+
+
+def _report(progress: Progress, found: traces.Proof) -> ErasureReport:
     report: dict[str, Any] = {
         "erasure_id": str(progress.erasure_id),
         "group_id": progress.group_id,
@@ -311,11 +326,19 @@ def _report(connection: Connection, progress: Progress, found: traces.Proof, now
         "agents": len(progress.agents),
         "workers": progress.place.get("workers", {}),
         **found.document,
-        "backups_left": traces.backups_left(now),
+    }
+    return cast("ErasureReport", report)
+
+
+def _completed(connection: Connection, progress: Progress, report: ErasureReport, before: Sequence[Path]) -> ErasureReport:
+    now = datetime.now(UTC)
+    complete: dict[str, Any] = {
+        **report,
+        "backups_left": traces.backups_left(before),
         "seconds": round((now - started_at(connection, progress.erasure_id)).total_seconds(), 1),
         "at": now.isoformat(),
     }
-    return cast("ErasureReport", {**report, "sha256": report_digest(report)})
+    return cast("ErasureReport", {**complete, "sha256": report_digest(complete)})
 
 
 def report_digest(report: JsonMapping) -> str:
@@ -324,7 +347,7 @@ def report_digest(report: JsonMapping) -> str:
 
 
 def _tidy(progress: Progress) -> float | None:
-    """The erasure's own row held the names until a moment ago."""
+    """The erasure's own row held the names until the proof."""
     vacuum(OWN_TABLES)
     stream.publish(progress.group_id, "erasure.done", erasure=str(progress.erasure_id))
     return None
@@ -380,7 +403,8 @@ OUTSIDE: dict[str, Callable[[Progress], float | None]] = {
     "workers": _workers,
     "valkey": _valkey,
     "vacuum": _vacuum,
-    "backups": _backups,
     "proof": _proof,
+    "append-only files": _append_only_files,
+    "finish": _finish,
     "tidy": _tidy,
 }

@@ -21,6 +21,8 @@ from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureReport, Erasur
 #: Seconds that the command waits: a worker that died is waited for until its last report expires.
 PATIENCE = 900.0
 SHOWN_HASH = 12
+#: What an append-only file is that holds nothing any more.
+SETTLED = ("rewritten", "off")
 
 
 class ErasureOpen(JiyiError):  # noqa: N818 – its name says what happened
@@ -121,11 +123,17 @@ def _print_state(state: ErasureState) -> None:
     output.show(report_table(cast("ErasureReport", state.report)))
     for place, where in state.report["places"].items():
         output.notice(f"left in {place}: {', '.join(where)}")
+    for server, how in state.report.get("append_only_files", {}).items():
+        if how not in SETTLED:
+            output.notice(f"the append-only file of {server} may still hold it: {how}")
     left = state.report["backups_left"]
-    if left["holding_it"]:
+    if not left["holding_it"]:
+        output.notice(f"no backup in {left['folder']} holds it; copies elsewhere are not known")
+    else:
         hours = left["gone_after_hours"]
         until = "they stay until somebody deletes them" if hours is None else f"the last goes after about {hours:,} h"
-        output.notice(f"{left['holding_it']:,} backups in {left['folder']} still hold it; {until}. See --delete-backups")
+        held = f"{left['holding_it']:,} backups in {left['folder']} still hold it; {until}. See --delete-backups"
+        output.notice(f"{held}. Copies elsewhere are not known")
     output.line(f"{state.erasure_id} {state.state}, report sha256 {state.report['sha256']}")
 
 

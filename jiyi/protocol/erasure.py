@@ -93,7 +93,10 @@ class LookedThrough(TypedDict):
 
 
 class BackupsLeft(TypedDict):
-    """Backups that still hold what was erased; hours until the last has gone by itself, None: it stays."""
+    """Backups in the folder that still hold what was erased; hours until the last has gone by itself, None: it stays.
+
+    Of copies elsewhere nothing is known.
+    """
 
     folder: str
     holding_it: int
@@ -115,6 +118,8 @@ class ErasureReport(TypedDict, total=False):
     valkey: dict[str, int]
     logs: dict[str, int]
     backups: dict[str, int]
+    #: Of each server, ``valkey`` and ``broker``: ``rewritten``, ``off``, or why what was erased may still be in its append-only file.
+    append_only_files: dict[str, str]
     agents: int
     #: What each retrieval worker dropped.
     workers: dict[str, dict[str, int]]

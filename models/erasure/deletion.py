@@ -113,6 +113,7 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
     these = {"group": group_id, "ids": ids, "kind": ERASE}
     gone: Counter[str] = Counter()
     gone["pending_work"] = connection.execute(_DELETE_WORK, these).rowcount
+    gone["focal_points"] = _forget_focal_points(connection, these)
     agents = set(connection.execute(_NEXT_GENERATION, these).scalars())
     connection.execute(_LOCK, these)
     connection.execute(_SUBTRACT_TERMS, these | {"all": ALL_TERMS})
@@ -128,6 +129,16 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
     gone["events"] = connection.execute(_ERASE_EVENTS, these).rowcount
     connection.execute(_REMEMBER, these | {"ids": nodes})
     return ids[-1], gone, agents
+
+
+def _forget_focal_points(connection: Connection, these: dict[str, Any]) -> int:
+    """What agents asked themselves after these memories were stored, which they may have started from; of how many reflections."""
+    reflections = list(connection.execute(_FORGET_FOCAL_POINTS, these).scalars())
+    if reflections:
+        about = {"group": these["group"], "reflections": list(map(str, reflections))}
+        thoughts = list(connection.execute(_FORGET_FOCAL_POINTS_OF_THOUGHTS, about).scalars())
+        connection.execute(_FORGET_FOCAL_POINTS_OF_EVENTS, {"group": these["group"], "ids": thoughts})
+    return len(reflections)
 
 
 def erase_repetitions(connection: Connection, erasure_id: UUID, group_id: str, after: int) -> tuple[int | None, int]:
@@ -225,6 +236,26 @@ _NEXT_GENERATION = text("""
         WHERE a.group_id = :group AND a.agent_id IN (SELECT agent_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids))
         ORDER BY a.group_id, a.agent_id FOR NO KEY UPDATE
     ) RETURNING agent_id
+""")
+# One that is under way began from what is gone: it is overtaken, and begins again.
+_FORGET_FOCAL_POINTS = text("""
+    UPDATE reflections r SET focal_points = '[]', attempts = CASE WHEN r.state = 'running' THEN r.attempts + 1 ELSE r.attempts END
+    FROM (
+        SELECT agent_id, min(stored_at) AS since FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) GROUP BY agent_id
+    ) AS gone
+    WHERE r.group_id = :group AND r.agent_id = gone.agent_id AND coalesce(r.finished_at, 'infinity') >= gone.since
+      AND (r.focal_points <> '[]' OR r.state = 'running')
+    RETURNING r.reflection_id
+""")
+_FORGET_FOCAL_POINTS_OF_THOUGHTS = text("""
+    UPDATE memory_nodes n SET provenance = n.provenance - 'focal_point', changed_xid = pg_current_xact_id()
+    WHERE n.group_id = :group AND n.type = 'thought' AND n.provenance ->> 'reflection' = ANY(:reflections)
+      AND n.agent_id IN (SELECT agent_id FROM reflections WHERE group_id = :group AND reflection_id::text = ANY(:reflections))
+      AND n.provenance ? 'focal_point'
+    RETURNING n.node_id
+""")
+_FORGET_FOCAL_POINTS_OF_EVENTS = text("""
+    UPDATE events SET payload = payload #- '{provenance,focal_point}' WHERE group_id = :group AND event_id = ANY(:ids)
 """)
 _LOCK = text("SELECT FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) ORDER BY node_id FOR UPDATE")
 # As models/retrieval/enlargement.py has counted them: each text's terms once, and all of them under the empty one.

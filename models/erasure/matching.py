@@ -15,10 +15,10 @@ from sqlalchemy import ARRAY, ColumnElement, Connection, Subquery, Uuid, any_, b
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute
 
-from engine.erasure import Names, hash_of
+from engine.erasure import Names, is_hash_of
 from jiyi.protocol.erasure import EXAMPLES, Erasure, ErasurePreview, ExampleMemory
 from models.erasure.parts import parts
-from models.erasure.progress import Stored
+from models.erasure.progress import Stored, name_key
 from models.erasure.tables import ErasingId
 from models.memory.tables import Agent, MemoryNode, StoredEvent
 from models.reflection.tables import Reflection
@@ -48,7 +48,8 @@ def agents_of(connection: Connection, group_id: str, what: Stored, asked: Erasur
     names = _everyone().c.agent_id
     everyone: list[str] = list(connection.execute(select(names).order_by(names), {"group": group_id}).scalars())
     if asked is None:  # only the hash is known
-        return [agent_id for agent_id in everyone if hash_of(agent_id) in what.get("names", [])]
+        kept, key = what.get("names", []), name_key()
+        return [agent_id for agent_id in everyone if any(is_hash_of(one, agent_id, key) for one in kept)]
     if asked.agent_id is not None:
         return [asked.agent_id]
     if asked.kind != "person":

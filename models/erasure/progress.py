@@ -5,6 +5,7 @@ A list of erasures stands beside the backups: a restored backup holds what was e
 
 from __future__ import annotations
 
+import hmac
 import os
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,9 +19,11 @@ from sqlalchemy import Connection, Select, Text, bindparam, literal, select, tex
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
-from engine.erasure import Whom, hash_of
+from engine.erasure import OF_KEY, Whom, hash_of, mark_of
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState, Kind
+from jiyi.protocol.wire.signatures import need_secret_key
+from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db.rows import columns, fetch, fetch_one
 from models.erasure.tables import ErasureRow
@@ -34,8 +37,10 @@ ERASE = "erase"
 STEPS = (
     *("wait", "note", "note events", "note memories", "note what rests on them"),
     *("delete", "repetitions", "agents", "texts", "counts"),
-    *("workers", "valkey", "vacuum", "backups", "proof", "tidy"),
+    *("workers", "valkey", "vacuum", "proof", "append-only files", "finish", "tidy"),
 )
+#: What the key of the names' hashes is made of the service's secret for.
+_KEY_LABEL = b"jiyi hashes of erased names 1"
 _NOTE = text("UPDATE erasures SET report = :report WHERE erasure_id = :id").bindparams(bindparam("report", type_=JSONB))
 FILE = "erasures.jsonl"
 ACTOR = "job:restore"
@@ -119,10 +124,15 @@ def described(request: Erasure) -> Stored:
     """What is stored of a request: itself until it is done, hashes and numbers for good."""
     what: Stored = {"asked": request.model_dump(mode="json", exclude_defaults=True)}
     if request.names:
-        what["names"] = [hash_of(name) for name in request.names]
+        what["names"] = [hash_of(name, name_key()) for name in request.names]
     if request.node_ids:
         what["nodes"] = len(request.node_ids)
     return what
+
+
+def name_key() -> bytes:
+    """With which names are hashed: of the service's secret, which is in no backup."""
+    return hmac.digest(need_secret_key(get_settings()).encode(), _KEY_LABEL, "sha256")
 
 
 def begin(connection: Connection, erasure_id: UUID) -> Progress | None:
@@ -131,7 +141,8 @@ def begin(connection: Connection, erasure_id: UUID) -> Progress | None:
     if row is None:
         return None
     progress = Progress(**row)
-    progress.step = progress.step or STEPS[0]
+    if progress.step not in STEPS:  # it has not begun, or began under a version with other steps
+        progress.step = STEPS[0]
     return progress
 
 
@@ -140,11 +151,19 @@ def save(connection: Connection, progress: Progress) -> None:
     connection.execute(_SAVE, {"id": progress.erasure_id, "state": progress.state, "step": progress.step, "place": progress.place})
 
 
+def forget_names(connection: Connection, progress: Progress, report: ErasureReport) -> None:
+    """Nothing was found left: names and ids go, before a backup is made that would hold them; the report is not complete yet."""
+    delete_backups = progress.asked is not None and progress.asked.delete_backups
+    progress.place = {"report": to_jsonable_python(report), "delete_backups": delete_backups}
+    progress.advance()
+    save(connection, progress)
+    connection.execute(_FORGET_NAMES, {"id": progress.erasure_id, "what": _without_names(progress.what)})
+    connection.execute(_DELETE_IDS, {"id": progress.erasure_id})
+
+
 def finish(connection: Connection, progress: Progress, report: ErasureReport) -> None:
     """Done: what is left are hashes, numbers, and the report."""
-    what = _without_names(progress.what)
-    connection.execute(_DELETE_IDS, {"id": progress.erasure_id})
-    connection.execute(_FINISH, {"id": progress.erasure_id, "what": what, "report": to_jsonable_python(report)})
+    connection.execute(_FINISH, {"id": progress.erasure_id, "report": to_jsonable_python(report)})
     audit.record(
         connection,
         group_id=progress.group_id,
@@ -153,7 +172,7 @@ def finish(connection: Connection, progress: Progress, report: ErasureReport) ->
         target=progress.kind,
         erasure=progress.erasure_id,
         report=report.get("sha256"),
-        **what,
+        **progress.what,
     )
 
 
@@ -225,16 +244,23 @@ def since(moment: datetime) -> list[Entry]:
 def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
     """Owe the erasures of agents once more after a backup of that moment was restored; counts of what was found.
 
-    Names of persons are not known any more, and neither are single memories: those have to be asked for again.
+    Names of persons are not known any more, and neither are single memories, or agents' names hashed with another secret: those have
+    to be asked for again.
     """
     counts = {"agents": 0, "others": 0}
     for entry in since(moment):
-        if entry.kind == "agent":
+        if entry.kind == "agent" and _may_be_told(entry):
             owe(connection, entry.group_id, "agent", {"names": entry.names}, ACTOR)
             counts["agents"] += 1
         else:
             counts["others"] += 1
     return counts
+
+
+def _may_be_told(entry: Entry) -> bool:
+    """Whether the names can be told from their hashes: not if the service has had another secret since."""
+    marks = {mark for _, _, mark in (name.partition(OF_KEY) for name in entry.names) if mark}
+    return not marks or marks == {mark_of(name_key())}
 
 
 _INSERT = text("""
@@ -247,9 +273,9 @@ _SAVE = text("""
     UPDATE erasures SET state = :state, step = :step, place = :place WHERE erasure_id = :id
 """).bindparams(bindparam("place", type_=JSONB))
 _FINISH = text("""
-    UPDATE erasures SET state = 'done', step = 'tidy', place = '{}', what = :what, report = :report, finished_at = now()
-    WHERE erasure_id = :id
-""").bindparams(bindparam("what", type_=JSONB), bindparam("report", type_=JSONB))
+    UPDATE erasures SET state = 'done', step = 'tidy', place = '{}', report = :report, finished_at = now() WHERE erasure_id = :id
+""").bindparams(bindparam("report", type_=JSONB))
+_FORGET_NAMES = text("UPDATE erasures SET what = :what WHERE erasure_id = :id").bindparams(bindparam("what", type_=JSONB))
 _DELETE_IDS = text("DELETE FROM erasing_ids WHERE erasure_id = :id")
 _IDS = text("SELECT subject_id FROM erasing_ids WHERE erasure_id = :id")
 _STARTED = text("SELECT created_at FROM erasures WHERE erasure_id = :id")

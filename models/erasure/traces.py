@@ -203,13 +203,14 @@ def backups_before(moment: datetime) -> list[Path]:
     return [path for path in backups.existing() if backups.made_at(path) <= moment]
 
 
-def backups_left(moment: datetime) -> BackupsLeft:
-    """How many there are, and when the last of them will have gone by itself."""
-    left = backups_before(moment)
+def backups_left(before: Collection[Path]) -> BackupsLeft:
+    """How many of those of before are there, and when the last of them will have gone by itself; those of other names stay."""
+    left, others = [path for path in before if path.exists()], backups.others()
     settings = get_settings()
     later = len(backups.existing()) - len(left)
-    hours = max(settings.backup_keep - later, 0) * settings.backup_hours if left and settings.backup_hours else None
-    return {"folder": str(backups.folder()), "holding_it": len(left), "gone_after_hours": hours}
+    goes = left and settings.backup_hours and not others
+    hours = max(settings.backup_keep - later, 0) * settings.backup_hours if goes else None
+    return {"folder": str(backups.folder()), "holding_it": len(left) + len(others), "gone_after_hours": hours}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ from models.folders import make_private
 NAME = re.compile(r"jiyi-(\d{8}T\d{6}Z)\.dump")
 TIME_FORM = "%Y%m%dT%H%M%SZ"
 CHECKSUM = ".sha256"
+#: What PostgreSQL's custom format begins with.
+MAGIC = b"PGDMP"
 #: gzip's fastest: vectors, which are most of it, become an eighth larger than by its usual level, in a fifth of the time.
 COMPRESSION = 1
 #: Of a file that is being written; one that is left behind is no backup.
@@ -109,6 +111,18 @@ def existing() -> list[Path]:
     return sorted(paths, key=lambda path: path.name, reverse=True)
 
 
+def others() -> list[Path]:
+    """Backups in the folder under names that somebody chose."""
+    place = folder()
+    files = [path for path in place.iterdir() if path.is_file() and not NAME.fullmatch(path.name)] if place.is_dir() else []
+    return [path for path in files if _is_dump(path)]
+
+
+def _is_dump(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
 def made_at(path: Path) -> datetime:
     """When a backup of the folder was made, by its name."""
     match = NAME.fullmatch(path.name)
@@ -139,9 +153,8 @@ def verify(path: Path) -> int:
 
 def contents(path: Path) -> int:
     """The number of tables whose rows are in it."""
-    with path.open("rb") as file:
-        if file.read(5) != b"PGDMP":
-            raise BackupError(f"{path} is no backup: it is not in PostgreSQL's custom format")
+    if not _is_dump(path):
+        raise BackupError(f"{path} is no backup: it is not in PostgreSQL's custom format")
     listed = run([program("pg_restore"), "--list", path], os.environ)
     tables = re.findall(r"TABLE DATA \S+ (\S+)", listed)
     if "memory_nodes" not in tables:

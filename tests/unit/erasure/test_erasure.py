@@ -82,7 +82,9 @@ def test_a_request_names_one_thing() -> None:
 
 
 def test_a_hash_does_not_depend_on_how_a_name_is_written() -> None:
-    assert hash_of("Maria Lopez") == hash_of("ＭＡＲＩＡ　ＬＯＰＥＺ ") != hash_of("Maria Lope")
+    key = b"secret"
+    assert hash_of("Maria Lopez", key) == hash_of("ＭＡＲＩＡ　ＬＯＰＥＺ ", key) != hash_of("Maria Lope", key)
+    assert hash_of("Maria Lopez", key) != hash_of("Maria Lopez", b"another secret")
 
 
 # Log lines

@@ -1,0 +1,68 @@
+"""Append-only files of Valkey: what was deleted there stays in them until they are rewritten."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import redis
+
+from jiyi.polling import poll
+from jiyi.settings import get_settings
+from models.db.valkey import valkey
+from models.queue.broker_queues import broker_client, redis_address
+
+REWRITTEN, OFF = "rewritten", "off"
+FAILED = "the server could not rewrite it: see its log"
+#: What a server answers that has begun by itself meanwhile.
+_UNDER_WAY = "in progress"
+
+
+def rewrite(begun: list[str], seconds: float) -> dict[str, str] | None:
+    """Have each server rewrite its file: server → how it went; None if that takes longer.
+
+    Call it again then, with ``begun``, the servers that were asked; what one of them began earlier has to end first.
+
+    Raises:
+        redis.ConnectionError: a server is away.
+    """
+    until, went = time.monotonic() + seconds, {}
+    for name, client in _servers():
+        try:
+            if not client.info("persistence").get("aof_enabled"):
+                went[name] = OFF
+                continue
+            if name not in begun:
+                if not _is_idle(client, until):
+                    return None
+                client.bgrewriteaof()
+                begun.append(name)
+            if not _is_idle(client, until):
+                return None
+            went[name] = REWRITTEN if client.info("persistence").get("aof_last_bgrewrite_status") == "ok" else FAILED
+        except redis.ResponseError as error:  # a server may allow neither
+            if _UNDER_WAY in str(error):
+                return None
+            went[name] = f"the server does not allow it: {error}"
+    return went
+
+
+def _servers() -> Iterator[tuple[str, redis.Redis]]:
+    """By name; the broker, where messages went through, unless it is the same server, or of another kind."""
+    yield "valkey", valkey()
+    address = redis_address(get_settings().need("broker_url"))
+    if address is not None and _run(broker := broker_client(address)) != _run(valkey()):
+        yield "broker", broker
+
+
+def _run(client: redis.Redis) -> object:
+    return client.info("server").get("run_id")
+
+
+def _is_idle(client: redis.Redis, until: float) -> bool:
+    return poll(lambda: _rewrites(client), lambda rewrites: not rewrites, max(0.0, until - time.monotonic())) == 0
+
+
+def _rewrites(client: redis.Redis) -> int:
+    persistence = client.info("persistence")
+    return int(persistence.get("aof_rewrite_in_progress", 0)) + int(persistence.get("aof_rewrite_scheduled", 0))
