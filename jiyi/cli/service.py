@@ -21,8 +21,9 @@ from rich.text import Text
 import jiyi
 from jiyi.cli import output
 from jiyi.cli.shell import Json, Shown, shows
-from jiyi.client.client import BROKER_EXTRA, Client
+from jiyi.client.client import Client, needs_broker
 from jiyi.errors import InvalidRequest, JiyiError, SettingsError
+from jiyi.extras import install_command
 from jiyi.protocol.conversations import BUDGET, MAX_BUDGET
 from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.wire.signatures import key_of
@@ -107,7 +108,7 @@ def mcp(
 
         from jiyi.integrations import mcp as serving
     except ImportError as error:
-        raise SettingsError(f"jiyi mcp needs the package {error.name}: pip install 'jiyi[mcp]'") from None
+        raise SettingsError(f"jiyi mcp needs the package {error.name}: {install_command('mcp')}") from None
     if not http:
         try:
             asyncio.run(serving.serve_stdio(address, key))
@@ -170,7 +171,7 @@ def proxy(
     try:
         from jiyi.proxy.app import ProxyConfig, Upstream, make_app, upstreams_of
     except ImportError as error:
-        raise SettingsError(f"jiyi proxy needs the package {error.name}: pip install 'jiyi[proxy]'") from None
+        raise SettingsError(f"jiyi proxy needs the package {error.name}: {install_command('proxy')}") from None
     try:
         by_key = {} if upstreams is None else upstreams_of(upstreams.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, InvalidRequest) as error:
@@ -195,7 +196,7 @@ def _with_broker(settings: Settings) -> Settings:
     try:
         import jiyi.client.broker  # noqa: F401 – late: it is large
     except ModuleNotFoundError as error:
-        raise SettingsError(BROKER_EXTRA.format(error)) from None
+        raise needs_broker(error) from None
     for address in ("broker_url", "redis_url"):
         settings.need(address)
     return settings

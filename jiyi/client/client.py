@@ -18,6 +18,7 @@ from jiyi.client.steps import AsyncTransport, Awaiting, Blocking, Transport
 from jiyi.client.stores import Stores
 from jiyi.client.tiers import Tiers
 from jiyi.errors import SettingsError
+from jiyi.extras import install_command
 from jiyi.protocol.wire.calls import News
 from jiyi.protocol.wire.signatures import key_of
 from jiyi.settings import Settings, get_settings
@@ -150,7 +151,10 @@ class AsyncClient(Verbs[Awaiting]):
         return self.transport.watch(after)
 
 
-BROKER_EXTRA = "{}: the broker needs `pip install 'jiyi[broker]'`; over HTTP (JIYI_URL, or Client(url=…)) it is not needed"
+def needs_broker(error: ModuleNotFoundError) -> SettingsError:
+    """What is said where the broker's packages are missing."""
+    over_http = "over HTTP (JIYI_URL, or Client(url=…)) they are not needed"
+    return SettingsError(f"{error}: the broker needs more packages: {install_command('broker')}; {over_http}")
 
 
 def _transport(settings: Settings, group: str | None, key: str, url: str | None) -> Transport:
@@ -168,7 +172,7 @@ def _transport(settings: Settings, group: str | None, key: str, url: str | None)
     try:
         from jiyi.client.broker import BrokerTransport
     except ModuleNotFoundError as error:
-        raise SettingsError(BROKER_EXTRA.format(error)) from None
+        raise needs_broker(error) from None
     return BrokerTransport(settings, group or settings.group, key_of(key))
 
 
@@ -182,7 +186,7 @@ def _async_transport(settings: Settings, group: str | None, key: str, url: str |
     try:
         from jiyi.client.broker import AsyncBrokerTransport
     except ModuleNotFoundError as error:
-        raise SettingsError(BROKER_EXTRA.format(error)) from None
+        raise needs_broker(error) from None
     return AsyncBrokerTransport(settings, group or settings.group, key_of(key))
 
 

@@ -1,1 +1,1 @@
-"""Jiyi in other programs' terms. Each module needs an extra of its name (``pip install 'jiyi[langgraph]'``)."""
+"""Jiyi in other programs' terms. Each module needs an extra of its name (:mod:`jiyi.extras`)."""

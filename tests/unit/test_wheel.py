@@ -140,7 +140,8 @@ def test_a_client_is_light_and_says_that_nobody_is_there_or_that_the_broker_need
     assert run(python, ASK_NOBODY.format(f"url='http://127.0.0.1:1', key='jiyi_{'k' * 12}_{'s' * 43}'")) == "broker_unavailable"
     assert run(python, ASK_NOBODY.format(""), broker=True) == "broker_unavailable"
     code = "from jiyi import Client, JiyiError\ntry:\n    Client('g')\nexcept JiyiError as error:\n    print(error)"
-    assert "pip install 'jiyi[broker]'" in run(python, code)
+    [wheel] = python.parents[2].glob("jiyi-*.whl")
+    assert f"pip install '{wheel}[broker]'" in run(python, code)
 
 
 def test_the_command_line_says_what_needs_the_checkout(python: Path) -> None:

@@ -132,17 +132,18 @@ def run_job(asker: Asker, job: str, body: RunBody) -> JobRun:
 NEVER_IN_CONFLICT = ("appointments", "heartbeats")
 
 
-def _expose(tag: Tag, verb: str, action: Action[Any, Any]) -> None:
+def _expose(tag: Tag, verb: str, action: Action[Any, Any], operation_id: str) -> None:
     """Make an action an operation whose address follows from a name: ``POST /<tag>/<verb>``."""
     conflicts = tag == "growth" and action.mutates and not action.name.startswith(NEVER_IN_CONFLICT)
     body, errors = action.request if action.request.model_fields else None, (404, 409) if conflicts else (404,)
-    expose(action, "POST", f"/{tag}/{verb}", id=verb if "_" in verb else f"{tag}_{verb}", tag=tag, body=body, errors=errors)
+    expose(action, "POST", f"/{tag}/{verb}", id=operation_id, tag=tag, body=body, errors=errors)
 
 
 for _folder, _aliases in FOLDERS.items():  # ``jiyi/protocol/aliases.json``
     for _alias, _name in _aliases.items():
         if _name in ACTIONS:
-            _expose(cast("Tag", _folder), _alias, ACTIONS[_name])
+            _expose(cast("Tag", _folder), _alias, ACTIONS[_name], _alias)
 for _name, _action in ACTIONS.items():
-    if _name.startswith("stores."):
-        _expose("stores", _name.removeprefix("stores."), _action)
+    _subject, _, _verb = _name.partition(".")
+    if _subject in ("conversations", "stores"):
+        _expose(cast("Tag", _subject), _verb, _action, f"{_subject}_{_verb}")
