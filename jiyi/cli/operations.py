@@ -20,7 +20,7 @@ from jiyi.errors import JiyiError
 from jiyi.protocol.base import DEFAULT_PAGE, JsonMapping
 from jiyi.protocol.operations import MAX_RESOLVED, DeadLetter, DeadLetterPage, JobState, LetterState, Resolved, ServiceStats, Tick
 
-#: Beat looks once a minute: a job that is due for less is not late.
+#: Beat looks at least once a minute: a job that is due for less is not late.
 LATE_SECONDS = 90
 
 
