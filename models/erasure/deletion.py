@@ -335,7 +335,7 @@ _DELETE = {
     "user_profiles": text("""
         DELETE FROM user_profiles p USING memory_nodes n
         WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.kind IS NOT NULL
-          AND (p.user_id = n.user_id OR n.user_id IS NULL AND p.user_id IN ('', n.agent_id)) AND n.node_id = ANY(:ids)
+          AND p.user_id = coalesce(n.user_id, '') AND n.node_id = ANY(:ids)
     """),
 }
 _REPLACED_BY = text("""

@@ -66,11 +66,11 @@ def of(**filters: Any) -> dict[str, Any]:
 )
 def test_two_users_in_a_filter_give_nothing(ask: Ask, asked: dict[str, Any]) -> None:
     """A program adds its own user to what an end user asked for: nobody gets another one's memories by a filter."""
-    add(ask, {"content": "Zoe's pin is 4711"}, user_id="zoe", agent_id="companion", infer=False, metadata={"topic": "b"}, run_id="b")
-    assert texts(ask("POST", "/v3/memories/", {"filters": {"user_id": "zoe", "agent_id": "companion"}})) == ["Zoe's pin is 4711"]
+    add(ask, {"content": "Zoe hides under the stairs"}, user_id="zoe", agent_id="companion", infer=False, metadata={"topic": "b"}, run_id="b")
+    assert texts(ask("POST", "/v3/memories/", {"filters": {"user_id": "zoe", "agent_id": "companion"}})) == ["Zoe hides under the stairs"]
     assert ask("POST", "/v3/memories/", asked)["count"] == 0
     for version in ("v2", "v3"):
-        assert ask("POST", f"/{version}/memories/search/", {"query": "pin", **asked}) == {"results": []}
+        assert ask("POST", f"/{version}/memories/search/", {"query": "stairs", **asked}) == {"results": []}
 
 
 def test_a_filter_never_widens_what_the_program_asked_for() -> None:
@@ -197,7 +197,7 @@ def test_one_message_that_cannot_be_read_does_not_cost_the_others(ask: Ask, grou
         {"role": "critic", "content": "x"},
     ]
     answer = add(ask, WORK, parts, *wrong, {"role": "developer", "content": "Be brief."}, infer=infer)
-    assert sorted(row["description"].strip() for row in nodes(group)) == ["I live in Porto.", WORK["content"]]
+    assert sorted(row["description"] for row in nodes(group)) == ["I live in Porto.", WORK["content"]]
     assert [problem.partition(":")[0] for problem in answer["left_out"]] == [
         "messages.2.content",
         "messages.3.content",
