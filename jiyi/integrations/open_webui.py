@@ -80,9 +80,12 @@ def _text(message: dict[str, Any]) -> str:
     """What a message says, without its pictures."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-    return "\n".join(str(part.get("text") or "") for part in parts if part.get("type") == "text")
+    return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict) and part.get("type") == "text")
 
 
-def _time(timestamp: float | None) -> str:
-    """Open WebUI has seconds since 1970."""
-    return (datetime.fromtimestamp(timestamp, UTC) if timestamp else datetime.now(UTC)).isoformat()
+def _time(timestamp: Any) -> str:
+    """Open WebUI has seconds since 1970; what is none is now."""
+    try:
+        return datetime.fromtimestamp(timestamp, UTC).isoformat()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return datetime.now(UTC).isoformat()

@@ -8,8 +8,9 @@ from typing import Annotated, Literal, NamedTuple, Self, get_args
 from urllib.parse import unquote
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, Field, model_validator
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
+from jiyi.chat.secrets import masked
 from jiyi.protocol.base import AS_OF_DESCRIPTION, AsOf, ForUser, Name, Request, Role
 from jiyi.protocol.origins import BySource
 
@@ -44,7 +45,7 @@ MAX_STEPS = 20
 #: Entries of each list of a profile.
 PROFILE_ENTRIES = 10
 
-Content = Annotated[str, Field(pattern=r"\S", max_length=MAX_CONTENT_CHARS)]
+Content = Annotated[str, Field(pattern=r"\S", max_length=MAX_CONTENT_CHARS), AfterValidator(masked)]
 Word = Annotated[str, Field(pattern=r"\S", max_length=MAX_WORD_CHARS)]
 
 

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Annotated, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
+from jiyi.chat.secrets import masked
 from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request, UserId
 from jiyi.protocol.conversations import MAX_CONTENT_CHARS, MAX_STEPS, PROFILE_ENTRIES, Content, Outcome, Word
 from jiyi.protocol.retrieval import FocalText
@@ -15,7 +16,7 @@ from jiyi.protocol.retrieval import FocalText
 MAX_FOUND = 100
 Steps = Annotated[list[Content], Field(max_length=MAX_STEPS)]
 Tools = Annotated[list[Word], Field(max_length=PROFILE_ENTRIES)]
-Context = Annotated[str, Field(max_length=MAX_CONTENT_CHARS)]
+Context = Annotated[str, Field(max_length=MAX_CONTENT_CHARS), AfterValidator(masked)]
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 

@@ -24,6 +24,7 @@ from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.event_bodies import content, content_of, digest
 from jiyi.protocol.event_requests import EventsBody
+from jiyi.protocol.experiences import TellExperience
 from jiyi.protocol.parts import parts_of
 from jiyi.protocol.recall import UpdateBody
 from jiyi.protocol.wire.signatures import new_key
@@ -201,6 +202,8 @@ def test_secrets_are_masked_at_every_door() -> None:
     assert said(decoded.events) == [MASKED] * 2
     corrected = UpdateBody(description=SECRETS, object="sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD", keywords=["4111111111111111"])
     assert (corrected.description, corrected.object, corrected.keywords) == (MASKED, "[…]", ["[…]"])
+    learned = TellExperience(agent_id="a", pain_pattern=SECRETS, context=SECRETS, solution_steps=[SECRETS], outcome="success")
+    assert (learned.pain_pattern, learned.context, learned.solution_steps) == (MASKED, MASKED, [MASKED])
 
 
 def test_what_an_earlier_version_stored_in_clear_may_be_sent_again() -> None:

@@ -12,10 +12,13 @@ import httpx2
 import pytest
 from typer.testing import CliRunner, Result
 
+from jiyi import Client
 from jiyi.cli.app import app
+from jiyi.errors import InvalidRequest
 from jiyi.imports.bringing import Report
 from jiyi.imports.conversations import chatgpt, claude, open_webui
 from jiyi.imports.drafts import Draft, Drafts, LeftOut, Target
+from jiyi.protocol import events as wire
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 
@@ -92,6 +95,14 @@ def test_the_report_of_an_import_over_http_names_the_group_that_the_key_speaks_f
     assert done.exit_code == 0, done.output
     assert groups.stored == {"tenA": ["Of tenA", "Of tenB"]}
     assert json.loads(done.stdout)["groups"] == ["tenA"]
+
+
+def test_an_event_that_names_another_group_than_the_key_s_is_refused_and_not_moved(over_http: Callable[[Groups], Import]) -> None:
+    over_http(groups := Groups(own="tenA"))
+    events = [wire.build({"type": "memory.observed", "group_id": "tenB", "agent_id": "t", "payload": {"description": "Of tenB"}})]
+    with Client() as client, pytest.raises(InvalidRequest, match="not this key's group"):
+        client.observe_many(events)
+    assert groups.stored == {}
 
 
 # Files of others
