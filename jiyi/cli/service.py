@@ -122,6 +122,8 @@ def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
     """Serve an ASGI application until it is interrupted. Raises :class:`SettingsError` if the address cannot be had."""
     import uvicorn
 
+    from jiyi.cli.listening import Impatient
+
     # With the protocol named: asyncio has only such sockets send small pieces at once (TCP_NODELAY), else each waits 40 ms.
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
@@ -135,7 +137,8 @@ def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
         raise SettingsError(f"--host: cannot listen on {host}, port {port}: {error.strerror or error}") from None
     output.line(f"{what}: http://{host}:{listening.getsockname()[1]}{path}")
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5)).run(sockets=[listening])
+        config = uvicorn.Config(app, http=Impatient, ws="none", log_level="warning", timeout_graceful_shutdown=5)
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 #: Beside those of the service and of ``jiyi mcp``; and addresses that only this machine reaches.

@@ -5,54 +5,63 @@ A request never fails for want of memory: a service that is away or slow costs `
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import httpx2
 from anyio import CancelScope
 from pydantic import ConfigDict, StringConstraints, TypeAdapter, ValidationError
-from pydantic_core import from_json
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.accounts import KeyId
-from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations import BUDGET
+from jiyi.protocol.wire.bounds import TooMuchError
 from jiyi.protocol.wire.signatures import parse_key
-from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, Remembered, Responses, Where, said, with_memory
-from jiyi.proxy.memory import RECALL_SECONDS, Conversation, KeyMemory, Memories, WrongKey
+from jiyi.proxy import access, bodies
+from jiyi.proxy.access import OF_CONNECTION, Refusal
+from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, Remembered, Responses, Said, Where, said, with_memory
+from jiyi.proxy.keys import CHECK_SECONDS, Busy, Keys, WrongKey, reason
+from jiyi.proxy.memory import RECALL_SECONDS, Conversation, KeyMemory, Memories
 from jiyi.settings import Settings
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
-#: Bytes of a request: images are in it.
-MAX_BODY_BYTES = 32 * 1024 * 1024
 #: Seconds until the upstream must take a connection, and between two bytes of an answer.
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 600.0
+#: Seconds that a connection to an upstream is kept for another request: many servers close theirs after 5, and a request that is on
+#: its way just then is lost.
+IDLE_SECONDS = 3.0
 #: Requests to upstreams at a time.
 MOST_REQUESTS = 1_000
 #: Names of agents, users and sessions in headers.
 NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
-#: Headers that belong to one connection (RFC 9110), and those that the HTTP client makes anew.
-OF_CONNECTION = frozenset(
-    "connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host content-length "
-    "accept-encoding".split()
+#: Bytes of a refusal that are looked at.
+REFUSAL_BYTES = 65_536
+#: With which status, and in which words, upstreams refuse a request that is longer than the model's context.
+TOO_LONG_STATUSES = frozenset({400, 413, 422})
+TOO_LONG = re.compile(
+    r"context.{0,3}(length|size|window|limit)|(prompt|input|request) is too long|too many (input )?tokens|input length"
+    r"|longer than the maximum|maximum number of tokens|token limit|上下文长度|[超过]长",
+    re.IGNORECASE,
 )
-#: Headers with a key, and those that are for the proxy and no concern of the upstream.
-KEY_HEADERS, OWN_HEADERS = ("authorization", "x-api-key"), ("x-jiyi-", "x-openwebui-")
-#: What the deployment's key is lent for: to ask models, and not for an account's files, jobs and bills.
-LENT_FOR = frozenset(
-    {"chat/completions", "completions", "responses", "embeddings", "models", "messages", "messages/count_tokens", "rerank"}
-)
+#: Where requests are remembered.
+REMEMBERED = frozenset({"chat/completions", "messages", "responses"})
+#: Status of an answer that nobody waits for (nginx has it).
+LEFT = 499
+#: Seconds after which to ask again whether a key is good.
+RETRY_SECONDS = "10"
 #: What ``X-Jiyi-Memory`` may say: whether memories are put in, and whether what is said is recorded.
 MODES = {"on": (True, True), "read": (True, False), "write": (False, True), "off": (False, False)}
 #: The headers that say whose a request is, best first; Open WebUI sends its own (``ENABLE_FORWARD_USER_INFO_HEADERS``).
@@ -114,21 +123,30 @@ class ProxyConfig:
     where: Where = "system"
 
 
-class Refusal(Exception):  # noqa: N818 – its name says what it is
-    """The proxy's own answer instead of the upstream's."""
-
-    def __init__(self, status: int, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.kind = status, kind
-
-
 @dataclass(frozen=True, slots=True)
 class _Caller:
     """Who asks: with which key of Jiyi's, and with which headers for the upstream."""
 
-    memory: KeyMemory
+    #: None while the service is away and has not said whether it knows the key.
+    memory: KeyMemory | None
     upstream: Upstream
     headers: httpx2.Headers
+    #: Whether the deployment's key, or its access without one, is lent.
+    lent: bool
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A request for the upstream."""
+
+    content: bytes
+    #: Without memories, where there are some in it.
+    plain: bytes | None = None
+    told: Sequence[Said] = ()
+    conversation: Conversation | None = None
+    remembered: Remembered = field(default_factory=Remembered)
+    #: Whether it is recorded.
+    records: bool = False
 
 
 class Proxy:
@@ -137,54 +155,49 @@ class Proxy:
     def __init__(self, config: ProxyConfig, http: httpx2.AsyncClient | None = None) -> None:
         self._config = config
         timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-        connections = httpx2.Limits(max_connections=MOST_REQUESTS, max_keepalive_connections=100)
+        connections = httpx2.Limits(max_connections=MOST_REQUESTS, max_keepalive_connections=100, keepalive_expiry=IDLE_SECONDS)
         self._http = http or httpx2.AsyncClient(timeout=timeout, limits=connections, follow_redirects=False)
-        self._memories = Memories(
-            self._http, config.service, max_tokens=config.max_tokens, seconds=config.recall_seconds, broker=config.broker
-        )
+        self._keys, self._room = Keys(config.service), bodies.Room()
+        self._memories = Memories(config.service, max_tokens=config.max_tokens, seconds=config.recall_seconds, broker=config.broker)
 
     async def handle(self, request: Request) -> Response:
         """One request of a program."""
         path = request.path_params["path"]
         dialect = _dialect(request, path)
         try:
-            return await self._answer(request, path, dialect)
+            return await self._answer(request, access.checked_path(path), dialect)
         except Refusal as refusal:
-            return JSONResponse(dialect.error(str(refusal), refusal.kind), refusal.status)
+            return JSONResponse(dialect.error(str(refusal), refusal.kind), refusal.status, refusal.headers)
 
     async def _answer(self, request: Request, path: str, dialect: Dialect) -> Response:
-        if {".", ".."} & set(path.split("/")):
-            raise Refusal(400, "invalid_request_error", "the path must not leave /v1")
+        access.refuse_other_sites(request)
+        access.is_asking(request, path)
+        _mode(request)
         caller = await self._caller(request, path, dialect)
-        content = await _read(request)
-        reads, writes = _mode(request)
-        remembers = request.method == "POST" and path in ("chat/completions", "messages", "responses") and (reads or writes)
-        body = _parsed(content) if remembers else None
-        told, conversation = ([], None) if body is None else (said(dialect, body), self._conversation(request, dialect, body))
-        remembered = Remembered()
-        if conversation is not None and told and reads:
-            remembered = await caller.memory.recall(conversation, told)
-            content = with_memory(dialect, content, remembered, self._config.where) if remembered else content
-        response = await self._send(request, f"{caller.upstream.url.rstrip('/')}/{path}", caller.headers, content)
+        with self._room.held() as held:
+            asked = _Asked(await bodies.read(request, held))
+            response, pieces = await _while_there(request, self._asked(request, path, dialect, caller, asked))
+        asked.content, asked.plain = b"", None  # the upstream has it
         headers = [
             (name, value) for name, value in response.headers.multi_items() if name.lower() not in OF_CONNECTION - {"content-length"}
         ]
         streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-        reader = AnswerReader(dialect, streamed) if response.is_success and writes and conversation is not None and told else None
+        told, conversation, remembered, memory = asked.told, asked.conversation, asked.remembered, caller.memory
+        reader = AnswerReader(dialect, streamed) if response.is_success and asked.records and memory is not None else None
 
         async def passing() -> AsyncIterator[bytes]:
             try:
-                async for chunk in response.aiter_raw():
+                async for chunk in pieces:
                     if reader is not None:
                         reader.feed(chunk)
                     yield chunk
             except httpx2.HTTPError as error:
-                log.warning("the upstream's answer broke off: %s", error)
+                log.warning("the upstream's answer broke off: %s", reason(error))
                 raise
             finally:
-                if reader is not None and conversation is not None:  # also of an answer that broke off, or that nobody waited for
+                if reader is not None and conversation is not None and memory is not None:  # also of an answer that broke off
                     text = reader.text()
-                    caller.memory.record(conversation, told, "" if remembered.is_echoed_by(text) else text, reader.id)
+                    memory.record(conversation, told, "" if remembered.is_echoed_by(text) else text, reader.id)
                 with CancelScope(shield=True):
                     await response.aclose()
 
@@ -193,40 +206,85 @@ class Proxy:
         return answer
 
     async def _caller(self, request: Request, path: str, dialect: Dialect) -> _Caller:
-        """Raises :class:`Refusal` for who has no good key of Jiyi's, where that is needed."""
-        sent = {name: request.headers[name].removeprefix("Bearer ").strip() for name in KEY_HEADERS if name in request.headers}
+        """Raises :class:`Refusal` for who has no good key of Jiyi's, and for what the deployment's key is not lent for."""
+        ours, theirs = access.keys_sent(request.headers)
         own = request.headers.get("x-jiyi-key", "").strip()
-        as_upstream = next((key for key in sent.values() if parse_key(key) is not None), "")
-        key = own or as_upstream or self._config.key
+        key = own or ours or self._config.key
         parsed = parse_key(key)
         if parsed is None:
             wrong = "X-Jiyi-Key is not in the form of a key (jiyi_…)" if own else "this proxy has no key of its own"
             raise Refusal(401, "authentication_error", f"{wrong}: send a key of Jiyi's in X-Jiyi-Key, or as the API key")
-        memory = self._memories.of(key)
+        lent, address = not theirs, request.client.host if request.client else ""
+        memory = None
+        try:
+            known = await self._keys.check(key, address, CHECK_SECONDS if lent else self._config.recall_seconds)
+        except WrongKey as error:
+            self._memories.drop(key)
+            raise Refusal(401, "authentication_error", str(error)) from None
+        except Busy as error:
+            if lent:
+                raise Refusal(429, "rate_limit_error", str(error), Retry_After=RETRY_SECONDS) from None
+            known = None
+        else:
+            if lent:
+                access.refuse_unless_lent(request, path)
+            memory = self._memories.of(key, known)
         usual = self._config.anthropic if dialect.name == "anthropic" else self._config.openai
         upstream = self._config.upstreams.get(parsed.key_id, {}).get(dialect.name, usual)
-        headers = httpx2.Headers(
-            [
-                (name, value)
-                for name, value in request.headers.items()
-                if name not in OF_CONNECTION and name not in KEY_HEADERS and not name.startswith(OWN_HEADERS)
-            ]
-        )
-        headers["accept-encoding"] = "identity"  # what passes is read, too
-        try:
-            known = await memory.check(self._config.recall_seconds)
-        except WrongKey as error:
-            raise Refusal(401, "authentication_error", str(error)) from None
-        theirs = {name: request.headers[name] for name in sent if not (as_upstream and parse_key(sent[name]) is not None)}
-        if theirs:
-            headers.update(theirs)
-        elif upstream.key:  # which is for those alone whom the service knows
-            if not known:
+        headers = access.passed_headers(request.headers, theirs)
+        if lent and upstream.key:  # which is for those alone whom the service knows
+            if known is None:
                 raise Refusal(503, "memory_unavailable", "the memory service cannot be asked whether this key is good")
-            if path not in LENT_FOR and not path.startswith("models/"):
-                raise Refusal(403, "permission_error", f"/v1/{path[:100]} needs a key of your own for the upstream")
             headers.update({"x-api-key": upstream.key} if dialect.name == "anthropic" else {"authorization": f"Bearer {upstream.key}"})
-        return _Caller(memory, upstream, headers)
+        return _Caller(memory, upstream, headers, lent)
+
+    async def _asked(
+        self, request: Request, path: str, dialect: Dialect, caller: _Caller, asked: _Asked
+    ) -> tuple[httpx2.Response, AsyncIterator[bytes]]:
+        """The upstream's answer. What it takes to ask is in ``asked``."""
+        if access.is_asking(request, path) and (caller.lent or path in REMEMBERED):
+            await self._prepare(request, path, dialect, caller, asked)
+        elif caller.lent:
+            asked.content = b""
+        query = access.passed_query(request, lent=caller.lent)
+        url = f"{caller.upstream.url.rstrip('/')}/{path}{'?' if query else ''}{query}"
+        response = await self._send(request.method, url, caller.headers, asked.content)
+        pieces: AsyncIterator[bytes] = response.aiter_raw()
+        if asked.plain is not None and response.status_code in TOO_LONG_STATUSES:
+            refusal = await _begin(pieces)
+            if TOO_LONG.search(refusal.decode(errors="replace")):
+                log.warning("with memories the request is longer than the model's context: it is sent once more without")
+                await response.aclose()
+                response = await self._send(request.method, url, caller.headers, asked.plain)
+                return response, response.aiter_raw()
+            pieces = _resumed(refusal, pieces)
+        return response, pieces
+
+    async def _prepare(self, request: Request, path: str, dialect: Dialect, caller: _Caller, asked: _Asked) -> None:
+        """Check what is lent the deployment's key, and put memories in. What is parsed for that is gone when it returns."""
+        size = len(asked.content)
+        with self._room.held() as held:
+            try:
+                body = await bodies.parsed(asked.content, held)
+            except TooMuchError as error:
+                raise Refusal(413, "request_too_large", f"the request has {error}") from None
+            if body is None and not caller.lent:
+                return  # what is wrong with it is for the upstream to say
+            if body is None:
+                raise Refusal(400, "invalid_request_error", "the request must be a JSON object in UTF-8")
+            if caller.lent:
+                await bodies.elsewhere(size, access.refuse_stored, asked.content, body)
+            reads, writes = _mode(request)
+            if path not in REMEMBERED or caller.memory is None or not (reads or writes):
+                return
+            asked.told = await bodies.elsewhere(size, said, dialect, body)
+            asked.conversation = self._conversation(request, dialect, body)
+            asked.records = bool(writes and asked.told)
+            if reads and asked.told:
+                asked.remembered = await caller.memory.recall(asked.conversation, asked.told)
+            if asked.remembered:
+                more = await bodies.elsewhere(size, with_memory, dialect, asked.content, asked.remembered, self._config.where)
+                asked.plain, asked.content = asked.content, more
 
     def _conversation(self, request: Request, dialect: Dialect, body: Mapping[str, Any]) -> Conversation:
         """Whose it is: headers, then what the API itself has for it."""
@@ -235,20 +293,67 @@ class Proxy:
         agent = _named(request, ("x-jiyi-agent",)) or self._config.agent
         return Conversation(agent, user, _named(request, SESSION_HEADERS), *dialect.kept(body))
 
-    async def _send(self, request: Request, url: str, headers: httpx2.Headers, content: bytes) -> httpx2.Response:
-        query = request.url.query
-        outgoing = self._http.build_request(request.method, f"{url}?{query}" if query else url, headers=headers, content=content or None)
+    async def _send(self, method: str, url: str, headers: httpx2.Headers, content: bytes) -> httpx2.Response:
+        sized = httpx2.Headers(headers) if not content else httpx2.Headers({**headers, "content-length": str(len(content))})
         try:
+            outgoing = self._http.build_request(method, url, headers=sized, content=_once([content]) if content else None)
             return await self._http.send(outgoing, stream=True)
+        except httpx2.InvalidURL as error:
+            raise Refusal(400, "invalid_request_error", f"the address cannot be sent on: {reason(error)}") from None
         except httpx2.TimeoutException:
             raise Refusal(504, "upstream_timeout", f"no answer from {outgoing.url.host} in time") from None
         except httpx2.HTTPError as error:
-            raise Refusal(502, "upstream_unavailable", f"cannot reach {outgoing.url.host}: {error}") from None
+            raise Refusal(502, "upstream_unavailable", f"cannot reach {outgoing.url.host}: {reason(error)}") from None
 
     async def close(self) -> None:
         """Publish what waits, and release the connections."""
         await self._memories.close()
+        await self._keys.close()
         await self._http.aclose()
+
+
+async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What it comes to, unless the caller leaves before: then it is cancelled, and the upstream's work ends.
+
+    Raises:
+        Refusal: the caller has left.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(request.receive())  # the body has been read: there is nothing else to come
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise Refusal(LEFT, "client_closed_request", "the caller has left")
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.wait({working, leaving})
+        if not working.cancelled():
+            working.exception()  # it is known, or nobody wants to know
+
+
+async def _once(parts: list[bytes]) -> AsyncIterator[bytes]:
+    """Parts, of which each is gone when it was sent."""
+    while parts:
+        yield parts.pop(0)
+
+
+async def _begin(pieces: AsyncIterator[bytes]) -> bytes:
+    """As much of a refusal as is looked at."""
+    begin = b""
+    with suppress(httpx2.HTTPError):  # it is noticed again by who passes on the rest
+        async for piece in pieces:
+            begin += piece
+            if len(begin) >= REFUSAL_BYTES:
+                break
+    return begin
+
+
+async def _resumed(begin: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield begin
+    async for piece in rest:
+        yield piece
 
 
 def _dialect(request: Request, path: str) -> Dialect:
@@ -274,29 +379,6 @@ def _named(request: Request, headers: tuple[str, ...]) -> str | None:
                 raise Refusal(400, "invalid_request_error", f"{name}: at most 200 characters, none of them a control character")
             return text
     return None
-
-
-async def _read(request: Request) -> bytes:
-    """The body. Raises :class:`Refusal` if it is too large, or breaks off."""
-    parts, size = [], 0
-    try:
-        async for part in request.stream():
-            size += len(part)
-            if size > MAX_BODY_BYTES:
-                raise Refusal(413, "request_too_large", f"the request has more than {MAX_BODY_BYTES:,} bytes")
-            parts.append(part)
-    except ClientDisconnect:
-        raise Refusal(400, "invalid_request_error", "the request broke off") from None
-    return b"".join(parts)
-
-
-def _parsed(content: bytes) -> JsonObject | None:
-    """The request; None if it is no JSON object: what is wrong with it is for the upstream to say."""
-    try:
-        body = from_json(content)
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None
 
 
 def make_app(config: ProxyConfig) -> Starlette:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import time
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid5
@@ -19,24 +17,23 @@ import httpx2
 
 from jiyi.chat.recording import messages_of, recordable, turn_event
 from jiyi.client.client import AsyncClient, Client
-from jiyi.client.http import API, GROUP_HEADER
+from jiyi.client.http import CONNECT_RETRIES, AsyncHttpTransport, HttpTransport
 from jiyi.client.outbox import Outbox
 from jiyi.errors import InvalidEvent, JiyiError
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import BUDGET
 from jiyi.proxy.dialects import Remembered, Said
-from jiyi.settings import Settings
+from jiyi.proxy.keys import Known
+from jiyi.settings import Settings, get_settings
 
 log = logging.getLogger(__name__)
 
 #: Seconds that recall may take; later the request goes on without.
 RECALL_SECONDS = 0.3
-#: Seconds that a key counts as good after the service knew it; and while the service cannot be asked.
-KNOWN_SECONDS, TRUSTED_SECONDS = 60.0, 3_600.0
-#: Seconds between two questions about one key.
-PAUSE_SECONDS = 2.0
-#: Keys whose connections are held open; of more, the one that was used longest ago is closed.
+#: Keys with a memory; of more, that of the one that was used longest ago is closed.
 MOST_KEYS = 1_000
+#: Of these, keys that the service has not known yet, since it is away.
+MOST_UNKNOWN = 50
 #: Latest messages for which it is kept what was recalled, so that calls of tools between them see the same prompt.
 KEPT_RECALLS = 2_000
 #: Latest turns of a key of which is kept that they were told.
@@ -45,12 +42,6 @@ KEPT_TURNS = 20_000
 KEPT_SESSIONS = 20_000
 #: Namespace of the ids of turns: a turn is known by its words and by those before it, however much of the conversation is sent again.
 TURNS = UUID("0d0b9b56-7a0c-5c1e-8f63-4a7a6d2f9b11")
-
-
-class WrongKey(JiyiError):  # noqa: N818 – its name says what happened
-    """The service does not know the key."""
-
-    code = "wrong_key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +69,17 @@ class KeyMemory:
     """Memory with one key. Its methods are called in the proxy's event loop.
 
     Args:
-        http: shared by all keys, to ask whether the service knows one.
-        url: of the service.
+        asking, telling: of the service, with this key.
         max_tokens: most tokens that memories may take in a request.
         seconds: longest that recall may take.
-        broker: where broker and Valkey are, if recall goes there, which is nearer than over the web.
     """
 
-    def __init__(
-        self, http: httpx2.AsyncClient, url: str, key: str, *, max_tokens: int, seconds: float, broker: Settings | None = None
-    ) -> None:
-        self._http, self._url, self._key, self._broker = http, url.rstrip("/"), key, broker
-        self._asking, self._telling = AsyncClient(url=url, key=key), Client(url=url, key=key)
-        self._nearer: AsyncClient | None = None
+    def __init__(self, asking: AsyncClient, telling: Client, *, max_tokens: int, seconds: float) -> None:
+        self._asking, self._telling = asking, telling
+        #: Recall over the broker, which is nearer than over the web.
+        self.nearer: AsyncClient | None = None
         self._outbox = Outbox(self._telling, "a turn", "turns")
         self._max_tokens, self._seconds = max_tokens, seconds
-        self._known_at = self._asked_at = float("-inf")
-        self._checking = asyncio.Lock()
         #: The stable part, and what was recalled, by digests of what the user had said.
         self._recalled: OrderedDict[str, tuple[str, str]] = OrderedDict()
         #: Ids of turns that were published.
@@ -103,33 +88,6 @@ class KeyMemory:
         self._sessions: OrderedDict[str, str] = OrderedDict()
         #: Session, and number of the user's messages so far, by digests of the ids under which upstreams keep conversations.
         self._threads: OrderedDict[str, tuple[str, int]] = OrderedDict()
-
-    async def check(self, seconds: float) -> bool:
-        """Whether the service knows the key, or knew it within the hour; False if it cannot be asked within ``seconds``.
-
-        Raises:
-            WrongKey: it does not.
-        """
-        async with self._checking:  # requests that come together wait for one answer
-            now = time.monotonic()
-            if now - self._known_at > KNOWN_SECONDS and now - self._asked_at > PAUSE_SECONDS:
-                self._asked_at = now
-                await self._ask(seconds)
-        return time.monotonic() - self._known_at < TRUSTED_SECONDS
-
-    async def _ask(self, seconds: float) -> None:
-        try:
-            response = await self._http.get(f"{self._url}{API}/tools", headers={"Authorization": f"Bearer {self._key}"}, timeout=seconds)
-        except httpx2.HTTPError as error:
-            log.warning("the memory service cannot be reached: %s", error)
-            return
-        if response.is_success:
-            self._known_at = time.monotonic()
-            if self._broker is not None and self._nearer is None and (group := response.headers.get(GROUP_HEADER)):
-                self._nearer = AsyncClient(group, settings=self._broker, key=self._key, url="")
-        elif response.status_code in (401, 403):
-            self._known_at = self._asked_at = float("-inf")
-            raise WrongKey("the memory service does not know this key, or it has expired")
 
     async def recall(self, conversation: Conversation, said: Sequence[Said]) -> Remembered:
         """What belongs before the answer to the user's last message; nothing if the service does not answer in time."""
@@ -144,7 +102,7 @@ class KeyMemory:
             numbered = session is not None and (begun is not None or not conversation.kept)
             try:
                 async with asyncio.timeout(self._seconds):
-                    injected = await (self._nearer or self._asking).conversations.inject(
+                    injected = await (self.nearer or self._asking).conversations.inject(
                         conversation.agent_id,
                         asked[-1][: limits.MAX_FOCAL_CHARS],
                         user_id=conversation.user_id,
@@ -159,6 +117,9 @@ class KeyMemory:
                 return Remembered()
             except JiyiError as error:
                 log.warning("the request goes on without memories: %s", error)
+                return Remembered()
+            except ValueError as error:  # an answer of another version, whose words are nothing for a log
+                log.warning("the request goes on without memories: the service's answer is a %s", type(error).__name__)
                 return Remembered()
             if session is not None:  # the service knows what there is of before this process began, and what made room
                 texts = {block.turn: block.text for block in injected.earlier}
@@ -228,46 +189,68 @@ class KeyMemory:
         return self._threads.get(conversation.digest(conversation.kept)) if conversation.kept else None
 
     async def close(self) -> None:
-        """Publish the turns that wait, and release the connections."""
+        """Publish the turns that wait."""
         await asyncio.to_thread(self._outbox.close)
-        await asyncio.to_thread(self._telling.close)
-        await self._asking.close()
-        if self._nearer is not None:
-            await self._nearer.close()
+        if self.nearer is not None:
+            await self.nearer.close()
 
 
 class Memories:
-    """Memory by key: connections of the keys that were used last."""
+    """Memory by key, of those that were used last. All ask and tell the service over the same connections.
 
-    def __init__(
-        self,
-        http: httpx2.AsyncClient,
-        url: str,
-        *,
-        max_tokens: int = BUDGET,
-        seconds: float = RECALL_SECONDS,
-        broker: Settings | None = None,
-    ) -> None:
-        self._memory = partial(KeyMemory, http, url, max_tokens=max_tokens, seconds=seconds, broker=broker)
+    Args:
+        url: of the service.
+        max_tokens: most tokens that memories may take in a request.
+        seconds: longest that recall may take.
+        broker: where broker and Valkey are, if recall goes there.
+    """
+
+    def __init__(self, url: str, *, max_tokens: int = BUDGET, seconds: float = RECALL_SECONDS, broker: Settings | None = None) -> None:
+        self._url, self._max_tokens, self._seconds, self._broker = url, max_tokens, seconds, broker
+        connections = httpx2.Limits(max_connections=MOST_KEYS, max_keepalive_connections=100)
+        tries: Any = {"limits": connections, "retries": CONNECT_RETRIES}
+        self._asking = httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(**tries), follow_redirects=False)
+        self._telling = httpx2.Client(transport=httpx2.HTTPTransport(**tries), follow_redirects=False)
         self._keys: OrderedDict[str, KeyMemory] = OrderedDict()
+        self._unknown: dict[str, None] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def of(self, key: str) -> KeyMemory:
-        """Memory with a key, which need not be a good one."""
+    def of(self, key: str, known: Known | None) -> KeyMemory:
+        """Memory with a key that is ``known``, or that the service cannot be asked about."""
         memory = self._keys.get(key)
+        if known is not None:
+            self._unknown.pop(key, None)
         if memory is None:
-            memory = self._keys[key] = self._memory(key)
-            if len(self._keys) > MOST_KEYS:
-                oldest = self._keys.popitem(last=False)[1]
-                closing = asyncio.get_running_loop().create_task(oldest.close())
-                self._closing.add(closing)
-                closing.add_done_callback(self._closing.discard)
+            memory = self._keys[key] = self._made(key)
+            if known is None:
+                self._unknown[key] = None
+            for kept, most in ((self._unknown, MOST_UNKNOWN), (self._keys, MOST_KEYS)):
+                if len(kept) > most:
+                    self.drop(next(iter(kept)))
+        if self._broker is not None and memory.nearer is None and known is not None and known.group:
+            memory.nearer = AsyncClient(known.group, settings=self._broker, key=key, url="")
         self._keys.move_to_end(key)
         return memory
 
+    def drop(self, key: str) -> None:
+        """Have the memory with a key closed, if there is one."""
+        self._unknown.pop(key, None)
+        if (memory := self._keys.pop(key, None)) is not None:
+            closing = asyncio.get_running_loop().create_task(memory.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
     async def close(self) -> None:
-        """Publish what waits, of all keys."""
+        """Publish what waits, of all keys, and release the connections."""
         await asyncio.gather(*self._closing, *(memory.close() for memory in self._keys.values()))
+        await self._asking.aclose()
+        await asyncio.to_thread(self._telling.close)
+
+    def _made(self, key: str) -> KeyMemory:
+        settings = get_settings()
+        asking = AsyncClient(transport=AsyncHttpTransport(self._url, settings, None, key, self._asking))
+        telling = Client(transport=HttpTransport(self._url, settings, None, key, self._telling))
+        return KeyMemory(asking, telling, max_tokens=self._max_tokens, seconds=self._seconds)
 
 
 def _exchanges(conversation: Conversation, said: Sequence[Said]) -> list[str]:

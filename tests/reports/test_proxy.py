@@ -6,7 +6,6 @@ import json
 from typing import Any
 from uuid import UUID
 
-import httpx2
 import pytest
 from pydantic import SecretStr
 
@@ -21,7 +20,7 @@ from jiyi.errors import LLMUnavailable
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.proxy.app import MODES
 from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, Remembered, Responses, said, with_memory
-from jiyi.proxy.memory import Conversation, KeyMemory
+from jiyi.proxy.memory import Conversation, KeyMemory, Memories
 from tests.misbehaving import vendor
 
 MEMORY = Remembered("LASTING", {1: "RECALLED", 2: "LATER"})
@@ -206,7 +205,7 @@ class _Outbox:
 
 @pytest.fixture
 def recording(monkeypatch: pytest.MonkeyPatch) -> tuple[KeyMemory, _Outbox]:
-    memory = KeyMemory(httpx2.AsyncClient(), "http://127.0.0.1:9", str(new_key()), max_tokens=100, seconds=1)
+    memory = Memories("http://127.0.0.1:9", max_tokens=100, seconds=1).of(str(new_key()), None)
     outbox = _Outbox()
     monkeypatch.setattr(memory, "_outbox", outbox)
     return memory, outbox

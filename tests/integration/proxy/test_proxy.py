@@ -30,8 +30,9 @@ from jiyi.client.http import AsyncHttpTransport
 from jiyi.errors import NotFound
 from jiyi.polling import poll
 from jiyi.protocol.wire.signatures import new_key, parse_key
-from jiyi.proxy.app import MAX_BODY_BYTES, ProxyConfig, make_app, upstreams_of
+from jiyi.proxy.app import ProxyConfig, make_app, upstreams_of
 from jiyi.proxy.app import Upstream as UpstreamConfig
+from jiyi.proxy.bodies import MAX_BODY_BYTES
 from jiyi.settings import get_settings
 from tests.integration.proxy.upstream import Upstream
 from workers import ephemeral
@@ -316,7 +317,7 @@ def test_a_hundred_streams_at_once(proxied: Proxied, upstream: Upstream, api_key
 
 def test_what_is_wrong_is_said_in_the_api_s_own_form(proxied: Proxied, api_key: KeyMaker, group: str) -> None:
     key, address = api_key(group, "publish", "read"), proxied()
-    good = {"authorization": f"Bearer {key}"}
+    good = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
     for headers, status, sentence in (
         ({}, 401, "send a key of Jiyi's in X-Jiyi-Key"),
@@ -334,7 +335,9 @@ def test_what_is_wrong_is_said_in_the_api_s_own_form(proxied: Proxied, api_key: 
     large = httpx2.post(f"{address}/chat/completions", content=b"x" * (MAX_BODY_BYTES + 1), headers=good)
     assert large.status_code == 413
     odd: Any
-    for odd in (b"no json", b"[]", b'{"messages": 1}', b'{"messages": [1]}', b'{"messages": [{"role": "user"}]}'):
+    for odd in (b"no json", b"[]"):
+        assert httpx2.post(f"{address}/embeddings", content=odd, headers=good).status_code == 400
+    for odd in (b'{"messages": 1}', b'{"messages": [1]}', b'{"messages": [{"role": "user"}]}'):
         assert httpx2.post(f"{address}/embeddings", content=odd, headers=good).status_code == 404  # as the upstream says
     for path, status in (("files", 403), ("files/%2e%2e/models", 400)):
         assert httpx2.get(f"{address}/{path}", headers=good).status_code == status

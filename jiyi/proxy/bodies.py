@@ -1,0 +1,122 @@
+"""Bodies of requests: bounded in bytes, in time, in what they become once they are parsed, and in all together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from anyio.to_thread import run_sync
+from pydantic_core import from_json
+from starlette.requests import ClientDisconnect, Request
+
+from jiyi.protocol.base import JsonObject
+from jiyi.protocol.wire.bounds import Bounds
+from jiyi.proxy.access import Refusal
+
+T = TypeVar("T")
+
+#: Bytes of a request: images are in it.
+MAX_BODY_BYTES = 32 * 1024 * 1024
+#: Bytes of all requests that no upstream has taken yet, with what those become that are parsed.
+BODIES_BYTES = 256 * 1024 * 1024
+#: Seconds within which a body has to arrive: 32 MB at 4 Mbit/s.
+BODY_SECONDS = 60.0
+#: What a body may have: one for embeddings brings 300,000 numbers.
+BOUNDS = Bounds(MAX_BODY_BYTES, values=320_000)
+#: Bytes that a value takes at most once it is parsed.
+VALUE_BYTES = 200
+#: Bytes that begin a value.
+SIGNS = (b"{", b"[", b",")
+#: Bytes of a body that is handled in a thread: a smaller one takes about a millisecond.
+LARGE_BYTES = 64 * 1024
+#: Seconds after which to try again when there was no room.
+RETRY_SECONDS = "5"
+
+
+class Room:
+    """Bytes that one request has in hand, out of what there is for all. Of one event loop."""
+
+    def __init__(self, most: int = BODIES_BYTES) -> None:
+        self._most, self._taken = most, 0
+
+    @contextmanager
+    def held(self) -> Iterator[Held]:
+        """To the end of the block, unless it is given back before."""
+        held = Held(self)
+        try:
+            yield held
+        finally:
+            held.give_back()
+
+    def take(self, size: int) -> None:
+        """Raises :class:`Refusal` if there is no room for so many bytes."""
+        if self._taken + size > self._most:
+            raise Refusal(
+                503, "overloaded_error", "other large requests are on their way; try again in a moment", Retry_After=RETRY_SECONDS
+            )
+        self._taken += size
+
+    def give_back(self, size: int) -> None:
+        self._taken -= size
+
+
+class Held:
+    """What one request has of the room."""
+
+    def __init__(self, room: Room) -> None:
+        self._room, self._size = room, 0
+
+    def take(self, size: int) -> None:
+        """More of it. Raises as :meth:`Room.take`."""
+        self._room.take(size)
+        self._size += size
+
+    def give_back(self) -> None:
+        """All of it. A second time it does nothing."""
+        self._room.give_back(self._size)
+        self._size = 0
+
+
+async def read(request: Request, held: Held) -> bytes:
+    """The body. Raises :class:`Refusal` if it is too large, too slow, or breaks off."""
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > MAX_BODY_BYTES:
+                    raise Refusal(413, "request_too_large", f"the request has more than {MAX_BODY_BYTES:,} bytes")
+                held.take(len(part))
+                parts.append(part)
+    except TimeoutError:
+        raise Refusal(408, "request_timeout", f"the request did not arrive within {BODY_SECONDS:g} s", Connection="close") from None
+    except ClientDisconnect:
+        raise Refusal(400, "invalid_request_error", "the request broke off") from None
+    return b"".join(parts)
+
+
+async def parsed(content: bytes, held: Held) -> JsonObject | None:
+    """The request; None if it is no JSON object.
+
+    Raises:
+        TooMuchError: it has too many values.
+        Refusal: there is no room for them.
+    """
+    await elsewhere(len(content), BOUNDS.check, content)
+    held.take(min(sum(map(content.count, SIGNS)), BOUNDS.values) * VALUE_BYTES)
+    return await elsewhere(len(content), _object, content)
+
+
+async def elsewhere(size: int, function: Callable[..., T], *arguments: object) -> T:
+    """What a function gives: of much in a thread, so that other requests go on."""
+    return function(*arguments) if size < LARGE_BYTES else await run_sync(function, *arguments)
+
+
+def _object(content: bytes) -> JsonObject | None:
+    try:
+        body = from_json(content)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None

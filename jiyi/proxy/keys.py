@@ -1,0 +1,149 @@
+"""Which keys the service knows. Nothing is made for a key before the service has said so: it is asked with one client for all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Literal
+
+import httpx2
+
+from jiyi.client.http import API, GROUP_HEADER
+from jiyi.errors import JiyiError
+
+log = logging.getLogger(__name__)
+
+#: Seconds that the service may take to say whether it knows a key: right after a start it is slow.
+CHECK_SECONDS = 5.0
+#: Seconds that a key counts as good after the service knew it; and while the service is away.
+KNOWN_SECONDS, TRUSTED_SECONDS = 60.0, 3_600.0
+#: Seconds without a question after one to which there was no answer.
+PAUSE_SECONDS = 2.0
+#: Keys of which is kept that they are good.
+MOST_KEYS = 1_000
+#: Questions at a time.
+MOST_QUESTIONS = 20
+#: Keys of one address that the service did not know, in so many seconds; of more it is not asked, and itself refuses 120.
+MOST_WRONG, WRONG_SECONDS = 60, 60.0
+#: Addresses of which these are counted.
+MOST_ADDRESSES = 10_000
+
+Outcome = Literal["known", "wrong", "busy", "away"]
+
+
+class WrongKey(JiyiError):  # noqa: N818 – its name says what happened
+    """The service does not know the key."""
+
+    code = "wrong_key"
+
+
+class Busy(JiyiError):  # noqa: N818 – its name says what happened
+    """Nobody says whether the key is good, for there are too many questions."""
+
+    code = "busy"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A key that the service knew: when, and whose it is."""
+
+    at: float
+    group: str | None
+
+
+class Keys:
+    """Of one service and one event loop."""
+
+    def __init__(self, service: str, http: httpx2.AsyncClient | None = None) -> None:
+        limits = httpx2.Limits(max_connections=MOST_QUESTIONS)
+        self._http = http or httpx2.AsyncClient(timeout=CHECK_SECONDS, limits=limits, follow_redirects=False)
+        self._url = f"{service.rstrip('/')}{API}/tools"
+        self._known: OrderedDict[str, Known] = OrderedDict()
+        self._questions: dict[str, asyncio.Task[Outcome]] = {}
+        self._away_until = float("-inf")
+        #: By addresses: how many wrong keys since when.
+        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    async def check(self, key: str, address: str, seconds: float = CHECK_SECONDS) -> Known | None:
+        """What the service says of a key; while it is away, what it said within the hour.
+
+        Args:
+            key: a key, which need not be a good one.
+            address: whose it is; of too many wrong keys of one address the service is not asked.
+            seconds: longest to wait.
+
+        Raises:
+            WrongKey: the service does not know it.
+            Busy: there are too many questions.
+        """
+        known, now = self._known.get(key), time.monotonic()
+        if known is not None and now - known.at < KNOWN_SECONDS:
+            return known
+        if now >= self._away_until:
+            if known is None and self._wrong_of(address, now) >= MOST_WRONG:
+                raise Busy("too many wrong keys came from this address")
+            outcome = await self._outcome(key, seconds)
+            if outcome == "wrong":
+                self._count_wrong(address, time.monotonic())
+                raise WrongKey("the memory service does not know this key, or it has expired")
+            if outcome == "busy":
+                raise Busy("the memory service does not say whether this key is good: it is asked too often")
+        known = self._known.get(key)
+        return known if known is not None and time.monotonic() - known.at < TRUSTED_SECONDS else None
+
+    async def close(self) -> None:
+        """Release the connections."""
+        for question in self._questions.values():
+            question.cancel()
+        await self._http.aclose()
+
+    async def _outcome(self, key: str, seconds: float) -> Outcome:
+        """Requests that come together wait for one answer."""
+        question = self._questions.get(key)
+        if question is None:
+            question = self._questions[key] = asyncio.get_running_loop().create_task(self._ask(key))
+            question.add_done_callback(lambda _: self._questions.pop(key, None))
+        done, _ = await asyncio.wait({question}, timeout=seconds)
+        return question.result() if done else "away"
+
+    async def _ask(self, key: str) -> Outcome:
+        try:
+            response = await self._http.get(self._url, headers={"Authorization": f"Bearer {key}"}, timeout=CHECK_SECONDS)
+        except httpx2.PoolTimeout:
+            return "busy"
+        except httpx2.HTTPError as error:
+            log.warning("the memory service cannot be reached: %s", reason(error))
+            self._away_until = time.monotonic() + PAUSE_SECONDS
+            return "away"
+        if response.is_success:
+            self._known[key] = Known(time.monotonic(), response.headers.get(GROUP_HEADER))
+            self._known.move_to_end(key)
+            if len(self._known) > MOST_KEYS:
+                self._known.popitem(last=False)
+            return "known"
+        if response.is_server_error:
+            log.warning("the memory service answered %d", response.status_code)
+            self._away_until = time.monotonic() + PAUSE_SECONDS
+            return "away"
+        self._known.pop(key, None)  # 429 too: who asks often must not keep a key that was revoked
+        return "wrong" if response.status_code in (401, 403) else "busy"
+
+    def _wrong_of(self, address: str, now: float) -> int:
+        since, count = self._wrong.get(address, (now, 0))
+        return count if now - since < WRONG_SECONDS else 0
+
+    def _count_wrong(self, address: str, now: float) -> None:
+        count = self._wrong_of(address, now)
+        since = self._wrong[address][0] if count else now
+        self._wrong[address] = (since, count + 1)
+        self._wrong.move_to_end(address)
+        if len(self._wrong) > MOST_ADDRESSES:
+            self._wrong.popitem(last=False)
+
+
+def reason(error: Exception) -> str:
+    """What an exception says; its kind if it says nothing, as time-outs do."""
+    return str(error) or type(error).__name__

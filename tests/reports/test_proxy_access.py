@@ -1,0 +1,517 @@
+"""What a proxy lends its key for, whom it serves, and what it holds: a service and an upstream of the test's own beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from typing import Any
+
+import httpx2
+import pytest
+
+pytest.importorskip("starlette", reason="needs the extra `proxy`")
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from jiyi.cli import listening
+from jiyi.client.http import GROUP_HEADER
+from jiyi.polling import poll
+from jiyi.protocol.wire.signatures import new_key
+from jiyi.proxy import bodies, keys
+from jiyi.proxy.access import Refusal
+from jiyi.proxy.app import ProxyConfig, make_app
+from jiyi.proxy.app import Upstream as UpstreamConfig
+
+#: What the deployment pays with, and what a caller does.
+OURS, THEIRS = "sk-of-the-deployment", "sk-of-the-caller"
+#: Seconds that a busy machine may take.
+PATIENCE = 60.0
+CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+
+
+@contextmanager
+def serving(app: ASGIApp) -> Iterator[str]:
+    """The address of an application that is served by a thread of this process."""
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, http=listening.Impatient, log_level="error", lifespan="on")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+@dataclass
+class Service:
+    """The memory service, as far as a proxy asks it: which keys it knows, and what it answers if that is something else."""
+
+    known: set[str] = field(default_factory=set)
+    status: int = 200
+    asked: list[str] = field(default_factory=list)
+    injected: dict[str, Any] = field(default_factory=dict)
+
+    def app(self) -> Starlette:
+        tools = Route("/api/v1/tools", self._tools)
+        return Starlette(routes=[tools, Route("/api/v1/{path:path}", self._action, methods=["POST"])])
+
+    async def _tools(self, request: Request) -> Response:
+        key = request.headers["authorization"].removeprefix("Bearer ")
+        self.asked.append(key)
+        status = self.status if self.status != 200 or key in self.known else 401
+        return JSONResponse([], status, {GROUP_HEADER: "g"} if status == 200 else {})
+
+    async def _action(self, request: Request) -> Response:
+        await request.body()
+        if request.path_params["path"].endswith("inject"):
+            return JSONResponse({"context": "", "tokens": 1, "intent": "general", "memories": [], **self.injected})
+        return JSONResponse({}, 503)
+
+
+@dataclass
+class Upstream:
+    """An LLM's API: method, path with query, headers and body of each request."""
+
+    requests: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+    #: Answers in turn: a status and a text. Then: 200.
+    answers: list[tuple[int, str]] = field(default_factory=list)
+    #: Whether it waits until its caller leaves; and how many have left.
+    waits: bool = False
+    left: int = 0
+
+    @property
+    def paths(self) -> list[str]:
+        return [f"{method} {path}" for method, path, _, _ in self.requests]
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return await Starlette()(scope, receive, send)
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        query = scope["query_string"].decode()
+        path = scope["raw_path"].decode() + (f"?{query}" if query else "")
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        self.requests.append((scope["method"], path, headers, body))
+        if self.waits:
+            assert (await receive())["type"] == "http.disconnect"
+            self.left += 1
+            return None
+        status, text = self.answers.pop(0) if self.answers else (200, '{"choices": [{"message": {"content": "ok"}}]}')
+        return await Response(text, status, media_type="application/json")(scope, receive, send)
+
+
+@dataclass
+class Proxied:
+    """A proxy with its surroundings, and requests to it."""
+
+    address: str
+    service: Service
+    upstream: Upstream
+    key: str
+
+    def ask(self, method: str, path: str, *, body: Any = None, **headers: str) -> httpx2.Response:
+        """With the key as API key, unless another one is given. ``path`` goes out as it is."""
+        sent = {"authorization": f"Bearer {self.key}", "x-jiyi-memory": "off"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        if body is not None:
+            sent.setdefault("content-type", "application/json")
+        connection = HTTPConnection(self.address.removeprefix("http://"), timeout=PATIENCE)  # httpx2 would tidy the path up
+        try:
+            connection.request(method, path, content or None, {name: value for name, value in sent.items() if value})
+            response = connection.getresponse()
+            return httpx2.Response(response.status, content=response.read())
+        finally:
+            connection.close()
+
+    def chat(self, **headers: str) -> httpx2.Response:
+        return self.ask("POST", "/v1/chat/completions", body=CHAT, **headers)
+
+
+Started = Callable[..., Proxied]
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Started]:
+    with ExitStack() as stack:
+
+        def start(*, own_key: bool = False, **options: Any) -> Proxied:
+            service, upstream, key = Service(), Upstream(), str(new_key())
+            service.known.add(key)
+            above = UpstreamConfig(f"{stack.enter_context(serving(upstream))}/v1", OURS)
+            config = {
+                "service": stack.enter_context(serving(service.app())),
+                "openai": above,
+                "anthropic": above,
+                "key": key if own_key else "",
+                "recall_seconds": PATIENCE,
+                **options,
+            }
+            return Proxied(stack.enter_context(serving(make_app(ProxyConfig(**config)))), service, upstream, key)
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def usual(started: Started) -> Proxied:
+    return started()
+
+
+@pytest.fixture
+def proxy(usual: Proxied) -> Proxied:
+    """The usual one, with a service and an upstream as they were, and a key that was never used."""
+    usual.service.__init__()  # type: ignore[misc]
+    usual.upstream.__init__()  # type: ignore[misc]
+    usual.key = str(new_key())
+    usual.service.known.add(usual.key)
+    return usual
+
+
+def test_the_deployments_key_asks_models_and_does_nothing_else(proxy: Proxied) -> None:
+    """F093: stored responses, completions and fine-tuned models of others were read and deleted with it."""
+    asking = ("chat/completions", "messages", "responses", "embeddings")
+    for path in asking:
+        assert proxy.ask("POST", f"/v1/{path}", body=CHAT).status_code == 200
+    for path in ("models", "models/gpt-4o", "models/ft:gpt-4o:acme::abc"):
+        assert proxy.ask("GET", f"/v1/{path}").status_code == 200
+    assert len(proxy.upstream.requests) == 7
+    keys_sent = {headers.get("authorization") or headers.get("x-api-key") for _, _, headers, _ in proxy.upstream.requests}
+    assert keys_sent == {f"Bearer {OURS}", OURS}
+    refused = [
+        *((method, f"/v1/{path}") for method in ("GET", "PUT", "PATCH", "DELETE") for path in asking),
+        *((method, "/v1/models/x") for method in ("POST", "PUT", "PATCH", "DELETE")),
+        *(("GET", f"/v1/{path}") for path in ("files", "responses/resp_1", "conversations/c", "batches", "chat/completions/c/messages")),
+        *(("POST", f"/v1/{path}") for path in ("files", "responses/", "completions", "responses/compact", "messages/batches")),
+    ]
+    for method, path in refused:
+        assert proxy.ask(method, path, body=CHAT if method != "GET" else None).status_code == 403, (method, path)
+    assert len(proxy.upstream.requests) == 7
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "models/%252e%252e/files",
+        "models/%2e%2e/files",
+        "models/..%2ffiles",
+        "models/..%252ffiles",
+        "models/%5c..%5cfiles",
+        "models/..;/files",
+        "models/x%23/files",
+        "models/x%3F/../files",
+        "models/%00",
+        "models/%09/files",
+        "models/%0d%0aX-A:1",
+        "models//files",
+        "/models",
+        "models/%EF%BC%8E%EF%BC%8E/files",
+        "models/%252e%252e/%252e%252e/admin",
+        "models/..",
+    ],
+)
+def test_a_path_that_may_mean_another_one_goes_nowhere(proxy: Proxied, path: str) -> None:
+    """Encoded twice it left its fence; with a NUL in it the answer was a 500."""
+    for sent in ({}, {"authorization": f"Bearer {THEIRS}", "x_jiyi_key": proxy.key}):
+        assert proxy.ask("GET", f"/v1/{path}", **sent).status_code in (400, 404)
+    assert not proxy.upstream.requests
+
+
+def test_with_a_key_of_their_own_callers_do_whatever_they_like(proxy: Proxied) -> None:
+    own = {"authorization": f"Bearer {THEIRS}", "x_jiyi_key": proxy.key, "openai_organization": "org-theirs"}
+    assert proxy.ask("DELETE", "/v1/models/ft:gpt-4o:acme::abc", **own).status_code == 200
+    assert proxy.ask("GET", "/v1/responses/resp_1?include[]=x", **own).status_code == 200
+    body = b'{"model": "m",  "input": "hi", "previous_response_id": "resp_1"}'
+    assert proxy.ask("POST", "/v1/responses", body=body, **own).status_code == 200
+    assert proxy.ask("POST", "/v1/files", body=b"--x", content_type="multipart/form-data; boundary=x", **own).status_code == 200
+    assert proxy.upstream.paths == [
+        "DELETE /v1/models/ft:gpt-4o:acme::abc",
+        "GET /v1/responses/resp_1?include[]=x",
+        "POST /v1/responses",
+        "POST /v1/files",
+    ]
+    for _, _, headers, _ in proxy.upstream.requests:
+        assert (headers["authorization"], headers["openai-organization"]) == (f"Bearer {THEIRS}", "org-theirs")
+        assert "x-jiyi-key" not in headers
+    assert proxy.upstream.requests[2][3] == body
+
+
+def test_headers_and_queries_that_choose_who_is_billed_do_not_go_with_the_deployments_key(proxy: Proxied) -> None:
+    chosen = {
+        "openai_organization": "org-other",
+        "openai_project": "proj_other",
+        "api_key": "zzz",
+        "cookie": "a=b",
+        "x_forwarded_for": "1.2.3.4",
+        "idempotency_key": "x",
+        "anthropic_beta": "files-api-2025-04-14, interleaved-thinking-2025-05-14",
+        "x_foo": "smuggled",
+        "connection": "close, x-foo",
+        "user_agent": "x/1",
+        "anthropic_version": "2023-06-01",
+    }
+    assert proxy.ask("POST", "/v1/messages?beta=true&organization=other", body=CHAT, **chosen).status_code == 200
+    _, path, headers, _ = proxy.upstream.requests[-1]
+    assert path == "/v1/messages?beta=true"
+    assert set(headers) == {
+        *("host", "connection", "accept", "accept-encoding", "user-agent", "content-type", "content-length"),
+        *("x-api-key", "anthropic-version", "anthropic-beta"),
+    }
+    assert headers["anthropic-beta"] == "interleaved-thinking-2025-05-14"
+
+
+FILE = {"type": "file", "file": {"file_id": "file-other"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "place"),
+    [
+        ("responses", {"previous_response_id": "resp_1"}, "previous_response_id"),
+        ("responses", {"conversation": "conv_1"}, "conversation"),
+        ("responses", {"conversation": {"id": "conv_1"}}, "conversation"),
+        ("responses", {"background": True}, "background"),
+        ("responses", {"store": True}, "store"),
+        ("responses", {"prompt": {"id": "pmpt_1", "variables": {"a": "b"}}}, "prompt"),
+        ("responses", {"input": [{"type": "item_reference", "id": "msg_1"}]}, "input.0.id"),
+        ("responses", {"input": [{"id": "msg_1"}]}, "input.0.id"),
+        ("responses", {"input": [{"id": "rs_1", "type": "reasoning", "summary": [], "content": None}]}, "input.0.id"),
+        ("responses", {"input": [{"content": [{"type": "input_file", "file_id": "f"}]}]}, "input.0.content.0.file_id"),
+        ("responses", {"tools": [{"type": "file_search", "vector_store_ids": ["vs_1"]}]}, "tools.0.vector_store_ids"),
+        ("responses", {"tools": [{"type": "code_interpreter", "container": "cntr_1"}]}, "tools.0.container"),
+        ("chat/completions", {"messages": [{"role": "user", "content": [FILE]}]}, "messages.0.content.0.file.file_id"),
+        ("chat/completions", {"messages": [{"role": "assistant", "audio": {"id": "audio_1"}}]}, "messages.0.audio.id"),
+        ("messages", {"container": "c_1"}, "container"),
+        ("messages", {"messages": [{"content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}]},
+         "messages.0.content.0.source.file_id"),
+    ],
+)  # fmt: skip
+def test_nothing_that_the_account_stores_is_named_with_the_deployments_key(
+    proxy: Proxied, path: str, more: dict[str, Any], place: str
+) -> None:
+    """F093: one group read another's stored responses and conversations by their ids."""
+    refused = proxy.ask("POST", f"/v1/{path}", body={"model": "m", **more})
+    assert refused.status_code == 403
+    assert f"{place}: names what the account behind this proxy stores" in refused.text
+    assert not proxy.upstream.requests
+
+
+def test_ids_of_the_request_itself_and_of_schemas_are_no_references(proxy: Proxied) -> None:
+    properties = {"file_id": {"type": "string"}, "store": {"type": "string"}}
+    call = {"type": "tool_use", "id": "t1", "name": "open", "input": {"file_id": "1", "store": "berlin"}}
+    bodies_sent: list[dict[str, Any]] = [
+        {"store": False, "background": None, "metadata": {"user_id": "u", "store": "x"}},
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": properties}}}]},
+        {"tools": [{"name": "f", "input_schema": {"type": "object", "properties": properties}}]},
+        {"messages": [{"role": "assistant", "content": [call]}, {"content": [{"type": "tool_result", "tool_use_id": "t1"}]}]},
+        {"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"arguments": "{}"}}]}]},
+        {"messages": [{"role": "tool", "tool_call_id": "c", "content": "file_id store"}]},
+        {"input": [{"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}]},
+        {"input": [{"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "xx"}]},
+        {"input": [[1, 2, 3], [4, 5]]},
+    ]
+    for body in bodies_sent:
+        assert proxy.ask("POST", "/v1/messages", body=body).status_code == 200, body
+        assert json.loads(proxy.upstream.requests[-1][3]) == body
+
+
+def test_a_body_that_can_be_read_in_two_ways_is_not_sent_with_the_deployments_key(proxy: Proxied) -> None:
+    twice = b'{"previous_response_id": "resp_1", "previous_response_id": null}'
+    for odd in (twice, twice.replace(b":", b" :"), b"no json", b"[]", b'{"a": "\xff"}'):
+        assert proxy.ask("POST", "/v1/responses", body=odd).status_code == 400
+    assert not proxy.upstream.requests
+    body = b'{"model": "m",  "input": "{\\"a\\": 1, \\"a\\": 2}", "temperature": 1.0}'
+    assert proxy.ask("POST", "/v1/responses", body=body).status_code == 200
+    assert proxy.upstream.requests[-1][3] == body  # byte for byte
+
+
+@pytest.mark.parametrize("scheme", ["bearer ", "Token ", "", "BEARER  "])
+def test_no_key_of_jiyis_reaches_the_upstream(proxy: Proxied, scheme: str) -> None:
+    other = str(new_key())
+    proxy.service.known.add(other)
+    assert proxy.chat(authorization=f"{scheme}{other}").status_code == 200
+    assert proxy.chat(authorization=f"{scheme}{other}", x_jiyi_key=proxy.key).status_code == 200
+    own = {"x_api_key": THEIRS, "x_jiyi_key": proxy.key, "api_key": other, "authorization": f"{scheme}{other}x"}
+    assert proxy.chat(**own).status_code == 200
+    assert [headers.get("authorization") for _, _, headers, _ in proxy.upstream.requests] == [f"Bearer {OURS}"] * 2 + [None]
+    for _, _, headers, _ in proxy.upstream.requests:
+        assert other not in json.dumps(headers)
+
+
+def test_pages_of_other_sites_are_refused(started: Started) -> None:
+    """Any page could write into the memory of whoever runs a proxy with a key, and spend their money."""
+    proxy = started(own_key=True)
+    nobody = {"authorization": ""}
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site", "origin": proxy.address},
+    ):
+        assert proxy.chat(**nobody, **headers).status_code == 403, headers
+        assert proxy.ask("GET", "/v1/models", **nobody, **headers).status_code == 403
+    for media_type in ("text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        assert proxy.chat(**nobody, content_type=media_type).status_code == 415
+    assert not proxy.upstream.requests
+    assert proxy.chat(**nobody).status_code == 200
+    assert proxy.chat(**nobody, origin=proxy.address, sec_fetch_site="same-origin").status_code == 200
+    assert proxy.chat(**nobody, sec_fetch_site="none", content_type="application/json; charset=utf-8").status_code == 200
+
+
+def test_nothing_is_made_for_an_unknown_key_and_who_tries_many_is_not_asked_about(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wrong key took 45 ms and 1.65 MB, which stayed."""
+    monkeypatch.setattr(keys, "MOST_WRONG", 5)
+    assert proxy.chat().status_code == 200
+    monkeypatch.setattr("jiyi.proxy.memory.KeyMemory.__init__", lambda *_, **__: pytest.fail("a memory was made"))
+    answers = [proxy.chat(authorization=f"Bearer {new_key()}").status_code for _ in range(8)]
+    assert answers == [401] * 5 + [429] * 3
+    assert len(proxy.service.asked) == 1 + 5
+    assert proxy.chat().status_code == 200  # who is known is served on
+
+
+@pytest.mark.parametrize(("status", "answer"), [(401, 401), (403, 401), (429, 429)])
+def test_a_revoked_key_ends_whatever_the_service_says_instead(
+    proxy: Proxied, status: int, answer: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While wrong keys kept the service from saying so it went on, by the code up to an hour."""
+    assert proxy.chat().status_code == 200
+    monkeypatch.setattr(keys, "KNOWN_SECONDS", 0.0)
+    proxy.service.status = status
+    assert proxy.chat().status_code == answer
+    monkeypatch.setattr(keys, "KNOWN_SECONDS", 60.0)
+    assert proxy.chat().status_code == answer  # and its trust is gone
+    own = {"authorization": f"Bearer {THEIRS}", "x_jiyi_key": proxy.key}
+    assert proxy.chat(**own).status_code == (200 if status == 429 else 401)
+
+
+def test_a_known_key_is_served_while_the_service_is_away(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = started()
+    assert proxy.chat().status_code == 200
+    monkeypatch.setattr(keys, "KNOWN_SECONDS", 0.0)
+    proxy.service.status = 503
+    assert proxy.chat().status_code == 200
+    assert proxy.chat(authorization=f"Bearer {new_key()}").status_code == 503
+
+
+def test_the_first_check_of_a_key_waits_for_a_slow_service(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first requests after a start were refused with 503, since the check had the 0.3 s of a recall."""
+    proxy = started(recall_seconds=0.01)
+    answer = Service._tools
+
+    async def slow(self: Service, request: Request) -> Response:
+        await asyncio.sleep(0.2)
+        return await answer(self, request)
+
+    monkeypatch.setattr(Service, "_tools", slow)
+    proxy.service.known.add(late := str(new_key()))
+    assert proxy.chat(authorization=f"Bearer {late}").status_code == 200
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_caller_who_leaves_ends_the_upstreams_work(proxy: Proxied, stream: bool) -> None:
+    """F043: before the first byte nobody noticed, and the upstream worked to the end."""
+    proxy.upstream.waits = True
+    with pytest.raises(httpx2.ReadTimeout):
+        headers = {"authorization": f"Bearer {proxy.key}"}
+        httpx2.post(f"{proxy.address}/v1/chat/completions", json=CHAT | {"stream": stream}, headers=headers, timeout=0.5)
+    assert poll(lambda: proxy.upstream.left or len(proxy.upstream.requests) == 0, bool, PATIENCE)
+    assert poll(lambda: proxy.upstream.left, bool, PATIENCE) == 1
+
+
+def test_a_body_that_would_become_large_is_refused_before_it_is_parsed(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body of 32 MB took 890 MB."""
+    monkeypatch.setattr(bodies, "from_json", lambda _: pytest.fail("it was parsed"))
+    for part in (b"{},", b"1,", b'"",'):
+        body = b'{"messages": [], "x": [' + part * 400_000 + b"1]}"
+        refused = proxy.ask("POST", "/v1/chat/completions", body=body, x_jiyi_memory="on")
+        assert (refused.status_code, "the request has more than" in refused.text) == (413, True)
+    assert not proxy.upstream.requests
+
+
+def test_texts_with_many_brackets_pass(proxy: Proxied) -> None:
+    code = CHAT | {"messages": [{"role": "user", "content": '{"a": [1, 2]},' * 100_000}]}
+    assert proxy.ask("POST", "/v1/chat/completions", body=code).status_code == 200
+    assert json.loads(proxy.upstream.requests[-1][3]) == code
+
+
+def test_bodies_together_have_their_room_and_give_it_back() -> None:
+    room = bodies.Room(10)
+    with room.held() as one:
+        one.take(6)
+        with room.held() as two, pytest.raises(Refusal) as refused:
+            two.take(4)
+            two.take(1)
+        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "5"})
+        one.take(4)
+        one.give_back()
+        one.take(10)
+    with room.held() as three:
+        three.take(10)
+
+
+def test_a_head_and_a_body_that_do_not_arrive_end(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a head stayed open for ever, and so did half a body."""
+    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.2)
+    host, port = proxy.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), PATIENCE) as slow:
+        slow.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-A")
+        with pytest.raises((ConnectionResetError, EOFError)):
+            if not slow.recv(1):
+                raise EOFError
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {proxy.key}\r\n"
+    with socket.create_connection((host, int(port)), PATIENCE) as slow:
+        slow.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{".encode())
+        answer = b""
+        while part := slow.recv(65_536):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "twice"),
+    [
+        (400, "This model's maximum context length is 8192 tokens", True),
+        (400, "the request exceeds the available context size, try increasing it", True),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum", True),
+        (400, "temperature must be below 2", False),
+        (429, "context length", False),
+    ],
+)
+def test_a_request_that_is_too_long_with_memories_is_sent_once_more_without(proxy: Proxied, status: int, words: str, twice: bool) -> None:
+    proxy.service.injected = {"stable": "You know Ben.", "recalled": "Ben likes tea."}
+    refusal = json.dumps({"error": {"message": words}})
+    proxy.upstream.answers = [(status, refusal)]
+    answer = proxy.chat(x_jiyi_memory="read")
+    first, *later = [json.loads(body) for _, _, _, body in proxy.upstream.requests]
+    assert "Ben likes tea." in json.dumps(first)
+    if twice:
+        assert (answer.status_code, later) == (200, [CHAT])
+    else:
+        assert (answer.status_code, answer.text, later) == (status, refusal, [])
+
+
+def test_an_answer_that_is_not_understood_costs_no_request(proxy: Proxied) -> None:
+    proxy.service.injected = {"memories": "of another version"}
+    assert proxy.chat(x_jiyi_memory="read").status_code == 200
+
+
+def test_an_exception_without_a_text_is_told_by_its_kind() -> None:
+    """F113: the log said "the memory service cannot be reached: " and no more."""
+    assert keys.reason(httpx2.ReadTimeout("")) == "ReadTimeout"
+    assert keys.reason(OSError("no route")) == "no route"
