@@ -288,12 +288,13 @@ def delete_entity(asker: Asker, kind: str, name: str) -> Any:
 
 @path("GET", "/v1/entities/", "/entities", scope="read")
 def entities(asker: Asker) -> Any:
-    """Who has memories: agents, users and runs, with how many of the latest memories are theirs."""
+    """Who has memories or turns: agents, users and runs, with how many of the latest memories in force are theirs."""
     counts: dict[tuple[str, str], int] = {}
-    for row in islice(_rows(asker, None), MOST):
+    for row in islice(_rows(asker, None, everything=True), MOST):
+        in_force = row.kind != "session" and row.superseded_by is None
         for kind, name in (("agent", row.agent_id), ("user", row.user_id), ("run", row.session_id)):
             if name is not None:
-                counts[kind, name] = counts.get((kind, name), 0) + 1
+                counts[kind, name] = counts.get((kind, name), 0) + in_force
     results = [{"id": name, "name": name, "type": kind, "total_memories": count} for (kind, name), count in sorted(counts.items())]
     return {"count": len(results), "next": None, "previous": None, "results": results}
 

@@ -66,7 +66,15 @@ def of(**filters: Any) -> dict[str, Any]:
 )
 def test_two_users_in_a_filter_give_nothing(ask: Ask, asked: dict[str, Any]) -> None:
     """A program adds its own user to what an end user asked for: nobody gets another one's memories by a filter."""
-    add(ask, {"content": "Zoe hides under the stairs"}, user_id="zoe", agent_id="companion", infer=False, metadata={"topic": "b"}, run_id="b")
+    add(
+        ask,
+        {"content": "Zoe hides under the stairs"},
+        user_id="zoe",
+        agent_id="companion",
+        infer=False,
+        metadata={"topic": "b"},
+        run_id="b",
+    )
     assert texts(ask("POST", "/v3/memories/", {"filters": {"user_id": "zoe", "agent_id": "companion"}})) == ["Zoe hides under the stairs"]
     assert ask("POST", "/v3/memories/", asked)["count"] == 0
     for version in ("v2", "v3"):
@@ -146,6 +154,13 @@ def test_after_delete_all_nothing_of_the_user_is_left(ask: Ask, group: str, path
     carry_on()
     assert [row["description"] for row in nodes(group)] == ["I drink tea."]
     assert profiles(group) == ["leo"]
+
+
+def test_who_has_said_something_is_listed_before_it_is_extracted(ask: Ask) -> None:
+    """Its client deletes whom this lists: ``reset`` would leave the turns of all others."""
+    add(ask, {"content": "Hello there."}, run_id="r")
+    listed = {row["type"]: (row["name"], row["total_memories"]) for row in ask("GET", "/v1/entities/")["results"]}
+    assert listed == {"agent": ("assistant", 0), "user": ("mia", 0), "run": ("r", 0)}
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
