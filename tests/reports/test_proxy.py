@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import SecretStr
+from typer.testing import CliRunner
 
 pytest.importorskip("starlette", reason="needs the extra `proxy`")
 
@@ -16,9 +17,10 @@ from engine.providers.spec import parse, resolve
 from jiyi.chat.hosts import own_words
 from jiyi.chat.recording import Recorder, messages_of
 from jiyi.cli import hook
+from jiyi.cli.app import app
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.wire.signatures import new_key
-from jiyi.proxy.app import MODES
+from jiyi.proxy.app import MODES, ProxyConfig
 from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, Remembered, Responses, said, with_memory
 from jiyi.proxy.memory import Conversation, KeyMemory, Memories
 from tests.misbehaving import vendor
@@ -92,6 +94,15 @@ def test_a_model_s_own_system_prompt_can_be_kept(dialect: Dialect, body: Any) ->
     """Ollama drops the SYSTEM of a model's file once a request brings a system message."""
     sent = json.loads(with_memory(dialect, json.dumps(body).encode(), MEMORY, "user"))
     assert sent == json.loads(json.dumps(body).replace("hi", r"LASTING\n\nRECALLED\n\nhi"))
+
+
+def test_where_lasting_memories_go_is_an_option_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[ProxyConfig] = []
+    monkeypatch.setattr("jiyi.proxy.app.make_app", started.append)
+    monkeypatch.setattr("jiyi.cli.service._serve", lambda *_: None)
+    for options in ([], ["--in", "user"]):
+        assert CliRunner().invoke(app, ["proxy", *options]).exit_code == 0
+    assert [config.where for config in started] == ["system", "user"]
 
 
 @pytest.mark.parametrize(
