@@ -19,7 +19,8 @@ _LEFT_OUT = (
     "new-diagnostics session-start-hook user-prompt-submit-hook post-tool-use-hook "
     # Codex
     "environment_context user_instructions INSTRUCTIONS turn_aborted subagent_notification skill user_shell_command "
-    "recommended_plugins collaboration_mode personality_spec apps_instructions skills_instructions plugins_instructions "
+    "recommended_plugins external_codex_git_state codex_apps_client_time_context "
+    "collaboration_mode personality_spec apps_instructions skills_instructions plugins_instructions "
     # Cline, Cursor, Copilot
     "environment_details system_reminder user_info attached_files additional_data open_and_recently_viewed_files project_layout "
     "git_status environment_info workspace_info editorContext reminderInstructions repoContext"

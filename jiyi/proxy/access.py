@@ -58,7 +58,10 @@ ID_ENDINGS = ("_id", "_ids")
 #: … except for these, which name what is in the request itself, or people.
 IDS_WITHIN = frozenset({"tool_call_id", "tool_use_id", "call_id", "approval_request_id", "user_id", "request_id"})
 #: Fields whose values are the program's own, such as the schemas of tools, and no requests of the upstream.
-OWN_DATA = frozenset({"parameters", "input_schema", "output_schema", "schema", "json_schema", "arguments", "metadata", "plugins"})
+OWN_DATA = frozenset(
+    "parameters input_schema output_schema schema json_schema arguments metadata plugins "
+    "client_metadata internal_chat_message_metadata_passthrough".split()  # Codex's, for logs
+)
 CALLS_OF_TOOLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 #: An item of which nothing but these is given is looked up by its ``id``.
 OF_A_REFERENCE = frozenset({"id", "type", "status", "summary"})

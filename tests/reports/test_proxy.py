@@ -20,6 +20,7 @@ from jiyi.cli import hook
 from jiyi.cli.app import app
 from jiyi.errors import LLMUnavailable
 from jiyi.protocol.wire.signatures import new_key
+from jiyi.proxy.access import refuse_stored
 from jiyi.proxy.app import MODES, ProxyConfig
 from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, Remembered, Responses, said, with_memory
 from jiyi.proxy.memory import Conversation, KeyMemory, Memories
@@ -163,6 +164,32 @@ def test_requests_that_a_host_makes_for_itself_are_no_conversation() -> None:
     assert words(Anthropic(), body) == ["Please fix the flaky test", "I look."]
     sent = remembering(Anthropic(), body)["messages"]
     assert [sent[0]["content"][0]["text"], sent[2]] == ["RECALLED", result]  # a loop of tools is one turn of the user's
+
+
+def test_what_codex_sends_is_lent_the_key_and_read() -> None:
+    passed = {"internal_chat_message_metadata_passthrough": {"turn_id": "t1", "content_item_kinds": ["user"]}}
+    opening = [
+        "<environment_context>\n<cwd>/repo</cwd>\n</environment_context>",
+        "# AGENTS.md instructions for /repo\n\n<INSTRUCTIONS>x</INSTRUCTIONS>",
+    ]
+    items: list[Any] = [
+        {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "<permissions instructions>"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text} for text in opening]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix the flaky test"}], **passed},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": None, "encrypted_content": "gAAA", **passed},
+        {"type": "function_call", "call_id": "call_1", "name": "exec_command", "arguments": "{}", **passed},
+        {"type": "function_call_output", "call_id": "call_1", "output": "ok", **passed},
+    ]
+    body = {
+        "model": "m", "instructions": "You are Codex.", "input": items, "store": False, "stream": True, "prompt_cache_key": "c1",
+        "include": ["reasoning.encrypted_content"], "client_metadata": {"session_id": "s-9", "thread_id": "t-9"},
+    }  # fmt: skip
+    refuse_stored(json.dumps(body).encode(), body)
+    assert words(Responses(), body) == ["Fix the flaky test"]
+    sent = remembering(Responses(), body)
+    assert sent["instructions"] == "You are Codex.\n\nLASTING"
+    assert sent["input"][2]["content"][0] == {"type": "input_text", "text": "RECALLED"}
+    assert [*sent["input"][:2], *sent["input"][3:]] == [*items[:2], *items[3:]]
 
 
 def test_content_is_text_or_parts_and_null_is_nothing() -> None:
