@@ -328,7 +328,7 @@ class KombuSource:
 
 def begin_again(message: Taken) -> int:
     """Which intake begins with a message that was delivered again: 1 for the first after the one that died."""
-    return int(valkey().eval(_BEGIN, 1, _attempts_at(message), ATTEMPTS_SECONDS))  # type: ignore[arg-type]
+    return int(valkey().eval(_BEGIN, 1, _attempts_at(message), ATTEMPTS_SECONDS))
 
 
 def ended(message: Taken) -> None:

@@ -151,8 +151,8 @@ MEANINGS: Mapping[int, str] = {
     409: "An id that was given is taken by something else; choose another. `code` is `id_reused` where an event's id was used again "
     "with other content: nothing of the request is stored, and the first event stays as it is; `conflict` where "
     "somebody else has changed, or decided on, the same thing meanwhile: look again.",
-    413: "The body is larger than 1 MiB (events, imports and texts: than 16 MiB), or has more than 100,000 objects "
-    "and lists; send several requests.",
+    413: "The body is larger than 1 MiB (events, imports and texts: than 16 MiB), or has more than 100,000 values "
+    "(in large bodies one for every four bytes), lists and objects, or names; send several requests.",
     415: "Bodies are JSON: send `Content-Type: application/json`.",
     422: "The request is JSON, but fields are missing, unknown or wrong; `errors` has a sentence for each.",
     429: "The key has asked more often than it may, or it or its group has too many requests under way; the header `Retry-After` says "
