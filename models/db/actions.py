@@ -7,9 +7,11 @@ and the command line translate to it and add no rule of their own. ``models.acti
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
+from functools import partial
 from typing import Any, Generic, TypeVar, get_type_hints
 from uuid import UUID
 
@@ -26,6 +28,7 @@ from models.db.scope import narrowed_to, whole_service
 from models.queue import pending_work
 from models.queue.wakeups import wake
 
+log = logging.getLogger(__name__)
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
 
@@ -77,15 +80,16 @@ class Context:
         self._kinds.update(kinds)
 
     def after_commit(self, tell: Callable[[], object]) -> None:
-        """Do this when the transaction is committed: news, caches. It must not fail what was done."""
+        """Do this when the transaction is committed: news, caches. Whatever it raises is logged, and fails nothing."""
         self._after.append(tell)
 
     def committed(self) -> None:
-        """What follows from the commit: first its own news, then what workers make of it."""
-        for tell in self._after:
-            tell()
-        if self._kinds:
-            wake(*sorted(self._kinds))
+        """What follows from the commit: first its own news, then what workers make of it. Never raises: it is committed."""
+        for tell in (*self._after, partial(wake, *sorted(self._kinds))):
+            try:
+                tell()
+            except Exception:
+                log.exception("%s is done, but not all that follows from it", self.action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

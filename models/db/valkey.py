@@ -9,6 +9,8 @@ import time
 
 import redis
 from limits.storage import RedisStorage
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.retry import Retry
 
 from jiyi.once import once
 from jiyi.settings import get_settings
@@ -16,12 +18,20 @@ from models.db.spans import Valkey
 from models.db.valkey_keys import PREFIX
 
 SOCKET_TIMEOUT = 5.0  # seconds; an answer takes a millisecond, so a server that needs five is as good as down
+#: Further tries when the connection is refused or broken, and seconds before the first and the last of them, as redis-py has them.
+RETRIES, FIRST_PAUSE, LAST_PAUSE = 10, 0.01, 1.0
 
 
 @once
 def valkey() -> redis.Redis:
     """This process's client; thread-safe. Answers are bytes."""
-    return Valkey.from_url(get_settings().need("redis_url"), socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT)
+    waits = {"socket_timeout": SOCKET_TIMEOUT, "socket_connect_timeout": SOCKET_TIMEOUT}
+    return Valkey.from_url(get_settings().need("redis_url"), retry=retry_unless_late(), **waits)
+
+
+def retry_unless_late(retries: int = RETRIES) -> Retry:
+    """For a client: try again when the connection is refused or broken. A server that hangs is waited for once, not each time anew."""
+    return Retry(ExponentialWithJitterBackoff(LAST_PAUSE, FIRST_PAUSE), retries, (redis.ConnectionError,))
 
 
 def count_within(key: str, seconds: int) -> int:

@@ -4,7 +4,8 @@ A batch is one transaction, because a transaction of one event takes nearly as l
 its parts are stored one by one, so that a bad event stops no other. Workers are woken, and news told, after the commit.
 
 Requests over HTTP go into transactions together (:class:`GroupCommit`): whoever comes while one is committed goes along with
-the next, and one that finds nothing under way is stored at once.
+the next, and one that finds nothing under way is stored at once. Their answer is what the database did: a thread of its own
+(:class:`Announcer`) tells of it afterwards, so that a Valkey that hangs holds up no answer and makes none an error.
 
 Requests that wait until the database knows something of their rows share one thread that looks for all of them (:class:`Looks`): each
 looking for itself would cost a transaction every few milliseconds.
@@ -20,6 +21,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from uuid import UUID
@@ -107,10 +109,10 @@ class Ingestor:
             DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the same events.
         """
         done = self._store(parts, rejected, ready)
-        inbox.announce(done)  # before the wake-ups: what workers then do is news that comes later
-        wake(*done.owed)
-        for kind, due in done.due.items():
-            wake_at(kind, due)
+        if self.redelivers:
+            announce(done)
+        else:
+            announcer().put(done)
         return done
 
     def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:
@@ -122,7 +124,7 @@ class Ingestor:
             if self.redelivers and is_transient(error):
                 raise
             log.warning("a batch of %d parts was refused (%s); storing one by one", len(parts), error)
-        total = self._store_together([], rejected, None)
+        total = self._store_together([], rejected, None) if rejected else Stored()
         for part in parts:
             total.add(self._store([part], (), None))
         return total
@@ -175,6 +177,48 @@ class Ingestor:
                 done.refused += [item.identity()[1] for item in rejected]
                 return done
         raise CollisionError(f"still colliding after {MAX_COLLISIONS} attempts")
+
+
+def announce(done: Stored) -> None:
+    """What follows from a commit: news, and workers that are woken. Never raises for a Valkey or a broker that is away."""
+    inbox.announce(done)  # before the wake-ups: what workers then do is news that comes later
+    wake(*done.owed)
+    for kind, due in done.due.items():
+        wake_at(kind, due)
+
+
+class Announcer:
+    """The thread of this process that announces what requests have stored.
+
+    What is stored while an announcement is under way is announced together, so that little waits however long Valkey hangs. What a
+    process that ends has not announced is no loss: the reconciler wakes what stays overdue.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[Stored] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="announce", daemon=True).start()
+
+    def put(self, done: Stored) -> None:
+        """Have it announced. Never waits."""
+        self._waiting.put(done)
+
+    def _work(self) -> None:
+        while True:
+            together = Stored()
+            together.add(self._waiting.get())
+            with suppress(queue.Empty):
+                while True:
+                    together.add(self._waiting.get_nowait())
+            try:
+                announce(together)
+            except Exception:  # whatever it was: it is stored, and the thread has to go on
+                log.exception("what was stored could not be announced")
+
+
+@once
+def announcer() -> Announcer:
+    """This process's; made on first use, so always after a fork."""
+    return Announcer()
 
 
 def is_transient(error: Exception) -> bool:
@@ -271,8 +315,11 @@ class GroupCommit:
                     break
             try:
                 _store(together)
-            except BaseException:  # whatever it was, the thread has to go on
+            except BaseException as error:  # whatever it was, the thread has to go on, and nobody waits for an answer in vain
                 log.exception("events could not be stored")
+                for item in together:
+                    if not item.done.done():
+                        item.done.set_exception(error)
 
 
 def _store(together: Sequence[_Waiting]) -> None:

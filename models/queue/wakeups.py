@@ -18,7 +18,7 @@ from jiyi.protocol.wire.calls import sentence_of_valkey
 from jiyi.protocol.wire.signatures import signer_of
 from jiyi.settings import get_settings
 from models.db import valkey_keys
-from models.db.valkey import valkey
+from models.db.valkey import SOCKET_TIMEOUT, valkey
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +120,12 @@ def own_app() -> Celery:
     app.conf.update(
         task_create_missing_queues=True,
         broker_connection_timeout=CONNECT_SECONDS,
-        broker_transport_options={"socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True, **CONNECT_RETRY, **AMQP_TIMEOUTS},
+        broker_transport_options={
+            "socket_connect_timeout": CONNECT_SECONDS,
+            "socket_keepalive": True,
+            "socket_timeout": SOCKET_TIMEOUT,
+            **CONNECT_RETRY,
+            **AMQP_TIMEOUTS,
+        },
     )
     return app

@@ -10,9 +10,11 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
+import redis
 from flask import Flask, Response, current_app, g, request
 from flask_limiter import Limiter, RateLimitExceeded, RequestLimit
 from werkzeug.datastructures import WWWAuthenticate
@@ -21,6 +23,7 @@ from werkzeug.exceptions import TooManyRequests, Unauthorized
 from jiyi.protocol.limits import ANONYMOUS
 from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey, PresentedKeys
+from models.db.valkey import retry_unless_late
 from web.accounts.identity import Identity, Scope, identify, need
 from web.security import LOOPBACK, is_loopback
 
@@ -104,11 +107,12 @@ class Limits:
 
     def __init__(self, app: Flask) -> None:
         settings = get_settings()
+        retrying: dict[str, Any] = {"retry": retry_unless_late(1)} if settings.redis_url else {}
         limiter = Limiter(
             lambda: str(g.limited),
             app=app,
             storage_uri=storage_uri(settings.redis_url),
-            storage_options={"socket_timeout": SOCKET_TIMEOUT, "socket_connect_timeout": SOCKET_TIMEOUT},
+            storage_options={"socket_timeout": SOCKET_TIMEOUT, "socket_connect_timeout": SOCKET_TIMEOUT, **retrying},
             strategy="fixed-window",
             in_memory_fallback_enabled=True,
         )
@@ -137,12 +141,19 @@ class Limits:
         try:
             count()
         except RateLimitExceeded:
-            g.rate = self._limiter.current_limit
-            seconds = _seconds_left(g.rate)
+            self._note()
+            seconds = _seconds_left(g.get("rate"))
             if (limited := request.environ.get(LIMITED)) is not None:
                 limited(seconds)
             raise TooManyRequests(f"{refusal} Ask again in {seconds} s.", retry_after=seconds) from None
-        g.rate = self._limiter.current_limit
+        self._note()
+
+    def _note(self) -> None:
+        """What the answer's headers say, asked for now: when the answer is made, a Valkey that has gone would make it an error."""
+        rate = self._limiter.current_limit
+        with suppress(redis.RedisError, OSError):
+            if rate is not None and rate.window:
+                g.rate = rate
 
 
 def _one_more() -> None:

@@ -11,6 +11,7 @@ import psycopg
 from sqlalchemy import Connection
 
 from engine import subjects
+from jiyi.errors import NoAnswer
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import ForUser
 from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
@@ -58,8 +59,9 @@ def keep(events: Sequence[Event]) -> Kept:
     """Return when they are in the database.
 
     Raises:
-        Refused: an id is taken, vectors do not fit, or an event belongs to a subject that is off.
-        Unanswered: the database refuses a value, is away, or slow; in the last case whether they were stored is not known.
+        Refused: an id is taken, vectors do not fit, an event belongs to a subject that is off, or (504) the database is slow: then
+            whether they were stored is not known.
+        Unanswered: the database refuses a value, or is away.
     """
     for event in events:
         if (subject := subjects.of_event(event.type)) is not None:
@@ -67,7 +69,7 @@ def keep(events: Sequence[Event]) -> Kept:
     try:
         return group_commit().store(events, PATIENCE)
     except Late:
-        raise Unanswered("database", f"no answer within {PATIENCE:g} s") from None
+        raise Refused(504, _perhaps_stored(events), code=NoAnswer.code, Retry_After=str(RETRY_SECONDS)) from None
     except ReusedIds as error:
         problems = [FieldProblem(field="event_id", message=reason_of(event)) for event in error.events]
         raise Refused(409, str(error), problems, code=error.code) from None
@@ -81,6 +83,13 @@ def keep(events: Sequence[Event]) -> Kept:
         raise Refused(409, "event_id: taken by something else; choose another.") from None
     except AWAY as error:
         raise Unanswered("database", one_line(error)) from error
+
+
+def _perhaps_stored(events: Sequence[Event]) -> str:
+    """What is to be told when the database has not confirmed in time."""
+    which = f"the event {events[0].event_id} may be" if len(events) == 1 else f"these {len(events)} events may be"
+    again = "this event_id" if len(events) == 1 else "the same event_ids"
+    return f"The database has not confirmed within {PATIENCE:g} s: {which} stored. To send again with {again} is harmless."
 
 
 def _vector_field(place: int, count: int) -> str:
@@ -137,7 +146,7 @@ expose(erasure_actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="ge
     body=EventsBody,
     answer=Accepted,
     status=202,
-    errors=(409,),
+    errors=(409, 504),
     flat=(
         *("agent_id", "description", "node_type", "poignancy", "session_id", "user_id", "visibility", "origin"),
         *("subject", "predicate", "object", "occurred_at", "event_id"),
@@ -202,7 +211,7 @@ expose(
     body=SessionEnd,
     answer=Accepted,
     status=202,
-    errors=(409,),
+    errors=(409, 504),
     flat=("agent_id", "user_id", "partner"),
     flat_body=SessionEnd,
 )

@@ -136,7 +136,7 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     body=IngestBody,
     answer=IngestState,
     status=202,
-    errors=(409,),
+    errors=(409, 504),
     flat=("content", "agent_id", "session_id", "node_id", "confidence"),
 )
 def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestState:

@@ -1,0 +1,137 @@
+"""An answer says what the database did: what is stored is told as stored, whatever hangs beside it, and what may be, as that."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from flask import Flask
+
+from jiyi.protocol.actions import TABLE
+from models.db.actions import Actor, Context
+from models.db.valkey import retry_unless_late
+from models.memory import ingest
+from models.memory.inbox import Stored
+from tests.integration.programs import Program
+from web.accounts import api_keys
+from web.api import memory as rest_memory
+
+EVENT = {"agent_id": "bee", "description": "I keep bees in Braga"}
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    """Set when the test is over."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def own_announcer() -> Iterator[None]:
+    """With a thread of this test's own."""
+    ingest.announcer.cache_clear()
+    yield
+    ingest.announcer.cache_clear()
+
+
+@pytest.mark.usefixtures("own_announcer")
+def test_what_is_stored_is_answered_while_valkey_hangs(
+    program: Any, group: str, monkeypatch: pytest.MonkeyPatch, released: threading.Event
+) -> None:
+    """It was answered 503 "Try again", which stored it once more."""
+    monkeypatch.setattr(ingest, "announce", lambda _: released.wait(60))
+    asks: Program = program(group)
+    for number in range(3):  # more than there are threads that store
+        assert asks.post("/events", {**EVENT, "description": f"{EVENT['description']} {number}"})["accepted"] == 1
+    assert len(asks.get("/nodes", agent_id="bee")["nodes"]) == 3
+
+
+def test_what_waits_for_valkey_is_announced_together(monkeypatch: pytest.MonkeyPatch, released: threading.Event) -> None:
+    seen, begun, told = list[int](), threading.Event(), threading.Event()
+
+    def announce(done: Stored) -> None:
+        seen.append(done.events)
+        begun.set()
+        if len(seen) == 1:
+            assert released.wait(60)
+            raise RuntimeError("it fails nothing")
+        told.set()
+
+    monkeypatch.setattr(ingest, "announce", announce)
+    announcer = ingest.Announcer()
+    announcer.put(Stored(events=1))
+    assert begun.wait(60)
+    for _ in range(100):
+        announcer.put(Stored(events=1))
+    released.set()
+    assert told.wait(60)
+    assert seen == [1, 100]
+
+
+def test_an_answer_is_no_error_when_valkey_goes_while_it_is_made(
+    program: Any, web_app: Flask, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its headers say how much may still be asked; that was looked up when all was done already, and made a 500 of it."""
+
+    def gone(*_: object) -> None:
+        raise redis.ConnectionError("it has gone")
+
+    asks: Program = program(group)
+    monkeypatch.setattr(web_app.extensions["jiyi.limits"]._limiter._limiter, "get_window_stats", gone)
+    assert asks.post("/events", EVENT)["accepted"] == 1
+
+
+def test_a_database_that_is_slow_may_have_stored_it(program: Any, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        def store(self, *_: object) -> None:
+            raise TimeoutError
+
+    monkeypatch.setattr(rest_memory, "group_commit", Slow)
+    event_id = "01890000-0000-7000-8000-000000000001"
+    refused = program(group).post("/events", {**EVENT, "event_id": event_id}, status=504)
+    assert refused["code"] == "no_answer"
+    assert f"the event {event_id} may be stored" in refused["detail"]
+    assert "harmless" in refused["detail"]
+
+
+def test_whoever_waits_is_told_what_was_wrong(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not that it may be stored, when no time is left."""
+    item: Any = ingest._Waiting(ingest.Part([]), {}, None)
+
+    def broken(_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(ingest, "_store", broken)
+    committing = ingest.GroupCommit()
+    committing._waiting.put(item)
+    with pytest.raises(RuntimeError, match="broken"):
+        item.done.result(60)
+
+
+def test_what_follows_from_an_action_fails_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "memory.update" in TABLE
+    monkeypatch.setattr("models.db.actions.wake", lambda *_: (_ for _ in ()).throw(RuntimeError("no broker")))
+    told = list[str]()
+    context = Context(None, Actor("g"), "memory.update")  # type: ignore[arg-type]
+    context.after_commit(lambda: 1 / 0)
+    context.after_commit(lambda: told.append("the second"))
+    context.wake("embed")
+    context.committed()
+    assert told == ["the second"]
+
+
+def test_a_valkey_that_hangs_is_waited_for_once() -> None:
+    tries = list[int]()
+
+    def late() -> None:
+        tries.append(1)
+        raise redis.TimeoutError("Timeout reading from socket")
+
+    with pytest.raises(redis.TimeoutError):
+        retry_unless_late().call_with_retry(late, lambda _: None)
+    assert len(tries) == 1
+    assert api_keys.SOCKET_TIMEOUT == 1
