@@ -22,6 +22,17 @@ _MEMBER = re.compile(r"(?:function-(?:after|before|wrap|plain)|literal|list|dict
 MAX_NAMES_SHOWN = 12
 
 
+def words_of(error: BaseException) -> str:
+    """What an error says; its kind, if it says nothing, as a time-out does: no sentence is to end behind a colon."""
+    return str(error).strip() or type(error).__name__
+
+
+def kind_and_words(error: BaseException) -> str:
+    """The same behind its kind."""
+    said, kind = words_of(error), type(error).__name__
+    return kind if said == kind else f"{kind}: {said}"
+
+
 class JiyiError(Exception):
     """Base of all errors that Jiyi raises on purpose."""
 
@@ -73,7 +84,9 @@ class RegistryError(JiyiError, ValueError):
 
 
 class BrokerUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users know it by this name
-    """The broker or Valkey could not be reached, or takes nothing more: it is full, or its disk is. Nothing was published."""
+    """The broker, Valkey or the service could not be reached, or takes nothing more: it is full, or its disk is. Nothing was published,
+    unless the message says that the connection broke.
+    """
 
     code = "broker_unavailable"
 
@@ -85,7 +98,7 @@ class DatabaseUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users k
 
 
 class NoAnswer(JiyiError, TimeoutError):  # noqa: N818 – users know it by this name
-    """No worker answered within the time given."""
+    """Nothing was answered within the time given. What was to be changed may have been; the same events may be sent again."""
 
     code = "no_answer"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import redis
 
-from jiyi.errors import JiyiError
+from jiyi.errors import JiyiError, words_of
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from models.operations import signs_of_life
@@ -51,7 +51,7 @@ def _web(settings: Settings) -> str:
         connection.request("GET", "/healthz")
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
-        return f"the web does not answer: {error}"
+        return f"the web does not answer: {words_of(error)}"
     finally:
         connection.close()
     return "" if status == http.client.OK else f"the web answers {status}"

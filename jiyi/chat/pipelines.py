@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, Field, ValidationError
 
-from jiyi.errors import InvalidRequest, problems_of
+from jiyi.errors import InvalidRequest, kind_and_words, problems_of
 from jiyi.protocol.base import JsonMapping
 from jiyi.text.yaml_reading import YamlError, read_yaml
 
@@ -162,7 +162,7 @@ def _once(name: str, tool: Tool, arguments: JsonMapping, seconds: float) -> Step
             return StepRun(name, "timed_out", error=f"took longer than {seconds:g} s", ms=_ms(began))
         return StepRun(name, "failed", error="TimeoutError", ms=_ms(began))
     except Exception as error:  # noqa: BLE001 – as above
-        return StepRun(name, "failed", error=f"{type(error).__name__}: {error}"[:500], ms=_ms(began))
+        return StepRun(name, "failed", error=kind_and_words(error)[:500], ms=_ms(began))
     return StepRun(name, "done", output=output, ms=_ms(began))
 
 

@@ -24,7 +24,7 @@ import typer
 from jiyi.chat.secrets import MASK, masked
 from jiyi.cli import output
 from jiyi.cli.hook import EVENTS, config_path, places, post, storable
-from jiyi.errors import SettingsError
+from jiyi.errors import SettingsError, words_of
 from jiyi.settings import get_settings
 
 #: Seconds after which a host stops waiting for a hook, and how the entries of ours are known.
@@ -71,7 +71,8 @@ class Wanted:
     @property
     def server(self) -> Json:
         """The entry of the MCP server."""
-        return {"command": sys.executable, "args": ["-m", "jiyi", "mcp"], "env": {"JIYI_URL": self.url, "JIYI_KEY": self.key}}
+        args = ["-m", "jiyi", "mcp", "--agent", self.agent]
+        return {"command": sys.executable, "args": args, "env": {"JIYI_URL": self.url, "JIYI_KEY": self.key}}
 
 
 #: A file's text with what is ours, or (None) without it.
@@ -268,7 +269,7 @@ def _open_webui(wanted: Wanted | None, url: str, key: str, *, yes: bool) -> None
         said = error.response.text[:300]
         raise SettingsError(f"Open WebUI at {url} answers {error.response.status_code} to {error.request.url.path}: {said}") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-        raise SettingsError(f"--host-url: Open WebUI does not answer at {url}: {error}") from None
+        raise SettingsError(f"--host-url: Open WebUI does not answer at {url}: {words_of(error)}") from None
 
 
 def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> None:

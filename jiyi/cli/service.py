@@ -11,6 +11,7 @@ import os
 import socket
 import sys
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -96,6 +97,7 @@ def mcp(
     url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
     host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="With --http: the port to listen on.", min=0, max=65_535)] = DEFAULT_PORT,
+    agent: Annotated[str, typer.Option(help="Whose memory it is where a call does not say.")] = "",
 ) -> None:
     """Serve memory to an LLM's host over the Model Context Protocol; JIYI_KEY bounds what it may do."""
     settings = get_settings()
@@ -103,19 +105,28 @@ def mcp(
     key = settings.key.get_secret_value()
     if not http and not key:
         raise SettingsError("JIYI_KEY: set it to an API key (`jiyi keys create NAME --scope publish --scope read`), which bounds the tools")
+    stdout = None if http else own_stdout()
     try:
         from mcp.shared.exceptions import MCPError
 
         from jiyi.integrations import mcp as serving
     except ImportError as error:
         raise SettingsError(f"jiyi mcp needs the package {error.name}: {install_command('mcp')}") from None
-    if not http:
+    if stdout is not None:
         try:
-            asyncio.run(serving.serve_stdio(address, key))
+            asyncio.run(serving.serve_stdio(address, key, stdout, agent.strip()))
         except MCPError as error:  # a wrong address or key
             raise SettingsError(f"JIYI_URL, JIYI_KEY: {error.message}") from None
         return
-    _serve(serving.http_app(address, host, settings.mcp_url), "mcp", host, port, "/mcp")
+    _serve(serving.http_app(address, host, settings.mcp_url, agent.strip()), "mcp", host, port, "/mcp")
+
+
+def own_stdout() -> TextIOWrapper:
+    """What was standard output, for the protocol alone: whatever a dependency prints from now on goes to standard error."""
+    sys.stdout.flush()
+    kept = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return TextIOWrapper(kept, encoding="utf-8")
 
 
 def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:

@@ -205,4 +205,5 @@ class IngestArguments(TypedDict, total=False):
     confidence: float | None
     flags: Sequence[str]
     metadata: dict[str, Any]
+    occurred_at: Moment
     event_id: Id

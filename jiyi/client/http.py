@@ -27,6 +27,7 @@ from jiyi.errors import (
     NotFound,
     ServiceError,
     TooManyQuestions,
+    words_of,
 )
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.wire.calls import News
@@ -49,6 +50,16 @@ BY_STATUS: Mapping[int, type[JiyiError]] = {401: NotAllowed, 403: NotAllowed, 40
 TOO_MANY = 429
 #: What httpx2 raises for a service that cannot be reached.
 FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError)
+#: Of these, what it raises before anything is sent.
+NOT_SENT = (
+    *(httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError),
+    *(httpx2.UnsupportedProtocol, httpx2.InvalidURL),
+)
+
+
+def was_sent(error: Exception) -> bool:
+    """Whether the service may have got the request, and have done what it says."""
+    return isinstance(error, httpx2.HTTPError) and not isinstance(error, NOT_SENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +133,11 @@ class Requests:
         """What it means that there was no answer."""
         if isinstance(error, httpx2.PoolTimeout):
             return NoAnswer(f"not sent to {self.url}: for {seconds:g} s all of this client's connections were busy with other calls")
+        if not was_sent(error):
+            return BrokerUnavailable(f"cannot reach {self.url}: {words_of(error)}; is the service running, and this its address?")
         if isinstance(error, httpx2.TimeoutException):
             return NoAnswer(f"no answer from {self.url} within {seconds:g} s")
-        return BrokerUnavailable(f"cannot reach {self.url}: {error}; is the service running, and this its address?")
+        return BrokerUnavailable(f"the connection to {self.url} broke before there was an answer ({words_of(error)})")
 
     def _sent(self, path: str, body: bytes, wait: float) -> Sent:
         return Sent(f"{self.url}{API}{path}", body, wait + NETWORK_SECONDS)

@@ -15,7 +15,7 @@ from jiyi.client.memory import Memory
 from jiyi.client.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.client.steps import Message, Steps, polled, verb
 from jiyi.client.tiers import Tiers
-from jiyi.errors import EventRejected, IdReused, InvalidEvent, join_problems, unknown_option
+from jiyi.errors import EventRejected, IdReused, InvalidEvent, NoAnswer, join_problems, unknown_option
 from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.base import JsonMapping, JsonObject, Role
@@ -63,10 +63,12 @@ class WriteMethods(Namespace[W]):
 
         Raises:
             InvalidEvent: with a sentence per wrong field; nothing was published.
-            BrokerUnavailable: nothing was published.
+            BrokerUnavailable: nothing was published, unless the connection broke.
+            NoAnswer: the service did not answer in time; it may be stored. Without an ``event_id`` of your own a further call stores it
+                once more: the message names the id to give.
             EventRejected: (``wait``) the service refused it; the dead letters say why. :class:`IdReused` is one: another event has
                 its ``event_id``, and says something else.
-            NoAnswer: (``wait``) it is accepted, but not retrievable within the time given.
+            NoAnswer: (``wait``) or it is accepted, but not retrievable within the time given.
         """
         given = {"agent_id": agent_id, "description": description, **fields}
         events = in_parts(self._group, given if importance is None else {**given, "importance": importance}, split=split)
@@ -220,9 +222,13 @@ class WriteMethods(Namespace[W]):
         return ids[0]
 
     def _publish(self, events: list[Event], *, wait: bool, timeout: float | None) -> Steps[list[UUID]]:
-        for message, body in list(event_bodies.messages(events)):
-            yield Message(body, message[0].type)
         ids = [event.event_id for event in events]
+        for message, body in list(event_bodies.messages(events)):
+            try:
+                yield Message(body, message[0].type)
+            except NoAnswer as error:
+                which = f"event_id={ids[0]}" if len(ids) == 1 else f"the same ids, of which the first is {ids[0]}"
+                raise NoAnswer(f"{error}; it may be stored: to publish it again with {which} is harmless") from error
         if wait:
             yield from self._wait_for(ids, digests_of(events), timeout)
         return ids

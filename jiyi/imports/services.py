@@ -9,7 +9,7 @@ from urllib.parse import quote
 import httpx2
 from pydantic_core import from_json
 
-from jiyi.errors import JiyiError
+from jiyi.errors import JiyiError, words_of
 from jiyi.imports.drafts import listing, mapping
 
 #: Memories, sessions and messages of one page, and pages of one list: more is a list without an end.
@@ -54,7 +54,7 @@ class Source:
                     if len(content) > MAX_ANSWER_BYTES:
                         raise SourceRefused(f"{self.url}{path}: its answer has more than {MAX_ANSWER_BYTES:,} bytes")
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            raise SourceRefused(f"{self.url}: cannot be reached: {error}; is this its address?") from None
+            raise SourceRefused(f"{self.url}: cannot be reached: {words_of(error)}; is this its address?") from None
         if response.status_code in NOT_THERE:
             return None
         if not response.is_success:

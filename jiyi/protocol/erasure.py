@@ -66,9 +66,10 @@ class Erasure(Request):
 
 
 class ErasureRequested(BaseModel):
-    """A worker will do it."""
+    """A worker will do it; or one does already what was asked for before."""
 
     erasure_id: UUID
+    state: State = "owed"
 
 
 class ErasureQuery(Request):

@@ -30,7 +30,7 @@ from jiyi.protocol.events import (
     require_conversation,
 )
 from jiyi.protocol.parts import parts_of
-from jiyi.protocol.rest import FOREIGN_GROUP
+from jiyi.protocol.rest import FOREIGN_GROUP, OnceQuery
 
 
 class _Envelope(BaseModel, frozen=True, extra="ignore"):
@@ -198,10 +198,16 @@ class EventsBody(RootModel[Any]):
             return {**body, "events": parts}
         return parts[0] if len(parts) == 1 else {"events": parts}
 
+    @property
+    def _given(self) -> list[Any]:
+        return self.root.events if isinstance(self.root, EventList) else [self.root]
+
     def as_events(self, group_id: str) -> list[Event]:
-        if isinstance(self.root, EventList):
-            return [event.as_event(group_id) for event in self.root.events]
-        return [self.root.as_event(group_id)]
+        return [event.as_event(group_id) for event in self._given]
+
+    def given(self) -> list[set[str]]:
+        """The fields of the envelope that each event was given with."""
+        return [event.model_fields_set for event in self._given]
 
 
 def _parts(event: Any) -> list[Any]:
@@ -290,8 +296,8 @@ class Accepted(BaseModel):
     states: list[EventState] | None = Field(None, description="With `wait`: what had become of them when the answer was sent.")
 
 
-class WaitQuery(BaseModel, extra="forbid"):
-    """How long the answer may take."""
+class WaitQuery(OnceQuery, extra="forbid"):
+    """What is one event, and how long may the answer take?"""
 
     wait: float = Field(
         0, ge=0, le=MAX_WAIT, description="Seconds to wait until the memories can be retrieved; without it the answer comes at once."

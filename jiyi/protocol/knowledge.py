@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 from uuid6 import uuid7
 
-from jiyi.protocol.base import DEFAULT_PAGE, NOT_BLANK, Flag, JsonObject, Name, PageSize, Request, Rows, TimeAndId, small_enough
+from jiyi.protocol.base import DEFAULT_PAGE, NOT_BLANK, Flag, JsonObject, Moment, Name, PageSize, Request, Rows, TimeAndId, small_enough
 from jiyi.protocol.tier_questions import Days, Kind, Text, TierItem
 from jiyi.text.splitting import MOST_SIZE
 
@@ -194,6 +194,7 @@ class IngestBody(Request):
     )
     flags: list[Flag] = Field([], max_length=20, description="Marks of a fact check, such as `refuted` or `verify_pending`.")
     metadata: Metadata = Field({}, description="Any small JSON object that is to be found again.")
+    occurred_at: Moment | None = Field(None, description="When it was said, with a time zone; now unless given.")
     event_id: UUID = Field(default_factory=uuid7, description="Your own id, the entry's too: the same text sent twice with it counts once.")
 
 
@@ -265,6 +266,7 @@ def ingest_event(group_id: str, body: IngestBody) -> JsonObject:
         "group_id": group_id,
         "agent_id": body.agent_id or body.node_id,
         "session_id": body.session_id,
+        **({} if body.occurred_at is None else {"occurred_at": body.occurred_at}),
         "payload": {
             "node_id": body.node_id,
             "output": body.content,

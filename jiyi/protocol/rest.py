@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.base import DEFAULT_PAGE, PageSize, unstorable
-from jiyi.protocol.erasure import ErasureState
+from jiyi.protocol.erasure import ErasureState, State
 from jiyi.protocol.operations import MAX_BODY_CHARS, GroupStats, JobName, JobState, Kind, LetterState, WorkOwed
 
 MAX_CURSOR_CHARS = 1_000
@@ -59,13 +59,32 @@ class Cursor(BaseModel, extra="forbid"):
     limit: PageSize = Field(DEFAULT_PAGE, description="Most rows of the page.")
 
 
+#: Seconds for which a sender may have what says the same be the same event.
+MAX_ONCE = 600
+
+
+class OnceQuery(BaseModel, extra="forbid"):
+    """What is one event?"""
+
+    once: int = Field(
+        0,
+        ge=0,
+        le=MAX_ONCE,
+        description="Seconds: an event without an `event_id` of yours that says the same as one that was stored up to so many seconds ago, "
+        "and still holds, is that one. For senders that cannot keep an id, such as LLMs.",
+    )
+
+
 # Erasure
 
 
 class ErasureAsked(BaseModel):
-    """An erasure is owed; `status_url` tells how far it is."""
+    """The erasure is pending until its state is done: what is to go may be found meanwhile. `status_url` tells how far it is."""
 
     erasure_id: UUID
+    state: State = Field(
+        "owed", description="owed: no worker has begun; running; incomplete: something was found left, it is tried again; done."
+    )
     status_url: str
 
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from jiyi.protocol.base import JsonObject, Name
 from jiyi.protocol.knowledge import Change, DigestState, Knowledge, Layer, LayerFilter
-from jiyi.protocol.rest import Cursor
+from jiyi.protocol.rest import Cursor, OnceQuery
 from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
 from jiyi.tiers.retrieval_node import EventName, NodeProperties
@@ -36,7 +36,7 @@ class QueryBody(MemoryQuestion):
     timeout: Wait = Field(QUERY_SECONDS, description="Seconds that the workers get; after that the web answers by itself, by words only.")
 
 
-class IngestQuery(BaseModel, extra="forbid"):
+class IngestQuery(OnceQuery, extra="forbid"):
     wait: float = Field(
         SCREEN_SECONDS,
         ge=0,

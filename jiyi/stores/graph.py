@@ -13,7 +13,7 @@ from typing import Any, Self, TypedDict
 from uuid import uuid4
 
 from jiyi.client.client import Client
-from jiyi.errors import ConfigError
+from jiyi.errors import ConfigError, kind_and_words
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.providers import ALIASES, PRESETS
 from jiyi.stores.declarations import GraphConfig, MemoryAttachmentConfig, MemoryStoreConfig, parse_graph
@@ -176,7 +176,7 @@ class Graph:
         try:
             made: Store = factory(store.config, Surroundings(graph=self.name, run_id=self.run_id, client=self._client))
         except Exception as error:
-            raise StoreFailed(f"Failed to create memory {store.name!r}: {type(error).__name__}: {error}") from error
+            raise StoreFailed(f"Failed to create memory {store.name!r}: {kind_and_words(error)}") from error
         return made
 
 

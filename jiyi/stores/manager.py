@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from jiyi.errors import JiyiError
+from jiyi.errors import JiyiError, kind_and_words
 from jiyi.protocol.stores import Hit, LogOperation, OperationType, Snapshot, StoreUse
 from jiyi.stores.declarations import MemoryAttachmentConfig, Stage, stage_of
 from jiyi.stores.snapshots import snapshot_of
@@ -237,7 +237,7 @@ def _snapshot(said: Said) -> Snapshot:
 
 
 def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:500]
+    return kind_and_words(error)[:500]
 
 
 def rendered(

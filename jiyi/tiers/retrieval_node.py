@@ -18,7 +18,7 @@ from uuid import UUID
 from pydantic import AliasChoices, BaseModel, Field, ValidationError, WithJsonSchema, field_validator
 
 from jiyi.client.arguments import MemoryArguments
-from jiyi.errors import InvalidRequest, JiyiError, problems_of
+from jiyi.errors import InvalidRequest, JiyiError, kind_and_words, problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.tier_questions import (
@@ -272,4 +272,4 @@ def _name(value: Any) -> str:
 
 
 def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, JiyiError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, JiyiError) else kind_and_words(error)

@@ -85,7 +85,8 @@ class Context:
 
     def committed(self) -> None:
         """What follows from the commit: first its own news, then what workers make of it. Never raises: it is committed."""
-        for tell in (*self._after, partial(wake, *sorted(self._kinds))):
+        steps: list[Callable[[], object]] = [*self._after, partial(wake, *sorted(self._kinds))]
+        for tell in steps:
             try:
                 tell()
             except Exception:

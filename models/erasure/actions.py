@@ -18,16 +18,20 @@ def request_erasure(context: Context, request: Erasure) -> ErasureRequested:
 
     Everything that is stored of an agent; or every memory that names a person, by all names given, with what was
     concluded from it; or single memories. It goes from every table, index, cache and buffer, for good: there is no way
-    back. A job does it: see get_erasure for how far it is and, in the end, for a report that proves it.
+    back. A job does it: see get_erasure for how far it is and, in the end, for a report that proves it. The same asked for
+    again while that is pending is the same erasure.
     """
     connection, group_id = context.connection, context.group_id
     if request.agent_id is not None and not matching.is_agent(connection, group_id, request.agent_id):
         raise NotFound(f"agent_id: no agent {request.agent_id!r} in the group {group_id!r}; see `jiyi agents`")
     if request.node_ids and not matching.known_nodes(connection, group_id, request.node_ids):
         raise NotFound(f"node_ids: none of these is a memory of the group {group_id!r}")
-    erasure_id = progress.owe(connection, group_id, request.kind, progress.described(request), context.actor.name)
+    what = progress.described(request)
+    pending = progress.pending(connection, group_id, request.kind, what)
+    if pending is None:
+        pending = ErasureRequested(erasure_id=progress.owe(connection, group_id, request.kind, what, context.actor.name))
     context.wake(ERASE)
-    return ErasureRequested(erasure_id=erasure_id)
+    return pending
 
 
 @action("erasure.get")

@@ -21,7 +21,7 @@ from uuid6 import uuid7
 
 from engine.erasure import OF_KEY, Whom, hash_of, mark_of
 from jiyi.protocol.base import JsonObject
-from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState, Kind
+from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureRequested, ErasureState, Kind
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -118,6 +118,16 @@ def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: 
     details = _without_names(what)
     audit.record(connection, group_id=group_id, actor=actor, action="erasure.request", target=kind, erasure=erasure_id, **details)
     return erasure_id
+
+
+def pending(connection: Connection, group_id: str, kind: Kind, what: Stored) -> ErasureRequested | None:
+    """The erasure that was asked for with the same words and is not done, so that it need not be asked for again; None if there is none.
+
+    Of an agent or a person there may be more when it has begun, so only one that no worker has begun. Whoever asks at the
+    same time waits until this transaction ends.
+    """
+    connection.execute(_ONE_AT_A_TIME, {"group": group_id})
+    return fetch_one(connection, ErasureRequested, _PENDING, group=group_id, kind=kind, asked=what["asked"])
 
 
 def described(request: Erasure) -> Stored:
@@ -266,6 +276,12 @@ def _may_be_told(entry: Entry) -> bool:
 _INSERT = text("""
     INSERT INTO erasures (erasure_id, group_id, kind, what, requested_by) VALUES (:id, :group, :kind, :what, :actor)
 """).bindparams(bindparam("what", type_=JSONB))
+_ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.erasure.' || :group, 0))")
+_PENDING = text("""
+    SELECT erasure_id, state FROM erasures
+    WHERE group_id = :group AND kind = :kind AND what -> 'asked' = :asked AND (state = 'owed' OR (kind = 'nodes' AND state <> 'done'))
+    ORDER BY erasure_id LIMIT 1
+""").bindparams(bindparam("asked", type_=JSONB))
 _BEGIN = text("""
     SELECT erasure_id, group_id, kind, what, state, step, place FROM erasures WHERE erasure_id = :id FOR UPDATE
 """)

@@ -30,7 +30,7 @@ from engine.providers.embedders import giving_way
 from engine.providers.llms import LLM, RULES
 from engine.providers.questions import A, Question
 from jiyi import tracing
-from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError
+from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError, kind_and_words
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -326,7 +326,7 @@ def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
     settings = get_settings()
     wait = min(settings.work_backoff_seconds * 2 ** (attempts - 1), MAX_BACKOFF_SECONDS)
     with unit_of_work() as connection:
-        groups = pending_work.retry_later(connection, batch.kind, batch.subject_ids, wait, f"{type(error).__name__}: {error}")
+        groups = pending_work.retry_later(connection, batch.kind, batch.subject_ids, wait, kind_and_words(error))
     meters.failing()
     tracing.failed(type(error).__name__)
     stream.failed(batch.kind, groups, error, attempts)

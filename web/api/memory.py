@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import TimeoutError as Late
+from datetime import UTC, datetime
 from urllib.parse import quote
 from uuid import UUID
 
@@ -31,13 +32,13 @@ from jiyi.protocol.memory import AgentPage, KeywordPage, KeywordsParameters, Mem
 from jiyi.protocol.openapi.document import PREFIX
 from jiyi.protocol.recall import RecallRequest, RetrievalsQuery, UpdateBody
 from jiyi.protocol.reflection import Asked, EvidenceQuery, ReflectionAsked, ReflectionPage, ReflectionsQuery
-from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage, FieldProblem
+from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage, FieldProblem, OnceQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, ask, from_database, one_line
 from models.erasure import actions as erasure_actions
-from models.memory import archive, inbox, questions
+from models.memory import archive, inbox, questions, repeats
 from models.memory import events as stored
 from models.memory.agents import key_of
 from models.memory.ingest import Kept, Looks, group_commit
@@ -99,7 +100,7 @@ def _vector_field(place: int, count: int) -> str:
 
 def _erasure_asked(_asker: Asker, done: ErasureRequested) -> Reply:
     url = f"{PREFIX}/erasures/{done.erasure_id}"
-    return Reply(ErasureAsked(erasure_id=done.erasure_id, status_url=url), {"Location": url})
+    return Reply(ErasureAsked(erasure_id=done.erasure_id, state=done.state, status_url=url), {"Location": url})
 
 
 expose(
@@ -114,7 +115,9 @@ expose(
     present=_erasure_asked,
     doc="""Erase one memory.
 
-    The memory and everything derived from it goes, everywhere, for good. A job does it: see get_erasure for how far it is.
+    The memory and everything derived from it goes, everywhere, for good. A job does it: it is pending until the state is done,
+    and the memory may be found until then. Erasing it again meanwhile begins nothing new, and tells how far it is, as
+    get_erasure does; afterwards there is no such memory.
     """,
 )
 expose(
@@ -168,7 +171,7 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
         events = body.as_events(asker.group_id)
     except ValueError as error:
         raise Refused(422, str(error)) from None
-    return accepted(events, query.wait)
+    return accepted(once(events, body.given(), query.once), query.wait)
 
 
 expose(
@@ -208,6 +211,7 @@ expose(
     id="end_session",
     scope="publish",
     tag="events",
+    query=OnceQuery,
     body=SessionEnd,
     answer=Accepted,
     status=202,
@@ -215,7 +219,7 @@ expose(
     flat=("agent_id", "user_id", "partner"),
     flat_body=SessionEnd,
 )
-def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
+def end_session(asker: Asker, session_id: str, body: SessionEnd, query: OnceQuery) -> Reply:
     """End a conversation.
 
     Tells an agent that a session is over: it reflects on what was said and keeps what is worth it. The
@@ -223,7 +227,17 @@ def end_session(asker: Asker, session_id: str, body: SessionEnd) -> Reply:
     """
     if from_database(lambda connection: key_of(connection, asker.group_id, body.agent_id)) is None:
         raise Refused(404, f"There is no agent {body.agent_id!r}.")
-    return accepted([body.as_event(asker.group_id, session_id)])
+    return accepted(once([body.as_event(asker.group_id, session_id)], [body.model_fields_set], query.once))
+
+
+def once(events: Sequence[Event], given: Sequence[Collection[str]], seconds: int) -> Sequence[Event]:
+    """The events with the ids that what they say has for so many seconds (:mod:`models.memory.repeats`); 0: with those that they have.
+
+    ``given``: the fields of the envelope that the sender gave, event by event.
+    """
+    if not seconds:
+        return events
+    return from_database(lambda connection: repeats.with_ids(connection, events, given, seconds, datetime.now(UTC)))
 
 
 def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
@@ -342,7 +356,7 @@ expose(
     id="configure_agent",
     tag="agents",
     body=AgentSettings,
-    errors=(409,),
+    errors=(409, 504),
 )
 
 

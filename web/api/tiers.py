@@ -54,7 +54,7 @@ from models.tiers import actions, knowledge, quarantine, questions, working
 from models.tiers import query as memory
 from web.accounts.identity import who
 from web.actions import caller
-from web.api.memory import keep
+from web.api.memory import keep, once
 from web.api.problems import Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker
@@ -137,7 +137,7 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     answer=IngestState,
     status=202,
     errors=(409, 504),
-    flat=("content", "agent_id", "session_id", "node_id", "confidence"),
+    flat=("content", "agent_id", "session_id", "node_id", "confidence", "occurred_at"),
 )
 def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestState:
     """Tell what an agent said.
@@ -146,7 +146,7 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     filters let it: confident enough, long enough, not said before. 202 means that it is stored; accepted and reason say
     what the filters did. It does not become verified knowledge: for that somebody promotes it.
     """
-    event = _event(asker.group_id, body)
+    [event] = once([_event(asker.group_id, body)], [body.model_fields_set], query.once)
     keep([event])
     entry_id, group_id = event.event_id, asker.group_id
     states = _outcomes.wait(group_id, [entry_id], query.wait) or {}

@@ -3,14 +3,17 @@
 A strict schema is in the subset that both APIs accept: objects are closed, what has no fixed fields is left out, and limits
 stand in the descriptions, where a model reads them; the service checks them in any case.
 
-A tool's call is made a request, and its answer what a model reads: the same for MCP and for function calling.
+A tool's call is made a request, and its answer what a model reads: the same for MCP and for function calling. No answer is longer than a
+host takes: what does not fit is asked for with its ``next``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import getitem
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, RootModel
@@ -21,19 +24,35 @@ from jiyi.protocol.base import MAX_NAME_CHARS, Request
 from jiyi.protocol.openapi.tools import PREFIX, Tool
 from jiyi.protocol.wire.bounds import MESSAGE
 from jiyi.protocol.wire.json_checks import repeated_key, sentence
-from jiyi.text.budget import cut_to_tokens, estimate_tokens
+from jiyi.text.budget import CUT, cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import visible
 
 Json = dict[str, Any]
 
-RETRIEVE = f"{PREFIX}retrieve"
+RETRIEVE, OBSERVE = f"{PREFIX}retrieve", f"{PREFIX}observe"
+#: Tools whose answer is one text, told in pieces where it is long, and the field that it is in.
+TEXTS = {f"{PREFIX}get": "description", f"{PREFIX}context": "text"}
+#: Arguments that name something, in which blanks around the name are a model's slip.
+NAMES = ("agent_id", "user_id", "session_id")
+#: Tokens of an answer. MCP sends it as text and as a structure, and hosts take 25,000 of both (Claude Code).
+MOST_TOKENS = 12_000
+#: Tokens of one text of an answer that does not fit as a whole.
+TEXT_TOKENS = 1_000
+#: Characters that a token has at most; only of long compounds and blanks it has more.
+MOST_CHARS = 8
+#: Tokens that a list's cursor may take.
+CURSOR_TOKENS = 200
 #: Tokens of a short answer, and of one memory in it.
 SHORT_TOKENS, MEMORY_TOKENS = 1_500, 200
 DETAIL = {"type": "string", "enum": ["short", "full"], "default": "short", "description": "`full`: with every score explained."}
+AFTER = {"type": "string", "description": "`next` of the answer before: for what did not fit into it."}
+NEXT = {"type": "string", "description": "Give it as `after` for what did not fit."}
+LEFT_OUT = {"type": "integer", "description": "How many there are beyond these."}
 #: The form of a short answer.
 SHORT = {
     "type": "object",
     "properties": {
+        "next": NEXT,
         "memories": {
             "type": "array",
             "items": {
@@ -50,7 +69,7 @@ SHORT = {
                 "additionalProperties": False,
             },
         },
-        "left_out": {"type": "integer", "description": "Memories that were found and do not fit."},
+        "left_out": LEFT_OUT,
         "message": {"type": "string", "description": "Why there are none."},
     },
     "required": ["memories", "left_out"],
@@ -75,7 +94,9 @@ def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
     Raises:
         InvalidRequest: an argument is missing, or there is no such one.
     """
-    given: Json = {field: value for field, value in without_nulls(arguments).items() if not (tool.name == RETRIEVE and field == "detail")}
+    place_in(tool, arguments)  # a cursor that is none is said before anything is done
+    own = {*(["detail"] if tool.name == RETRIEVE else []), *(["after"] if _is_paged(tool) else [])}
+    given: Json = {field: _trimmed(field, value) for field, value in without_nulls(arguments).items() if field not in own}
     if missing := [field for field in tool.in_path if field not in given]:
         raise InvalidRequest([f"missing: {', '.join(missing)}"])
     body = {tool.renamed.get(field, field): value for field, value in given.items() if field not in (*tool.in_path, *tool.in_query)}
@@ -84,7 +105,7 @@ def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
         raise InvalidRequest([f"unknown arguments: {', '.join(body)}"])
     return Asked(
         {field: str(given[field]) for field in tool.in_path},
-        {field: _text(given[field]) for field in tool.in_query if field in given},
+        {**tool.fixed, **{field: _text(given[field]) for field in tool.in_query if field in given}},
         body if has_body else None,
     )
 
@@ -97,35 +118,187 @@ def in_its_words(tool: Tool, refusal: str) -> str:
 
 
 def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
-    """What the model is told of an operation's answer: without nulls, and of a retrieval the short form unless it asked for more."""
-    answer = without_nulls(answer)
-    return shortened(answer) if tool.name == RETRIEVE and arguments.get("detail") != "full" else answer
+    """What the model is told of an operation's answer: without nulls, and as much as fits; of a retrieval the short form unless it asked
+    for more.
+    """
+    answer = _once_each(without_nulls(answer))
+    if not isinstance(answer, dict):
+        return answer
+    if tool.name == OBSERVE and "event_ids" in answer:
+        answer = {"node_id": answer["event_ids"][0], **_without(answer, "event_ids")}
+    after = place_in(tool, arguments)
+    if tool.name == RETRIEVE and arguments.get("detail") != "full":
+        return shortened(answer, after)
+    if tool.name in TEXTS:
+        return _piece(answer, TEXTS[tool.name], after)
+    shorter = fitted(answer, after)
+    return shorter if _is_paged(tool) or "left_out" not in shorter else {**_without(shorter, "next"), **_only(answer, "next")}
+
+
+def fewer(tool: Tool, request: Asked, answer: Any) -> Asked | None:
+    """The request to make instead where a list that goes on by a cursor of its own is too long: for as many rows as fit."""
+    if not {"after", "limit"} <= {*tool.in_query}:
+        return None
+    whole = _once_each(without_nulls(answer))
+    shorter = fitted(whole, 0, MOST_TOKENS - CURSOR_TOKENS)
+    if "left_out" not in shorter:
+        return None
+    [field] = _longest(whole)
+    return replace(request, query={**request.query, "limit": str(len(shorter[field]))})
+
+
+def place_in(tool: Tool, arguments: Mapping[str, Any]) -> int:
+    """How much of a tool's answer was told before. Raises InvalidRequest for a cursor that is none."""
+    given = arguments.get("after") if _is_paged(tool) else None
+    if given in (None, ""):
+        return 0
+    if not (str(given).isascii() and str(given).isdigit()):
+        raise InvalidRequest(["after: is no cursor of this answer; give `next` of the answer before"])
+    return int(given)
+
+
+def _is_paged(tool: Tool) -> bool:
+    """Whether it is here that its answers are told piece by piece; lists have cursors of their own."""
+    return tool.read_only and "after" not in tool.in_query
 
 
 def offered(tool: Tool) -> Tool:
-    """The tool as models are offered it: with the choice between a short answer and a full one."""
-    if tool.name != RETRIEVE:
-        return tool
-    arguments = {**tool.input_schema, "properties": {**tool.input_schema["properties"], "detail": DETAIL}}
-    full = {name: value for name, value in tool.output_schema.items() if name != "$defs"}
-    either = {"type": "object", "anyOf": [SHORT, full], "$defs": tool.output_schema.get("$defs", {})}
-    return tool.model_copy(update={"input_schema": arguments, "output_schema": either})
+    """The tool as models are offered it: with the choice between a short answer and a full one, and with what did not fit."""
+    arguments, answer = tool.input_schema, _may_lack(tool.output_schema, "embedding_key")
+    more: Json = {**({"detail": DETAIL} if tool.name == RETRIEVE else {}), **({"after": AFTER} if _is_paged(tool) else {})}
+    properties = answer.get("properties", {})
+    if tool.name == OBSERVE and "event_ids" in properties:
+        said = {"type": "string", "format": "uuid", "description": "The memory's id."}
+        properties = {"node_id": said, **_without(properties, "event_ids")}
+        kept = [name for name in answer.get("required", []) if name != "event_ids"]
+        answer = {**answer, "properties": properties, "required": ["node_id", *kept]}
+    if _is_paged(tool):
+        answer = {**answer, "properties": {**properties, "next": NEXT, "left_out": LEFT_OUT}}
+    if tool.name == RETRIEVE:
+        answer = {"type": "object", "anyOf": [SHORT, _without(answer, "$defs")], "$defs": answer.get("$defs", {})}
+    arguments = {**arguments, "properties": {**arguments["properties"], **more}}
+    return tool.model_copy(update={"input_schema": arguments, "output_schema": answer})
 
 
-def shortened(answer: Mapping[str, Any]) -> Json:
-    """A retrieval's answer in at most ``SHORT_TOKENS``: each memory once, the best first."""
-    rest = {"memories": [], "left_out": 0, **({"message": answer["message"]} if answer.get("message") else {})}
-    room = SHORT_TOKENS - estimate_tokens(to_json(rest).decode())
-    nodes = {node["node_id"]: node for group in answer["groups"] for node in group["retrieved_nodes"]}
+def fitted(answer: Json, after: int, most: int = MOST_TOKENS) -> Json:
+    """As much of an answer as fits: with its texts cut, and of its longest list the rows behind ``after``, as long as there is room.
+
+    ``next`` is where it goes on, ``left_out`` how much there is.
+    """
+    if not after and _fits(answer, most):
+        return answer
+    path = _longest(answer)
+    if not path:
+        return dict(_with_cut_texts(answer))
+    rows = reduce(getitem, path, answer)
+    items = [*rows.items()] if isinstance(rows, dict) else [*rows]
+    rest: Json = _with_cut_texts(_with(answer, path, type(rows)()))
+    room, kept = most - _tokens(rest), list[Any]()
+    for item in items[after:]:
+        cut = _with_cut_texts(item)
+        room -= _tokens(cut) + 1
+        if room < 0 and kept:
+            break
+        kept.append(cut)
+    left = len(items) - after - len(kept)
+    shorter = _with(rest, path, type(rows)(kept))
+    return {**shorter, "next": str(after + len(kept)), "left_out": left} if left > 0 else shorter
+
+
+def _piece(answer: Json, field: str, after: int) -> Json:
+    """An answer, with as much of its text from a character on as fits."""
+    if not after and _fits(answer, MOST_TOKENS):
+        return answer
+    said = str(answer.get(field, ""))[after:]
+    rest = _without(fitted({**answer, field: ""}, 0, MOST_TOKENS // 2), "next")
+    piece = cut_to_tokens(said[: MOST_TOKENS * MOST_CHARS], MOST_TOKENS - _tokens(rest))
+    if piece == said:
+        return {**rest, field: said}
+    piece = piece.removesuffix(CUT)
+    return {**rest, field: piece, "next": str(after + len(piece))}
+
+
+def _without(value: Json, name: str) -> Json:
+    return {field: part for field, part in value.items() if field != name}
+
+
+def _only(value: Json, name: str) -> Json:
+    return {name: value[name]} if name in value else {}
+
+
+def _tokens(value: Any) -> int:
+    return estimate_tokens(to_json(value).decode())
+
+
+def _fits(value: Any, most: int) -> bool:
+    """Whether it has at most so many tokens; of what is much too long they are not counted."""
+    text = to_json(value).decode()
+    return len(text) <= most * MOST_CHARS and estimate_tokens(text) <= most
+
+
+def _longest(answer: Json) -> tuple[Any, ...]:
+    """The path of an answer's longest list; empty if it has none."""
+    places = [((), answer), *((("groups", number), group) for number, group in enumerate(answer.get("groups", [])))]
+    paths = [(*path, field) for path, place in places for field, value in place.items() if isinstance(value, list | dict)]
+    return max((path for path in paths if path != ("groups",)), key=lambda path: len(to_json(reduce(getitem, path, answer))), default=())
+
+
+def _with(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """A copy with something else at a path."""
+    if not path:
+        return new
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    copied[path[0]] = _with(value[path[0]], path[1:], new)
+    return copied
+
+
+def _with_cut_texts(value: Any) -> Any:
+    """A copy whose texts have at most ``TEXT_TOKENS``."""
+    if isinstance(value, dict):
+        return {name: _with_cut_texts(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_with_cut_texts, value))
+    return cut_to_tokens(value[: TEXT_TOKENS * MOST_CHARS], TEXT_TOKENS) if isinstance(value, str) else value
+
+
+def _once_each(value: Any) -> Any:
+    """Without the texts that were embedded where they are the memories' own."""
+    if isinstance(value, dict):
+        said = value.get("description")
+        return {name: _once_each(part) for name, part in value.items() if name != "embedding_key" or part != said}
+    return [_once_each(part) for part in value] if isinstance(value, list) else value
+
+
+def _may_lack(schema: Any, field: str) -> Any:
+    """A schema in which no object must have a field of that name."""
+    if isinstance(schema, dict):
+        kept = {name: _may_lack(part, field) for name, part in schema.items()}
+        if isinstance(required := kept.get("required"), list):
+            kept["required"] = [name for name in required if name != field]
+        return kept
+    return [_may_lack(part, field) for part in schema] if isinstance(schema, list) else schema
+
+
+def _trimmed(field: str, value: Any) -> Any:
+    return value.strip() if field in NAMES and isinstance(value, str) else value
+
+
+def shortened(answer: Mapping[str, Any], after: int = 0) -> Json:
+    """A retrieval's answer in at most ``SHORT_TOKENS``: each memory once, the best first, those behind ``after``."""
+    rest = {"memories": [], "left_out": 0, "next": "00", **({"message": answer["message"]} if answer.get("message") else {})}
+    room = SHORT_TOKENS - _tokens(rest)
+    nodes = [*{node["node_id"]: node for group in answer["groups"] for node in group["retrieved_nodes"]}.values()][after:]
     memories: list[Json] = []
-    for node in nodes.values():
+    for node in nodes:
         brief = {name: node[name] for name in ("node_id", "kind", "created_at", "superseded_at") if node.get(name) is not None}
         memory = {"text": cut_to_tokens(node["description"], MEMORY_TOKENS), **brief, "score": round(node["score"], 3)}
         room -= estimate_tokens(to_json(memory).decode()) + 1
         if room < 0:
             break
         memories.append(memory)
-    return {**rest, "memories": memories, "left_out": len(nodes) - len(memories)}
+    left = len(nodes) - len(memories)
+    goes_on = {"next": str(after + len(memories))} if left else {}
+    return {**_without(rest, "next"), "memories": memories, "left_out": left, **goes_on}
 
 
 def without_nulls(value: Any) -> Any:

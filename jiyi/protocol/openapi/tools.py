@@ -57,6 +57,10 @@ _WORDS = {
     "predicate": "What the subject does or is.",
     "object": "What it does it to.",
 }
+#: Seconds for which what a model says again is the same: a minute beyond the time that a call may take (``jiyi.integrations.mcp``).
+ONCE_SECONDS = 100
+#: Parameters that no model need know, and what they are.
+FIXED = {"once": str(ONCE_SECONDS)}
 #: Those that take something away.
 DESTRUCTIVE = {f"{PREFIX}delete", f"{PREFIX}demote"}
 
@@ -71,7 +75,8 @@ def tools(operations: Sequence[Operation]) -> list[tuple[Tool, KeyScope | None]]
 def _tool(name: str, told: Operation, document: Json) -> Tool:
     schemas = document["components"]["schemas"]
     given = document["paths"][told.url][told.method.lower()]["parameters"]
-    parameters = [parameter for parameter in given if parameter["in"] in ("path", "query")]
+    fixed = {parameter["name"]: FIXED[parameter["name"]] for parameter in given if parameter["name"] in FIXED}
+    parameters = [parameter for parameter in given if parameter["in"] in ("path", "query") and parameter["name"] not in fixed]
     properties = {argument["name"]: {**argument["schema"], "description": argument.get("description", "")} for argument in parameters}
     required = [argument["name"] for argument in parameters if argument["required"]]
     body = told.flat_body or told.body
@@ -99,6 +104,7 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
         path=told.url,
         in_path=[argument["name"] for argument in parameters if argument["in"] == "path"],
         in_query=[argument["name"] for argument in parameters if argument["in"] == "query"],
+        fixed=fixed,
         renamed=renamed,
         read_only=told.scope == "read",
         idempotent=told.scope == "read" or told.method == "DELETE",
@@ -165,6 +171,7 @@ class Tool(BaseModel):
     path: str = Field(description="With the names of arguments in braces.")
     in_path: list[str] = Field(description="Arguments that take the place of the path's braces, percent-encoded.")
     in_query: list[str] = Field(description="Arguments behind the question mark; all others are fields of the body.")
+    fixed: dict[str, str] = Field({}, description="What else stands behind the question mark of each call.")
     renamed: dict[str, str] = Field({}, description="Arguments that are fields of the body under another name.")
     read_only: bool
     idempotent: bool = Field(False, description="Whether a second call with the same arguments changes nothing more.")

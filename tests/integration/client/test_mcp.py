@@ -117,7 +117,7 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         told = said(
             await client.call_tool("memory_observe", {"agent_id": "mia", "description": "Mia is allergic to peanuts", "poignancy": 8})
         )
-        node_id = told["event_ids"][0]
+        node_id = told["node_id"]
         await retrievable(client, node_id)
         found = said(
             await client.call_tool("memory_retrieve", {"agent_id": "mia", "query": "What must Mia not eat?", "top_k": 3, "now": None})

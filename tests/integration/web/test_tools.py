@@ -31,7 +31,7 @@ def called(api: Program, name: str, **arguments: Any) -> Any:
 def test_a_model_remembers_and_recalls(client: Client, program: ProgramMaker) -> None:
     api = program(client.group)
     told = called(api, "memory_observe", agent_id="mia", description="Mia is allergic to peanuts", poignancy=8, subject=None, wait=30)
-    [node_id] = told["event_ids"]
+    node_id = told["node_id"]
     asked = {"agent_id": "mia", "query": "What must Mia not eat?", "top_k": 3, "user_id": None}
     found = called(api, "memory_retrieve", **asked)
     assert [memory["node_id"] for memory in found["memories"]] == [node_id]
@@ -115,7 +115,7 @@ def test_what_is_wrong_is_told_to_the_model(program: ProgramMaker, group: str) -
 
 def test_a_key_bounds_what_a_model_may_call(program: ProgramMaker, group: str) -> None:
     writer, reader, other = program(group, "publish"), program(group, "read"), program(f"{group}-other", "read")
-    [node_id] = called(writer, "memory_observe", agent_id="mia", description=f"A secret of {group}")["event_ids"]
+    node_id = called(writer, "memory_observe", agent_id="mia", description=f"A secret of {group}")["node_id"]
     assert "right “read”" in called(writer, "memory_get", node_id=node_id)["error"]
     assert "right “publish”" in called(reader, "memory_observe", agent_id="mia", description="x")["error"]
     assert "right “admin”" in called(reader, "memory_delete", node_id=node_id)["error"]

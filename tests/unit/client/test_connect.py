@@ -80,7 +80,7 @@ def test_codex_keeps_its_comments(home: Path) -> None:
     config.write_text('# mine\nmodel = "o4"\n')
     run("codex", "--yes")
     assert config.read_text().startswith('# mine\nmodel = "o4"\n')
-    assert tomllib.loads(config.read_text())["mcp_servers"]["jiyi"]["args"] == ["-m", "jiyi", "mcp"]
+    assert tomllib.loads(config.read_text())["mcp_servers"]["jiyi"]["args"] == ["-m", "jiyi", "mcp", "--agent", "assistant"]
     run("codex", "--remove", "--yes")
     assert config.read_text() == '# mine\nmodel = "o4"\n'
     assert contents(home).keys() == {".codex/config.toml"}

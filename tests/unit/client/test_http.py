@@ -148,7 +148,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     [
         (lambda client: client.retrieve("klaus", "tea"), UNKNOWN),
         (lambda client: client.observe("klaus", "Klaus reads"), ACCEPTED),
-        (lambda client: client.delete(UUID(int=1)), {"erasure_id": str(UUID(int=2)), "state": "queued"}),
+        (lambda client: client.delete(UUID(int=1)), {"erasure_id": str(UUID(int=2)), "state": "owed"}),
     ],
     ids=["question", "event", "change"],
 )

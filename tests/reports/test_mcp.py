@@ -1,0 +1,348 @@
+"""``jiyi mcp`` as a host and its model meet it: service away, slow or quick, answers of any length, names with and without blanks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import pytest
+
+pytest.importorskip("mcp", reason="needs the package mcp (the extra `mcp`)")
+
+from flask import Flask
+from mcp import Client as McpClient
+
+from jiyi.client.http import Requests
+from jiyi.errors import BrokerUnavailable, InvalidRequest, NoAnswer
+from jiyi.integrations import mcp
+from jiyi.integrations.mcp import Gateway, http_app, instructions, server
+from jiyi.protocol.openapi import functions
+from jiyi.protocol.openapi.tools import Tool
+from jiyi.settings import Settings
+from jiyi.text.budget import estimate_tokens
+from tests.integration.client.test_ways import Served
+from tests.integration.memory.test_inbox import rows
+from tests.integration.programs import Program
+from web.api.tools import _tools
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+#: Tokens that Claude Code takes of one answer.
+HOSTS_TAKE = 25_000
+TOOLS = {tool.name: tool for tool, _ in _tools()}
+ZH = "林岚在苏州平江路开了一家茶馆，每天清晨五点起床去挑水煮茶，她说碧螺春要用八十度的水。"
+KeyMaker = Callable[..., str]
+
+
+class Interrupted(httpx2.AsyncBaseTransport):
+    """The web, whose first answer to a write does not come."""
+
+    def __init__(self, app: Flask, error: type[httpx2.TransportError]) -> None:
+        self._served, self._error, self._done = Served(app), error, False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        answer = await self._served.handle_async_request(request)
+        if request.method != "GET" and not self._done:
+            self._done = True
+            raise self._error("", request=request)  # a time-out says nothing
+        return answer
+
+
+def gateway(transport: Any, agent: str = "") -> Gateway:
+    return Gateway("http://localhost", httpx2.AsyncClient(transport=transport), agent)
+
+
+def call(of: Gateway, key: str, name: str, **arguments: Any) -> Any:
+    return asyncio.run(of.call(key, name, arguments))
+
+
+def text_of(result: Any) -> str:
+    return "".join(part.text for part in result.content)
+
+
+def said(result: Any) -> Any:
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+def memories(group: str) -> list[str]:
+    return [str(row["description"]) for row in rows("SELECT description FROM memory_nodes WHERE group_id = :g", g=group)]
+
+
+def test_what_a_model_says_twice_within_a_minute_is_one_memory(web_app: Flask, api_key: KeyMaker, group: str) -> None:
+    of, key = gateway(Served(web_app)), api_key(group, "publish", "read")
+    bees = {"agent_id": "bee", "description": "I keep bees in Braga"}
+    first, again = (said(call(of, key, "memory_observe", **bees)) for _ in range(2))
+    assert (first["node_id"], first["accepted"]) == (again["node_id"], 1)
+    assert (again["accepted"], again["repeated"]) == (0, 1)
+    for other in ({"agent_id": "wasp"}, {"user_id": "mia"}, {"session_id": "s"}, {"node_type": "thought"}, {"occurred_at": "2024-05-01"}):
+        given = {**bees, **other} | ({"occurred_at": "2024-05-01T10:00:00Z"} if "occurred_at" in other else {})
+        assert said(call(of, key, "memory_observe", **given))["accepted"] == 1, other
+    assert len(memories(group)) == 6
+    own = [said(call(of, key, "memory_observe", **bees, event_id=str(uuid4())))["accepted"] for _ in range(2)]
+    assert own == [1, 1]  # ids of one's own are different on purpose
+
+
+@pytest.mark.parametrize("error", [httpx2.ReadTimeout, httpx2.RemoteProtocolError])
+def test_a_write_whose_answer_does_not_come_may_be_stored(
+    web_app: Flask, api_key: KeyMaker, group: str, error: type[httpx2.TransportError]
+) -> None:
+    """The model was told "cannot reach http://…: ; is the service running", and stored it twice."""
+    of, key = gateway(Interrupted(web_app, error)), api_key(group, "publish", "read")
+    late = call(of, key, "memory_observe", agent_id="bee", description="I keep bees in Braga")
+    assert late.is_error
+    assert "it may be stored" in text_of(late)
+    assert "cannot reach" not in text_of(late)
+    assert ": ;" not in text_of(late)
+    assert said(call(of, key, "memory_observe", agent_id="bee", description="I keep bees in Braga"))["repeated"] == 1
+    assert memories(group) == ["I keep bees in Braga"]
+
+
+def test_what_was_corrected_or_erased_is_remembered_anew(program: Any, group: str) -> None:
+    """Else it would be told as stored, and be found nowhere."""
+    asks: Program = program(group)
+    event = {"agent_id": "bee", "description": "I keep bees in Braga"}
+
+    def observed() -> str:
+        return str(asks.post("/events?once=100", event)["event_ids"][0])
+
+    first = observed()
+    assert observed() == first
+    asks.ask("PATCH", f"/nodes/{first}", 200, json={"description": "I keep bees in Porto"})
+    second = observed()
+    assert second != first
+    asks.ask("DELETE", f"/nodes/{second}", 202)
+    assert observed() not in (first, second)
+
+
+def test_a_second_deletion_is_the_first_one(web_app: Flask, api_key: KeyMaker, group: str) -> None:
+    of, key = gateway(Served(web_app)), api_key(group, "publish", "read", "admin")
+    node_id = said(call(of, key, "memory_observe", agent_id="bee", description="I keep bees in Braga"))["node_id"]
+    first, again = (said(call(of, key, "memory_delete", node_id=node_id)) for _ in range(2))
+    assert first == again
+    assert first["state"] == "owed"
+    assert len(rows("SELECT FROM erasures WHERE group_id = :g", g=group)) == 1
+    assert "pending until the state is done" in TOOLS["memory_delete"].description
+
+
+def test_an_agent_that_was_begun_on_is_erased_once_more(program: Any, group: str) -> None:
+    """What it has been told since then is not the first erasure's."""
+    asks: Program = program(group)
+    asks.post("/events", {"agent_id": "bee", "description": "I keep bees in Braga"})
+    first, again = (asks.post("/erasures", {"agent_id": "bee"})["erasure_id"] for _ in range(2))
+    assert first == again
+    rows("UPDATE erasures SET state = 'running' WHERE group_id = :g RETURNING 1", g=group)
+    assert asks.post("/erasures", {"agent_id": "bee"})["erasure_id"] != first
+
+
+def test_a_model_need_not_make_up_a_name(web_app: Flask, api_key: KeyMaker, group: str) -> None:
+    of, key = gateway(Served(web_app), agent="assistant"), api_key(group, "publish", "read")
+    for given in ({}, {"agent_id": None}, {"agent_id": "  "}, {"agent_id": " assistant\n"}):
+        said(call(of, key, "memory_observe", description=f"I keep bees in Braga {given}", **given))
+    assert said(call(of, key, "memory_list_agents"))["agents"][0]["agent_id"] == "assistant"
+    assert {row["agent_id"] for row in rows("SELECT agent_id FROM memory_nodes WHERE group_id = :g", g=group)} == {"assistant"}
+    offered = of.offered(TOOLS["memory_observe"]).input_schema
+    assert "agent_id" not in offered["required"]
+    assert offered["properties"]["agent_id"]["default"] == "assistant"
+    assert "agent_id" in gateway(None).offered(TOOLS["memory_observe"]).input_schema["required"]
+    assert not next(prompt for prompt in of.prompts() if prompt.name == "recall").arguments[0].required  # type: ignore[index]
+
+
+def test_instructions_name_only_tools_that_the_key_may_use() -> None:
+    everything = instructions(TOOLS, "")
+    assert all(f"`{name}`" in everything for name in mcp.SAID)
+    reader = instructions([name for name, tool in TOOLS.items() if tool.read_only], "mia")
+    assert "`memory_retrieve`" in reader
+    assert not any(name in reader for name in ("memory_observe", "memory_update", "memory_delete"))
+    assert "mia" in reader
+
+
+def test_a_text_for_quarantine_may_have_a_date(web_app: Flask, api_key: KeyMaker, group: str) -> None:
+    of, key = gateway(Served(web_app)), api_key(group, "publish", "read")
+    text = {"content": "The kiln needs two hours to cool down.", "occurred_at": "2024-05-01T10:00:00Z", "wait": 0}
+    ids = {said(call(of, key, "memory_ingest", **text))["entry_id"] for _ in range(2)}
+    assert len(ids) == 1
+    [event] = rows("SELECT occurred_at FROM events WHERE group_id = :g", g=group)
+    assert str(event["occurred_at"]).startswith("2024-05-01")
+
+
+def long_answers() -> dict[str, Any]:
+    """Answers of many and long memories, by tool."""
+
+    def node(number: int, description: str) -> dict[str, Any]:
+        return {"node_id": str(UUID(int=number)), "description": description, "embedding_key": description, "score": 0.5, "kind": "memory"}
+
+    nodes = [
+        node(number, (f"记忆{number}：" + ZH * 600)[:20_000] if number % 10 == 0 else f"短记忆{number}：{ZH}") for number in range(150)
+    ]
+    brief = [{"agent_id": f"agent {number}", "memories": 3} for number in range(1_500)]
+    return {
+        "memory_retrieve": {"status": "ok", "groups": [{"retrieved_nodes": nodes[:100], "accessed_ids": [], "debug": {}}]},
+        "memory_get": {**nodes[0], "provenance": {}},
+        "memory_context": {"text": ZH * 2_000, "tokens": 90_000, "memories": []},
+        "memory_why": {"node_id": nodes[0]["node_id"], "nodes": {one["node_id"]: one for one in nodes}, "missing": [], "beyond": []},
+        "memory_working_memory": {"entries": nodes, "source": "valkey"},
+        "memory_query_knowledge": {"results": nodes, "tiers": [], "status": "ok"},
+        "memory_list": {"nodes": nodes},
+        "memory_list_knowledge": {"knowledge": nodes, "counts": {}},
+        "memory_list_agents": {"agents": brief},
+    }
+
+
+def told_pieces(tool: Tool, answer: Any, **arguments: Any) -> list[Any]:
+    """An answer piece by piece, as a model asks for them."""
+    pieces = [functions.told(tool, arguments, answer)]
+    while (after := pieces[-1].get("next")) is not None:
+        pieces.append(functions.told(tool, {**arguments, "after": after}, answer))
+        assert len(pieces) < 200
+    return pieces
+
+
+@pytest.mark.parametrize("name", [*long_answers()])
+def test_no_answer_is_longer_than_a_host_takes(name: str) -> None:
+    """As text and as a structure together, so that it does not matter which of them a host counts."""
+    tool, answer = TOOLS[name], long_answers()[name]
+    for piece in told_pieces(tool, answer, detail="full"):
+        assert 2 * estimate_tokens(json.dumps(piece, ensure_ascii=False)) <= HOSTS_TAKE, name
+
+
+def test_what_did_not_fit_is_told_when_it_is_asked_for() -> None:
+    answers = long_answers()
+    pieces = told_pieces(TOOLS["memory_get"], answers["memory_get"])
+    assert len(pieces) > 1
+    text = "".join(piece["description"] for piece in pieces)
+    assert text.replace("\n", "") == answers["memory_get"]["description"]
+    for name, detail in (("memory_retrieve", "full"), ("memory_retrieve", "short"), ("memory_why", "")):
+        wanted = {node["node_id"] for node in answers["memory_retrieve"]["groups"][0]["retrieved_nodes"]}
+        found: list[str] = []
+        for piece in told_pieces(TOOLS[name], answers[name], detail=detail):
+            listed = piece.get("memories") or piece.get("nodes") or piece["groups"][0]["retrieved_nodes"]
+            found += list(listed) if isinstance(listed, dict) else [node["node_id"] for node in listed]
+        assert len(found) == len({*found}) == len({**answers["memory_why"]["nodes"]} if name == "memory_why" else wanted), (name, detail)
+        assert wanted <= {*found}
+    with pytest.raises(InvalidRequest, match="after: is no cursor of this answer"):
+        functions.asked(TOOLS["memory_get"], {"node_id": "x", "after": "the rest"})
+
+
+def test_a_list_goes_on_by_its_own_cursor(program: Any, web_app: Flask, api_key: KeyMaker, group: str) -> None:
+    asks: Program = program(group)
+    for start in (0, 100):
+        asks.post("/events", {"events": [{"agent_id": "tea", "description": f"{n} {ZH * 5}"} for n in range(start, start + 100)]})
+    of, key = gateway(Served(web_app)), api_key(group, "read")
+    seen, after, pages = list[str](), None, 0
+    while pages == 0 or after is not None:
+        result = call(of, key, "memory_list", agent_id="tea", limit=200, **({} if after is None else {"after": after}))
+        assert 2 * estimate_tokens(text_of(result)) <= HOSTS_TAKE
+        page = said(result)
+        seen += [node["node_id"] for node in page["nodes"]]
+        after, pages = page.get("next"), pages + 1
+    assert pages > 1
+    assert len(seen) == len({*seen}) == 200
+
+
+def test_a_short_answer_is_told_whole_and_each_text_once() -> None:
+    node = {"node_id": "n", "description": "I keep bees", "embedding_key": "I keep bees"}
+    assert functions.told(TOOLS["memory_get"], {}, node) == {"node_id": "n", "description": "I keep bees"}
+    other = {**node, "embedding_key": "bees"}
+    assert functions.told(TOOLS["memory_get"], {}, other) == other
+
+
+def test_there_is_no_stream_to_wait_at(web_app: Flask, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``GET /mcp`` stayed open for ever."""
+    monkeypatch.setattr(mcp, "Gateway", lambda _url, agent="": gateway(Served(web_app), agent))
+    app = http_app("http://localhost")
+    headers = {"Authorization": f"Bearer {api_key(group, 'read')}", "Accept": "application/json, text/event-stream"}
+
+    async def run() -> None:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as http:
+            for method in ("GET", "DELETE", "PUT"):
+                answer = await http.request(method, "/mcp", headers=headers)
+                assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+            assert (await http.get("/mcp")).status_code == 401
+
+    asyncio.run(run())
+
+
+def test_a_host_may_be_started_before_the_service(web_app: Flask, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is served at once; its tools come when the service does, and it is told of them."""
+    monkeypatch.setattr(mcp, "FIRST_TOOLS_SECONDS", 0.0)
+    monkeypatch.setattr(mcp, "LOOK_SECONDS", 0.01)
+    there, served = asyncio.Event(), Served(web_app)
+
+    class Away(httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+            if not there.is_set():
+                raise httpx2.ConnectError("All connection attempts failed", request=request)
+            return await served.handle_async_request(request)
+
+    async def run() -> None:
+        changed = asyncio.Event()
+
+        async def heard(message: Any) -> None:
+            if getattr(message, "method", "") == "notifications/tools/list_changed":
+                changed.set()
+
+        of = gateway(Away())
+        async with McpClient(server(of, api_key(group, "read")), message_handler=heard, mode="legacy") as host:
+            assert "Long-term memory" in (host.instructions or "")
+            assert (await host.list_tools()).tools == []
+            there.set()
+            await asyncio.wait_for(changed.wait(), 60)
+            assert (await host.list_tools(cache_mode="bypass")).tools != []
+
+    asyncio.run(run())
+
+
+#: A program as `jiyi mcp` is, one of whose dependencies prints when it is imported and when it ends.
+NOISY = """
+import atexit, builtins, sys
+importing = builtins.__import__
+def noisy(name, *rest):
+    if name == "jiyi.integrations":
+        print("a dependency was imported")
+    return importing(name, *rest)
+builtins.__import__ = noisy
+atexit.register(print, "a dependency says goodbye")
+from jiyi.cli import main
+sys.argv = ["jiyi", "mcp", "--agent", "mia"]
+main()
+"""
+
+
+def test_standard_output_is_the_protocols_alone() -> None:
+    """And a service that is away ends nothing: the host is answered."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens here
+        env = {**os.environ, "JIYI_URL": f"http://127.0.0.1:{taken.getsockname()[1]}", "JIYI_KEY": "jiyi_x", "PYTHONPATH": str(CHECKOUT)}
+        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+        line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        done = subprocess.run(
+            [sys.executable, "-c", NOISY], input=f"{line}\n", env=env, capture_output=True, text=True, timeout=300, check=False
+        )
+    assert done.stderr.count("a dependency") == 2, done.stderr
+    [answer] = map(json.loads, done.stdout.splitlines())
+    assert answer["id"] == 1
+    assert "mia" in answer["result"]["instructions"]
+    assert answer["result"]["capabilities"]["tools"]["listChanged"] is True
+
+
+def test_a_client_says_what_may_be_done() -> None:
+    requests = Requests("http://localhost", Settings(), "g", "")
+    request = httpx2.Request("POST", "http://localhost")
+    late = requests.failure(httpx2.ReadTimeout("", request=request), 15)
+    assert (type(late), str(late)) == (NoAnswer, "no answer from http://localhost within 15 s")
+    for error, sentence in (
+        (httpx2.ConnectTimeout("", request=request), "cannot reach http://localhost: ConnectTimeout; is"),
+        (httpx2.ReadError("", request=request), "broke before there was an answer (ReadError)"),
+    ):
+        failure = requests.failure(error, 15)
+        assert isinstance(failure, BrokerUnavailable)
+        assert sentence in str(failure)
