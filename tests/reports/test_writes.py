@@ -54,6 +54,8 @@ def test_what_waits_for_valkey_is_announced_together(monkeypatch: pytest.MonkeyP
     seen, begun, told = list[int](), threading.Event(), threading.Event()
 
     def announce(done: Stored) -> None:
+        if done.nodes:  # of another test
+            return
         seen.append(done.events)
         begun.set()
         if len(seen) == 1:
