@@ -77,21 +77,23 @@ class DeadLetters(Namespace[W]):
         return self._ask("dead_letters.get", checked(protocol.LetterRequest, letter_id=letter_id), protocol.DeadLetter)
 
     @verb
-    def replay(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None) -> Steps[protocol.Resolved]:
+    def replay(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None, body: str | None = None) -> Steps[protocol.Resolved]:
         """Try again: those named, or up to 1,000 open ones of a kind. What is still wrong comes back as new letters.
+
+        ``body``: the message of the one letter that is named, as it should have come.
 
         Raises:
             NotFound: none of those named is open.
         """
-        return self._resolve("replay", letter_ids, kind)
+        return self._resolve("replay", letter_ids, kind, body)
 
     @verb
     def discard(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None) -> Steps[protocol.Resolved]:
         """Give up on those named, or on up to 1,000 open ones of a kind. Raises as :meth:`replay` does."""
         return self._resolve("discard", letter_ids, kind)
 
-    def _resolve(self, action: str, letter_ids: Sequence[Id], kind: str | None) -> Steps[protocol.Resolved]:
-        request = checked(protocol.ResolveBody, action=action, letter_ids=[*letter_ids], kind=kind)
+    def _resolve(self, action: str, letter_ids: Sequence[Id], kind: str | None, body: str | None = None) -> Steps[protocol.Resolved]:
+        request = checked(protocol.ResolveBody, action=action, letter_ids=[*letter_ids], kind=kind, body=body)
         return self._act("dead_letters.resolve", request, protocol.Resolved)
 
 

@@ -108,11 +108,14 @@ class ResolveBody(Request):
     action: Literal["replay", "discard"]
     letter_ids: Ids = Field([])
     kind: Kind | None = None
+    body: str | None = Field(None, description="Of one letter of events that is replayed: the message as it should have come.")
 
     @model_validator(mode="after")
     def _names_some(self) -> Self:
         if bool(self.letter_ids) == (self.kind is not None):
             raise ValueError("letter_ids: give either these or kind")
+        if self.body is not None and (self.action != "replay" or len(self.letter_ids) != 1):
+            raise ValueError("body: replays one letter; name it in letter_ids")
         return self
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection
 from sqlalchemy.exc import DataError
 
-from jiyi.errors import NotFound
+from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol.events import Event
 from jiyi.protocol.operations import DeadLetter, DeadLetterPage, LetterRequest, LettersRequest, ResolveBody, Resolved, Retried, RetryWork
@@ -66,7 +67,8 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
     """Replay or discard dead letters.
 
     Those named, or up to 1,000 open ones of a kind. Replayed work is owed anew; replayed events are stored as if they
-    came now, and those that are still wrong come back as new letters. There is no way back from discarding.
+    came now, and those that are still wrong come back as new letters; with `body` one is replayed as it should have
+    come. There is no way back from discarding.
     """
     connection, group_id, state = context.connection, context.group_id, STATES[request.action]
     closed = dead_letters.close(connection, group_id, request.letter_ids, request.kind, state)
@@ -74,6 +76,8 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
         if request.letter_ids:
             raise NotFound("letter_ids: none of these is an open dead letter of this group")
         return Resolved(resolved=0)
+    if request.body is not None:
+        closed = [_corrected(letter, request.body) for letter in closed]
     refused: list[str | None] = []
     if request.action == "replay":
         work = [letter for letter in closed if letter.kind != INTAKE]
@@ -83,9 +87,18 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
         context.wake(*{letter.kind for letter in work}, *stored.owed)
         context.after_commit(lambda: announce(stored))
     letters = sorted(letter.letter_id for letter in closed)
-    context.audit("dead_letters", resolution=state, kind=request.kind, count=len(closed), letters=letters, refused_again=len(refused))
+    details: dict[str, Any] = {"kind": request.kind, "count": len(closed), "letters": letters, "refused_again": len(refused)}
+    if request.body is not None:
+        details["corrected"] = True
+    context.audit("dead_letters", resolution=state, **details)
     context.after_commit(lambda: stream.resolved(group_id, len(closed), state))
     return Resolved(resolved=len(closed), refused_again=len(refused))
+
+
+def _corrected(letter: ClosedLetter, body: str) -> ClosedLetter:
+    if letter.kind != INTAKE:
+        raise InvalidRequest([f"body: work of the kind {letter.kind} has no message; replay it without"])
+    return replace(letter, body=body)
 
 
 #: Gives a new letter to what is still refused: the old one, the event's body, the reason.

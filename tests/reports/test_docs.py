@@ -1,7 +1,9 @@
-"""What a newcomer reads: commands that exist, installations that work, addresses that are there."""
+"""What a newcomer and an operator find: commands that exist, installations that work, addresses that are there, letters to be mended."""
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import tomllib
 from importlib.metadata import PackageNotFoundError
@@ -11,10 +13,16 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
+from uuid6 import uuid7
 
 from jiyi import extras
 from jiyi.cli.app import app
 from jiyi.protocol.actions import ALIASES, TABLE
+from jiyi.protocol.operations import LettersRequest
+from models.db.connection import unit_of_work
+from models.queue import dead_letters
+from tests.integration.conftest import SignIn
+from tests.integration.conversations.talk import nodes
 from tests.integration.programs import Program
 from web.api import registry
 
@@ -80,3 +88,38 @@ def test_a_chat_can_be_built_over_rest(api: Program) -> None:
     body = {"agent_id": "a", "user_id": "mia", "session_id": "s", "messages": [{"role": "user", "text": "I live in Porto."}]}
     assert api.post("/conversations/record", body, status=200)["new"] == 1
     assert api.post("/actions/conversations.record", body, status=200)["new"] == 0, "each message is stored once"
+
+
+def buried(group: str) -> tuple[str, dict[str, Any]]:
+    """A dead letter of an event, and its message."""
+    event_id, payload = uuid7(), {"description": "The kiln is hot", "poignancy": 14}
+    event = {"type": "memory.observed", "event_id": str(event_id), "group_id": group, "agent_id": "a", "payload": payload}
+    with unit_of_work() as connection:
+        dead_letters.add_message(connection, json.dumps(event), "poignancy: at most 10", event_id, group)
+    return str(event_id), event | {"payload": payload | {"poignancy": 4}}
+
+
+def test_a_refused_event_is_corrected_where_it_lies(api: Program, group: str) -> None:
+    """Replayed as it came, a poignancy of 14 comes back for ever."""
+    event_id, corrected = buried(group)
+    [letter] = api.get("/dead-letters")["letters"]
+    named = {"action": "replay", "letter_ids": [letter["letter_id"]]}
+    wrong = api.ask("POST", "/dead-letters/resolve", 422, json={**named, "action": "discard", "body": "{}"})
+    assert "body" in wrong.json["detail"]
+    done = api.post("/dead-letters/resolve", {**named, "body": json.dumps(corrected)}, status=200)
+    assert done == {"resolved": 1, "refused_again": 0}
+    assert api.get(f"/nodes/{event_id}")["poignancy"] == 4
+    assert api.get("/dead-letters")["letters"] == []
+
+
+def test_the_page_of_a_refused_event_has_its_message_to_be_corrected(sign_in: SignIn, group: str) -> None:
+    event_id, corrected = buried(group)
+    with unit_of_work() as connection:
+        [letter] = dead_letters.letters(connection, group, LettersRequest())
+    browser = sign_in("admin", [group])
+    page = browser.get(f"/dead/{letter.letter_id}?group={group}").text
+    assert '"poignancy": 14' in html.unescape(page.partition("<textarea")[2].partition("</textarea>")[0])
+    sent = {"letter": str(letter.letter_id), "action": "replay", "body": json.dumps(corrected)}
+    assert browser.post(f"/dead/resolve?group={group}", data=sent).status_code == 200
+    [node] = nodes(group)
+    assert (str(node["node_id"]), node["poignancy"]) == (event_id, 4)
