@@ -305,7 +305,10 @@ def _append_only_files(progress: Progress) -> float | None:
 def _finish(progress: Progress) -> float | None:
     """The erasure is done; a backup in place of those of before knows no names any more."""
     report: ErasureReport = progress.place["report"]
-    before = traces.backups_before(datetime.now(UTC))
+    if "before" not in progress.place:  # the new backup has this row as well: restored, it takes no others along
+        progress.place["before"] = [path.name for path in traces.backups_before(datetime.now(UTC))]
+        _save(progress)
+    before = [backups.folder() / name for name in progress.place["before"]]
     if progress.place["delete_backups"]:
         backups.make(seconds=LONG_STEP)
         report["backups"] = {"deleted": sum(map(backups.delete, before))}

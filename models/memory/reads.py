@@ -126,14 +126,19 @@ def evidence_of(filling: Iterable[Any]) -> list[UUID]:
 
 def without_hidden(connection: Connection, group_id: str, rows: list[R], field: str) -> list[R]:
     """Where work is done for a user, the rows without the ids in ``field`` of what others told in private: row-level security hides it."""
-    if current().user is None:
+    hidden = hidden_of(connection, group_id, (entry for row in rows for entry in getattr(row, field, ())))
+    if not hidden:
         return rows
-    named = {node_id for row in rows for node_id in evidence_of(getattr(row, field, ()))}
-    if not named:
-        return rows
-    there = set(connection.execute(_SHOWN, {"group": group_id, "ids": list(named)}).scalars())
-    hidden = list(map(str, named - there))
     return [row.model_copy(update={field: [entry for entry in getattr(row, field) if entry not in hidden]}) for row in rows]
+
+
+def hidden_of(connection: Connection, group_id: str, filling: Iterable[Any]) -> list[str]:
+    """Those of the ids that no user other than their own is told of, where work is done for a user."""
+    named = set(evidence_of(filling)) if current().user is not None else None
+    if not named:
+        return []
+    there = connection.execute(_SHOWN, {"group": group_id, "ids": list(named)}).scalars()
+    return list(map(str, named.difference(there)))
 
 
 def brief_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryBrief]:

@@ -5,7 +5,7 @@ Every station is a module, called once, from top to bottom; what goes on to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -33,6 +33,7 @@ from models.db.actions import Actor
 from models.db.connection import reading
 from models.memory import agents
 from models.memory.agents import AgentRecord
+from models.memory.reads import hidden_of
 from models.operations import meters
 from models.queue import stream
 from models.retrieval import agent_index, index_cache, index_rows, large_agents, records
@@ -133,10 +134,19 @@ def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord
             return Search(nothing=no_candidates(connection, question, index))
         results = best_of(question, index, rows)
         fields, shown = agent_index.describe(connection, index, np.concatenate([result.best_rows for result in results]))
+        _leave_hidden_out(connection, question.request, fields.values())
         if question.request.newer_first and not question.original:
             texts = question.request.texts
             results = [_in_order(question, text, result, index, shown) for text, result in zip(texts, results, strict=True)]
         return Search(results, None, fields, shown)
+
+
+def _leave_hidden_out(connection: Connection, request: RetrievalRequest, memories: Collection[dict[str, Any]]) -> None:
+    """What is shared may rest on what another user said in private, which is not even named. A user's own rests on nothing of others."""
+    shared = [fields for fields in memories if fields["filling"] and fields["user_id"] != request.user_id]
+    hidden = hidden_of(connection, request.group_id, (entry for fields in shared for entry in fields["filling"]))
+    for fields in shared if hidden else ():
+        fields["filling"] = [entry for entry in fields["filling"] if entry not in hidden]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 import redis
@@ -20,6 +20,7 @@ from models.db.scope import whole_service
 from models.db.valkey import valkey
 from models.erasure import append_only, progress, traces
 from models.operations import backups
+from models.queue import pending_work
 from tests.integration.conftest import Browser
 from tests.integration.erasure.test_erasure import alone, ask, carry_on, erase, report_of, state_of
 from tests.integration.memory.test_inbox import observed, rows, save
@@ -117,7 +118,7 @@ def test_a_rewriting_that_takes_long_is_waited_for(monkeypatch: pytest.MonkeyPat
 def test_a_backup_in_place_of_those_of_before_does_not_hold_the_name(group: str) -> None:
     """Report: the new backup's row of ``erasures`` had the person's name and aliases in clear."""
     save(observed(group, "Marlena Quist sings"))
-    backups.make()
+    early = backups.make().path.name
     report = erase(group, person="Marlena Quist", aliases=["marlena"], delete_backups=True)
     assert report["backups"] == {"deleted": 1}
     (made,) = backups.existing()
@@ -126,6 +127,14 @@ def test_a_backup_in_place_of_those_of_before_does_not_hold_the_name(group: str)
     ).stdout
     assert group in dump
     assert "marlena" not in dump.casefold()
+    later = backups.make().path
+    with unit_of_work() as connection:  # as it is in that backup, which is restored
+        place = {"report": report, "delete_backups": True, "before": [early]}
+        values = {"place": json.dumps(place), "g": group}
+        connection.execute(text("UPDATE erasures SET state = 'running', step = 'finish', place = :place WHERE group_id = :g"), values)
+        pending_work.enqueue(connection, progress.ERASE, [(UUID(report["erasure_id"]), group)])
+    carry_on()
+    assert {made, later} < set(backups.existing()), "no backup of later goes"
     assert report["backups_left"]["holding_it"] == 0
 
 

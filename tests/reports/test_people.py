@@ -21,7 +21,7 @@ from jiyi.protocol.mem0 import Search
 from jiyi.protocol.memory import KeywordsQuery, KeywordsWanted
 from jiyi.protocol.recall import ListMemories, MemoryRequest, RecallRequest
 from jiyi.protocol.reflection import WhyQuery
-from jiyi.protocol.retrieval import RetrievalRequest
+from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
 from models.conversations import injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -32,6 +32,7 @@ from models.memory.agents import lock_agents
 from models.memory.nodes import strengthen
 from models.reflection import reflections
 from models.reflection.actions import why
+from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -60,6 +61,14 @@ def remember(group: str, description: str, user_id: str | None = None, **fields:
     event = observed(group, description, AGENT, user_id=user_id, **fields)
     save(event)
     return event.event_id
+
+
+def told(group: str, user_id: str | None, question: str) -> list[RetrievedNode]:
+    request = RetrievalRequest(group_id=group, agent_id=AGENT, user_id=user_id, focal_texts=[question], touch=False)
+    with for_groups(group, user=user_id):
+        answer = retrieve(request)
+    assert isinstance(answer, Answer)
+    return answer.retrieved_nodes
 
 
 @pytest.mark.parametrize("first", [None, AGENT])
@@ -163,6 +172,10 @@ def test_what_another_said_in_private_is_not_even_named_as_evidence(group: str) 
         return reasons.nodes[rests].evidence, reasons.missing, detail.filling
 
     assert evidence("ben") == ([open_], [], [str(open_)])
+    found = told(group, "ben", "opens the shop")
+    assert [memory.filling for memory in found if memory.node_id == rests] == [[str(open_)]]
+    found = told(group, "zoe", "opens the shop")  # by the same index
+    assert [memory.filling for memory in found if memory.node_id == rests] == [[str(private), str(open_)]]
     both = [private, open_]
     assert evidence("zoe") == evidence(None) == (both, [], [str(node_id) for node_id in both])
 
