@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 MASK = "[…]"
 
-#: Vendors' keys by their prefixes, JSON Web Tokens, and private keys. What has hyphens as words have them (``sk-based-approach``) is
-#: a key only with a digit soon.
+#: Vendors' keys by their prefixes, JSON Web Tokens, and private keys. Of words with hyphens (``sk-based-approach``) one is a key only with
+#: a digit soon.
 _KEYS = re.compile(
-    r"\b(?:(?:sk|pk|rk)[-_](?=[A-Za-z0-9_\-]{0,80}\d)|gh[opsur]_|github_pat_|glpat-|xox[abeprs]-)[A-Za-z0-9_\-]{15,}"
+    r"\b(?:(?:sk|pk|rk)[-_](?=[A-Za-z0-9_\-]{0,80}\d|[A-Za-z0-9]{15})|gh[opsur]_|github_pat_|glpat-|xox[abeprs]-)[A-Za-z0-9_\-]{15,}"
     r"|\b(?:(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[A-Za-z0-9_\-]{15,}|hf_[A-Za-z0-9]{15,}|jiyi_[a-z0-9]{8,}_[A-Za-z0-9_\-]{15,})"
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",

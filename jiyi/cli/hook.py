@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, TextIO, TypedDict, cast
 
 from jiyi.chat.hosts import own_words, texts
 
@@ -28,10 +28,21 @@ BATCH, LINES = 50, 500
 LINE_BYTES, MAX_CHARS = 16_000_000, 20_000
 #: Statuses of what is wrong in itself: to send it again is of no use.
 REFUSED = (400, 409, 413, 422)
-#: What is noted of a transcript: where it is, whose it is, bytes published, bytes there were at the last hook, and under which key.
-NOTED = {"transcript", "session", "at", "seen", "key"}
 #: Namespace of the ids of turns.
 TURNS = "5d7a1a86-2f0c-5b57-9a55-0f2c6b7f1c33"
+
+#: A turn as the service takes it.
+Event = dict[str, Any]
+
+
+class Place(TypedDict):
+    """What is noted of a transcript: where it is, its session, bytes published, bytes there were at the last hook, and under which key."""
+
+    transcript: str
+    session: str
+    at: int
+    seen: int
+    key: str
 
 
 def config_path() -> Path:
@@ -77,11 +88,11 @@ def _record(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """Publish what was said since the last time."""
     transcript, session = Path(given["transcript_path"]), str(given["session_id"])
     file, size = places() / f"{_mark(session)}.json", transcript.stat().st_size
-    place = _place(file) or {"at": 0, "seen": 0, "key": _mark(config["key"])}
-    if place.get("transcript", str(transcript)) != str(transcript) or place["at"] > size:  # written anew
-        place |= {"at": 0, "seen": 0}
+    place = _place(file) or Place(transcript=str(transcript), session=session, at=0, seen=0, key=_mark(config["key"]))
+    if place["transcript"] != str(transcript) or place["at"] > size:  # written anew
+        place["transcript"], place["at"], place["seen"] = str(transcript), 0, 0
     _leave_out_what_waited(config, place)
-    place |= {"transcript": str(transcript), "session": session, "seen": size}
+    place["seen"] = size
     _note(file, place)
     _publish(config, file, place, time.monotonic() + PUBLISH_SECONDS)
     return ""
@@ -92,7 +103,7 @@ def _make_up(config: Mapping[str, Any]) -> None:
     until = time.monotonic() + PUBLISH_SECONDS
     for file in sorted(places().glob("*.json"), key=lambda file: file.stat().st_mtime):
         place = _place(file)
-        if not place or not Path(place["transcript"]).exists():
+        if place is None or not Path(place["transcript"]).exists():
             file.unlink()
         elif place["at"] < place["seen"]:
             _leave_out_what_waited(config, place)
@@ -100,15 +111,15 @@ def _make_up(config: Mapping[str, Any]) -> None:
             _publish(config, file, place, until)
 
 
-def _leave_out_what_waited(config: Mapping[str, Any], place: dict[str, Any]) -> None:
+def _leave_out_what_waited(config: Mapping[str, Any], place: Place) -> None:
     """If it waited under another key, whose group may be another."""
     if place["key"] != _mark(config["key"]):
         if place["at"] < place["seen"]:
             _say(f"what {place['session']} said under another key, while the service was away, is not remembered")
-        place |= {"at": place["seen"], "key": _mark(config["key"])}
+        place["at"], place["key"] = place["seen"], _mark(config["key"])
 
 
-def _publish(config: Mapping[str, Any], file: Path, place: dict[str, Any], until: float) -> None:
+def _publish(config: Mapping[str, Any], file: Path, place: Place, until: float) -> None:
     """What a transcript says from the noted place on, batch by batch; the place is noted after each."""
     with Path(place["transcript"]).open("rb") as transcript:
         transcript.seek(place["at"])
@@ -121,9 +132,9 @@ def _publish(config: Mapping[str, Any], file: Path, place: dict[str, Any], until
             _note(file, place)
 
 
-def _batch(transcript: IO[bytes], session: str, agent: str) -> tuple[list[dict[str, Any]], int]:
+def _batch(transcript: IO[bytes], session: str, agent: str) -> tuple[list[Event], int]:
     """The turns of the next lines, and the bytes of those that are whole: the last one may be written still, and is read again."""
-    turns: list[dict[str, Any]] = []
+    turns: list[Event] = []
     read = 0
     for _ in range(LINES):
         line = transcript.readline(LINE_BYTES)
@@ -139,7 +150,7 @@ def _batch(transcript: IO[bytes], session: str, agent: str) -> tuple[list[dict[s
     return turns, read
 
 
-def _send(config: Mapping[str, Any], turns: list[dict[str, Any]]) -> None:
+def _send(config: Mapping[str, Any], turns: list[Event]) -> None:
     """Events are stored together or not at all: of those that are refused each half goes by itself, until the wrong ones show."""
     if not turns:
         return
@@ -163,16 +174,16 @@ def _mark(text: object) -> str:
     return sha256(str(text).encode(errors="replace")).hexdigest()[:32]
 
 
-def _place(file: Path) -> dict[str, Any]:
-    """What was noted; empty if that is nothing."""
+def _place(file: Path) -> Place | None:
+    """What was noted; None if that is nothing, or cannot be read."""
     try:
         place = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {}
-    return place if isinstance(place, dict) and place.keys() >= NOTED else {}
+        return None
+    return cast("Place", place) if isinstance(place, dict) and place.keys() >= Place.__annotations__.keys() else None
 
 
-def _note(file: Path, place: Mapping[str, Any]) -> None:
+def _note(file: Path, place: Place) -> None:
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     part = file.with_suffix(".part")
     part.write_text(json.dumps(place), encoding="utf-8")
@@ -186,7 +197,7 @@ def _say(what: str) -> None:
 EVENTS = {"UserPromptSubmit": _recall, "SessionStart": _opening, "Stop": _record, "PreCompact": _record}
 
 
-def _turns(line: bytes, session: str, agent: str) -> Iterator[dict[str, Any]]:
+def _turns(line: bytes, session: str, agent: str) -> Iterator[Event]:
     """The turn of a transcript's line, which is a JSON object, as an event; none if it is something else."""
     from uuid import UUID, uuid5
 

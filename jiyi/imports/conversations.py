@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from jiyi.imports.drafts import BadTimeError, Draft, Drafts, LeftOut, listing, mapping, role_of, text_or_none, time_of
+from jiyi.protocol.base import JsonMapping, JsonObject
 
 #: Characters of a conversation's title that are kept.
 MAX_TITLE_CHARS = 200
@@ -108,7 +109,7 @@ def claude(conversation: Any) -> Drafts:
 
 
 def _claude_attachment(
-    key: tuple[str, ...], message: Mapping[str, Any], attachment: Mapping[str, Any], began: datetime | None, about: dict[str, Any]
+    key: tuple[str, ...], message: Mapping[str, Any], attachment: Mapping[str, Any], began: datetime | None, about: JsonObject
 ) -> Draft | LeftOut:
     """A long text that somebody pasted is kept beside the message, and is said as well; a file's is a document that was handed over."""
     file, text = str(attachment.get("file_name") or ""), attachment.get("extracted_content")
@@ -151,7 +152,7 @@ def open_webui(value: Any) -> Drafts:
     yield from _others(name, nodes, path)
 
 
-def _beginning(conversation: Mapping[str, Any], time: str, title: str) -> tuple[datetime | None, dict[str, Any]]:
+def _beginning(conversation: Mapping[str, Any], time: str, title: str) -> tuple[datetime | None, JsonObject]:
     """When it began, and what it is called."""
     try:
         at = time_of(conversation.get(time))
@@ -161,7 +162,7 @@ def _beginning(conversation: Mapping[str, Any], time: str, title: str) -> tuple[
     return at, {"title": name[:MAX_TITLE_CHARS]} if name else {}
 
 
-def _turn(key: tuple[str, str], role: Any, text: str, at: Any, began: datetime | None, about: dict[str, Any]) -> Draft | LeftOut:
+def _turn(key: tuple[str, str], role: Any, text: str, at: Any, began: datetime | None, about: JsonObject) -> Draft | LeftOut:
     return turn(key, role, text, at, session=key[0], began=began, about=about)
 
 
@@ -173,7 +174,7 @@ def turn(
     *,
     session: str,
     began: datetime | None = None,
-    about: dict[str, Any] | None = None,
+    about: JsonMapping | None = None,
     agent: str | None = None,
     user: str | None = None,
 ) -> Draft | LeftOut:
@@ -187,4 +188,4 @@ def turn(
         moment = time_of(at) or began
     except BadTimeError as error:
         return LeftOut(where, "bad time", str(error))
-    return Draft(key=key, text=text, at=moment, role=known, agent=agent, user=user, session=session, provenance=about or {})
+    return Draft(key=key, text=text, at=moment, role=known, agent=agent, user=user, session=session, provenance=dict(about or {}))

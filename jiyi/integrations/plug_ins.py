@@ -30,6 +30,10 @@ REFUSED = frozenset({400, 409, 413, 422})
 #: Characters of a question, and of what was said.
 MAX_QUERY, MAX_CHARS = 4_000, 20_000
 
+Event = dict[str, Any]
+#: An event, with the configuration under which it was told.
+Told = tuple[Mapping[str, Any], Event]
+
 
 class Memory:
     """An agent's memory in the service. Thread-safe.
@@ -41,8 +45,7 @@ class Memory:
 
     def __init__(self, config: Callable[[], Mapping[str, Any]]) -> None:
         self._config = config
-        #: Events, each with the configuration under which it was told.
-        self.waiting: deque[tuple[Mapping[str, Any], dict[str, Any]]] = deque(maxlen=MOST_WAITING)
+        self.waiting: deque[Told] = deque(maxlen=MOST_WAITING)
         self._there, self._ending = threading.Condition(), threading.Event()
         self.thread: threading.Thread | None = None
 
@@ -67,7 +70,7 @@ class Memory:
             log.warning("nothing is recalled: %s", error)
             return ""
 
-    def event(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> dict[str, Any]:
+    def event(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> Event:
         """An event of the agent, of now unless ``fields`` (``event_id``, ``occurred_at``, ``session_id``) say otherwise."""
         return {
             "type": kind,
@@ -94,7 +97,7 @@ class Memory:
                 self.thread.start()
             self._there.notify_all()
 
-    def publish(self, events: list[dict[str, Any]], config: Mapping[str, Any] | None = None) -> None:
+    def publish(self, events: list[Event], config: Mapping[str, Any] | None = None) -> None:
         """Each has an id: what is sent a second time is stored once. Raises as :meth:`recall`."""
         post({**(config or self._config()), "seconds": TELL_SECONDS}, "/events", {"events": events})
 
@@ -148,7 +151,7 @@ class Memory:
                     if self.waiting and self.waiting[0] is told:
                         self.waiting.popleft()
 
-    def _first(self, most: int) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+    def _first(self, most: int) -> list[Told]:
         """What has waited longest, as far as it was told under one key."""
         key = self.waiting[0][0]["key"] if self.waiting else None
         return list(takewhile(lambda told: told[0]["key"] == key, islice(self.waiting, most)))
