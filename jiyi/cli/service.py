@@ -30,7 +30,7 @@ from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.wire.signatures import key_of
 from jiyi.settings import Settings, get_settings
 
-UP, BACKUP = "workers.up", "workers.backup"
+UP, BACKUP, DOCTOR = "workers.up", "workers.backup", "workers.doctor"
 
 
 class NoCheckout(JiyiError):  # noqa: N818 – its name says what happened
@@ -216,12 +216,17 @@ def _with_broker(settings: Settings) -> Settings:
     return settings
 
 
-doctor_app = typer.Typer(no_args_is_help=True, help="Checks of the service.")
+doctor_app = typer.Typer(help="Is everything all right?")
 
 
-@doctor_app.callback()
-def doctor() -> None:
-    """Checks of the service."""
+@doctor_app.callback(invoke_without_command=True)
+def doctor(ctx: typer.Context, as_json: Json = False) -> None:
+    """Is everything all right? Servers, workers, queues, jobs, backups, providers, the database's collation.
+
+    Runs where the service runs. Ends with 0 if nothing is wrong, 1 if something needs attention, 2 if something cannot be reached.
+    """
+    if ctx.invoked_subcommand is None:
+        become(DOCTOR, "jiyi doctor", ["--json"] if as_json else [])
 
 
 @doctor_app.command()

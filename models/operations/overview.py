@@ -66,15 +66,34 @@ class Overview:
 
 def overview(group_id: str, after: str) -> Overview:
     """Of a group, with its agents after the one named; what is seen of other groups is up to the scope."""
-    settings = get_settings()
     buffered = source("Valkey").begin(lambda: int(valkey().zcard(valkey_keys.ACCESS)))
+    judged, known, alive = _look(lambda connection: _stored(connection, group_id, after))
+    cached = attempt(buffered)
+    return Overview(datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(alive), known)
+
+
+def of_service() -> tuple[list[Check], Stored, Liveness]:
+    """What is judged of the whole service, and what of it is known."""
+    return _look(_of_service)
+
+
+def _look(question: Callable[[Connection], tuple[Stored, ActiveModel | None]]) -> tuple[list[Check], Stored, Liveness]:
+    settings = get_settings()
     asked, states = begin(settings), checks.ask_servers()
-    stored = attempt(lambda: from_database(lambda connection: _stored(connection, group_id, after)))
-    cached, alive = attempt(buffered), asked()
+    stored, alive = attempt(lambda: from_database(question)), asked()
     known, embedder = stored.value or (Stored(), None)
     outside = attempt(source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec)))
-    judged = [*_judged(stored, known, alive, states()), *map(checks.provider, outside.value or [])]
-    return Overview(datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(alive), known)
+    return [*_judged(stored, known, alive, states()), *map(checks.provider, outside.value or [])], known, alive
+
+
+def _of_service(connection: Connection) -> tuple[Stored, ActiveModel | None]:
+    known = Stored(
+        work_owed=pending_work.by_kind(connection),
+        open_dead_letters=numbers.open_letters(connection),
+        jobs=numbers.last_runs(connection),
+        budgets=budgets.of(connection, None),
+    )
+    return known, active_model(connection)
 
 
 def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, ActiveModel | None]:

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import redis
+import yaml
 from kombu.transport import redis as kombu_redis
 
 from engine.providers.embedder_specs import sized
 from engine.providers.embedders import FEW, Turns, forget_questions, giving_way, own_embedder, query_vectors
+from jiyi import __version__
 from jiyi.errors import EmbeddingUnavailable
+from jiyi.protocol.operations import Tick
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.settings import get_settings
+from models.operations.health_checks import Check
+from models.operations.signs_of_life import Told, Worker
 from tasks.framework import work
 from tests import misbehaving
-from workers import worker_setup
+from workers import doctor, worker_setup
+from workers.embedded.postgres import INITDB_OPTIONS
+
+ROOT = Path(__file__).parents[2]
 
 
 class _ChannelOfDeadServer:
@@ -114,3 +127,55 @@ def test_texts_of_stores_leave_a_thread_of_the_embedding_worker_to_memories(monk
     assert woken == ["embed_items", "embed_values"]
     with beside.enter("embed_values") as first:
         assert first
+
+
+@pytest.mark.parametrize(
+    ("provider", "recorded", "actual", "state", "sentence"),
+    [
+        ("c", "2.36", "2.41", "attention", r'REINDEX DATABASE CONCURRENTLY "jiyi", then ALTER DATABASE "jiyi" REFRESH COLLATION VERSION'),
+        ("c", "2.36", "2.36", "ok", "libc en_US.utf8, version 2.36; look again after updates"),
+        ("b", "1", "1", "ok", "builtin en_US.utf8, version 1$"),
+        ("c", None, None, "ok", "does not change"),
+    ],
+)
+def test_doctor_tells_that_an_update_changed_the_order_of_texts(
+    provider: str, recorded: str | None, actual: str | None, state: str, sentence: str
+) -> None:
+    """Another glibc under the indexes of a container: https://wiki.postgresql.org/wiki/Locale_data_changes."""
+    check = doctor.judge_collation("jiyi", provider, "en_US.utf8", recorded, actual)
+    assert check.state == state
+    assert re.search(sentence, check.detail)
+
+
+def test_new_databases_of_containers_order_texts_as_the_embedded_one_does() -> None:
+    """None of the 172 columns under indexes has a collation of its own, so the database's counts."""
+    wanted = [option for option in INITDB_OPTIONS if "locale" in option or "encoding" in option]
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    assert sorted(compose["services"]["postgres"]["environment"]["POSTGRES_INITDB_ARGS"].split()) == sorted(wanted)
+
+
+@pytest.mark.usefixtures("database")
+def test_doctor_alone_checks_everything_and_says_it_with_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+    """`jiyi doctor` had one subcommand, for the search in large agents; nothing told in one place whether all is well."""
+    status = doctor.main(["--json"])
+    told = json.loads(capsys.readouterr().out)
+    checks = {check["name"]: check for check in told["checks"]}
+    assert status == doctor.EXITS[told["state"]]
+    assert checks.keys() >= {"Database", "Valkey", "Broker", "Workers", "Schedule", "Dead letters", "Jobs", "Backups", "Versions"}
+    assert {
+        name: checks[name]["state"] for name in ("Database", "Database sessions", "Database revision", "Database collation")
+    } == dict.fromkeys(("Database", "Database sessions", "Database revision", "Database collation"), "ok")
+    assert doctor.main([]) == status
+    assert "builtin C.UTF-8" in capsys.readouterr().out
+
+
+def test_doctor_tells_what_is_left_of_an_older_version_and_of_a_failed_backup() -> None:
+    old, new = (Worker(f"here:{version}", "upkeep@here", ("upkeep",), 1.0, Told(version)) for version in ("0.0.9", __version__))
+    assert doctor.versions([new]).state == "ok"
+    assert doctor.versions([old, new]).state == "attention"
+    assert doctor.versions(None).state == "unknown"
+    now, settings = datetime.now(UTC), get_settings()
+    assert doctor.backups(settings, {}).state == "ok"  # switched off
+    failed = Tick(job="verify_backup", slot=now, state="failed", error="the newest backup is 9 days old, more than 7")
+    assert doctor.backups(settings, {"verify_backup": failed}) == Check("Backups", "attention", failed.error or "")
+    assert doctor.backups(settings, None).state == "unknown"

@@ -1,0 +1,201 @@
+"""``jiyi doctor``: is everything all right? ``python -m workers.doctor [--json]``
+
+Asks the servers themselves, so that it answers also where the web and the workers do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import cast
+
+import psycopg
+from rich.text import Text
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from jiyi import __version__
+from jiyi.cli import output
+from jiyi.cli.shell import Session, tell
+from jiyi.errors import JiyiError
+from jiyi.protocol.operations import Tick
+from jiyi.settings import Settings, get_settings
+from models.db.bounded_reads import Unanswered, from_database, one_line, source
+from models.db.connection import check_sessions
+from models.db.scope import whole_service
+from models.operations import numbers, overview
+from models.operations.health_checks import Check, State, worst
+from models.operations.signs_of_life import Worker
+from models.queue.broker_queues import broker_client, redis_address
+from workers import migrate
+
+#: The exit status by the worst state, as monitoring programs want it.
+EXITS: dict[State, int] = {"ok": 0, "unknown": 0, "attention": 1, "unreachable": 2}
+#: Seconds by which a job may be late: it is looked for every minute, and may have to wait for a worker.
+LATE_SECONDS = 600
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="jiyi doctor", description="Is everything all right?")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options = parser.parse_args(arguments)
+    try:
+        found = examine(get_settings())
+    except JiyiError as error:
+        tell(error, Session(json=options.json))
+        return EXITS["unreachable"]
+    if options.json:
+        told = [{"name": check.name, "state": check.state, "detail": check.detail} for check in found]
+        output.document({"state": worst(found), "checks": told})
+    else:
+        _show(found)
+    return EXITS[worst(found)]
+
+
+def _show(found: list[Check]) -> None:
+    colours: dict[State, str] = {"ok": "green", "unknown": "dim", "attention": "yellow", "unreachable": "red"}
+    table = output.table("", "state", "what", "", grow=[""])
+    for check in found:
+        output.row(table, Text(check.state, colours[check.state]), str(check.name), str(check.detail))
+    output.show(table)
+    wrong = [check for check in found if EXITS[check.state]]
+    output.line(f"{len(wrong)} of {len(found)} need attention" if wrong else f"all is well: {len(found)} checks")
+
+
+def examine(settings: Settings) -> list[Check]:
+    """Every check there is, in the order in which one would look."""
+    with whole_service():
+        judged, stored, alive = overview.of_service()
+        return [
+            *judged,
+            jobs(settings),
+            backups(settings, stored.jobs),
+            versions(alive.workers.value),
+            _told("Database sessions", check_sessions, "are the service's own"),
+            _told("Database revision", migrate.check, f"{migrate.newest()}, as this version needs it"),
+            collation(),
+            valkey_settings(settings),
+        ]
+
+
+def _told(name: str, look: Callable[[], None], detail: str) -> Check:
+    """``detail``, or the sentence with which ``look`` refuses."""
+    try:
+        look()
+        return Check(name, "ok", detail)
+    except JiyiError as error:
+        return Check(name, "attention", str(error))
+    except (SQLAlchemyError, psycopg.Error) as error:
+        return Check(name, "unknown", one_line(error))
+
+
+def jobs(settings: Settings) -> Check:
+    """Whether each scheduled job has run in its time."""
+    name = "Jobs"
+    try:
+        states = from_database(lambda connection: numbers.job_states(connection, settings, datetime.now(UTC)))
+    except Unanswered as error:
+        return Check(name, "unknown", error.reason)
+    lags = {state.job: state.lag_seconds or 0.0 for state in states}
+    late = [f"{job} ({seconds / 60:,.0f} min)" for job, seconds in lags.items() if seconds > LATE_SECONDS]
+    if late:
+        return Check(name, "attention", f"late: {', '.join(late)}: are beat and the workers of its queue running?")
+    off = [state.job for state in states if state.every_seconds is None]
+    return Check(name, "ok", "; ".join([f"{len(states) - len(off)} in their time", *([f"off: {', '.join(off)}"] if off else [])]))
+
+
+def backups(settings: Settings, runs: dict[str, Tick] | None) -> Check:
+    """What the job ``verify_backup`` found, which has the backups' folder."""
+    name = "Backups"
+    if runs is None:
+        return Check(name, "unknown", "the database did not answer")
+    made, looked = runs.get("backup"), runs.get("verify_backup")
+    for run in (made, looked):
+        if run is not None and run.error:
+            return Check(name, "attention", run.error)
+    newest = None if looked is None else looked.summary.get("backup")
+    if newest:
+        return Check(name, "ok", f"the newest that was looked at: {newest}")
+    if not settings.backup_hours:
+        return Check(name, "ok", "off: set JIYI_BACKUP_DIR for one a day, or run `jiyi backup`")
+    return Check(name, "ok" if made is not None else "unknown", "made, and looked at once a day" if made is not None else "none yet")
+
+
+def versions(workers: Iterable[Worker] | None) -> Check:
+    """Whether all that runs is of this version."""
+    name = "Versions"
+    running = sorted({worker.told.version for worker in workers or [] if worker.counts and worker.told.version})
+    if not running:
+        return Check(name, "unknown", f"{__version__} here, no worker has said its own")
+    if running != [__version__]:
+        return Check(name, "attention", f"{__version__} here, workers are of {', '.join(running)}: restart those that were left behind")
+    return Check(name, "ok", f"{__version__} everywhere")
+
+
+def collation() -> Check:
+    """Whether the order of texts is still the one by which the indexes were made: a library's update can change it."""
+    try:
+        return judge_collation(*from_database(_collation))
+    except Unanswered as error:
+        return Check("Database collation", "unknown", error.reason)
+
+
+def judge_collation(database: str, provider: str, locale: str, recorded: str | None, actual: str | None) -> Check:
+    """``recorded``: the version of the collation when the database was made; ``actual``: the library's now."""
+    name, shown = "Database collation", f"{PROVIDERS.get(provider, provider)} {locale}"
+    if recorded != actual and recorded is not None:
+        return Check(
+            name,
+            "attention",
+            f"{shown} was of version {recorded} when the indexes were made, and is of {actual or 'none'} now: rows may not be found. "
+            f'Run REINDEX DATABASE CONCURRENTLY "{database}", then ALTER DATABASE "{database}" REFRESH COLLATION VERSION',
+        )
+    if recorded is None:
+        return Check(name, "ok", f"{shown}, which does not change")
+    changes = "" if provider == BUILTIN else "; look again after updates of the operating system"
+    return Check(name, "ok", f"{shown}, version {recorded}{changes}")
+
+
+#: PostgreSQL's letters for whose collation it is.
+BUILTIN = "b"
+PROVIDERS = {BUILTIN: "builtin", "c": "libc", "i": "ICU"}
+
+
+def _collation(connection: Connection) -> tuple[str, str, str, str | None, str | None]:
+    return cast("tuple[str, str, str, str | None, str | None]", tuple(connection.execute(_COLLATION).one()))
+
+
+# The column with the locale has had three names.
+_COLLATION = text("""
+    SELECT datname, CAST(datlocprovider AS text),
+        coalesce(to_jsonb(d) ->> 'datlocale', to_jsonb(d) ->> 'daticulocale', d.datcollate),
+        d.datcollversion, pg_database_collation_actual_version(d.oid)
+    FROM pg_database d WHERE datname = current_database()
+""")
+
+
+def valkey_settings(settings: Settings) -> Check:
+    """Whether the broker keeps what it took: on its disk, and when its memory is full."""
+    name = "Broker's settings"
+    address = redis_address(settings.need("broker_url"))
+    if address is None:
+        return Check(name, "ok", "another broker than Valkey")
+    try:
+        told = source("broker").ask(lambda: cast("dict[str, str | int]", broker_client(address).info()))
+    except Unanswered as error:
+        return Check(name, "unknown", error.reason)
+    wrong = [
+        *(
+            ["maxmemory-policy is not noeviction: it forgets when its memory is full"]
+            if told.get("maxmemory_policy") != "noeviction"
+            else []
+        ),
+        *(["appendonly is off: what waits is lost when it ends"] if not told.get("aof_enabled") else []),
+    ]
+    return Check(name, "attention" if wrong else "ok", "; ".join(wrong) or "keeps what it took")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
