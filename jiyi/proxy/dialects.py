@@ -66,6 +66,8 @@ class Said(NamedTuple):
     text: str
     content: Any
     path: Path
+    #: Nothing comes after it: no call of a tool, and no result.
+    latest: bool = False
 
 
 class Dialect(Protocol):
@@ -122,7 +124,7 @@ def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
         else:
             text = "\n".join(parts).strip()
         if known in ("user", "assistant") and text:
-            result.append(Said(known, text, content, path))
+            result.append(Said(known, text, content, path, latest=path[1:2] in ((), (len(body[str(path[0])]) - 1,))))
     return [] if is_errand(last, dialect.instructions(body)) else result
 
 

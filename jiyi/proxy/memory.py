@@ -7,7 +7,7 @@ import hashlib
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -65,6 +65,16 @@ class Conversation:
         return hashlib.sha256("\x00".join((self.agent_id, self.user_id or "", *parts)).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
+@dataclass(frozen=True, slots=True)
+class _Recalled:
+    """What stays the same through a conversation, and what was recalled for a message of it."""
+
+    stable: str
+    text: str
+    #: Whether the service knows of it by the message's number; not of a first message, before whose answer there is no session.
+    numbered: bool = True
+
+
 class KeyMemory:
     """Memory with one key. Its methods are called in the proxy's event loop.
 
@@ -80,8 +90,8 @@ class KeyMemory:
         self.nearer: AsyncClient | None = None
         self._outbox = Outbox(self._telling, "a turn", "turns")
         self._max_tokens, self._seconds = max_tokens, seconds
-        #: The stable part, and what was recalled, by digests of what the user had said.
-        self._recalled: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        #: What was recalled by digests of what the user had said.
+        self._recalled: OrderedDict[str, _Recalled] = OrderedDict()
         #: Ids of turns that were published.
         self._told: OrderedDict[UUID, None] = OrderedDict()
         #: The sessions of the latest exchanges: programs may leave out what was said first.
@@ -91,13 +101,15 @@ class KeyMemory:
 
     async def recall(self, conversation: Conversation, said: Sequence[Said]) -> Remembered:
         """What belongs before the answer to the user's last message; nothing if the service does not answer in time."""
-        asked = [message.text for message in said if message.role == "user"]
-        if not asked:
+        users = [message for message in said if message.role == "user"]
+        if not users:
             return Remembered()
+        asked = [message.text for message in users]
         begun = self._thread(conversation)
         before = 0 if begun is None else begun[1]
-        digests = [conversation.digest(conversation.kept, *asked[: turn + 1]) for turn in range(len(asked))]
-        if digests[-1] not in self._recalled:  # else a call between those of tools
+        whose = (conversation.session_id or "", conversation.kept)
+        digests = [conversation.digest(*whose, *asked[: turn + 1]) for turn in range(len(asked))]
+        if users[-1].latest or digests[-1] not in self._recalled:  # else a call between those of tools
             session = self._session(conversation, said)
             numbered = session is not None and (begun is not None or not conversation.kept)
             try:
@@ -121,16 +133,19 @@ class KeyMemory:
             except ValueError as error:  # an answer of another version, whose words are nothing for a log
                 log.warning("the request goes on without memories: the service's answer is a %s", type(error).__name__)
                 return Remembered()
+            recalled = injected.recalled
             if session is not None:  # the service knows what there is of before this process began, and what made room
                 texts = {block.turn: block.text for block in injected.earlier}
                 for turn, digest in enumerate(digests[:-1], before + 1):
-                    stable, _ = self._recalled.get(digest, (injected.stable, ""))
-                    self._recalled[digest] = (stable, texts.get(turn, ""))
-            self._recalled[digests[-1]] = (injected.stable, injected.recalled)
+                    known = self._recalled.get(digest) or _Recalled(injected.stable, "")
+                    if known.numbered:
+                        self._recalled[digest] = replace(known, text=texts.get(turn, ""))
+                    elif known.text == recalled:
+                        recalled = ""
+            self._recalled[digests[-1]] = _Recalled(injected.stable, recalled, numbered)
             _keep(self._recalled, KEPT_RECALLS)
-        known = [self._recalled.get(digest, ("", "")) for digest in digests]
-        recalled = {turn: text for turn, (_, text) in enumerate(known, 1) if text}
-        return Remembered(known[-1][0], recalled, begun=begun is not None)
+        shown = [self._recalled.get(digest) or _Recalled("", "") for digest in digests]
+        return Remembered(shown[-1].stable, {turn: it.text for turn, it in enumerate(shown, 1) if it.text}, begun=begun is not None)
 
     def record(self, conversation: Conversation, said: Sequence[Said], answer: str, answer_id: str = "") -> None:
         """Have what was said, and the answer, recorded: each once. Never raises, never waits."""

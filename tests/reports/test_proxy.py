@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -247,6 +249,44 @@ def recording(monkeypatch: pytest.MonkeyPatch) -> tuple[KeyMemory, _Outbox]:
     outbox = _Outbox()
     monkeypatch.setattr(memory, "_outbox", outbox)
     return memory, outbox
+
+
+class _Asked:
+    """Answers what is recalled, and keeps with which numbers of messages it was asked."""
+
+    def __init__(self) -> None:
+        self.conversations, self.turns, self.recalled = self, list[int | None](), "fact 1"
+
+    async def inject(self, _agent: str, _text: str, *, turn: int | None, **_: Any) -> Any:
+        self.turns.append(turn)
+        return SimpleNamespace(stable="LASTING", recalled=self.recalled, earlier=[])
+
+
+def test_what_was_recalled_for_a_first_message_stays_before_it(
+    recording: tuple[KeyMemory, _Outbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the upstream's prompt cache is of no use from the second message on."""
+    memory, _ = recording
+    asking = _Asked()
+    monkeypatch.setattr(memory, "_asking", asking)
+
+    def ask(talk: list[Any]) -> dict[int, str]:
+        told = said(OpenAI(), {"messages": talk})
+        shown = dict(asyncio.run(memory.recall(Conversation("mia"), told)).recalled)
+        memory.record(Conversation("mia"), told, "Well.")
+        return shown
+
+    first = {"role": "user", "content": "What must I not eat?"}
+    answer = {"role": "assistant", "content": "Well."}
+    again = {"role": "user", "content": "And what else?"}
+    called: list[Any] = [{"role": "assistant", "content": None, "tool_calls": []}, {"role": "tool", "content": "x"}]
+    assert ask([first]) == {1: "fact 1"}
+    assert ask([first, *called]) == {1: "fact 1"}  # nobody is asked between calls of tools
+    assert ask([first, answer, again]) == {1: "fact 1"}  # what stands there is not repeated
+    asking.recalled = "fact 2"
+    assert ask([first, answer, again, answer, again]) == {1: "fact 1", 3: "fact 2"}
+    assert ask([first]) == {1: "fact 2"}  # the same question in a new conversation, after something new was told
+    assert asking.turns == [None, 2, 3, None]
 
 
 def test_words_that_are_said_again_in_a_conversation_are_recorded_again(recording: tuple[KeyMemory, _Outbox]) -> None:
