@@ -25,6 +25,7 @@ from starlette.routing import Route
 
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.accounts import KeyId
+from jiyi.protocol.base import composed
 from jiyi.protocol.conversations import BUDGET
 from jiyi.protocol.wire.bounds import TooMuchError
 from jiyi.protocol.wire.signatures import parse_key
@@ -291,7 +292,7 @@ class Proxy:
         in_body = body.get("user")  # Anthropic's ``metadata.user_id`` may be another one in each session
         user = _named(request, USER_HEADERS) or (in_body if isinstance(in_body, str) and NAME.fullmatch(in_body) else None)
         agent = _named(request, ("x-jiyi-agent",)) or self._config.agent
-        return Conversation(agent, user, _named(request, SESSION_HEADERS), *dialect.kept(body))
+        return Conversation(agent, user and composed(user), _named(request, SESSION_HEADERS), *dialect.kept(body))
 
     async def _send(self, method: str, url: str, headers: httpx2.Headers, content: bytes) -> httpx2.Response:
         sized = httpx2.Headers(headers) if not content else httpx2.Headers({**headers, "content-length": str(len(content))})

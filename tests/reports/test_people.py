@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, datetime
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -127,6 +129,16 @@ def test_a_user_is_the_same_however_a_system_composes_the_letters(whose: Any) ->
     """Report F075: six spellings of Café are six users. macOS sends letters and accents apart, others send them as one."""
     assert DECOMPOSED != CAFE
     assert whose.user_id == CAFE
+
+
+@pytest.mark.parametrize("body", [{}, {"user": DECOMPOSED}])
+def test_the_proxy_knows_one_conversation_of_a_user_in_both_spellings(body: dict[str, Any]) -> None:
+    given = [] if body else [(b"x-jiyi-user", DECOMPOSED.encode())]
+    request = pytest.importorskip("starlette.requests", reason="needs the extra `proxy`").Request({"type": "http", "headers": given})
+    app = import_module("jiyi.proxy.app")
+    proxy = SimpleNamespace(_config=SimpleNamespace(agent=AGENT))
+    conversation = app.Proxy._conversation(proxy, request, app.OpenAI(), body)
+    assert conversation.user_id == CAFE
 
 
 def test_what_is_told_under_one_spelling_is_found_under_the_other(group: str) -> None:
