@@ -7,6 +7,7 @@ import hashlib
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -203,9 +204,9 @@ class KeyMemory:
         """What is known of a conversation that the upstream keeps."""
         return self._threads.get(conversation.digest(conversation.kept)) if conversation.kept else None
 
-    async def close(self) -> None:
+    async def close(self, threads: Executor | None = None) -> None:
         """Publish the turns that wait."""
-        await asyncio.to_thread(self._outbox.close)
+        await asyncio.get_running_loop().run_in_executor(threads, self._outbox.close)
         if self.nearer is not None:
             await self.nearer.close()
 
@@ -257,7 +258,8 @@ class Memories:
 
     async def close(self) -> None:
         """Publish what waits, of all keys, and release the connections."""
-        await asyncio.gather(*self._closing, *(memory.close() for memory in self._keys.values()))
+        with ThreadPoolExecutor(MOST_KEYS) as threads:  # each may take seconds: all at the same time
+            await asyncio.gather(*self._closing, *(memory.close(threads) for memory in self._keys.values()))
         await self._asking.aclose()
         await asyncio.to_thread(self._telling.close)
 

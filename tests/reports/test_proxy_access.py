@@ -19,6 +19,8 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra `proxy`")
 
 import uvicorn
+from anthropic import Anthropic
+from openai import OpenAI, PermissionDeniedError
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -33,12 +35,39 @@ from jiyi.proxy import bodies, keys
 from jiyi.proxy.access import Refusal
 from jiyi.proxy.app import ProxyConfig, make_app
 from jiyi.proxy.app import Upstream as UpstreamConfig
+from jiyi.proxy.keys import Known
+from jiyi.proxy.memory import Memories
 
 #: What the deployment pays with, and what a caller does.
 OURS, THEIRS = "sk-of-the-deployment", "sk-of-the-caller"
 #: Seconds that a busy machine may take.
 PATIENCE = 60.0
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
+
+
+#: What the official clients read of an answer.
+ANSWERS: dict[str, Any] = {
+    "/v1/chat/completions": {
+        "id": "c", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}],
+    },
+    "/v1/embeddings": {
+        "object": "list", "model": "m", "usage": {"prompt_tokens": 1, "total_tokens": 1},
+        "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}],
+    },
+    "/v1/responses": {
+        "id": "r", "object": "response", "created_at": 1, "model": "m", "status": "completed", "tools": [], "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "output": [{"id": "o", "type": "message", "role": "assistant", "status": "completed",
+                    "content": [{"type": "output_text", "text": "ok", "annotations": []}]}],
+    },
+    "/v1/messages": {
+        "id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn", "stop_sequence": None,
+        "content": [{"type": "text", "text": "ok"}], "usage": {"input_tokens": 1, "output_tokens": 1},
+    },
+    "/v1/models": {"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "us"}], "has_more": False},
+    "/v1/models/m": {"id": "m", "object": "model", "created": 1, "owned_by": "us"},
+}  # fmt: skip
 
 
 @contextmanager
@@ -80,7 +109,7 @@ class Service:
         await request.body()
         if request.path_params["path"].endswith("inject"):
             return JSONResponse({"context": "", "tokens": 1, "intent": "general", "memories": [], **self.injected})
-        return JSONResponse({}, 503)
+        return JSONResponse({}, 202)
 
 
 @dataclass
@@ -113,7 +142,7 @@ class Upstream:
             assert (await receive())["type"] == "http.disconnect"
             self.left += 1
             return None
-        status, text = self.answers.pop(0) if self.answers else (200, '{"choices": [{"message": {"content": "ok"}}]}')
+        status, text = self.answers.pop(0) if self.answers else (200, json.dumps(ANSWERS.get(scope["path"], {})))
         return await Response(text, status, media_type="application/json")(scope, receive, send)
 
 
@@ -250,6 +279,45 @@ def test_with_a_key_of_their_own_callers_do_whatever_they_like(proxy: Proxied) -
         assert (headers["authorization"], headers["openai-organization"]) == (f"Bearer {THEIRS}", "org-theirs")
         assert "x-jiyi-key" not in headers
     assert proxy.upstream.requests[2][3] == body
+
+
+def test_the_official_clients_ask_with_the_deployments_key(proxy: Proxied) -> None:
+    openai = OpenAI(api_key=proxy.key, base_url=f"{proxy.address}/v1", organization="org-of-their-own", max_retries=0)
+    tool: Any = {"type": "function", "function": {"name": "find", "parameters": {"properties": {"file_id": {"type": "string"}}}}}
+    call: Any = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"file_id": "f"}'}}
+    talk: Any = [
+        {"role": "user", "content": "Find it."},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
+    ]
+    assert openai.chat.completions.create(model="m", messages=talk, tools=[tool]).choices[0].message.content == "ok"
+    assert openai.embeddings.create(model="m", input=[[1, 2], [3]], encoding_format="float").data[0].embedding == [0.5, 0.25]
+    assert openai.responses.create(model="m", input="hi", store=False, include=["reasoning.encrypted_content"]).output_text == "ok"
+    assert [model.id for model in openai.models.list()] == [openai.models.retrieve("m").id] == ["m"]
+
+    anthropic = Anthropic(api_key=proxy.key, base_url=proxy.address, max_retries=0)
+    used: Any = {"type": "tool_use", "id": "t1", "name": "find", "input": {"file_id": "f"}}
+    talk = [
+        {"role": "user", "content": "Find it."},
+        {"role": "assistant", "content": [used]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "nothing"}]},
+    ]
+    schema: Any = {"name": "find", "input_schema": {"type": "object", "properties": {"file_id": {"type": "string"}}}}
+    told = anthropic.messages.create(model="m", max_tokens=9, messages=talk, tools=[schema], metadata={"user_id": "u"})
+    assert told.content[0].type == "text"
+    anthropic.beta.messages.create(model="m", max_tokens=9, messages=[talk[0]], betas=["interleaved-thinking-2025-05-14"])
+    assert [model.id for model in anthropic.models.list(limit=5)] == ["m"]
+
+    asked = "chat/completions embeddings responses models models/m messages messages models?limit=5".split()
+    assert proxy.upstream.paths == [f"{'GET' if path.startswith('models') else 'POST'} /v1/{path}" for path in asked]
+    for _, _, headers, body in proxy.upstream.requests:
+        assert OURS in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer "))
+        assert proxy.key not in json.dumps(headers) + body.decode()
+        assert "openai-organization" not in headers
+    with pytest.raises(PermissionDeniedError, match="POST /v1/files needs a key of your own"):
+        openai.files.create(file=b"x", purpose="assistants")
+    with pytest.raises(PermissionDeniedError, match="previous_response_id: names what the account"):
+        openai.responses.create(model="m", input="hi", previous_response_id="resp_1")
 
 
 def test_headers_and_queries_that_choose_who_is_billed_do_not_go_with_the_deployments_key(proxy: Proxied) -> None:
@@ -431,6 +499,22 @@ def test_a_caller_who_leaves_ends_the_upstreams_work(proxy: Proxied, stream: boo
         httpx2.post(f"{proxy.address}/v1/chat/completions", json=CHAT | {"stream": stream}, headers=headers, timeout=0.5)
     assert poll(lambda: proxy.upstream.left or len(proxy.upstream.requests) == 0, bool, PATIENCE)
     assert poll(lambda: proxy.upstream.left, bool, PATIENCE) == 1
+
+
+def test_what_waits_of_many_keys_is_published_at_the_same_time_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that was terminated while the service was away took seconds for each key."""
+    many = 40
+    together = threading.Barrier(many, timeout=PATIENCE)
+    monkeypatch.setattr("jiyi.client.outbox.Outbox.close", lambda _: together.wait())
+
+    async def end() -> None:
+        memories = Memories("http://127.0.0.1:9")
+        for _ in range(many):
+            memories.of(str(new_key()), Known(0.0, "g"))
+        await memories.close()
+
+    asyncio.run(end())
+    assert not together.broken
 
 
 def test_a_body_that_would_become_large_is_refused_before_it_is_parsed(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ PATIENCE = 60.0
 @contextmanager
 def serving(app: ASGIApp) -> Iterator[str]:
     """The address of an application that is served by a thread of this process."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="on"))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", timeout_keep_alive=60))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
