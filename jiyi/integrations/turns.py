@@ -9,6 +9,7 @@ from jiyi.client.client import AsyncClient
 from jiyi.protocol.base import Role
 from jiyi.protocol.limits import MAX_DESCRIPTION_CHARS, MAX_FOCAL_CHARS
 from jiyi.protocol.recall import BUDGET
+from jiyi.text.words import storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Memory:
 
     async def recall(self, query: str) -> str:
         """What is remembered about a text, quoted for a prompt; empty if that is nothing. Of long texts the end counts."""
-        query = query[-MAX_FOCAL_CHARS:].strip()
+        query = storable(query[-MAX_FOCAL_CHARS:]).strip()
         if not query:
             return ""
         found = await self.client.context(self.agent_id, query, user_id=self.user_id, max_tokens=self.max_tokens)
@@ -37,7 +38,7 @@ class Memory:
 
     async def remember(self, statement: str) -> str:
         """Keep one statement; its id."""
-        return str(await self.client.observe(self.agent_id, statement[:MAX_DESCRIPTION_CHARS], user_id=self.user_id))
+        return str(await self.client.observe(self.agent_id, storable(statement)[:MAX_DESCRIPTION_CHARS], user_id=self.user_id))
 
     async def record(self, session_id: str, said: Iterable[tuple[Role, str]]) -> None:
         """Record what was said in a session, in its order; what it tells is extracted by the service. Blank texts are left out."""
@@ -47,6 +48,7 @@ class Memory:
 
 
 def parts(text: str) -> Sequence[str]:
-    """A text in pieces that an event takes."""
+    """A text in pieces that an event takes, without what cannot be stored (NUL, halves of surrogate pairs)."""
+    text = storable(text)
     pieces = [text[start : start + MAX_DESCRIPTION_CHARS] for start in range(0, len(text), MAX_DESCRIPTION_CHARS)]
     return [piece for piece in pieces if piece.strip()]

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from jiyi.chat.secrets import masked
 from jiyi.cli import hook
 from jiyi.cli.app import app
-from jiyi.integrations import plug_ins
+from jiyi.integrations import plug_ins, turns
 from jiyi.polling import poll
 from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
@@ -288,6 +288,10 @@ def test_what_cannot_be_published_under_its_key_any_more_is_dropped_with_a_word(
 def test_plug_ins_leave_out_what_cannot_be_stored_of_a_text_and_keep_the_rest(plugged: Plugged, memory: Service) -> None:
     plugged.say("I live \x00in Braga \ud83d.")
     assert poll(lambda: memory.texts("A"), bool, 30) == ["I live in Braga ."]
+
+
+def test_adapters_of_frameworks_leave_out_what_cannot_be_stored_of_a_text_and_keep_the_rest() -> None:
+    assert turns.parts("I live \x00in Braga \ud83d.") == ["I live in Braga ."]
 
 
 #: Calls a plug-in's hooks with a `fetch` that writes down what it is sent, and refuses what is no text.
