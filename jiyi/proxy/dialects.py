@@ -66,7 +66,7 @@ class Said(NamedTuple):
     text: str
     content: Any
     path: Path
-    #: Nothing comes after it: no call of a tool, and no result.
+    #: Nothing comes after it but perhaps a system message: no call of a tool, and no result.
     latest: bool = False
 
 
@@ -124,8 +124,16 @@ def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
         else:
             text = "\n".join(parts).strip()
         if known in ("user", "assistant") and text:
-            result.append(Said(known, text, content, path, latest=path[1:2] in ((), (len(body[str(path[0])]) - 1,))))
+            result.append(Said(known, text, content, path, latest=_is_latest(body, path)))
     return [] if is_errand(last, dialect.instructions(body)) else result
+
+
+def _is_latest(body: Mapping[str, Any], path: Path) -> bool:
+    match path:
+        case (str(key), int(place), *_):
+            return all(_is_system(_text(item, "role")) for item in body[key][place + 1 :])
+        case _:
+            return True
 
 
 def with_memory(dialect: Dialect, content: bytes, remembered: Remembered, where: Where = "system") -> bytes:

@@ -285,7 +285,9 @@ def test_what_was_recalled_for_a_first_message_stays_before_it(
     assert ask([first, answer, again]) == {1: "fact 1"}  # what stands there is not repeated
     asking.recalled = "fact 2"
     assert ask([first, answer, again, answer, again]) == {1: "fact 1", 3: "fact 2"}
-    assert ask([first]) == {1: "fact 2"}  # the same question in a new conversation, after something new was told
+    asking.recalled = "fact 3"
+    late = {"role": "system", "content": "Agents: none."}  # as Claude Code sends
+    assert ask([first, late]) == {1: "fact 3"}  # the same question in a new conversation, after something new was told
     assert asking.turns == [None, 2, 3, None]
 
 
