@@ -103,7 +103,6 @@ def _only_own_tasks(sender: Celery, **_: object) -> None:
 
 
 operations.install()
-worker_setup.install_credit()
 worker_setup.install_watchdog()
 worker_setup.install_heartbeat()
 gc_tuning.install()

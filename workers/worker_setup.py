@@ -12,8 +12,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,8 +22,6 @@ import psutil
 import redis
 from celery import signals
 from celery.app.amqp import AMQP
-from kombu.transport import redis as kombu_redis
-from kombu.transport import virtual
 
 from engine import subjects
 from engine.providers import calls
@@ -142,36 +139,6 @@ class Connection(kombu.Connection):  # type: ignore[misc]  # kombu has no types
         pauses = {"interval_start": FIRST, "interval_step": STEP, "interval_max": MOST}
         super().ensure_connection(errback, max_retries, **{**pauses, **options})
         return self
-
-
-class Credit(kombu_redis.QoS):  # type: ignore[misc]  # kombu has no types
-    """kombu's count of the messages in hand, without those that could not be acknowledged because Valkey was away.
-
-    kombu keeps counting them for ever. A worker whose tasks all ended during an outage then has no room for another message: it
-    reads its connection no more, so it never notices that it is lost. Such a message is delivered again after
-    ``visibility_timeout``, as that of a worker that died.
-    """
-
-    def ack(self, delivery_tag: str) -> None:
-        with self._settled(delivery_tag):
-            super().ack(delivery_tag)
-
-    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
-        with self._settled(delivery_tag):
-            super().reject(delivery_tag, requeue)
-
-    @contextmanager
-    def _settled(self, delivery_tag: str) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            virtual.QoS.ack(self, delivery_tag)  # only counts
-            raise
-
-
-def install_credit() -> None:
-    """In every Celery worker, before it connects."""
-    kombu_redis.Channel.QoS = Credit
 
 
 class SoonAgain(AMQP):  # type: ignore[misc]  # Celery has no types

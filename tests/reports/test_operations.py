@@ -16,20 +16,21 @@ import numpy as np
 import pytest
 import redis
 import yaml
-from kombu.transport import redis as kombu_redis
+from kombu.transport import get_transport_cls
 
 from engine.providers.embedder_specs import sized
 from engine.providers.embedders import FEW, Turns, forget_questions, giving_way, own_embedder, query_vectors
 from jiyi import __version__
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.operations import Tick
+from jiyi.protocol.wire import broker
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.operations.health_checks import Check
 from models.operations.signs_of_life import Told, Worker
 from tasks.framework import work
 from tests import misbehaving
-from workers import doctor, worker_setup
+from workers import doctor
 from workers.embedded.postgres import INITDB_OPTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -48,11 +49,10 @@ class _ChannelOfDeadServer:
 
 
 @pytest.mark.parametrize("settle", ["ack", "reject"])
-def test_a_worker_whose_tasks_end_while_valkey_is_away_takes_messages_again(settle: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_whose_tasks_end_while_valkey_is_away_takes_messages_again(settle: str) -> None:
     """https://github.com/celery/celery/issues/8030: killed with two tasks in hand, Valkey was back in 3 s, the worker deaf for 84."""
-    monkeypatch.setattr(kombu_redis.Channel, "QoS", kombu_redis.QoS)
-    worker_setup.install_credit()
-    in_hand: Any = kombu_redis.Channel.QoS(_ChannelOfDeadServer(), prefetch_count=2)
+    broker.register()
+    in_hand: Any = get_transport_cls("redis").Channel.QoS(_ChannelOfDeadServer(), prefetch_count=2)  # what workers have
     in_hand._delivered.update({"one": None, "two": None})
     assert not in_hand.can_consume()
     for tag in ("one", "two"):

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -84,7 +86,12 @@ def restore_binding(queue: Queue, channel: Any) -> None:
 
 
 class QoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
-    """kombu's, which writes down what is delivered and not acknowledged; but for transient messages."""
+    """kombu's, which writes down what is delivered and not acknowledged; but for transient messages.
+
+    A message that cannot be acknowledged, because the server is away, is no longer counted as in hand; it is delivered again after
+    ``visibility_timeout``, as that of a worker that died. kombu counts it for ever: a worker whose tasks all ended during an outage
+    then has no room for another message, reads its connection no more, and never notices that it is lost.
+    """
 
     def append(self, message: Any, delivery_tag: str) -> None:
         if _is_transient(message):
@@ -95,8 +102,21 @@ class QoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
     def ack(self, delivery_tag: str) -> None:
         if _is_transient(self._delivered.get(delivery_tag)):
             virtual.QoS.ack(self, delivery_tag)
-        else:
+            return
+        with self._counted_as_settled(delivery_tag):
             super().ack(delivery_tag)
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        with self._counted_as_settled(delivery_tag):
+            super().reject(delivery_tag, requeue)
+
+    @contextmanager
+    def _counted_as_settled(self, delivery_tag: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            virtual.QoS.ack(self, delivery_tag)  # in this process alone
+            raise
 
     def restore_by_tag(self, tag: str, client: Any = None, leftmost: bool = False) -> None:
         """Put a message back into its queue: a worker that stops in good order has some that it did not begin with."""
