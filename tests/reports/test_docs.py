@@ -6,7 +6,6 @@ import html
 import json
 import re
 import tomllib
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,24 +57,21 @@ def test_commands_that_are_named_exist(page: Path) -> None:
     ("origin", "command"),
     [
         ('{"url": "file:///tmp/d%20b/jiyi-0.1.0-py3-none-any.whl"}', "pip install '/tmp/d b/jiyi-0.1.0-py3-none-any.whl[mcp]'"),
-        ('{"url": "file:///src/jiyi", "dir_info": {"editable": true}}', "pip install -e '/src/jiyi[mcp]'"),
         ('{"url": "https://files.example/jiyi.whl"}', "pip install 'jiyi[mcp] @ https://files.example/jiyi.whl'"),
         (None, "pip install 'jiyi[mcp]'"),
     ],
 )
 def test_a_missing_extra_is_told_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, origin: str | None, command: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, origin: str | None, command: str
 ) -> None:
     """From where this installation came, not from an index on which somebody else may have the name."""
+    monkeypatch.setattr(extras, "FOLDER", tmp_path)
     monkeypatch.setattr(extras, "distribution", lambda _name: SimpleNamespace(read_text=lambda _file: origin))
     assert extras.install_command("mcp") == command
 
 
-def test_a_checkout_that_is_only_on_the_path_is_told_by_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody(name: str) -> None:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(extras, "distribution", nobody)
+def test_in_a_checkout_an_extra_is_installed_from_it() -> None:
+    """However it was put on the path: beside it may lie the metadata of a build, which do not say where they come from."""
     assert extras.install_command("otel") == f"pip install -e '{ROOT}[otel]'"
 
 
