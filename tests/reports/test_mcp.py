@@ -246,6 +246,12 @@ def test_a_list_goes_on_by_its_own_cursor(program: Any, web_app: Flask, api_key:
         after, pages = page.get("next"), pages + 1
     assert pages > 1
     assert len(seen) == len({*seen}) == 200
+    arguments = json.dumps({"agent_id": "tea", "limit": 200})  # as it is with function calling
+    told = asks.post("/tools/call", {"id": "1", "type": "function", "function": {"name": "memory_list", "arguments": arguments}}, 200)
+    page = json.loads(told["content"])
+    assert seen[: len(page["nodes"])] == [node["node_id"] for node in page["nodes"]]
+    assert page["next"] is not None
+    assert "left_out" not in page
 
 
 def test_a_short_answer_is_told_whole_and_each_text_once() -> None:

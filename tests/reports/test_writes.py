@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 import redis
 from flask import Flask
 
+from jiyi import Client
+from jiyi.errors import NoAnswer
 from jiyi.protocol.actions import TABLE
+from jiyi.settings import Settings
 from models.db.actions import Actor, Context
 from models.db.valkey import retry_unless_late
 from models.memory import ingest
@@ -137,3 +141,23 @@ def test_a_valkey_that_hangs_is_waited_for_once() -> None:
         retry_unless_late().call_with_retry(late, lambda _: None)
     assert len(tries) == 1
     assert api_keys.SOCKET_TIMEOUT == 1
+
+
+def test_a_client_that_got_no_answer_is_told_which_id_to_give() -> None:
+    """A second call without it stored the event once more."""
+
+    class Late:
+        retries, patience = (), 0.0
+
+        def publish(self, *_: object) -> None:
+            raise NoAnswer("no answer from http://localhost within 15 s")
+
+        def close(self) -> None:
+            pass
+
+    own = UUID(int=7)
+    with Client("g", settings=Settings(), transport=Late()) as client:  # type: ignore[arg-type]
+        with pytest.raises(NoAnswer, match=rf"it may be stored: to publish it again with event_id={own} is harmless"):
+            client.observe("bee", "I keep bees in Braga", event_id=own)
+        with pytest.raises(NoAnswer, match="event_id=0"):
+            client.add_turn("bee", "user", "I keep bees in Braga", "s")

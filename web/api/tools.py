@@ -76,6 +76,14 @@ def _performed(asker: Asker, call: ToolCall) -> Any:
         need(target.scope)
     arguments = call.arguments()
     asked = tool_calls.asked(found, arguments)
+    answer = _answer(asker, target, asked)
+    if (fewer := tool_calls.fewer(found, asked, answer)) is not None:
+        answer = _answer(asker, target, fewer)
+    return tool_calls.told(found, arguments, answer)
+
+
+def _answer(asker: Asker, target: Operation, asked: tool_calls.Asked) -> Any:
+    """What the operation answers, as JSON values."""
     given: dict[str, Any] = {name: _part(target, name, value) for name, value in asked.parts.items()}
     if (query := checked_query(target.query, [(name, [value]) for name, value in asked.query.items()])) is not None:
         given["query"] = query
@@ -84,7 +92,7 @@ def _performed(asker: Asker, call: ToolCall) -> Any:
     value = target.handler(asker, **given)
     if isinstance(value, Reply):
         value = value.value
-    return tool_calls.told(found, arguments, from_json(value if isinstance(value, bytes) else to_json(value)))
+    return from_json(value if isinstance(value, bytes) else to_json(value))
 
 
 def _named(name: str) -> Tool | None:
