@@ -1,7 +1,8 @@
-"""What programs around a model write in their users' names, and what the users wrote themselves. Only the standard library is needed.
+"""What programs around a model write in their users' names, and what the users wrote themselves.
 
-Coding agents and chat interfaces put reminders, files, and the output of commands into a message of the user's, and send requests of
-their own: a title, a summary, a test of the quota. None of it was said by anybody.
+Coding agents and chat interfaces put reminders, files, and the output of commands into a message of the
+user's, and send requests of their own: a title, a summary, a test of the quota. None of it was said by
+anybody. Only the standard library is needed, since hooks use this.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ _TEXT_TYPES = (None, "text", "input_text", "output_text")
 #: Elements that are left out with what is in them, by the program that writes them.
 _LEFT_OUT = (
     # Claude Code, and what its extensions add
-    "system-reminder command-name command-message command-args command-contents local-command-stdout local-command-stderr "
-    "local-command-caveat bash-input bash-stdout bash-stderr task-notification ide_opened_file ide_selection ide_diagnostics "
-    "new-diagnostics session-start-hook user-prompt-submit-hook post-tool-use-hook "
+    "system-reminder command-name command-message command-args command-contents local-command-stdout "
+    "local-command-stderr local-command-caveat bash-input bash-stdout bash-stderr task-notification "
+    "ide_opened_file ide_selection ide_diagnostics new-diagnostics session-start-hook "
+    "user-prompt-submit-hook post-tool-use-hook "
     # Codex
-    "environment_context user_instructions INSTRUCTIONS turn_aborted subagent_notification skill user_shell_command "
-    "recommended_plugins external_codex_git_state codex_apps_client_time_context "
+    "environment_context user_instructions INSTRUCTIONS turn_aborted subagent_notification skill "
+    "user_shell_command recommended_plugins external_codex_git_state codex_apps_client_time_context "
     "collaboration_mode personality_spec apps_instructions skills_instructions plugins_instructions "
     # Cline, Cursor, Copilot
-    "environment_details system_reminder user_info attached_files additional_data open_and_recently_viewed_files project_layout "
-    "git_status environment_info workspace_info editorContext reminderInstructions repoContext"
+    "environment_details system_reminder user_info attached_files additional_data "
+    "open_and_recently_viewed_files project_layout git_status environment_info workspace_info "
+    "editorContext reminderInstructions repoContext"
 ).split()
 _OPENING = re.compile(rf"<({'|'.join(_LEFT_OUT)})(?=[\s>])[^<>]*>")
 #: Elements whose content is what the user wrote, where they are all that is left.
@@ -46,10 +49,12 @@ _ERRANDS = re.compile(
     r"(?:quota|warmup)\Z"
     r"|Please write a \d+-\d+ word title for the following conversation"
     r"|Generate a (?:title for this conversation:|concise, sentence-case title)"
-    r"|You are a helpful assistant\. You will be presented with a user prompt, and your job is to provide a short title"
+    r"|You are a helpful assistant\. You will be presented with a user prompt, and your job is to "
+    r"provide a short title"
     r"|### Task:\s+(?:Generate|Suggest|Analyze|You are an autocompletion)\b.*?(?:chat.history|<text>)"
     r"|\[SUGGESTION MODE:"
-    r"|(?:CRITICAL: Respond with TEXT ONLY.*?)?Your task is to create a detailed summary of (?:the|this) conversation"
+    r"|(?:CRITICAL: Respond with TEXT ONLY.*?)?Your task is to create a detailed summary of th(?:e|is) "
+    r"conversation"
     r"|You are performing a CONTEXT CHECKPOINT COMPACTION"
     r"|The user stepped away and is coming back",
     re.DOTALL | re.IGNORECASE,
@@ -84,7 +89,8 @@ def own_words(text: str) -> str:
 
 def is_errand(text: str, instructions: str = "") -> bool:
     """Whether a program asks this for itself: by the message, or by the instructions beside it."""
-    return _ERRANDS.match(text.strip()) is not None or any(known in instructions for known in _ERRAND_INSTRUCTIONS)
+    told = any(known in instructions for known in _ERRAND_INSTRUCTIONS)
+    return told or _ERRANDS.match(text.strip()) is not None
 
 
 def _part(part: object) -> str | None:
@@ -95,7 +101,7 @@ def _part(part: object) -> str | None:
 
 
 def _without_blocks(text: str) -> str:
-    """In one pass, whatever is in it. A text that begins with an element without an end, as where it was cut, is all of it."""
+    """In one pass, whatever is in it. A text that begins with an element without an end is all of it."""
     kept, at = [], 0
     unclosed: set[str] = set()
     for opening in _OPENING.finditer(text):

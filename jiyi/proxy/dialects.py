@@ -1,7 +1,7 @@
-"""The APIs of LLMs that pass through the proxy: where a request has its messages, where memories go, and what an answer says.
+"""The APIs of LLMs that pass through the proxy: where messages are, where memories go, and what is answered.
 
-Three are known: OpenAI's ``POST /v1/chat/completions`` and ``POST /v1/responses``, and Anthropic's ``POST /v1/messages``. Whatever else
-is sent passes as it is.
+Three are known: OpenAI's ``POST /v1/chat/completions`` and ``POST /v1/responses``, and Anthropic's
+``POST /v1/messages``. Whatever else is sent passes as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ MAX_EVENT_CHARS = 1_000_000
 MAX_BODY_CHARS = 8_000_000
 #: Anthropic's bound on marks of what is to be cached in one request.
 MAX_CACHE_MARKS = 4
-#: Where what stays the same through a conversation is put: behind the system prompt, or before the user's first message.
+#: Where what stays the same through a conversation is put: behind the system prompt, or before the user's
+#: first message.
 Where = Literal["system", "user"]
 
 Messages = list[dict[str, Any]]
@@ -40,9 +41,11 @@ class Remembered:
 
     Attributes:
         stable: what stays the same through the conversation.
-        recalled: what was recalled for each of the user's messages, by their numbers in the request, from 1. It stays before its
-            message in later requests, too, so that each begins as the one before did, and the upstream's prompt cache can keep that.
-        begun: the upstream has the conversation's first messages, and what was put into them; the request has later ones alone.
+        recalled: what was recalled for each of the user's messages, by their numbers in the request, from 1. It
+            stays before its message in later requests, too, so that each begins as the one before did, and the
+            upstream's prompt cache can keep that.
+        begun: the upstream has the conversation's first messages, and what was put into them; the request has
+            later ones alone.
     """
 
     stable: str = ""
@@ -53,14 +56,14 @@ class Remembered:
         return bool(self.stable or any(self.recalled.values()))
 
     def is_echoed_by(self, answer: str) -> bool:
-        """Whether an answer begins with a heading of what was put in: a weak model repeats its prompt, and says nothing."""
+        """Whether an answer begins with a heading of what was put in: a weak model repeats its prompt."""
         first = answer.strip().partition("\n")[0].strip()
         given = "\n".join([self.stable, *self.recalled.values()])
         return first.startswith("#") and first in map(str.strip, given.splitlines())
 
 
 class Said(NamedTuple):
-    """A message of people or of the assistant: its role, its own words, its content, and where that is in the request."""
+    """A message of people or of the assistant: its role, its own words, its content, and where that is."""
 
     role: str
     text: str
@@ -101,11 +104,11 @@ class Dialect(Protocol):
         ...
 
     def answer_id(self, body: Mapping[str, Any]) -> str:
-        """The id by which a later request may mean this answer, of a whole one or of an event; empty if it has none."""
+        """The id by which a later request may mean this answer, of it or of an event; empty without."""
         ...
 
     def kept(self, body: Mapping[str, Any]) -> tuple[str, str]:
-        """Of a conversation that the upstream keeps: the id of the answer before, and its own; empty without."""
+        """Of a conversation that the upstream keeps: ids of the answer before and of itself; empty without."""
         ...
 
     def error(self, message: str, kind: str) -> JsonObject:
@@ -114,7 +117,7 @@ class Dialect(Protocol):
 
 
 def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
-    """What people and the assistant said, oldest first; nothing of a request that a program makes for itself."""
+    """What people and the assistant said, oldest first; nothing of what a program asks for itself."""
     result, last = [], ""
     for role, content, path in dialect.messages(body):
         known, parts = ROLES.get(role, role), texts(content)
@@ -146,7 +149,7 @@ def with_memory(dialect: Dialect, content: bytes, remembered: Remembered, where:
     except (ValueError, RecursionError):
         return content
     stable, before = remembered.stable, dict(remembered.recalled)
-    if isinstance(dialect, Responses) and body.get("prompt"):  # a stored prompt's own instructions would be replaced
+    if isinstance(dialect, Responses) and body.get("prompt"):  # whose own instructions would be replaced
         where = "user"
     if stable and where == "user":
         if not remembered.begun:
@@ -164,7 +167,7 @@ def with_memory(dialect: Dialect, content: bytes, remembered: Remembered, where:
 
 
 def _after_results(parts: list[Any]) -> int:
-    """Before which part of a message text may stand: results of tools come first, as Anthropic's API demands."""
+    """Before which part of a message text may stand: Anthropic's API demands results of tools first."""
     return max((at for at, part in enumerate(parts, 1) if _text(part, "type") == "tool_result"), default=0)
 
 
@@ -177,7 +180,8 @@ class OpenAI:
         return _messages(body, "messages")
 
     def instructions(self, body: Mapping[str, Any]) -> str:
-        return "\n".join(text for role, content, _ in self.messages(body) if _is_system(role) for text in texts(content))
+        system = (content for role, content, _ in self.messages(body) if _is_system(role))
+        return "\n".join(text for content in system for text in texts(content))
 
     def put_stable(self, request: JsonText, body: Mapping[str, Any], text: str) -> None:
         first = next(self.messages(body), None)
@@ -237,7 +241,8 @@ class Responses(OpenAI):
         place = (event.get("output_index"), event.get("content_index"))
         if event.get("type") == "response.output_text.delta":
             text = _text(event, "delta")
-        elif event.get("type") == "response.output_item.done" and place[0] not in self._items:  # of an upstream without deltas
+        elif event.get("type") == "response.output_item.done" and place[0] not in self._items:
+            # an upstream without deltas
             text = _output(event.get("item"))
         else:
             return ""
@@ -255,7 +260,8 @@ class Responses(OpenAI):
         return _text(body.get("response") if "type" in body else body, "id")
 
     def kept(self, body: Mapping[str, Any]) -> tuple[str, str]:
-        return _text(body, "previous_response_id"), _text(body, "conversation") or _text(body.get("conversation"), "id")
+        conversation = body.get("conversation")
+        return _text(body, "previous_response_id"), _text(body, "conversation") or _text(conversation, "id")
 
 
 class Anthropic:
@@ -272,11 +278,13 @@ class Anthropic:
     def put_stable(self, request: JsonText, body: Mapping[str, Any], text: str) -> None:
         system, block = body.get("system"), self.part(text)
         if isinstance(system, str) and system:
-            request.wrap(("system",), '[{"type":"text","text":', f"}},{json.dumps(block, ensure_ascii=False)}]")
+            more = json.dumps(block, ensure_ascii=False)
+            request.wrap(("system",), '[{"type":"text","text":', f"}},{more}]")
         elif isinstance(system, list):
             marks = [block["cache_control"] for block in system if _is_marked(block)]
             if marks and _cache_marks(body) < MAX_CACHE_MARKS:
-                block["cache_control"] = marks[-1]  # who caches the system prompt caches this, too; a longer time comes never after
+                # Who caches the system prompt caches this, too, for as long: no longer time may come after it.
+                block["cache_control"] = marks[-1]
             request.insert(("system",), len(system), block)
         else:
             request.put((), "system", text)
@@ -304,7 +312,7 @@ class Anthropic:
 
 
 def _messages(body: Mapping[str, Any], key: str) -> Iterator[tuple[str, Any, Path]]:
-    """Those in a list of messages and perhaps other things; nothing of a list that is not in the form of the API."""
+    """Those in a list of messages and other things; nothing of a list in another form than the API's."""
     messages = body.get(key)
     if isinstance(messages, list) and all(isinstance(message, dict) for message in messages):
         for place, message in enumerate(messages):
@@ -359,7 +367,7 @@ class AnswerReader:
         self._dialect, self._streamed = dialect, streamed
         utf8 = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._decoder = io.IncrementalNewlineDecoder(utf8, translate=True) if streamed else utf8
-        #: What came of a whole answer, or of a line of a stream; the lines of data of an event; what the answer says.
+        #: What came of a whole answer, or of a line of a stream; the data of an event; what the answer says.
         self._received, self._data, self._parts = io.StringIO(), list[str](), list[str]()
         self._size = self._chars = 0
         #: By which a later request may mean this answer.
@@ -388,7 +396,10 @@ class AnswerReader:
         return self._dialect.answer(body)[:MAX_ANSWER_CHARS]
 
     def _read(self, line: str) -> None:
-        """A line of a stream. An event ends with an empty one; those of one line are read at once, as some send no empty ones."""
+        """A line of a stream.
+
+        An event ends with an empty one; those of one line are read at once, as some send no empty ones.
+        """
         field, _, value = line.partition(":")
         if field == "data":
             self._data.append(value.removeprefix(" "))

@@ -72,7 +72,7 @@ class _Recalled:
 
     stable: str
     text: str
-    #: Whether the service knows of it by the message's number; not of a first message, before whose answer there is no session.
+    #: Whether the service knows of it by the message's number: not before a first answer, when there is no session.
     numbered: bool = True
 
 
@@ -146,7 +146,8 @@ class KeyMemory:
             self._recalled[digests[-1]] = _Recalled(injected.stable, recalled, numbered)
             _keep(self._recalled, KEPT_RECALLS)
         shown = [self._recalled.get(digest) or _Recalled("", "") for digest in digests]
-        return Remembered(shown[-1].stable, {turn: it.text for turn, it in enumerate(shown, 1) if it.text}, begun=begun is not None)
+        texts = {turn: it.text for turn, it in enumerate(shown, 1) if it.text}
+        return Remembered(shown[-1].stable, texts, begun=begun is not None)
 
     def record(self, conversation: Conversation, said: Sequence[Said], answer: str, answer_id: str = "") -> None:
         """Have what was said, and the answer, recorded: each once. Never raises, never waits."""
@@ -165,19 +166,21 @@ class KeyMemory:
         _keep(self._threads, KEPT_SESSIONS)
         user = () if conversation.user_id is None else (conversation.user_id,)
         whose = (self._telling.group, conversation.agent_id, session, *user)
-        place = conversation.previous or (answer_id if conversation.thread else "")  # of what is new in what the upstream keeps
+        #: Of what is new in a conversation that the upstream keeps.
+        place = conversation.previous or (answer_id if conversation.thread else "")
         before, now = "", datetime.now(UTC)
         times: Counter[tuple[str, str, str]] = Counter()
         events: dict[UUID, Any] = {}
         try:
-            for number, message in enumerate(recordable(messages_of({"role": role, "text": text} for role, text, *_ in said))):
+            told = recordable(messages_of({"role": role, "text": text} for role, text, *_ in said))
+            for number, message in enumerate(told):
                 this = (before, message.role, message.text.strip())
                 again = str(times[this] or "")  # the same, said once more after the same
                 event_id = uuid5(TURNS, conversation.digest(session, *this, *filter(None, (place, again))))
                 times[this] += 1
                 before = this[-1]
-                if number == 1 and event_id in self._told:  # then the first was told as well, perhaps after others that are left out now
-                    events.clear()
+                if number == 1 and event_id in self._told:
+                    events.clear()  # the first was told as well, after others that are left out now
                 if event_id not in self._told:
                     events[event_id] = turn_event(whose, message, event_id, now)
         except InvalidEvent as error:

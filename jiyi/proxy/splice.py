@@ -1,4 +1,4 @@
-"""Changes of a JSON text that leave all else in it as it was written: numbers, keys that come twice, escapes, spaces."""
+"""Changes of a JSON text that leave all else as it was written: numbers, keys that come twice, escapes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class JsonText:
             self._added.append((members[key].start, members[key].end, _written(value)))
         else:
             comma = "," if members else ""
-            self._added.append((place.start + 1, place.start + 1, f"{_written(key)}:{_written(value)}{comma}"))
+            start = place.start + 1
+            self._added.append((start, start, f"{_written(key)}:{_written(value)}{comma}"))
 
     def wrap(self, path: Path, before: str, after: str) -> None:
         """Put JSON before a value and behind it."""
@@ -89,7 +90,10 @@ class JsonText:
 
 
 def _placed(text: str, start: int, depth: int = 0) -> _Place:
-    """The value that begins at ``start``, with its members where something is put in; of members whose keys come twice the last."""
+    """The value that begins at ``start``, with its members where something is put in.
+
+    Of keys that come twice it is the last.
+    """
     members: dict[str | int, _Place] = {}
     if depth == _DEPTH or text[start] not in "{[":
         return _Place(start, _SCAN(text, start)[1], members)
