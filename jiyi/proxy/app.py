@@ -23,7 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from jiyi.errors import InvalidRequest
+from jiyi.errors import InvalidRequest, words_of
 from jiyi.protocol.accounts import KeyId
 from jiyi.protocol.base import composed
 from jiyi.protocol.conversations import BUDGET
@@ -32,7 +32,7 @@ from jiyi.protocol.wire.signatures import parse_key
 from jiyi.proxy import access, bodies
 from jiyi.proxy.access import OF_CONNECTION, Refusal
 from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, Remembered, Responses, Said, Where, said, with_memory
-from jiyi.proxy.keys import CHECK_SECONDS, Busy, Keys, WrongKey, reason
+from jiyi.proxy.keys import CHECK_SECONDS, Busy, Keys, WrongKey
 from jiyi.proxy.memory import RECALL_SECONDS, Conversation, KeyMemory, Memories
 from jiyi.settings import Settings
 
@@ -193,7 +193,7 @@ class Proxy:
                         reader.feed(chunk)
                     yield chunk
             except httpx2.HTTPError as error:
-                log.warning("the upstream's answer broke off: %s", reason(error))
+                log.warning("the upstream's answer broke off: %s", words_of(error))
                 raise
             finally:
                 if reader is not None and conversation is not None and memory is not None:  # also of an answer that broke off
@@ -300,11 +300,11 @@ class Proxy:
             outgoing = self._http.build_request(method, url, headers=sized, content=_once([content]) if content else None)
             return await self._http.send(outgoing, stream=True)
         except httpx2.InvalidURL as error:
-            raise Refusal(400, "invalid_request_error", f"the address cannot be sent on: {reason(error)}") from None
+            raise Refusal(400, "invalid_request_error", f"the address cannot be sent on: {words_of(error)}") from None
         except httpx2.TimeoutException:
             raise Refusal(504, "upstream_timeout", f"no answer from {outgoing.url.host} in time") from None
         except httpx2.HTTPError as error:
-            raise Refusal(502, "upstream_unavailable", f"cannot reach {outgoing.url.host}: {reason(error)}") from None
+            raise Refusal(502, "upstream_unavailable", f"cannot reach {outgoing.url.host}: {words_of(error)}") from None
 
     async def close(self) -> None:
         """Publish what waits, and release the connections."""

@@ -12,7 +12,7 @@ from typing import Literal
 import httpx2
 
 from jiyi.client.http import API, GROUP_HEADER
-from jiyi.errors import JiyiError
+from jiyi.errors import JiyiError, words_of
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Keys:
         except httpx2.PoolTimeout:
             return "busy"
         except httpx2.HTTPError as error:
-            log.warning("the memory service cannot be reached: %s", reason(error))
+            log.warning("the memory service cannot be reached: %s", words_of(error))
             self._away_until = time.monotonic() + PAUSE_SECONDS
             return "away"
         if response.is_success:
@@ -142,8 +142,3 @@ class Keys:
         self._wrong.move_to_end(address)
         if len(self._wrong) > MOST_ADDRESSES:
             self._wrong.popitem(last=False)
-
-
-def reason(error: Exception) -> str:
-    """What an exception says; its kind if it says nothing, as time-outs do."""
-    return str(error) or type(error).__name__
