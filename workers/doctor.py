@@ -6,6 +6,7 @@ Asks the servers themselves, so that it answers also where the web and the worke
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -42,7 +43,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args(arguments)
     try:
-        found = examine(get_settings())
+        settings = get_settings()
+        for address in ("database_url", "broker_url", "redis_url"):
+            settings.need(address)
+        found = examine(settings)
     except JiyiError as error:
         tell(error, Session(json=options.json))
         return EXITS["unreachable"]
@@ -198,4 +202,5 @@ def valkey_settings(settings: Settings) -> Check:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.WARNING)  # what does not answer is in the table
     sys.exit(main())
