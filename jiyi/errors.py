@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, get_args
 
 from pydantic import BaseModel, RootModel, ValidationError
@@ -241,6 +242,12 @@ def problems_of(error: ValidationError, model: Any = None) -> list[str]:
 def first_errors(error: ValidationError) -> list[ErrorDetails]:
     """What a pydantic error is made of, so far as it is told."""
     return [] if error.error_count() > MAX_ERRORS else error.errors(include_url=False)[:MAX_PROBLEMS]
+
+
+def first_of(problems: Iterable[str]) -> list[str]:
+    """As many sentences as are told, and that there are more; no further ones are made."""
+    first = list(islice(problems, MAX_PROBLEMS + 1))
+    return first if len(first) <= MAX_PROBLEMS else [*first[:-1], "and more problems"]
 
 
 def unknown_option(name: str, known: Collection[str], within: str = "") -> str:

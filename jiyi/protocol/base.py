@@ -17,7 +17,7 @@ from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, Fie
 from pydantic_core import PydanticSerializationError, to_json
 
 from jiyi.chat.secrets import masked
-from jiyi.errors import readable_part
+from jiyi.errors import first_of, readable_part
 from jiyi.protocol import limits
 
 #: A JSON object that its holder may change, and one that is only read. Whoever takes a value out checks its type.
@@ -139,7 +139,7 @@ def all_storable(request: M) -> M:
     with suppress(PydanticSerializationError):  # of halves of surrogate pairs
         if NUL_ESCAPE.decode() not in request.model_dump_json(exclude={"vectors"}):
             return request
-    problems = list(unstorable(request.model_dump(exclude={"vectors"})))
+    problems = first_of(unstorable(request.model_dump(exclude={"vectors"})))
     if problems:
         raise ValueError("; ".join(problems))
     return request

@@ -11,7 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from uuid6 import uuid7
 
 from jiyi.chat.secrets import masked
-from jiyi.errors import InvalidEvent, problems_of
+from jiyi.errors import InvalidEvent, first_of, problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.artifacts import Vote
@@ -392,7 +392,7 @@ def build(event: JsonMapping) -> Event:
         built = ONE.validate_python(event)
     except ValidationError as error:
         raise InvalidEvent(problems_of(error, Event)) from None
-    problems = list(unstorable(built.model_dump()))
+    problems = first_of(unstorable(built.model_dump()))
     if problems:
         raise InvalidEvent(problems)
     return built

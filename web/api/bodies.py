@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 from flask import g, request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 from werkzeug.exceptions import RequestEntityTooLarge
 
+from jiyi.errors import first_of
 from jiyi.protocol import limits
 from jiyi.protocol.actions import TABLE, name_of
 from jiyi.protocol.base import NUL_ESCAPE, unstorable
@@ -123,9 +125,8 @@ def checked_body(model: type[BaseModel], data: bytes) -> BaseModel:
         body = model.model_validate_json(data)
     except ValidationError as error:
         raise refusal_of(error, model) from None
-    problems = list(unstorable(body.model_dump())) if NUL_ESCAPE in data else []
-    problems += wrong_types(model, from_json(data))
-    if problems:
+    texts = unstorable(body.model_dump(warnings=False)) if NUL_ESCAPE in data else ()
+    if problems := first_of(chain(texts, wrong_types(model, from_json(data)))):
         raise Refused(422, "; ".join(problems), map(field_problem, problems))
     return body
 
