@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
@@ -272,7 +272,7 @@ def rendered(
     lines = [label, PREFACE[language]]
     for store in dict.fromkeys(one.store for one, _ in taken):
         lines += ["", _heading(store)]
-        texts = [line for one, line in taken if one.store == store]
+        texts = [line for one, line in sorted(taken, key=lambda pair: pair[0].place) if one.store == store]
         lines += [f"{number}. {line}" for number, line in enumerate(texts, 1)]
     return "\n".join([*lines, "", END]), [one for one, _ in taken]
 
@@ -297,27 +297,46 @@ def into_messages(memory: str | None, messages: Sequence[Mapping[str, Any]]) -> 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """An item found, with its store and its place among all."""
+    """An item found, with its store and its score among all."""
 
     store: str
     hit: Hit
     score: float
+    #: Where it stands among its store's items in the text; those of one place stand by their scores.
+    place: int = 0
 
 
 def rank(
     found: Mapping[str, Sequence[Hit]], query: str, now: datetime, *, weight: float = STORE_WEIGHT, fidelity: Fidelity = "jiyi"
 ) -> list[Ranked]:
-    """All items, best first; equal ones in the order of their stores."""
+    """All items, best first; equal ones in the order of their stores.
+
+    A store without scores keeps its own order in the text. If it gives its items in order of time, as a blackboard does, the latest
+    count most, and get room first.
+    """
     wanted = _words(query, fidelity)
     ranked = []
     for store, hits in found.items():
+        of_store = []
         scale = max([1.0, *(hit.score for hit in hits if hit.score is not None)])  # scores are to be comparable: 1 at most
         for hit in hits:
             own = _newness(hit, now) * _length_factor(hit.item.content_summary) * NEWNESS + OVERLAP * _overlap(wanted, hit, fidelity)
             scored = hit.score is not None and fidelity == "jiyi"
             score = weight * hit.score / scale + (1 - weight) * own if scored and hit.score is not None else own
-            ranked.append(Ranked(store, hit, score))
+            of_store.append(Ranked(store, hit, score))
+        ranked += _in_order(of_store) if fidelity == "jiyi" else of_store
     return sorted(ranked, key=lambda one: -one.score)
+
+
+def _in_order(items: list[Ranked]) -> list[Ranked]:
+    """As they are if the store has scored them; else their scores are given to them in the store's order, or the latest first."""
+    if any(one.hit.score is not None for one in items):
+        return items
+    placed = [replace(one, place=place) for place, one in enumerate(items)]
+    times = [one.hit.item.timestamp for one in items]
+    scores = sorted((one.score for one in items), reverse=True)
+    ordered = placed[::-1] if times == sorted(times) else placed
+    return [replace(one, score=score) for one, score in zip(ordered, scores, strict=True)]
 
 
 def _newness(hit: Hit, now: datetime) -> float:

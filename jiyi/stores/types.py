@@ -127,7 +127,9 @@ def _given(value: Any) -> Any:
 
 
 #: A store's ``embedding``: absent means the deployment's, ``none`` (here None) that there are no vectors.
-Embedding = Annotated[EmbeddingConfig | None, BeforeValidator(_given)]
+Embedding = Annotated[EmbeddingConfig | None, BeforeValidator(_given, json_schema_input_type=EmbeddingConfig | Literal["none"] | None)]
+#: The same of a store that cannot be without vectors.
+NeededEmbedding = Annotated[EmbeddingConfig | None, BeforeValidator(_given, json_schema_input_type=EmbeddingConfig | None)]
 
 
 #: What `encoding` of a source may name, as Python calls them: the encodings that texts are written in. Python knows more, some of which
@@ -230,7 +232,7 @@ class FileMemoryConfig(Config):
     index_path: StorePath | None = Field(None, description="A `.json` file that the index is saved to, in the original's format.")
     memory_path: StorePath | None = Field(None, description="Stands for index_path.")
     file_sources: list[FileSource] = Field(min_length=1, max_length=100)
-    embedding: Embedding = DEPLOYMENT
+    embedding: NeededEmbedding = DEPLOYMENT
     chunk_size: int = Field(CHUNK_SIZE, ge=20, le=20_000, description="Characters of a chunk.")
     chunk_overlap: int = Field(CHUNK_OVERLAP, ge=0, description="Characters that a chunk repeats of the one before.")
     search: Literal["hybrid", "dense"] = Field("hybrid", description="By meaning and words, or by meaning alone as in the original.")

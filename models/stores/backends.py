@@ -23,7 +23,7 @@ from models.stores.items import EMBED_ITEMS, NewItem
 from models.stores.rows import StoreRecord
 
 #: Kinds of work: look through a store's sources; read one file and index it; send an item to mem0.
-SCAN, INDEX, SEND_ITEM = "scan_files", "index_file", "send_item"
+SCAN, INDEX, SEND_ITEM = "scan_files", file_rows.INDEX, "send_item"
 
 
 class Backend(Protocol):
@@ -166,7 +166,7 @@ class FileBackend:
         return WrittenItem(item_id=None, reason="a store of files is only read")
 
     def save(self, context: Context, store: StoreRecord) -> SavedStore:
-        return saved_files.save_index(context, store)
+        return saved_files.save_index(context.connection, store)
 
     def reindex(self, context: Context, store: StoreRecord) -> int:
         """Owe the indexing of every file anew, and a look through the sources. Vectors of the same texts are taken over."""

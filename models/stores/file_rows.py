@@ -14,7 +14,11 @@ from uuid6 import uuid7
 
 from engine.stores.chunks import Chunk, Found, Known, Place, chunk_id, chunk_key
 from engine.stores.file_texts import FileState
+from models.stores.items import EMBED_ITEMS
+from models.stores.rows import StoreRecord
 
+#: Owed by a file that is to be read.
+INDEX = "index_file"
 #: Rows of one statement.
 PAGE = 1_000
 #: Characters that are kept of what is the matter.
@@ -202,6 +206,17 @@ def note_scan(connection: Connection, store_id: UUID, state: str, reason: str) -
     connection.execute(_SCANNED, {"id": store_id, "state": state, "reason": reason[:MAX_REASON]})
 
 
+def note_saved(connection: Connection, store_id: UUID) -> None:
+    """The index as it is now is in the store's file."""
+    connection.execute(_SAVED, {"id": store_id})
+
+
+def has_to_be_saved(connection: Connection, store: StoreRecord) -> bool:
+    """Whether a store's index is complete, and another than what was saved."""
+    asked = {"group": store.group_id, "id": store.store_id, "index": INDEX, "embed": EMBED_ITEMS}
+    return bool(connection.execute(_TO_SAVE, asked).scalar_one_or_none())
+
+
 def make_due(connection: Connection, group_id: str, store_id: UUID) -> list[UUID]:
     """Forget how a store's files were cut, so that each is indexed anew. Returns them."""
     return list(connection.execute(_MAKE_DUE, {"group": group_id, "store": store_id}).scalars())
@@ -211,6 +226,18 @@ _STORES = text("""
     SELECT store_id, group_id FROM stores
     WHERE type = 'file' AND (CAST(:group AS text) IS NULL OR group_id = :group) AND (CAST(:after AS uuid) IS NULL OR store_id > :after)
     ORDER BY store_id LIMIT :limit
+""")
+_SAVED = text("UPDATE stores SET saved_revision = revision WHERE store_id = :id")
+_TO_SAVE = text("""
+    SELECT revision IS DISTINCT FROM saved_revision
+        AND NOT EXISTS (
+            SELECT FROM pending_work p JOIN store_files f ON f.group_id = p.group_id AND f.file_id = p.subject_id
+            WHERE p.kind = :index AND p.group_id = :group AND f.store_id = :id
+        ) AND NOT EXISTS (
+            SELECT FROM pending_work p JOIN store_items i ON i.group_id = p.group_id AND i.item_id = p.subject_id
+            WHERE p.kind = :embed AND p.group_id = :group AND i.store_id = :id
+        )
+    FROM stores WHERE group_id = :group AND store_id = :id
 """)
 _SCANNED = text("""
     UPDATE stores SET scanned_at = clock_timestamp(), state = CASE state WHEN 'corrupt' THEN state ELSE :state END,

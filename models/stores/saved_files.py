@@ -13,7 +13,7 @@ import os
 import tempfile
 from base64 import b64decode
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -163,19 +163,33 @@ def _new(item: MemoryItem, *, once: bool) -> NewItem:
     )
 
 
-def save_index(context: Context, store: StoreRecord) -> SavedStore:
+def save_index(connection: Connection, store: StoreRecord) -> SavedStore:
     """Write the index to the store's file, as a whole; without a path there is nothing to write."""
-    connection = context.connection
     count = items.count(connection, store)
     if store.config.path is None:
         return SavedStore(path=None, items=count)
     path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
+    file_rows.note_saved(connection, store.store_id)  # which keeps others from changing it meanwhile
     model = _model(connection, store)
     config = IndexConfig(chunk_size=store.config.chunk_size, chunk_overlap=store.config.chunk_overlap, embedding_model=model)
     _write(path, written_index(_files(connection, store), _items(connection, store, model), config))
     if store.state == "corrupt":
         rows.set_state(connection, store.store_id, "ready")
     return SavedStore(path=store.config.path, items=count)
+
+
+def save_changed_index(connection: Connection, store: StoreRecord) -> str:
+    """Write the index if it has changed since, and nothing of it is being made; why it could not be written.
+
+    A corrupt file that was set aside stays told of until somebody saves the store.
+    """
+    if store.config.path is None or store.state == "corrupt" or not file_rows.has_to_be_saved(connection, store):
+        return ""
+    try:
+        save_index(connection, store)
+    except (ConfigError, OSError) as error:
+        return f"index_path: {error}"
+    return ""
 
 
 def load_index(context: Context, store: StoreRecord) -> None:
@@ -294,6 +308,15 @@ def is_within(path: Path, allowed: Sequence[Path]) -> bool:
     return not is_pseudo(path) and any(path.is_relative_to(folder) and (not kept or folder.is_relative_to(home)) for folder in allowed)
 
 
+def kept_files(connection: Connection, group_id: str) -> set[Path]:
+    """What the group's stores are saved to, resolved: no source of any of them, or an index would be in the next one."""
+    found: set[Path] = set()
+    for path in connection.execute(_KEPT_FILES, {"group": group_id}).scalars():
+        with suppress(ConfigError):  # allowed when it was declared, and no longer
+            found.add(kept_path(group_id, path, "path"))
+    return found
+
+
 def own_folder(group_id: str) -> Path:
     """Where relative ``memory_path`` and ``index_path`` of the group lead to."""
     return get_settings().home / OWN_FOLDER / _file_name(group_id)
@@ -356,3 +379,7 @@ _FILES = text("""
     WHERE group_id = :group AND store_id = :store AND state = 'indexed' ORDER BY source, path
 """)
 _FILL = text("UPDATE store_items SET embedding = :vector, embedding_model = :model WHERE item_id = :id")
+_KEPT_FILES = text("""
+    SELECT DISTINCT path FROM stores s CROSS JOIN LATERAL (VALUES (config ->> 'index_path'), (config ->> 'memory_path')) AS kept (path)
+    WHERE s.group_id = :group AND path LIKE '%.json'
+""")

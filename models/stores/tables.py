@@ -40,6 +40,8 @@ class StoreRow(Base):
     secrets: Mapped[bytes | None] = mapped_column(BYTEA)
     #: Grows with each change of the items.
     revision: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
+    #: The revision whose index is in the file of ``index_path``; NULL: none.
+    saved_revision: Mapped[int | None] = mapped_column(BigInteger)
     #: Grows when others than the oldest items went: what readers have kept is then read anew.
     generation: Mapped[int] = mapped_column(server_default=text("0"))
     #: ``ready``, or what is wrong: ``corrupt``, ``unreadable``.

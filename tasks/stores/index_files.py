@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -48,7 +48,7 @@ class _Sources:
 
 @work_task(SCAN, batch=1, time_limit=SCAN_TIME_LIMIT)
 def scan_files(batch: Batch) -> None:
-    """Look through the sources of a store, and owe the indexing of what is new or changed.
+    """Look through the sources of a store, and owe the indexing of what is new or changed; else save the index if it has changed.
 
     Files are looked at outside of any transaction. Safe to repeat because what is stored of a file is what was read of it: a second
     look finds no difference.
@@ -56,17 +56,20 @@ def scan_files(batch: Batch) -> None:
     for store_id in batch.subject_ids:
         with unit_of_work() as connection:
             store = rows.by_ids(connection, [store_id]).get(store_id)
+            kept = set() if store is None else saved_files.kept_files(connection, store.group_id)
             known = [] if store is None else file_rows.known(connection, store.group_id, store_id, _cut(store.config))
         if store is None or store.type != "file":
             with batch.finish():
                 continue
-        sources = _look_through(store)
+        sources = _look_through(store, kept)
         look = sources.look
         changed = changes(look.found, known, partial(_digest_of, sources), look.could_not_see)
         with batch.finish() as (connection, owed):
             if owed:
                 _apply_changes(connection, store, changed)
-                file_rows.note_scan(connection, store_id, "unreadable" if look.unseen else "ready", "; ".join(look.notes[:MAX_NOTES]))
+                notes = [*look.notes, saved_files.save_changed_index(connection, store)]
+                reason = "; ".join(list(filter(None, notes))[:MAX_NOTES])
+                file_rows.note_scan(connection, store_id, "unreadable" if look.unseen else "ready", reason)
         wake(INDEX, EMBED_ITEMS)
 
 
@@ -95,7 +98,8 @@ def _cut(config: FileMemoryConfig) -> dict[str, tuple[int, int, str]]:
     return {source.path: (config.chunk_size, config.chunk_overlap, source.encoding) for source in reversed(config.file_sources)}
 
 
-def _look_through(store: StoreRecord) -> _Sources:
+def _look_through(store: StoreRecord, kept: Collection[Path]) -> _Sources:
+    """``kept``: files that are passed over, as stores are saved to them."""
     allowed = saved_files.roots(store.group_id)
     files: dict[tuple[str, str], Found] = {}
     whole, roots = Look(), dict[str, Path]()
@@ -106,7 +110,7 @@ def _look_through(store: StoreRecord) -> _Sources:
             whole.notes.append(str(error))
             continue
         look = disk.look_through(source, root, allowed)
-        files.update((file.place, file) for file in look.found)
+        files.update((file.place, file) for file in look.found if disk.path_of(root, file.place.path).resolve() not in kept)
         whole.notes += look.notes
         whole.unseen += look.unseen
     whole.found = sorted(files.values(), key=lambda one: one.place)

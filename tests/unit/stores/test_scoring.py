@@ -115,7 +115,7 @@ def test_the_order_across_stores_by_hand() -> None:
     assert first.score == pytest.approx(0.7 * 0.9 + 0.3 * 0.7)
     assert second.score == pytest.approx(0.7 * 0.1)
     assert (first.store, second.store) == ("notes", "board")
-    long, short = rank({"a": [hit("blue teapot"), hit("teapot " * 40)]}, "blue teapot", NOW)
+    long, short = rank({"a": [hit("blue teapot")], "b": [hit("teapot " * 40)]}, "blue teapot", NOW)
     assert short.score == pytest.approx(0.7 * 0.5 + 0.3)
     assert long.score == pytest.approx(0.7 * 0.8 + 0.3 * 0.5)
 
