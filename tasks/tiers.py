@@ -23,7 +23,7 @@ from engine.tiers.quarantine import Candidate, Cluster, Digest, KnownEntry, Verd
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TextRefused
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import ContextRequest
-from jiyi.protocol.knowledge import UNVERIFIED, VERIFIED, DigestBody, DigestState
+from jiyi.protocol.knowledge import DigestBody, DigestState
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.protocol.tier_questions import ContextAnswer, ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.vectors import Float32
@@ -109,12 +109,12 @@ def ingress(batch: Batch) -> None:
     outputs, model, vectors = loaded.outputs, loaded.model, loaded.vectors
     done: dict[str, _Screened] = {}
     with batch.finish() as (connection, owed):
-        mine = [output for output in outputs if output.entry_id in set(owed) and not output.deleted]
+        mine = [output for output in outputs if output.entry_id in set(owed)]
         for group_id in sorted({output.group_id for output in mine}):  # in one order: two workers wait, none for ever
             quarantine.lock_group(connection, group_id)
             there = quarantine.working_memory(connection, group_id)
             now = datetime.now(UTC)
-            own = [output for output in mine if output.group_id == group_id]
+            own = quarantine.current(connection, [output for output in mine if output.group_id == group_id])
             screened = done[group_id] = _screened(own, there, model, vectors, now)
             screened.fallen_out = working.push(group_id, screened.accepted)
             working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # let in under other rules or flags
@@ -213,9 +213,7 @@ def consistency(batch: Batch) -> None:
                 working.remove(output.group_id, [output.entry_id])
                 refused[output.group_id].append(output.entry_id)
             elif verdicts[output.entry_id] == "consistent":
-                flags = [VERIFIED if flag == UNVERIFIED else flag for flag in output.flags]
-                quarantine.set_flags(connection, output.group_id, output.entry_id, flags)
-                working.flag(output.group_id, output.entry_id, flags)
+                quarantine.mark_consistent(connection, output.group_id, output.entry_id)
     for group_id, gone in refused.items():
         actions.screened(group_id, [], Counter(inconsistent=len(gone)), 0)
         working.count(group_id, rejected=len(gone), rejected_inconsistent=len(gone))

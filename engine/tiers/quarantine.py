@@ -33,7 +33,7 @@ from engine.providers.embedder_specs import thresholds_of
 from engine.retrieval.corpus import ALIKE_BY_WORDS, MAX_READ, language_code, likeness_by_words
 from engine.retrieval.ranking import MIN_NORM, Floats
 from engine.text.keywords import keywords_ranked
-from jiyi.protocol.knowledge import CHECKED, REFUTED, RUNAWAY, UNSCORED, UNVERIFIED, VERIFIED, VERIFY_PENDING
+from jiyi.protocol.knowledge import CHECKED, CONSISTENT, REFUTED, RUNAWAY, UNSCORED, UNVERIFIED, VERIFIED, VERIFY_PENDING
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.splitting import OVERLAP, SIZE, split
 from jiyi.text.translatable import Translatable
@@ -192,12 +192,15 @@ def _pending(candidate: Candidate) -> bool:
 
 def _flags_of(candidate: Candidate) -> tuple[str, ...]:
     """Those that it came with and the filters' own, which an earlier look may have left."""
-    flags = [flag for flag in candidate.flags if flag not in (UNSCORED, UNVERIFIED, VERIFIED)]
+    flags = [flag for flag in candidate.flags if flag not in (UNSCORED, UNVERIFIED, CONSISTENT)]
     if candidate.confidence is None:
         flags.append(UNSCORED)
     if _pending(candidate):
         flags.append(VERIFY_PENDING)
-    flags.append(VERIFIED if candidate.consistency == "consistent" else UNVERIFIED)
+    if candidate.consistency == "consistent":
+        flags.append(CONSISTENT)
+    if VERIFIED not in flags:
+        flags.append(UNVERIFIED)
     return tuple(dict.fromkeys(flags))
 
 

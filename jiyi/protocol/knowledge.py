@@ -28,8 +28,10 @@ MAX_REASON_CHARS = 1_000
 VERIFY_PENDING, REFUTED, RUNAWAY = "verify_pending", "refuted", "runaway"
 #: Somebody vouches for it: its claims are true, and it comes from no loop.
 CHECKED = "checked"
-#: Flags that the filters add.
-UNSCORED, UNVERIFIED, VERIFIED = "unscored", "unverified", "verified"
+#: Flags that the filters add; the LLM has found no contradiction in it.
+UNSCORED, UNVERIFIED, CONSISTENT = "unscored", "unverified", "consistent"
+#: Somebody has promoted it, or checked it and found it true. Nobody else can say so.
+VERIFIED = "verified"
 
 #: Why somebody did something, for the history and the audit log.
 Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
@@ -163,7 +165,7 @@ class TiersPage(Rows[Knowledge]):
 
 
 class HistoryQuery(Request):
-    """What became of this knowledge, oldest first?"""
+    """What became of this knowledge and of the versions before it, oldest first?"""
 
     knowledge_id: UUID
 

@@ -113,7 +113,7 @@ class TierItem(BaseModel, frozen=True):
     session_id: str | None = None
     #: None: the group's.
     agent_id: str | None = None
-    #: Promoted, or at least checked. What is not is shown as temporary.
+    #: Somebody has promoted it, or checked it and found it true. What is not is shown as temporary.
     verified: bool = False
     metadata: dict[str, Any] = {}
 

@@ -63,6 +63,7 @@ TimeRange = Annotated[
     ),
 ]
 
+Style = Literal["quoted", "plain"]
 EventName = Literal["node_state_change", "memory_retrieved", "memory_retrieval_error"]
 
 
@@ -106,6 +107,8 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
     language: Language = "zh"
     #: Tokens that ``history_context`` may have at most (:func:`jiyi.text.budget.estimate_tokens`). None: as many as it has.
     max_tokens: int | None = Field(None, ge=1, le=MAX_BUDGET)
+    #: ``quoted``: for prompts; no content can pass for anything else. ``plain``: for people, as the Markdown that was said.
+    style: Style = "quoted"
     #: In place of the language's own heading, without the line end.
     heading: str = Field("", max_length=MAX_HEADING_CHARS)
     #: Seconds to wait for an answer; the deployment's request time-out unless given.
@@ -132,7 +135,7 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
 
 
 #: Properties that are no part of every question.
-_OWN = {"same_session", "max_tokens", "language", "heading", "timeout", "search_type", "domains"}
+_OWN = {"same_session", "max_tokens", "language", "style", "heading", "timeout", "search_type", "domains"}
 
 
 class MemoryRetrievalNode:
@@ -197,7 +200,7 @@ class MemoryRetrievalNode:
             sources = [item.source for item in answer.results]
             tell("memory_retrieved", count=len(sources), **{name: sources.count(name) for name in ("hot", "cold", "external")})
         skipped = {tier.tier: tier.message for tier in answer.tiers if tier.state == "skipped"}
-        context, left_out = fitting_history(answer.results, wanted.max_tokens, wanted.language, wanted.heading)
+        context, left_out = fitting_history(answer.results, wanted.max_tokens, wanted.language, wanted.heading, wanted.style)
         said: dict[str, Any] = {"skipped_tiers": skipped} if skipped else {}
         return context, said | ({"left_out": left_out} if left_out else {})
 
@@ -212,23 +215,26 @@ def query_of(inputs: Mapping[str, Any]) -> str:
     return storable(text).strip()[: limits.MAX_FOCAL_CHARS]
 
 
-def format_history(items: Sequence[TierItem], language: Language = "zh", heading: str = "") -> str:
+def format_history(items: Sequence[TierItem], language: Language = "zh", heading: str = "", style: Style = "quoted") -> str:
     """The history as Markdown; empty without items."""
-    return fitting_history(items, None, language, heading)[0]
+    return fitting_history(items, None, language, heading, style)[0]
 
 
-def fitting_history(items: Sequence[TierItem], max_tokens: int | None, language: Language = "zh", heading: str = "") -> tuple[str, int]:
+def fitting_history(
+    items: Sequence[TierItem], max_tokens: int | None, language: Language = "zh", heading: str = "", style: Style = "quoted"
+) -> tuple[str, int]:
     """The first items that fit as Markdown, the last one perhaps shortened; and how many were left out.
 
     Below the heading stands the preface, below the line of each item its content, quoted (:mod:`jiyi.text.prompting`). What nobody has
-    verified is marked as temporary.
+    verified is marked as temporary. ``plain`` is without preface and quotation: never for a prompt.
     """
     labels = [
         RECORDS[language].format(number=number, score=item.score) + (UNVERIFIED[language] if item.temporary and not item.verified else "")
         for number, item in enumerate(items, 1)
     ]
     texts = [item.content for item in items]
-    section = Section(name="history", heading=heading or HEADINGS[language], remembered=language, items=texts, labels=labels, priority=1)
+    remembered = language if style == "quoted" else None
+    section = Section(name="history", heading=heading or HEADINGS[language], remembered=remembered, items=texts, labels=labels, priority=1)
     context = build_context([section], max_tokens or MAX_BUDGET)
     return f"{context.text}\n\n" if context.text else "", len(items) - context.parts[0].kept
 

@@ -98,17 +98,20 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
 
 @action("experiences.delete")
 def delete_experience(context: Context, request: ExperienceId) -> Deletion:
-    """Erase an experience with its earlier versions.
+    """Erase an experience with all its versions, whichever of them the id is of.
 
     For good, with what was concluded from it; a job does it. The turns that told it stay. Nothing happens if there is none of that id.
     """
-    known = experiences.shown(context.connection, context.group_id, [request.id])
-    ids = experiences.versions_of(context.connection, context.group_id, request.id) if known else []
+    current = experiences.current_of(context.connection, context.group_id, request.id)
+    known = experiences.shown(context.connection, context.group_id, [current])
+    ids = experiences.versions_of(context.connection, context.group_id, current) if known else []
     return erase(context, Erasure(node_ids=ids) if ids else None, len(ids), str(request.id))
 
 
 def _known(context: Context, node_id: UUID) -> Experience:
     known = experiences.shown(context.connection, context.group_id, [node_id])
     if not known:
-        raise NotFound(f"id: the group {context.group_id!r} has no experience {node_id} in force; experiences.list has those there are")
+        current = experiences.current_of(context.connection, context.group_id, node_id)
+        newer = "experiences.list has those there are" if current == node_id else f"{current} has taken its place"
+        raise NotFound(f"id: the group {context.group_id!r} has no experience {node_id} in force; {newer}")
     return known[0]

@@ -212,6 +212,12 @@ def versions_of(connection: Connection, group_id: str, node_id: UUID) -> list[UU
     return list(connection.execute(_VERSIONS, {"group": group_id, "id": node_id}).scalars())
 
 
+def current_of(connection: Connection, group_id: str, node_id: UUID) -> UUID:
+    """The version in force of an experience that a memory tells, or told before it was superseded; itself if there is none."""
+    found: UUID | None = connection.execute(_CURRENT, {"group": group_id, "id": node_id}).scalar_one_or_none()
+    return found or node_id
+
+
 def _stored(row: Row[Any]) -> StoredExperience:
     return StoredExperience.model_validate(row, from_attributes=True)
 
@@ -246,5 +252,12 @@ _VERSIONS = text("""
         UNION SELECT n.node_id FROM versions v JOIN memory_nodes n
             ON n.group_id = :group AND n.superseded_by = v.node_id AND n.kind = 'experience'
     ) SELECT node_id FROM versions LIMIT 1000
+""")
+_CURRENT = text("""
+    WITH RECURSIVE later AS (
+        SELECT node_id, superseded_by FROM memory_nodes WHERE group_id = :group AND node_id = :id AND kind = 'experience'
+        UNION SELECT n.node_id, n.superseded_by FROM later l JOIN memory_nodes n
+            ON n.group_id = :group AND n.node_id = l.superseded_by AND n.kind = 'experience'
+    ) SELECT node_id FROM later WHERE superseded_by IS NULL LIMIT 1
 """)
 _REMOVE = text("DELETE FROM experiences WHERE group_id = :group AND agent_id = :agent AND node_id = :id")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from pydantic import ValidationError
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from engine.tiers.quarantine import PlannedPiece, knowledge_id
 from jiyi.errors import InvalidRequest, NotFound, problems_of
@@ -33,8 +34,8 @@ from models.db.actions import Context, action, by_worker
 from models.queue import stream
 from models.queue.stream import News
 from models.tiers import digests, pieces, quarantine, quarantine_reads, working
-from models.tiers.knowledge import EMBED_KNOWLEDGE, find
-from models.tiers.pieces import NewPiece
+from models.tiers.knowledge import EMBED_KNOWLEDGE, find, ids_in
+from models.tiers.pieces import NewPiece, Source
 from models.tiers.quarantine import INGRESS
 from models.tiers.quarantine_reads import EntryDetail
 
@@ -63,6 +64,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
         pieces.store(connection, group_id, request.agent_id, piece, now)
         _record(context, piece.planned.knowledge_id, "promoted", request.note, None, piece.planned.content)
     context.enqueue(EMBED_KNOWLEDGE, [(piece.planned.knowledge_id, group_id) for piece in fresh])
+    _verify(connection, group_id, request, sources, now)
     marked = [source.entry_id for source in sources if not source.promoted]
     if marked:
         pieces.mark_promoted(connection, group_id, marked, now)
@@ -83,7 +85,8 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
 def demote(context: Context, request: DemoteBody) -> Demoted:
     """Take knowledge back.
 
-    Agents do not find it any more from the next question on. It stays, with its history, and may be promoted again.
+    Agents do not find it any more from the next question on, nor what it came from in working memory. It stays, with its
+    history, and may be promoted again.
     """
     pieces.lock_group(context.connection, context.group_id)
     asked = list(dict.fromkeys(request.knowledge_ids))
@@ -93,7 +96,9 @@ def demote(context: Context, request: DemoteBody) -> Demoted:
         raise NotFound(f"knowledge_ids: the group {context.group_id!r} has no knowledge {', '.join(missing[:3])}")
     gone = [piece_id for piece_id in asked if rows[piece_id].demoted_at is None]
     if gone:
-        pieces.demote(context.connection, context.group_id, gone, datetime.now(UTC))
+        now = datetime.now(UTC)
+        pieces.demote(context.connection, context.group_id, gone, now)
+        _withdraw(context, [rows[piece_id] for piece_id in gone], now)
         for piece_id in gone:
             _record(context, piece_id, "demoted", request.reason, rows[piece_id].content, None)
         context.audit("knowledge", knowledge_ids=gone, reason=request.reason)
@@ -105,7 +110,8 @@ def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
     """Put knowledge into other words.
 
     A new version takes the place of the old one, which stays as history; the answer is the version that is in force. Its
-    id is another one, since ids follow from what is said. What says the same already is left as it is.
+    id is another one, since ids follow from what is said. What says the same already is left as it is. What the old one came
+    from leaves working memory.
     """
     connection, group_id, edited = context.connection, context.group_id, request.knowledge_id
     pieces.lock_group(connection, group_id)
@@ -116,15 +122,16 @@ def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
     content = request.content.strip()
     if content == row.content:
         return CurrentVersion(knowledge_id=edited)
-    digest = content_digest(content)
+    digest, now = content_digest(content), datetime.now(UTC)
     new_id = knowledge_id(group_id, row.agent_id, digest)
     if new_id == edited:  # other capitals or spaces only: the same piece
         pieces.reword(connection, group_id, edited, content)
     else:
-        pieces.demote(connection, group_id, [edited], datetime.now(UTC), replaced_by=new_id)
+        pieces.demote(connection, group_id, [edited], now, replaced_by=new_id)
         version = NewPiece(PlannedPiece(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}), row.kind, row.session_id)
         if not pieces.in_force(connection, group_id, [version]):
             pieces.store(connection, group_id, row.agent_id, version, row.promoted_at)
+    _withdraw(context, [row], now)
     for piece_id in dict.fromkeys((new_id, edited)):
         _record(context, piece_id, "edited", request.reason, row.content, content)
     context.enqueue(EMBED_KNOWLEDGE, [(new_id, group_id)])
@@ -180,6 +187,25 @@ def preview(connection: Connection, group_id: str, request: PromoteBody) -> Prom
         pieces=[_piece(piece.planned, known=piece.planned.knowledge_id in known) for piece in new],
         already=[source.entry_id for source in sources if source.promoted],
     )
+
+
+def _verify(connection: Connection, group_id: str, request: PromoteBody, sources: Sequence[Source], now: datetime) -> None:
+    """What is promoted in its own words is verified in working memory, too, and a verdict there."""
+    quarantine.lock_group(connection, group_id)
+    if request.text is None:
+        kinds = {source.entry_id: pieces.kind_of(request, source) for source in sources}
+    else:
+        kinds = dict.fromkeys(quarantine.saying(connection, group_id, [request.text], now), request.kind)
+    quarantine.mark_verified(connection, group_id, kinds)
+
+
+def _withdraw(context: Context, rows: Iterable[Row[Any]], now: datetime) -> None:
+    """Take out of working memory what these pieces of knowledge came from, and what says the same."""
+    connection, group_id, rows = context.connection, context.group_id, list(rows)
+    quarantine.lock_group(connection, group_id)
+    entry_ids = {entry_id for row in rows for entry_id in ids_in(row.metadata.get("entry_ids"))}
+    entry_ids |= set(quarantine.saying(connection, group_id, [row.content for row in rows], now))
+    quarantine.withdraw(connection, group_id, list(entry_ids), now)
 
 
 def _record(context: Context, knowledge: UUID, change: str, reason: str, before: str | None, after: str | None) -> None:

@@ -167,12 +167,12 @@ class PieceDetail(BaseModel):
     @property
     def entry_ids(self) -> list[UUID]:
         """The entries of quarantine that it was made of."""
-        return _ids(self.metadata.get("entry_ids"))
+        return ids_in(self.metadata.get("entry_ids"))
 
     @property
     def replaces(self) -> UUID | None:
         """The version that it took the place of."""
-        return next(iter(_ids([self.metadata.get("edited_from")])), None)
+        return next(iter(ids_in([self.metadata.get("edited_from")])), None)
 
 
 def pieces(connection: Connection, group_id: str, wanted: WantedKnowledge, before: Place | None, limit: int) -> list[PieceRow]:
@@ -203,8 +203,8 @@ def find(connection: Connection, group_id: str, knowledge_id: UUID) -> PieceDeta
     return fetch_one(connection, PieceDetail, wanted.where(_K.group_id == group_id, _K.knowledge_id == knowledge_id))
 
 
-def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
-    """What became of a piece of knowledge, oldest first; empty if there is none of this id."""
+def _changes(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
+    """What became of a version of a piece, oldest first."""
     of_piece = (KnowledgeChange.group_id == group_id, KnowledgeChange.knowledge_id == knowledge_id)
     return fetch(connection, Change, select(*columns(Change, KnowledgeChange)).where(*of_piece).order_by(KnowledgeChange.history_id))
 
@@ -215,20 +215,23 @@ def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> Knowled
     return None if piece is None else KnowledgeDetail(**dict(piece), history=history(connection, group_id, knowledge_id))
 
 
-def whole_history(connection: Connection, group_id: str, piece: PieceDetail) -> list[Change]:
-    """What became of a piece and of the versions before it, the latest change first; an edit, which stands with both, is told once."""
+def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
+    """What became of a piece and of the versions before it, oldest first; an edit, which stands with both, is told once.
+
+    Empty if there is none of this id.
+    """
     changes = {}
     versions: set[UUID] = set()
-    at: PieceDetail | None = piece
+    at = find(connection, group_id, knowledge_id)
     while at is not None and at.knowledge_id not in versions and len(versions) < MAX_VERSIONS:
         versions.add(at.knowledge_id)
-        own = history(connection, group_id, at.knowledge_id)
+        own = _changes(connection, group_id, at.knowledge_id)
         changes.update({(change.action, change.at, change.before, change.after): change for change in own})
         at = None if at.replaces is None else find(connection, group_id, at.replaces)
-    return sorted(changes.values(), key=lambda change: change.at, reverse=True)
+    return sorted(changes.values(), key=lambda change: change.at)
 
 
-def _ids(texts: Any) -> list[UUID]:
+def ids_in(texts: Any) -> list[UUID]:
     """Ids that stand in metadata, as far as they are any: whoever promoted may have written there what they like."""
     ids: list[UUID] = []
     for name in texts if isinstance(texts, list) else []:

@@ -73,7 +73,7 @@ def planned_pieces(group_id: str, body: PromoteBody, sources: Sequence[Source], 
         new = [NewPiece(planned, body.kind, session_id) for planned in pieces]
     else:
         new = [
-            NewPiece(planned, _kind(body, source), source.session_id)
+            NewPiece(planned, kind_of(body, source), source.session_id)
             for source in sources
             for planned in _pieces_of(source, group_id, body, now)
         ]
@@ -83,7 +83,7 @@ def planned_pieces(group_id: str, body: PromoteBody, sources: Sequence[Source], 
     return once
 
 
-def _kind(body: PromoteBody, source: Source) -> Kind:
+def kind_of(body: PromoteBody, source: Source) -> Kind:
     """A verdict stays one; whoever promotes may call a statement one."""
     return "verdict" if "verdict" in (source.kind, body.kind) else "statement"
 

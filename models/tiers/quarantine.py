@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -16,7 +16,7 @@ from engine.tiers.quarantine import SENTENCES, IngressRules, Verdict
 from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.events import NodeExecuted
-from jiyi.protocol.knowledge import CHECKED, REFUTED, RUNAWAY, VERIFY_PENDING, IngestState
+from jiyi.protocol.knowledge import CHECKED, CONSISTENT, REFUTED, RUNAWAY, UNVERIFIED, VERIFIED, VERIFY_PENDING, IngestState
 from jiyi.protocol.tier_questions import Kind, kind_of
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
@@ -89,7 +89,7 @@ def _row(event: NodeExecuted) -> QuarantineRow:
         output.output,
         content_digest(output.output),
         output.confidence,
-        packed_texts(output.flags),
+        packed_texts([flag for flag in output.flags if flag != VERIFIED]),  # which is not for senders to say
         output.depth,
         packed_or(output.metadata, EMPTY_OBJECT),
         packed_or(output.provenance, EMPTY_OBJECT),
@@ -143,6 +143,14 @@ def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:
     row = QuarantineLog
     statement = select(*columns(Output, row, deleted=row.deleted_at.is_not(None))).where(row.entry_id.in_(entry_ids))
     return fetch(connection, Output, statement.order_by(row.created_at, row.entry_id))
+
+
+def current(connection: Connection, outputs: Sequence[Output]) -> list[Output]:
+    """The outputs as they are now, without those that were deleted since they were loaded. Under :func:`lock_group`."""
+    now = {row.entry_id: row for row in load(connection, [output.entry_id for output in outputs])}
+    kept = [(output, now[output.entry_id]) for output in outputs if output.entry_id in now and not now[output.entry_id].deleted]
+    verified = [(output, row, [VERIFIED] if VERIFIED in {*row.flags} - {*output.flags} else []) for output, row in kept]
+    return [output.model_copy(update={"kind": row.kind, "flags": [*output.flags, *added]}) for output, row, added in verified]
 
 
 def lock_group(connection: Connection, group_id: str) -> None:
@@ -204,8 +212,35 @@ def mark_left(connection: Connection, group_id: str, entry_ids: Sequence[UUID], 
     return connection.execute(_LEFT, {"group": group_id, "ids": list(entry_ids), "now": now}).rowcount if entry_ids else 0
 
 
-def set_flags(connection: Connection, group_id: str, entry_id: UUID, flags: Sequence[str]) -> None:
-    connection.execute(_FLAGS, {"group": group_id, "id": entry_id, "flags": list(flags)})
+def mark_consistent(connection: Connection, group_id: str, entry_id: UUID) -> None:
+    """The LLM has found no contradiction in an entry, which makes it no verified one. Under :func:`lock_group`."""
+    _mark(connection, group_id, {"ids": [entry_id], "flag": CONSISTENT, "not": None, "verdicts": []})
+
+
+def mark_verified(connection: Connection, group_id: str, kinds: Mapping[UUID, Kind]) -> None:
+    """Somebody has promoted what these entries say, as a statement or a verdict. Under :func:`lock_group`."""
+    verdicts = [entry_id for entry_id, kind in kinds.items() if kind == "verdict"]
+    _mark(connection, group_id, {"ids": list(kinds), "flag": VERIFIED, "not": UNVERIFIED, "verdicts": verdicts})
+
+
+def withdraw(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> None:
+    """What these entries say was corrected or taken back: working memory has them no more. Under :func:`lock_group`."""
+    connection.execute(_DOUBTED, {"group": group_id, "ids": list(entry_ids), "flag": VERIFIED, "not": UNVERIFIED})
+    if mark_left(connection, group_id, entry_ids, now):
+        working.remove(group_id, entry_ids)
+
+
+def saying(connection: Connection, group_id: str, texts: Iterable[str], now: datetime) -> list[UUID]:
+    """Entries of working memory that say one of these texts, but for case, width and spaces. Under :func:`lock_group`."""
+    hashes = [content_digest(text) for text in texts]
+    return list(connection.execute(_SAYING, {"group": group_id, "hashes": hashes, "now": now}).scalars())
+
+
+def _mark(connection: Connection, group_id: str, values: dict[str, Any]) -> None:
+    """Flag entries, and their copies in working memory."""
+    for row in connection.execute(_MARK_ENTRIES, {"group": group_id, **values}):
+        if row.hot:
+            working.change(group_id, row.entry_id, kind=row.kind, flags=tuple(row.flags))
 
 
 def expired(connection: Connection, now: datetime, limit: int) -> dict[str, list[UUID]]:
@@ -251,8 +286,9 @@ def mark_deleted(connection: Connection, group_id: str, entry_ids: Sequence[UUID
 
 def mark_checked(connection: Connection, group_id: str, entry_ids: Sequence[UUID], *, true: bool) -> list[UUID]:
     """Put down what a check came to; the ids of those of which that was not known yet. Under :func:`lock_group`."""
-    marks = {VERIFY_PENDING, RUNAWAY, *SIGNS, CHECKED, REFUTED}
-    asked = {"group": group_id, "ids": list(entry_ids), "mark": CHECKED if true else REFUTED, "marks": list(marks)}
+    marks = {VERIFY_PENDING, RUNAWAY, *SIGNS, CHECKED, VERIFIED, REFUTED}
+    mark, more = (CHECKED, [VERIFIED]) if true else (REFUTED, [])
+    asked = {"group": group_id, "ids": list(entry_ids), "mark": mark, "more": more, "marks": list(marks)}
     return list(connection.execute(_CHECK, asked).scalars())
 
 
@@ -334,7 +370,20 @@ _LEFT = text("""
     UPDATE quarantine_logs SET expired_at = :now
     WHERE group_id = :group AND entry_id = ANY(:ids) AND expired_at IS NULL AND working_until IS NOT NULL
 """)
-_FLAGS = text("UPDATE quarantine_logs SET flags = :flags WHERE group_id = :group AND entry_id = :id")
+_MARK_ENTRIES = text("""
+    UPDATE quarantine_logs SET flags = array_remove(flags, CAST(:not AS text)) || CAST(:flag AS text),
+        kind = CASE WHEN entry_id = ANY(:verdicts) THEN 'verdict' ELSE kind END
+    WHERE group_id = :group AND entry_id = ANY(:ids) AND CAST(:flag AS text) <> ALL(flags)
+    RETURNING entry_id, kind, flags, working_until IS NOT NULL AND expired_at IS NULL AS hot
+""")
+_DOUBTED = text("""
+    UPDATE quarantine_logs SET flags = array_replace(flags, :flag, :not)
+    WHERE group_id = :group AND entry_id = ANY(:ids) AND CAST(:flag AS text) = ANY(flags)
+""")
+_SAYING = text("""
+    SELECT entry_id FROM quarantine_logs
+    WHERE group_id = :group AND working_until > :now AND expired_at IS NULL AND content_hash = ANY(:hashes)
+""")
 _EXPIRED = text("""
     SELECT group_id, entry_id FROM quarantine_logs
     WHERE working_until <= :now AND expired_at IS NULL ORDER BY working_until LIMIT :limit
@@ -346,6 +395,7 @@ _OUTCOMES = text("""
 _CHECK = text("""
     UPDATE quarantine_logs SET screened_at = NULL,
         flags = ARRAY(SELECT flag FROM unnest(flags) flag WHERE flag <> ALL(CAST(:marks AS text[]))) || CAST(:mark AS text)
+            || CAST(:more AS text[])
     WHERE group_id = :group AND entry_id = ANY(:ids) AND deleted_at IS NULL AND CAST(:mark AS text) <> ALL(flags)
     RETURNING entry_id
 """)

@@ -97,7 +97,7 @@ def get_knowledge(context: Context, request: HistoryQuery) -> KnowledgeDetail:
 
 @action("knowledge.history")
 def knowledge_history(context: Context, request: HistoryQuery) -> list[Change]:
-    """Tell who promoted, demoted or edited a piece of knowledge, oldest first."""
+    """Tell who promoted, demoted or edited a piece of knowledge and the versions before it, oldest first."""
     changes = knowledge.history(context.connection, context.group_id, request.knowledge_id)
     if not changes:
         raise NotFound(f"knowledge_id: the group {context.group_id!r} never had knowledge {request.knowledge_id}")

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PlainSerializer, PlainValidator, TypeAdapter
 
+from jiyi.protocol.knowledge import VERIFIED
 from jiyi.protocol.tier_questions import HOT_SCORE, Kind, TierItem
 from jiyi.protocol.wire.vectors import WIRE_TYPE, Float32, to_array, to_text
 from models.db import valkey_keys
@@ -70,7 +71,7 @@ class Entry:
             expires_at=expires_at or self.expires_at,
             session_id=self.session_id,
             agent_id=self.agent_id,
-            verified="verified" in self.flags,
+            verified=VERIFIED in self.flags,
             metadata={"node_id": self.node_id, "node_type": self.node_type, "confidence": self.confidence, "flags": list(self.flags)},
         )
 
@@ -107,12 +108,12 @@ def remove(group_id: str, entry_ids: Iterable[UUID]) -> int:
     return int(_run(_REMOVE, group_id, ids)) if ids else 0
 
 
-def flag(group_id: str, entry_id: UUID, flags: Sequence[str]) -> None:
-    """Give an entry other flags, if it is there. Under the group's lock, as all that changes entries."""
+def change(group_id: str, entry_id: UUID, **fields: Any) -> None:
+    """Give an entry other values, if it is there. Under the group's lock, as all that changes entries."""
     _, entries, _ = valkey_keys.working(group_id)
     stored = cast("bytes | None", valkey().hget(entries, str(entry_id)))
     if stored is not None:
-        valkey().hset(entries, str(entry_id), _dump(replace(_load(stored), flags=tuple(flags))))
+        valkey().hset(entries, str(entry_id), _dump(replace(_load(stored), **fields)))
 
 
 def count(group_id: str, **numbers: int) -> None:

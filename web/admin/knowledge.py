@@ -53,7 +53,8 @@ WORDS: dict[str, dict[str, LazyString]] = {
     "flag_name": {
         "unscored": lazy_gettext("no confidence given"),
         "unverified": lazy_gettext("unverified"),
-        "verified": lazy_gettext("found consistent"),
+        "verified": lazy_gettext("verified"),
+        "consistent": lazy_gettext("found consistent"),
         "verify_pending": lazy_gettext("claim not checked"),
         "refuted": lazy_gettext("claim refuted"),
         "runaway": lazy_gettext("from a runaway loop"),
@@ -291,7 +292,7 @@ def piece_page(connection: Connection, group: str, knowledge_id: UUID) -> Contex
     if piece is None:
         return None
     sources = quarantine_reads.some_entries(connection, group, piece.entry_ids[:MAX_SOURCES])
-    history = knowledge.whole_history(connection, group, piece)
+    history = knowledge.history(connection, group, piece.knowledge_id)[::-1]
     return {"piece": piece, "sources": sources, "history": history, "replaces": piece.replaces}
 
 

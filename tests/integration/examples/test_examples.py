@@ -133,8 +133,10 @@ class Dify:
         return {one["variable"]: self.variables[tuple(one["value_selector"])] for one in nodes[here]["outputs"]}
 
     def outputs(self, data: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
-        given = {
-            one["variable"]: self.variables[tuple(one["value_selector"])] for one in data.get("variables", ()) if "value_selector" in one
+        given = {  # what a node did not put out is None, such as error_message
+            one["variable"]: self.variables.get(tuple(one["value_selector"]))
+            for one in data.get("variables", ())
+            if "value_selector" in one
         }
         match data["type"]:
             case "start":
@@ -197,7 +199,8 @@ def test_without_jiyi_the_workflow_for_dify_has_an_empty_history() -> None:
     default = {one["key"]: one["value"] for one in nodes["load_history"]["default_value"]}
     names: dict[str, Any] = {}
     exec(nodes["history"]["code"], names)
-    assert names["main"](default["body"]) == {"history_context": ""}
+    assert names["main"](default["body"]) == {"history_context": "", "message": ""}
+    assert names["main"](default["body"], "Connection refused") == {"history_context": "", "message": "Connection refused"}
 
 
 def test_retrieval_as_a_workflow_for_dify_gives_nodes_ids_status_and_debug(

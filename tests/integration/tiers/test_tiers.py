@@ -316,7 +316,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 @pytest.mark.parametrize(
     ("verdict", "reason", "flag"),
     [
-        ("consistent", None, "verified"),
+        ("consistent", None, "consistent"),
         ("inconsistent", "inconsistent", None),
         ("unknown", None, "unverified"),
         ("away", None, "unverified"),

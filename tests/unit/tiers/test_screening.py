@@ -96,7 +96,7 @@ def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unv
     rules = IngressRules(check_consistency=True)
     asked = {verdict: screen(Candidate(ENGLISH, consistency=verdict), rules) for verdict in ("consistent", "inconsistent", "unknown")}
     assert asked["inconsistent"].reason == "inconsistent"
-    assert "verified" in asked["consistent"].flags
+    assert {"consistent", "unverified"} <= {*asked["consistent"].flags}  # nobody has verified it
     assert "unverified" in asked["unknown"].flags  # fail-open
     assert not any(verdict.needs_check for verdict in asked.values())
     # The check is owed only where it is wished and nothing else refuses.
@@ -215,6 +215,6 @@ def test_the_guards_flags_are_set_and_cleared_and_others_kept() -> None:
 
 
 def test_flags_are_those_of_the_latest_look() -> None:
-    refused = screen(Candidate(ENGLISH + " [Specific Metric]", flags=["unscored", "verified", "reviewed"], confidence=0.9), RULES)
+    refused = screen(Candidate(ENGLISH + " [Specific Metric]", flags=["unscored", "consistent", "reviewed"], confidence=0.9), RULES)
     assert (refused.reason, refused.flags) == ("claim_pending", ("reviewed", "verify_pending", "unverified"))
     assert screen(Candidate(ENGLISH + " [Specific Metric]", flags=["checked"]), RULES).accepted
