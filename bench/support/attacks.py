@@ -64,7 +64,7 @@ class Flood:
 
 
 def _many(before: bytes, one: bytes, after: bytes, size: int = LARGE) -> bytes:
-    return before + b",".join([one] * (size // (len(one) + 1))) + after
+    return before + (one + b",") * (size // (len(one) + 1)) + one + after
 
 
 def _retrievals(texts: Callable[[], list[str]]) -> Callable[[], Iterator[Request]]:
