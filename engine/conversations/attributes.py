@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
+from engine.text.keywords import segmented, single_characters
 from engine.text.statements import OVER
 from jiyi.protocol.conversations import Category
 from jiyi.text.sections import sections, union
-from jiyi.text.words import is_filler, normalise, stem, telling
+from jiyi.text.words import CJK, is_filler, normalise, stem, telling
 
 #: Words that say nothing of what somebody likes or what is on Tuesday.
 _GENERAL = frozenset(
@@ -184,6 +185,19 @@ _CALENDAR = """monday tuesday wednesday thursday friday saturday sunday january 
 _CHINESE_CALENDAR = """周一 周二 周三 周四 周五 周六 周日 周末 星期 下周 上周 这周 本周 下个 上个 个月 明天 后天 昨天 今天
     上午 下午 晚上 早上 中午 一下 时候 现在 开始 打算 我们 他们 其实 已经"""
 CALENDAR = frozenset(stem(word) for word in _CALENDAR.split()) | frozenset(_CHINESE_CALENDAR.split())
+
+
+_CHINESE = re.compile(f"[{CJK}]")
+
+
+@lru_cache(4096)
+def subject_words(text: str) -> frozenset[str]:
+    """What a text is about: its telling words, and Chinese words of two characters or more; no fillers, days or feelings."""
+    latin = {word for word in telling(text) if not _CHINESE.match(word) and len(word) > 1}
+    chinese = {word for run in segmented(text) for word in run if len(word) > 1} | set(single_characters(text))
+    return frozenset(
+        word for word in latin | chinese if word not in EMPTY and word not in CALENDAR and not is_filler(word) and not word.isdigit()
+    )
 
 
 def _cue(section: str) -> re.Pattern[str]:

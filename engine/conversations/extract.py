@@ -15,11 +15,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import cast
 
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import CALENDAR, EMPTY, FIRST_PERSON, NUMBERS, Attribute, attribute_of, person_in
+from engine.conversations.endings import Said, ended
 from engine.conversations.memories import keywords, profile_signals
 from engine.conversations.statements import READ_CHARS, Statement, statements
 from engine.heads import judgements
@@ -34,7 +34,6 @@ from jiyi.protocol.conversations import (
     MAX_EXPERIENCES,
     MAX_MEMORIES,
     MAX_STEPS,
-    MAX_WORD_CHARS,
     Category,
     CombinedExtraction,
     ExtractedExperience,
@@ -335,25 +334,26 @@ def _judged(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], hea
         earlier: list[ExtractedMemory | KnownFact] = [*known, *result]
         rivals = [other for other in earlier if _contradict(memory, other)]
         newer = memory
-        enough = partial(judgements.enough, heads, newer=_key(memory))
         of_rivals = 0.0 if rivals and _another_value(memory, rivals[-1]) else judgements.EXPECTED
         if rivals and not any(chances.get((_key(other), place), 0.0) >= of_rivals for other in rivals):
             newer = memory.model_copy(update={"single_valued": False})
         of_attribute = {number for number, fact in enumerate(known) if _contradict(newer, fact)}
         chance = [chances.get((_key(fact), place), 0.0) for fact in known]
         retired = [number for number in of_attribute if chance[number] >= of_rivals]
-        judged = [number for number in range(len(known)) if number not in of_attribute and chance[number] >= enough(_key(known[number]))]
+        judged = [number for number in _ended_by(memory, known, heads) if number not in of_attribute]
         retired += judged if len(judged) <= judgements.MOST_TAKEN_BACK else []
         if retired:
             newer = newer.model_copy(update={"supersedes": sorted(retired)})
-        for number in range(len(result) - 1, -1, -1):
-            other = result[number]
-            older = _key(memories[number])
-            if other.turns != newer.turns and chances.get((older, place), 0.0) >= enough(older) and not _contradict(newer, other):
-                result[number], newer = _joined(other, newer)
-                break
         result.append(newer)
     return result
+
+
+def _ended_by(memory: ExtractedMemory, known: Sequence[KnownFact], heads: Heads) -> list[int]:
+    """Numbers of the known facts of the same subject that a memory ends, as parts of messages do (:mod:`engine.conversations.endings`)."""
+    numbers = [number for number, fact in enumerate(known) if fact.subject == memory.subject]
+    older = [Said(_key(known[number])) for number in numbers]
+    ends = ended(older, Said(_key(memory)), heads)
+    return sorted({numbers[end.old] for end in ends if 2 * (end.span[1] - end.span[0]) > len(older[end.old].text)})
 
 
 def _chances(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads) -> dict[tuple[str, int], float]:
@@ -404,14 +404,6 @@ def _another_value(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) 
     if not all(values):  # the value is in what the pattern found: a nurse
         values = _words(mine.said), _words(theirs.said)
     return values[0].isdisjoint(values[1])
-
-
-def _joined(old: ExtractedMemory, new: ExtractedMemory) -> tuple[ExtractedMemory, ExtractedMemory]:
-    """Both with one attribute of one value: the old one's, if it has such, else one that no other memory has."""
-    said = "-".join(sorted(_words(old.content))[:NAMED_BY])
-    attribute = old.attribute if old.single_valued and old.attribute is not None else f"state:{said or 'it'}"[:MAX_WORD_CHARS]
-    update = {"attribute": attribute, "single_valued": True}
-    return old.model_copy(update=update), new.model_copy(update=update)
 
 
 def _contradict(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) -> bool:

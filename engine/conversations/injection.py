@@ -72,6 +72,8 @@ class Candidate:
     user_id: str | None = None
     visibility: str | None = None
     trust: float = 0.0
+    #: Parts of it that have ended, each with the day on which it did.
+    ended: tuple[tuple[str, date], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ def _one_of_each(ranked: Sequence[Candidate], budget: int) -> list[Chosen]:
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
         text, others = _told(best, sources, candidate)
+        best = replace(best, ended=tuple(dict.fromkeys(part for one in (best, *sources) for part in one.ended)))
         renewed = next((other.renewed_at for other in (best, candidate, *sources) if other.renewed_at is not None), None)
         best = replace(best, renewed_at=renewed)
         shown.update((best.node_id, candidate.node_id, *others))
@@ -216,7 +219,8 @@ def _limited(memory: Candidate, text: str, why: str, others: tuple[UUID, ...], b
         text, why = cut_to_tokens(text, most), f"{why}, shortened"
         size = estimate_tokens(text)
     marked = memory.superseded_at is not None or memory.renewed_at is not None
-    return Chosen(memory, text, why, others, size + (MARK_TOKENS if marked else 0))
+    ended = sum(estimate_tokens(part) + MARK_TOKENS for part, _ in memory.ended)
+    return Chosen(memory, text, why, others, (size + (MARK_TOKENS if marked else 0) if text else 0) + ended)
 
 
 HEADINGS: dict[Language, dict[Kind, str]] = {
@@ -303,7 +307,10 @@ def _lines(chosen: Sequence[Chosen], language: Language) -> list[str]:
     lines = []
     year = None
     for day, these in groupby(chosen, key=lambda choice: choice.candidate.created_at.date()):
-        lines += [_day(day, language, with_year=day.year != year), *(_line(choice, language) for choice in these)]
+        lines.append(_day(day, language, with_year=day.year != year))
+        for choice in these:
+            lines += [_line(choice, language)] if choice.text else []
+            lines += [f"{quoted(part)} ({EARLIER[language].format(day=_day(over, language))})" for part, over in choice.candidate.ended]
         year = day.year
     return lines
 
@@ -375,7 +382,12 @@ def _entry(choice: Chosen) -> dict[str, str]:
     elif choice.candidate.renewed_at is not None:
         ended = {"said_anew": _day(choice.candidate.renewed_at, "zh")}
     speaker = {"speaker": role} if (role := _speaker(choice)) else {}
-    return {"day": _day(choice.candidate.created_at, "zh"), **speaker, "text": choice.text, **ended}
+    over = (
+        {"no_longer": "; ".join(f"{part} (until {_day(day, 'zh')})" for part, day in choice.candidate.ended)}
+        if choice.candidate.ended
+        else {}
+    )
+    return {"day": _day(choice.candidate.created_at, "zh"), **speaker, "text": choice.text, **ended, **over}
 
 
 def _template(chosen: Sequence[Chosen], style: Style) -> str:

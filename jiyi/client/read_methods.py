@@ -16,7 +16,19 @@ from jiyi.protocol.actions import ALIASES, TABLE, name_of
 from jiyi.protocol.erasure import Erasure, ErasureRequested
 from jiyi.protocol.memory import Memory as MemoryRow
 from jiyi.protocol.memory import MemoryDetail
-from jiyi.protocol.recall import ListMemories, MemoryRequest, MemoryRows, RecalledContext, RecallRequest, Updated, UpdateMemory
+from jiyi.protocol.recall import (
+    ForgetWhatWasSaid,
+    Forgotten,
+    ListMemories,
+    MemoryRequest,
+    MemoryRows,
+    RecalledContext,
+    RecallRequest,
+    Reinstated,
+    ReinstateMemory,
+    Updated,
+    UpdateMemory,
+)
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
@@ -137,6 +149,34 @@ class ReadMethods(WriteMethods[W]):
         done = yield from self._act("memory.update", checked(UpdateMemory, **given), Updated, timeout)
         if wait:
             yield from self._wait_for([done.node_id], {}, timeout)
+        return done.node_id
+
+    @verb
+    def forget(
+        self, agent_id: str, text: str, *, user_id: str | None = None, every: bool = False, timeout: float | None = None
+    ) -> Steps[Forgotten]:
+        """Forget what a user said, named in words: "my phone number", 我的地址.
+
+        The sentences that it fits, and what was taken from them, are erased for good; ``erasure_id`` has the report. Where several
+        things fit nothing is erased: ``asks`` names them, and ``every=True`` takes all.
+
+        Raises:
+            NotFound: there is no such agent.
+        """
+        request = checked(ForgetWhatWasSaid, agent_id=agent_id, text=text, user_id=user_id, every=every)
+        done: Forgotten = yield from self._act("memory.forget", request, Forgotten, timeout)
+        return done
+
+    @verb
+    def reinstate(self, node_id: Id, *, user_id: str | None = None, reason: str | None = None, timeout: float | None = None) -> Steps[UUID]:
+        """Hold a superseded memory in force again: the supersession was a mistake. Returns its id.
+
+        Raises:
+            InvalidRequest: it is in force, or another user's.
+            NotFound: there is no such memory.
+        """
+        given = {name: value for name, value in (("user_id", user_id), ("reason", reason)) if value is not None}
+        done = yield from self._act("memory.reinstate", checked(ReinstateMemory, node_id=node_id, **given), Reinstated, timeout)
         return done.node_id
 
     @verb

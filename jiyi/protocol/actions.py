@@ -100,6 +100,19 @@ _ROWS = (
     read("memory.related", memory.RelatedQuery, dict[str, list[memory.MemoryRow]]),
     read("memory.export", memory.ExportQuery, Page),
     read("memory.why", WhyQuery, Reasons),
+    change(
+        "memory.forget",
+        recall.ForgetWhatWasSaid,
+        recall.Forgotten,
+        scope="admin",
+        queue=QUEUE,
+        doc="""Forget what a user said, named in words.
+
+    The sentences that it fits, and what was taken from them, are erased for good, with a report; what else those messages said stays.
+    Where several things fit nothing is erased, and they are named. Needs a worker that answers.
+    """,
+    ),
+    change("memory.reinstate", recall.ReinstateMemory, recall.Reinstated, scope="publish"),
     change("memory.rate", memory.RateMemories, memory.Rated, scope="publish"),
     change("archive.archive", memory.ArchiveRequest, memory.Archived, scope="admin"),
     change("archive.restore", memory.RestoreRequest, memory.Restored, scope="admin"),

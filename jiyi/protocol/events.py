@@ -38,6 +38,7 @@ from jiyi.protocol.conversations import MAX_URI_CHARS, Kind, parse_uri
 from jiyi.protocol.origins import ORIGIN_DESCRIPTION, ORIGIN_OF_ROLE, TRUST, Claimed, Trust
 from jiyi.protocol.trajectories import StepType, summary
 from jiyi.protocol.wire.vectors import Vector
+from jiyi.text.kept import to_keep
 
 CONTENT_TYPE = "application/json"
 MAX_UTTERANCE_CHARS = 20_000
@@ -208,6 +209,12 @@ class Turn(BaseModel, frozen=True, extra="ignore"):
         None, description="If it is less the speaker's own than the role says: a `document` that a user hands over."
     )
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
+
+    @model_validator(mode="after")
+    def _keeps_what_may_be_kept(self) -> Self:
+        if self.role in ("user", "assistant") and (kept := to_keep(self.text, assistant=self.role == "assistant")) != self.text:
+            object.__setattr__(self, "text", kept)  # frozen, and not yet anybody's
+        return self
 
     @model_validator(mode="after")
     def _claims_no_more_than_its_role(self) -> Self:

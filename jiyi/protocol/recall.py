@@ -23,6 +23,7 @@ from jiyi.protocol.base import (
     PageSize,
     Part,
     Request,
+    UserId,
     Visibility,
     few_enough_keywords,
     small_enough,
@@ -35,6 +36,8 @@ from jiyi.protocol.retrieval import Answer, FocalText
 #: Tokens of a context unless told otherwise, and at most.
 BUDGET, MAX_BUDGET = 2_000, 100_000
 MAX_PLACE_CHARS = 100
+#: Characters of a reason.
+MAX_REASON_CHARS = 1_000
 
 
 class MemoryRequest(Request, ForUser):
@@ -134,13 +137,53 @@ class Updated(BaseModel):
     superseded_at: datetime
 
 
+class ForgetWhatWasSaid(Request, ForUser):
+    """What a user wants to have forgotten, in words."""
+
+    agent_id: Name
+    text: FocalText = Field(description="What is to be forgotten: `my phone number`, 我的地址.")
+    every: bool = Field(False, description="Whether all that fits is to go, where several things do; else it is asked which.")
+
+
+class Fitting(BaseModel):
+    """Something that fits what is to be forgotten."""
+
+    node_id: UUID
+    text: str
+
+
+class Forgotten(BaseModel):
+    """What is being erased, with its report (`erasure_id`); or, where nothing is clear, what it could be."""
+
+    erasure_id: UUID | None = None
+    forgotten: list[Fitting] = []
+    asks: list[Fitting] = Field([], description="Several things fit: name one of them in its own words, or give `every`.")
+
+
+class ReinstateMemory(Request):
+    """What was superseded by mistake is to be in force again."""
+
+    node_id: UUID = Field(description="The superseded memory.")
+    user_id: UserId | None = Field(None, description="Whose it has to be, if one is given.")
+    reason: str | None = Field(None, max_length=MAX_REASON_CHARS, description="Why the supersession was a mistake; kept with it.")
+
+
+class Reinstated(BaseModel):
+    """The memory is in force again, and what had superseded it stays so, too."""
+
+    node_id: UUID
+    superseded_by: UUID | None = Field(description="What had wrongly superseded it.")
+
+
 class RecallRequest(Request, ForUser, BySource):
     """What of an agent's memory belongs into a prompt about something?"""
 
     agent_id: Name
     query: FocalText = Field(description="What the prompt is about: what the user says, or what goes on.")
     max_tokens: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Most tokens of the text.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
+    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field(
+        [*CONTEXT_KINDS, "session"], description=f"{KINDS_DESCRIPTION} Of turns those of people."
+    )
     session_id: Name | None = Field(None, description="Only this session.")
     now: Moment | None = Field(None, description="The agent's present, if it lives in simulated time.")
     as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")

@@ -72,6 +72,7 @@ from models.memory.inbox import Stored, announce, store
 DEFAULT_IMPORTANCE = 5.0
 
 search = by_worker("conversations.search")
+forget = by_worker("memory.forget")
 
 
 @action("conversations.store")

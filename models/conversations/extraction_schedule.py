@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, text
 
+from engine.conversations.forgetting import forgets
 from engine.conversations.memories import memory_of
 from jiyi.protocol.events import SessionEnded, TurnRecorded
 from jiyi.settings import Settings, get_settings
@@ -31,6 +32,7 @@ def owe_extraction(batch: StoredBatch) -> list[Owed]:
     """Owe extraction for the agents of which something was said, or whose sessions have ended."""
     spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
     ended = {(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)}
+    ended |= {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded) if forgets(event.payload.text)}  # at once
     return [Owed(EXTRACT, due=due) for due in owe(batch.connection, spoke, ended)]
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
+from engine.conversations.marks import Mark, local, marks_of
 from engine.conversations.memories import Source, event_of, waves
+from engine.conversations.standing import SaidTurn, Standing
 from jiyi.errors import InvalidEvent
 from jiyi.protocol.base import Role
 from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, KnownFact, Message
 from jiyi.protocol.events import Event
 from jiyi.protocol.origins import STANDING_TRUST
-from models.conversations import experiences, follow_ups, injections
+from models.conversations import experiences, follow_ups, injections, standing
 from models.conversations.follow_ups import Extraction
 from models.memory.agents import AgentName, bind_name, lock_agents
 from models.memory.inbox import Stored, store
@@ -27,6 +29,10 @@ log = logging.getLogger(__name__)
 CONTEXT_TURNS = 6
 #: Facts in force that new turns may take back: the newest, and as many more, so many of each turn, that are nearest to what it says.
 KNOWN_FACTS, NEAREST_OF_TURN = 40, 5
+#: Turns of the user's, the latest, that are looked through for what is to be forgotten.
+TURNS_SEARCHED = 500
+#: Turns of the user's that new ones may end parts of.
+EARLIER_TURNS = 40
 #: The newest facts that are compared with the turns' vectors: some hundredths of a second.
 FACTS_COMPARED = 5_000
 #: The role of what nobody said themselves, tools' results and documents: no facts of a user are taken from it.
@@ -49,6 +55,12 @@ class StoredTurn:
     #: In whose conversation with the agent it was said, if it has several users.
     user_id: str | None
     message: Message
+    #: What of its text does not stand for itself, and how many characters of the stored text stand before it (the speaker's name).
+    marks: Sequence[Mark] = ()
+    prefix: int = 0
+
+    def said(self) -> SaidTurn:
+        return SaidTurn(self.node_id, self.message, self.session_id, self.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +107,21 @@ def known_facts(connection: Connection, name: AgentName, turns: Iterable[UUID] =
     ]
 
 
+def earlier_turns(connection: Connection, name: AgentName, turns: Sequence[StoredTurn], user_id: str | None) -> list[StoredTurn]:
+    """The user's own turns before these: the newest, and those that are nearest to what these say. Oldest first."""
+    if not turns:
+        return []
+    ids = [turn.node_id for turn in turns]
+    parameters = {**bind_name(name), "user": user_id, "before": turns[0].node_count, "limit": EARLIER_TURNS, "turns": ids}
+    return as_turns(connection.execute(_EARLIER, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED}))
+
+
+def said_by(connection: Connection, name: AgentName, user_id: str | None) -> list[StoredTurn]:
+    """The user's own latest turns, oldest first."""
+    parameters = {**bind_name(name), "user": user_id, "limit": TURNS_SEARCHED}
+    return as_turns(connection.execute(_SAID_BY, parameters))[::-1]
+
+
 def injected_lately(connection: Connection, name: AgentName, user_id: str | None) -> list[str]:
     """Contents of memories that were put before the agent's latest answers to the user."""
     return list(connection.execute(_INJECTED, {**bind_name(name), "user": user_id, "limit": INJECTED}).scalars())
@@ -107,7 +134,7 @@ def supersede_same_attribute(connection: Connection, name: AgentName, node_id: U
     of ``now`` counts as said before everything that is not.
     """
     connection.execute(_SAME_ATTRIBUTE, {"group": name[0], "agent": name[1], "node": node_id, "now": now})
-    connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
+    standing.mark_turns(connection, name, [node_id])
 
 
 def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node_id: UUID) -> None:
@@ -115,20 +142,22 @@ def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node
     ids = [older for older in old if older != node_id]
     if ids:
         connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id})
-        connection.execute(_TURNS_OF_SUPERSEDED, {"group": name[0], "agent": name[1], "by": [node_id]})
+        standing.mark_turns(connection, name, [node_id])
 
 
 def as_turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
-    """Rows of id, number, session, user, role, name, text, time and trust."""
+    """Rows of id, number, session, user, role, name, text, time, trust and provenance."""
     return [_turn(row) for row in rows]
 
 
 def _turn(row: Row[Any]) -> StoredTurn:
-    node_id, node_count, session_id, user_id, role, name, description, at, trust = tuple(row)
+    node_id, node_count, session_id, user_id, role, name, description, at, trust, provenance = tuple(row)
     spoken = description.removeprefix(f"{name}: ") if name != role else description
     speaks = role if trust >= STANDING_TRUST else HANDED_OVER
-    message = Message(role=speaks, text=spoken, name=None if name == role else name, at=at)
-    return StoredTurn(node_id, node_count, session_id, user_id, message)
+    prefix = len(description) - len(spoken)
+    message = Message(role=speaks, text=spoken, name=None if name == role else name, at=local(at, provenance))
+    marks = [replace(mark, start=mark.start - prefix, end=mark.end - prefix) for mark in marks_of(provenance)]
+    return StoredTurn(node_id, node_count, session_id, user_id, message, marks, prefix)
 
 
 def said(turns: Iterable[StoredTurn]) -> list[StoredTurn]:
@@ -151,6 +180,8 @@ class Extracted:
     source: Source
     extraction: CombinedExtraction
     known: Sequence[UUID]
+    #: What the turns do to earlier ones.
+    standing: Standing = field(default_factory=Standing)
 
 
 def store_extracted(
@@ -166,6 +197,7 @@ def store_extracted(
         for experience in session.extraction.experiences:
             stored.add(experiences.keep_extracted(connection, name, experience, session.source, now))
         injections.update_profile(connection, name, session.extraction.profile_signals, now, session.source.user_id)
+        stored.add(standing.keep(connection, name, session.standing, now))
     experiences_told = sum(len(session.extraction.experiences) for session in extracted)
     done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=len(stored.nodes), experiences=experiences_told)
     stored.owed.update(follow_ups.extracted(connection, done))  # last: counts of other subjects
@@ -198,13 +230,15 @@ _MOVE = text("""
     ON CONFLICT (group_id, agent_id) DO UPDATE SET extracted_to = :to, last_run_at = clock_timestamp() WHERE c.extracted_to = :seen
 """)
 _NEW = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+        n.provenance
     FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_count > :after ORDER BY n.node_count LIMIT :limit
 """)
 _CONTEXT = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+        n.provenance
     FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
       AND n.session_id = :session AND n.user_id IS NOT DISTINCT FROM :user AND n.node_count < :before
@@ -230,6 +264,36 @@ _KNOWN = text("""
     FROM facts f JOIN memory_nodes n ON n.group_id = :group AND n.node_id = f.node_id
     WHERE f.place <= :limit OR f.node_id IN (SELECT node_id FROM near)
     ORDER BY f.place
+""")
+_EARLIER = text("""
+    WITH said AS MATERIALIZED (
+        SELECT n.node_id, n.node_count, n.embedding, n.embedding_model, row_number() OVER (ORDER BY n.node_count DESC) AS place
+        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent AND n.user_id IS NOT DISTINCT FROM :user
+          AND n.kind = 'session' AND n.provenance ->> 'role' = 'user' AND n.superseded_at IS NULL AND n.archived_at IS NULL
+          AND n.node_count < :before
+        ORDER BY n.node_count DESC LIMIT :compared
+    ), near AS (
+        SELECT found.node_id FROM memory_nodes t CROSS JOIN LATERAL (
+            SELECT s.node_id, s.embedding <=> t.embedding AS distance FROM said s
+            WHERE s.place > :limit AND s.embedding_model = t.embedding_model AND vector_dims(s.embedding) = vector_dims(t.embedding)
+            ORDER BY distance LIMIT :each
+        ) found
+        WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns) AND t.embedding IS NOT NULL
+        GROUP BY found.node_id ORDER BY min(found.distance) LIMIT :limit
+    )
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+        n.provenance
+    FROM said s JOIN memory_nodes n ON n.group_id = :group AND n.node_id = s.node_id
+    WHERE s.place <= :limit OR s.node_id IN (SELECT node_id FROM near)
+    ORDER BY n.node_count
+""")
+_SAID_BY = text("""
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+        n.provenance
+    FROM memory_nodes n
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.user_id IS NOT DISTINCT FROM :user
+      AND n.kind = 'session' AND n.provenance ->> 'role' = 'user'
+    ORDER BY n.node_count DESC LIMIT :limit
 """)
 _INJECTED = text("""
     SELECT DISTINCT n.description FROM (
@@ -258,13 +322,4 @@ _SUPERSEDE = text("""
       AND n.node_id = ANY(:ids) AND m.group_id = n.group_id AND m.node_id = :by
       AND n.kind <> 'session' AND n.superseded_at IS NULL
       AND (n.created_at <= m.created_at OR n.created_at > clock_timestamp())
-""")
-# A turn that the newer memory rests on, too, says what holds.
-_TURNS_OF_SUPERSEDED = text("""
-    UPDATE memory_nodes n SET superseded_by = o.superseded_by, superseded_at = o.superseded_at, changed_xid = pg_current_xact_id()
-    FROM memory_nodes o JOIN memory_nodes b ON b.group_id = o.group_id AND b.node_id = o.superseded_by
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.superseded_at IS NULL
-      AND o.group_id = :group AND o.agent_id = :agent AND o.kind <> 'session'
-      AND (o.superseded_by = ANY(:by) OR o.node_id = ANY(:by))
-      AND o.filling ? n.node_id::text AND NOT b.filling ? n.node_id::text
 """)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.conversations.injection import Candidate
+from engine.conversations.marks import shown
 from engine.conversations.memories import merge_profile
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import ContextRequest, Kind, Profile, ProfileSignals
@@ -43,20 +44,24 @@ def most_important(
     session_id = request.session_id if beside_session else None
     whose = {**bind_name(name), "user": request.user_id, "least": _least_trust(request), "origins": request.origins or None}
     rows = connection.execute(_IMPORTANT, {**whose, "session": session_id, "kinds": list(kinds), "limit": limit})
+    on = (request.as_of or request.now or datetime.now(UTC)).date()
+    told = [(row, shown(row.description, row.created_at, row.provenance, on, spoken=row.kind == "session")) for row in rows]
     return [
         Candidate(
             row.node_id,
             row.kind,
-            row.description,
-            row.created_at,
+            one.text,
+            one.at,
             0.0,
             turn_ids=tuple(UUID(turn) for turn in row.filling),
             subject=row.subject,
             user_id=row.user_id,
             visibility=row.visibility,
             trust=row.trust,
+            ended=one.ended,
         )
-        for row in rows
+        for row, one in told
+        if one.text or one.ended
     ]
 
 
@@ -143,7 +148,8 @@ _IN_FORCE = text(f"""
 # Of each kind by itself, in the order of the index.
 _IMPORTANT = text(f"""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
-        SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id, visibility, trust FROM memory_nodes
+        SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id, visibility, trust, provenance
+        FROM memory_nodes
         WHERE group_id = :group AND agent_id = :agent AND kind = wanted.kind AND {_STANDS}
           AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
         ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit

@@ -172,7 +172,9 @@ def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequ
 
 def _sections(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:
     preferences = injections.most_important(connection, name, request, [STANDING], PREFERENCES, beside_session=False)
-    lines = (Line(quoted(known.text), (f"{MEMORY}{known.node_id}",), (known.node_id, *known.turn_ids)) for known in preferences)
+    lines = (
+        Line(quoted(known.text), (f"{MEMORY}{known.node_id}",), (known.node_id, *known.turn_ids)) for known in preferences if known.text
+    )
     of_memory = Section(f"## {HEADINGS[language][STANDING]}", tuple(lines), share=PREFERENCES_SHARE)
     return [*_beside_memories(connection, name, request, language), of_memory]
 

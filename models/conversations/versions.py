@@ -6,14 +6,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.dialects.postgresql import JSONB
 
+from engine.conversations.marks import MARKS, marks_of
 from engine.memory import Source
 from engine.text.keywords import keywords_of
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.events import Event
-from jiyi.protocol.recall import Updated, UpdateMemory
+from jiyi.protocol.recall import Reinstated, ReinstateMemory, Updated, UpdateMemory
+from models.conversations import standing
 from models.memory.agents import lock_agents
 from models.memory.inbox import Stored, store
 from models.memory.reads import StoredMemory, node
@@ -22,6 +25,8 @@ from models.memory.reads import StoredMemory, node
 REPLACES = "replaces"
 #: Under this name a memory lists the earlier versions of its evidence, which it was derived from.
 RESTED_ON = "rested_on"
+#: Under this name a memory lists the supersessions of it that were mistakes.
+REINSTATED = "reinstated"
 #: Fields of a memory that its next version keeps, unless told otherwise.
 KEPT = ("poignancy", "expires_at", "kind", "uri", "user_id", "visibility")
 #: Parts of the triple: each is kept unless the new description no longer has the words that the old one had.
@@ -63,6 +68,35 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
         connection.execute(_SUPERSEDE, {**dates, "by": in_force})
     connection.execute(_REST_ON_NEWER, pair)
     return Updated(node_id=in_force, supersedes=old.node_id, superseded_at=dates["at"]), stored
+
+
+def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, now: datetime) -> Reinstated:
+    """Put a superseded memory in force again, under its agent's lock.
+
+    Raises:
+        NotFound: there is no such memory.
+        InvalidRequest: it is in force, or does not come from the user for whom it is asked.
+    """
+    known = _memory(connection, group_id, request.node_id)
+    lock_agents(connection, [(group_id, known.agent_id)])
+    old = _memory(connection, group_id, request.node_id)
+    if request.user_id not in (None, old.user_id):
+        raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}"])
+    twin = connection.execute(_TWIN, {"group": group_id, "id": old.node_id}).scalar_one_or_none()
+    if twin is not None:
+        raise InvalidRequest([f"node_id: {twin} says the same and is in force: {old.node_id} is not needed beside it"])
+    marks = [mark for mark in marks_of(old.provenance) if mark.why in ("ended", "corrected")]
+    if old.superseded_at is None and not marks:
+        raise InvalidRequest([f"node_id: {old.node_id} is in force: there is nothing to be taken back"])
+    mistake = {"by": None if old.superseded_by is None else str(old.superseded_by), "at": now.isoformat(), "reason": request.reason}
+    note = {
+        REINSTATED: [*old.provenance.get(REINSTATED, []), mistake],
+        MARKS: [mark.json() for mark in marks_of(old.provenance) if mark not in marks],
+    }
+    connection.execute(_REINSTATE, {"group": group_id, "id": old.node_id, "note": note})
+    if old.kind != "session":
+        standing.reinstate(connection, (group_id, old.agent_id), old.node_id)
+    return Reinstated(node_id=old.node_id, superseded_by=old.superseded_by)
 
 
 def _memory(connection: Connection, group_id: str, node_id: UUID) -> StoredMemory:
@@ -115,6 +149,15 @@ def _provenance(old: StoredMemory, request: UpdateMemory) -> dict[str, Any]:
     return {**given, **rested, REPLACES: str(old.node_id)}
 
 
+_TWIN = text("""
+    SELECT o.node_id FROM memory_nodes n JOIN memory_nodes o USING (group_id, agent_id, uri, content_hash)
+    WHERE n.group_id = :group AND n.node_id = :id AND n.kind <> 'session' AND o.kind <> 'session' AND o.node_id <> n.node_id
+      AND o.superseded_at IS NULL LIMIT 1
+""")
+_REINSTATE = text("""
+    UPDATE memory_nodes SET superseded_by = NULL, superseded_at = NULL, provenance = provenance || :note, changed_xid = pg_current_xact_id()
+    WHERE group_id = :group AND node_id = :id
+""").bindparams(bindparam("note", type_=JSONB))
 _SUPERSEDE = text("""
     UPDATE memory_nodes SET superseded_by = :by, superseded_at = :at, changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND node_id = :id

@@ -376,7 +376,8 @@ def count_use(connection: Connection, name: AgentName, memories: int, experience
 
 
 _TURNS = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+        n.provenance
     FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_count > :after ORDER BY n.node_count DESC LIMIT :limit

@@ -34,7 +34,7 @@ from jiyi.protocol.memory import (
     Restored,
     RestoreRequest,
 )
-from jiyi.protocol.recall import AddedMemory, AddMemory, Updated, UpdateMemory
+from jiyi.protocol.recall import AddedMemory, AddMemory, Reinstated, ReinstateMemory, Updated, UpdateMemory
 from models.accounts import audit
 from models.conversations import versions
 from models.db.actions import Context, action
@@ -238,6 +238,18 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
     context.wake(*stored.owed)
     context.audit(str(done.supersedes), node_id=done.node_id, fields=sorted(request.model_fields_set - {"node_id"}))
     context.after_commit(lambda: inbox.announce(stored))
+    return done
+
+
+@action("memory.reinstate")
+def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
+    """Hold a superseded memory in force again.
+
+    For a supersession that was a mistake. What had superseded it stays in force as well; the mistake is noted with the memory,
+    and parts of turns that were marked as ended with it stand again.
+    """
+    done = versions.reinstate(context.connection, context.group_id, request, datetime.now(UTC))
+    context.audit(str(done.node_id), superseded_by=done.superseded_by, reason=request.reason)
     return done
 
 

@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from sqlalchemy import Connection, text
 from sqlalchemy.dialects import postgresql
 
+from engine.conversations.marks import UTC_OFFSET
 from engine.memory import Derived, Rest
 from jiyi.protocol.event_bodies import payload_json
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, Observation
@@ -156,7 +157,7 @@ def prepared(
         packed if lowered == keywords else packed_texts(lowered),
         words,
         packed_or(filling, _EMPTY_LIST),
-        packed_or(seen.provenance, EMPTY_OBJECT),
+        packed_or(_with_offset(seen.provenance, event), EMPTY_OBJECT),
         None if seen.vector is None else packed_vector(to_array(seen.vector)),
     )
     given: tuple[Any, ...] = _given(seen)
@@ -176,6 +177,12 @@ def prepared(
         given + _derived(derived) + own,
         AccessRow(row.event_id, row.group_id, row.occurred_at),
     )
+
+
+def _with_offset(provenance: dict[str, Any], event: Event) -> dict[str, Any]:
+    """With how far the speaker's clock is ahead of UTC: times are stored in UTC, and what names a day names the speaker's."""
+    offset = event.occurred_at.utcoffset()
+    return {**provenance, UTC_OFFSET: int(offset.total_seconds() // 60)} if offset else provenance
 
 
 def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> EventRow:

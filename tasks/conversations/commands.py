@@ -6,7 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from engine.conversations.attributes import subject_words
+from engine.conversations.forgetting import Order, to_forget
 from engine.conversations.memories import of_user
+from engine.conversations.standing import Part
+from engine.heads.local import heads
 from engine.providers import llms
 from engine.providers.embedder_specs import complete
 from engine.providers.embedders import embedder, embedder_of
@@ -42,16 +46,20 @@ from jiyi.protocol.conversations import (
 )
 from jiyi.protocol.experiences import Experiences, FindExperiences
 from jiyi.protocol.providers import MoveState, ReembeddingStep
+from jiyi.protocol.recall import Fitting, ForgetWhatWasSaid, Forgotten
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import split
 from jiyi.text.words import language_of
-from models.conversations import actions, entries, experiences
+from models.conversations import actions, entries, experiences, extractions, standing
 from models.conversations.experience_actions import find_experiences
 from models.conversations.extractions import HANDED_OVER
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
+from models.memory.agents import agent_row, lock_agents, no_agent
+from models.memory.inbox import announce
+from models.queue.wakeups import wake
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
 from tasks.operations.reembedding import step as reembedding_step
@@ -130,6 +138,28 @@ def _retrieved(group_id: str, agent_id: str, user_id: str | None, query: str, ki
     assert isinstance(answer, Answer)  # nothing is touched, so nothing follows from it
     with unit_of_work() as connection:
         return entries.memories(connection, group_id, [node.node_id for node in answer.retrieved_nodes])
+
+
+@implements(actions.forget)
+def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
+    """Safe to repeat because what is erased is not found again."""
+    name = (actor.group_id, request.agent_id)
+    judges = heads()
+    with unit_of_work() as connection:
+        if agent_row(connection, *name) is None:
+            raise no_agent(*name)
+        lock_agents(connection, [name])
+        said = extractions.said_by(connection, name, request.user_id)
+        order = Order(0, len(request.text), request.text)
+        found = to_forget("", order, [turn.message.text for turn in said], None if judges is None else judges.likeness)
+        parts = [Part(said[number].node_id, start, end) for number, start, end in found]
+        fitting = [Fitting(node_id=said[number].node_id, text=said[number].message.text[start:end]) for number, start, end in found]
+        if len({subject_words(one.text) for one in fitting}) > 1 and not request.every:
+            return Forgotten(asks=fitting)
+        stored, erasure_id = standing.forget(connection, name, parts)
+    announce(stored)
+    wake(*stored.owed)
+    return Forgotten(erasure_id=erasure_id, forgotten=fitting)
 
 
 @implements(actions.extract_session_memories)

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from engine.conversations.memories import Source, of_user, worth_keeping
+from engine.conversations.standing import own, standing
+from engine.heads.local import heads
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
 from engine.providers.questions import Extraction, Summarised, Summary
@@ -47,6 +49,8 @@ class _Look:
     context: dict[Session, list[StoredTurn]]
     #: What is known of each of the users, and was put before the agent's latest answers to them.
     known: dict[str | None, list[StoredFact]]
+    #: What each of the users said before.
+    earlier: dict[str | None, list[StoredTurn]]
     injected: dict[str | None, list[str]]
 
 
@@ -63,7 +67,10 @@ def extract(batch: Batch) -> None:
             with batch.finish():
                 continue
         sessions = extractions.sessions_of(extractions.said(look.turns))
-        extracted = [_asked(batch, look, session, turns) for session, turns in sessions.items()]
+        extracted = []
+        for session, turns in sessions.items():
+            extracted.append(_asked(batch, look, session, turns))
+            look.earlier[session[1]].extend(turns)
         with batch.finish() as (connection, owed):
             if not owed:
                 return
@@ -91,8 +98,11 @@ def _look(agent_key: UUID) -> _Look | None:
         known = {
             user: extractions.known_facts(connection, name, [turn.node_id for turn in turns if _says(turn, user)], user) for user in users
         }
+        earlier = {
+            user: extractions.earlier_turns(connection, name, [turn for turn in turns if turn.user_id == user], user) for user in users
+        }
         injected = {user: extractions.injected_lately(connection, name, user) for user in users}
-        return _Look(name, seen, turns, context, known, injected)
+        return _Look(name, seen, turns, context, known, earlier, injected)
 
 
 def _says(turn: StoredTurn, user: str | None) -> bool:
@@ -111,11 +121,14 @@ def _asked(batch: Batch, look: _Look, session: Session, turns: list[StoredTurn])
         since=len(before),
         known=[fact.fact for fact in known],
     )
+    said = [turn.said() for turn in (*before, *turns)]
+    changes = standing(said, len(before), [turn.said() for turn in look.earlier[user_id]], heads())
+    question = question.model_copy(update={"messages": [own(turn, changes.marks[turn.node_id]) for turn in said]})
     extraction, llm, fallback = _answer(batch, question)
     turn_ids = [turn.node_id for turn in (*before, *turns)]
     source = Source(group_id, agent_id, session_id, messages, turn_ids, llm, signature(question, question.language), fallback, user_id)
     kept = worth_keeping(of_user(extraction, messages), look.injected[user_id], LEAST_IMPORTANCE)
-    return Extracted(source, kept, [fact.node_id for fact in known])
+    return Extracted(source, kept, [fact.node_id for fact in known], changes)
 
 
 def _answer(batch: Batch, question: Extraction) -> tuple[CombinedExtraction, str, bool]:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from engine.conversations import injection, memories
 from engine.conversations.injection import Candidate, Rendered, Style, render
+from engine.conversations.marks import shown
 from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, joined, recall_room
 from engine.text.statements import topics_of
 from jiyi.errors import InvalidRequest
@@ -180,7 +181,7 @@ class FoundMemory(TypedDict):
     created_at: datetime
     score: float
     probability: float | None
-    provenance: dict[str, str]
+    provenance: dict[str, Any]
     filling: list[str]
     superseded_by: UUID | None
     superseded_at: datetime | None
@@ -275,16 +276,19 @@ def _retrieved(request: ContextRequest, found: list[FoundMemory], least: float) 
     nodes = [node for node in found if node["probability"] is None or node["probability"] >= least]
     created: dict[UUID | None, datetime] = {node["node_id"]: node["created_at"] for node in nodes}
     earlier = [node for node in nodes if request.session_id is None or node["session_id"] != request.session_id]
-    return [_candidate(node, created.get(node["replaced_by"])) for node in earlier]
+    on = request.as_of or request.now or datetime.now(UTC)
+    candidates = [_candidate(node, created.get(node["replaced_by"]), on) for node in earlier]
+    return [candidate for candidate in candidates if candidate.text or candidate.ended]
 
 
-def _candidate(node: FoundMemory, renewed_at: datetime | None) -> Candidate:
+def _candidate(node: FoundMemory, renewed_at: datetime | None, on: datetime) -> Candidate:
     role = node["provenance"].get("role")
+    told = shown(node["description"], node["created_at"], node["provenance"], on.date(), spoken=node["kind"] == "session")
     return Candidate(
         node["node_id"],
         node["kind"],
-        node["description"],
-        node["created_at"],
+        told.text,
+        told.at,
         node["score"],
         role=role,
         named=node["subject"] != role,
@@ -297,6 +301,7 @@ def _candidate(node: FoundMemory, renewed_at: datetime | None) -> Candidate:
         user_id=node["user_id"],
         visibility=node["visibility"],
         trust=node["trust"],
+        ended=told.ended,
     )
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from engine.conversations.injection import EARLIER
+from engine.conversations.marks import Shown, shown
 from engine.text.wordings import Told
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryBrief
@@ -60,7 +62,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     )
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
-    context = within(answer.retrieved_nodes, request.max_tokens, language_of(request.query))
+    context = within(answer.retrieved_nodes, request.max_tokens, language_of(request.query), now)
     if request.touch and request.as_of is None and context.memories:
         note_accesses(actor.group_id, request.agent_id, [memory.node_id for memory in context.memories], now.timestamp())
     if answer.status != "unknown_agent":
@@ -73,7 +75,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     return context
 
 
-def within(ranked: list[RetrievedNode], budget: int, language: Language) -> RecalledContext:
+def within(ranked: list[RetrievedNode], budget: int, language: Language, on: datetime) -> RecalledContext:
     """A line for each of those that fit, the best first: one that is too long leaves its room to shorter ones.
 
     What was told several times in the same words or nearly is one line, at the place of the best of them: in the words, and with the day,
@@ -81,20 +83,32 @@ def within(ranked: list[RetrievedNode], budget: int, language: Language) -> Reca
     """
     lines, memories = [PREFACE[language]], []
     left = budget - estimate_tokens(lines[0])
-    repeated: dict[Told, list[RetrievedNode]] = {}
+    repeated: dict[Told, list[tuple[RetrievedNode, Shown]]] = {}
     for node in ranked:
-        repeated.setdefault(Told.of(node.description, node), []).append(node)
+        if node.kind == "session" and node.provenance.get("role") != "user":  # what an assistant said is no memory of what is so
+            continue
+        told = shown(node.description, node.created_at, node.provenance, on.date(), spoken=node.kind == "session")
+        if told.text or told.ended:
+            repeated.setdefault(Told.of(told.text or node.description, node), []).append((node, told))
     for nodes in repeated.values():
-        node = max(nodes, key=lambda node: (node.trust, node.created_at))
-        line = f"- {node.created_at:%Y-%m-%d}: {quoted(node.description)}"
+        node, told = max(nodes, key=lambda one: (one[0].trust, one[0].created_at))
+        line = "\n".join(_written(told, language))
         tokens = estimate_tokens(line)
         if tokens <= left:
             left -= tokens
             lines.append(line)
             fields = {name: getattr(node, name) for name in MemoryBrief.model_fields}
-            memories.append(RecalledMemory(**fields, score=nodes[0].score, tokens=tokens, seen=len(nodes)))
+            memories.append(RecalledMemory(**fields, score=nodes[0][0].score, tokens=tokens, seen=len(nodes)))
     text = "\n".join(lines) if memories else ""
     return RecalledContext(text=text, tokens=estimate_tokens(text), memories=memories)
+
+
+def _written(told: Shown, language: Language) -> Iterator[str]:
+    day = f"- {told.at:%Y-%m-%d}: "
+    if told.text:
+        yield f"{day}{quoted(told.text)}"
+    for part, over in told.ended:
+        yield f"{day}{quoted(part)} ({EARLIER[language].format(day=over.isoformat())})"
 
 
 #: Options of a record that are no fields of a request as they stand there.
@@ -121,7 +135,10 @@ def _ask(group_id: str, record: RetrievalRecord, as_of: datetime | None) -> Answ
     assert isinstance(answer, Answer)  # nothing is touched
     if (budget := record.options.get("max_tokens")) is not None:  # it was for a prompt
         [group] = answer.groups
-        fits = {memory.node_id for memory in within(group.retrieved_nodes, budget, language_of(group.focal_text)).memories}
+        fits = {
+            memory.node_id
+            for memory in within(group.retrieved_nodes, budget, language_of(group.focal_text), as_of or datetime.now(UTC)).memories
+        }
         group.retrieved_nodes = [node for node in group.retrieved_nodes if node.node_id in fits]
         group.accessed_ids = [node.node_id for node in group.retrieved_nodes]
     return answer

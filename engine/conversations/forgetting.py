@@ -1,0 +1,103 @@
+"""Orders to forget: "forget what I told you about my mondays", 把昨晚说的全删掉, and which sentences of earlier messages they are about.
+
+Told by a closed list of wordings (``forgetting.txt``); what is meant is told by words in common and by meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from engine.conversations.attributes import subject_words
+from jiyi.text.clauses import sentences
+from jiyi.text.kept import READ_CHARS, asks_how
+from jiyi.text.sections import unions
+from jiyi.text.words import is_filler, telling
+
+_CUES = unions("engine.conversations", "forgetting.txt")
+_FORGETS, _NO_ORDER = _CUES["forgets"], _CUES["no_order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order to forget: the span of the sentence that gives it, and what it says of what is to be forgotten (may be empty)."""
+
+    start: int
+    end: int
+    about: str
+
+
+def forgets(text: str) -> list[Order]:
+    """The orders to forget in a message."""
+    read = text[:READ_CHARS]
+    if _NO_ORDER.search(read):
+        return []
+    orders = []
+    for start, end in sentences(read):
+        sentence = read[start:end]
+        match = _FORGETS.search(sentence)
+        if match is None or asks_how(sentence, match):
+            continue
+        groups = {name: value for name, value in match.groupdict().items() if value}
+        about = next(iter(groups.values()), "")
+        orders.append(Order(start, end, about.strip(" ,，、的:：")))
+    return orders
+
+
+#: Least likeness, the cosine of centred vectors, of a sentence to what is to be forgotten; how much less than the best others may have.
+LEAST_LIKENESS, AS_LIKE = 0.15, 0.1
+#: What a word in common adds to it.
+SHARED_WORD = 0.15
+#: Places in what is to be forgotten that name nothing.
+_NOTHING = re.compile(
+    r"\W{0,9}(?:that|this|it|everything|all(?: of (?:it|that))?|what|i|said|told|you|about|the|thing|on|any|record|not|mine|to|tell"
+    r"|[我你跟和对的说讲过那些事刚才上次昨晚前面之前半夜都全部]{1,20})\W{0,9}",
+    re.IGNORECASE,
+)
+
+
+def to_forget(
+    text: str, order: Order, earlier: Sequence[str], likeness: Callable[[str, Sequence[str]], Sequence[float]] | None
+) -> list[tuple[int, int, int]]:
+    """Which sentences of earlier messages an order is about: ``(number of the message, start, end)``; none where that is not clear.
+
+    Args:
+        text: the message with the order.
+        order: the order.
+        earlier: the user's earlier messages, oldest first.
+        likeness: how alike the meaning of a text is to that of others; None: by words alone.
+    """
+    staying = subject_words(text[order.end :])
+    spans = [
+        (number, start, end)
+        for number, message in enumerate(earlier)
+        for start, end in sentences(message)
+        if staying.isdisjoint(subject_words(message[start:end]))  # "the dinner stands"
+    ]
+    if not spans:
+        return []
+    about = re.split(r"[,，;；]", order.about, maxsplit=1)[0]
+    if not _names(about):
+        about = text[: order.start]
+    if not _names(about):  # "forget that": what was said last
+        return [span for span in spans if span[0] == len(earlier) - 1]
+    words = set(telling(about))
+    texts = [earlier[number][start:end] for number, start, end in spans]
+    alike = likeness(about, texts) if likeness is not None else [0.0] * len(texts)
+    scores = [float(like) + SHARED_WORD * len(words & set(telling(other))) for like, other in zip(alike, texts, strict=True)]
+    best = max(scores)
+    if best < LEAST_LIKENESS:
+        return []
+    first = max(number for (number, _, _), score in zip(spans, scores, strict=True) if score == best)
+    least = max(LEAST_LIKENESS, best - AS_LIKE)
+    named = {word for word in words if not is_filler(word)}
+    return [
+        span
+        for span, text_of, score in zip(spans, texts, scores, strict=True)
+        if (span[0] == first and score >= least) or (named and named <= set(telling(text_of)))  # it was said more than once
+    ]
+
+
+def _names(about: str) -> bool:
+    return any(not is_filler(word) for word in telling(_NOTHING.sub(" ", about)))

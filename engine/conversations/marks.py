@@ -1,0 +1,126 @@
+"""Parts of a memory's text that no longer stand for themselves, as they are kept with it and shown.
+
+A part that was *ended* or *corrected* by something newer, that holds only *until* a day, or that is somebody *else*'s words. The
+text itself stays as it was said: what is shown of it is what still stands (:func:`live`), and below it what has ended, marked as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any, Literal, cast
+
+from engine.conversations.attributes import subject_words
+from engine.heads.judgements import WORKED_OUT, stated
+from engine.times.past import with_dates
+from jiyi.text.clauses import clauses, without
+
+#: Keys of a memory's provenance: its marks, and how many minutes the speaker's clock was ahead of UTC.
+MARKS, UTC_OFFSET = "marks", "utc_offset"
+#: Share of a statement's words from which on it says what a part of a message says.
+SAME_WORDS = 0.6
+
+Why = Literal["ended", "corrected", "until", "else"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Characters ``start`` to ``end`` of a text; ``day`` is when it ended, or the last day on which it holds; ``by`` a memory's id."""
+
+    start: int
+    end: int
+    why: Why
+    day: date | None = None
+    by: str | None = None
+
+    def json(self) -> dict[str, Any]:
+        return {"start": self.start, "end": self.end, "why": self.why, "day": self.day and self.day.isoformat(), "by": self.by}
+
+
+def marks_of(provenance: Mapping[str, Any], on: date | None = None) -> list[Mark]:
+    """The marks of a memory; those that count ``on`` a day, if one is given: what ended later was still so, what lasts longer is so."""
+    found = []
+    for entry in provenance.get(MARKS) or ():
+        day = date.fromisoformat(entry["day"]) if entry.get("day") else None
+        mark = Mark(entry["start"], entry["end"], entry["why"], day, entry.get("by"))
+        if on is None or day is None or (day < on if mark.why == "until" else day <= on):
+            found.append(mark)
+    return found
+
+
+def local(at: datetime, provenance: Mapping[str, Any]) -> datetime:
+    """A time by the clock of whoever spoke."""
+    offset = provenance.get(UTC_OFFSET)
+    return at.astimezone(UTC if not isinstance(offset, int) else timezone(timedelta(minutes=offset)))
+
+
+def live(text: str, marks: Iterable[Mark]) -> str:
+    """What still stands of a text; empty if nothing does."""
+    rest = without(text, [(mark.start, mark.end) for mark in marks])
+    return rest if subject_words(rest) or not subject_words(text) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is shown of a memory: what stands of it, by the speaker's clock, and what of it has ended, with the day on which it did."""
+
+    text: str
+    at: datetime
+    ended: tuple[tuple[str, date], ...] = ()
+
+
+def shown(text: str, at: datetime, provenance: Mapping[str, Any], on: date, *, spoken: bool) -> Shown:
+    """A memory as a prompt shows it ``on`` a day. In what was ``spoken`` each relative day is followed by its date.
+
+    What was corrected, and somebody else's words, are not shown at all.
+    """
+    said_at = local(at, provenance)
+    marks = marks_of(provenance, on)
+    rest = live(text, marks) if marks else text
+    over = [mark for mark in marks if mark.day is not None and mark.why in ("ended", "until")]
+    parts = [(text[mark.start : mark.end].strip(), cast("date", mark.day)) for mark in over]
+    if spoken:
+        rest = with_dates(rest, said_at)
+    return Shown(rest, said_at, tuple((part, day) for part, day in parts if part))
+
+
+def is_same(statement: str, part: str) -> bool:
+    """Whether a statement says hardly more than a part of a message does."""
+    words = subject_words(stated(statement))
+    return bool(words) and len(words & subject_words(part)) >= SAME_WORDS * len(words)
+
+
+def spans_in(statement: str, text: str) -> list[tuple[int, int]]:
+    """Which parts of a message a statement was taken from: those whose words it has."""
+    words = subject_words(stated(statement))
+    found = []
+    for part in clauses(text):
+        of_part = subject_words(part.text)
+        if of_part and len(of_part & words) >= SAME_WORDS * len(of_part):
+            found.append((part.start, part.end))
+    return found
+
+
+def span_of_part(part: str, statement: str) -> tuple[int, int] | None:
+    """Where a part of a message stands in the text of a statement, days that were worked out for it left aside."""
+    start = statement.find(part)
+    if start >= 0:
+        return start, start + len(part)
+    plain: list[str] = []
+    places: list[int] = []
+    last = 0
+    for match in (*WORKED_OUT.finditer(statement), None):
+        stop = len(statement) if match is None else match.start()
+        plain.append(statement[last:stop])
+        places += range(last, stop)
+        last = stop if match is None else match.end()
+    start = "".join(plain).find(part)
+    return None if start < 0 else (places[start], places[start + len(part) - 1] + 1)
+
+
+def added(provenance: Mapping[str, Any], marks: Sequence[Mark]) -> list[dict[str, Any]]:
+    """All marks of a memory with those that are new; of the same part only the newest."""
+    new = {(mark.start, mark.end): mark for mark in marks}
+    kept = [mark for mark in marks_of(provenance) if (mark.start, mark.end) not in new]
+    return [mark.json() for mark in sorted([*kept, *new.values()], key=lambda mark: mark.start)]

@@ -1,0 +1,137 @@
+"""What holds for a day, a week, a trip only: an exception has an end of its own, and ends nothing.
+
+"It's the 7:35 till Saturday", 这周改成周三: told by a cue of limited time beside a word of exception (``temporary.txt``). The end is read
+from the cue where it names one; of a vague one ("these days", 暂时) it is :data:`VAGUE`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from engine.conversations.whose import Span
+from engine.times.past import with_dates
+from jiyi.text.clauses import sentences
+from jiyi.text.sections import unions
+
+#: How long something lasts that is only said to be for a time.
+VAGUE = timedelta(days=14)
+#: Characters of a message that are looked at.
+READ_CHARS = 4_000
+
+_CUES = unions("engine.conversations", "temporary.txt")
+_LIMITED, _EXCEPTION, _USUAL, _ONLY = (_CUES[name] for name in ("limited", "exception", "usual", "only"))
+_DATED = re.compile(r"\((\d{4})-(\d{2})(?:-(\d{2}))?(?:/(?:(\d{4})-)?(\d{2})-(\d{2}))?\)")
+_TILL = re.compile(r"'?\btill?\b(?: (?:the|this|next))?", re.IGNORECASE)
+_MONTH = re.compile(r"(\d{1,2}|[一二三四五六七八九十]{1,2})月")
+_DAY = re.compile(r"(\d{1,2})\s?(?:st|nd|rd|th|号|日)")
+_LENGTH = re.compile(
+    r"(?P<n>\d{1,2}|a|one|two|three|four|couple of|few|[一两二三四五六几])\s?个?"
+    r"(?P<unit>days?|nights?|weeks?|months?|fortnights?|天|晚|周|星期|礼拜|月)",
+    re.IGNORECASE,
+)
+_CHINESE_MONTHS = {name: number for number, name in enumerate("一 二 三 四 五 六 七 八 九 十 十一 十二".split(), 1)}
+_WEEK = re.compile(r"\b(?:this|the|all) week\b|这个?(?:周|星期|礼拜)|本周", re.IGNORECASE)
+_THIS_MONTH = re.compile(r"\bthis month\b|这一?个月|本月", re.IGNORECASE)
+_TODAY = re.compile(r"\b(?:today|tonight)\b|今天|今晚|今日", re.IGNORECASE)
+#: Days of a unit of time.
+_UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "fortnight": 14, "month": 30, "天": 1, "晚": 1, "周": 7, "星期": 7, "礼拜": 7, "月": 30}
+#: Days within which each number of a day comes once at least.
+DAYS_AHEAD = 62
+_NUMBERS = {
+    "a": 1,
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "couple of": 2,
+    "few": 3,
+    "一": 1,
+    "两": 2,
+    "二": 2,
+    "三": 3,
+    "四": 4,
+    "五": 5,
+    "六": 6,
+    "几": 3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """A span of a message, and the last day on which it is so."""
+
+    span: Span
+    until: date
+
+
+def temporary(text: str, said_at: datetime) -> list[Temporary]:
+    """What a message says only of a time, as of the speaker's day on which it was said."""
+    read = text[:READ_CHARS]
+    if not (_EXCEPTION.search(read) or _USUAL.search(read)):
+        return []
+    found: list[Temporary] = []
+    until: date | None = None
+    for start, end in sentences(read):
+        sentence = read[start:end]
+        match = _LIMITED.search(sentence)
+        if match is not None and (_EXCEPTION.search(sentence) or _USUAL.search(read[start:])):
+            until = _end(match.group(), sentence, said_at)
+        elif until is None or not _ONLY.search(sentence) or _USUAL.search(sentence):
+            until = None
+            continue
+        usual = _USUAL.search(sentence)
+        last = start + usual.start() if usual and usual.start() > len(sentence) // 3 else end
+        found.append(Temporary((start, last), until))
+    return found
+
+
+def _end(cue: str, sentence: str, said_at: datetime) -> date:
+    """The last day that a cue names; :data:`VAGUE` ahead where it names none."""
+    day = said_at.date()
+    readings = (_named_day(cue, said_at), _numbered_day(cue, day), _unit_end(cue, sentence, day), _length_end(cue, day))
+    return next((found for found in readings if found is not None), day + VAGUE)
+
+
+def _named_day(cue: str, said_at: datetime) -> date | None:
+    dated = _DATED.search(with_dates(_TILL.sub("until", cue), said_at))
+    if dated is None:
+        return None
+    year, month, first, last_year, last_month, last = dated.groups()
+    if last is not None:
+        return date(int(last_year or year), int(last_month), int(last))
+    return _month_end(date(int(year), int(month), 1)) if first is None else date(int(year), int(month), int(first))
+
+
+def _numbered_day(cue: str, day: date) -> date | None:
+    """The next day of a month with a number: the 14th, 14号."""
+    numbered = _DAY.search(cue)
+    ahead = (day + timedelta(days=days) for days in range(DAYS_AHEAD))
+    return None if numbered is None else next((found for found in ahead if found.day == int(numbered[1])), None)
+
+
+def _unit_end(cue: str, sentence: str, day: date) -> date | None:
+    """The end of this week, of this month or of the one that the sentence names, or today."""
+    if _WEEK.search(cue):
+        return day + timedelta(days=6 - day.weekday())
+    if _TODAY.search(cue):
+        return day
+    if _THIS_MONTH.search(cue) is None:
+        return None
+    named = _MONTH.search(sentence)
+    month = day.month if named is None else int(named[1]) if named[1].isdigit() else _CHINESE_MONTHS.get(named[1], day.month)
+    return _month_end(date(day.year + (month < day.month), max(1, min(12, month)), 1))
+
+
+def _length_end(cue: str, day: date) -> date | None:
+    length = _LENGTH.search(cue)
+    if length is None:
+        return None
+    number = _NUMBERS.get(length["n"].lower()) or int(length["n"])
+    unit = length["unit"].lower().rstrip("s")
+    return day + timedelta(days=number * _UNIT_DAYS[unit])
+
+
+def _month_end(day: date) -> date:
+    return (day.replace(day=1) + timedelta(days=32)).replace(day=1) - timedelta(days=1)

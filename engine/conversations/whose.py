@@ -1,0 +1,121 @@
+"""Parts of a message that are not what its writer says of themselves.
+
+Quoted and forwarded texts, samples and test data, verses, parts that somebody plays, irony that is taken back: they stand in the turn, and
+are found there, but nothing is taken from them for a fact, and no prompt shows them as one. Told by marks, line ends and closed lists of
+wordings (``whose.txt``): whoever writes to an assistant says what a text is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from engine.conversations import attributes as cue
+from jiyi.protocol.conversations import Message
+from jiyi.text.clauses import sentences
+from jiyi.text.sections import unions
+from jiyi.text.words import CJK
+
+#: Characters of a message that are looked at.
+READ_CHARS = 4_000
+#: A shorter quotation is a name, a title or a word that is meant otherwise.
+QUOTED_WORDS, QUOTED_CHARS = 5, 9
+
+_CUES = unions("engine.conversations", "whose.txt")
+_HANDED, _SAID, _SAMPLE, _SAMPLE_ITEMS, _IRONY, _PLAYS, _PLAY_ENDS, _OWN = (
+    _CUES[name] for name in ("handed", "said", "sample", "items", "irony", "plays", "play_ends", "own")
+)
+_QUOTES = re.compile(r"“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|\"[^\"]{1,2000}\"|(?<![\w’'])['‘][^\n]{1,2000}?['’](?![\w])")
+_WORD = re.compile(r"[\w'’-]+")
+_CHINESE = re.compile(f"[{CJK}]")
+#: Messages of the user that a game goes on for at most, unless it is ended.
+PLAYED_MESSAGES = 12
+
+Span = tuple[int, int]
+
+
+def others_words(text: str) -> list[Span]:
+    """The spans of a message that are somebody else's words, or nobody's, in order; they do not overlap."""
+    read = text[:READ_CHARS]
+    found = [*_quoted(read), *_handed(read), *_samples(read), *_ironic(read)]
+    return _merged(found)
+
+
+def played(messages: Sequence[Message]) -> set[int]:
+    """Numbers of messages in which somebody plays a part, the user or the assistant."""
+    turns: set[int] = set()
+    left = 0
+    for number, message in enumerate(messages):
+        text = message.text[:READ_CHARS]
+        if message.role != "user":
+            if left:
+                turns.add(number)
+            continue
+        if left and (_PLAY_ENDS.search(text) or cue.ROLE_PLAY_END.search(text)):
+            left = 0
+        elif _PLAYS.search(text):
+            left = PLAYED_MESSAGES
+        if left:
+            turns.add(number)
+            left -= 1
+    return turns
+
+
+def _quoted(text: str) -> list[Span]:
+    """Quotations in which somebody speaks of themselves; what is said *to* the writer ("he said 'you have asthma'") concerns them."""
+    return [
+        match.span()
+        for match in _QUOTES.finditer(text)
+        if _OWN.search(match.group()) and _is_long(match.group()) and _WORD.search(text[: match.start()] + text[match.end() :])
+    ]
+
+
+def _is_long(text: str) -> bool:
+    chinese = len(_CHINESE.findall(text))
+    return chinese >= QUOTED_CHARS or len(_WORD.findall(text)) - chinese >= QUOTED_WORDS
+
+
+def _handed(text: str) -> list[Span]:
+    """What follows "translate this:", "here's what Sam wrote:", to the end of the message or the next empty line."""
+    found = []
+    for pattern in (_HANDED, _SAID):
+        match = pattern.search(text)
+        if match is not None:
+            end = text.find("\n\n", match.end())
+            end = len(text) if end < 0 or not text[match.end() : end].strip() else end
+            if _is_long(text[match.end() : end]):
+                found.append((match.end(), end))
+    return found
+
+
+def _samples(text: str) -> list[Span]:
+    """Of a message that asks for made-up data, or says that it is some, the sentence with it."""
+    found = []
+    for match in _SAMPLE.finditer(text):
+        end = next((stop for start, stop in sentences(text) if start <= match.start() < stop), len(text))
+        items = _SAMPLE_ITEMS.search(text, match.end())
+        begin = match.end() if items is None or items.start() > end + 2 else items.end()
+        if items is not None and items.end() >= end:
+            end = next((stop for start, stop in sentences(text) if start <= items.end() + 1 < stop), len(text))
+        if end > begin:
+            found.append((begin, end))
+    return found
+
+
+def _ironic(text: str) -> list[Span]:
+    """What stands before "just kidding", 反话."""
+    match = _IRONY.search(text)
+    if match is None or not text[: match.start()].strip():
+        return []
+    earlier = [span for span in sentences(text) if span[0] < match.start()]
+    return [(earlier[0][0], match.start())] if len(earlier) <= 2 else [(earlier[-1][0], match.start())]
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    result: list[Span] = []
+    for start, end in sorted(spans):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result

@@ -1,0 +1,217 @@
+"""A message in the parts that can each be so, or no longer be so, by themselves.
+
+"I'm allergic to peanuts and shellfish, and Leo can't have dairy." has three: what ends one of them leaves the others as they are. Parts
+are spans of the text, so that whatever is left of it can be shown in the speaker's own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jiyi.text.words import CJK
+
+#: Characters of a message that are told apart, and parts of them at most: what follows is a document.
+READ_CHARS, MOST_PARTS = 20_000, 300
+#: Words of an English item, and characters of a Chinese one, of a list at most.
+ITEM_WORDS, ITEM_CHARS = 3, 8
+#: Characters before a list that say what it is of, at most.
+LEAD_CHARS = 80
+
+_SENTENCE_END = re.compile(
+    rf"[。！？；!?;…]+[”’」』）)]*|\n+|(?<![.\d])(?<!\b[Nn]o)(?<!\b[MD]r)(?<!\bMs)(?<!\bMrs)(?<!\bSt)(?<!\bvs)(?<!\b[eE]\.g)(?<!\bi\.e)\.+[”’)\"']*(?=\s|$|[{CJK}])|(?<=\d)\.(?=\s|$)|(?<=[^\w\s])\s{{2,}}"
+)
+#: Where a clause of a sentence may end.
+_CLAUSE_END = re.compile(
+    r"[，,](?!\d{3})\s{0,9}(?:(?:and|but|so|or|then|plus)\b\s{0,9})?|[:：](?!\d)\s{0,9}|\s{1,9}[-–—]+\s{1,9}|[—–]{1,2}"
+    r"|、|\s{1,9}(?=(?:but|because|bc|so|though|although|since)\b)"
+)
+#: What joins two items, or two clauses.
+_AND = re.compile(rf"\s{{1,9}}(?:and|or|&|plus)\s{{1,9}}|\s?(?:和|跟|与|以及|还有|外加)(?=[{CJK}A-Za-z])|(?<=[{CJK}])\s{{1,9}}(?=[{CJK}])")
+_WORD = re.compile(r"[\w'’-]+")
+_SUBJECT = re.compile(
+    r"\W{0,9}(?:i|i'm|i've|im|my|our|we|we're|he|she|it|it's|they|the|his|her|their|that|this|there|[a-z]+'s"
+    r"|[A-Z]\w+ (?:is|has|was|can|does|lives|works|takes))\b"
+)
+_CHINESE = re.compile(f"[{CJK}]")
+#: What an item of a Chinese list does not have.
+_CHINESE_VERB = re.compile("[了着给去来说想要会能不没就都也还在把被是有]|过(?!敏)")
+_HEADS = (":", "：")
+_MARK = re.compile("[,，;；、]")
+#: Up to the verb or preposition that what is listed depends on.
+_LEAD = re.compile(
+    r".{0,80}?\b(?:to|of|for|about|with|have|has|had|got|own|keep|eat|eats|drink|drinks|like|likes|love|loves|hate|hates|enjoy|play|plays"
+    r"|speak|speaks|take|takes|use|uses|know|called|named|stand|are|is|include|need|needs|lent|owe|no)\s{1,9}(?=\S)",
+    re.IGNORECASE,
+)
+_CHINESE_LEAD = re.compile(
+    rf"[^，。]{{0,20}}?(?:对|吃|喝|养了?|有|喜欢|爱|是|叫|学|报了|借[给了]?|用|会|买了?|放|玩|看|带|忌)(?=[{CJK}A-Za-z])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """``text`` is the message's ``[start:end]``; ``lead`` is what stands before it in its sentence and goes for it too."""
+
+    start: int
+    end: int
+    text: str
+    lead: str = ""
+    #: Number of its sentence.
+    sentence: int = 0
+
+    @property
+    def said(self) -> str:
+        """As it would be said by itself."""
+        return (
+            self.lead + self.text
+            if not self.lead or self.lead[-1] == "：" or _CHINESE.match(self.lead[-1])
+            else f"{self.lead.rstrip()} {self.text}"
+        )
+
+
+def clauses(text: str) -> list[Clause]:
+    """The parts of a message in order, without the marks between them."""
+    text = text[:READ_CHARS]
+    found: list[Clause] = []
+    for number, (start, end) in enumerate(_spans(text, _SENTENCE_END)):
+        found += _of_sentence(text, start, end, number)
+        if len(found) >= MOST_PARTS:
+            break
+    return found[:MOST_PARTS]
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Spans of the sentences of a message."""
+    return list(_spans(text[:READ_CHARS], _SENTENCE_END))
+
+
+def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """What is left of a message without some of its parts, and without the marks and words that joined them.
+
+    A part goes where most of it lies in one of the spans; a list that loses all of its items loses what they share, too.
+    """
+    gone = sorted(spans)
+    parts = clauses(text)
+    lost = [any(2 * (min(part.end, end) - max(part.start, start)) > part.end - part.start for start, end in gone) for part in parts]
+    if not any(lost):
+        return text
+    cuts: list[tuple[int, int]] = []
+    place = 0
+    while place < len(parts):
+        if not lost[place]:
+            place += 1
+            continue
+        stop = place
+        while stop + 1 < len(parts) and lost[stop + 1] and parts[stop + 1].sentence == parts[place].sentence:
+            stop += 1
+        cuts.append(_cut_of(text, parts, place, stop))
+        place = stop + 1
+    result, end = "", 0
+    for start, stop in cuts:
+        result += text[end:start]
+        end = max(end, stop)
+    return (result + text[end:]).strip(" \n,，、;；")
+
+
+def _cut_of(text: str, parts: list[Clause], first: int, last: int) -> tuple[int, int]:
+    """The span that goes with parts ``first`` to ``last`` of one sentence."""
+    sentence = parts[first].sentence
+    before = parts[first - 1] if first and parts[first - 1].sentence == sentence else None
+    after = parts[last + 1] if last + 1 < len(parts) and parts[last + 1].sentence == sentence else None
+    lead = parts[first].lead
+    shares = lead and (before is None or before.lead != lead) and (after is None or after.lead != lead)
+    start = text.rfind(lead, 0, parts[first].start + 1) if shares else parts[first].start
+    if after is not None and not (
+        before and _MARK.search(text, parts[last].end, after.start) and not _MARK.search(text, before.end, start)
+    ):
+        return start, after.start
+    if before is not None:
+        return min(start, before.end), parts[last].end
+    following = parts[last + 1].start if last + 1 < len(parts) else len(text)
+    if last + 1 < len(parts) and parts[last + 1].lead:
+        following = text.rfind(parts[last + 1].lead, 0, following + 1)
+    return _sentence_start(text, start), following
+
+
+def _sentence_start(text: str, place: int) -> int:
+    """Where the sentence of a place begins."""
+    return max((start for start, end in sentences(text) if start <= place < end), default=place)
+
+
+def _spans(text: str, ends: re.Pattern[str]) -> Iterable[tuple[int, int]]:
+    start = 0
+    for match in ends.finditer(text):
+        yield from _stripped(text, start, match.start())
+        start = match.end()
+    yield from _stripped(text, start, len(text))
+
+
+def _stripped(text: str, start: int, end: int) -> Iterable[tuple[int, int]]:
+    part = text[start:end]
+    first, last = start + len(part) - len(part.lstrip()), start + len(part.rstrip())
+    if last > first and _WORD.search(text, first, last):
+        yield first, last
+
+
+def _of_sentence(text: str, start: int, end: int, number: int) -> list[Clause]:
+    spans: list[tuple[int, int]] = []
+    for first, last in _cut(text, start, end, _CLAUSE_END):
+        pieces = list(_cut(text, first, last, _AND))
+        spans += pieces if len(pieces) > 1 and all(_stands_alone(text, *piece) for piece in pieces[1:]) else [(first, last)]
+    result: list[Clause] = []
+    lead = ""
+    for place, (first, last) in enumerate(spans):
+        part = text[first:last]
+        if place + 1 < len(spans) and text[last:].lstrip()[:1] in _HEADS:  # it heads what follows, and says nothing by itself
+            lead = ""
+            continue
+        if place and lead and _is_item(part):
+            result.append(Clause(first, last, part, lead, number))
+            continue
+        lead = _lead(text, start, first, last)
+        if lead and lead[-1] in _HEADS and _is_item(part):
+            result.append(Clause(first, last, part, lead, number))
+            continue
+        followed = place + 1 < len(spans) and _is_item(text[slice(*spans[place + 1])])
+        if lead and followed and part.startswith(lead):  # the first item of a list, of which the others share the beginning
+            begin = first + len(lead) + (len(part) - len(lead) - len(part[len(lead) :].lstrip()))
+            result.append(Clause(begin, last, text[begin:last], lead, number))
+        else:
+            result.append(Clause(first, last, part, "", number))
+    return result
+
+
+def _cut(text: str, start: int, end: int, ends: re.Pattern[str]) -> Iterable[tuple[int, int]]:
+    place = start
+    for match in ends.finditer(text, start, end):
+        yield from _stripped(text, place, match.start())
+        place = match.end()
+    yield from _stripped(text, place, end)
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether what follows an "and" is an item of a list, or a clause with somebody in it."""
+    part = text[start:end]
+    return _is_item(part) or _SUBJECT.match(part) is not None or len(_CHINESE.findall(part)) > 1
+
+
+def _is_item(part: str) -> bool:
+    """Whether a part is one of a list: short, and nobody in it does anything."""
+    if _SUBJECT.match(part):
+        return False
+    chinese = len(_CHINESE.findall(part))
+    if chinese:
+        return chinese <= ITEM_CHARS and _CHINESE_VERB.search(part) is None
+    return len(_WORD.findall(part)) <= ITEM_WORDS
+
+
+def _lead(text: str, start: int, first: int, last: int) -> str:
+    """What the items of a list share: "I'm allergic to" of "I'm allergic to peanuts", "my tickets:"; empty where that is not clear."""
+    before = text[start:first].rstrip()
+    if before.endswith((":", "：")):
+        return before[-LEAD_CHARS:]
+    part = text[first:last]
+    match = (_CHINESE_LEAD if _CHINESE.search(part) else _LEAD).match(part)
+    return match.group() if match else ""

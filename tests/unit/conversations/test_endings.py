@@ -1,0 +1,61 @@
+"""What a message ends of what was said before: by structure, and by how sure the head of changes is; never by likeness alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.conversations.endings import Said, ended
+from engine.heads.judgements import Heads
+
+
+def parts(older: str, newer: str, heads: Heads) -> list[str]:
+    ends = ended([Said(older, session="a")], Said(newer, session="a"), heads)
+    return [older[start:end] for start, end in (one.span for one in ends)]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "over"),
+    [
+        ("I'm allergic to walnuts and latex.", "I'm not allergic to latex after all, the test came back negative.", "latex"),
+        ("I'm allergic to penicillin and my daughter is allergic to cats.", "my daughter is not allergic to cats anymore", "daughter"),
+        ("I live in Porto.", "I live in Lisbon now.", "Porto"),
+        ("I work at the bank", "I work at Volvo", "bank"),
+        ("I love spicy food but I can't stand coriander", "I don't like spicy food anymore", "spicy"),
+        ("I'm a vegetarian", "I eat meat again", "vegetarian"),
+        ("My flight is on March 3.", "Actually it's March 13, not March 3.", "March 3"),
+        ("She lives in Leeds", "Sorry, I meant Leicester, not Leeds", "Leeds"),
+        ("We have a dog called Rex", "Rex died last month", "Rex"),
+        ("我养了一只狗", "狗上个月走了", "狗"),
+        ("我对花生和海鲜过敏", "我对海鲜不过敏", "海鲜"),
+        ("我在成都上班", "我在杭州上班", "成都"),
+        ("我姐姐叫安娜", "更正：我姐姐叫汉娜，不叫安娜", "安娜"),
+        ("店里卖三样：包子、豆浆、油条", "豆浆没人喝，从明天起撤掉", "豆浆"),
+    ],
+)
+def test_what_is_named_replaced_or_corrected_ends(older: str, newer: str, over: str, judges: Heads) -> None:
+    found = parts(older, newer, judges)
+    assert len(found) == 1
+    assert over in found[0]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("My mother has a cat.", "My mother moved to Lyon."),
+        ("I work as a nurse at St Mary's.", "My colleague Clara changed her team last week."),
+        ("My dentist moved to Park Street.", "Clara's team switched its standup to Wednesday."),
+        ("小李的工位在三楼", "小张的工位搬到了五楼"),
+        ("我邻居伊娃有一只鹦鹉", "我邻居伊娃换了新工作"),
+        ("I'm allergic to shellfish.", "Leo is not allergic to anything."),
+        ("I live in Porto.", "Do you like Porto?"),
+        ("I live in Porto.", "Sam wrote me: I live in Tokyo now and hate it."),
+        ("😀", "I moved."),
+        ("I have a bike.", "😀"),
+    ],
+)
+def test_news_of_others_questions_and_quotations_end_nothing(older: str, newer: str, judges: Heads) -> None:
+    assert parts(older, newer, judges) == []
+
+
+def test_without_judges_nothing_ends() -> None:
+    assert ended([Said("I live in Porto.")], Said("I live in Lisbon now."), None) == []

@@ -1,0 +1,230 @@
+"""Messages in parts: which of them are somebody else's, which are for a time only, which are not to be kept or to be forgotten."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from engine.conversations.forgetting import forgets, to_forget
+from engine.conversations.marks import Mark, live, marks_of, shown, span_of_part
+from engine.conversations.temporary import temporary
+from engine.conversations.whose import others_words, played
+from jiyi.protocol.conversations import Message
+from jiyi.protocol.events import Turn
+from jiyi.text.clauses import clauses, without
+from jiyi.text.kept import NOT_KEPT, to_keep
+
+#: A Wednesday.
+SAID = datetime(2026, 4, 15, 9, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("I'm allergic to walnuts and latex, and Milo can't have eggs.", ["walnuts", "latex", "Milo can't have eggs"]),
+        ("my badges: climbing, kayak, first aid", ["climbing", "kayak", "first aid"]),
+        ("I love jazz but I can't stand opera", ["I love jazz", "but I can't stand opera"]),
+        ("我对芒果和虾过敏，我妈妈不能吃花生", ["芒果", "虾过敏", "我妈妈不能吃花生"]),
+        ("店里卖三样：包子、豆浆、油条", ["包子", "豆浆", "油条"]),
+        ("Dr. Lund, room no. 12. Ring twice.", ["Dr. Lund", "room no. 12", "Ring twice"]),
+        ("1,200 euros at 10:30", ["1,200 euros at 10:30"]),
+        ("😀", []),
+        ("", []),
+    ],
+)
+def test_a_message_falls_into_the_parts_that_can_each_be_so(text: str, parts: list[str]) -> None:
+    assert [part.text for part in clauses(text)] == parts
+
+
+def test_an_item_is_said_with_what_its_list_is_of() -> None:
+    assert [part.said for part in clauses("I'm allergic to walnuts and latex")] == ["I'm allergic to walnuts", "I'm allergic to latex"]
+    assert [part.said for part in clauses("店里卖：包子、豆浆")] == ["店里卖：包子", "店里卖：豆浆"]
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "rest"),
+    [
+        ("I'm allergic to walnuts and latex, and Milo can't have eggs.", "walnuts", "I'm allergic to latex, and Milo can't have eggs."),
+        ("I'm allergic to walnuts and latex, and Milo can't have eggs.", "latex", "I'm allergic to walnuts, and Milo can't have eggs."),
+        ("my badges: climbing, kayak, first aid", "kayak", "my badges: climbing, first aid"),
+        ("店里卖三样：包子、豆浆、油条", "豆浆", "店里卖三样：包子、油条"),
+        ("I moved. I have a cat. I like tea.", "I have a cat", "I moved. I like tea."),
+        ("I have a cat.", "I have a cat", ""),
+    ],
+)
+def test_what_is_left_without_a_part_reads_as_it_was_said(text: str, part: str, rest: str) -> None:
+    start = text.index(part)
+    assert without(text, [(start, start + len(part))]).rstrip(".") == rest.rstrip(".")
+
+
+def test_a_list_without_items_says_nothing() -> None:
+    text = "I'm allergic to walnuts and latex, and Milo can't have eggs."
+    assert without(text, [(16, 23), (28, 33)]) == "Milo can't have eggs."
+
+
+def test_a_document_of_three_hundred_facts_is_told_apart_up_to_a_bound() -> None:
+    assert len(clauses(". ".join(f"Fact {number} is about thing {number}" for number in range(1_000)))) == 300
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't save this: my salary is 4,100.",
+        "Off the record, I have an interview on Monday.",
+        "Please remember that I don't want this saved: I owe my sister 300.",
+        "Not to be remembered: my salary is 4,100.",
+        "Please don't store my address anywhere, it's 4 Mill Lane.",
+        "这个别存：我工资一万八",
+        "别记住我住在莫干山路",
+        "不要保存我下面说的，我在找新工作",
+    ],
+)
+def test_what_is_not_to_be_kept_does_not_reach_the_service(text: str) -> None:
+    turn = Turn(role="user", text=text)
+    assert turn.text in NOT_KEPT.values()
+    assert Turn.model_validate_json(turn.model_dump_json()) == turn
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("The code is 4471, don't save it. What you can save: I hold the keys.", "What you can save: I hold the keys."),
+        ("工资一万八，别存。可以记的是：我每月五号发工资", "可以记的是：我每月五号发工资"),
+    ],
+)
+def test_what_may_be_kept_is_kept(text: str, kept: str) -> None:
+    assert to_keep(text).endswith(kept)
+    assert "4471" not in to_keep(text)
+    assert "一万八" not in to_keep(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't remember the half of it.",
+        "Don't keep it bottled up.",
+        "How do I stop my phone from saving this photo?",
+        "Don't forget that my birthday is on May 3.",
+        "记住我住在杭州",
+        "我特别记录了训练",
+        "存款还有两万",
+    ],
+)
+def test_ordinary_talk_is_kept(text: str) -> None:
+    assert to_keep(text) == text
+
+
+def test_an_assistant_that_promises_not_to_keep_something_has_just_repeated_it() -> None:
+    assert "4,100" not in to_keep("4,100 a month, got it. I won't keep that.", assistant=True)
+    assert to_keep("You could keep the receipts.", assistant=True) == "You could keep the receipts."
+
+
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("Forget my phone number", "my phone number"),
+        ("Can you forget my phone number?", "my phone number"),
+        ("please forget what I told you about my back", "my back"),
+        ("忘掉我的地址", "我的地址"),
+        ("请把我上次说的体检结果都删掉", "我上次说的体检结果"),
+    ],
+)
+def test_an_order_to_forget_says_what(text: str, about: str) -> None:
+    assert [order.about for order in forgets(text)] == [about]
+
+
+@pytest.mark.parametrize(
+    "text", ["I forget where I put it", "Never forget my birthday", "别忘了买牛奶", "把提醒删掉", "I deleted my account"]
+)
+def test_what_only_sounds_like_an_order_is_none(text: str) -> None:
+    assert forgets(text) == []
+
+
+def test_only_the_sentences_that_are_meant_are_forgotten() -> None:
+    earlier = ["Two things. My phone number is 555-0199. And Olga waters my plants.", "Nice day today."]
+    order = "Forget my phone number"
+    [(number, start, end)] = to_forget(order, forgets(order)[0], earlier, None)
+    assert (number, earlier[0][start:end]) == (0, "My phone number is 555-0199")
+
+
+def test_an_order_that_fits_nothing_forgets_nothing() -> None:
+    order = "Forget my phone number"
+    assert to_forget(order, forgets(order)[0], ["I like tea."], None) == []
+    assert to_forget(order, forgets(order)[0], [], None) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "foreign"),
+    [
+        ("any mistakes? 'My name is Igor and I have two sons in Omsk.'", "'My name is Igor and I have two sons in Omsk.'"),
+        ("Sam wrote me: I moved to Tokyo and left my job.", "I moved to Tokyo and left my job."),
+        ("帮我润色：“我是李雷，家住海边，养了三条狗”", "“我是李雷，家住海边，养了三条狗”"),
+        ("I need sample users like: Ada Holm, 44, lives in Turku with two cats. Thanks", "Ada Holm, 44, lives in Turku with two cats"),
+        ("I adore Mondays, best day of my week. just kidding", "I adore Mondays, best day of my week."),
+    ],
+)
+def test_other_peoples_words_are_told_from_the_writers_own(text: str, foreign: str) -> None:
+    [(start, end)] = others_words(text)
+    assert text[start:end].strip() == foreign
+
+
+@pytest.mark.parametrize(
+    "text", ["I love the song 'Blue'.", "The doctor said 'you have asthma, and it will stay'.", "We meet at 9:30: bring tea."]
+)
+def test_titles_and_what_is_said_to_the_writer_are_no_foreign_words(text: str) -> None:
+    assert others_words(text) == []
+
+
+def test_a_game_lasts_until_it_is_ended() -> None:
+    said = ["Let's play: you're the vet and I'm the farmer.", "My goat has two heads.", "ok stop. real me: I have a cat.", "It is grey."]
+    assert played([Message(role="user", text=text) for text in said]) == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        ("It's the 7:35 instead till Saturday", date(2026, 4, 18)),
+        ("only soup this week, doctor's orders", date(2026, 4, 19)),
+        ("这周改成周三休息", date(2026, 4, 19)),
+        ("这个月先不喝咖啡", date(2026, 4, 30)),
+        ("trams only until the 24th", date(2026, 4, 24)),
+    ],
+)
+def test_an_exception_has_an_end_of_its_own(text: str, until: date) -> None:
+    assert [one.until for one in temporary(text, SAID)] == [until]
+
+
+@pytest.mark.parametrize("text", ["The dentist is on Saturday.", "I work until five every day.", "我每周三休息"])
+def test_what_holds_for_good_is_no_exception(text: str) -> None:
+    assert temporary(text, SAID) == []
+
+
+def test_a_prompt_shows_what_stands_and_what_ended_apart() -> None:
+    text = "I live in Rome with my cat and my dog."
+    start = text.index("my dog")
+    provenance = {"marks": [Mark(start, start + 6, "ended", date(2026, 5, 1)).json()], "utc_offset": 120}
+    before = shown(text, SAID, provenance, date(2026, 4, 20), spoken=True)
+    after = shown(text, SAID, provenance, date(2026, 6, 1), spoken=True)
+    assert before.text == text
+    assert "dog" not in after.text
+    assert after.text.startswith("I live in Rome with my cat")
+    assert after.ended == (("my dog", date(2026, 5, 1)),)
+    assert marks_of(provenance)[0].why == "ended"
+
+
+def test_days_are_the_speakers() -> None:
+    late = datetime(2026, 4, 22, 23, 30, tzinfo=UTC)  # in Shanghai it is the 23rd
+    told = shown("I sold the car yesterday", late, {"utc_offset": 480}, date(2026, 6, 1), spoken=True)
+    assert told.text == "I sold the car yesterday (2026-04-22)"
+    assert told.at.date() == date(2026, 4, 23)
+
+
+def test_what_loses_all_of_its_parts_says_nothing() -> None:
+    assert live("I have a cat", [Mark(0, 12, "ended")]) == ""
+
+
+def test_a_part_is_found_beside_days_that_were_worked_out() -> None:
+    statement = "User: moved yesterday (2026-04-14) to Lyon"
+    start, end = span_of_part("yesterday to Lyon", statement) or (0, 0)
+    assert statement[start:end] == "yesterday (2026-04-14) to Lyon"
