@@ -24,7 +24,7 @@ from models.queue import broker_queues
 from web.accounts.identity import need
 from web.actions import perform
 from web.api.problems import Refused
-from web.api.registry import expose, operation
+from web.api.registry import OPERATIONS, expose, operation
 from web.api.running import Asker
 
 
@@ -133,10 +133,15 @@ NEVER_IN_CONFLICT = ("appointments", "heartbeats")
 
 
 def _expose(tag: Tag, verb: str, action: Action[Any, Any], operation_id: str) -> None:
-    """Make an action an operation whose address follows from a name: ``POST /<tag>/<verb>``."""
+    """Make an action an operation whose address follows from a name: ``POST /<tag>/<verb>``.
+
+    Without examples of its own it has those of the action's first operation with the tag.
+    """
     conflicts = tag == "growth" and action.mutates and not action.name.startswith(NEVER_IN_CONFLICT)
     body, errors = action.request if action.request.model_fields else None, (404, 409) if conflicts else (404,)
-    expose(action, "POST", f"/{tag}/{verb}", id=operation_id, tag=tag, body=body, errors=errors)
+    same = next((one for one in OPERATIONS if one.action is action and one.tag == tag), None)
+    shared = {} if same is None else {"examples": same.examples, "answer_example": same.answer_example}
+    expose(action, "POST", f"/{tag}/{verb}", id=operation_id, tag=tag, body=body, errors=errors, **shared)
 
 
 for _folder, _aliases in FOLDERS.items():  # ``jiyi/protocol/aliases.json``
