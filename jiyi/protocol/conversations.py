@@ -22,7 +22,10 @@ KINDS: tuple[Kind, ...] = ("preference", "knowledge", "experience", "session")
 AnyKind = Literal["memory", Kind]
 #: What questions and lists are about unless they say otherwise: not the turns themselves, which repeat what was taken from them.
 CONTEXT_KINDS: tuple[AnyKind, ...] = ("memory", "preference", "knowledge", "experience")
-KINDS_DESCRIPTION = "Of these kinds: `memory` is what was observed, the others were taken from conversations; `session` are their turns; retrieval has them only if asked, `context` has people's."
+KINDS_DESCRIPTION = (
+    "Of these kinds: `memory` is what was observed, the others were taken from conversations; `session` are their turns: "
+    "retrieval has them only if asked, `context` has people's."
+)
 #: The commands' own categories.
 Category = Literal["user_preference", "user_fact", "agent_lesson", "agent_pattern", "task"]
 Outcome = Literal["success", "partial", "failed"]
