@@ -19,7 +19,7 @@ from workers.migrate import CHECKOUT
 SUPPORT = {"examples.service"}
 #: Seconds that a module with a service of its own may take on a machine that does much else.
 SECONDS = 900
-LOCOMO, MEMDAILY, SET, LABELLED = "locomo.json", "memdaily.json", "set.json", "labelled"
+LOCOMO, MEMDAILY, SET, LABELLED, LIFE = "locomo.json", "memdaily.json", "set.json", "labelled", "life.jsonl"
 #: Tiny input, as arguments of the command line; file names are those of the fixture ``folder``.
 ARGUMENTS: dict[str, list[str]] = {
     "bench.attack": ["--seconds", "1", "--only", "documents without a key"],
@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.storm": ["--minutes", "0.1"],
     "bench.tenants": ["--tenants", "3", "--memories", "20"],
     "bench.traces": [str(STANFORD)],
+    "bench.truth": [LIFE],
     "bench.tune": [LOCOMO, MEMDAILY],
     "bench.web": ["--clients", "1", "--memories", "20", "--seconds", "0.2"],
 }
@@ -98,6 +99,13 @@ FACTS = [
     {"id": "ann-f001", "language": "en", "before": "", "text": "I have asthma.", "lasting": True},
     {"id": "ann-f002", "language": "zh", "before": "", "text": "好的，谢谢！", "lasting": False},
 ]
+LIVED = {
+    "id": "life-1",
+    "language": "en",
+    "kind": "part-ends",
+    "turns": [{"at": "2026-03-02T09:00:00+02:00", "role": "user", "text": "I have a cat and a bike.", "session": "s1"}],
+    "questions": [{"q": "What do I have?", "at": "2026-05-02T09:00:00+02:00", "has": [["cat"]], "not": ["dog"]}],
+}
 MODULES = sorted(
     {f"{path.parent.name}.{path.stem}" for room in ("bench", "examples") for path in (CHECKOUT / room).glob("[!_]*.py")} - SUPPORT
 )
@@ -109,6 +117,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("tiny")
     for name, content in ((LOCOMO, [CONVERSATION]), (MEMDAILY, [TRAJECTORY]), (SET, DIARY)):
         (made / name).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    (made / LIFE).write_text(json.dumps(LIVED), encoding="utf-8")
     (made / LABELLED).mkdir()
     lines = [json.dumps(row, ensure_ascii=False) for row in FACTS]
     (made / LABELLED / "facts_ann.jsonl").write_text("\n".join(lines), encoding="utf-8")
