@@ -151,7 +151,7 @@ def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(str
         (disabled.name, PASSWORD),
         ("", ""),
         ("a\0b", PASSWORD),
-        (person.name, "x" * 100_000),
+        (person.name, "x" * 10_000),
         ("🙂" * 500, "🙂"),
     ):
         answer = enter(stranger, name, password)
@@ -508,9 +508,8 @@ def test_guesses_at_the_old_password_are_counted_as_at_the_sign_in_page(signed_i
 
 
 def test_bodies_have_a_bound(web_app: Flask, signed_in: Browser) -> None:
-    web_app.config["MAX_CONTENT_LENGTH"] = 1_000
-    assert signed_in.post("/sign-out", data={"x": "x" * 1_001}).status_code == 413
-    answer = web_app.test_client().post("/sign-in", data={"name": "x" * 1_001})
+    assert signed_in.post("/sign-out", data={"x": "x" * 1_100_000}).status_code == 413
+    answer = web_app.test_client().post("/sign-in", data={"name": "x" * 70_000})
     assert answer.status_code == 413
 
 

@@ -47,6 +47,7 @@ ELSEWHERE = {
     "jiyi users": "asks for passwords, and changes who may sign in; accounts/test_keys.py",
     "jiyi erase": "erases what the other snippets need; erasure/test_erasure.py",
     "jiyi why ": "needs the id of a thought; reflection/test_reasons.py",
+    "jiyi doctor": "its exit status tells of the whole deployment, which other tests leave dead letters in; reports/test_operations.py",
     "jiyi dead ": "needs a dead letter; client/test_cli.py",
     "jiyi reembed": "moves the whole deployment; operations/test_reembedding.py",
     "jiyi backup": "operations/test_backup.py",

@@ -164,7 +164,8 @@ def test_whatever_the_vendor_does_the_work_stays_owed_with_the_reason(
     assert all(reason in row.last_error and row.attempts == 0 for row in rows)
     assert models() == {"vendor-model": 1, None: 5}
     (row,) = [row for row in report().vendors if row.active]
-    assert reason in row.breaker.last_error
+    if "values" not in reason:  # a size is a matter of what is stored, not of whether the vendor answers
+        assert reason in row.breaker.last_error
     vendor.otherwise = bad.good()
     valkey().flushdb()  # the breaker
     all_due()

@@ -121,7 +121,7 @@ def test_a_digest_is_made_promoted_edited_and_demoted_over_http(service: str, pr
     assert (found["verified"], found["kind"], found["content"]) == (True, "verdict", VERDICT)
 
     edited = api.ask("PATCH", f"/knowledge/{knowledge_id}", 200, json={"content": ALSO, "reason": "shorter"}).json
-    assert (edited["content"], [change["action"] for change in edited["history"]]) == (ALSO, ["edited"])
+    assert (edited["content"], [change["action"] for change in edited["history"]]) == (ALSO, ["promoted", "edited"])
     old = api.get(f"/knowledge/{knowledge_id}")
     assert (old["replaced_by"], [change["action"] for change in old["history"]]) == (edited["knowledge_id"], ["promoted", "edited"])
     assert old["history"][0]["actor"].startswith("key:")

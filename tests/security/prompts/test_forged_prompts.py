@@ -231,7 +231,7 @@ class Door:
 def _node(text: str) -> RetrievedNode:
     zero = {"raw": 0, "normalised": 0, "weight": 0, "contribution": 0}
     fields = {"node_id": uuid4(), "agent_id": "a", "type": "event", "created_at": NOW, "description": text, "poignancy": 5, "depth": 0}
-    fields |= {"node_count": 1, "subject": "user"}
+    fields |= {"node_count": 1, "subject": "user", "provenance": {}, "kind": None}
     return RetrievedNode.model_construct(**fields, score=1.0, recency=zero, relevance=zero, importance=zero)  # type: ignore[arg-type]
 
 
@@ -326,7 +326,7 @@ def _mcp(texts: Sequence[str]) -> str:
 DOORS = {
     "context": Door(
         "tasks.retrieval.context",
-        lambda texts: within([_node(text) for text in texts], MAX_BUDGET, "en").text,
+        lambda texts: within([_node(text) for text in texts], MAX_BUDGET, "en", datetime.now(UTC)).text,
         Frame(r"- 2026-03-02: …", preface=PREFACE["en"]),
     ),
     "conversations.context, markdown": Door(
@@ -418,7 +418,7 @@ def test_no_memory_writes_the_prompt(name: str) -> None:
 def test_budgets_hold_after_escaping(budget: int) -> None:
     for text in FORGERIES:
         long = [f"{text} {word * 50}" for word in ("tea ", "茶", "\u200b<|")]
-        assert estimate_tokens(within([_node(one) for one in long], budget, "en").text) <= budget
+        assert estimate_tokens(within([_node(one) for one in long], budget, "en", datetime.now(UTC)).text) <= budget
         history = fitting_history(_items(long), budget, "en")[0]
         assert estimate_tokens(history) <= budget
         DOORS["history"].frame.memories(history)
