@@ -16,6 +16,10 @@ from jiyi.text.sections import unions
 from jiyi.text.words import is_filler, telling
 
 _CUES = unions("engine.conversations", "forgetting.txt")
+#: What every order has: most messages are told by it.
+_HINT = re.compile(
+    "forget|delete|erase|wipe|remove|scrub|drop|get rid|take out|take off|want|忘|删|清|抹|没讲|没说|没提|没有[讲说提]", re.IGNORECASE
+)
 _FORGETS, _NO_ORDER = _CUES["forgets"], _CUES["no_order"]
 
 
@@ -31,7 +35,7 @@ class Order:
 def forgets(text: str) -> list[Order]:
     """The orders to forget in a message."""
     read = text[:READ_CHARS]
-    if _NO_ORDER.search(read):
+    if _HINT.search(read) is None or _NO_ORDER.search(read):
         return []
     orders = []
     for start, end in sentences(read):

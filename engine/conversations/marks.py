@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import Any, Literal, cast
+
+from pydantic import TypeAdapter, ValidationError
 
 from engine.conversations.attributes import subject_words
 from engine.heads.judgements import WORKED_OUT, stated
@@ -18,6 +20,8 @@ from jiyi.text.clauses import clauses, without
 
 #: Keys of a memory's provenance: its marks, and how many minutes the speaker's clock was ahead of UTC.
 MARKS, UTC_OFFSET = "marks", "utc_offset"
+#: Minutes that a clock is away from UTC at most.
+MOST_OFFSET = 24 * 60 - 1
 #: Share of a statement's words from which on it says what a part of a message says.
 SAME_WORDS = 0.6
 
@@ -38,12 +42,19 @@ class Mark:
         return {"start": self.start, "end": self.end, "why": self.why, "day": self.day and self.day.isoformat(), "by": self.by}
 
 
+_MARK: TypeAdapter[Mark] = TypeAdapter(Mark)
+
+
 def marks_of(provenance: Mapping[str, Any], on: date | None = None) -> list[Mark]:
     """The marks of a memory; those that count ``on`` a day, if one is given: what ended later was still so, what lasts longer is so."""
+    entries = provenance.get(MARKS)
     found = []
-    for entry in provenance.get(MARKS) or ():
-        day = date.fromisoformat(entry["day"]) if entry.get("day") else None
-        mark = Mark(entry["start"], entry["end"], entry["why"], day, entry.get("by"))
+    for entry in entries if isinstance(entries, list) else ():
+        try:
+            mark = _MARK.validate_python(entry)
+        except ValidationError:  # a publisher's own, under our name
+            continue
+        day = mark.day
         if on is None or day is None or (day < on if mark.why == "until" else day <= on):
             found.append(mark)
     return found
@@ -52,7 +63,8 @@ def marks_of(provenance: Mapping[str, Any], on: date | None = None) -> list[Mark
 def local(at: datetime, provenance: Mapping[str, Any]) -> datetime:
     """A time by the clock of whoever spoke."""
     offset = provenance.get(UTC_OFFSET)
-    return at.astimezone(UTC if not isinstance(offset, int) else timezone(timedelta(minutes=offset)))
+    minutes = offset if isinstance(offset, int) and abs(offset) <= MOST_OFFSET else 0
+    return at.astimezone(timezone(timedelta(minutes=minutes)))
 
 
 def live(text: str, marks: Iterable[Mark]) -> str:

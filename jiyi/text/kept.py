@@ -14,8 +14,10 @@ from jiyi.text.words import Language, language_of
 
 #: Stands in a turn for what is not kept of it.
 NOT_KEPT: dict[Language, str] = {"en": "[not kept, as asked]", "zh": "［按要求不保存］"}
-#: Characters of a message that are looked at.
+#: Characters of a message that are looked at for an order.
 READ_CHARS = 4_000
+#: In a message of more characters only the first and the last so many say what is to become of it.
+MOST_CHARS, EDGE_CHARS = 1_000, 200
 
 _CUES = unions("jiyi.text", "kept.txt")
 _PRIVATE, _AGREES, _KEEPS = (_CUES[name] for name in ("private", "agrees", "keeps"))
@@ -30,9 +32,11 @@ def to_keep(text: str, *, assistant: bool = False) -> str:
     That is all of it but for sentences after one that says what may be kept. An assistant that says it will not keep something
     (``assistant``) has just repeated it.
     """
-    read = text[:READ_CHARS]
-    asks = (_AGREES if assistant else _PRIVATE).search(read)
-    if asks is None or asks_how(read, asks):
+    read = text
+    # Within a document such words are for its own readers; what is asked of us stands before or behind it.
+    asked = text if len(text) <= MOST_CHARS else f"{text[:EDGE_CHARS]}\n{text[-EDGE_CHARS:]}"
+    asks = (_AGREES if assistant else _PRIVATE).search(asked)
+    if asks is None or asks_how(asked, asks):
         return text
     kept: list[str] = []
     keeps, left_out = False, False

@@ -32,8 +32,12 @@ def owe_extraction(batch: StoredBatch) -> list[Owed]:
     """Owe extraction for the agents of which something was said, or whose sessions have ended."""
     spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
     ended = {(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)}
-    ended |= {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded) if forgets(event.payload.text)}  # at once
+    ended |= {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded) if _orders(event)}  # at once
     return [Owed(EXTRACT, due=due) for due in owe(batch.connection, spoke, ended)]
+
+
+def _orders(event: TurnRecorded) -> bool:
+    return event.payload.role == "user" and bool(forgets(event.payload.text))
 
 
 def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> list[datetime]:

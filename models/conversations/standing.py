@@ -17,6 +17,7 @@ from engine.conversations.marks import Mark, added, is_same, live, marks_of, spa
 from engine.conversations.standing import Part, Standing
 from jiyi.protocol import events as wire
 from jiyi.protocol.erasure import Erasure
+from jiyi.protocol.origins import ORIGIN_OF_ROLE
 from jiyi.text.clauses import without
 from jiyi.text.words import language_of
 from models.erasure import progress
@@ -156,6 +157,7 @@ def forget(connection: Connection, name: AgentName, parts: Iterable[Part], besid
                     "text": f"{FORGOTTEN[language_of(said)]} {rest}".strip(),
                     "name": None if row.subject == row.role else row.subject,
                     "user_id": row.user_id,
+                    "origin": None if row.origin == ORIGIN_OF_ROLE[row.role] else row.origin,
                     "provenance": {key: value for key, value in row.provenance.items() if key not in ("role", "marks")},
                 },
             }
@@ -169,7 +171,8 @@ def forget(connection: Connection, name: AgentName, parts: Iterable[Part], besid
 
 
 _TURNS = text("""
-    SELECT node_id, description, subject, provenance, provenance ->> 'role' AS role, created_at, session_id, user_id FROM memory_nodes
+    SELECT node_id, description, subject, provenance, provenance ->> 'role' AS role, created_at, session_id, user_id, origin
+    FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND kind = 'session' ORDER BY node_id FOR NO KEY UPDATE
 """)
 _SET_MARKS = text("""

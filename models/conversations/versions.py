@@ -145,6 +145,8 @@ def _still_true(old: StoredMemory, description: str) -> dict[str, Any]:
 def _provenance(old: StoredMemory, request: UpdateMemory) -> dict[str, Any]:
     """Where it comes from, with the version that it replaces and what its evidence was before that was replaced."""
     given = old.provenance if request.provenance is None else request.provenance
+    if request.description not in (None, old.description):  # marks are of the older words
+        given = {name: value for name, value in given.items() if name != MARKS}
     rested = {RESTED_ON: old.provenance[RESTED_ON]} if RESTED_ON in old.provenance else {}
     return {**given, **rested, REPLACES: str(old.node_id)}
 

@@ -228,3 +228,16 @@ def test_a_part_is_found_beside_days_that_were_worked_out() -> None:
     statement = "User: moved yesterday (2026-04-14) to Lyon"
     start, end = span_of_part("yesterday to Lyon", statement) or (0, 0)
     assert statement[start:end] == "yesterday (2026-04-14) to Lyon"
+
+
+def test_a_document_is_kept_whole_whatever_it_says() -> None:
+    steps = "The next step is to open the file. " * 40
+    document = f"{steps}Never store this token. {steps}"
+    assert to_keep(document) == document
+    assert to_keep(f"Please don't save this: {document}") == NOT_KEPT["en"]
+
+
+def test_what_publishers_write_under_our_names_breaks_no_prompt() -> None:
+    provenance = {"marks": [1, {"start": "a"}], "utc_offset": 10**9}
+    assert shown("I have a cat", SAID, provenance, date(2026, 6, 1), spoken=True).text == "I have a cat"
+    assert marks_of({"marks": "x"}) == []
