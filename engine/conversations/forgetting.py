@@ -10,11 +10,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.conversations.attributes import subject_words
+from engine.text.statements import topics_of
 from jiyi.text.clauses import sentences
 from jiyi.text.kept import READ_CHARS, asks_how
 from jiyi.text.sections import unions
 from jiyi.text.words import is_filler, telling
 
+#: What names no thing, but the time at which it was said: "what I told you last night".
+_LATELY = re.compile(
+    r"\b(?:just now|last night|yesterday|a (?:minute|moment) ago|earlier today)\b|昨晚|昨天|刚才|刚刚|上次|上回", re.IGNORECASE
+)
 _CUES = unions("engine.conversations", "forgetting.txt")
 #: What every order has: most messages are told by it.
 _HINT = re.compile(
@@ -86,21 +91,13 @@ def to_forget(
         about = text[: order.start]
     if not _names(about):  # "forget that": what was said last
         return [span for span in spans if span[0] == len(earlier) - 1]
-    words = set(telling(about))
+    words, topics = {word for word in telling(about) if not is_filler(word)}, topics_of(about)
     texts = [earlier[number][start:end] for number, start, end in spans]
-    alike = likeness(about, texts) if likeness is not None else [0.0] * len(texts)
-    scores = [float(like) + SHARED_WORD * len(words & set(telling(other))) for like, other in zip(alike, texts, strict=True)]
+    scores = [len(words & set(telling(other))) + len(topics & topics_of(other)) for other in texts]
     best = max(scores)
-    if best < LEAST_LIKENESS:
-        return []
-    first = max(number for (number, _, _), score in zip(spans, scores, strict=True) if score == best)
-    least = max(LEAST_LIKENESS, best - AS_LIKE)
-    named = {word for word in words if not is_filler(word)}
-    return [
-        span
-        for span, text_of, score in zip(spans, texts, scores, strict=True)
-        if (span[0] == first and score >= least) or (named and named <= set(telling(text_of)))  # it was said more than once
-    ]
+    if best:  # by words and topics in common, never by likeness: what is erased does not come back
+        return [span for span, score in zip(spans, scores, strict=True) if score == best]
+    return [span for span in spans if span[0] == len(earlier) - 1] if _LATELY.search(order.about) else []
 
 
 def _names(about: str) -> bool:
