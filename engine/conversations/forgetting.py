@@ -1,12 +1,12 @@
 """Orders to forget: "forget what I told you about my mondays", 把昨晚说的全删掉, and which sentences of earlier messages they are about.
 
-Told by a closed list of wordings (``forgetting.txt``); what is meant is told by words in common and by meaning.
+Told by a closed list of wordings (``forgetting.txt``); what is meant is told by words and topics in common.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.conversations.attributes import subject_words
@@ -54,10 +54,6 @@ def forgets(text: str) -> list[Order]:
     return orders
 
 
-#: Least likeness, the cosine of centred vectors, of a sentence to what is to be forgotten; how much less than the best others may have.
-LEAST_LIKENESS, AS_LIKE = 0.15, 0.1
-#: What a word in common adds to it.
-SHARED_WORD = 0.15
 #: Places in what is to be forgotten that name nothing.
 _NOTHING = re.compile(
     r"\W{0,9}(?:that|this|it|everything|all(?: of (?:it|that))?|what|i|said|told|you|about|the|thing|on|any|record|not|mine|to|tell"
@@ -66,16 +62,13 @@ _NOTHING = re.compile(
 )
 
 
-def to_forget(
-    text: str, order: Order, earlier: Sequence[str], likeness: Callable[[str, Sequence[str]], Sequence[float]] | None
-) -> list[tuple[int, int, int]]:
+def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[tuple[int, int, int]]:
     """Which sentences of earlier messages an order is about: ``(number of the message, start, end)``; none where that is not clear.
 
     Args:
         text: the message with the order.
         order: the order.
         earlier: the user's earlier messages, oldest first.
-        likeness: how alike the meaning of a text is to that of others; None: by words alone.
     """
     staying = subject_words(text[order.end :])
     spans = [

@@ -75,7 +75,7 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
         said_at = turn.message.at or datetime.now(UTC)
         result.marks[turn.node_id] += [Mark(start, end, "else") for start, end in others_words(text)]
         result.marks[turn.node_id] += [Mark(*one.span, "until", one.until) for one in temporary(text, said_at)]
-        _forget(turn, older, heads, result)
+        _forget(turn, older, result)
         mine = [one for one in older if one.message.name == turn.message.name and (one.message.at or said_at) <= said_at]
         said = [Said(_blanked(one.message.text, [*one.marks, *result.marks[one.node_id]]), one.message.at, one.session_id) for one in mine]
         newer = Said(_blanked(text, result.marks[turn.node_id]), said_at, turn.session_id)
@@ -92,10 +92,10 @@ def _is_elses(turn: SaidTurn, found: Standing) -> bool:
     return any(mark.why == "else" for mark in marks) or turn.message.text.startswith(tuple(NOT_KEPT.values()))
 
 
-def _forget(turn: SaidTurn, older: Sequence[SaidTurn], heads: Heads | None, result: Standing) -> None:
+def _forget(turn: SaidTurn, older: Sequence[SaidTurn], result: Standing) -> None:
     text = turn.message.text
     for order in forgets(text):
-        parts = to_forget(text, order, [one.message.text for one in older], None if heads is None else heads.likeness)
+        parts = to_forget(text, order, [one.message.text for one in older])
         result.forgotten += [Part(older[number].node_id, start, end) for number, start, end in parts]
         result.forgotten.append(Part(turn.node_id, order.start, order.end))
         if not parts:

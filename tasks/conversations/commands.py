@@ -10,7 +10,6 @@ from engine.conversations.attributes import subject_words
 from engine.conversations.forgetting import Order, to_forget
 from engine.conversations.memories import of_user
 from engine.conversations.standing import Part
-from engine.heads.local import heads
 from engine.providers import llms
 from engine.providers.embedder_specs import complete
 from engine.providers.embedders import embedder, embedder_of
@@ -144,14 +143,13 @@ def _retrieved(group_id: str, agent_id: str, user_id: str | None, query: str, ki
 def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
     """Safe to repeat because what is erased is not found again."""
     name = (actor.group_id, request.agent_id)
-    judges = heads()
     with unit_of_work() as connection:
         if agent_row(connection, *name) is None:
             raise no_agent(*name)
         lock_agents(connection, [name])
-        said = extractions.said_by(connection, name, request.user_id)
+        said = [turn for turn in extractions.said_by(connection, name, request.user_id) if turn.message.role == "user"]
         order = Order(0, len(request.text), request.text)
-        found = to_forget("", order, [turn.message.text for turn in said], None if judges is None else judges.likeness)
+        found = to_forget("", order, [turn.message.text for turn in said])
         parts = [Part(said[number].node_id, start, end) for number, start, end in found]
         fitting = [Fitting(node_id=said[number].node_id, text=said[number].message.text[start:end]) for number, start, end in found]
         if len({subject_words(one.text) for one in fitting}) > 1 and not request.every:

@@ -144,14 +144,14 @@ def test_what_only_sounds_like_an_order_is_none(text: str) -> None:
 def test_only_the_sentences_that_are_meant_are_forgotten() -> None:
     earlier = ["Two things. My phone number is 555-0199. And Olga waters my plants.", "Nice day today."]
     order = "Forget my phone number"
-    [(number, start, end)] = to_forget(order, forgets(order)[0], earlier, None)
+    [(number, start, end)] = to_forget(order, forgets(order)[0], earlier)
     assert (number, earlier[0][start:end]) == (0, "My phone number is 555-0199")
 
 
 def test_an_order_that_fits_nothing_forgets_nothing() -> None:
     order = "Forget my phone number"
-    assert to_forget(order, forgets(order)[0], ["I like tea."], None) == []
-    assert to_forget(order, forgets(order)[0], [], None) == []
+    assert to_forget(order, forgets(order)[0], ["I like tea."]) == []
+    assert to_forget(order, forgets(order)[0], []) == []
 
 
 @pytest.mark.parametrize(
