@@ -210,8 +210,8 @@ def _is_item(part: str) -> bool:
 def _lead(text: str, start: int, first: int, last: int) -> str:
     """What the items of a list share: "I'm allergic to" of "I'm allergic to peanuts", "my tickets:"; empty where that is not clear."""
     before = text[start:first].rstrip()
-    if before.endswith((":", "：")):
-        return before[-LEAD_CHARS:]
     part = text[first:last]
+    if before.endswith(_HEADS) and _is_item(part):
+        return before[-LEAD_CHARS:]
     match = (_CHINESE_LEAD if _CHINESE.search(part) else _LEAD).match(part)
     return match.group() if match else ""
