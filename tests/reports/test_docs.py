@@ -111,7 +111,7 @@ def test_a_refused_event_is_corrected_where_it_lies(api: Program, group: str) ->
 def test_the_page_of_a_refused_event_has_its_message_to_be_corrected(sign_in: SignIn, group: str) -> None:
     event_id, corrected = buried(group)
     with unit_of_work() as connection:
-        [letter] = dead_letters.letters(connection, group, LettersRequest())
+        [letter] = [one for one in dead_letters.letters(connection, group, LettersRequest()) if str(one.subject_id) == event_id]
     browser = sign_in("admin", [group])
     page = browser.get(f"/dead/{letter.letter_id}?group={group}").text
     assert '"poignancy": 14' in html.unescape(page.partition("<textarea")[2].partition("</textarea>")[0])

@@ -65,7 +65,7 @@ OF_NO_GROUP = {
 }
 #: Operations that write what they are given: under an agent of the asker's own, whom nothing else is asked of.
 WRITING = {
-    *("put_items", "stores_log"),
+    *("put_items", "stores_log", "conversations_store", "conversations_import", "conversations_record"),
     *(
         "memory_store",
         "memory_import",

@@ -510,6 +510,7 @@ NOT_FOR_PROMPTS = {
         ("engine.providers.embedders", "engine.tiers.answer", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
     ),
     "engine.rules": "the rules read it, no model",
+    "jiyi.text.kept": "joins the paragraphs of a message that are kept, before it is stored",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
     **dict.fromkeys(("jiyi.chat.loop", "jiyi.chat.shapes", "jiyi.proxy"), "puts what doors wrote before the program's own messages"),
     **dict.fromkeys(
