@@ -323,7 +323,7 @@ def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False
         "limit": 500,
     }
     if everything:
-        fields |= {"kinds": get_args(AnyKind), "include_superseded": True, "include_archived": True}
+        fields |= {"kinds": get_args(AnyKind), "superseded": True, "include_archived": True}
     after = ""
     while True:
         try:

@@ -65,6 +65,7 @@ def retrieve(
     min_similarity: Annotated[float | None, typer.Option(help="Least cosine with the focal text.", rich_help_panel=FILTERS)] = None,
     archived: Annotated[bool, typer.Option("--archived", help="Archived ones too.", rich_help_panel=FILTERS)] = False,
     expired: Annotated[bool, typer.Option("--expired", help="Expired ones too.", rich_help_panel=FILTERS)] = False,
+    superseded: Annotated[bool, typer.Option("--superseded", help="Older versions too.", rich_help_panel=FILTERS)] = False,
     diversity: Annotated[
         float | None, typer.Option(min=0, max=1, help="Thin out what says nearly the same: 0 to 1.", rich_help_panel=SCORING)
     ] = None,
@@ -86,6 +87,7 @@ def retrieve(
         min_similarity=min_similarity,
         include_archived=archived,
         include_expired=expired,
+        superseded=superseded,
     )
     options = given(
         user_id=user,

@@ -142,7 +142,7 @@ class ListArguments(TypedDict, total=False):
     session_id: str | None
     created_after: Moment | None
     created_before: Moment | None
-    include_superseded: bool
+    superseded: bool
     include_archived: bool
     as_of: Moment | None
 

@@ -104,7 +104,7 @@ class ReadMethods(WriteMethods[W]):
             page_size: memories that are fetched at once.
             timeout: seconds for a page.
             filters: ``user_id`` (for whom), ``types``, ``kinds``, ``words``, ``keyword``, ``session_id``, ``created_after``,
-                ``created_before``, ``include_superseded``, ``include_archived``, ``as_of``; all that are given must hold.
+                ``created_before``, ``superseded``, ``include_archived``, ``as_of``; all that are given must hold.
         """
         given: dict[str, Any] = {"agent_id": agent_id, **filters, **({} if page_size is None else {"limit": page_size})}
         first = checked(ListMemories, **given)
@@ -130,7 +130,7 @@ class ReadMethods(WriteMethods[W]):
         """Correct a memory; returns the id of its new version, which is found instead of it from now on.
 
         The older version stays, with the date at which it ended: ``get`` has it, ``list`` and ``retrieve`` with
-        ``include_superseded``. What is not given stays as it was.
+        ``superseded``. What is not given stays as it was.
 
         Args:
             node_id: the memory's version in force.

@@ -81,7 +81,7 @@ class JiyiMemory(Memory):
         if user_id is None:
             await self._client.erasure.request(agent_id=self._memory.agent_id)
             return
-        filters: dict[str, Any] = {"user_id": user_id, "types": ["event", "thought", "chat"], "include_superseded": True}
+        filters: dict[str, Any] = {"user_id": user_id, "types": ["event", "thought", "chat"], "superseded": True}
         async for memory in self._client.list(self._memory.agent_id, include_archived=True, **filters):
             if memory.user_id == user_id:
                 with suppress(NotFound):  # what was derived from another one went with it

@@ -86,6 +86,9 @@ def plain_json(value: Any, most: int, level: int = 0) -> None:
 
 #: Both names are accepted; what is stored and answered has the first.
 POIGNANCY = AliasChoices("poignancy", "importance")
+#: One switch of all searches and lists. Retrievals recorded before 2027 have its former name.
+SUPERSEDED = AliasChoices("superseded", "include_superseded")
+SUPERSEDED_DESCRIPTION = "What something newer corrected or contradicted, too; else an answer says how many it leaves out."
 Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
 
 

@@ -17,6 +17,7 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import (
     AS_OF_DESCRIPTION,
     DEFAULT_PAGE,
+    SUPERSEDED_DESCRIPTION,
     AsOf,
     ForUser,
     JsonObject,
@@ -167,6 +168,7 @@ class MemoriesQuery(Cursor, ForUser, BySource):
     created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
     created_before: Moment | None = Field(None, description="Only what happened before this time.")
     archived: Literal["without", "with", "only"] = Field("without", description="Whether archived memories are listed.")
+    superseded: bool = Field(False, description=SUPERSEDED_DESCRIPTION)
     as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
 
 

@@ -13,6 +13,8 @@ from jiyi.protocol.base import (
     AS_OF_DESCRIPTION,
     DEFAULT_PAGE,
     POIGNANCY,
+    SUPERSEDED,
+    SUPERSEDED_DESCRIPTION,
     AsOf,
     Description,
     ForUser,
@@ -57,7 +59,7 @@ class ListMemories(Request, ForUser, BySource):
     session_id: Name | None = Field(None, description="Only of this session.")
     created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
     created_before: Moment | None = Field(None, description="Only what happened before this time.")
-    include_superseded: bool = Field(False, description="Older versions of what was updated or contradicted, too.")
+    superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
     include_archived: bool = Field(False, description="Archived memories, too.")
     as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
     after: Annotated[str, Field(max_length=MAX_PLACE_CHARS)] = Field("", description="`next` of the page before.")

@@ -9,7 +9,18 @@ from uuid import UUID
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol import limits
-from jiyi.protocol.base import AS_OF_DESCRIPTION, NOT_BLANK, AsOf, ForUser, Keyword, Name, NodeType, all_storable
+from jiyi.protocol.base import (
+    AS_OF_DESCRIPTION,
+    NOT_BLANK,
+    SUPERSEDED,
+    SUPERSEDED_DESCRIPTION,
+    AsOf,
+    ForUser,
+    Keyword,
+    Name,
+    NodeType,
+    all_storable,
+)
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.limits import QUESTION_CHARS
 from jiyi.protocol.memory import MemoryStatement
@@ -119,7 +130,7 @@ class Filters(BySource, frozen=True, extra="forbid"):
         None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine similarity with the focal text, -1 … 1."
     )
     kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
-    include_superseded: bool = Field(False, description="What a newer memory of a conversation contradicts, too.")
+    superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
     include_archived: bool = Field(False, description="Archived memories, too.")
     include_expired: bool = Field(
         False, description="Memories past their expiry, too. The `stanford` mode always has them, as the original does."

@@ -22,7 +22,7 @@ from models.db.connection import driver
 from models.db.rows import columns, fetch, fetch_one
 from models.db.spans import telling
 from models.memory import tables
-from models.memory.reads import told
+from models.memory.filters import clause
 from models.memory.tables import Agent, MemoryNode
 from models.operations.embedding_models import ActiveModel
 
@@ -319,7 +319,9 @@ def _keywords_of(user_id: str) -> FromClause:
     node = MemoryNode
     counts = and_(node.type != "chat", or_(node.predicate.is_distinct_from("is"), node.object.is_distinct_from("idle")))
     keyword = func.unnest(node.keywords_lower).label("keyword")
-    each = select(node.group_id, node.agent_id, node.type.label("memory_type"), keyword).where(counts, told(user_id)).subquery()
+    each = (
+        select(node.group_id, node.agent_id, node.type.label("memory_type"), keyword).where(counts, clause({"user_id": user_id})).subquery()
+    )
     return select(each, func.count().label("strength")).group_by(*each.c).subquery()
 
 

@@ -88,20 +88,7 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
     Use it to look something up by its words, its time, its session or its keyword. To find what matters for a question,
     use retrieve_memories instead. Descriptions are cut to 4,000 characters; get_memory has all of it.
     """
-    wanted = reads.MemoryFilter(
-        words=request.q,
-        agent_id=request.agent_id,
-        types=request.type,
-        kinds=request.kinds,
-        session_id=request.session_id,
-        origins=request.origins,
-        min_trust=request.min_trust,
-        created_from=request.created_after,
-        created_to=request.created_before,
-        keyword=request.keyword or "",
-        archived=request.archived,
-        as_of=request.as_of,
-    )
+    wanted = reads.of_request(request, words=request.q, types=request.type)
     memories = reads.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
     by_number = request.agent_id is not None
     return page(memories, request.limit, lambda last: last.node_count if by_number else (last.created_at, last.node_id))

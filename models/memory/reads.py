@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, or_, select, text, tuple_
-from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.orm import InstrumentedAttribute, aliased
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, select, text, tuple_
+from sqlalchemy.orm import aliased
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.memory import ArchivedRow, Memory, MemoryBrief, MemoryDetail, MemoryRow, NodesQuery
+from jiyi.protocol.memory import ArchivedRow, MemoriesQuery, Memory, MemoryBrief, MemoryDetail, MemoryRow, NodesQuery
 from jiyi.protocol.recall import ListMemories
 from jiyi.text.words import last_segment, tokens
 from models.db.rows import columns, fetch, fetch_one, ilike_pattern
 from models.db.scope import current
+from models.memory.filters import Wanted, clause
 from models.memory.tables import MemoryNode, NodeAccess
 
 R = TypeVar("R", bound=BaseModel)
@@ -96,7 +96,7 @@ def node(connection: Connection, row: type[R], group_id: str, node_id: UUID) -> 
 def nodes(connection: Connection, group_id: str, query: NodesQuery) -> list[MemoryRow]:
     """An agent's memories, newest first, below ``node_count`` ``before``."""
     kept = MemoryFilter(agent_id=query.agent_id, types=query.types, origins=query.origins, min_trust=query.min_trust, archived="with")
-    wanted = _of(MemoryRow).where(MemoryNode.group_id == group_id, *_conditions(kept))
+    wanted = _of(MemoryRow).where(MemoryNode.group_id == group_id, clause(kept.wanted))
     if query.before is not None:
         wanted = wanted.where(MemoryNode.node_count < query.before)
     rows = fetch(connection, MemoryRow, wanted.order_by(MemoryNode.node_count.desc()).limit(query.limit))
@@ -215,18 +215,6 @@ def archived_of(connection: Connection, group_id: str, agent_id: str, before: in
     return fetch(connection, ArchivedRow, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
 
 
-def counted(connection: Connection, group_id: str, agent_id: str, as_of: datetime | None, user_id: str | None) -> tuple[int, int]:
-    """How many of the memories that an agent tells a user are archived, by ``as_of`` if that is given, and how many came after it."""
-    agent = select(func.count()).where(*_agent(group_id, agent_id), told(user_id))
-    archived = connection.execute(agent.where(MemoryNode.archived_at.is_not(None), happened(MemoryNode.archived_at, as_of))).scalar_one()
-    return archived, 0 if as_of is None else connection.execute(agent.where(MemoryNode.stored_at > as_of)).scalar_one()
-
-
-def told(user_id: str | None) -> ColumnElement[bool]:
-    """Memories that an agent tells a user."""
-    return or_(MemoryNode.user_id.is_(None), MemoryNode.visibility == "agent", MemoryNode.user_id == user_id)
-
-
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
     """Agents with archived memories: how many, and why. Most first."""
     return fetch(connection, ArchivedCount, _ARCHIVED_COUNTS, group=group_id, limit=limit)
@@ -244,7 +232,7 @@ def _agent(group_id: str, agent_id: str) -> tuple[ColumnElement[bool], ColumnEle
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryFilter:
-    """What is searched for; what is None or empty counts for nothing."""
+    """What a list has, by the names of the table of filters; what is None or empty counts for nothing."""
 
     words: str = ""
     agent_id: str | None = None
@@ -252,19 +240,36 @@ class MemoryFilter:
     kinds: Sequence[str] = ()
     session_id: str | None = None
     #: Only what comes from this user.
-    user_id: str | None = None
+    from_user: str | None = None
     origins: Sequence[str] = ()
     min_trust: float | None = None
-    created_from: datetime | None = None
-    created_to: datetime | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
     importance: float | None = None
-    keyword: str = ""
+    keywords: Sequence[str] = ()
     archived: Archived = "without"
     #: Also what newer memories superseded.
     superseded: bool = True
     #: What was known then.
     as_of: datetime | None = None
     without_vector: bool = False
+
+    @property
+    def wanted(self) -> Wanted:
+        """The same, as the table has it."""
+        words = self.words.strip()[:MAX_WORDS_CHARS]
+        given = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        given |= {
+            "keywords": [keyword.lower() for keyword in self.keywords],
+            "include_archived": self.archived == "without",
+            "archived": self.archived == "only",
+            "superseded": not self.superseded,
+            "words": ilike_pattern(words) if words else None,
+            "terms": list(dict.fromkeys(tokens(words))),
+        }
+        return {
+            name: value for name, value in given.items() if value not in (None, [], False) or name == "terms" or isinstance(value, float)
+        }
 
 
 class FoundMemory(Memory):
@@ -281,7 +286,7 @@ def search(connection: Connection, row: type[R], group_id: str, wanted: MemoryFi
     """
     node = MemoryNode
     computed = {"description": func.left(node.description, MAX_LISTED_CHARS), "chars": func.length(node.description)}
-    statement = select(*columns(row, node, **computed)).where(node.group_id == group_id, *_conditions(wanted)).limit(limit)
+    statement = select(*columns(row, node, **computed)).where(node.group_id == group_id, clause(wanted.wanted)).limit(limit)
     if isinstance(before, int):
         statement = statement.where(node.node_count < before)
     elif before is not None:
@@ -293,74 +298,22 @@ def search(connection: Connection, row: type[R], group_id: str, wanted: MemoryFi
 def kind_counts(connection: Connection, group_id: str, wanted: MemoryFilter) -> dict[str, int]:
     """How many memories there are of each kind, of those that are wanted but for their kind; the commonest first."""
     kind, count = func.coalesce(MemoryNode.kind, "memory"), func.count()
-    which = _conditions(replace(wanted, kinds=()))
-    rows = connection.execute(
-        select(kind, count).where(MemoryNode.group_id == group_id, *which).group_by(kind).order_by(count.desc(), kind)
-    )
+    which = clause(replace(wanted, kinds=()).wanted)
+    rows = connection.execute(select(kind, count).where(MemoryNode.group_id == group_id, which).group_by(kind).order_by(count.desc(), kind))
     return dict(rows.tuples().all())
 
 
-def _conditions(wanted: MemoryFilter) -> Iterator[ColumnElement[bool]]:  # noqa: C901, PLR0912 – one case after another, each simple
-    node = MemoryNode
-    if wanted.agent_id is not None:
-        yield node.agent_id == wanted.agent_id
-    if wanted.types:
-        yield node.type.in_(wanted.types)
-    if wanted.kinds:
-        yield func.coalesce(node.kind, "memory").in_(wanted.kinds)
-    if wanted.session_id is not None:
-        yield node.session_id == wanted.session_id
-    if wanted.user_id is not None:
-        yield node.user_id == wanted.user_id
-    if wanted.origins:
-        yield node.origin.in_(wanted.origins)
-    if wanted.min_trust is not None:
-        yield node.trust >= wanted.min_trust
-    if wanted.created_from is not None:
-        yield node.created_at >= wanted.created_from
-    if wanted.created_to is not None:
-        yield node.created_at < wanted.created_to
-    if wanted.importance is not None:
-        yield node.poignancy >= wanted.importance
-    if wanted.keyword:
-        yield node.keywords_lower.contains([wanted.keyword.lower()])
-    if wanted.as_of is not None:
-        yield node.stored_at <= wanted.as_of
-    if wanted.archived != "with":
-        archived = happened(node.archived_at, wanted.as_of)
-        yield ~archived if wanted.archived == "without" else archived
-    if not wanted.superseded:
-        yield ~happened(func.coalesce(node.superseded_since, node.superseded_at), wanted.as_of)
-    if wanted.without_vector:
-        yield node.embedding_model.is_(None)
-    if words := wanted.words.strip()[:MAX_WORDS_CHARS]:
-        as_typed = node.description.ilike(ilike_pattern(words))
-        terms = list(dict.fromkeys(tokens(words)))
-        yield or_(func.string_to_array(node.tokens, " ", type_=ARRAY(Text)).contains(terms), as_typed) if terms else as_typed
-
-
-def happened(at: ColumnElement[datetime | None] | InstrumentedAttribute[datetime | None], as_of: datetime | None) -> ColumnElement[bool]:
-    """Whether something has happened, by ``as_of`` if that is given."""
-    return at.is_not(None) if as_of is None else func.coalesce(at <= as_of, False)
+def of_request(request: ListMemories | MemoriesQuery, **given: Any) -> MemoryFilter:
+    """What a request for a list wants; ``given`` is what the two requests call by other names."""
+    keywords = [request.keyword] if request.keyword else ()
+    same = {field.name: getattr(request, field.name) for field in fields(MemoryFilter) if field.name in type(request).model_fields}
+    return MemoryFilter(**{**same, "keywords": keywords, **given})
 
 
 def page(connection: Connection, group_id: str, request: ListMemories, user_id: str | None = None) -> tuple[list[Memory], str | None]:
     """The memories of a page, and what stands for its end; None if it is the last one. ``user_id``: only what comes from this user."""
-    wanted = MemoryFilter(
-        words=request.words,
-        agent_id=request.agent_id,
-        types=request.types,
-        kinds=request.kinds,
-        session_id=request.session_id,
-        user_id=user_id,
-        origins=request.origins,
-        min_trust=request.min_trust,
-        created_from=request.created_after,
-        created_to=request.created_before,
-        keyword=request.keyword or "",
-        archived="with" if request.include_archived else "without",
-        superseded=request.include_superseded,
-        as_of=request.as_of,
+    wanted = of_request(
+        request, words=request.words, types=request.types, from_user=user_id, archived="with" if request.include_archived else "without"
     )
     rows = search(connection, Memory, group_id, wanted, _place_of(request), request.limit)
     if len(rows) < request.limit:

@@ -8,7 +8,7 @@ time. So a row that is committed late, behind others with higher numbers, is not
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -27,18 +27,19 @@ from engine.retrieval.lexicon import Codes, Keywords, Lexicon, Statistics
 from engine.retrieval.ordering import Shown
 from engine.retrieval.ranking import Candidates
 from jiyi.protocol.origins import STANDING_TRUST
-from jiyi.protocol.retrieval import Filters, RetrievedNode
+from jiyi.protocol.retrieval import RetrievedNode
 from jiyi.protocol.wire.vectors import Float32
-from jiyi.settings import Mode
 from jiyi.text.words import normalise
 from models.db.connection import driver, read_beside
 from models.db.rows import names
 from models.db.spans import telling
+from models.memory import filters
 from models.memory.agents import AgentRecord, Identity
+from models.memory.filters import KINDS, TYPES, Wanted
 from models.memory.tables import MemoryNode
 from models.retrieval import index_rows, records
-from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours, usual_filters
-from models.retrieval.index_rows import KINDS, TYPES, IndexRows, Past
+from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours
+from models.retrieval.index_rows import IndexRows, Past
 
 #: Bytes of a row beside its columns and tokens: its id, and where that is.
 ROW_BYTES = 170
@@ -47,7 +48,7 @@ OBJECT_BYTES = 12_000
 #: About what is kept of a node to show it.
 DESCRIBED_BYTES = 2_000
 
-#: Kinds of filters whose rows are kept.
+#: Combinations of filters whose rows are kept.
 KEPT_FILTERS = 8
 
 #: Columns of the index that hold what is read as it is; all others are worked out from it.
@@ -261,45 +262,32 @@ class AgentIndex:
             last[later] = at
             self._order.move(later)
 
-    def select(self, filters: Filters, *, mode: Mode, now: datetime) -> Rows:
+    def select(self, wanted: Wanted) -> Rows:
         """The rows that may be retrieved, in their order."""
-        allowed = self._allowed(filters, original=mode == "stanford").copy()
-        for _, passing in self._own_filters(filters, mode, now):
-            allowed &= passing
-        return np.flatnonzero(allowed)
+        allowed = self._allowed({name: value for name, value in wanted.items() if name != "include_expired"})
+        unexpired = filters.passing(self, "include_expired", wanted.get("include_expired"))  # at a moment of each question's own
+        return np.flatnonzero(allowed if unexpired is None else allowed & unexpired)
 
-    def left_out(self, filters: Filters, *, mode: Mode, now: datetime) -> dict[str, int]:
-        """How many rows each filter leaves out by itself, by its name, where it leaves out any."""
-        each = [*usual_filters(self.columns, filters, mode == "stanford"), *self._own_filters(filters, mode, now)]
-        counts = {name: self.size - int(np.count_nonzero(passing)) for name, passing in each}
-        return {name: count for name, count in counts.items() if count}
-
-    def _own_filters(self, filters: Filters, mode: Mode, now: datetime) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """Filters that most questions do not have, or not with the same values, each with the rows that pass it."""
-        columns = self.columns
-        if mode != "stanford" and not filters.include_expired:
-            yield "include_expired", columns["expires"] > now.timestamp()
-        if filters.created_after is not None:
-            yield "created_after", columns["created"] >= filters.created_after.timestamp()
-        if filters.created_before is not None:
-            yield "created_before", columns["created"] < filters.created_before.timestamp()
-        if filters.session_id is not None:
-            yield "session_id", columns["session"] == self._sessions.get(filters.session_id, -2)
-        if filters.keywords:
-            yield "keywords", self._keywords.having_any(filters.keywords)
-
-    def _allowed(self, filters: Filters, *, original: bool) -> NDArray[np.bool_]:
-        """The rows that pass the usual filters: kept while no row changes."""
-        lists = tuple(filters.types), tuple(filters.kinds), tuple(filters.origins)
-        key = *lists, filters.min_trust, filters.include_superseded, filters.include_archived, original
+    def _allowed(self, wanted: Wanted) -> NDArray[np.bool_]:
+        """The rows that pass: kept while no row changes."""
+        key = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in wanted.items())
         if key not in self._allowed_rows:
             allowed = np.ones(self.size, dtype=bool)
-            for _, passing in usual_filters(self.columns, filters, original):
-                allowed &= passing
+            for name, value in wanted.items():
+                if (passing := filters.passing(self, name, value)) is not None:
+                    allowed &= passing
             if len(self._allowed_rows) >= KEPT_FILTERS:
                 self._allowed_rows.clear()
             self._allowed_rows[key] = allowed
         return self._allowed_rows[key]
+
+    def in_session(self, session_id: str) -> NDArray[np.bool_]:
+        """The rows of a session."""
+        return np.asarray(self.columns["session"] == self._sessions.get(session_id, -2))
+
+    def with_keywords(self, keywords: Sequence[str]) -> NDArray[np.bool_]:
+        """The rows with any of the keywords."""
+        return self._keywords.having_any(keywords)
 
     def access_order(self, rows: Rows | None = None) -> Rows:
         """All rows, least recently accessed first, the older on ties; or the positions in ``rows`` of these, in the same order."""

@@ -6,7 +6,7 @@ the order in which the memories were accessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from engine.retrieval.corpus import LANGUAGES, centre_of, language_sums, neighbours_of, project_on_centroid
 from engine.retrieval.ranking import MIN_NORM, Floats
-from jiyi.protocol.origins import ORIGINS
-from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import MAX_LENGTH, Float32
-from models.retrieval.index_rows import KINDS, TYPES, IndexRows
+from models.retrieval.index_rows import IndexRows
 
 #: Rows that there is room for at first, and how much more there is when it is full.
 FIRST_ROWS, GROWTH = 256, 1.5
@@ -75,25 +73,6 @@ class Columns:
         default = self._defaults.get(name, 0)
         # Zeros take no memory until something is written over them.
         return np.full(shape, default, dtype=dtype) if default else np.zeros(shape, dtype=dtype)
-
-
-def usual_filters(columns: Columns, filters: Filters, original: bool) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Filters that nearly all questions have the same, each with the rows that pass it."""
-    chosen = (("types", TYPES, filters.types), ("kinds", KINDS, filters.kinds), ("origins", ORIGINS, filters.origins or ORIGINS))
-    for name, known, wanted in chosen:
-        for code, value in enumerate(known):
-            if value not in wanted:
-                yield f"{name}.{value}", columns[name[:-1]] != code
-    if filters.min_trust is not None:
-        yield "min_trust", columns["trust"] >= filters.min_trust
-    if not filters.include_superseded:
-        yield "include_superseded", ~columns["superseded"]
-    # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
-    yield "idle", ~columns["says_idle" if original else "is_idle"]
-    if original:
-        yield "not_embedded", columns["embedded"]
-    if not filters.include_archived:
-        yield "include_archived", ~columns["archived"]
 
 
 Rows = NDArray[np.intp]

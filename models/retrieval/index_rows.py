@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, compress
-from typing import Any, LiteralString, NamedTuple, get_args
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -22,15 +22,12 @@ from pydantic_core import from_json, to_json
 from sqlalchemy import Connection
 
 from engine.retrieval.ranking import Floats
-from jiyi.protocol.conversations import Kind
 from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, is_pooled
 from models.db.spans import telling
+from models.memory.filters import FILTERS, KINDS, NOT_ARCHIVED, TOLD, TYPES
 
-TYPES = ("event", "thought", "chat")
-#: A memory that was not taken from a conversation has no kind.
-KINDS = ("memory", *get_args(Kind))
 #: Rows that are gathered into one value of each column. Of more, the vectors take longer to send than to read: PostgreSQL gets memory
 #: for so much anew each time. Those of 128 rows of 384 values are 200 kB.
 TOGETHER = 128
@@ -143,11 +140,7 @@ class Whose(NamedTuple):
     group: str
     agent: str
     model: str
-    user: str | None = None
-
-
-#: What a user is told; with NULL, what all are told. The same as the policy ``people`` (migration 0027).
-TOLD: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user)s)"
+    user_id: str | None = None
 
 
 def all_rows(connection: Connection, whose: Whose, *, archived: bool, expected: int, past: Past | None = None) -> Iterator[IndexRows]:
@@ -324,17 +317,17 @@ def _in_parts(read: Mapping[str, str], wanted: LiteralString) -> sql.Composed:
     return sql.SQL(_PARTS).format(parts=AT_ONCE // TOGETHER, rows=_query(read, _BOUNDS + sql.SQL(wanted)))
 
 
-_ALL = _in_parts(_READ, "AND (%(archived)s OR n.archived_at IS NULL)")
-_ALL_PAST = _in_parts(_READ_PAST, "AND n.stored_at <= %(as_of)s AND (%(archived)s OR n.archived_at IS NULL OR n.archived_at > %(as_of)s)")
+_ALL = _in_parts(_READ, f"AND (%(archived)s OR {NOT_ARCHIVED})")
+_ALL_PAST = _in_parts(_READ_PAST, f"AND {FILTERS['as_of'].sql} AND (%(archived)s OR {FILTERS['include_archived'].past})")
 _ACCESS_TIMES = sql.SQL(f"""
     SELECT string_agg(uuid_send(a.node_id), ''::bytea), string_agg(timestamptz_send(a.last_accessed), ''::bytea)
     FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
-    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND (%(archived)s OR n.archived_at IS NULL)
+    WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND (%(archived)s OR {NOT_ARCHIVED})
 """)  # noqa: S608 – as above
 _CHANGED = _query(_READ, sql.SQL("n.changed_xid >= %(since)s::text::xid8"))
 _NAMED = _query(_READ, sql.SQL("n.node_id = ANY(%(ids)s)"))
 _NAMED_PAST = _query(_READ_PAST, sql.SQL("n.node_id = ANY(%(ids)s)"))
-_TOLD = _query(_READ, sql.SQL("n.large AND (%(archived)s OR n.archived_at IS NULL)"))
+_TOLD = _query(_READ, sql.SQL(f"n.large AND (%(archived)s OR {NOT_ARCHIVED})"))
 _COUNT = sql.SQL(f"""
     SELECT count(*) FROM (
         SELECT FROM memory_nodes n WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND {TOLD} LIMIT %(limit)s

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import Any, LiteralString
@@ -25,13 +24,14 @@ from sqlalchemy import Connection
 from engine.retrieval.corpus import NEIGHBOUR_SHARES
 from engine.times.past import Span
 from jiyi.errors import ServiceError
-from jiyi.protocol.retrieval import Filters
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, read_beside
 from models.db.spans import telling
+from models.memory import filters
+from models.memory.filters import Wanted
 from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
-from models.retrieval.index_rows import TOLD, Past
+from models.retrieval.index_rows import Past
 
 #: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer: of a million made-up
 #: memories half as many of the nearest and of those with the words find a quarter less of the exact answer, of the others nothing less.
@@ -63,15 +63,14 @@ def candidates(
     connection: Connection,
     key: IndexKey,
     node_count: int,
-    filters: Filters,
+    wanted: Wanted,
     sought: Iterable[CandidateSearch],
-    now: datetime,
     top_k: int,
     past: Past | None = None,
 ) -> AgentIndex:
     """An index of the candidates for all that is sought; the agent has ``node_count`` memories."""
     sought = list(sought)
-    searching = partial(_searching, key=key, node_count=node_count, filters=filters, now=now, top_k=top_k, past=past)
+    searching = partial(_searching, key=key, node_count=node_count, wanted=wanted, top_k=top_k)
 
     def having_words(another: Connection) -> tuple[list[list[UUID]], Mapping[str, int]]:
         with searching(another) as search:
@@ -92,22 +91,18 @@ def candidates(
 
 
 @contextmanager
-def _searching(
-    connection: Connection, key: IndexKey, node_count: int, filters: Filters, now: datetime, top_k: int, past: Past | None
-) -> Iterator[_Search]:
+def _searching(connection: Connection, key: IndexKey, node_count: int, wanted: Wanted, top_k: int) -> Iterator[_Search]:
     raw = driver(connection)
     with telling("SELECT … FROM memory_nodes"), raw.transaction():  # settings of the search hold as long
-        yield _Search(raw, key, node_count, filters, now, top_k, past)
+        yield _Search(raw, key, node_count, wanted, top_k)
 
 
 class _Search:
     """The ways to find candidates, each under the same filters; and the statistics of all of the agent's texts."""
 
-    def __init__(
-        self, raw: psycopg.Connection, key: IndexKey, node_count: int, filters: Filters, now: datetime, top_k: int, past: Past | None = None
-    ) -> None:
+    def __init__(self, raw: psycopg.Connection, key: IndexKey, node_count: int, wanted: Wanted, top_k: int) -> None:
         self._raw, self._key, self._top_k = raw, key, top_k
-        self._where, self._parameters = _conditions(key, filters, now, None if past is None else past.as_of)
+        self._where, self._parameters = _conditions(key, wanted)
         #: In how many texts each term is that was asked about.
         self.known: dict[str, int] = {}
         self.texts, self.tokens = node_count, self.containing([ALL_TERMS])[ALL_TERMS]
@@ -135,13 +130,9 @@ class _Search:
         weights = self._rare(tokens)
         if not weights:
             return []
-        parameters = (
-            _UNFILTERED
-            | self._parameters
-            | {"terms": list(weights), "weights": list(weights.values()), "limit": max(WITH_WORDS, self._top_k)}
-        )
+        asked = {"terms": list(weights), "weights": list(weights.values()), "limit": max(WITH_WORDS, self._top_k)}
         with self._raw.cursor(binary=True) as cursor:
-            return [row[0] for row in cursor.execute(_WITH_WORDS.format(self._where), parameters)]
+            return [row[0] for row in cursor.execute(_WITH_WORDS.format(self._where), self._parameters | asked)]
 
     def of_days(self, days: Sequence[Span], vector: Float32 | None) -> list[UUID]:
         """Those of some days: the nearest, then the newest of what has no vector to compare."""
@@ -231,43 +222,12 @@ def _in_order_of_an_index(cursor: psycopg.Cursor[Any]) -> Iterator[None]:
     cursor.execute("SET LOCAL enable_sort TO DEFAULT")
 
 
-def _conditions(key: IndexKey, filters: Filters, now: datetime, as_of: datetime | None) -> tuple[sql.Composed, Parameters]:
-    """What ``AgentIndex.select`` asks for, in SQL; which of the two is stricter does not matter, both are applied."""
-    parameters: Parameters = {"group": key.group_id, "agent": key.agent_id, "types": filters.types, "kinds": filters.kinds}
-    parameters["user"] = key.user_id
-    conditions: list[LiteralString] = [
-        "n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND n.type = ANY(%(types)s) AND NOT n.is_idle",
-        "coalesce(n.kind, 'memory') = ANY(%(kinds)s)",
-        TOLD,
-    ]
-    optional: list[tuple[LiteralString, str, Any]] = [
-        ("n.created_at >= %(after)s", "after", filters.created_after),
-        ("n.created_at < %(before)s", "before", filters.created_before),
-        ("n.session_id = %(session)s", "session", filters.session_id),
-        (
-            "n.node_id IN (SELECT jiyi_with_keywords(%(group)s, %(agent)s, %(keywords)s))",
-            "keywords",
-            [keyword.lower() for keyword in filters.keywords] or None,
-        ),
-        ("n.origin = ANY(%(origins)s)", "origins", filters.origins or None),
-        ("n.trust >= %(min_trust)s", "min_trust", filters.min_trust),
-        ("(n.expires_at IS NULL OR n.expires_at > %(now)s)", "now", None if filters.include_expired else now),
-        ("n.stored_at <= %(as_of)s", "as_of", as_of),
-    ]
-    for condition, name, value in optional:
-        if value is not None:
-            conditions.append(condition)
-            parameters[name] = value
-    parameters |= {"archived": filters.include_archived, "superseded": filters.include_superseded}
-    left_out: list[tuple[LiteralString, bool]] = [
-        ("n.archived_at", not filters.include_archived),
-        ("coalesce(n.superseded_since, n.superseded_at)", not filters.include_superseded),
-    ]
-    for happened, leaves_out in left_out:
-        if leaves_out:
-            since: LiteralString = "" if as_of is None else " OR " + happened + " > %(as_of)s"
-            conditions.append("(" + happened + " IS NULL" + since + ")")
-    return sql.SQL(" AND ").join(sql.SQL(condition) for condition in conditions), parameters
+def _conditions(key: IndexKey, wanted: Wanted) -> tuple[sql.Composed, Parameters]:
+    """What ``AgentIndex.select`` asks for, in SQL."""
+    where: LiteralString = f"n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND {filters.conditions(wanted)}"
+    if "keywords" in wanted:  # by their index, see migration 0008
+        where += " AND n.node_id IN (SELECT jiyi_with_keywords(%(group)s, %(agent)s, %(keywords)s))"
+    return sql.Composed([sql.SQL(where)]), {**wanted, "group": key.group_id, "agent": key.agent_id}
 
 
 _IDS = sql.SQL("SELECT n.node_id FROM memory_nodes n WHERE {} {} ORDER BY {} LIMIT %(limit)s")
@@ -286,15 +246,14 @@ _OF_DAYS = sql.SQL("""
     SELECT node_id FROM newest ORDER BY embedding <=> %(vector)s::vector, created_at DESC LIMIT %(limit)s
 """)
 _COMPARABLE = sql.SQL("AND n.embedding_model = {} AND vector_dims(n.embedding) = {}")
-# The words' index is asked by a function of the tables' owner (see migrations 0008 and 0041), which knows the filters, too.
+# The words' index is asked by a function of the tables' owner (see migrations 0008 and 0045). What it has found is looked at one by one,
+# the best first, until enough pass the filters.
 _WITH_WORDS = sql.SQL("""
-    SELECT n.node_id FROM jiyi_best_with_terms(
-        %(group)s, %(agent)s, %(terms)s, %(weights)s, %(types)s, %(kinds)s, %(user)s, %(after)s, %(before)s, %(session)s, %(keywords)s,
-        %(origins)s, %(min_trust)s, %(now)s, %(as_of)s, %(archived)s, %(superseded)s, %(limit)s
-    ) WITH ORDINALITY AS found(node_id, place) JOIN memory_nodes n USING (node_id) WHERE {} ORDER BY place
+    SELECT found.node_id FROM (
+        SELECT * FROM jiyi_ranked_by_terms(%(group)s, %(agent)s, %(terms)s, %(weights)s) WITH ORDINALITY AS f(node_id, place) ORDER BY place
+    ) AS found CROSS JOIN LATERAL (SELECT FROM memory_nodes n WHERE n.node_id = found.node_id AND {} OFFSET 0) AS passing
+    ORDER BY found.place LIMIT %(limit)s
 """)
-#: Filters that were not given.
-_UNFILTERED: Parameters = dict.fromkeys(["after", "before", "session", "keywords", "origins", "min_trust", "now", "as_of"])
 #: Under row-level security an index is searched by values that are known, and not by sums of another row's columns: addition may tell
 #: what it is given.
 _AROUND = sql.SQL("""

@@ -264,7 +264,7 @@ def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
         as_of=request.as_of,
         touch=False,
         min_probability=get_settings().min_probability,
-        filters=Filters(kinds=list(KINDS), origins=request.origins, min_trust=request.min_trust, include_superseded=True),
+        filters=Filters(kinds=list(KINDS), origins=request.origins, min_trust=request.min_trust, superseded=True),
     )
     fields = answer(asked)
     assert isinstance(fields, dict)  # nothing is touched yet

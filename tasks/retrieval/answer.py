@@ -15,12 +15,11 @@ from engine.operations import seconds_left
 from engine.providers import llms
 from engine.retrieval import ordering
 from engine.retrieval.ordering import Shown
-from engine.retrieval.query import told
 from engine.retrieval.ranking import Component, Order, Ranked
 from engine.retrieval.relevance import Relevance
 from jiyi.errors import RerankerUnavailable, SettingsError
 from jiyi.protocol.retrieval import Debug, FocalAnswer, RelevanceParts, Status
-from models.memory.reads import counted
+from models.memory.filters import left_out, told
 from models.retrieval.agent_index import AgentIndex
 from models.retrieval.columns import Rows
 from tasks.retrieval.question import ParsedQuestion
@@ -66,10 +65,10 @@ class Result:
 def focal_answer(text: str, result: Result, described: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """The fields of a :class:`FocalAnswer`."""
     if not result.ranked.kept.size:
-        return nothing_found(text, "no memory is as similar as asked", result.debug, left_out={"min_similarity": result.candidates})
+        return nothing_found(text, "no memory is as similar as asked", result.debug, without={"min_similarity": result.candidates})
     if not result.best_rows.size:
         count = int(result.ranked.kept.size)
-        return nothing_found(text, "no memory is as likely to answer as asked", result.debug, left_out={"min_probability": count})
+        return nothing_found(text, "no memory is as likely to answer as asked", result.debug, without={"min_probability": count})
     nodes = _nodes(result, described)
     return {
         "focal_text": text,
@@ -128,14 +127,11 @@ def _parts(result: Result) -> list[dict[str, float | None]]:
 
 
 def no_candidates(connection: Connection, question: ParsedQuestion, index: AgentIndex) -> dict[str, Any]:
-    """The answer that there is nothing to choose from, and what the filters leave out; of a large agent that is not counted."""
+    """The answer that there is nothing to choose from, and what the filters leave out."""
     request, debug = question.request, debug_of(question, index, np.zeros(0, dtype=np.intp))
-    left_out = index.left_out(request.filters, mode=question.weights.mode, now=question.now) if index.complete else {}
-    archived, unknown = counted(connection, request.group_id, request.agent_id, request.as_of, request.user_id)
-    left_out |= {"include_archived": 0 if request.filters.include_archived else archived, "as_of": unknown}
-    left_out = {name: count for name, count in left_out.items() if count}
+    without = left_out(connection, request.group_id, request.agent_id, question.wanted_memories)
     message = NO_CANDIDATES if request.user_id is None else f"{NO_CANDIDATES} that the user {request.user_id!r} is told"
-    return whole_answer([nothing_found(text, message, debug, left_out=left_out) for text in request.texts])
+    return whole_answer([nothing_found(text, message, debug, without=without) for text in request.texts])
 
 
 def unknown_agent(question: ParsedQuestion, message: str) -> dict[str, Any]:
@@ -145,11 +141,10 @@ def unknown_agent(question: ParsedQuestion, message: str) -> dict[str, Any]:
 
 
 def nothing_found(
-    text: str, message: str, debug: Debug, status: Status = "no_candidates", left_out: Mapping[str, int] | None = None
+    text: str, message: str, debug: Debug, status: Status = "no_candidates", without: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    left_out = dict(left_out or {})
-    debug = debug.model_copy(update={"left_out": left_out})
-    return FocalAnswer(focal_text=text, status=status, message=told(message, left_out), debug=debug).model_dump()
+    debug = debug.model_copy(update={"left_out": dict(without or {})})
+    return FocalAnswer(focal_text=text, status=status, message=told(message, debug.left_out), debug=debug).model_dump()
 
 
 def whole_answer(groups: list[dict[str, Any]]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _asked(group_id: str, query: RecallRequest, agent: AgentRecord, text: str) -
 
 
 def _best(asked: ParsedQuestion, index: AgentIndex) -> list[UUID]:
-    rows = index.select(asked.request.filters, mode=asked.weights.mode, now=asked.now)
+    rows = index.select(asked.wanted_memories)
     return [index.node_id(row) for row in best_of(asked, index, rows)[0].best_rows.tolist()] if rows.size else []
 
 

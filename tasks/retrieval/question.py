@@ -20,6 +20,7 @@ from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32, to_array
 from jiyi.settings import RelevanceMode, get_settings
 from models.memory.agents import AgentRecord
+from models.memory.filters import Wanted, of_question
 from models.operations.embedding_models import ActiveModel, default_size
 from models.retrieval import index_cache
 from models.retrieval.index_rows import Past
@@ -58,6 +59,12 @@ class ParsedQuestion:
     def past(self) -> Past | None:
         """The time that is asked about, if it is not the present."""
         return None if self.request.as_of is None else Past(self.request.as_of, self.now)
+
+    @property
+    def wanted_memories(self) -> Wanted:
+        """Which memories may be candidates."""
+        asked = self.request
+        return of_question(asked.filters, self.now, user_id=asked.user_id, as_of=asked.as_of, original=self.original)
 
     @property
     def reranks(self) -> bool:

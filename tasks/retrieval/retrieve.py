@@ -129,7 +129,7 @@ def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[st
 def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Search:
     """The best candidates for each focal text, in their order."""
     with tracing.part("search"), _index(connection, question, agent) as index:
-        rows = index.select(question.request.filters, mode=question.weights.mode, now=question.now)
+        rows = index.select(question.wanted_memories)
         if not rows.size:  # before the focal vectors are looked at, as the original does
             return Search(nothing=no_candidates(connection, question, index))
         results = best_of(question, index, rows)
@@ -183,7 +183,7 @@ def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRe
     request = question.request
     key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id)
     sought = list(_sought(question))
-    return large_agents.candidates(connection, key, agent.node_count, request.filters, sought, question.now, request.top_k, question.past)
+    return large_agents.candidates(connection, key, agent.node_count, question.wanted_memories, sought, request.top_k, question.past)
 
 
 def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:

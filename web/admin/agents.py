@@ -154,7 +154,7 @@ def _nodes(connection: Connection, group: str, agent: str) -> Context:
     """The agent's memories as the address asks for them, and what it asks for, to be passed on to the next page."""
     type_, before = inputs.choice("type", NODE_TYPES), inputs.whole("before")
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)
-    wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", created_from=begin, created_to=end)
+    wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", created_after=begin, created_before=end)
     memory_rows = search(connection, FoundMemory, group, wanted, before, NODES_PER_PAGE + 1)
     nodes = listed("nodes", memory_rows, NODES_PER_PAGE, "node_count")
     return {"type": type_, "before": before, "begin": asked("from"), "end": asked("to"), **nodes}

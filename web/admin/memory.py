@@ -58,7 +58,7 @@ FILTERS = (
     "importance",
     "keyword",
     "archived",
-    "versions",
+    "superseded",
     "vector",
 )
 
@@ -123,13 +123,13 @@ def _wanted() -> MemoryFilter:
         kinds=inputs.choices("kind", ALL_KINDS),
         origins=[origin] if (origin := inputs.choice("origin", ORIGINS)) else (),
         session_id=asked("session"),
-        user_id=None if (user := asked("user")) is None else composed(user),
-        created_from=inputs.moment("from"),
-        created_to=inputs.moment("to", end=True),
+        from_user=None if (user := asked("user")) is None else composed(user),
+        created_after=inputs.moment("from"),
+        created_before=inputs.moment("to", end=True),
         importance=inputs.decimal("importance", 0, 10),
-        keyword=asked("keyword") or "",
+        keywords=[keyword] if (keyword := asked("keyword")) else (),
         archived=archived if archived in ("with", "only") else "without",  # type: ignore[arg-type]
-        superseded=inputs.choice("versions", ("with",)) is not None,
+        superseded=asked("superseded") is not None,
         without_vector=inputs.choice("vector", ("without",)) is not None,
     )
 

@@ -15,7 +15,6 @@ from flask_babel import gettext, lazy_gettext
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from engine.retrieval import query as queries
 from jiyi.errors import problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
@@ -27,6 +26,7 @@ from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
 from models.db.bounded_reads import Reading, attempt, from_database, source
 from models.memory.agents import agent_names, agent_row
+from models.memory.filters import sentences
 from models.retrieval import records
 from web.actions import caller
 from web.admin import frame, inputs
@@ -64,6 +64,7 @@ FILTERS = (
     "min_similarity",
     "archived",
     "expired",
+    "superseded",
     "now",
     "as_of",
 )
@@ -193,6 +194,7 @@ def _request(group: str, agent: str, focal: str, settings: Context) -> Retrieval
         "min_similarity": inputs.decimal("min_similarity", -1, 1),
         "include_archived": asked("archived") is not None,
         "include_expired": asked("expired") is not None,
+        "superseded": asked("superseded") is not None,
     }
     times = {name: inputs.moment(name) for name in ("now", "as_of")}
     return RetrievalRequest(group_id=group, agent_id=agent, focal_texts=[focal], **times, touch=False, filters=filters, **settings)
@@ -250,7 +252,7 @@ def ranking(reading: Reading[Answer], side: str, settings: Context) -> Context:
         "debug": group.debug.model_dump(),
         "status": group.status,
         "message": group.message,
-        "left_out": [translated(sentence) for sentence in queries.sentences(group.debug.left_out)],
+        "left_out": [translated(sentence) for sentence in sentences(group.debug.left_out)],
         # Setting × gain, which is the same for all memories of an answer.
         "weights": {} if first is None else {part: getattr(first, part).weight for part in PARTS},
         "rows": [_row(rank, node) for rank, node in enumerate(group.retrieved_nodes, 1)],

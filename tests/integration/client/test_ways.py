@@ -142,10 +142,10 @@ def test_an_update_is_found_instead_of_what_it_replaces(either: Client) -> None:
     assert (new.description, new.created_at, new.poignancy, new.superseded_at) == ("Klaus lives in Osaka", since, 6, None)
     assert new.provenance["replaces"] == str(first)
     assert [node.node_id for node in either.retrieve("klaus", "Where does Klaus live?").retrieved_nodes] == [second]
-    wide = either.retrieve("klaus", "Where does Klaus live?", filters={"include_superseded": True}).retrieved_nodes
+    wide = either.retrieve("klaus", "Where does Klaus live?", filters={"superseded": True}).retrieved_nodes
     assert {node.node_id for node in wide} == {first, second}
     assert [memory.node_id for memory in either.list("klaus")] == [second]
-    assert len(list(either.list("klaus", include_superseded=True))) == 2
+    assert len(list(either.list("klaus", superseded=True))) == 2
     with pytest.raises(InvalidRequest, match="superseded by"):
         either.update(first, "Klaus lives in Nara")
     third = either.update(second, importance=9, wait=True)

@@ -26,6 +26,7 @@ from engine.operations import Job
 from jiyi.protocol import limits
 from jiyi.protocol.memory import ExportQuery, MemoryRow, NodesQuery
 from jiyi.protocol.operations import LettersRequest
+from jiyi.protocol.retrieval import Filters
 from models.accounts.users import groups as known_groups
 from models.db import rows
 from models.db.actions import Action, Actor
@@ -34,6 +35,7 @@ from models.db.rows import Copy, ForeignRowError
 from models.db.scope import ROLE, RoleError, Scope, as_owner, current, for_groups, whole_service, within
 from models.memory import agents, archive, events, reads
 from models.memory.event_rows import WorkRow
+from models.memory.filters import of_question
 from models.memory.ingest import Rejected
 from models.memory.reads import StoredMemory
 from models.operations import numbers
@@ -420,6 +422,7 @@ def test_functions_of_the_owner_ask_for_the_scope_themselves(groups: tuple[str, 
         "jiyi_with_keywords(:g, 'klaus', '{x}')",
         "jiyi_with_terms(:g, 'klaus', '{x}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)",
         f"jiyi_best_with_terms(:g, 'klaus', '{{x}}', '{{1}}', '{{event}}', '{{memory}}', {'NULL, ' * 9}true, true, 9)",
+        "jiyi_ranked_by_terms(:g, 'klaus', '{x}', '{1}')",
     ]
     with whole_service(), unit_of_work() as connection:
         connection.execute(
@@ -612,7 +615,7 @@ def test_what_changed_or_expires_is_found_by_its_index(many: str) -> None:
         since = driver(connection).execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint").fetchone()
         assert since is not None
         wanted = index_rows._CHANGED.as_string(driver(connection))
-        changed = plan(connection, wanted, group=many, agent="klaus", model="m", user=None, since=since[0])
+        changed = plan(connection, wanted, group=many, agent="klaus", model="m", user_id=None, since=since[0])
         expires = plan(connection, str(archive._COUNT_EXPIRED.compile(connection)), group=many, agent="klaus", at=T0)
     for told, index, condition in (
         (changed, "memory_nodes_group_id_agent_id_changed_xid_idx", "changed_xid >="),
@@ -630,9 +633,7 @@ def scans(owner: psycopg.Connection[dict[str, Any]], name: str) -> int:
 def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(many: str, owner: psycopg.Connection[dict[str, Any]]) -> None:
     by_words = {
         "memory_nodes_keywords_idx": "jiyi_with_keywords(:g, 'klaus', '{key7}')",
-        "memory_nodes_tokens_idx": (
-            f"jiyi_best_with_terms(:g, 'klaus', '{{key7}}', '{{1}}', '{{event}}', '{{memory}}', {'NULL, ' * 9}true, true, 9)"
-        ),
+        "memory_nodes_tokens_idx": "jiyi_ranked_by_terms(:g, 'klaus', '{key7}', '{1}')",
     }
     indexes = [*by_words, enlargement.index_name("m", 3), "memory_nodes_poignancy_idx", "memory_nodes_times_idx"]
     before = {name: scans(owner, name) for name in indexes}
@@ -642,7 +643,7 @@ def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(man
             assert connection.execute(text(f"SELECT count(*) FROM {call}"), {"g": many}).scalar_one() == 1
         connection.execute(flush)
     with for_groups(many), reading() as connection, driver(connection).transaction():
-        search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, large_agents.Filters(), T0, 10)
+        search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, of_question(Filters(), T0), 10)
         assert search.nearest(agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32))
         assert search.first("coalesce(n.poignancy, 0) DESC", 10)
         search.of_days([(T0, T0 + timedelta(days=1))], None)
@@ -657,7 +658,7 @@ def test_neighbours_are_found_by_their_numbers_in_an_index(many: str) -> None:
     with for_groups(many), reading() as connection, driver(connection).transaction():
         raw = driver(connection)
         raw.execute("SET LOCAL enable_seqscan = off")  # few rows: it would be as quick
-        search = large_agents._Search(raw, IndexKey(many, "klaus", "m", 2), ROWS, large_agents.Filters(), T0, 10)
+        search = large_agents._Search(raw, IndexKey(many, "klaus", "m", 2), ROWS, of_question(Filters(), T0), 10)
         (first,) = search.first("n.node_count", 1)
         assert len(search.around([first])) == 1 + len(large_agents.NEIGHBOUR_SHARES)
         asked = sql.SQL("EXPLAIN ") + large_agents._AROUND.format(search._where)

@@ -137,7 +137,7 @@ def test_correct_in_the_admin_and_both_pages(sign_in: SignIn, group: str, said: 
     assert (found["node"]["created_at"], [one["node_id"] for one in found["replaces"]]) == ("2026-03-02T08:30:00Z", [str(said)])
     listed = browser.get(f"/memories.json?group={group}&q=shrimp").json["nodes"]
     assert [node["node_id"] for node in listed] == [str(new)], "a search shows the version in force"
-    assert len(browser.get(f"/memories.json?group={group}&versions=with").json["nodes"]) == 2
+    assert len(browser.get(f"/memories.json?group={group}&superseded=1").json["nodes"]) == 2
     found = browser.get(f"/nodes/{group}/{said}.json").json
     assert (found["replaced_by"]["node_id"], found["replaces"]) == (str(new), [])
 

@@ -29,6 +29,7 @@ from models.db.valkey import valkey
 from models.memory import access as buffer
 from models.memory import nodes
 from models.memory.agents import AgentRecord, find_agents
+from models.memory.filters import of_question
 from models.memory.inbox import store
 from models.retrieval import index_cache, records
 from models.retrieval.agent_index import AgentIndex, IndexKey
@@ -197,7 +198,7 @@ def test_archiving_and_a_vector_by_another_model_are_seen_when_the_change_says_s
     with unit_of_work() as connection:
         change(connection, "archived_at = now()", gone.event_id)
         change(connection, "embedding_model = 'another'", other.event_id)
-    rows = refreshed(index).select(Filters(), mode="recent", now=T0)
+    rows = refreshed(index).select(of_question(Filters(), T0))
     assert [index.node_id(row) for row in rows] == [kept.event_id, other.event_id]
     assert_same(index, built_at_once(group))
 

@@ -1,0 +1,234 @@
+"""The filters of memories: one table, in which each filter stands with its form for PostgreSQL, its form for an index in memory, and
+the sentence for what it leaves out. Whatever searches, lists or counts memories goes through it.
+
+What is wanted is a mapping of the names of filters to their values; a filter that is not in it leaves nothing out. The same mapping
+holds the parameters of the SQL, in which a memory is ``n``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString, Protocol, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, TextClause, text
+
+from jiyi.protocol.conversations import AnyKind
+from jiyi.protocol.origins import ORIGINS
+from jiyi.protocol.retrieval import Filters
+from jiyi.text.translatable import Translatable
+
+#: Filters by name, each with its value, and what else their SQL needs.
+Wanted = dict[str, Any]
+Passing = NDArray[np.bool_]
+TYPES = ("event", "thought", "chat")
+KINDS: tuple[str, ...] = get_args(AnyKind)
+
+
+class Indexed(Protocol):
+    """An index in memory, as far as filters look at it: each row is a memory."""
+
+    @property
+    def columns(self) -> Any:
+        """Name → values of all rows."""
+
+    def in_session(self, session_id: str) -> Passing:
+        """The rows of a session."""
+
+    def with_keywords(self, keywords: Sequence[str]) -> Passing:
+        """The rows with any of the keywords, in whatever case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A condition that memories have to fulfil."""
+
+    #: What it leaves out, for people; ``%(value)s`` is the value that a memory has instead, see ``values``.
+    sentence: Translatable
+    sql: LiteralString = ""
+    #: The rows that pass, for a value; None where an index in memory has no others.
+    rows: Callable[[Indexed, Any], Passing] | None = None
+    #: Its SQL at a time of the past, ``as_of``, where that is another. An index of the past is read as of its time.
+    past: LiteralString = ""
+    #: Of a filter that lets only some values pass: what has the value in SQL, and all values that there are.
+    values: tuple[LiteralString, Sequence[LiteralString]] | None = None
+
+
+def _one_of(name: str, column: str, sql: LiteralString, known: Sequence[LiteralString], sentence: Translatable) -> Filter:
+    def rows(index: Indexed, wanted: Collection[str]) -> Passing:
+        passing = np.ones(index.columns[column].shape, dtype=bool)
+        for code, value in enumerate(known):
+            if value not in wanted:
+                passing &= index.columns[column] != code
+        return passing
+
+    return Filter(sentence, f"{sql} = ANY(%({name})s)", rows, values=(sql, known))
+
+
+#: What a user is told, without one what all are told. The same as the policy ``people`` (migration 0027).
+TOLD: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user_id)s)"
+NOT_ARCHIVED: LiteralString = "n.archived_at IS NULL"
+FILTERS: Mapping[str, Filter] = {
+    # The first three say what there is at all; what others leave out is counted among what passes these.
+    "user_id": Filter(Translatable("%(count)s that belong to users (give user_id)"), TOLD),
+    "as_of": Filter(Translatable("%(count)s not known yet (as_of)"), "n.stored_at <= %(as_of)s"),
+    "include_archived": Filter(
+        Translatable("%(count)s archived (include_archived)"),
+        NOT_ARCHIVED,
+        lambda index, _: ~index.columns["archived"],
+        "(n.archived_at IS NULL OR n.archived_at > %(as_of)s)",
+    ),
+    "superseded": Filter(
+        Translatable("%(count)s superseded (superseded)"),
+        "n.superseded_at IS NULL",
+        lambda index, _: ~index.columns["superseded"],
+        "(n.superseded_at IS NULL OR coalesce(n.superseded_since, n.superseded_at) > %(as_of)s)",
+    ),
+    "types": _one_of("types", "type", "n.type", TYPES, Translatable("%(count)s of the type %(value)s (types)")),
+    "kinds": _one_of("kinds", "kind", "coalesce(n.kind, 'memory')", KINDS, Translatable("%(count)s of the kind %(value)s (kinds)")),
+    "origins": _one_of("origins", "origin", "n.origin", ORIGINS, Translatable("%(count)s from %(value)s (origins)")),
+    "min_trust": Filter(
+        Translatable("%(count)s trusted less than min_trust"),
+        "n.trust >= %(min_trust)s",
+        lambda index, least: index.columns["trust"] >= least,
+    ),
+    "include_expired": Filter(
+        Translatable("%(count)s expired (include_expired)"),
+        "(n.expires_at IS NULL OR n.expires_at > %(include_expired)s)",
+        lambda index, now: index.columns["expires"] > now.timestamp(),
+    ),
+    "created_after": Filter(
+        Translatable("%(count)s from before created_after"),
+        "n.created_at >= %(created_after)s",
+        lambda index, at: index.columns["created"] >= at.timestamp(),
+    ),
+    "created_before": Filter(
+        Translatable("%(count)s not from before created_before"),
+        "n.created_at < %(created_before)s",
+        lambda index, at: index.columns["created"] < at.timestamp(),
+    ),
+    "session_id": Filter(
+        Translatable("%(count)s of no or another session (session_id)"),
+        "n.session_id = %(session_id)s",
+        lambda index, session_id: index.in_session(session_id),
+    ),
+    "keywords": Filter(
+        Translatable("%(count)s without the keywords"),
+        "n.keywords_lower && %(keywords)s",
+        lambda index, keywords: index.with_keywords(keywords),
+    ),
+    "idle": Filter(Translatable("%(count)s that say that something is idle"), "NOT n.is_idle", lambda index, _: ~index.columns["is_idle"]),
+    # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
+    "says_idle": Filter(
+        Translatable("%(count)s that say that something is idle"),
+        "strpos(n.embedding_key, 'idle') = 0",
+        lambda index, _: ~index.columns["says_idle"],
+    ),
+    "not_embedded": Filter(
+        Translatable("%(count)s not embedded yet"), "n.embedding_model IS NOT NULL", lambda index, _: index.columns["embedded"]
+    ),
+    # Of lists alone.
+    "agent_id": Filter(Translatable("%(count)s of other agents (agent_id)"), "n.agent_id = %(agent_id)s"),
+    "from_user": Filter(Translatable("%(count)s of nobody or another user (from_user)"), "n.user_id = %(from_user)s"),
+    "archived": Filter(Translatable("%(count)s not archived (archived)"), "n.archived_at IS NOT NULL", past="n.archived_at <= %(as_of)s"),
+    "importance": Filter(Translatable("%(count)s less important than importance"), "n.poignancy >= %(importance)s"),
+    "without_vector": Filter(Translatable("%(count)s embedded (vector)"), "n.embedding_model IS NULL"),
+    "words": Filter(
+        Translatable("%(count)s without the words"),
+        """(n.description ILIKE %(words)s
+            OR cardinality(%(terms)s::text[]) > 0 AND string_to_array(n.tokens, ' ') @> %(terms)s::text[])""",
+    ),
+    # What a retrieval measures; it is no condition of a memory alone.
+    "min_similarity": Filter(Translatable("%(count)s less similar than min_similarity")),
+    "min_probability": Filter(Translatable("%(count)s less likely to answer than min_probability")),
+}
+#: What there is at all, for whom and when it is asked.
+_FIRST = ("user_id", "as_of", "include_archived")
+
+
+def of_question(
+    filters: Filters, now: datetime, *, user_id: str | None = None, as_of: datetime | None = None, original: bool = False
+) -> Wanted:
+    """What a retrieval's filters want at its time ``now``; ``original``: as the original has it (Park et al. 2023)."""
+    given = {
+        "user_id": user_id,
+        "as_of": as_of,
+        "types": filters.types,
+        "kinds": filters.kinds,
+        "origins": filters.origins or None,
+        "min_trust": filters.min_trust,
+        "include_archived": None if filters.include_archived else False,
+        "superseded": None if filters.superseded else False,
+        "include_expired": None if original or filters.include_expired else now,
+        "created_after": filters.created_after,
+        "created_before": filters.created_before,
+        "session_id": filters.session_id,
+        "keywords": [keyword.lower() for keyword in filters.keywords] or None,
+        **({"says_idle": True, "not_embedded": True} if original else {"idle": True}),
+    }
+    return {name: value for name, value in given.items() if value is not None or name == "user_id"}
+
+
+def conditions(wanted: Wanted) -> LiteralString:
+    """What is wanted, in SQL for psycopg, whose parameters ``wanted`` holds."""
+    return " AND ".join(["true", *(_sql(name, wanted) for name in FILTERS if name in wanted and FILTERS[name].sql)])
+
+
+def clause(wanted: Wanted) -> TextClause:
+    """The same for SQLAlchemy, of the table ``memory_nodes`` itself."""
+    sql = _of_table(conditions(wanted))
+    return text(sql).bindparams(**{name: wanted[name] for name in re.findall(r":(\w+)", sql.replace("::", ""))})
+
+
+def _of_table(sql: str) -> str:
+    return re.sub(r"\bn\.", "memory_nodes.", re.sub(r"%\((\w+)\)s(?:::(\w+)\[\])?", _parameter, sql))
+
+
+def _parameter(found: re.Match[str]) -> str:
+    return f"CAST(:{found[1]} AS {found[2]}[])" if found[2] else f":{found[1]}"
+
+
+def passing(index: Indexed, name: str, value: Any) -> Passing | None:
+    """The rows of an index in memory that a filter lets pass with its value; None for all."""
+    rows = FILTERS[name].rows
+    return None if rows is None or value is None else rows(index, value)
+
+
+def left_out(connection: Connection, group_id: str, agent_id: str, wanted: Wanted) -> dict[str, int]:
+    """How many of an agent's memories each filter leaves out by itself, by its name (``kinds.session``), where it leaves out any."""
+    parts: dict[str, LiteralString] = {}
+    among: LiteralString = "true"
+    for name in _FIRST:
+        if name in wanted:
+            parts[name] = f"{among} AND ({_sql(name, wanted)}) IS NOT TRUE"
+            among = f"{among} AND {_sql(name, wanted)}"
+    for name in (name for name in FILTERS if name in wanted and name not in _FIRST):
+        sql, values = _sql(name, wanted), FILTERS[name].values
+        if values is None:
+            parts[name] = f"{among} AND ({sql}) IS NOT TRUE"
+        else:
+            parts |= {f"{name}.{value}": f"{among} AND {values[0]} = '{value}'" for value in values[1] if value not in wanted[name]}
+    counts: LiteralString = ", ".join(f"count(*) FILTER (WHERE {part})" for part in parts.values())
+    query = f"SELECT {counts} FROM memory_nodes n WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s"  # noqa: S608 – no value
+    found = connection.exec_driver_sql(query, {**wanted, "group": group_id, "agent": agent_id}).one()
+    return {name: count for name, count in zip(parts, found, strict=True) if count}
+
+
+def _sql(name: str, wanted: Wanted) -> LiteralString:
+    condition = FILTERS[name]
+    return condition.past if condition.past and "as_of" in wanted else condition.sql
+
+
+def sentences(left_out: Mapping[str, int]) -> list[Translatable]:
+    """One for each filter that leaves out any, those that leave out most first."""
+    parts = [(name.partition("."), count) for name, count in sorted(left_out.items(), key=lambda item: -item[1])]
+    return [FILTERS[name].sentence.filled({"count": f"{count:,}", "value": value}) for (name, _, value), count in parts]
+
+
+def told(message: str, left_out: Mapping[str, int]) -> str:
+    """The message with what the filters leave out; each counts by itself, so a memory may be counted several times."""
+    return "; ".join([*([message] if message else []), *([f"left out: {', '.join(sentences(left_out))}"] if left_out else [])])
