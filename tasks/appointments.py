@@ -97,15 +97,15 @@ def _alert(schedule: ScheduleState, run: Firing, now: datetime) -> NewAlert:
 def do_request(actor: Actor, request: AskSchedules) -> AskedSchedules:
     """Safe to repeat because what was done for a ``request_id`` is not done again."""
     judge, now = heads(), datetime.now(UTC)
-    asked, parsed = judge_request(request.text, now, partial(_time_zone, actor, request), judge)
-    if asked is None:
+    wanted = judge_request(request.text, now, partial(_time_zone, actor, request), judge)
+    if wanted.asked is None:
         return AskedSchedules(certainty="none")
     likeness = None if judge is None else judge.likeness
 
     def perform(context: Context, request: AskSchedules) -> AskedSchedules:
-        if parsed is not None:
-            return schedule_actions.do_new(context, request, parsed, now)
-        return schedule_actions.do_request(context, request, asked, likeness)
+        if wanted.parsed is not None:
+            return schedule_actions.do_new(context, request, wanted.parsed, now)
+        return schedule_actions.do_request(context, request, wanted, likeness)
 
     done: AskedSchedules = replace(schedule_actions.ask, function=perform).perform(actor, request)
     return done

@@ -11,18 +11,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from engine.appointments.parse import TIME, blank_out, is_waking
+from engine.appointments.parse import NO_TIME, TIME, blank_out, is_waking
 from engine.appointments.schedule import ParsedSchedule, Timing, Unclear
 from engine.times import readings
-from engine.times.clocks import Clock, Impossible, Part, of_waking
-from engine.times.days import Day
-from engine.times.readings import Element, find_elements, groups
+from engine.times.clocks import HOUR_EN, Clock, Day, Impossible, Part, at, number, of_waking
+from engine.times.readings import Element, find_elements, groups, open_range
 from engine.times.recurring import Every, Lead, Offset, Shift, find_shift
 from jiyi.protocol.appointments import zone_of
 from jiyi.text.words import language_of, telling
@@ -44,14 +43,20 @@ HOURS_OF_PART: dict[Part, tuple[int, int]] = {
 #: Words that ask, and what every appointment is called: they do not tell one from another.
 _FRAME = frozenset(
     telling(
-        "cancel delete remove scrap drop forget stop skip kill clear turn off undo bin lose call set put move shift push pull bring change "
+        "cancel delete remove scrap drop forget never mind stop skip kill clear turn off back actually sorry undo bin lose set put move shift push pull bring change "
         "reschedule postpone delay swap switch make reminder reminders remind alarm alarms timer appointment appointments schedule scheduled "
         "plan planned notification alert ping nudge thing one ones instead rather earlier later please need want time times day list show "
         "tell what all any every new don't can could would let ok thanks wake buzz "
-        "取消 删除 删掉 撤销 撤掉 撤了 去掉 关掉 停掉 不用 不要 不必 别再 算了 免了 作废 改到 改成 改为 改期 挪到 挪动 移到 换到 换成 调到 调整 推迟 延后 延迟 提前 提醒 "
-        "提醒我 提醒了 醒我 闹钟 闹铃 日程 安排 预约 计划 那个 这个 一个 一下 给我 帮我 请把 把那 把我 我的 的那 的提 个提 醒取 醒改 醒挪 醒推 醒删 消了 掉吧 了吧 叫我 喊我 "
-        "通知 时间 什么 哪些 列出 还有 今天 明天 后天 的闹 钟取 钟改 消掉 消那 消提 消我 消这 消明 消今"
+        "取消 删除 删掉 撤销 撤掉 去掉 关掉 停掉 不用 不要 不必 别再 算了 免了 作废 改到 改成 改为 改期 挪到 挪动 移到 换到 换成 调到 调整 推迟 延后 延迟 提前 "
+        "提醒 闹钟 闹铃 日程 安排 预约 计划 那个 这个 一个 一下 给我 帮我 我的 叫我 喊我 "
+        "通知 时间 什么 哪些 列出 还有 今天 明天 后天"
     )
+)
+_CALL_OFF = re.compile(r"\bcall\b(?=[^,.;]{0,40}\boff\b)", re.IGNORECASE)
+#: What Chinese orders consist of beside what they are about.
+_IDLE_ZH = re.compile(
+    r"取消|[删撤去关停消掉]|不用|不要|不必|不需要|别再?|算了|免了|作废|[改挪移换调推延][到成为期动整迟后]?|提前|提醒|闹钟|闹铃|日程|安排|预约|计划"
+    r"|通知|时间|一下|还是|直接|[那这一]?个|[那这它请把给帮我你您的了吧呢吗叫喊就都到成去先啊呀嘛]"
 )
 
 
@@ -86,6 +91,7 @@ def find_meant(text: str, times: Sequence[Element], planned: Sequence[Appointmen
         planned: the agent's appointments.
         likeness: compares meanings, where the local model is there.
     """
+    text = _CALL_OFF.sub(" ", text)
     words = set(telling(text)) - _FRAME
     timely = [appointment for appointment in planned if all(_at(time, appointment) for time in times)] if times else list(planned)
     named = _named(words, timely)
@@ -93,7 +99,7 @@ def find_meant(text: str, times: Sequence[Element], planned: Sequence[Appointmen
         return _one_of(named)
     if times and (elsewhere := _named(words, planned)):
         return Fit(tuple(elsewhere), sure=False)  # its words fit, its times do not
-    if not words:
+    if not set(telling(_IDLE_ZH.sub(" ", text))) - _FRAME:  # "move it", 取消吧
         return _one_of(timely)
     return _alike(text, timely, likeness) if likeness is not None and 0 < len(timely) <= MOST_ALIKE else Fit((), sure=False)
 
@@ -153,12 +159,34 @@ class ChangeTimes:
     words: str
     #: The message without its times.
     rest: str
+    #: It is about one time of what comes again: "this week", 这次.
+    single: bool = False
+
+
+#: One time of what comes again.
+_SINGLE = re.compile(
+    r"(?:这|本)(?:个?(?:周|星期|礼拜|月)|次|回)(?![一二三四五六日天末])|\b(?:this|just this) (?:week|month|time|once)\b", re.IGNORECASE
+)
+#: An hour that is only a number, where a message moves something: "move it to 9", "make it 9 instead".
+_BARE_HOUR = re.compile(
+    rf"\b(?:to|till|until|make (?:it|that)|make)\s(?P<hour>{HOUR_EN})(?=\W{{0,3}}\Z|[,.;!?]|\s(?:instead|please|thanks|then|rather|not|if|and|today|tomorrow|on)\b)",
+    re.IGNORECASE,
+)
 
 
 def read_change(text: str, now: datetime) -> ChangeTimes:
     """What a message, as :func:`engine.appointments.parse.readable` gives it, says of both times."""
     shift = find_shift(text)
+    single = _SINGLE.search(text)
+    if single is not None:
+        text = text[: single.start()] + " " * len(single[0]) + text[single.end() :]
     times = [element for element in find_elements(text, now) if shift is None or element.end <= shift.start or element.start >= shift.end]
+    taken = [*times, *([shift] if shift is not None else [])]
+    for match in _BARE_HOUR.finditer(text):
+        start, end = match.span("hour")
+        if not any(start < element.end and element.start < end for element in taken):
+            times.append(at(start, end, number(match["hour"]), 0, None))
+    times.sort(key=lambda element: element.start)
     old: list[list[Element]] = []
     new: list[list[Element]] = []
     open_: list[list[Element]] = []
@@ -172,6 +200,9 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
     else:  # "reschedule the dentist, Friday is better": the last time is the new one
         old, new = [*old, *open_[:-1]], open_[-1:]
     fresh = [element for group in new for element in group]
+    between = open_range(text, times)
+    if between is not None:
+        fresh = [between]
     if is_waking(text):
         fresh = [of_waking(element) if isinstance(element, Clock) else element for element in fresh]
     words = [text[element.start : element.end].strip() for element in fresh]
@@ -183,6 +214,7 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
         shift,
         joint.join(filter(None, words)),
         blank_out(text, spans).replace(TIME, " "),
+        single is not None,
     )
 
 
@@ -202,16 +234,16 @@ def _split(text: str, times: list[Element]) -> list[list[Element]]:
 def move_timing(timing: Timing, to: ChangeTimes, now: datetime) -> Timing | Unclear:
     """The new timing of an appointment; :class:`Unclear` with the reason if it cannot be told. ``now`` is in its time zone."""
     last = timing.after(now)
-    if last is None:
-        return Unclear("that time has passed", asked=True)
+    impossible = next((element.reason for element in to.new if isinstance(element, Impossible)), "")
+    if last is None or impossible:
+        return Unclear(impossible or "that time has passed", asked=True)
     its = last.astimezone(zone_of(timing.tz))
-    impossible = next((element for element in to.new if isinstance(element, Impossible)), None)
-    if impossible is not None:
-        return Unclear(impossible.reason, asked=True)
+    if timing.kind != "once" and to.single:
+        return Unclear(_ONE_OF_MANY, asked=True)
     if to.shift is not None:
         return _shifted(timing, its, to.shift.by, now)
     if not to.new:
-        return Unclear("it does not say when", asked=True)
+        return Unclear(NO_TIME, asked=True)
     if timing.kind == "once" or any(isinstance(element, Every) for element in to.new):
         return _read(timing, its, to.new, now)
     return _again(timing, to.new)
@@ -222,6 +254,7 @@ def _read(timing: Timing, its: datetime, new: Sequence[Element], now: datetime) 
     used = list(new)
     if not any(isinstance(element, Day | Offset | Every | Lead) for element in used):
         used.append(Day(0, 0, (its.date(),)))
+    used = [_near(element, its.hour) if isinstance(element, Clock) else element for element in used]
     if not any(isinstance(element, Clock) or (isinstance(element, Offset) and not element.in_days) for element in used):
         used.append(Clock(0, 0, (its.hour,), its.minute, stated=its.hour))
     meant = readings.read(used, None, set(), now, zone_of(timing.tz))
@@ -229,6 +262,17 @@ def _read(timing: Timing, its: datetime, new: Sequence[Element], now: datetime) 
         return Unclear(meant.reason, asked=True)
     first = meant.readings[0]
     return Timing(first.kind, first.cron, first.at, first.every_seconds, timing.tz)
+
+
+#: Hour before which nothing is put that was later in the day.
+NIGHT_ENDS = 6
+
+
+def _near(clock: Clock, hour: int) -> Clock:
+    """A bare hour is the one nearest to the hour that it replaces: from eight in the evening to nine is 21:00."""
+    if clock.certain or clock.stated is None or clock.part is not None:
+        return clock
+    return replace(clock, hours=tuple(sorted(clock.hours, key=lambda one: (one < NIGHT_ENDS <= hour, abs(one - hour)))))
 
 
 def _shifted(timing: Timing, its: datetime, by: timedelta, now: datetime) -> Timing | Unclear:
@@ -249,7 +293,7 @@ def _again(timing: Timing, new: Sequence[Element]) -> Timing | Unclear:
     if timing.kind != "cron" or not (clock or day) or not (fields[0].isdecimal() and fields[1].isdecimal()):
         return Unclear(_ONE_OF_MANY, asked=True)
     if clock is not None:
-        fields[:2] = str(clock.minute), str(clock.hours[0])
+        fields[:2] = str(clock.minute), str(_near(clock, int(fields[1])).hours[0])
     if day is not None:
         if fields[4].isdecimal():
             fields[4] = str(day.dates[0].isoweekday() % 7)
@@ -262,6 +306,12 @@ def _again(timing: Timing, new: Sequence[Element]) -> Timing | Unclear:
 
 #: Why an appointment that comes again is not moved.
 _ONE_OF_MANY = "a single time of what comes again cannot be moved"
+
+
+def only_one_time(times: ChangeTimes) -> bool:
+    """Whether a message speaks of a single time of what comes again: "cancel tomorrow's", 这周不用了; not "the Monday one"."""
+    days = [time for time in (*times.old, *times.new) if isinstance(time, Day)]
+    return times.single or any(day.whole or len(day.dates) == 1 for day in days)
 
 
 def _once(timing: Timing, at: datetime) -> Timing:
@@ -281,7 +331,10 @@ REASONS_ZH = {
     "an hour has no minute": "没有这个时刻",
     "before what?": "在什么之前？请说明那件事的时间",
     "no time": "没有说时间",
-    "it does not say when": "没有说什么时候",
+    NO_TIME: "没有说什么时候",
+    "which time between": "两个时间之间的哪一个时刻？",
+    "a lunar day comes": "农历的日子每次公历日期不同，只能记一次，请说哪一年或哪一天",
+    "the lunar year": "农历年和公历年不同，是哪一年的那一天？请说公历日期",
     "which day of the week?": "星期几？",
     "which day": "哪一天？",
     "no day is left": "没有剩下的日子",
@@ -315,6 +368,8 @@ def confirmation(schedule: ParsedSchedule, next_run: datetime | None, text: str,
 
 def asking_back(reason: str, text: str) -> str:
     """A question, when somebody asked for a time that cannot be kept."""
+    if reason == NO_TIME:
+        return "要什么时候提醒你？" if language_of(text) == "zh" else "When shall I remind you?"
     if language_of(text) == "zh":
         return f"什么时候？我没能读懂这个时间（{_in_chinese(reason)}）。"
     return f"When exactly? I could not make out that time ({reason})."
@@ -361,6 +416,13 @@ def which_one(appointments: Sequence[ShownAppointment], more: int, text: str) ->
     if language_of(text) == "zh":
         return f"你说的是哪一个？{_each(appointments, more, 'zh')}。还什么都没有改。"
     return f"Which one do you mean? {_each(appointments, more, 'en')}. Nothing was changed yet."
+
+
+def only_one_of_many(appointment: ShownAppointment, text: str) -> str:
+    """A question, when a single time of what comes again is to be cancelled."""
+    if language_of(text) == "zh":
+        return f"{_told(appointment, 'zh')}是重复的，不能只取消其中一次。要全部取消吗？还什么都没有改。"
+    return f"{_told(appointment, 'en')} comes again: a single time of it cannot be cancelled. Cancel all of it? Nothing was changed yet."
 
 
 def none_fits(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Target, Unclear
-from engine.heads.judgements import REQUESTS, Heads
+from engine.heads.judgements import REQUESTS, Heads, Judged
 from engine.times import readings
 from engine.times.clocks import Clock, Impossible, of_waking
-from engine.times.readings import Element, choose_elements, find_elements, window, without_end
+from engine.times.readings import Element, choose_elements, find_elements, open_range, window, without_end
 from engine.times.recurring import Every, Offset, excepted
 from jiyi.protocol.appointments import zone_of
 from jiyi.text.sections import sections, union
@@ -69,7 +69,7 @@ def parse(text: str, now: datetime, tz: str, *, asks: bool = False) -> Parsed:
     if not asks or not isinstance(parsed, Unclear) or parsed.asked:
         return parsed
     known = _of_sentences(sentences, read, local, tz, asks=True)
-    return known if not isinstance(known, Unclear) or known.asked else Unclear(_NO_TIME, asked=True)
+    return known if not isinstance(known, Unclear) or known.asked else Unclear(NO_TIME, asked=True)
 
 
 def local_now(now: datetime, tz: str) -> datetime:
@@ -102,10 +102,11 @@ def _asks_for_schedule(text: str, parsed: Parsed) -> bool:
     """Whether a message that was parsed asks the agent to act at a time, even one that cannot be told."""
     if not isinstance(parsed, Unclear):
         return True
-    return parsed.asked and (parsed.reason != _NO_TIME or _LATER.search(readable(text)) is not None)
+    return parsed.asked and (parsed.reason != NO_TIME or _LATER.search(readable(text)) is not None)
 
 
-_NO_TIME = "it does not say when"
+#: A reason to ask back: the time is left out.
+NO_TIME = "it does not say when"
 
 
 def readable(text: str) -> str:
@@ -148,11 +149,13 @@ def _parse(sentence: _Sentence, now: datetime, tz: str, *, asks: bool) -> Parsed
     if request is None:
         return Unclear("nothing is asked for at a time")
     if not elements:
-        return Unclear(_NO_TIME, asked=request.how == "ask")
+        return Unclear(NO_TIME, asked=request.how == "ask")
     impossible = next((element for element in elements if isinstance(element, Impossible)), None)
     if impossible is not None:
         return Unclear(impossible.reason, asked=True)
     used = choose_elements(text, without_end(text, elements), request.start, request.end)
+    if (between := open_range(text, used)) is not None:
+        return Unclear(between.reason, asked=True)
     if is_waking(text):
         used = [of_waking(element) if isinstance(element, Clock) else element for element in used]
     meant = readings.read(used, window(text, used), sentence.left_out, now, zone_of(tz))
@@ -178,15 +181,15 @@ def _parse(sentence: _Sentence, now: datetime, tz: str, *, asks: bool) -> Parsed
     return Exact(schedules[0]) if meant.certain else Ambiguous(schedules)
 
 
-def _request_of(sentence: _Sentence, *, asks: bool) -> Request | None:
+def _request_of(sentence: _Sentence, *, asks: bool) -> Cue | None:
     """What asks for something in a sentence: its words, a timer that says hardly more, or its time where it is known to ask."""
     elements, blanked = sentence.elements, sentence.blanked
     request = find_request(blanked, again=any(isinstance(element, Every) for element in elements))
     if request is None and len(blanked.replace(TIME, "").strip()) <= LOOSE_CHARS:
         timer = next((element for element in elements if isinstance(element, Offset) and element.timer), None)
-        request = None if timer is None else Request(timer.start, timer.end, "ask")
+        request = None if timer is None else Cue(timer.start, timer.end, "ask")
     if request is None and asks and elements and not depends(blanked):
-        request = Request(elements[0].start, elements[0].start, "ask")
+        request = Cue(elements[0].start, elements[0].start, "ask")
     return request
 
 
@@ -204,11 +207,23 @@ PRECISION: dict[Asked, float] = {"new": 0.8, "cancel": 0.8, "move": 0.8, "list":
 SURE_NOT = 0.9
 
 
-def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads | None) -> tuple[Asked | None, Parsed | None]:
-    """What a message asks of the agent's appointments, None for nothing or if that is not sure; and how a new one reads.
+class Request(NamedTuple):
+    """What a message asks of the agent's appointments, None for nothing or if that is not sure."""
 
-    The learned judgement decides where it is sure, in whatever words it is asked. Without it a new appointment is recognised by the
-    patterns of :mod:`engine.appointments.parse` alone, as in long messages, and nothing is cancelled, moved or listed.
+    asked: Asked | None = None
+    #: How a new one reads.
+    parsed: Parsed | None = None
+    #: False: it is one only if there is an appointment that it names.
+    sure: bool = True
+
+
+def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads | None) -> Request:
+    """What a message asks of the agent's appointments.
+
+    Who asks for a reminder in so many words gets one, or is asked when. Else the learned judgement decides where it is sure, of the
+    message or of what is left of it without courtesies: "could you move it to 9?" asks what "move it to 9" asks. An order to let go
+    of something or to move it counts where it fits an appointment. Without the judgement, as in long messages, a new appointment is
+    recognised by patterns alone, and nothing is listed.
 
     Args:
         text: the message; it is parsed at most once.
@@ -219,15 +234,59 @@ def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads 
     Raises:
         ValueError: an unknown time zone.
     """
-    judged = heads.requests([text])[0] if heads is not None and len(text) <= JUDGED_CHARS else None
-    if heads is not None and judged is not None:
-        likeliest: Asked = max(get_args(Asked), key=lambda label: judged.probabilities[label])
-        if judged.probabilities[likeliest] >= heads.least(REQUESTS, likeliest, PRECISION[likeliest]):
-            return likeliest, parse(text, now, tz(), asks=True) if likeliest == "new" else None
-        if likeliest != "new" or judged.probabilities["none"] >= SURE_NOT:
-            return None, None
-    parsed = parse(text, now, tz())
-    return ("new", parsed) if _asks_for_schedule(text, parsed) else (None, None)
+    if len(text) > JUDGED_CHARS:
+        return _by_patterns(text, now, tz())
+    core = without_courtesies(text)
+    if wants_reminder(core):
+        return Request("new", parse(core, now, tz(), asks=True))
+    given, bare = heads.requests([text, core]) if heads is not None else (None, None)
+    if heads is None or given is None or bare is None:
+        found = _by_patterns(text, now, tz())
+        return found if found.asked else _ordered(core)
+    whole, polite = _sure_of(heads, given), _sure_of(heads, bare)
+    asked = whole if polite in (None, "list") else polite
+    if asked == "new":
+        wished = _WISHED.search(readable(text)) is not None
+        return Request() if wished else Request("new", parse(text if asked == whole else core, now, tz(), asks=True))
+    if asked is not None:
+        return Request(asked, sure=asked == whole)
+    likeliest = max(get_args(Asked), key=lambda label: given.probabilities[label])
+    found = _by_patterns(text, now, tz()) if likeliest == "new" and given.probabilities["none"] < SURE_NOT else Request()
+    return found if found.asked else _ordered(core)
+
+
+def _sure_of(heads: Heads, judged: Judged) -> Asked | None:
+    likeliest: Asked = max(get_args(Asked), key=lambda label: judged.probabilities[label])
+    return likeliest if judged.probabilities[likeliest] >= heads.least(REQUESTS, likeliest, PRECISION[likeliest]) else None
+
+
+def _by_patterns(text: str, now: datetime, tz: str) -> Request:
+    parsed = parse(text, now, tz)
+    return Request("new", parsed) if _asks_for_schedule(text, parsed) else Request()
+
+
+def _ordered(core: str) -> Request:
+    """An order to move something, or to let go of it, which an appointment has to fit."""
+    order = readable(core).strip(_EDGES)
+    if len(order) > ORDER_CHARS or _SENTENCE_END.search(order):
+        return Request()
+    return Request("move", sure=False) if _MOVE.match(order) else Request("cancel", sure=False) if _LET_GO.match(order) else Request()
+
+
+def without_courtesies(text: str) -> str:
+    """What a message asks for without what asks for it politely: "could you …?", 能不能帮我…吗."""
+    read = readable(text).strip()
+    core = _POLITE.sub("", read, count=1)
+    return _POLITE_END.sub("", core) if core != read else text
+
+
+def wants_reminder(core: str) -> bool:
+    """Whether a message without courtesies does nothing but ask for a reminder, at whatever time: "remind me to buy milk"."""
+    order = readable(core).strip(_EDGES)
+    if len(order) > ORDER_CHARS or _SENTENCE_END.search(order) or declines(order) or depends(order):
+        return False
+    match = _REMIND.match(order)
+    return match is not None and len(order) > match.end() and _NOW.search(order) is None and _TOLD.search(order) is None
 
 
 #: What stands for a time in the patterns; of as many characters as the time.
@@ -242,13 +301,22 @@ def _union(*names: str) -> str:
     return "|".join(f"(?:{line})" for name in names for line in sections("engine.appointments", _FILE)[name])
 
 
-_BEFORE = rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b|{TIME})\W{{0,3}}(?:(?:{_union('before_en')})[\s,]{{0,3}}){{0,5}}"
+_BEFORE = rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b|{TIME})\W{{0,3}}(?:(?:{_union('before_en', 'polite_en')})[\s,]{{0,3}}){{0,5}}"
 _ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW, _DEPENDS = (
     union("engine.appointments", _FILE, name) for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
 )
 _ASK_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('ask_en')})", re.IGNORECASE)
 _ACT_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('act_en')})", re.IGNORECASE)
 _DECLINE_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('decline_en')})", re.IGNORECASE)
+_MOVE, _LET_GO, _REMIND, _WISHED = (union("engine.appointments", _FILE, name) for name in ("move", "let_go", "remind", "wished"))
+#: Before and behind what is asked for politely.
+_POLITE = re.compile(
+    rf"\A\W{{0,3}}(?:(?:{_union('before_en')})[\s,]{{0,3}}){{0,3}}(?:(?:{_union('polite_en', 'polite')})[\s,]{{0,3}}){{1,3}}", re.IGNORECASE
+)
+_POLITE_END = re.compile(r"(?:\s?(?:好不好|行不行|可以|好|行)?[吗么呢]|[,，\s]{1,2}(?:please|for me))?[?？\s]{0,3}\Z", re.IGNORECASE)
+#: Characters of an order: it says one thing, in one sentence.
+ORDER_CHARS = 120
+_SENTENCE_END = re.compile(r"[。!?！？;；\n]|\.\s")
 _WAKING = re.compile(
     r"[叫喊吵唤弄闹]醒|(?:叫|喊|催|闹)[^,。]{0,4}我[^,。]{0,4}起来|起床|\b(?:wake (?:me|us)|wake[- ]?up (?:call|alarm)|get (?:me|us) (?:up|out of bed))\b",
     re.IGNORECASE,
@@ -271,8 +339,9 @@ _EDGES = " \t\n,，.。、;；:：!！?？~-–—'\"“”" + TIME
 #: Thanks to whoever is asked; not what is to be said or sent ("say thanks", 跟老师说谢谢).
 _THANKS = (
     r"(?<!\bsay )(?<!\bsend )(?<!\bgive )(?<!\bwrite )(?<!\ba )(?<!\bof )(?<!\bmy )(?<!\bour )(?<!\bwith )\b(?:thanks|thank you|cheers)"
-    r"|(?<![说道声句个写发示寄])谢谢(?:你|您|啦|了)?|(?<=[\s,])(?:麻烦(?:你|您)?了|拜托了?|辛苦了)"
+    r"|(?<![说道声句个写发示寄])(?:谢谢|多谢|感谢)(?:你|您|啦|了)?|(?<=[\s,])(?:麻烦(?:你|您)?了|拜托了?|辛苦了)"
 )
+THANKS = re.compile(_THANKS, re.IGNORECASE)
 _LOOSELY = re.compile(
     r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{0,4}(?:\b(?:at|on|by|for|and|in|from|to|please|starting)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|可以吗|"
     + _THANKS
@@ -282,8 +351,8 @@ _LOOSELY = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """Where it is asked; ``ask``: to be told or woken, ``act``: something is to be done, ``bare``: it begins with its time."""
+class Cue:
+    """Where a sentence asks; ``ask``: to be told or woken, ``act``: something is to be done, ``bare``: it begins with its time."""
 
     start: int
     end: int
@@ -297,7 +366,7 @@ def blank_out(sentence: str, spans: list[tuple[int, int]]) -> str:
     return sentence
 
 
-def find_request(text: str, *, again: bool) -> Request | None:
+def find_request(text: str, *, again: bool) -> Cue | None:
     """What a blanked sentence asks for, if anything; ``again``: a time in it comes again."""
     flat, places = _flat(text)
     request = _first(flat, _ASK, _ASK_EN, "ask") or _first(flat, _ACT, _ACT_EN, "act")
@@ -313,7 +382,7 @@ def find_request(text: str, *, again: bool) -> Request | None:
     # "Tell me what is on tomorrow" asks now; "tomorrow at 8, tell me what is on" does not.
     if not again and TIME not in flat[: request.start] and _NOW.search(flat):
         return None
-    return Request(places[request.start], places[request.end], request.how)
+    return Cue(places[request.start], places[request.end], request.how)
 
 
 def task_of(text: str, sentence: str) -> str:
@@ -327,6 +396,11 @@ def task_of(text: str, sentence: str) -> str:
     parts = [part.strip(_EDGES) for part in re.split("[\x00\x01]+", "".join(kept))]
     joined = " ".join(part for part in (_LOOSELY.sub("", _LOOSELY.sub("", part)).strip(_EDGES) for part in parts) if part)
     return joined if joined.isascii() else re.sub(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])", ",", joined).replace(",", "，")
+
+
+def asks_to_act(text: str) -> bool:
+    """Whether a clause asks for something to be done or told, at whatever time."""
+    return any(pattern.search(text) for pattern in (_ASK, _ASK_EN, _ACT, _ACT_EN))
 
 
 def is_workflow(task: str) -> bool:
@@ -366,14 +440,14 @@ def _flat(text: str) -> tuple[str, list[int]]:
     return "".join(kept), [*places, *range(end, len(text) + 1)]
 
 
-def _first(flat: str, zh: re.Pattern[str], en: re.Pattern[str], how: Literal["ask", "act"]) -> Request | None:
+def _first(flat: str, zh: re.Pattern[str], en: re.Pattern[str], how: Literal["ask", "act"]) -> Cue | None:
     spans = [match.span() for match in [zh.search(flat)] if match] + [match.span("ask") for match in [en.search(flat)] if match]
-    return Request(*min(spans), how) if spans else None
+    return Cue(*min(spans), how) if spans else None
 
 
-def _bare(flat: str, places: list[int]) -> Request | None:
+def _bare(flat: str, places: list[int]) -> Cue | None:
     match = _BARE.match(flat)
     rest = match["rest"].replace(TIME, "").strip(_EDGES) if match else ""
     if match is None or not 0 < len(rest) <= MOST_BARE or _TENSE.search(rest):
         return None
-    return Request(places[match.start("rest")], places[match.end("rest")], "bare")
+    return Cue(places[match.start("rest")], places[match.end("rest")], "bare")

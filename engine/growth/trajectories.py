@@ -16,6 +16,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from engine.appointments.parse import THANKS, asks_to_act
 from engine.growth.skills import shorten
 from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.chat.pipelines import to_yaml
@@ -106,9 +107,19 @@ def outcome(ordered: Sequence[Step], satisfaction: Satisfaction | None) -> Compl
         return "partial" if last else "failed"
     requested = max((place for place, step in enumerate(ordered) if step.step_type == "user_request"), default=-1)
     if all(step.step_type in ("user_request", "tool_call", *BEFORE) for step in ordered[requested:]):
-        thanked = satisfaction == "positive" and requested > 0
-        return "success" if thanked and all(last.values()) else "abandoned"
+        content = requested > 0 and (satisfaction == "positive" or _only_thanks(ordered[:requested], ordered[requested].input))
+        return "success" if content and all(last.values()) else "abandoned"
     return "success" if all(last.values()) else "partial"
+
+
+def _only_thanks(before: Sequence[Step], message: str) -> bool:
+    """Whether a message after an answer thanks for it, and neither objects nor asks for more."""
+    text = normalise(message[:JUDGED_CHARS]).replace("’", "'")
+    if _ASKS.search(text) or _BUT.search(text) or not any(step.step_type == "generation" for step in before):
+        return False
+    clauses = [clause.strip() for clause in _CLAUSE.findall(text)]
+    others = [clause for clause in clauses if THANKS.search(clause) is None]
+    return len(others) < len(clauses) and not any(asks_to_act(clause) for clause in others)
 
 
 def chain(ordered: Sequence[Step]) -> list[Link]:
@@ -166,6 +177,8 @@ _VERDICTS: Mapping[Satisfaction, re.Pattern[str]] = {
 }
 _CLAUSE = re.compile(r"[^,，。.!！;；\n]+")
 _ASKS = re.compile(r"[?？]|[吗呢么]\s*\Z")
+#: Beside thanks: an objection, or more to do.
+_BUT = re.compile(r"\b(?:but|though|except|also|another)\b|但|不过|可是|只是|再(?!见)|顺便|另外|还[有要]")
 
 
 def satisfaction(messages: Sequence[str], heads: Heads | None = None) -> Satisfaction | None:
@@ -173,7 +186,8 @@ def satisfaction(messages: Sequence[str], heads: Heads | None = None) -> Satisfa
     if not messages:
         return None
     judged = heads.satisfaction([messages])[0] if heads is not None else None
-    return _of_words(messages[-1]) if heads is None or judged is None else acted_on(judged, heads)
+    sure = "neutral" if heads is None or judged is None else acted_on(judged, heads)
+    return _of_words(messages[-1]) if sure == "neutral" else sure
 
 
 def acted_on(judged: Judged, heads: Heads) -> Satisfaction:

@@ -11,8 +11,9 @@ import re
 from calendar import monthrange
 from dataclasses import dataclass, replace
 from datetime import date
-from importlib.resources import files
 from typing import Literal
+
+from jiyi.text.sections import sections
 
 _ONES = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 _ENGLISH = {word: n for n, word in enumerate(_ONES.split(), 1)} | {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60}
@@ -70,15 +71,14 @@ def _known(word: str, words: dict[str, int]) -> int:
     return words[word]
 
 
-def _holidays() -> dict[str, tuple[int, int]]:
+def _holidays(calendar: str) -> dict[str, tuple[int, int]]:
     """Name → month and day."""
-    lines = files("engine.times").joinpath("holidays.txt").read_text(encoding="utf-8").splitlines()
-    dated = [line.partition(": ") for line in lines if line and not line.startswith("#")]
+    dated = [line.partition(": ") for line in sections("engine.times", "holidays.txt")[calendar]]
     return {name: (int(day[:2]), int(day[3:])) for day, _, names in dated for name in names.split(", ")}
 
 
-#: Days that have a name, as month and day.
-HOLIDAYS = _holidays()
+#: Days that have a name, as month and day; those of the Chinese calendar, as its month and day.
+HOLIDAYS, LUNAR_HOLIDAYS = _holidays("solar"), _holidays("lunar")
 
 
 def weekday_index(word: str) -> int:
@@ -148,6 +148,22 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True)
+class Day:
+    """The days that it may be, in order: it is the first that is not over."""
+
+    start: int
+    end: int
+    dates: tuple[date, ...]
+    certain: bool = True
+    #: It is only told which part of it is meant by the time beside it (今, 明).
+    today: bool = False
+    #: A week, month or year of which no day was named.
+    whole: str = ""
+    #: It is of the Chinese calendar.
+    lunar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Impossible:
     """A time or a day that there is none of."""
 
@@ -174,7 +190,8 @@ _ZH_PART = re.compile(rf"(?P<part>{_PART})(?![好安餐饭])")
 #: 一点 is also "a bit".
 _A_BIT_BEFORE, _A_BIT_AFTER = frozenset("早晚快慢多少大小好高低差有这那几第便近远稍再轻"), frozenset("都也儿没不小吧")
 
-_H = rf"(?:\d{{1,2}}|{'|'.join('twelve eleven ten nine eight seven six five four three two one'.split())})"
+#: An hour in English.
+HOUR_EN = rf"(?:\d{{1,2}}|{'|'.join('twelve eleven ten nine eight seven six five four three two one'.split())})"
 _M = r"(?:thirty(?:[- ]five)?|fifteen|forty(?:[- ]five)?|twenty(?:[- ]five)?|ten|fifty(?:[- ]five)?|oh five|five)"
 _MERIDIEM = r"(?P<meridiem>[ap])\.? ?m\b\.?"
 _BEHIND = r"(?:,? in the (?P<part>morning|afternoon|evening)\b|,? at (?P<part2>night)\b)"
@@ -184,11 +201,11 @@ _AHEAD = r"(?= (?:tonight|(?:this|tomorrow|every|each) (?:morning|afternoon|even
 _ROUND = r"(?:five|ten|twenty(?:[- ]five)?|5|10|20|25)"
 _NO_TIME = r"(?! ?(?:%|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|people|percent|dollars|euros|pm|am|st|nd|rd|th|of|[a-z]+ street)\b|[\d%]|:\d)"
 _EN = [
-    re.compile(rf"(?<![\d:.])\b(?P<hour>{_H})(?:[:.](?P<minute>\d\d)| (?P<minute_word>{_M}))? ?{_MERIDIEM}", re.IGNORECASE),
-    re.compile(rf"(?<![\d:.])\b(?P<hour>{_H}) ?o'?clock\b{_BEHIND}?", re.IGNORECASE),
+    re.compile(rf"(?<![\d:.])\b(?P<hour>{HOUR_EN})(?:[:.](?P<minute>\d\d)| (?P<minute_word>{_M}))? ?{_MERIDIEM}", re.IGNORECASE),
+    re.compile(rf"(?<![\d:.])\b(?P<hour>{HOUR_EN}) ?o'?clock\b{_BEHIND}?", re.IGNORECASE),
     re.compile(
         rf"\b(?:(?P<half>half) past|(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)|(?<!from )(?<!between )(?P<n>{_ROUND}|{EN}(?= minutes? ))(?: minutes?)? (?P<way2>past|to)) "
-        rf"(?P<hour>{_H})\b(?: ?{_MERIDIEM}|{_BEHIND})?",
+        rf"(?P<hour>{HOUR_EN})\b(?: ?{_MERIDIEM}|{_BEHIND})?",
         re.IGNORECASE,
     ),
     re.compile(rf"(?<![\d:./-])(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?![\d:])(?:{_BEHIND})?", re.IGNORECASE),
@@ -197,11 +214,11 @@ _EN = [
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly )?(?P<hour>{_H})(?:-?ish)?(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?",
+        rf"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly )?(?P<hour>{HOUR_EN})(?:-?ish)?(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?",
         re.IGNORECASE,
     ),
-    re.compile(rf"\b(?P<hour>{_H})(?: (?P<minute_word>{_M}))?{_BEHIND}", re.IGNORECASE),
-    re.compile(rf"\b(?P<hour>{_H})\b{_AHEAD}", re.IGNORECASE),
+    re.compile(rf"\b(?P<hour>{HOUR_EN})(?: (?P<minute_word>{_M}))?{_BEHIND}", re.IGNORECASE),
+    re.compile(rf"\b(?P<hour>{HOUR_EN})\b{_AHEAD}", re.IGNORECASE),
     re.compile(rf"(?<=day )(?P<hour>\d{{1,2}})\b{_NO_TIME}(?!:)|(?<=morning )(?P<hour2>\d{{1,2}})\b{_NO_TIME}(?!:)", re.IGNORECASE),
     re.compile(
         r"(?<!good )(?<!all )\b(?:in the |this |at |by )?(?P<alone>tonight|mornings?|afternoons?|evenings?|nights?|noon|midday|lunchtime|midnight)\b",
@@ -209,9 +226,11 @@ _EN = [
     ),
 ]
 _FROM_TO = re.compile(
-    rf"\b(?:from|between) (?P<first>{_H}) ?(?:to|and|until|till|through|-|–) ?(?P<last>{_H})\b(?! ?[ap]\.?m|:|\d)", re.IGNORECASE
+    rf"\b(?:from|between) (?P<first>{HOUR_EN}) ?(?:to|and|until|till|through|-|–) ?(?P<last>{HOUR_EN})\b(?! ?[ap]\.?m|:|\d)", re.IGNORECASE
 )
-_AT_AND = re.compile(rf"\bat (?P<first>{_H}) (?:and|&) (?:at )?(?P<last>{_H})\b(?! ?[ap]\.?m|:|\d| ?o'?clock| ?minutes)", re.IGNORECASE)
+_AT_AND = re.compile(
+    rf"\bat (?P<first>{HOUR_EN}) (?:and|&) (?:at )?(?P<last>{HOUR_EN})\b(?! ?[ap]\.?m|:|\d| ?o'?clock| ?minutes)", re.IGNORECASE
+)
 _SAME_TIME = re.compile(r"(?:这个|同一|相同|差不多)(?:时间|时候|时刻|点)|\b(?:at )?(?:this|the same) time\b", re.IGNORECASE)
 
 

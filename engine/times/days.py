@@ -9,30 +9,29 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date, timedelta
 
-from engine.times.clocks import EN, EN_MONTH, EN_WEEKDAY, HOLIDAYS, WEEK, ZH, Impossible, add_months, month_index, number, weekday_index
+from engine.times.clocks import (
+    EN,
+    EN_MONTH,
+    EN_WEEKDAY,
+    HOLIDAYS,
+    WEEK,
+    ZH,
+    Day,
+    Impossible,
+    add_months,
+    month_index,
+    number,
+    weekday_index,
+)
+from engine.times.lunar import find_lunar
 
 #: Years within which a day of a month comes again: 29 February around 2100.
 _YEARS = 9
 _HOLIDAY = re.compile("|".join(sorted(HOLIDAYS, key=len, reverse=True)), re.IGNORECASE)
 _ZH_DAYS = {"今": 0, "当": 0, "明": 1, "后": 2, "大后": 3, "大大后": 4}
 _ZH_WEEKS = {"这": 0, "本": 0, "这个": 0, "下": 1, "下个": 1, "下下": 2, "下下个": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Day:
-    """The days that it may be, in order: it is the first that is not over."""
-
-    start: int
-    end: int
-    dates: tuple[date, ...]
-    certain: bool = True
-    #: It is only told which part of it is meant by the time beside it (今, 明).
-    today: bool = False
-    #: A week, month or year of which no day was named.
-    whole: str = ""
 
 
 _ZH_NAMED = re.compile(
@@ -81,7 +80,7 @@ _EN_MONTH_END = re.compile(
 def find_days(text: str, today: date) -> list[Day | Impossible]:
     """Every day that a text names from today on, in whatever order; they may overlap."""
     days: list[Day | Impossible] = []
-    for finder in (_chinese, _english, _dates):
+    for finder in (_chinese, _english, _dates, find_lunar):
         days += finder(text, today)
     return days
 

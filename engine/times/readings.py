@@ -12,8 +12,9 @@ from datetime import date, datetime, time, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from engine.times.clocks import DEFAULT_HOUR, Beside, Clock, Impossible, add_months, find_clocks, within
-from engine.times.days import Day, find_days, within_whole
+from engine.times.clocks import DEFAULT_HOUR, Beside, Clock, Day, Impossible, add_months, find_clocks, within
+from engine.times.days import find_days, within_whole
+from engine.times.lunar import EACH_YEAR
 from engine.times.recurring import Every, Lead, Offset, find_offsets, find_recurrences
 from jiyi.protocol.appointments import ScheduleKind, local
 
@@ -51,6 +52,8 @@ def read(elements: list[Element], span: tuple[Clock, Clock] | None, left_out: se
     day = whole if day is None else within_whole(whole, day) if whole is not None else day
     offset = next((element for element in elements if isinstance(element, Offset)), None)
     lead = next((element for element in elements if isinstance(element, Lead)), None)
+    if every is not None and day is not None and day.lunar:
+        return Read(reason=EACH_YEAR)
     if every is not None:
         return _again(every, clocks, span, day, left_out, now, zone)
     if lead is not None and not any((clocks, day, offset)):
@@ -306,6 +309,24 @@ def window(sentence: str, elements: list[Element]) -> tuple[Clock, Clock] | None
         if _TO.match(sentence[first.end : last.start]):
             return first, last
     return None
+
+
+#: Why "between 7 and 9" is asked back.
+BETWEEN_TWO = "which time between the two?"
+_BETWEEN_BEFORE = re.compile(r"\bbetween\s?\Z", re.IGNORECASE)
+_BETWEEN_BEHIND = re.compile(r"\s?(?:之间|之内|期间|间(?!隔))")
+_AND = re.compile(r"\s{0,2}and\s{0,2}", re.IGNORECASE)
+
+
+def open_range(sentence: str, elements: Sequence[Element]) -> Impossible | None:
+    """Two times of day between which one is meant that nobody said: 7点到9点之间, "every day from 7 to 9"; steps have none."""
+    span = window(sentence, list(elements))
+    if span is None or any(isinstance(element, Every) and element.seconds for element in elements):
+        return None
+    first, last = span
+    between = _BETWEEN_BEHIND.match(sentence, last.end) or _BETWEEN_BEFORE.search(sentence[: first.start])
+    comes_again = any(isinstance(element, Every) for element in elements) and not _AND.fullmatch(sentence, first.end, last.start)
+    return Impossible(first.start, last.end, BETWEEN_TWO) if between or comes_again else None
 
 
 def without_end(sentence: str, elements: list[Element]) -> list[Element]:

@@ -21,7 +21,7 @@ from engine.appointments.changes import (
     move_timing,
     read_change,
 )
-from engine.appointments.parse import Asked, local_now, parse, readable
+from engine.appointments.parse import Asked, Request, local_now, parse, readable, without_courtesies
 from engine.appointments.schedule import Ambiguous, Exact, Parsed, ParsedSchedule, Timing, Unclear
 from engine.times.clocks import Impossible
 from engine.times.recurring import Lead
@@ -299,21 +299,26 @@ def do_new(context: Context, request: AskSchedules, parsed: Parsed, now: datetim
     return AskedSchedules(asked="new", **created.model_dump())
 
 
-def do_request(context: Context, request: AskSchedules, asked: Asked, likeness: Likeness | None) -> AskedSchedules:
+def do_request(context: Context, request: AskSchedules, wanted: Request, likeness: Likeness | None) -> AskedSchedules:
     """Cancel, move or list what a message means, once for each ``request_id``."""
+    assert wanted.asked is not None
+    asked = wanted.asked
     name = (context.group_id, request.agent_id)
     if (done := _done_before(context, request)) is not None:
         return _repeated(request, asked, done)
     planned = schedules.open_of(context.connection, name, request.user_id, MAX_SCHEDULES)
     tz = request.tz or heartbeats.time_zone(context.connection, name)
-    times = read_change(readable(request.text), local_now(datetime.now(UTC), tz))
+    times = read_change(readable(without_courtesies(request.text)), local_now(datetime.now(UTC), tz))
     if asked == "list":
         return _list_planned(request, planned, times)
-    meant = _meant(times, asked, planned, likeness)
-    if not meant.sure:
+    meant = _meant(times, asked, planned, likeness if wanted.sure else None)
+    if meant.sure:
+        schedule = next(schedule for schedule in planned if schedule.id == meant.appointments[0].id)
+        return _cancel(context, request, schedule, times) if asked == "cancel" else _move(context, request, schedule, times)
+    has_time = bool(times.new) or times.shift is not None
+    if meant.appointments or (wanted.sure and (asked == "cancel" or has_time)):
         return _ask_back(request, asked, meant, planned)
-    schedule = next(schedule for schedule in planned if schedule.id == meant.appointments[0].id)
-    return _cancel(context, request, schedule) if asked == "cancel" else _move(context, request, schedule, times)
+    return AskedSchedules(certainty="none")  # "make it three paragraphs"
 
 
 def _repeated(request: AskSchedules, asked: Asked, done: ScheduleState) -> AskedSchedules:
@@ -357,8 +362,11 @@ def _list_planned(request: AskSchedules, planned: Sequence[ScheduleState], times
     return AskedSchedules(asked="list", certainty="exact", schedules=shown[:MAX_NAMED], confirmation=sentence)
 
 
-def _cancel(context: Context, request: AskSchedules, schedule: ScheduleState) -> AskedSchedules:
-    """It ends, and can be resumed if that was a mistake."""
+def _cancel(context: Context, request: AskSchedules, schedule: ScheduleState, times: ChangeTimes) -> AskedSchedules:
+    """It ends, and can be resumed if that was a mistake. A single time of what comes again cannot."""
+    if schedule.kind != "once" and changes.only_one_time(times):
+        sentence = changes.only_one_of_many(_as_shown(schedule), request.text)
+        return AskedSchedules(asked="cancel", certainty="unclear", schedules=[schedule], confirmation=sentence, reason="it comes again")
     schedules.change(context.connection, context.group_id, schedule.id, "ended", None)
     _audit(context, request, schedule, "cancel")
     return _answer(context, schedule.id, "cancel", changes.cancelled(_as_shown(schedule), request.text))

@@ -69,6 +69,48 @@ def test_without_a_sure_head_and_in_long_messages_the_patterns_of_a_new_one_coun
     assert judged(text, **probabilities) == asked
 
 
+@pytest.mark.parametrize(
+    ("text", "probabilities", "asked", "sure"),
+    [
+        ("could you hand me that", {}, None, True),
+        ("remind me to buy milk", {"none": 1.0}, "new", True),
+        ("你能提醒我买牛奶吗", {"none": 1.0}, "new", True),
+        ("don't let me forget the laundry", {"cancel": 1.0}, "new", True),
+        ("提醒我一下，比例是多少来着", {"none": 1.0}, None, True),
+        ("don't remind me to buy milk", {"cancel": 1.0}, "cancel", True),
+        ("move it to 9", {"none": 1.0}, "move", False),
+        ("Could you move the dentist to Friday?", {"none": 1.0}, "move", False),
+        ("会议被挪到周五了", {"none": 1.0}, None, True),
+        ("Never mind the dentist.", {"none": 1.0}, "cancel", False),
+        ("never mind that", {"none": 1.0}, None, True),
+        ("把那个会取消了吧", {"none": 1.0}, "cancel", False),
+        ("航班被取消了", {"none": 1.0}, None, True),
+        ("I wish someone would call me at 6", {"new": 1.0}, None, True),
+    ],
+)
+def test_orders_count_where_an_appointment_fits_and_reminders_in_so_many_words(
+    text: str, probabilities: dict[str, float], asked: str | None, *, sure: bool
+) -> None:
+    found = judge_request(text, NOW, lambda: SHANGHAI, cast("Heads", Sure(**{"none": 0.0, **probabilities})))
+    assert (found.asked, found.sure) == (asked, sure)
+
+
+class Bare(Sure):
+    """A head that is sure only of what is asked without courtesies."""
+
+    def requests(self, texts: Sequence[str]) -> list[Judged | None]:
+        none = {**dict.fromkeys(self.probabilities, 0.0), "none": 1.0}
+        return [Judged("", 0.0, self.probabilities if text.islower() and "?" not in text else none) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("asked", "judged_as", "sure"), [("new", "new", True), ("cancel", "cancel", False), ("move", "move", False), ("list", None, True)]
+)
+def test_what_is_asked_politely_is_what_is_asked(asked: str, judged_as: str | None, *, sure: bool) -> None:
+    found = judge_request("Could you please see to the gym at 5pm?", NOW, lambda: SHANGHAI, cast("Heads", Bare(**{asked: 1.0})))
+    assert (found.asked, found.sure) == (judged_as, sure)
+
+
 @pytest.mark.parametrize(("probabilities", "times"), [({"new": 1.0}, 1), ({}, 1), ({"cancel": 1.0}, 0), ({"none": 1.0}, 0)])
 def test_a_message_is_read_once_and_only_where_a_new_appointment_may_be_asked_for(
     monkeypatch: pytest.MonkeyPatch, probabilities: dict[str, float], times: int
@@ -120,6 +162,8 @@ def meant(text: str, **given: Any) -> Fit:
         ("取消周日的牙医", ["看牙医"], False),
         ("cancel the haircut", [], False),
         ("取消提醒", [one.task for one in THERE], False),
+        ("取消吧", [one.task for one in THERE], False),
+        ("never mind the call", ["call mom"], True),
     ],
 )
 def test_which_appointment_is_meant(text: str, tasks: list[str], sure: bool) -> None:
@@ -156,6 +200,8 @@ WEEKLY = Timing("cron", "0 9 * * 1", None, None, SHANGHAI)
         ("instead of Thursday do the dentist on Friday at 10am", "2026-03-06 10:00", "0 10 * * 5"),
         ("叫我起床改到四点半", "2026-03-05 04:30", "30 4 * * 1"),
         ("wake me at ten past three, not at quarter past two", "2026-03-05 15:10", "10 15 * * 1"),
+        ("move it to 9", "2026-03-05 09:00", "0 9 * * 1"),
+        ("make it four instead", "2026-03-05 16:00", "0 16 * * 1"),
     ],
 )
 def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> None:
@@ -168,7 +214,9 @@ def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> Non
     assert weekly.cron == cron
 
 
-@pytest.mark.parametrize("text", ["move the dentist", "牙医改到25点", "把牙医改一下", "move it to February 30"])
+@pytest.mark.parametrize(
+    "text", ["move the dentist", "牙医改到25点", "改到7点到9点之间", "make it three paragraphs", "把牙医改一下", "move it to February 30"]
+)
 def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
     found = move_timing(ONCE, read_change(readable(text), NOW), NOW)
     assert isinstance(found, Unclear)
