@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -21,6 +22,7 @@ from jiyi.polling import poll
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureReport
 from jiyi.text.words import normalise
+from models.conversations import standing
 from models.db import scope
 from models.db.actions import Actor
 from models.db.connection import session_engine, unit_of_work
@@ -30,8 +32,10 @@ from models.erasure import cache_invalidation as orders
 from models.erasure.parts import parts
 from models.erasure.progress import ERASE, Progress, begin, finish, forget_names, note, note_report, noted_ids, save, started_at
 from models.memory import nodes
+from models.memory.inbox import Stored, announce
 from models.operations import backups
 from models.queue import pending_work, stream
+from models.queue.wakeups import wake
 from models.retrieval import index_cache, records
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
@@ -62,14 +66,17 @@ def _run(batch: Batch, erasure_id: UUID) -> float | None:
     while time.monotonic() < until:
         with unit_of_work() as connection:
             progress = begin(connection, erasure_id)
-            if progress is not None and progress.step in IN_DATABASE:
+            step = None if progress is None else IN_DATABASE.get(progress.step)
+            if progress is not None and step is not None:
                 progress.state = "running"
-                if IN_DATABASE[progress.step](connection, progress):
+                if step(connection, progress):
                     progress.advance()
                 save(connection, progress)
-                continue
         if progress is None:
             break
+        if step is not None:
+            progress.after_commit()
+            continue
         batch.extend(LONG_STEP)
         pause = OUTSIDE[progress.step](progress)
         if pause is not None:
@@ -109,6 +116,20 @@ def _note(connection: Connection, progress: Progress) -> bool:
     if progress.asked is not None:
         matching.note_nodes(connection, *whose, progress.asked.node_ids)
     return True
+
+
+def _withhold(connection: Connection, progress: Progress) -> bool:
+    """What turns say of memories that are named one by one goes with these; what else they say is recorded again."""
+    if progress.asked is not None and progress.asked.node_ids:
+        stored, turns = standing.withhold(connection, progress.group_id, progress.asked.node_ids)
+        matching.note_nodes(connection, progress.erasure_id, progress.group_id, turns)
+        progress.after_commit = partial(_tell, stored)
+    return True
+
+
+def _tell(stored: Stored) -> None:
+    announce(stored)
+    wake(*stored.owed)
 
 
 def _note_events(connection: Connection, progress: Progress) -> bool:
@@ -195,6 +216,7 @@ def _counts(connection: Connection, progress: Progress) -> bool:
 IN_DATABASE: dict[str, Step] = {
     "wait": _wait,
     "note": _note,
+    "withhold": _withhold,
     "note events": _note_events,
     "note memories": _note_memories,
     "note what rests on them": _note_resting,

@@ -27,7 +27,7 @@ from jiyi.protocol import mem0 as dialect
 from jiyi.protocol.conversation_commands import ExtractMessages
 from jiyi.protocol.conversations import AnyKind, Message
 from jiyi.protocol.erasure import MAX_NODES, Erasure, ErasureQuery
-from jiyi.protocol.memory import ArchiveRequest, Memory, MemoryDetail, TurnsWanted
+from jiyi.protocol.memory import Memory, MemoryDetail
 from jiyi.protocol.recall import ListMemoriesFrom, MemoryRequest, UpdateMemory
 from jiyi.protocol.retrieval import Filters, RetrieveBody
 from jiyi.protocol.wire.signatures import KeyScope
@@ -253,16 +253,8 @@ def history(asker: Asker, memory_id: str) -> Any:
 
 @path("DELETE", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="admin")
 def delete(asker: Asker, memory_id: str) -> Any:
-    """A memory with all its versions, for good, and with the turns that say it: else their words would be recalled in its place.
-
-    Of a turn that other memories rest on, which would go along, only the archive keeps the words.
-    """
-    versions = _versions(asker, _in_force(asker, memory_id))
-    ids = [version.node_id for version in versions]
-    turns = _do(asker, questions.turns_of, TurnsWanted(node_ids=ids))
-    if turns.shared:
-        _do(asker, archive.archive, ArchiveRequest(node_ids=turns.shared))
-    is_done = _erase(asker, [*ids, *turns.alone])
+    """A memory with all its versions, for good."""
+    is_done = _erase(asker, [version.node_id for version in _versions(asker, _in_force(asker, memory_id))])
     return {"message": "Memory deleted successfully!" if is_done else "The memory is being deleted"}
 
 

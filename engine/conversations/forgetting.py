@@ -6,11 +6,11 @@ Told by a closed list of wordings (``forgetting.txt``); what is meant is told by
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from engine.conversations.attributes import subject_words
-from engine.text.statements import topics_of
+from engine.text.statements import is_of, topics_of
 from jiyi.text.clauses import sentences
 from jiyi.text.kept import READ_CHARS, asks_how
 from jiyi.text.sections import unions
@@ -66,7 +66,7 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[tuple[int
     """Which sentences of earlier messages an order is about: ``(number of the message, start, end)``; none where that is not clear.
 
     Args:
-        text: the message with the order.
+        text: the message with the order; empty if it stands for itself, and can only mean what it names.
         order: the order.
         earlier: the user's earlier messages, oldest first.
     """
@@ -79,18 +79,27 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[tuple[int
     ]
     if not spans:
         return []
-    about = re.split(r"[,，;；]", order.about, maxsplit=1)[0]
-    if not _names(about):
-        about = text[: order.start]
+    named = re.split(r"[,，;；]", order.about, maxsplit=1)[0]
+    about = named if _names(named) else text[: order.start]
     if not _names(about):  # "forget that": what was said last
-        return [span for span in spans if span[0] == len(earlier) - 1]
+        return [span for span in spans if text and span[0] == len(earlier) - 1]
     words, topics = {word for word in telling(about) if not is_filler(word)}, topics_of(about)
     texts = [earlier[number][start:end] for number, start, end in spans]
-    scores = [len(words & set(telling(other))) + len(topics & topics_of(other)) for other in texts]
+    scores = [_score(words, topics, other, exact=about == named) for other in texts]
     best = max(scores)
     if best:  # by words and topics in common, never by likeness: what is erased does not come back
         return [span for span, score in zip(spans, scores, strict=True) if score == best]
-    return [span for span in spans if span[0] == len(earlier) - 1] if _LATELY.search(order.about) else []
+    return [span for span in spans if text and span[0] == len(earlier) - 1] if _LATELY.search(order.about) else []
+
+
+def _score(words: Collection[str], topics: Collection[str], sentence: str, *, exact: bool) -> int:
+    """How many words and topics a sentence shares with what is to be forgotten.
+
+    ``exact``: where that is named, most of its words have to be in the sentence, or of a topic of it: "my tax number" is no phone number.
+    """
+    common, shared = set(words) & set(telling(sentence)), topics_of(sentence) & set(topics)
+    missing = [word for word in set(words) - common if not any(is_of(word, topic) for topic in shared)]
+    return 0 if exact and 2 * len(missing) >= len(words) else len(common) + len(shared)
 
 
 def _names(about: str) -> bool:

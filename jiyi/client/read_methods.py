@@ -181,7 +181,7 @@ class ReadMethods(WriteMethods[W]):
 
     @verb
     def delete(self, node_id: Id, *, timeout: float | None = None) -> Steps[UUID]:
-        """Erase one memory for good, with everything that was derived from it; returns the erasure's id at once.
+        """Erase one memory for good, with all that was derived from it and its words in what was said; returns the erasure's id at once.
 
         ``client.erasure.wait_for`` waits for it, and gives the report that proves it. Older versions are memories of their own.
 

@@ -287,19 +287,6 @@ class ArchivedRow(BaseModel):
     last_accessed: datetime | None
 
 
-class TurnsWanted(Request):
-    """Which turns do these memories rest on?"""
-
-    node_ids: list[UUID]
-
-
-class TurnsOf(BaseModel):
-    """Turns that memories rest on: those that nothing else rests on, and those that others rest on, too."""
-
-    alone: list[UUID] = []
-    shared: list[UUID] = []
-
-
 class ArchiveRequest(Request):
     """Memories that are to be archived."""
 

@@ -127,7 +127,7 @@ def judged_turns(context: Context, request: JudgedTurns) -> LabelledTurns:
 def delete(context: Context, request: MemoryId) -> Deletion:
     """Erase one memory of a conversation.
 
-    For good, with what was concluded from it; a job does it. Nothing happens if there is none of that id.
+    For good, with what was concluded from it and its words in what was said; a job does it. Nothing happens if there is none of that id.
     """
     known = matching.known_nodes(context.connection, context.group_id, [request.id])
     return erase(context, Erasure(node_ids=[request.id]) if known else None, len(known), str(request.id))

@@ -80,6 +80,7 @@ _WAITING = text("""
             SELECT n.stored_at FROM memory_nodes n
             WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.kind = 'session'
               AND n.provenance ->> 'role' IS NOT NULL AND n.node_count > coalesce(c.extracted_to, 0)
+              AND NOT n.provenance ? 'looked_through'
             ORDER BY n.node_count LIMIT :enough
         ) AS first
     ) AS w

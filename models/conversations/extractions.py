@@ -29,8 +29,6 @@ log = logging.getLogger(__name__)
 CONTEXT_TURNS = 6
 #: Facts in force that new turns may take back: the newest, and as many more, so many of each turn, that are nearest to what it says.
 KNOWN_FACTS, NEAREST_OF_TURN = 40, 5
-#: Turns of the user's, the latest, that are looked through for what is to be forgotten.
-TURNS_SEARCHED = 500
 #: Turns of the user's that new ones may end parts of.
 EARLIER_TURNS = 40
 #: The newest facts that are compared with the turns' vectors: some hundredths of a second.
@@ -118,7 +116,7 @@ def earlier_turns(connection: Connection, name: AgentName, turns: Sequence[Store
 
 def said_by(connection: Connection, name: AgentName, user_id: str | None) -> list[StoredTurn]:
     """The user's own latest turns, oldest first."""
-    parameters = {**bind_name(name), "user": user_id, "limit": TURNS_SEARCHED}
+    parameters = {**bind_name(name), "user": user_id, "limit": standing.TURNS_SEARCHED}
     return as_turns(connection.execute(_SAID_BY, parameters))[::-1]
 
 
@@ -234,7 +232,7 @@ _NEW = text("""
         n.provenance
     FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
-      AND n.node_count > :after ORDER BY n.node_count LIMIT :limit
+      AND n.node_count > :after AND NOT n.provenance ? 'looked_through' ORDER BY n.node_count LIMIT :limit
 """)
 _CONTEXT = text("""
     SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,

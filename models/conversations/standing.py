@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid5
@@ -12,17 +13,20 @@ from uuid import UUID, uuid5
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine.conversations.attributes import subject_words
-from engine.conversations.marks import Mark, added, is_same, live, marks_of, span_of_part, spans_in
+from engine.conversations.attributes import attribute_of, subject_words
+from engine.conversations.marks import MARKS, Mark, added, is_same, live, marks_of, span_of_part, spans_in
 from engine.conversations.standing import Part, Standing
+from engine.heads.judgements import said_of, stated
+from engine.memory import Source
 from jiyi.protocol import events as wire
 from jiyi.protocol.erasure import Erasure
+from jiyi.protocol.events import Event
 from jiyi.protocol.origins import ORIGIN_OF_ROLE
-from jiyi.text.clauses import without
+from jiyi.text.clauses import clauses, without
 from jiyi.text.words import language_of
-from models.erasure import progress
+from models.erasure import matching, progress
 from models.erasure.progress import ERASE
-from models.memory.agents import AgentName
+from models.memory.agents import AgentName, bind_name, lock_agents
 from models.memory.inbox import Stored, store
 
 log = logging.getLogger(__name__)
@@ -33,6 +37,16 @@ FORGOTTEN = {"en": "[forgotten, as asked]", "zh": "［按要求已忘记］"}
 ACTOR = "conversation"
 #: What a turn's successor has its id from.
 _REST_OF = "rest of "
+#: In a turn's provenance: what it tells was extracted from the turn that it is the rest of.
+LOOKED_THROUGH = "looked_through"
+#: Turns of a user's, the latest, that are looked through for what says the same as what is erased.
+TURNS_SEARCHED = 500
+#: Characters of a turn, from the first to the one behind the last.
+Span = tuple[int, int]
+#: Of each turn those that go.
+Spans = Mapping[UUID, Sequence[Span]]
+#: Whether a statement goes with what is erased of its turn: asked with it, with what is erased, and with what is left.
+Goes = Callable[[str, str, str], bool]
 
 
 def keep(connection: Connection, name: AgentName, standing: Standing, now: datetime) -> Stored:
@@ -45,8 +59,7 @@ def keep(connection: Connection, name: AgentName, standing: Standing, now: datet
     changed = [node_id for node_id, marks in standing.marks.items() if marks]
     if changed:
         connection.execute(_PROMPTS_ANEW, {"group": name[0], "agent": name[1], "ids": changed})
-    stored, _ = forget(connection, name, standing.forgotten)
-    return stored
+    return forget(connection, name, standing.forgotten)[0]
 
 
 def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> None:
@@ -96,6 +109,13 @@ def _write(connection: Connection, name: AgentName, node_id: UUID, marks: Sequen
     connection.execute(_SET_MARKS, {"group": name[0], "agent": name[1], "id": node_id, "marks": list(marks)})
 
 
+def _start(row: Any) -> int:
+    """Where a turn's own words begin: behind the speaker's name, and behind what says that something was forgotten."""
+    start = _prefix(row)
+    mark = next((mark for mark in FORGOTTEN.values() if row.description.startswith(mark, start)), "")
+    return start + len(mark)
+
+
 def _prefix(row: Any) -> int:
     speaker = f"{row.subject}: "
     return len(speaker) if row.role != row.subject and row.description.startswith(speaker) else 0
@@ -125,55 +145,221 @@ def _end_statements(connection: Connection, name: AgentName, turn: Any, ended: S
             connection.execute(_SUPERSEDE, last)
 
 
-def forget(connection: Connection, name: AgentName, parts: Iterable[Part], besides: Sequence[UUID] = ()) -> tuple[Stored, UUID | None]:
-    """Have parts of turns erased, and memories ``besides``: gives what was stored, and the erasure's id if there is anything to erase.
+def forget(connection: Connection, name: AgentName, parts: Iterable[Part]) -> tuple[Stored, UUID | None]:
+    """Have parts of turns erased, with the statements that say them: gives what was stored, and the erasure's id if there is any.
 
-    The turns go as wholes, with what rests on them, and the erasure's report proves it; what else they said is said again without the
-    parts. Call it under the agent's lock.
+    Call it under the agent's lock.
     """
-    spans: dict[UUID, list[tuple[int, int]]] = defaultdict(list)
+    parts = list(parts)
+    rows = _rows(connection, name, {part.node_id for part in parts})
+    if not rows:
+        return Stored(), None
+    spans: dict[UUID, list[Span]] = defaultdict(list)
     for part in parts:
-        spans[part.node_id].append((part.start, part.end))
-    rows = _rows(connection, name, spans)
-    stored = Stored()
-    if not rows and not besides:
-        return stored, None
-    events = []
-    for node_id, row in rows.items():
-        said = row.description[_prefix(row) :]
-        rest = without(said, spans[node_id])
-        if rest == said or not subject_words(rest):
-            rest = ""
-        event = wire.build(
-            {
-                "type": "turn.recorded",
-                "event_id": uuid5(node_id, _REST_OF + str(sorted(spans[node_id]))),
-                "occurred_at": row.created_at,
-                "group_id": name[0],
-                "agent_id": name[1],
-                "session_id": row.session_id,
-                "payload": {
-                    "role": row.role,
-                    "text": f"{FORGOTTEN[language_of(said)]} {rest}".strip(),
-                    "name": None if row.subject == row.role else row.subject,
-                    "user_id": row.user_id,
-                    "origin": None if row.origin == ORIGIN_OF_ROLE[row.role] else row.origin,
-                    "provenance": {key: value for key, value in row.provenance.items() if key not in ("role", "marks")},
-                },
-            }
-        )
-        events.append(event)
-    stored.add(store(connection, events))
-    request = Erasure(node_ids=[*rows, *besides])
+        if part.node_id in rows:
+            mark = _start(rows[part.node_id]) - _prefix(rows[part.node_id])
+            spans[part.node_id].append((max(part.start - mark, 0), part.end - mark))
+
+    def goes(statement: str, erased: str, rest: str) -> bool:
+        words = subject_words(stated(statement))
+        return len(words & subject_words(erased)) >= len(words & subject_words(rest))
+
+    stored = _keep_rest(connection, name, rows.values(), spans, goes)
+    request = Erasure(node_ids=list(rows))
     erasure_id = progress.owe(connection, name[0], request.kind, progress.described(request), ACTOR)
+    matching.note_nodes(connection, erasure_id, name[0], request.node_ids)  # now: no other erasure takes them for turns that stay
     stored.owed[ERASE] += 1
     return stored, erasure_id
 
 
+def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> tuple[Stored, list[UUID]]:
+    """What turns say of statements that are to be erased: gives what was stored, and the turns that are to be erased with them.
+
+    Those are the turns that a statement was taken from, and others of the user's that say the same. Where a statement has no words of
+    its turn, all of it goes that nothing else was taken from. Safe to repeat once the turns are noted.
+    """
+    erased = connection.execute(_ERASED_STATEMENTS, {"group": group_id, "ids": list(node_ids)}).all()
+    stored, turns = Stored(), list[UUID]()
+    whose = {(row.agent_id, row.user_id) for row in erased}
+    lock_agents(connection, {(group_id, agent_id) for agent_id, _ in whose})
+    for agent_id, user_id in sorted(whose, key=str):
+        name = (group_id, agent_id)
+        statements = [row for row in erased if (row.agent_id, row.user_id) == (agent_id, user_id)]
+        rested = {UUID(turn) for row in statements for turn in row.filling}
+        looked_at = {**bind_name(name), "user": user_id, "rested": list(rested), "ids": list(node_ids), "limit": TURNS_SEARCHED}
+        rows = {row.node_id: row for row in connection.execute(_TURNS_OF_USER, looked_at)}
+        spans = {node_id: found for node_id, row in rows.items() if (found := _spans_of(connection, name, row, statements))}
+        own = [subject_words(stated(words)) for row in statements for words in row.texts]
+
+        def goes(statement: str, _erased: str, _rest: str, own: Sequence[Collection[str]] = own) -> bool:
+            words = subject_words(stated(statement))
+            return bool(words) and any(words <= set(others) for others in own)
+
+        stored.add(_keep_rest(connection, name, [rows[node_id] for node_id in spans], spans, goes, node_ids))
+        turns += spans
+    return stored, turns
+
+
+def _spans_of(connection: Connection, name: AgentName, row: Any, statements: Sequence[Any]) -> list[Span]:
+    """What a turn says of statements: where it may say it in other words, all that no other statement was taken from."""
+    said = row.description[_start(row) :]
+    found = []
+    for statement in statements:
+        spans = [span for words in statement.texts for span in spans_in(words, said)]
+        if str(row.node_id) not in statement.filling:
+            spans = [span for span in spans if any(is_same(words, said[slice(*span)]) for words in statement.texts)]
+        elif not spans and statement.kind != "experience":
+            others = _statements_of(connection, name, row.node_id, [one.node_id for one in statements])
+            told = {span for other in others for span in spans_in(other.description, said)}
+            spans = [span for part in clauses(said) if (span := (part.start, part.end)) not in told]
+        found += spans
+    return found
+
+
+def _statements_of(connection: Connection, name: AgentName, turn: UUID, besides: Collection[UUID]) -> Sequence[Any]:
+    """What was taken from a turn, in force or not, ``besides`` what is erased itself."""
+    return connection.execute(_STATEMENTS_OF_TURN, {**bind_name(name), "turn": [str(turn)], "besides": list(besides)}).all()
+
+
+def _keep_rest(
+    connection: Connection, name: AgentName, rows: Iterable[Any], spans: Spans, goes: Goes, besides: Collection[UUID] = ()
+) -> Stored:
+    """Record what turns say without some of their parts, and let the statements that stay rest on that.
+
+    The turns themselves are to be erased, and statements ``besides``. What is recorded is not looked through again if its turn was;
+    a statement that was taken from both parts is stored without those that go.
+    """
+    looked_through = connection.execute(_LOOKED_THROUGH, bind_name(name)).scalar_one()
+    events: list[Event] = []
+    marks: dict[UUID, list[tuple[Mark, str]]] = {}
+    cut: list[tuple[Event, Source]] = []
+    for row in rows:
+        said = row.description[_start(row) :]
+        gone = sorted(set(spans[row.node_id]))
+        parts = [said[first:last] for first, last in gone]
+        rest = without(said, gone)
+        if rest == said or not subject_words(rest):
+            rest = ""
+        event = _rest_of_turn(name, row, rest, gone, is_known=row.node_count <= looked_through) if rest else None
+        instead = {str(row.node_id): [str(event.event_id)] if event else []}
+        for statement in _statements_of(connection, name, row.node_id, besides):
+            filling = [turn for one in statement.filling for turn in instead.get(one, [one])]
+            stays = _without_parts(statement.description, parts)
+            if stays == statement.description and not goes(stays, " ".join(parts), rest):
+                connection.execute(_REST_ON, {**bind_name(name), "id": statement.node_id, "filling": filling})
+            elif stays and stays != statement.description and statement.superseded_at is None:
+                source = Source(statement.origin, statement.trust)
+                cut.append((_rest_of_statement(name, statement, stays, filling), source))
+        if event is not None:
+            events.append(event)
+            if row.node_count <= looked_through:
+                marks[event.event_id] = [(mark, row.description[mark.start : mark.end]) for mark in marks_of(row.provenance)]
+    stored = store(connection, events)
+    for node_id, row in _rows(connection, name, marks).items():
+        places = [(mark, part, row.description.find(part)) for mark, part in marks[node_id]]
+        kept = [replace(mark, start=place, end=place + len(part)).json() for mark, part, place in places if place >= 0]
+        _write(connection, name, node_id, kept)
+    for event, source in cut:
+        stored.add(store(connection, [event], source=source))
+    return stored
+
+
+def _rest_of_turn(name: AgentName, row: Any, rest: str, gone: Sequence[Span], *, is_known: bool) -> Event:
+    """A turn without what was erased of it, as it is recorded in its place."""
+    provenance = {key: value for key, value in row.provenance.items() if key not in ("role", MARKS)}
+    payload = {
+        "role": row.role,
+        "text": f"{FORGOTTEN[language_of(rest)]} {rest}",
+        "name": None if row.subject == row.role else row.subject,
+        "user_id": row.user_id,
+        "origin": None if row.origin == ORIGIN_OF_ROLE[row.role] else row.origin,
+        "provenance": provenance | ({LOOKED_THROUGH: True} if is_known else {}),
+    }
+    event_id = uuid5(row.node_id, _REST_OF + str(gone))
+    envelope = {"event_id": event_id, "occurred_at": row.created_at, "session_id": row.session_id}
+    event = {"type": "turn.recorded", "group_id": name[0], "agent_id": name[1], **envelope, "payload": payload}
+    return wire.build(event)
+
+
+def _without_parts(statement: str, parts: Iterable[str]) -> str:
+    """What a statement says without parts of the turn that it was taken from; empty if nothing."""
+    words = said_of(statement)
+    spans = [span for part in parts if (span := span_of_part(part, words)) is not None]
+    rest = without(words, spans)
+    if rest == words:
+        return "" if spans else statement
+    return statement.removesuffix(words) + rest if subject_words(rest) else ""
+
+
+def _rest_of_statement(name: AgentName, statement: Any, text: str, filling: Sequence[str]) -> Event:
+    """A statement without what was erased of it, as a memory in its place."""
+    attribute = attribute_of(said_of(text))
+    provenance = {key: value for key, value in statement.provenance.items() if key != MARKS}
+    payload = {
+        "node_type": statement.type,
+        "description": text,
+        "subject": statement.subject,
+        "predicate": attribute and attribute.name,
+        "poignancy": statement.poignancy,
+        "evidence": filling,
+        "provenance": provenance | {"single_valued": attribute is not None and attribute.single_valued},
+        "kind": statement.kind,
+        "uri": statement.uri,
+        "user_id": statement.user_id,
+        "visibility": statement.visibility,
+        "expires_at": statement.expires_at,
+    }
+    envelope = {"event_id": uuid5(statement.node_id, _REST_OF + text), "occurred_at": statement.created_at}
+    given = {key: value for key, value in payload.items() if value is not None}
+    event = {"type": "memory.observed", "group_id": name[0], "agent_id": name[1], **envelope, "payload": given}
+    return wire.build(event)
+
+
 _TURNS = text("""
-    SELECT node_id, description, subject, provenance, provenance ->> 'role' AS role, created_at, session_id, user_id, origin
+    SELECT node_id, node_count, description, subject, provenance, provenance ->> 'role' AS role, created_at, session_id, user_id, origin
     FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND kind = 'session' ORDER BY node_id FOR NO KEY UPDATE
+    WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND kind = 'session'
+      AND NOT EXISTS (SELECT FROM erasing_ids e WHERE e.group_id = :group AND e.subject_id = memory_nodes.node_id)
+    ORDER BY node_id FOR NO KEY UPDATE
+""")
+# Each with the words of the versions that it replaced, which its turns may have.
+_ERASED_STATEMENTS = text("""
+    WITH RECURSIVE versions AS (
+        SELECT node_id AS latest, node_id, description, provenance FROM memory_nodes
+        WHERE group_id = :group AND node_id = ANY(:ids) AND kind IN ('preference', 'knowledge', 'experience') AND type <> 'chat'
+        UNION SELECT v.latest, n.node_id, n.description, n.provenance
+        FROM versions v JOIN memory_nodes n ON n.group_id = :group AND n.node_id::text = v.provenance ->> 'replaces'
+    )
+    SELECT n.node_id, n.agent_id, n.user_id, n.kind, ARRAY(SELECT jsonb_array_elements_text(n.filling)) AS filling,
+        ARRAY(SELECT description FROM versions v WHERE v.latest = n.node_id) AS texts
+    FROM memory_nodes n WHERE n.group_id = :group AND n.node_id IN (SELECT latest FROM versions) ORDER BY n.node_id
+""")
+# Those that were taken from, and the user's latest; none that is erased itself.
+_TURNS_OF_USER = text("""
+    SELECT n.node_id, n.node_count, n.description, n.subject, n.provenance, n.provenance ->> 'role' AS role, n.created_at, n.session_id,
+        n.user_id, n.origin
+    FROM memory_nodes n
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
+      AND n.node_id <> ALL(:ids) AND (n.node_id = ANY(:rested) OR n.node_id IN (
+          SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND kind = 'session'
+            AND user_id IS NOT DISTINCT FROM :user ORDER BY node_count DESC LIMIT :limit
+      ))
+      AND NOT EXISTS (SELECT FROM erasing_ids e WHERE e.group_id = :group AND e.subject_id = n.node_id)
+    ORDER BY n.node_id FOR NO KEY UPDATE
+""")
+_STATEMENTS_OF_TURN = text("""
+    SELECT node_id, type, kind, description, subject, uri, user_id, visibility, poignancy, expires_at, provenance, created_at, origin,
+        trust, superseded_at, ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling
+    FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND kind IN ('preference', 'knowledge', 'experience') AND type <> 'chat'
+      AND filling @> to_jsonb(CAST(:turn AS text[])) AND node_id <> ALL(CAST(:besides AS uuid[])) ORDER BY node_id
+""")
+_REST_ON = text("""
+    UPDATE memory_nodes SET filling = to_jsonb(CAST(:filling AS text[])), changed_xid = pg_current_xact_id()
+    WHERE group_id = :group AND agent_id = :agent AND node_id = :id
+""")
+_LOOKED_THROUGH = text("""
+    SELECT coalesce(max(extracted_to), 0) FROM extraction_cursors WHERE group_id = :group AND agent_id = :agent
 """)
 _SET_MARKS = text("""
     UPDATE memory_nodes SET provenance = jsonb_set(provenance, '{marks}', :marks), changed_xid = pg_current_xact_id()

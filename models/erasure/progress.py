@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -35,7 +36,7 @@ from models.queue import pending_work
 ERASE = "erase"
 #: The steps, in their order.
 STEPS = (
-    *("wait", "note", "note events", "note memories", "note what rests on them"),
+    *("wait", "note", "withhold", "note events", "note memories", "note what rests on them"),
     *("delete", "repetitions", "agents", "texts", "counts"),
     *("workers", "valkey", "vacuum", "proof", "append-only files", "finish", "tidy"),
 )
@@ -68,6 +69,8 @@ class Progress:
     state: str
     step: str
     place: dict[str, Any] = field(default_factory=dict)
+    #: What follows the commit of a step.
+    after_commit: Callable[[], None] = lambda: None
 
     @property
     def asked(self) -> Erasure | None:

@@ -25,8 +25,6 @@ from jiyi.protocol.memory import (
     NodesQuery,
     RelatedMemory,
     RelatedQuery,
-    TurnsOf,
-    TurnsWanted,
 )
 from jiyi.protocol.recall import ListMemories, ListMemoriesFrom, MemoryRequest, MemoryRows
 from jiyi.protocol.wire.vectors import to_bytes, to_text
@@ -115,13 +113,6 @@ def _listed(context: Context, request: ListMemories, user_id: str | None = None)
     if not rows and request.agent_id is not None and not request.after:
         _must_exist(context, request.agent_id)
     return MemoryRows(rows=rows, next=following)
-
-
-@read(scope="read")
-def turns_of(context: Context, request: TurnsWanted) -> TurnsOf:
-    """Tell which turns memories rest on, and on which of them others rest, too."""
-    turns = reads.turns_of(context.connection, context.group_id, request.node_ids)
-    return TurnsOf(alone=[turn for turn, shared in turns if not shared], shared=[turn for turn, shared in turns if shared])
 
 
 @action("memory.nodes")

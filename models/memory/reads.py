@@ -156,11 +156,6 @@ def resting_on(connection: Connection, group_id: str, agent_id: str, node_id: UU
     return fetch(connection, MemoryBrief, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
 
 
-def turns_of(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[tuple[UUID, bool]]:
-    """Turns that memories rest on, each with whether others rest on it, too."""
-    return [(row.node_id, row.shared) for row in connection.execute(_TURNS_OF, {"group": group_id, "ids": list(node_ids)})]
-
-
 def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) -> list[NearMemory]:
     """The agent's memories whose vectors, by the same model, are nearest; none if it has no vector yet.
 
@@ -346,18 +341,6 @@ def _place_of(request: ListMemories) -> Place | None:
 
 
 _SHOWN = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
-_TURNS_OF = text("""
-    WITH resting AS (
-        SELECT DISTINCT n.agent_id, f.id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
-        WHERE n.group_id = :group AND n.node_id = ANY(:ids) AND n.kind IS NOT NULL AND n.type <> 'chat'
-    )
-    SELECT t.node_id, EXISTS (
-        SELECT FROM memory_nodes o WHERE o.group_id = :group AND o.agent_id = t.agent_id AND o.type <> 'chat'
-            AND o.filling ? t.node_id::text AND o.node_id <> ALL(:ids)
-    ) AS shared
-    FROM resting r JOIN memory_nodes t ON t.group_id = :group AND t.agent_id = r.agent_id AND t.node_id = CAST(r.id AS uuid)
-    WHERE t.kind = 'session' ORDER BY t.node_id
-""")
 _NEAREST = text("""
     WITH me AS (
         SELECT agent_id, embedding, embedding_model FROM memory_nodes

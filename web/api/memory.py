@@ -115,9 +115,9 @@ expose(
     present=_erasure_asked,
     doc="""Erase one memory.
 
-    The memory and everything derived from it goes, everywhere, for good. A job does it: it is pending until the state is done,
-    and the memory may be found until then. Erasing it again meanwhile begins nothing new, and tells how far it is, as
-    get_erasure does; afterwards there is no such memory.
+    The memory and everything derived from it goes, everywhere, for good, and so do its words in what was said. A job does it:
+    it is pending until the state is done, and the memory may be found until then. Erasing it again meanwhile begins nothing new,
+    and tells how far it is, as get_erasure does; afterwards there is no such memory.
     """,
 )
 expose(
