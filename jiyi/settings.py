@@ -21,6 +21,7 @@ from pydantic_settings import BaseSettings, DotEnvSettingsSource, InitSettingsSo
 
 from jiyi.errors import SettingsError, problems_of, unknown, unknown_option
 from jiyi.once import once
+from jiyi.zones import TimeZone
 
 PREFIX = "JIYI_"
 RUN_ENV = Path("run") / "jiyi.env"
@@ -108,6 +109,10 @@ class Settings(BaseSettings):
     # Use it from a program
     group: str = Field(
         "default", min_length=1, max_length=128, description="Group (tenant) that the client and the command line speak for."
+    )
+    tz: TimeZone = Field(
+        "UTC",
+        description="Time zone of the days that people talk about, `Asia/Shanghai`, where neither a time's offset, nor a request, nor the agent says one.",
     )
     url: str = Field(
         "",

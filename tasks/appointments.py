@@ -19,6 +19,7 @@ from models.appointments.schedules import AHEAD, FIRE, HEARTBEAT
 from models.db.actions import Actor, Context
 from models.db.connection import database_time, unit_of_work
 from models.growth import self_review
+from models.memory.agents import time_zone
 from models.queue import stream
 from models.queue.wakeups import wake_at
 from models.reflection.reflections import REFLECT
@@ -115,7 +116,7 @@ def _time_zone(actor: Actor, request: AskSchedules) -> str:
     if request.tz is not None:
         return request.tz
     with unit_of_work() as connection:
-        return heartbeats.time_zone(connection, (actor.group_id, request.agent_id))
+        return time_zone(connection, actor.group_id, request.agent_id)
 
 
 @work_task(HEARTBEAT, batch=HEARTBEAT_BATCH, time_limit=60, owed_ahead=AHEAD.total_seconds())

@@ -13,13 +13,15 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine import reflection
+from engine.conversations.marks import live, local, marks_of
 from engine.memory import concluded
 from engine.providers import llms
 from engine.reflection import RETRIEVED, Origin, Reflection, Retrieve, Statement, Thought, events_of, is_due
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
+from jiyi.zones import by_clock
 from models.db.connection import unit_of_work
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
@@ -221,6 +223,7 @@ def _settings(connection: Connection, name: AgentName) -> ResolvedSettings:
 
 def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> Retrieve:
     """Retrieval as for any question: all focal texts at once, so on one state of the memory."""
+    zone = by_clock(None, whose.settings.tz).tzinfo
 
     def look_up(texts: list[str]) -> list[list[Statement]]:
         request = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
@@ -237,11 +240,21 @@ def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> R
         assert isinstance(answer, Answer)  # nothing is touched yet, so nothing follows from it
         accessed.extend(node_id for group in answer.groups for node_id in group.accessed_ids)
         return [
-            [Statement(node.node_id, node.embedding_key, node.created_at, node.type == "thought") for node in group.retrieved_nodes]
+            [
+                Statement(node.node_id, text, local(node.created_at, node.provenance, zone), node.type == "thought")
+                for node in group.retrieved_nodes
+                if (text := _in_force(node, whose.now.astimezone(zone)))
+            ]
             for group in answer.groups
         ]
 
     return look_up
+
+
+def _in_force(node: RetrievedNode, now: datetime) -> str:
+    """What a memory says that still is so; empty if that is nothing."""
+    marks = marks_of(node.provenance, now.date())
+    return live(node.description, marks) if marks else node.embedding_key
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from engine.times import readings
 from engine.times.clocks import HOUR_EN, Clock, Day, Impossible, Part, at, number, of_waking
 from engine.times.readings import Element, find_elements, groups, open_range
 from engine.times.recurring import Every, Lead, Offset, Shift, find_shift
-from jiyi.protocol.appointments import zone_of
 from jiyi.text.words import language_of, telling
+from jiyi.zones import zone_of
 
 #: Cosine of centred vectors from which on two texts mean the same thing, and how far the second best has to be behind.
 ALIKE, AHEAD = 0.5, 0.1

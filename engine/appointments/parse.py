@@ -24,9 +24,9 @@ from engine.times import readings
 from engine.times.clocks import Clock, Impossible, of_waking
 from engine.times.readings import Element, choose_elements, find_elements, open_range, window, without_end
 from engine.times.recurring import Every, Offset, excepted
-from jiyi.protocol.appointments import zone_of
 from jiyi.text.sections import sections, union
 from jiyi.text.words import CJK, nfkc
+from jiyi.zones import zone_of
 
 #: Characters of a message that are read.
 READ_CHARS = 1_000

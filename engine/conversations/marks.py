@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -60,11 +60,12 @@ def marks_of(provenance: Mapping[str, Any], on: date | None = None) -> list[Mark
     return found
 
 
-def local(at: datetime, provenance: Mapping[str, Any]) -> datetime:
-    """A time by the clock of whoever spoke."""
+def local(at: datetime, provenance: Mapping[str, Any], zone: tzinfo | None) -> datetime:
+    """A time by the clock of whoever spoke: by the offset that it came with, else in the zone given, else in UTC."""
     offset = provenance.get(UTC_OFFSET)
-    minutes = offset if isinstance(offset, int) and abs(offset) <= MOST_OFFSET else 0
-    return at.astimezone(timezone(timedelta(minutes=minutes)))
+    if isinstance(offset, int) and abs(offset) <= MOST_OFFSET:
+        return at.astimezone(timezone(timedelta(minutes=offset)))
+    return at.astimezone(zone or UTC)
 
 
 def live(text: str, marks: Iterable[Mark]) -> str:
@@ -82,13 +83,13 @@ class Shown:
     ended: tuple[tuple[str, date], ...] = ()
 
 
-def shown(text: str, at: datetime, provenance: Mapping[str, Any], on: date, *, spoken: bool) -> Shown:
-    """A memory as a prompt shows it ``on`` a day. In what was ``spoken`` each relative day is followed by its date.
+def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime, *, spoken: bool) -> Shown:
+    """A memory as a prompt shows it ``now``, by the clock of who asks. In what was ``spoken`` each relative day is followed by its date.
 
     What was corrected, and somebody else's words, are not shown at all.
     """
-    said_at = local(at, provenance)
-    marks = marks_of(provenance, on)
+    said_at = local(at, provenance, now.tzinfo)
+    marks = marks_of(provenance, now.date())
     rest = live(text, marks) if marks else text
     over = [mark for mark in marks if mark.day is not None and mark.why in ("ended", "until")]
     parts = [(text[mark.start : mark.end].strip(), cast("date", mark.day)) for mark in over]

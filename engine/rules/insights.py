@@ -2,7 +2,9 @@
 
 What statements say in figures: whose blood pressure was 162, and what the rent came to.
 
-A reading is a figure with the nouns before it in its clause. Dates, times and ordinals are no readings.
+A reading is a figure with what its clause says that it is the figure of: "the rent went up to 950". Only a clause that says so has one:
+between the noun and the figure stand verbs of being and changing and nothing else, and nothing in the statement denies, wants, proposes,
+refuses, plans or supposes it (``unreal.*.txt``). Dates, times and ordinals are no readings.
 """
 
 from __future__ import annotations
@@ -12,12 +14,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from engine.providers.questions import FocalPoints, Insight, InsightList, Insights, Points
 from engine.rules.topics import topics
-from engine.rules.triples import VERBS, quote, tagged_words
-from jiyi.text.words import ENGLISH_STOP_WORDS, Language, is_filler, language_of, normalise, stem, telling
+from engine.rules.triples import VERBS, quote, tagged_words, word_list
+from jiyi.text.words import CJK, ENGLISH_STOP_WORDS, Language, is_filler, language_of, normalise, stem, telling
 
 #: Statements that are looked at; a reflection brings dozens.
 MAX_STATEMENTS = 500
@@ -40,10 +42,10 @@ def focal_points(question: FocalPoints) -> Points:
 
 def _measured(statements: list[str]) -> list[str]:
     """What several statements have figures of, the most first: one name each for who it is and what."""
-    measured: dict[tuple[str, str], list[Reading]] = {}
+    measured: dict[object, list[Reading]] = {}
     for number, statement in enumerate(statements):
         for reading in readings(number, statement):
-            measured.setdefault((reading.who, reading.key), []).append(reading)
+            measured.setdefault(reading.attribute, []).append(reading)
     numbers = {whose: {reading.statement for reading in group} for whose, group in measured.items()}
     names: list[str] = []
     several = sorted((whose for whose, where in numbers.items() if len(where) > 1), key=lambda whose: -len(numbers[whose]))
@@ -112,13 +114,15 @@ class Found:
 
 def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Found]:
     """How figures went, the most readings first; each statement is used for one course of a person."""
-    groups: dict[tuple[str, str, str, Language], list[Reading]] = {}
+    groups: dict[tuple[object, ...], list[Reading]] = {}
     for number, statement in statements.items():
         for reading in readings(number, statement):
-            groups.setdefault((reading.who, reading.key, reading.unit, reading.language), []).append(reading)
+            groups.setdefault((*reading.attribute, reading.unit, reading.language), []).append(reading)
     result: list[Found] = []
     used: set[int] = set()
     for group in sorted(groups.values(), key=lambda group: (len(group), max(len(reading.name) for reading in group)), reverse=True):
+        if not _is_one_thing(group):
+            continue
         each = _one_a_day([reading for reading in group if reading.statement not in used], times)
         amounts = [reading.amount for reading in each]
         if len(each) < LEAST_READINGS or len(set(amounts)) < 2:
@@ -133,6 +137,12 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
         )
         used.update(reading.statement for reading in group)
     return result
+
+
+def _is_one_thing(group: Sequence[Reading]) -> bool:
+    """Whether readings of a noun are of the same: of the blood pressure and the pressure, not of that and the tyre pressure."""
+    names = sorted({reading.nouns for reading in group}, key=len)
+    return all(shorter <= longer for shorter, longer in pairwise(names))
 
 
 def _one_a_day(group: Sequence[Reading], times: Sequence[datetime]) -> list[Reading]:
@@ -176,7 +186,7 @@ def _alike(statements: Mapping[int, str]) -> Iterator[list[int]]:
     groups: list[tuple[frozenset[str], frozenset[str], list[int]]] = []
     for number, statement in statements.items():
         words = frozenset(token for token in telling(statement) if not is_filler(token))
-        if not LEAST_WORDS <= len(words) <= MOST_WORDS:
+        if not LEAST_WORDS <= len(words) <= MOST_WORDS or not states(statement):
             continue
         figures = frozenset(word for word in words if any(char.isdigit() for char in word))
         alike = (group for first, shown, group in groups if shown == figures and len(first & words) >= SAME_WORDS * len(first | words))
@@ -253,6 +263,29 @@ KIN = {
 _NO_OWNERS = frozenset("it that this there here he she who what let".split())
 #: Other words for the same measure.
 SAME = {"高压": "血压", "收缩压": "血压"}
+#: What may stand between a noun and its figure: verbs of being and of changing, and what goes with them.
+_CHANGES = frozenset(
+    map(
+        stem,
+        """came come went go gone fell fall fallen rose rise risen drop climb grew grow grown increase decrease reduce lower raise set
+        change move reach hit stand stood measure read cut""".split(),
+    )
+)
+_UP_OR_DOWN = frozenset({"up", "down"})
+_BEING = "is was are were be been has have had now currently again still just already only today yesterday at to of a an the back i we"
+_LINKS = _CHANGES | _UP_OR_DOWN | frozenset(map(stem, _BEING.split()))
+_CHINESE_LINK = re.compile(r"[\s：:，,=是为到了降升涨跌减增加落回调至成的已经现在又今昨天有变达测量得出高低上下]{0,12}")
+#: Ties a noun to the one before it, with articles between.
+_ATTACHES = frozenset("of for in at on from".split())
+_ARTICLES = frozenset("the a an my our this next last".split())
+#: Whose it is, without a name.
+_ELSES, _CHINESE_ELSES = frozenset("his her their your its".split()), frozenset("他 她 它 他们 她们 你 您 别人 人家 对方".split())
+_CHINESE_OWN = frozenset("我 我们 咱 咱们 自己 家里".split())
+_ASKS = re.compile(r"[?？]")
+_SPEAKER = re.compile(rf"(user|[A-Z][\w'’-]{{0,30}}(?: [A-Z][\w'’-]{{0,30}}){{0,2}}|[{CJK}]{{2,6}})[:：] ?")
+_OWN = re.compile(r"\b(?:i|my|we|our)\b|[我咱]", re.IGNORECASE)
+#: What a memory calls who speaks.
+_USERS = frozenset({"user", "用户"})
 #: Verbs that name what they measure, or that are nouns where something is measured.
 MEASURING = frozenset("weigh cost rent score price weight count run".split())
 
@@ -264,9 +297,18 @@ class Reading:
     statement: int
     who: str
     key: str
+    #: What else it is of: the rent of the *flat*, the *neighbour's* rent, the budget for *next year*.
+    of: frozenset[str]
+    #: The nouns that stand together with it: *blood* pressure.
+    nouns: frozenset[str]
     name: str
     value: str
     language: Language
+
+    @property
+    def attribute(self) -> tuple[str, str, frozenset[str]]:
+        """What readings have to have in common to be of one course."""
+        return self.who, self.key, self.of
 
     @property
     def amount(self) -> float:
@@ -279,16 +321,16 @@ class Reading:
 
 
 def readings(number: int, statement: str) -> list[Reading]:
-    """The readings of a statement, one for each noun before its only figure; nothing where a clause has several."""
-    text = statement[:MAX_CHARS]
+    """The readings of a statement, one for each noun of what its only figure is of; nothing where a clause has several."""
+    speaker, text = _speaker(statement[:MAX_CHARS])
     language = language_of(text)
     result: list[Reading] = []
-    if len(telling(text)) > MOST_WORDS:
+    if len(telling(text)) > MOST_WORDS or not states(text):
         return result
     clauses = _clauses(_NUMERAL.sub(lambda numeral: str(_number(numeral.group())), text))
     # Who is named last may be meant before; of several people only those who were.
     people = {person for clause in clauses if (person := _person(clause, language))}
-    who, called = people.pop() if len(people) == 1 else ("", "")
+    who, called = people.pop() if len(people) == 1 else (speaker, speaker)
     for clause in clauses:
         who, called = _person(clause, language) or (who, called)
         figures = [match for match in _FIGURE.finditer(clause) if not _is_date(clause, match)]
@@ -297,10 +339,31 @@ def readings(number: int, statement: str) -> list[Reading]:
         figure = figures[0]
         unit = _UNIT.match(clause, figure.end())
         value = figure.group().strip() + (unit.group() if unit else "")
-        for name, key in _nouns(clause[: figure.start()], language):
+        measured = (_measured_zh if language == "zh" else _measured_en)(clause[: figure.start()])
+        if measured is None or (measured.elses and not who):
+            continue
+        nouns = frozenset(SAME.get(key, key) for _, key in measured.nouns)
+        for name, key in measured.nouns:
             what, says = (SAME[key], SAME[key]) if key in SAME else (key, name)
-            result.append(Reading(number, who, what, _whose(called, says, language), value, language))
+            of = measured.of - {normalise(called), normalise(who)}
+            result.append(Reading(number, who, what, of, nouns, _whose(called, says, language), value, language))
     return result
+
+
+def _speaker(text: str) -> tuple[str, str]:
+    """Who speaks of themselves, if the text says who does ("Ana: my rent is 900"), and the text without that."""
+    match = _SPEAKER.match(text)
+    if match is None:
+        return "", text
+    rest = text[match.end() :]
+    if match[1].lower() in _USERS:
+        return "", rest
+    return (match[1], rest) if _OWN.search(rest) else ("", text)
+
+
+def states(text: str) -> bool:
+    """Whether a text tells how things are, as far as its words show: nothing in it is denied, wanted, planned or supposed, or asked."""
+    return not _ASKS.search(text) and all(cue.label != "unreal" for cue in word_list("unreal").find(normalise(text)))
 
 
 def _clauses(text: str) -> list[str]:
@@ -348,23 +411,68 @@ def _person(clause: str, language: Language) -> tuple[str, str] | None:
 
 
 def _whose(called: str, name: str, language: Language) -> str:
-    if not called:
+    if not called or name.startswith(called):
         return name
     return f"{called}的{name}" if language == "zh" else f"{called}'s {name}"
 
 
-def _nouns(before: str, language: Language) -> list[tuple[str, str]]:
-    """(name, key) of what may be measured; the name has all nouns that stand together with it: 空腹血糖."""
-    if language == "zh":
-        words = tagged_words(before)[-NEAR:]
-        nouns = [(word, tag.startswith(("n", "vn")) and tag != "nr" and word not in KIN and len(word) > 1) for word, tag in words]
-        joint = ""
-    else:
-        plain = [_POSSESSIVE.sub("", match.group()) for match in _WORD.finditer(before)][-NEAR:]
-        nouns = [(word, _is_english_noun(word)) for word in plain]
-        joint = " "
-    runs = [[word for word, _ in run] for is_noun, run in groupby(nouns, key=lambda noun: noun[1]) if is_noun]
-    return [(joint.join(run), stem(normalise(word))) for run in runs for word in run]
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What a figure is of: (name, key) of each noun, what these are of, and whether that is somebody who is not named ("her rent")."""
+
+    nouns: list[tuple[str, str]]
+    of: frozenset[str]
+    elses: bool
+
+
+def _measured_en(before: str) -> _Measured | None:
+    """What the words before a figure say that it is of; None where they do not say so."""
+    words = [match.group() for match in _WORD.finditer(before)][-NEAR:]
+    plain = [_POSSESSIVE.sub("", word) for word in words]
+    is_noun = [_is_english_noun(word) for word in plain]
+    if True not in is_noun:
+        return None
+    last = len(words) - is_noun[::-1].index(True)
+    link = [stem(normalise(word)) for word in words[last:]]
+    if not _LINKS.issuperset(link) or (not _UP_OR_DOWN.isdisjoint(link) and _CHANGES.isdisjoint(link)):
+        return None
+    runs = [[place for place, _ in run] for noun, run in groupby(enumerate(is_noun), key=lambda item: item[1]) if noun]
+    head = len(runs) - 1
+    while head and _is_attached(words[runs[head - 1][-1] + 1 : runs[head][0]]):
+        head -= 1
+    of = {stem(normalise(plain[place])) for run in runs[head + 1 :] for place in run}
+    owners = [place for place in runs[head] if words[place] != plain[place]]
+    of |= {stem(normalise(plain[place])) for place in owners}
+    named = [plain[place] for place in runs[head] if place not in owners]
+    before_it = normalise(words[runs[head][0] - 1]) if runs[head][0] else ""
+    if not named:
+        return None
+    name = " ".join(words[runs[head][0] : last])
+    return _Measured([(name, stem(normalise(word))) for word in named], frozenset(of), before_it in _ELSES)
+
+
+def _is_attached(between: Sequence[str]) -> bool:
+    return bool(between) and between[0].lower() in _ATTACHES and all(word.lower() in _ARTICLES for word in between[1:])
+
+
+def _measured_zh(before: str) -> _Measured | None:
+    """The same in Chinese; what stands together with a noun belongs to its name: 空腹血糖."""
+    words = tagged_words(before)[-NEAR:]
+    is_noun = [tag.startswith(("n", "vn")) and tag != "nr" and word not in KIN and len(word) > 1 for word, tag in words]
+    if True not in is_noun:
+        return None
+    last = len(words) - is_noun[::-1].index(True)
+    if not _CHINESE_LINK.fullmatch("".join(word for word, _ in words[last:])):
+        return None
+    first = last - 1
+    while first and is_noun[first - 1]:
+        first -= 1
+    owner, tag = words[first - 2] if first > 1 and words[first - 1][0] == "的" else ("", "")
+    whose = {owner} - _CHINESE_OWN if owner and tag != "nr" and owner not in KIN else set()
+    run = [word for word, _ in words[first:last]]
+    name = "".join(word for word, _ in words[first - 2 if whose - _CHINESE_ELSES else first : last])
+    named = [(name, stem(normalise(word))) for word in run]
+    return _Measured(named, frozenset(whose - _CHINESE_ELSES), bool(whose & _CHINESE_ELSES))
 
 
 def _is_english_noun(word: str) -> bool:

@@ -30,6 +30,7 @@ from jiyi.errors import JiyiError
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, Format, InjectedContext, Message
 from jiyi.protocol.trajectories import StepType
+from jiyi.zones import ZoneOf, zone_of_user
 
 if TYPE_CHECKING:
     from jiyi.client.client import Client
@@ -51,7 +52,7 @@ class ConversationLoop:
         format: how they are written; ``template`` for the format of that name.
         seconds: longest that a call waits.
         limits: when a conversation that is passed to :meth:`before` is compacted.
-        tz: the users' time zone, for appointments they ask for; the agent's unless given.
+        tz: the users' time zone, or what gives a user's by its id: of the days and appointments they talk about; the agent's unless given.
         growth: whether skills, identity files, recorded steps and appointments belong to it; False where the service has growth off.
         functions: the program's functions by the names of their tools; enabled workflows of these are offered by :meth:`tools`.
         stages: more stages beside those of the loop (:class:`jiyi.chat.chain.Stage`).
@@ -67,14 +68,14 @@ class ConversationLoop:
         template: str | None = None,
         seconds: float = SECONDS,
         limits: CompactionLimits | None = None,
-        tz: str | None = None,
+        tz: str | ZoneOf | None = None,
         growth: bool = True,
         functions: Mapping[str, Tool] | None = None,
         stages: Iterable[Stage] = (),
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
-        self._memory = MemoryStage(client.conversations, self._outbox, client.group, form=format, template=template, grown=growth)
+        self._memory = MemoryStage(client.conversations, self._outbox, client.group, form=format, template=template, grown=growth, tz=tz)
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
         self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group)
         self._workflows = WorkflowTools(
@@ -248,6 +249,7 @@ class Injecting(Protocol):
         split: bool,
         turn: int | None,
         renew: bool,
+        tz: str | None,
         timeout: float | None,
     ) -> InjectedContext: ...
 
@@ -266,7 +268,9 @@ class MemoryStage:
         form: Format = "markdown",
         template: str | None = None,
         grown: bool = True,
+        tz: str | ZoneOf | None = None,
     ) -> None:
+        self._zone_of = zone_of_user(tz)
         self._injecting, self._outbox, self._group_id, self._grown = injecting, outbox, group_id, grown
         self._form, self._template = form, template
         self._recorder = Recorder()
@@ -296,6 +300,7 @@ class MemoryStage:
             split=split,
             turn=shapes.turn_of(exchange) if split else None,
             renew=exchange.compacted,
+            tz=self._zone_of(exchange.user_id),
             timeout=max(exchange.left, 0.01),
         )
         self.injected = injected
@@ -310,7 +315,8 @@ class MemoryStage:
     def after(self, exchange: Exchange) -> Exchange:
         if self._outbox is None or exchange.session_id is None:
             return exchange
-        events = self._recorder.events(self._group_id, exchange.agent_id, exchange.session_id, exchange.messages, exchange.user_id)
+        whose, tz = exchange.user_id, self._zone_of(exchange.user_id)
+        events = self._recorder.events(self._group_id, exchange.agent_id, exchange.session_id, exchange.messages, whose, tz)
         for event in events:
             self._outbox.put(event)
         return exchange

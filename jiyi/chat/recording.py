@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from threading import Lock
 from typing import Any
 from uuid import UUID, uuid5
@@ -20,6 +20,7 @@ from jiyi.protocol.base import JsonObject
 from jiyi.protocol.conversations import Message
 from jiyi.protocol.events import TurnRecorded
 from jiyi.text.words import storable
+from jiyi.zones import by_clock
 
 #: Namespace of the ids of turns.
 TURNS = UUID("6f6b6f1e-3c1c-5d0a-9d7e-2f2d1b7a8c40")
@@ -60,9 +61,9 @@ class Recorder:
         self._lock = Lock()
 
     def events(
-        self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message], user_id: str | None = None
+        self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message], user_id: str | None = None, tz: str | None = None
     ) -> list[JsonObject]:
-        """Events of the messages of people and of the agent, oldest first; ``user_id``: whose conversation it is.
+        """Events of the messages of people and of the agent, oldest first; ``user_id``: whose conversation it is, in which time zone.
 
         Raises:
             InvalidEvent: with a sentence per wrong field.
@@ -71,7 +72,7 @@ class Recorder:
         digests = [_digest(message) for message in recorded]
         session = (group_id, agent_id, session_id, *([] if user_id is None else [user_id]))
         before = self._before(session, digests)
-        now = datetime.now(UTC)
+        now = by_clock(None, tz)
         return [
             turn_event(session, message, _event_id(session, digest, number), now)
             for message, digest, number in zip(recorded, digests, _numbers(before, digests), strict=True)
@@ -124,7 +125,7 @@ def turn_event(session: tuple[str, ...], message: Message, event_id: UUID, now: 
         InvalidEvent: with a sentence per wrong field.
     """
     group_id, agent_id, session_id, *user = session
-    text = message.text
+    text, at = message.text, message.at or now
     limit = limits.MAX_DESCRIPTION_CHARS - len(message.name or "") - 2
     payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit], "user_id": next(iter(user), None)}
     if len(text) > limit:
@@ -133,7 +134,7 @@ def turn_event(session: tuple[str, ...], message: Message, event_id: UUID, now: 
         event = TurnRecorded.model_validate(
             {
                 "event_id": event_id,
-                "occurred_at": message.at or now,
+                "occurred_at": at if at.utcoffset() else at.astimezone(now.tzinfo),
                 "group_id": group_id,
                 "agent_id": agent_id,
                 "session_id": session_id,

@@ -26,6 +26,7 @@ from jiyi.protocol.trajectories import StepType, summary
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
 from jiyi.text.words import Language, language_of, storable
+from jiyi.zones import ZoneOf, zone_of_user
 
 #: Namespace of the ids of steps.
 STEPS = UUID("c2f7a0de-88f1-5f63-9a3c-0b6f7de0a6b1")
@@ -361,8 +362,8 @@ class ScheduleStage:
 
     name, priority = "schedules", 140
 
-    def __init__(self, scheduling: Scheduling | None, tz: str | None = None) -> None:
-        self._scheduling, self._tz = scheduling, tz
+    def __init__(self, scheduling: Scheduling | None, tz: str | ZoneOf | None = None) -> None:
+        self._scheduling, self._zone_of = scheduling, zone_of_user(tz)
 
     def missing(self) -> str:
         return "" if self._scheduling is not None else "schedules"
@@ -375,7 +376,7 @@ class ScheduleStage:
         answer = self._scheduling.schedule(
             exchange.agent_id,
             text[:MAX_TEXT_CHARS],
-            tz=self._tz,
+            tz=self._zone_of(exchange.user_id),
             session_id=exchange.session_id,
             user_id=exchange.user_id,
             timeout=max(patience, 0.01),

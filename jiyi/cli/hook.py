@@ -74,8 +74,11 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
 
 
 def _recall(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """What belongs before the answer to a prompt."""
+    """What belongs before the answer to a prompt; days are those of this machine's clock, which is the user's."""
+    from datetime import datetime
+
     asked = {"agent_id": config["agent"], "query": storable(str(given["prompt"]))[:4_000], "session_id": given["session_id"]}
+    asked["now"] = datetime.now().astimezone().isoformat()
     return str(post(config, "/actions/conversations.context", asked)["context"])
 
 
@@ -221,14 +224,14 @@ def _turns(line: bytes, session: str, agent: str) -> Iterator[Event]:
 
 
 def _time(timestamp: object) -> dict[str, str]:
-    """When it was said; now, if that cannot be read."""
+    """When it was said, by the clock of this machine; now, if that cannot be read."""
     from datetime import datetime
 
     try:
         moment = datetime.fromisoformat(str(timestamp))
     except ValueError:
         return {}
-    return {"occurred_at": moment.isoformat()} if moment.tzinfo else {}
+    return {"occurred_at": moment.astimezone().isoformat()} if moment.tzinfo else {}
 
 
 def storable(text: str) -> str:

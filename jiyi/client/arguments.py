@@ -80,6 +80,7 @@ class AgentArguments(TypedDict, total=False):
     derive_poignancy: Derive | None
     derive_triple: Derive | None
     derive_keywords: DeriveKeywords | None
+    tz: str | None
     counters: dict[str, float] | None
 
 
@@ -113,6 +114,7 @@ class RetrievalArguments(TypedDict, total=False):
     touch: bool
     vectors: Sequence[VectorLike] | None
     embedding_model: str | None
+    tz: str | None
 
 
 class RecallArguments(TypedDict, total=False):
@@ -127,6 +129,7 @@ class RecallArguments(TypedDict, total=False):
     now: Moment | None
     as_of: Moment | None
     touch: bool
+    tz: str | None
 
 
 class ListArguments(TypedDict, total=False):

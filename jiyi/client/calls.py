@@ -14,6 +14,7 @@ from jiyi.client.steps import AsyncTransport, Call, Steps, Transport, run, run_a
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.base import CHANGES, QUEUE
 from jiyi.settings import Settings
+from jiyi.zones import zone_of
 
 M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R")
@@ -29,8 +30,8 @@ class Calls:
 
     awaits = False
 
-    def __init__(self, transport: Transport, settings: Settings, group: str) -> None:
-        self.transport, self.settings, self.group = transport, settings, group
+    def __init__(self, transport: Transport, settings: Settings, group: str, tz: str | None = None) -> None:
+        self.transport, self.settings, self.group, self.tz = transport, settings, group, own_zone(settings, tz)
 
     def do(self, verb: Callable[[], Steps[T]]) -> T:
         """The result of a verb."""
@@ -58,8 +59,8 @@ class AsyncCalls:
 
     awaits = True
 
-    def __init__(self, transport: AsyncTransport, settings: Settings, group: str) -> None:
-        self.transport, self.settings, self.group = transport, settings, group
+    def __init__(self, transport: AsyncTransport, settings: Settings, group: str, tz: str | None = None) -> None:
+        self.transport, self.settings, self.group, self.tz = transport, settings, group, own_zone(settings, tz)
 
     async def do(self, verb: Callable[[], Steps[T]]) -> T:
         """The result of a verb; what is wrong with its arguments is said when it is awaited."""
@@ -71,7 +72,7 @@ class Namespace(Generic[W]):
 
     def __init__(self, calls: Calls | AsyncCalls) -> None:
         self._calls = calls
-        self._group, self._settings = calls.group, calls.settings
+        self._group, self._settings, self._tz = calls.group, calls.settings, calls.tz
 
     def _act(self, action: str, request: BaseModel, result: type[R], timeout: float | None = None, *, queue: str = CHANGES) -> Steps[R]:
         """The result of an action that changes something (:mod:`jiyi.protocol.actions` lists them)."""
@@ -95,6 +96,21 @@ class Namespace(Generic[W]):
     def _wait(self, timeout: float | None) -> float:
         """Seconds to wait: the given ones, or the deployment's request time-out."""
         return self._settings.request_timeout if timeout is None else timeout
+
+
+def own_zone(settings: Settings, tz: str | None) -> str | None:
+    """The time zone that a client speaks for: its own, or ``JIYI_TZ``; None, and so the agents', where neither says one.
+
+    Raises:
+        InvalidRequest: there is no such zone.
+    """
+    if tz is None:
+        return settings.tz if "tz" in settings.model_fields_set else None
+    try:
+        zone_of(tz)
+    except ValueError as error:
+        raise InvalidRequest([f"tz: {error}"]) from None
+    return tz
 
 
 def call_of(group: str, action: str, request: BaseModel, timeout: float | None, queue: str, *, reads: bool = False) -> Call:

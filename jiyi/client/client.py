@@ -67,6 +67,8 @@ class Client(Verbs[Blocking]):
             it is known (``JIYI_SECRET_KEY``, or that of the running embedded copy).
         url: of the service's REST API (``https://memory.example.org``): the way in for everybody outside of the service's own network,
             with an API key, which also says which group it is. ``JIYI_URL`` unless given; without one the client speaks to the broker.
+        tz: the time zone whose days are meant (``Asia/Shanghai``), where neither a time's offset nor a question says one; ``JIYI_TZ``
+            unless given, else the agent's.
         transport: another way to reach the service.
 
     Example::
@@ -84,11 +86,12 @@ class Client(Verbs[Blocking]):
         settings: Settings | None = None,
         key: str | None = None,
         url: str | None = None,
+        tz: str | None = None,
         transport: Transport | None = None,
     ) -> None:
         settings = settings or get_settings()
         self.transport = transport or _transport(settings, group, settings.key.get_secret_value() if key is None else key, url)
-        calls = Calls(self.transport, settings, group or settings.group)
+        calls = Calls(self.transport, settings, group or settings.group, tz)
         super().__init__(calls)
 
     def __enter__(self) -> Self:
@@ -130,11 +133,12 @@ class AsyncClient(Verbs[Awaiting]):
         settings: Settings | None = None,
         key: str | None = None,
         url: str | None = None,
+        tz: str | None = None,
         transport: AsyncTransport | None = None,
     ) -> None:
         settings = settings or get_settings()
         self.transport = transport or _async_transport(settings, group, settings.key.get_secret_value() if key is None else key, url)
-        super().__init__(AsyncCalls(self.transport, settings, group or settings.group))
+        super().__init__(AsyncCalls(self.transport, settings, group or settings.group, tz))
 
     async def __aenter__(self) -> Self:
         return self

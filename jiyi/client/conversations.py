@@ -36,6 +36,7 @@ class Conversations(Namespace[W]):
         split: bool = False,
         turn: int | None = None,
         renew: bool = False,
+        tz: str | None = None,
         timeout: float | None = None,
     ) -> Steps[InjectedContext]:
         """The prompt with what is remembered; unchanged if nothing was found."""
@@ -55,6 +56,7 @@ class Conversations(Namespace[W]):
             split=split,
             turn=turn,
             renew=renew,
+            tz=tz or self._tz,
         )
         return self._inject("conversations.inject", request, timeout)
 
@@ -72,6 +74,7 @@ class Conversations(Namespace[W]):
         template: str | None = None,
         as_of: datetime | None = None,
         tiers: bool = False,
+        tz: str | None = None,
         timeout: float | None = None,
     ) -> Steps[InjectedContext]:
         """What belongs before the answer to a query; with ``as_of`` what belonged there then, with ``tiers`` also what the group knows."""
@@ -87,6 +90,7 @@ class Conversations(Namespace[W]):
             template=template,
             as_of=as_of,
             tiers=tiers,
+            tz=tz or self._tz,
         )
         return self._inject("conversations.context", request, timeout)
 
@@ -111,7 +115,8 @@ class Growth(Namespace[W]):
         timeout: float | None = None,
     ) -> Steps[AskedSchedules]:
         """Do what a message asks of the agent's appointments: "remind me tomorrow at 9", 取消明天的牙医, "what have I planned?"."""
-        request = checked(AskSchedules, agent_id=agent_id, text=text, tz=tz, session_id=session_id, user_id=user_id, request_id=uuid4())
+        whose = {"agent_id": agent_id, "tz": tz or self._tz, "session_id": session_id, "user_id": user_id}
+        request = checked(AskSchedules, text=text, request_id=uuid4(), **whose)
         return self._act("appointments.ask", request, AskedSchedules, timeout)
 
     @verb

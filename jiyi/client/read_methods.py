@@ -64,7 +64,7 @@ class ReadMethods(WriteMethods[W]):
 
         Instead of texts a dialogue may be given: ``messages=[{"role": "user", "content": "…"}, …]``, in its order. ``options`` are
         the other fields of :class:`jiyi.protocol.retrieval.RetrievalRequest`: ``user_id`` (for whom), ``top_k``, ``mode``,
-        weights, ``filters``, ``now``, ``touch``, ``vectors`` …
+        weights, ``filters``, ``now``, ``tz``, ``touch``, ``vectors`` …
 
         Raises:
             InvalidRequest: with a sentence per wrong field.
@@ -72,6 +72,7 @@ class ReadMethods(WriteMethods[W]):
             ModelMismatch: the vectors brought along cannot be compared with the agent's.
         """
         texts = [focal] if isinstance(focal, str) else list(focal)
+        options.setdefault("tz", self._tz)
         request = checked(RetrievalRequest, group_id=self._group, agent_id=agent_id, focal_texts=texts, **options)
         return self._answer("retrieval.retrieve", self._queue(agent_id), request, Answer, timeout)
 
@@ -82,9 +83,10 @@ class ReadMethods(WriteMethods[W]):
         """The text to put into a prompt: the agent's memories that matter most for the query, a dated line each, within a budget.
 
         ``options`` are the other fields of :class:`jiyi.protocol.recall.RecallRequest`: ``user_id``, ``max_tokens`` (2,000
-        unless given), ``kinds``, ``session_id``, ``now``, ``touch``. Raises as :meth:`retrieve` does. A prompt of the group's tiers is
-        ``client.tiers.context``; what only conversations told, in sections, is ``client.conversations.context``.
+        unless given), ``kinds``, ``session_id``, ``now``, ``tz``, ``touch``. Raises as :meth:`retrieve` does. A prompt of the
+        group's tiers is ``client.tiers.context``; what only conversations told, in sections, is ``client.conversations.context``.
         """
+        options.setdefault("tz", self._tz)
         request = checked(RecallRequest, agent_id=agent_id, query=query, **options)
         return self._ask("memory.context", request, RecalledContext, timeout, queue=self._queue(agent_id))
 

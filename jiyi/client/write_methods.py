@@ -25,6 +25,7 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.knowledge import IngestBody, IngestState, ingest_event
 from jiyi.protocol.origins import Claimed
 from jiyi.protocol.parts import parts_of
+from jiyi.zones import by_clock
 
 #: Ids in one question about states.
 STATES_A_CALL = 500
@@ -222,6 +223,8 @@ class WriteMethods(Namespace[W]):
         return ids[0]
 
     def _publish(self, events: list[Event], *, wait: bool, timeout: float | None) -> Steps[list[UUID]]:
+        if self._tz is not None:
+            events = [event.model_copy(update={"occurred_at": by_clock(event.occurred_at, self._tz)}) for event in events]
         ids = [event.event_id for event in events]
         for message, body in list(event_bodies.messages(events)):
             try:

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice, takewhile
 from typing import Any
 from uuid import uuid4
@@ -59,7 +59,7 @@ class Memory:
         if not query.strip():
             return ""
         config = self._config()
-        asked = {"agent_id": config["agent"], "query": query, **_whose(user_id)}
+        asked = {"agent_id": config["agent"], "query": query, "now": _now(), **_whose(user_id)}
         return str(post({**config, "seconds": RECALL_SECONDS}, "/context", asked)["text"])
 
     def recall_or_nothing(self, query: str, user_id: str = "") -> str:
@@ -75,7 +75,7 @@ class Memory:
         return {
             "type": kind,
             "event_id": str(uuid4()),
-            "occurred_at": datetime.now(UTC).isoformat(),
+            "occurred_at": _now(),
             "agent_id": self._config()["agent"],
             "payload": {name: storable(value) if isinstance(value, str) else value for name, value in payload.items()} | _whose(user_id),
             **fields,
@@ -155,6 +155,11 @@ class Memory:
         """What has waited longest, as far as it was told under one key."""
         key = self.waiting[0][0]["key"] if self.waiting else None
         return list(takewhile(lambda told: told[0]["key"] == key, islice(self.waiting, most)))
+
+
+def _now() -> str:
+    """Now by the clock of this machine, which is the user's: with its offset, so that days are the user's."""
+    return datetime.now().astimezone().isoformat()
 
 
 def _whose(user_id: str) -> dict[str, str]:

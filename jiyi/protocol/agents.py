@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from jiyi.settings import WEIGHTS, AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, Settings
+from jiyi.zones import TimeZone
 
 
 class AgentSettings(BaseModel, frozen=True, extra="forbid"):
@@ -23,6 +24,7 @@ class AgentSettings(BaseModel, frozen=True, extra="forbid"):
     derive_poignancy: Derive | None = None
     derive_triple: Derive | None = None
     derive_keywords: DeriveKeywords | None = None
+    tz: TimeZone | None = Field(None, description="Time zone of the agent and its users: of their days, and its quiet hours.")
 
     def over(self, settings: Settings, mode: Mode | None = None) -> ResolvedSettings:
         """These settings, with the deployment's for what is not set, and for weights that ``mode`` has no use for.
@@ -49,3 +51,4 @@ class ResolvedSettings(BaseModel, frozen=True):
     derive_poignancy: Derive
     derive_triple: Derive
     derive_keywords: DeriveKeywords
+    tz: str

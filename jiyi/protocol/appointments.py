@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
-from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, Literal
 from uuid import UUID
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
 from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request, UserId
+from jiyi.zones import TimeZone, zone_of
 
 #: Characters of a message that asks for a schedule, and of what is to be done.
 MAX_TEXT_CHARS, MAX_TASK_CHARS = 4_000, 500
@@ -27,19 +27,6 @@ Certainty = Literal["exact", "ambiguous", "unclear", "none"]
 ScheduleKind = Literal["cron", "once", "interval"]
 TargetType = Literal["reminder", "agent", "hand", "workflow"]
 State = Literal["active", "paused", "ended"]
-
-
-@lru_cache(maxsize=1_024)
-def zone_of(name: str) -> ZoneInfo:
-    """The time zone of an IANA name, such as ``Asia/Shanghai``.
-
-    Raises:
-        ValueError: there is none of that name.
-    """
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"no time zone {name[:100]!r}; use a name such as Asia/Shanghai or Europe/Berlin") from error
 
 
 def local(day: date, clock: time, zone: ZoneInfo) -> datetime:
@@ -112,11 +99,6 @@ def _steps(first: datetime, seconds: int, tz: str, after: datetime) -> Iterator[
         passed += 1
 
 
-def _is_zone(name: str) -> str:
-    zone_of(name)
-    return name
-
-
 def _is_cron(cron: str) -> str:
     try:
         check_cron(cron)
@@ -125,7 +107,6 @@ def _is_cron(cron: str) -> str:
     return cron
 
 
-TimeZone = Annotated[str, Field(max_length=100, description="Name of a time zone, such as Asia/Shanghai (IANA)."), AfterValidator(_is_zone)]
 Cron = Annotated[str, Field(max_length=200), AfterValidator(_is_cron)]
 
 
@@ -176,7 +157,7 @@ class CreateSchedule(Request):
     text: str | None = Field(
         None, min_length=1, max_length=MAX_TEXT_CHARS, description="A message; of an ambiguous one the likeliest reading."
     )
-    tz: TimeZone | None = Field(None, description="The agent's, of its heartbeat, unless given.")
+    tz: TimeZone | None = Field(None, description="The agent's unless given.")
     kind: ScheduleKind | None = None
     cron: Cron | None = None
     at: AwareDatetime | None = None
@@ -291,7 +272,7 @@ class AskSchedules(Request, ForUser):
 
     agent_id: Name
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
-    tz: TimeZone | None = Field(None, description="The user's; the agent's, of its heartbeat, unless given.")
+    tz: TimeZone | None = Field(None, description="The user's; the agent's unless given.")
     session_id: Name | None = None
     request_id: UUID | None = Field(None, description="The same request sent again is done once.")
 
@@ -382,7 +363,7 @@ class ConfigureHeartbeat(Request):
     enabled: bool | None = None
     interval_minutes: Minutes | None = None
     quiet_hours: QuietHours | Literal["off"] | None = None
-    tz: TimeZone | None = None
+    tz: TimeZone | None = Field(None, description="Becomes the agent's time zone.")
     channel: Channel | None = None
     proactivity: Proactivity | None = None
     max_alerts: int | None = Field(None, ge=1, le=MOST_ALERTS)

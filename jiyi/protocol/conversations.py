@@ -13,6 +13,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_vali
 from jiyi.chat.secrets import masked
 from jiyi.protocol.base import AS_OF_DESCRIPTION, AsOf, ForUser, Name, Request, Role
 from jiyi.protocol.origins import BySource
+from jiyi.zones import TZ_DESCRIPTION, TimeZone
 
 #: What a node of a conversation is: NULL in the database for memories of any other origin.
 Kind = Literal["preference", "knowledge", "experience", "session"]
@@ -305,6 +306,7 @@ class ContextRequest(Request, ForUser, BySource):
     )
     session_id: Name | None = Field(None, description="The conversation that goes on: its own turns are not repeated.")
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    tz: TimeZone | None = Field(None, description=TZ_DESCRIPTION)
     as_of: AsOf | None = Field(
         None, description=f"{AS_OF_DESCRIPTION} Of memories: profile, identity files and skills are left out. Nothing is noted."
     )

@@ -31,6 +31,10 @@ from jiyi.protocol.events import (
 )
 from jiyi.protocol.parts import parts_of
 from jiyi.protocol.rest import FOREIGN_GROUP, OnceQuery
+from jiyi.zones import TimeZone, by_clock
+
+#: Fields of a request that are none of its event.
+OF_REQUEST = frozenset({"split", "tz"})
 
 
 class _Envelope(BaseModel, frozen=True, extra="ignore"):
@@ -40,6 +44,9 @@ class _Envelope(BaseModel, frozen=True, extra="ignore"):
     )
     occurred_at: Moment = Field(
         default_factory=lambda: datetime.now(UTC), description="When it happened, with a time zone; now unless given."
+    )
+    tz: TimeZone | None = Field(
+        None, description="Whose day it was, where `occurred_at` has no offset: the speaker's time zone; the agent's unless given."
     )
     agent_id: Name = Field(description="Whose memory. An agent exists from its first event on.")
     session_id: Name | None = Field(None, description="The conversation or run that it belongs to.")
@@ -59,7 +66,8 @@ class _TypedEvent(wire.OnlyInPayload, _Envelope, frozen=True):
         """The event on the wire; raises ``ValueError`` if it names a foreign group."""
         if self.group_id not in (None, group_id):
             raise ValueError(FOREIGN_GROUP)
-        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "split"}
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name not in OF_REQUEST}
+        fields["occurred_at"] = by_clock(self.occurred_at, self.tz)
         event: Event = _WIRE[fields["type"]].model_construct(**{**fields, "group_id": group_id})
         return event
 
@@ -136,7 +144,8 @@ class ShortEvent(Observation, _Envelope, frozen=True, extra="forbid", title="Sho
     def as_event(self, group_id: str) -> Event:
         """The event on the wire."""
         given = {name: getattr(self, name) for name in self.model_fields_set & Observation.model_fields.keys()}
-        envelope = {name: getattr(self, name) for name in _Envelope.model_fields if name != "split"}
+        envelope = {name: getattr(self, name) for name in _Envelope.model_fields if name not in OF_REQUEST}
+        envelope["occurred_at"] = by_clock(self.occurred_at, self.tz)
         payload = Observation.model_construct(**given)
         return wire.MemoryObserved.model_construct(**envelope, group_id=group_id, payload=payload)
 

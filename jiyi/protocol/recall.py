@@ -34,6 +34,7 @@ from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKin
 from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory, MemoryBrief
 from jiyi.protocol.origins import BySource
 from jiyi.protocol.retrieval import Answer, FocalText
+from jiyi.zones import TZ_DESCRIPTION, TimeZone
 
 #: Tokens of a context unless told otherwise, and at most.
 BUDGET, MAX_BUDGET = 2_000, 100_000
@@ -188,6 +189,7 @@ class RecallRequest(Request, ForUser, BySource):
     )
     session_id: Name | None = Field(None, description="Only this session.")
     now: Moment | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    tz: TimeZone | None = Field(None, description=TZ_DESCRIPTION)
     as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
 

@@ -28,6 +28,7 @@ from jiyi.protocol.origins import BySource
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight
 from jiyi.text.words import nfkc
+from jiyi.zones import TZ_DESCRIPTION, TimeZone
 
 DEFAULT_TOP_K = 30
 #: Seconds that an answer may be waited for: a worker gives up after a minute.
@@ -181,6 +182,7 @@ class Question(ForUser, frozen=True, extra="forbid"):
         "never in the mode `stanford`.",
     )
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
+    tz: TimeZone | None = Field(None, description=TZ_DESCRIPTION)
     as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
     vectors: Annotated[list[Vector], Field(fail_fast=True)] | None = Field(

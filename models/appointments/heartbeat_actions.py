@@ -28,6 +28,7 @@ from jiyi.protocol.appointments import (
 )
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversation_commands import AgentId
+from jiyi.protocol.events import Configuration
 from models.appointments import heartbeats
 from models.db.actions import Context, action
 from models.memory import agents
@@ -44,15 +45,16 @@ def get_heartbeat(context: Context, request: AgentId) -> HeartbeatConfig:
 
     What it would be if it were switched on, for an agent that was never configured.
     """
-    row = heartbeats.find(context.connection, agents.known_agent(context.connection, context.group_id, request.agent_id))
-    return HeartbeatConfig() if row is None else heartbeats.config_of(row)
+    name = agents.known_agent(context.connection, context.group_id, request.agent_id)
+    row = heartbeats.find(context.connection, name)
+    return HeartbeatConfig(tz=agents.time_zone(context.connection, *name)) if row is None else heartbeats.config_of(row)
 
 
 @action("heartbeats.configure")
 def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> HeartbeatState:
     """Configure an agent's heartbeat.
 
-    Only what is given changes: interval, quiet hours (null: none), time zone, channel, how forward it is, alerts of a tick.
+    Only what is given changes: interval, quiet hours (null: none), time zone (the agent's), channel, how forward it is, alerts of a tick.
     """
     given = request.model_dump(exclude_none=True, exclude={"agent_id"})
     if given.get("quiet_hours") == "off":
@@ -200,11 +202,14 @@ def health_snapshot(context: Context, request: HealthRequest) -> Health:
 
 def _configured(context: Context, agent_id: str, given: JsonObject) -> HeartbeatState:
     name, now = (context.group_id, agent_id), datetime.now(UTC)
-    agent_key = _key(context, name)
+    agent = agents.lock_agents(context.connection, [name])[name]
+    if "tz" in given:
+        agent.configure(Configuration.model_validate({"tz": given["tz"]}))
+        agents.save_agents(context.connection, [agent])
     row = heartbeats.find(context.connection, name, lock=True)
-    before = HeartbeatConfig() if row is None else heartbeats.config_of(row)
+    before = HeartbeatConfig(tz=agents.time_zone(context.connection, *name)) if row is None else heartbeats.config_of(row)
     config = HeartbeatConfig.model_validate({**before.model_dump(), **given})
-    heartbeats.configure(context.connection, name, agent_key, config, now)
+    heartbeats.configure(context.connection, name, agent.agent_key, config, now)
     context.audit(agent_id, **config.model_dump(mode="json"))
     return _state(context.connection, name, now)
 

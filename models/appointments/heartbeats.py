@@ -8,52 +8,53 @@ from datetime import datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, delete, insert, select, text, update
+from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, func, insert, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, listed, loud_from, to_tell
-from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TargetType, TickState, Urgency, zone_of
+from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TargetType, TickState, Urgency
 from jiyi.protocol.appointments import QuietHours as Quiet
+from jiyi.settings import get_settings
 from jiyi.text.words import language_of
+from jiyi.zones import zone_of
 from models.appointments.tables import Alert, Heartbeat, HeartbeatTick
 from models.db.connection import CLOCK_AHEAD
 from models.db.rows import columns, fetch
 from models.growth.identity import current_file
 from models.memory.agents import AgentName
+from models.memory.tables import Agent
 from models.queue import stream
 
 #: Ticks that are kept of each agent: ten days of one every half hour.
 KEPT_TICKS = 500
 #: Problems that one tick looks at.
 PAINS = 3
-_COLUMNS = Heartbeat.__table__.columns
+#: A heartbeat with its agent's time zone.
+_OF_AGENT: Select[Any] = select(
+    *Heartbeat.__table__.columns,
+    func.coalesce(Agent.settings["tz"].astext, bindparam("tz", callable_=lambda: get_settings().tz)).label("tz"),
+).join_from(Heartbeat, Agent, and_(Agent.group_id == Heartbeat.group_id, Agent.agent_id == Heartbeat.agent_id))
 #: Alerts that were acknowledged are kept so long.
 SEEN_KEPT = timedelta(days=90)
 
 
 def find(connection: Connection, name: AgentName, *, lock: bool = False) -> Row[Any] | None:
     """An agent's heartbeat, or None: it was never configured."""
-    query = select(*_COLUMNS).where(Heartbeat.group_id == name[0], Heartbeat.agent_id == name[1])
-    return connection.execute(query.with_for_update() if lock else query).one_or_none()
+    query = _OF_AGENT.where(Heartbeat.group_id == name[0], Heartbeat.agent_id == name[1])
+    return connection.execute(query.with_for_update(of=Heartbeat) if lock else query).one_or_none()
 
 
 def heartbeat_page(connection: Connection, group_id: str, after: str, limit: int) -> list[Row[Any]]:
     """A group's heartbeats in the order of their agents, after the one named."""
     which = (Heartbeat.group_id == group_id, Heartbeat.agent_id > after)
-    return list(connection.execute(select(*_COLUMNS).where(*which).order_by(Heartbeat.agent_id).limit(limit)))
-
-
-def time_zone(connection: Connection, name: AgentName) -> str:
-    """The agent's time zone; UTC unless it was configured."""
-    row = find(connection, name)
-    return HeartbeatConfig().tz if row is None else str(row.tz)
+    return list(connection.execute(_OF_AGENT.where(*which).order_by(Heartbeat.agent_id).limit(limit)))
 
 
 def configure(connection: Connection, name: AgentName, agent_key: UUID, config: HeartbeatConfig, now: datetime) -> None:
     """Keep a configuration; a heartbeat that is switched on, or gets another interval, beats first after that interval."""
     known = find(connection, name, lock=True)
     start, end = config.quiet_hours.times if config.quiet_hours else (None, None)
-    fields = config.model_dump(exclude={"quiet_hours"}) | {"quiet_from": start, "quiet_to": end, "updated_at": now}
+    fields = config.model_dump(exclude={"quiet_hours", "tz"}) | {"quiet_from": start, "quiet_to": end, "updated_at": now}
     same = known is not None and known.enabled and known.interval_minutes == config.interval_minutes and known.next_tick_at is not None
     if not config.enabled:
         fields |= {"next_tick_at": None}
@@ -109,7 +110,7 @@ def correct(connection: Connection, name: AgentName, kind: str) -> dict[str, int
 def locked(connection: Connection, group_id: str, agent_keys: Sequence[UUID]) -> list[Row[Any]]:
     """The heartbeats of these agents that are switched on, locked until the transaction ends."""
     which = (Heartbeat.group_id == group_id, Heartbeat.agent_key.in_(agent_keys), Heartbeat.enabled)
-    return list(connection.execute(select(*_COLUMNS).where(*which).order_by(Heartbeat.agent_id).with_for_update()))
+    return list(connection.execute(_OF_AGENT.where(*which).order_by(Heartbeat.agent_id).with_for_update(of=Heartbeat)))
 
 
 def note_tick(connection: Connection, name: AgentName, tick: TickState, next_tick_at: datetime | None, told: Sequence[str]) -> None:

@@ -45,10 +45,10 @@ from jiyi.protocol.appointments import (
     ScheduleState,
     Target,
     UpdateSchedule,
-    zone_of,
 )
+from jiyi.zones import zone_of
 from models.accounts import audit
-from models.appointments import heartbeats, schedules
+from models.appointments import schedules
 from models.appointments.schedules import MAX_SCHEDULES
 from models.db.actions import Context, action, by_worker
 from models.memory import agents
@@ -83,7 +83,7 @@ def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedul
     unclear, or asks for nothing, is answered with the reason, and nothing is stored. What is asked for once more is the same.
     """
     now = datetime.now(UTC)
-    tz = request.tz or heartbeats.time_zone(context.connection, (context.group_id, request.agent_id))
+    tz = request.tz or agents.time_zone(context.connection, context.group_id, request.agent_id)
     parsed = Exact(_given(request, tz, now)) if request.text is None else parse(request.text, now, tz)
     return _take_down(context, request, parsed, now)
 
@@ -307,7 +307,7 @@ def do_request(context: Context, request: AskSchedules, wanted: Request, likenes
     if (done := _done_before(context, request)) is not None:
         return _repeated(request, asked, done)
     planned = schedules.open_of(context.connection, name, request.user_id, MAX_SCHEDULES)
-    tz = request.tz or heartbeats.time_zone(context.connection, name)
+    tz = request.tz or agents.time_zone(context.connection, *name)
     times = read_change(readable(without_courtesies(request.text)), local_now(datetime.now(UTC), tz))
     if asked == "list":
         return _list_planned(request, planned, times)

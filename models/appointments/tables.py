@@ -86,7 +86,6 @@ class Heartbeat(Base):
     #: Both or neither: without them no hour is quiet.
     quiet_from: Mapped[time | None] = mapped_column(Time, server_default=text("'22:00'"))
     quiet_to: Mapped[time | None] = mapped_column(Time, server_default=text("'08:00'"))
-    tz: Mapped[str] = mapped_column(Text, server_default=text("'UTC'"))
     channel: Mapped[str] = mapped_column(Text, server_default=text("'ui'"))
     proactivity: Mapped[str] = mapped_column(Text, server_default=text("'standard'"))
     max_alerts: Mapped[int] = mapped_column(server_default=text("5"))

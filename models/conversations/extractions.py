@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any
 from uuid import UUID
 
@@ -19,9 +19,10 @@ from jiyi.protocol.base import Role
 from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, KnownFact, Message
 from jiyi.protocol.events import Event
 from jiyi.protocol.origins import STANDING_TRUST
+from jiyi.zones import by_clock
 from models.conversations import experiences, follow_ups, injections, standing
 from models.conversations.follow_ups import Extraction
-from models.memory.agents import AgentName, bind_name, lock_agents
+from models.memory.agents import AgentName, bind_name, lock_agents, time_zone
 from models.memory.inbox import Stored, store
 
 log = logging.getLogger(__name__)
@@ -83,13 +84,13 @@ def move_cursor(connection: Connection, name: AgentName, seen: int, extracted_to
 
 def new_turns(connection: Connection, name: AgentName, after: int, limit: int) -> list[StoredTurn]:
     """The agent's next turns in the order in which they came."""
-    return as_turns(connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}))
+    return as_turns(connection, name, connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}))
 
 
 def context_of(connection: Connection, name: AgentName, session: Session, before: int) -> list[StoredTurn]:
     """The session's turns right before, oldest first."""
     parameters = {**bind_name(name), "session": session[0], "user": session[1], "before": before, "limit": CONTEXT_TURNS}
-    return as_turns(connection.execute(_CONTEXT, parameters))[::-1]
+    return as_turns(connection, name, connection.execute(_CONTEXT, parameters))[::-1]
 
 
 def known_facts(connection: Connection, name: AgentName, turns: Iterable[UUID] = (), user_id: str | None = None) -> list[StoredFact]:
@@ -111,13 +112,14 @@ def earlier_turns(connection: Connection, name: AgentName, turns: Sequence[Store
         return []
     ids = [turn.node_id for turn in turns]
     parameters = {**bind_name(name), "user": user_id, "before": turns[0].node_count, "limit": EARLIER_TURNS, "turns": ids}
-    return as_turns(connection.execute(_EARLIER, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED}))
+    rows = connection.execute(_EARLIER, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED})
+    return as_turns(connection, name, rows)
 
 
 def said_by(connection: Connection, name: AgentName, user_id: str | None) -> list[StoredTurn]:
     """The user's own latest turns, oldest first."""
     parameters = {**bind_name(name), "user": user_id, "limit": standing.TURNS_SEARCHED}
-    return as_turns(connection.execute(_SAID_BY, parameters))[::-1]
+    return as_turns(connection, name, connection.execute(_SAID_BY, parameters))[::-1]
 
 
 def injected_lately(connection: Connection, name: AgentName, user_id: str | None) -> list[str]:
@@ -143,17 +145,18 @@ def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node
         standing.mark_turns(connection, name, [node_id])
 
 
-def as_turns(rows: Iterable[Row[Any]]) -> list[StoredTurn]:
-    """Rows of id, number, session, user, role, name, text, time, trust and provenance."""
-    return [_turn(row) for row in rows]
+def as_turns(connection: Connection, name: AgentName, rows: Iterable[Row[Any]]) -> list[StoredTurn]:
+    """Rows of id, number, session, user, role, name, text, time, trust and provenance; times by the speakers' clocks."""
+    zone = by_clock(None, time_zone(connection, *name)).tzinfo
+    return [_turn(row, zone) for row in rows]
 
 
-def _turn(row: Row[Any]) -> StoredTurn:
+def _turn(row: Row[Any], zone: tzinfo | None) -> StoredTurn:
     node_id, node_count, session_id, user_id, role, name, description, at, trust, provenance = tuple(row)
     spoken = description.removeprefix(f"{name}: ") if name != role else description
     speaks = role if trust >= STANDING_TRUST else HANDED_OVER
     prefix = len(description) - len(spoken)
-    message = Message(role=speaks, text=spoken, name=None if name == role else name, at=local(at, provenance))
+    message = Message(role=speaks, text=spoken, name=None if name == role else name, at=local(at, provenance, zone))
     marks = [replace(mark, start=mark.start - prefix, end=mark.end - prefix) for mark in marks_of(provenance)]
     return StoredTurn(node_id, node_count, session_id, user_id, message, marks, prefix)
 

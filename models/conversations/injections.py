@@ -44,8 +44,8 @@ def most_important(
     session_id = request.session_id if beside_session else None
     whose = {**bind_name(name), "user": request.user_id, "least": _least_trust(request), "origins": request.origins or None}
     rows = connection.execute(_IMPORTANT, {**whose, "session": session_id, "kinds": list(kinds), "limit": limit})
-    on = (request.as_of or request.now or datetime.now(UTC)).date()
-    told = [(row, shown(row.description, row.created_at, row.provenance, on, spoken=row.kind == "session")) for row in rows]
+    now = request.as_of or request.now or datetime.now(UTC)
+    told = [(row, shown(row.description, row.created_at, row.provenance, now, spoken=row.kind == "session")) for row in rows]
     return [
         Candidate(
             row.node_id,

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.conversations.attributes import attribute_of, subject_words
-from engine.conversations.marks import MARKS, Mark, added, is_same, live, marks_of, span_of_part, spans_in
+from engine.conversations.marks import MARKS, Mark, added, is_same, live, local, marks_of, span_of_part, spans_in
 from engine.conversations.standing import Part, Standing
 from engine.heads.judgements import said_of, stated
 from engine.memory import Source
@@ -78,7 +78,7 @@ def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> N
             if turn in pair.newer_turns:
                 stays = spans_in(pair.newer, row.description)
                 spans = [span for span in spans if span not in stays]
-            day = pair.superseded_at.date()
+            day = local(pair.superseded_at, pair.newer_provenance, None).date()
             _mark(connection, name, row, [Mark(start, end, "ended", day, str(pair.superseded_by)) for start, end in spans], prefixed=True)
 
 
@@ -379,7 +379,7 @@ _SUPERSEDE = text("""
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.node_id = :id AND n.superseded_at IS NULL
 """)
 _SUPERSEDED_BY = text("""
-    SELECT o.description, o.superseded_by, o.superseded_at, b.description AS newer,
+    SELECT o.description, o.superseded_by, o.superseded_at, b.description AS newer, b.provenance AS newer_provenance,
         ARRAY(SELECT jsonb_array_elements_text(o.filling)) AS turns, ARRAY(SELECT jsonb_array_elements_text(b.filling)) AS newer_turns
     FROM memory_nodes o JOIN memory_nodes b ON b.group_id = o.group_id AND b.node_id = o.superseded_by
     WHERE o.group_id = :group AND o.agent_id = :agent AND o.kind IN ('preference', 'knowledge') AND o.type <> 'chat'

@@ -99,7 +99,7 @@ _LOOKED = (
 def turns_since(connection: Connection, name: AgentName, after: int, limit: int) -> list[StoredTurn]:
     """The latest turns since the last look, in their order."""
     rows = connection.execute(_TURNS, {"group": name[0], "agent": name[1], "after": after, "limit": limit})
-    return as_turns(rows)[::-1]
+    return as_turns(connection, name, rows)[::-1]
 
 
 def files_text(connection: Connection, name: AgentName) -> str:

@@ -165,6 +165,12 @@ def agent_settings(connection: Connection, group_id: str, agent_id: str) -> Agen
     return None if agent is None else agent.settings
 
 
+def time_zone(connection: Connection, group_id: str, agent_id: str) -> str:
+    """The agent's time zone: its own, or the deployment's."""
+    tz = connection.execute(_TIME_ZONE, {"group": group_id, "agent": agent_id}).scalar_one_or_none()
+    return tz or get_settings().tz
+
+
 def next_agents(connection: Connection, group_id: str | None, after: AgentName, limit: int) -> list[AgentName]:
     """The next agents after this one, of one group or (None) of all: for jobs that see to each."""
     parameters = {"group": group_id, "after_group": after[0], "after_agent": after[1], "limit": limit}
@@ -353,6 +359,7 @@ _SETTINGS = """
     FROM agents a LEFT JOIN embedding_models m ON m.state = 'active'
     WHERE a.group_id = %(group)s AND a.agent_id = %(agent)s
 """
+_TIME_ZONE = text("SELECT settings ->> 'tz' FROM agents WHERE group_id = :group AND agent_id = :agent")
 _INSERT_GROUPS = text("""
     INSERT INTO groups (group_id) SELECT DISTINCT unnest(CAST(:groups AS text[])) ORDER BY 1 ON CONFLICT DO NOTHING
 """)

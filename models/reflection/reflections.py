@@ -14,18 +14,18 @@ from uuid6 import uuid7
 
 from engine.operations import JOBS
 from engine.reflection import MAX_STATEMENTS, Statement
-from jiyi.protocol.appointments import zone_of
 from jiyi.protocol.events import SessionEnded
 from jiyi.settings import Mode, get_settings
-from models.memory.agents import AgentName
+from jiyi.zones import by_clock
+from models.memory.agents import AgentName, time_zone
 from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
 from models.queue import pending_work
 from models.queue.pending_work import MAX_ERROR_CHARS
 
 #: Kinds of work: an agent's reflection (subject: its key), and one on a conversation (subject: the event that ended it).
 REFLECT, REFLECT_CONVERSATION = "reflect", "reflect_conversation"
-#: When agents reflect by schedule, by the clocks of their time zones, and the zone of those that have none.
-NIGHT, UNCONFIGURED = time(3), "UTC"
+#: When agents reflect by schedule, by the clocks of their time zones.
+NIGHT = time(3)
 #: Events since the last reflection below which none is scheduled: from fewer nothing follows that no single memory says.
 LEAST_NEW = 3
 #: Chats of one session that are looked at, the latest ones.
@@ -118,10 +118,7 @@ def already_thought(connection: Connection, group_id: str, agent_id: str, texts:
 
 def last_night(now: datetime, tz: str) -> datetime:
     """The latest :data:`NIGHT` by the clocks of a time zone; of UTC where the zone's name is unknown here."""
-    try:
-        local = now.astimezone(zone_of(tz))
-    except ValueError:
-        local = now.astimezone(UTC)
+    local = by_clock(now.astimezone(UTC), tz)
     tonight = datetime.combine(local.date(), NIGHT, local.tzinfo)
     return tonight if tonight <= local else tonight - timedelta(days=1)
 
@@ -130,15 +127,16 @@ def next_scheduled(connection: Connection, name: AgentName, news: int, now: date
     """When an agent with so many new events reflects by schedule, in its time zone; None if it does not."""
     if news < LEAST_NEW or not JOBS["reflect"].schedule(get_settings()).every:
         return None
-    tz = connection.execute(_ZONE, {"group": name[0], "agent": name[1]}).scalar() or UNCONFIGURED
-    return last_night(now, tz) + timedelta(days=1)
+    return last_night(now, time_zone(connection, *name)) + timedelta(days=1)
 
 
 def due_by_schedule(connection: Connection, group_id: str | None, now: datetime, limit: int) -> list[tuple[UUID, str, str]]:
     """(agent_key, group_id, agent_id) of agents that last night had events which no reflection has seen, and have not been asked since."""
-    zones = {UNCONFIGURED, *connection.execute(_ZONES).scalars()}
+    deployment = get_settings().tz
+    zones = {deployment, *connection.execute(_ZONES).scalars()}
     nights = {tz: last_night(now, tz) for tz in sorted(zones)}
-    parameters = {"group": group_id, "zones": list(nights), "nights": list(nights.values()), "least": LEAST_NEW, "limit": limit}
+    parameters: dict[str, Any] = {"group": group_id, "deployment": deployment}
+    parameters |= {"zones": list(nights), "nights": list(nights.values()), "least": LEAST_NEW, "limit": limit}
     rows = connection.execute(_DUE_BY_SCHEDULE, parameters)
     return [(row.agent_key, row.group_id, row.agent_id) for row in rows]
 
@@ -277,13 +275,12 @@ _LATEST_ACCESSED = text("""
     ORDER BY a.last_accessed DESC, n.type = 'thought' DESC, n.node_count LIMIT :count
 """)
 # The newest memory is found by its number, which is the agent's last one given out: no scan over the memories.
-_ZONE = text("SELECT tz FROM heartbeats WHERE group_id = :group AND agent_id = :agent")
-_ZONES = text("SELECT DISTINCT tz FROM heartbeats")
+_ZONES = text("SELECT DISTINCT settings ->> 'tz' FROM agents WHERE settings ? 'tz'")
 # The memory stored first of those since the last reflection tells whether there was something new by then.
 _DUE_BY_SCHEDULE = text("""
     SELECT a.agent_key, a.group_id, a.agent_id FROM agents a
-    LEFT JOIN heartbeats h ON h.group_id = a.group_id AND h.agent_id = a.agent_id
-    JOIN unnest(CAST(:zones AS text[]), CAST(:nights AS timestamptz[])) AS z(tz, night) ON z.tz = coalesce(h.tz, 'UTC')
+    JOIN unnest(CAST(:zones AS text[]), CAST(:nights AS timestamptz[])) AS z(tz, night)
+        ON z.tz = coalesce(a.settings ->> 'tz', :deployment)
     CROSS JOIN LATERAL (
         SELECT n.stored_at FROM memory_nodes n
         WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.node_count > a.node_count - a.importance_ele_n

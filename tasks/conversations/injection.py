@@ -36,12 +36,13 @@ from jiyi.protocol.retrieval import Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import Language, language_of
+from jiyi.zones import by_clock
 from models.conversations import injections, session_prompts
 from models.conversations.actions import build_context, inject_prompt
 from models.conversations.session_prompts import Fitting, Prepared, Recalled, digest_of
 from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
-from models.memory.agents import AgentName
+from models.memory.agents import AgentName, time_zone
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
 from tasks.retrieval.retrieve import answer
@@ -89,7 +90,9 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         there = keywords is not None
         analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
         looks = there and len(query) >= LEAST_QUERY_CHARS
-        now = request.now or request.as_of or datetime.now(UTC)
+        tz = request.tz or time_zone(connection, *name)
+        now = by_clock(request.now or request.as_of, tz)
+        request = request.model_copy(update={"now": now, "as_of": request.as_of and by_clock(request.as_of, tz)})
         # While the question is embedded and searched for, the stable part is read.
         retrieving = _beside().submit(copy_context().run, _retrieve, name, request, analysis, now) if looks else None
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
@@ -283,7 +286,7 @@ def _retrieved(request: ContextRequest, found: list[FoundMemory], least: float) 
 
 def _candidate(node: FoundMemory, renewed_at: datetime | None, on: datetime) -> Candidate:
     role = node["provenance"].get("role")
-    told = shown(node["description"], node["created_at"], node["provenance"], on.date(), spoken=node["kind"] == "session")
+    told = shown(node["description"], node["created_at"], node["provenance"], on, spoken=node["kind"] == "session")
     return Candidate(
         node["node_id"],
         node["kind"],
@@ -294,8 +297,8 @@ def _candidate(node: FoundMemory, renewed_at: datetime | None, on: datetime) -> 
         named=node["subject"] != role,
         turn_ids=tuple(UUID(turn) for turn in node["filling"]) if node["kind"] != "session" else (),
         superseded_by=node["superseded_by"],
-        superseded_at=node["superseded_at"],
-        renewed_at=renewed_at,
+        superseded_at=node["superseded_at"] and node["superseded_at"].astimezone(on.tzinfo),
+        renewed_at=renewed_at and renewed_at.astimezone(on.tzinfo),
         session_id=node["session_id"],
         subject=node["subject"],
         user_id=node["user_id"],

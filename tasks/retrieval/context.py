@@ -21,9 +21,11 @@ from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted
 from jiyi.text.words import Language, language_of
+from jiyi.zones import by_clock
 from models.db.actions import Actor
 from models.db.connection import reading
 from models.db.valkey import valkey
+from models.memory import agents
 from models.memory.questions import build_context
 from models.retrieval import records
 from tasks.framework.rpc import implements
@@ -41,7 +43,8 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     """Safe to repeat because it changes nothing but access times, which only move forward."""
     began = time.monotonic()
     most = limits.MAX_TOP_K
-    now = request.now or request.as_of or datetime.now(UTC)
+    with reading() as connection:
+        now = by_clock(request.now or request.as_of, request.tz or agents.time_zone(connection, actor.group_id, request.agent_id))
     asked = RetrievalRequest.model_construct(  # unchecked: its own limits are those of clients
         group_id=actor.group_id,
         agent_id=request.agent_id,
@@ -68,14 +71,15 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     if answer.status != "unknown_agent":
         with valkey().pipeline(transaction=False) as pipe:
             returned = [[(memory.node_id, memory.score) for memory in context.memories]]
-            options = records.options_of(asked.model_copy(update={"now": request.now})) | {"max_tokens": request.max_tokens}
+            given = asked.model_copy(update={"now": request.now, "tz": request.tz})
+            options = records.options_of(given) | {"max_tokens": request.max_tokens}
             seconds = time.monotonic() - began
             records.note(pipe, actor, request.agent_id, [request.query], options, returned, seconds, datetime.now(UTC))
             pipe.execute()
     return context
 
 
-def within(ranked: list[RetrievedNode], budget: int, language: Language, on: datetime) -> RecalledContext:
+def within(ranked: list[RetrievedNode], budget: int, language: Language, now: datetime) -> RecalledContext:
     """A line for each of those that fit, the best first: one that is too long leaves its room to shorter ones.
 
     What was told several times in the same words or nearly is one line, at the place of the best of them: in the words, and with the day,
@@ -87,7 +91,7 @@ def within(ranked: list[RetrievedNode], budget: int, language: Language, on: dat
     for node in ranked:
         if node.kind == "session" and node.provenance.get("role") != "user":  # what an assistant said is no memory of what is so
             continue
-        told = shown(node.description, node.created_at, node.provenance, on.date(), spoken=node.kind == "session")
+        told = shown(node.description, node.created_at, node.provenance, now, spoken=node.kind == "session")
         if told.text or told.ended:
             repeated.setdefault(Told.of(told.text or node.description, node), []).append((node, told))
     for nodes in repeated.values():
@@ -134,11 +138,8 @@ def _ask(group_id: str, record: RetrievalRecord, as_of: datetime | None) -> Answ
     answer = retrieve(RetrievalRequest(**({"as_of": as_of} | options | asked)))
     assert isinstance(answer, Answer)  # nothing is touched
     if (budget := record.options.get("max_tokens")) is not None:  # it was for a prompt
-        [group] = answer.groups
-        fits = {
-            memory.node_id
-            for memory in within(group.retrieved_nodes, budget, language_of(group.focal_text), as_of or datetime.now(UTC)).memories
-        }
+        [group], now = answer.groups, by_clock(as_of, record.options.get("tz"))
+        fits = {memory.node_id for memory in within(group.retrieved_nodes, budget, language_of(group.focal_text), now).memories}
         group.retrieved_nodes = [node for node in group.retrieved_nodes if node.node_id in fits]
         group.accessed_ids = [node.node_id for node in group.retrieved_nodes]
     return answer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from engine.providers.embedder_specs import chosen, model_of, sized
@@ -19,6 +19,7 @@ from jiyi.errors import EmbeddingUnavailable, ModelMismatch
 from jiyi.protocol.retrieval import RetrievalRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32, to_array
 from jiyi.settings import RelevanceMode, get_settings
+from jiyi.zones import by_clock
 from models.memory.agents import AgentRecord
 from models.memory.filters import Wanted, of_question
 from models.operations.embedding_models import ActiveModel, default_size
@@ -133,7 +134,8 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
     )
     kind = "dense" if weights.mode == "stanford" else request.relevance or get_settings().relevance
     parts = parts_of(request.messages)
-    dialogue, now = parts if len(parts) > 1 else (), request.now or request.as_of or datetime.now(UTC)
+    dialogue = parts if len(parts) > 1 else ()
+    now = by_clock(request.now or request.as_of, request.tz or fallback.tz)
     model, make = _embedding(agent.embedding)
     if request.embedding_model not in (None, model):
         return ParsedQuestion(request, weights, kind, request.embedding_model, None, now, dialogue)

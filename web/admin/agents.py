@@ -180,6 +180,7 @@ SETTINGS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
         lazy_gettext("Keywords that are missing"),
         lazy_gettext("text: taken from the text; llm: asked for"),
     ),
+    "tz": ((), lazy_gettext("Time zone"), lazy_gettext("of days that its users talk about, and of its quiet hours: Asia/Shanghai")),
 }
 
 

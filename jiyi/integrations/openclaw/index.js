@@ -47,11 +47,13 @@ async function post(path, body, milliseconds, { url, key } = config()) {
 /** The beginning of a text, without what the database cannot hold: NUL, half of a character of two units, as of an emoji that is cut. */
 const cut = (text, most) => text.slice(0, most).replace(/[\p{Surrogate}\0]/gu, "");
 
+/** Days are those of this machine's clock, which is the user's. */
+const tz = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const whose = (ctx) => (ctx.senderId ? { user_id: String(ctx.senderId) } : {});
 
 async function recall(query, ctx) {
   if (!query.trim()) return "";
-  const asked = { agent_id: config().agent, query: cut(query, MAX_QUERY), ...whose(ctx) };
+  const asked = { agent_id: config().agent, query: cut(query, MAX_QUERY), tz, ...whose(ctx) };
   return (await post("/context", asked, RECALL_MS)).text;
 }
 
@@ -60,6 +62,7 @@ function event(type, payload, ctx) {
     type,
     event_id: randomUUID(),
     occurred_at: new Date().toISOString(),
+    tz,
     agent_id: config().agent,
     session_id: ctx.sessionKey ?? ctx.sessionId,
     payload: { ...payload, ...whose(ctx) },

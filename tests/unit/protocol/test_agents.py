@@ -20,6 +20,7 @@ OWN = {
     "derive_poignancy": "off",
     "derive_triple": "llm",
     "derive_keywords": "llm",
+    "tz": "Asia/Shanghai",
 }
 DEPLOYMENT = {
     "mode": "elapsed",
@@ -32,6 +33,7 @@ DEPLOYMENT = {
     "derive_poignancy": "llm",
     "derive_triple": "off",
     "derive_keywords": "text",
+    "tz": "Europe/Berlin",
 }
 
 

@@ -1,0 +1,66 @@
+"""What a memory concludes by itself, and what it says of its users in general: nothing that nobody said."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engine.providers.questions import Insights
+from engine.rules.provider import Rules
+from tests.integration.conversations.talk import START
+
+RULES = Rules()
+
+
+def concluded(*said: str, every: int = 30) -> list[str]:
+    """What the rules conclude from statements that were made some days apart."""
+    times = [START + timedelta(days=every * number) for number in range(len(said))]
+    question = Insights(agent_id="helper", focal_point="?", statements=list(said), times=times, count=5)
+    return [one.text for one in RULES.ask(question).insights]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("Fee of the nursery set to 400 euros.", "Fee of the nursery raised to 450 euros.", "Fee of the nursery: they want 600 euros, we refused."),
+        ("Headcount is 40.", "Headcount is 44.", "Headcount for next year: 60, not approved yet."),
+        ("The crew is 9 people.", "The crew is 11 people.", "The crew would be 15 people if the grant had come through."),
+        ("Our price is 80 euros.", "Our price is 85 euros.", "Our price should be 95 euros, says the agency."),
+        ("Tickets cost 20 euros.", "Tickets cost 22 euros.", "Maybe tickets cost 30 euros at the door."),
+        ("The deposit is 500 euros.", "The deposit is 550 euros.", "The deposit is 700 euros? No way."),
+        ("My salary is 3,100 euros.", "My salary is 3,300 euros.", "My sister's salary is 4,800 euros."),
+        ("Rent of the flat is 900 euros.", "Rent of the garage is 95 euros.", "Rent of the studio is 410 euros."),
+        ("Tyre pressure is 32.", "Water pressure is 41.", "Air pressure is 29."),
+        ("学费是3000元", "学费涨到3200元了", "学费，学校提出4000元，我们拒绝了"),
+        ("团队人数是12", "团队人数增加到15", "明年团队人数计划是30"),
+        ("我的体重是70公斤", "我的体重是71公斤", "如果不运动，体重会到80公斤"),
+        ("我的工资是9000元", "我的工资是9500元", "邻居的工资是15000元"),
+    ],
+)
+def test_no_figure_is_strung_on_that_was_not_so(said: tuple[str, ...]) -> None:
+    assert concluded(*said) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "conclusion"),
+    [
+        (
+            ("Fee of the nursery set to 400 euros.", "Fee of the nursery raised to 450 euros.", "Fee of the nursery is 480 euros."),
+            "Fee of the nursery: 400 euros → 450 euros → 480 euros, 1 May to 30 June",
+        ),
+        (
+            ("User: My sister's salary is 4,800 euros.", "My sister's salary rose to 4,900 euros.", "My sister's salary is 5,100 euros."),
+            "Sister's salary: 4,800 euros → 4,900 euros → 5,100 euros, 1 May to 30 June",
+        ),
+        (("学费是3000元", "学费涨到3200元了", "学费现在是3500元"), "学费：3000元 → 3200元 → 3500元，5月1日至6月30日"),
+    ],
+)
+def test_what_was_so_is_still_concluded(said: tuple[str, ...], conclusion: str) -> None:
+    assert concluded(*said) == [conclusion]
+
+
+@pytest.mark.parametrize("said", ["If it rains we meet at the library.", "我们可能去图书馆见面"])
+def test_what_was_only_supposed_is_no_habit(said: str) -> None:
+    assert concluded(said, said, said, said, every=7) == []

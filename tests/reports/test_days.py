@@ -1,0 +1,177 @@
+"""Which day it was: the speaker's, whatever day it was in Greenwich."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from jiyi import Client
+from jiyi.chat.chain import Exchange
+from jiyi.chat.loop import MemoryStage
+from jiyi.errors import InvalidRequest, NoAnswer
+from jiyi.protocol import events as wire
+from jiyi.protocol.appointments import ConfigureHeartbeat
+from jiyi.protocol.conversations import InjectRequest, Message
+from jiyi.protocol.event_requests import TurnEvent
+from jiyi.protocol.recall import RecallRequest
+from models.appointments.heartbeat_actions import configure_heartbeat
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from models.reflection.reflections import next_scheduled
+from tasks.conversations import injection
+from tasks.retrieval import context
+from tests.integration.conversations.talk import facts, hurry, nodes, run, save, say
+from workers.ephemeral import environment
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+
+CALLED = "Hello there.", "Nice weather.", "Well then."
+
+
+def at(moment: str) -> datetime:
+    return datetime.fromisoformat(moment)
+
+
+def told(group: str, *said: str, start: str, **fields: Any) -> None:
+    say(group, *CALLED, *said, start=at(start), **fields)
+    hurry()
+    run()
+
+
+def prompt(group: str, query: str, **fields: Any) -> str:
+    return injection.inject(Actor(group, "test"), InjectRequest(agent_id="helper", query=query, **fields)).prompt
+
+
+def recalled(group: str, query: str, **fields: Any) -> str:
+    return context.build(Actor(group, "test"), RecallRequest(agent_id="helper", query=query, **fields)).text
+
+
+def configured(group: str, **settings: Any) -> None:
+    save([wire.build({"type": "agent.configured", "group_id": group, "agent_id": "helper", "payload": settings})])
+
+
+@pytest.mark.parametrize(
+    ("start", "text", "asked", "day", "named"),
+    [
+        ("2026-08-12T06:40:00+08:00", "我昨天把钢琴卖了。", "钢琴卖了吗？", "08-12", "昨天 (2026-08-11)"),
+        ("2026-02-28T23:50:00-10:00", "I sold my kayak yesterday.", "Did I sell the kayak?", "28 February", "yesterday (2026-02-27)"),
+        ("2027-01-01T00:20:00+14:00", "I sold my drums yesterday.", "Did I sell the drums?", "1 January", "yesterday (2026-12-31)"),
+        ("2026-03-29T23:10:00-12:00", "I sold my violin yesterday.", "Did I sell the violin?", "29 March", "yesterday (2026-03-28)"),
+    ],
+)
+def test_a_message_is_of_its_speakers_day(group: str, start: str, text: str, asked: str, day: str, named: str) -> None:
+    told(group, text, start=start)
+    assert any(named in fact for fact in facts(group))
+    for written in (prompt(group, asked), recalled(group, asked)):
+        assert named in written
+    assert day in prompt(group, asked)
+
+
+@pytest.mark.parametrize(
+    ("tz", "moment", "day"),
+    [
+        ("Asia/Shanghai", "2026-08-11T22:40:00Z", "2026-08-11"),  # 06:40 on the 12th
+        ("America/New_York", "2026-03-08T04:30:00Z", "2026-03-06"),  # 23:30 in winter
+        ("America/New_York", "2026-07-08T03:30:00Z", "2026-07-06"),  # 23:30 in summer
+        ("America/New_York", "2026-07-08T04:30:00Z", "2026-07-07"),  # 00:30 in summer
+    ],
+)
+def test_an_agents_zone_counts_where_no_offset_came(group: str, tz: str, moment: str, day: str) -> None:
+    configured(group, tz=tz)
+    told(group, "I sold my telescope yesterday.", start=moment)
+    assert any(f"yesterday ({day})" in fact for fact in facts(group))
+    assert f"yesterday ({day})" in prompt(group, "What about my telescope?")
+
+
+def test_a_deployment_has_a_zone(group: str) -> None:
+    with environment(tz="Asia/Tokyo"):
+        told(group, "I sold my accordion yesterday.", start="2026-08-11T22:40:00Z")
+    assert any("yesterday (2026-08-11)" in fact for fact in facts(group))
+
+
+def test_an_offset_that_came_counts_more_than_a_zone(group: str) -> None:
+    configured(group, tz="Asia/Shanghai")
+    told(group, "I sold my canoe yesterday.", start="2026-08-11T22:40:00-03:00")
+    assert any("yesterday (2026-08-10)" in fact for fact in facts(group))
+
+
+def test_today_is_the_users_in_a_question(group: str) -> None:
+    told(group, "Fed the horses at the farm.", start="2026-08-11T23:10:00Z", session_id="early")  # 07:10 on the 12th in China
+    told(group, "Ate noodles with Bo.", start="2026-08-11T12:10:00Z", session_id="late")  # 20:10 on the 11th
+    now = at("2026-08-12T00:30:00Z")
+    lines = recalled(group, "What did I do today?", now=now, tz="Asia/Shanghai").splitlines()
+    assert any(line.startswith("- 2026-08-12") and "horses" in line for line in lines)
+    assert not any("horses" in line and "2026-08-11" in line for line in lines)
+
+
+def test_an_unknown_zone_is_refused(group: str) -> None:
+    with pytest.raises(ValueError, match="tz"):
+        RecallRequest(agent_id="helper", query="?", tz="Asia/Atlantis")
+
+
+def offsets(group: str) -> list[int | None]:
+    return [row["provenance"].get("utc_offset") for row in nodes(group)]
+
+
+def test_a_loop_knows_each_users_zone(group: str) -> None:
+    zones = {"mia": "Asia/Kathmandu", "joe": "America/Phoenix"}
+    events: list[Any] = []
+
+    class Asked:
+        tz: str | None = None
+
+        def inject(self, *_: object, tz: str | None, **__: object) -> Any:
+            self.tz = tz
+            raise NoAnswer("nobody is there")
+
+    class Box:
+        put = staticmethod(events.append)
+
+    for user, zone in zones.items():
+        asked = Asked()
+        stage = MemoryStage(asked, Box(), group, tz=zones.get)  # type: ignore[arg-type] – stands in for both
+        exchange = Exchange("helper", "", "What did I do today?", "s1", user, (Message(role="user", text="Fed the goats."),))
+        with pytest.raises(NoAnswer):
+            stage.before(exchange)
+        assert asked.tz == zone
+        stage.after(exchange)
+    save([wire.build(event) for event in events])
+    assert offsets(group) == [345, -420]
+
+
+def test_a_program_says_its_zone_with_an_event(group: str) -> None:
+    given = {"type": "turn.recorded", "agent_id": "helper", "session_id": "s1", "payload": {"role": "user", "text": "Fed the geese."}}
+    at_night = "2026-08-11T22:40:00Z"
+    for fields in ({"tz": "Asia/Shanghai", "occurred_at": at_night}, {"tz": "Asia/Shanghai", "occurred_at": "2026-08-11T22:40:00-03:00"}):
+        save([TurnEvent.model_validate({**given, **fields}).as_event(group)])
+    assert offsets(group) == [480, -180]
+
+
+def test_a_clients_zone_is_that_of_its_events(group: str) -> None:
+    bodies: list[bytes] = []
+
+    class Wire:
+        def publish(self, body: bytes, *_: object, **__: object) -> None:
+            bodies.append(body)
+
+    client = Client(group, tz="Pacific/Kiritimati", transport=Wire())  # type: ignore[arg-type] – publishes only
+    client.observe("helper", "Fed the hens.")
+    assert b"+14:00" in bodies[0]
+    with pytest.raises(InvalidRequest, match="tz: no time zone 'Mars/Olympus'"):
+        Client(group, tz="Mars/Olympus", transport=Wire())  # type: ignore[arg-type] – publishes only
+
+
+def test_a_heartbeats_zone_is_the_agents(group: str) -> None:
+    say(group, "Hello.")
+    configure_heartbeat.perform(Actor(group, "test"), ConfigureHeartbeat(agent_id="helper", tz="Asia/Shanghai"))
+    told(group, "I sold my harp yesterday.", start="2026-08-11T22:40:00Z", session_id="s2")
+    assert any("yesterday (2026-08-11)" in fact for fact in facts(group))
+
+
+def test_an_agent_reflects_at_its_own_night(group: str) -> None:
+    configured(group, tz="Asia/Shanghai")
+    now = at("2026-08-11T22:40:00Z")
+    with unit_of_work() as connection:
+        assert next_scheduled(connection, (group, "helper"), 9, now) == at("2026-08-12T03:00:00+08:00") + timedelta(days=1)
