@@ -6,7 +6,7 @@ A user's profile: what messages tell of them in general, by rules, what that add
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +21,7 @@ from engine.conversations.attributes import attribute_of
 from engine.conversations.statements import READ_CHARS, statements
 from engine.providers.questions import Poignancy
 from engine.rules import triples
+from engine.rules.insights import states
 from engine.rules.triples import VERBS, tagged_words
 from engine.text.keywords import keywords_ranked, single_characters
 from jiyi.protocol import events as wire
@@ -315,35 +316,92 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
 
 
 MAX_WORD_CHARS = 60
+_COMMA = re.compile(r"[,;，；]")
 
 _HERE, _SIGNALS = "engine.conversations", "signals.txt"
 
 
 def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSignals:
-    """The signals in the user's messages from ``since`` on; the newest first in lists."""
+    """The signals in the user's messages from ``since`` on, the newest first in lists: only of what users say of themselves.
+
+    Topics are candidates: one message makes no topic (:func:`supported`).
+    """
     texts = [message.text[:READ_CHARS] for number, message in enumerate(messages) if number >= since and message.role == "user"]
     told = [text for text in texts if not cue.HANDED_OVER.search(text) and not cue.ROLE_PLAY.search(text)]
-    lowered = [normalise(text) for text in told]
     own = [
         sentence
         for text in told
         for sentence in sentences(text)
         if not cue.IMAGINED.search(sentence) and not cue.QUESTION_MARK.search(sentence)
     ]
-    roles = [
-        (match["en"] or match["zh"]).strip() for sentence in own if (match := union(_HERE, _SIGNALS, "role").search(normalise(sentence)))
-    ]
+    roles = _roles(own)
+    lowered = "\n".join(normalise(sentence) for sentence in own)
     tools = [match["en"] or match["zh"] for sentence in own for match in union(_HERE, _SIGNALS, "tool").finditer(sentence)]
     pains = [sentence.strip() for sentence in own if cue.TROUBLE.search(sentence)]
     return ProfileSignals(
-        industry=first(unions(_HERE, _SIGNALS, "industry:"), " ".join(map(normalise, own))),
+        industry=first(unions(_HERE, _SIGNALS, "industry:"), _of_work(own)),
         role=roles[-1][:MAX_WORD_CHARS] if roles else None,
-        expertise_level=first(unions(_HERE, _SIGNALS, "expertise:"), " ".join(lowered)),
-        communication_style=cast("Style | None", first(unions(_HERE, _SIGNALS, "style:"), "\n".join(lowered))),
+        expertise_level=first(unions(_HERE, _SIGNALS, "expertise:"), lowered),
+        communication_style=cast("Style | None", first(unions(_HERE, _SIGNALS, "style:"), lowered)),
         recent_topics=_newest(topics(messages, since)),
         pain_points=_newest([pain[:500] for pain in reversed(pains)]),
         preferred_tools=_newest(list(reversed(tools))),
     )
+
+
+def _roles(own: Iterable[str]) -> list[str]:
+    role = union(_HERE, _SIGNALS, "role")
+    found = ((match, clause) for clause in _clauses(own) if (match := role.search(normalise(clause))))
+    return [(match["en"] or match["zh"]).strip() for match, clause in found if states(clause)]
+
+
+def _clauses(own: Iterable[str]) -> Iterator[str]:
+    return (clause for sentence in own for clause in _COMMA.split(sentence))
+
+
+def _of_work(own: Iterable[str]) -> str:
+    """The sentences that tell of the user's own work."""
+    work = union(_HERE, _SIGNALS, "work")
+    return "\n".join(sentence for sentence in map(normalise, own) if work.search(sentence))
+
+
+#: Messages of the user that a topic comes up in: one question is no interest.
+SURE_TOPIC = 2
+#: Share of the words of an entry, in other words than the user's, that one message of theirs has.
+SUPPORTED_WORDS = 0.6
+
+
+def supported(profile: Profile, texts: Sequence[str]) -> Profile:
+    """What of a profile stands as long as the user's messages say no more than ``texts``: what still stands of each, newest first.
+
+    A value in nobody's words goes, whoever found it. A role that goes leaves an older one that still stands.
+    """
+    lowered = [normalise(text[:READ_CHARS]) for text in texts]
+    own = [sentence for text in lowered for sentence in sentences(text) if not cue.IMAGINED.search(sentence)]
+    role = profile.role
+    if role is None or not any(_mentions(role, [clause]) and states(clause) for clause in _clauses(own)):
+        role = next(iter(_roles(own)), None)
+    ones = {
+        "role": role and role[:MAX_WORD_CHARS],
+        "industry": _standing(profile.industry, "industry:", _of_work(own)),
+        "expertise_level": _standing(profile.expertise_level, "expertise:", "\n".join(own)),
+        "communication_style": _standing(profile.communication_style, "style:", "\n".join(own)),
+    }
+    least = {"recent_topics": SURE_TOPIC, "pain_points": 1, "preferred_tools": 1}
+    lists = {name: [entry for entry in getattr(profile, name) if _mentions(entry, lowered) >= most] for name, most in least.items()}
+    return profile.model_copy(update=ones | lists)
+
+
+def _standing(value: str | None, kind: str, said: str) -> str | None:
+    """A value that the texts say by the patterns of its kind, or word for word."""
+    pattern = unions(_HERE, _SIGNALS, kind).get(value or "")
+    return value if value and (pattern.search(said) if pattern else normalise(value) in said) else None
+
+
+def _mentions(entry: str, texts: Sequence[str]) -> int:
+    """How many texts speak of it."""
+    words = cue.subject_words(entry) or {normalise(entry).strip()}
+    return sum(sum(word in text for word in words) >= SUPPORTED_WORDS * len(words) for text in texts)
 
 
 def _newest(words: list[str]) -> list[str]:

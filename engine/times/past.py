@@ -20,7 +20,7 @@ from contextlib import suppress
 from datetime import date, datetime, timedelta
 from itertools import islice
 
-from engine.times.clocks import EN_MONTH_NAMES, EN_MONTHS, SMALL_EN, WEEK, add_months, month_index, number, weekday_index
+from engine.times.clocks import EN_MONTH_NAMES, EN_MONTHS, HOLIDAYS, SMALL_EN, WEEK, add_months, month_index, number, weekday_index
 from jiyi.text.words import normalise
 
 #: More days than this are a list, not a question.
@@ -64,8 +64,14 @@ _CHINESE_THIS = r"(?P<back>上上|(?<![晚早马路身网])上|这|(?<![日基�
 #: Not 上周一直, 上周三次, 上周日本, 上周天气: there only the week is meant.
 _WEEK_DAY = r"(?P<weekday>一(?![直共起定般些样])|[二三四五六](?![个次天年])|日(?![子本常程])|天(?!气|天(?!气))|末)"
 
+#: Holidays in either language, and how many days those have that are more than one: China's golden weeks.
+_EN_HOLIDAYS, _ZH_HOLIDAYS = (
+    "|".join(sorted((name for name in HOLIDAYS if name.isascii() is english), key=len, reverse=True)) for english in (True, False)
+)
+_HOLIDAY_DAYS = {(10, 1): 7, (5, 1): 5}
 #: Nearly every question has none of these, and is done.
 _HINT = re.compile(
+    rf"{_EN_HOLIDAYS}|{_ZH_HOLIDAYS}|"
     r"[0-9今昨天周拜期月年]|day|night|week|month|year|ago|this|last|past"
     r"|(?:in|of|during|throughout|on|early|mid|late)[\s-]+(?:jan|feb|ma|apr|ju|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri)"
 )
@@ -169,6 +175,14 @@ def _of_month(match: re.Match[str], today: datetime) -> Span:
     return _in_month(_months(today, today.year, today.month - _BACK[match["back"]]), match["day"])
 
 
+def _holiday(match: re.Match[str], today: datetime) -> Span:
+    """The latest that has begun, or that of the year that is named."""
+    month, day = HOLIDAYS[" ".join(match["holiday"].split())]
+    year, back = match["year"], match["back"]
+    its_year = number(year) if year else today.year - _BACK[back] if back else today.year - ((month, day) > (today.month, today.day))
+    return _days(_months(today, its_year, month)[0].replace(day=day), _HOLIDAY_DAYS.get((month, day), 1))
+
+
 def _unit(match: re.Match[str], today: datetime) -> Span:
     """'Last week', 'two weeks ago', 两周前."""
     named = match.groupdict()
@@ -204,6 +218,11 @@ _PATTERNS: list[tuple[str, _Reader]] = [
     (rf"{_CHINESE_THIS}个?一?个?{WEEK}(?![围边期]|杰伦|恩来|星驰){_WEEK_DAY}?", _on_weekday),
     (rf"(?<![每下个几0-9一二两三四五六七八九十]){WEEK}{_WEEK_DAY}", _on_weekday),
     (rf"{_CHINESE_THIS}个?月(?![亮球])(?:~(?P<day>{_N})~[日号])?", _of_month),
+    (rf"{_B}(?:on|at|over|during|for|since|(?P<back>last|this)) (?P<holiday>{_EN_HOLIDAYS})(?: (?P<year>[0-9]{{4}}))?{_E}", _holiday),
+    (
+        rf"(?<![一二三四五六七八九十百千双])(?:(?P<year>[0-9]{{4}})~年~的?|{_CHINESE_BACK}的?)?(?P<holiday>{_ZH_HOLIDAYS})(?![路街十号])",
+        _holiday,
+    ),
     (rf"{_NOT_IN_NUMBER}(?P<n>{_N})~(?:个~(?=月|星期|礼拜))?(?P<unit>[天日年周]|星期|礼拜|(?<=个)月)(?:之|以)?前", _unit),
 ]
 _RULES = [(re.compile(pattern.replace(" ", r"\s{1,3}").replace("~", r"\s?")), reader) for pattern, reader in _PATTERNS]

@@ -199,6 +199,8 @@ def store_extracted(
             stored.add(experiences.keep_extracted(connection, name, experience, session.source, now))
         injections.update_profile(connection, name, session.extraction.profile_signals, now, session.source.user_id)
         stored.add(standing.keep(connection, name, session.standing, now))
+    for user_id in {session.source.user_id for session in extracted}:
+        injections.renew_profile(connection, name, user_id, now)
     experiences_told = sum(len(session.extraction.experiences) for session in extracted)
     done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=len(stored.nodes), experiences=experiences_told)
     stored.owed.update(follow_ups.extracted(connection, done))  # last: counts of other subjects

@@ -12,8 +12,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from engine.conversations.injection import Candidate
-from engine.conversations.marks import shown
-from engine.conversations.memories import merge_profile
+from engine.conversations.marks import live, marks_of, shown
+from engine.conversations.memories import merge_profile, supported
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import ContextRequest, Kind, Profile, ProfileSignals
 from jiyi.protocol.origins import STANDING_TRUST
@@ -22,6 +22,8 @@ from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert
 from models.memory.agents import AgentName, bind_name
 
+#: Turns of a user, the newest, that their profile rests on.
+TURNS_READ = 500
 #: Injections of an agent that are kept, the newest.
 KEPT = 200
 #: Characters of a query that are kept with them.
@@ -135,6 +137,19 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
     connection.execute(_SAVE, {**whose, **merge_profile(known, signals).model_dump(), "updated_at": now})
 
 
+def renew_profile(connection: Connection, name: AgentName, user_id: str | None, now: datetime) -> None:
+    """Leave in the profile what the user's turns still say. Call it under the agent's lock, once they have been marked."""
+    known = find_profile(connection, name, user_id)
+    if known is None:
+        return
+    rows = connection.execute(_TURNS, {**bind_name(name), "user": user_id, "limit": TURNS_READ})
+    texts = [live(row.description, marks_of(row.provenance, now.date())) for row in rows]
+    left = supported(known, texts)
+    if left != known:
+        whose = {"group_id": name[0], "agent_id": name[1], "user_id": user_id or NO_USER}
+        connection.execute(_SAVE, {**whose, **left.model_dump(), "updated_at": now})
+
+
 #: What is in force, trusted enough and told the user.
 _STANDS = """
     superseded_at IS NULL AND archived_at IS NULL
@@ -156,6 +171,12 @@ _IMPORTANT = text(f"""
     ) AS of_kind
     ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
 """)  # noqa: S608 – no value
+_TURNS = text("""
+    SELECT description, provenance FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND user_id IS NOT DISTINCT FROM :user
+      AND kind = 'session' AND provenance ->> 'role' = 'user'
+    ORDER BY node_count DESC LIMIT :limit
+""")
 _KEYWORDS = text("""
     SELECT i.keywords FROM agents a LEFT JOIN industry_keywords i USING (group_id)
     WHERE a.group_id = :group AND a.agent_id = :agent ORDER BY i.industry

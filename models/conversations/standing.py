@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -24,6 +24,7 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.origins import ORIGIN_OF_ROLE
 from jiyi.text.clauses import clauses, without
 from jiyi.text.words import language_of
+from models.conversations import injections
 from models.erasure import matching, progress
 from models.erasure.progress import ERASE
 from models.memory.agents import AgentName, bind_name, lock_agents
@@ -85,10 +86,13 @@ def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> N
 def reinstate(connection: Connection, name: AgentName, node_id: UUID) -> None:
     """Take away, in the turns that a statement was taken from, the marks of what it says."""
     statement = connection.execute(_STATEMENT, {"group": name[0], "id": node_id}).one()
-    for row in _rows(connection, name, [UUID(turn) for turn in statement.filling]).values():
+    rows = _rows(connection, name, [UUID(turn) for turn in statement.filling]).values()
+    for row in rows:
         spans = spans_in(statement.description, row.description)
         kept = [mark for mark in marks_of(row.provenance) if mark.why not in ("ended", "corrected") or (mark.start, mark.end) not in spans]
         _write(connection, name, row.node_id, [mark.json() for mark in kept])
+    for user_id in {row.user_id for row in rows}:
+        injections.renew_profile(connection, name, user_id, datetime.now(UTC))
 
 
 def _rows(connection: Connection, name: AgentName, node_ids: Iterable[UUID]) -> dict[UUID, Any]:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -45,6 +45,7 @@ from models.db.connection import reading, unit_of_work
 from models.memory.agents import AgentName, time_zone
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
+from tasks.retrieval.days import happened_then, in_turn
 from tasks.retrieval.retrieve import answer
 
 #: Shorter queries say nothing that could be looked for.
@@ -271,7 +272,8 @@ def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
     )
     fields = answer(asked)
     assert isinstance(fields, dict)  # nothing is touched yet
-    return [node for group in fields["groups"] for node in group["retrieved_nodes"]]
+    found: list[FoundMemory] = [node for group in fields["groups"] for node in group["retrieved_nodes"]]
+    return in_turn(found, cast("list[FoundMemory]", happened_then(asked)))
 
 
 def _retrieved(request: ContextRequest, found: list[FoundMemory], least: float) -> list[Candidate]:

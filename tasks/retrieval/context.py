@@ -30,6 +30,7 @@ from models.memory.questions import build_context
 from models.retrieval import records
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
+from tasks.retrieval.days import happened_then, in_turn
 from tasks.retrieval.retrieve import retrieve
 
 #: Tokens that a line has at least, as a rule: so many memories are looked at as may fit.
@@ -65,7 +66,9 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     )
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
-    context = within(answer.retrieved_nodes, request.max_tokens, language_of(request.query), now)
+    then = [RetrievedNode.model_validate(node) for node in happened_then(asked)]
+    ranked = {node.node_id: node for node in in_turn(answer.retrieved_nodes, then)}
+    context = within(list(ranked.values()), request.max_tokens, language_of(request.query), now)
     if request.touch and request.as_of is None and context.memories:
         note_accesses(actor.group_id, request.agent_id, [memory.node_id for memory in context.memories], now.timestamp())
     if answer.status != "unknown_agent":

@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 
+from engine.conversations.memories import profile_signals
 from engine.providers.questions import Insights
 from engine.rules.provider import Rules
-from tests.integration.conversations.talk import START
+from jiyi.protocol.conversations import Message, Profile
+from models.conversations import injections
+from models.db.connection import unit_of_work
+from tests.integration.conversations.talk import START, hurry, run, say
 
+CALLED = "Hello there.", "Nice weather.", "Well then."
+LATER = START + timedelta(days=30)
 RULES = Rules()
 
 
@@ -24,7 +30,11 @@ def concluded(*said: str, every: int = 30) -> list[str]:
 @pytest.mark.parametrize(
     "said",
     [
-        ("Fee of the nursery set to 400 euros.", "Fee of the nursery raised to 450 euros.", "Fee of the nursery: they want 600 euros, we refused."),
+        (
+            "Fee of the nursery set to 400 euros.",
+            "Fee of the nursery raised to 450 euros.",
+            "Fee of the nursery: they want 600 euros, we refused.",
+        ),
         ("Headcount is 40.", "Headcount is 44.", "Headcount for next year: 60, not approved yet."),
         ("The crew is 9 people.", "The crew is 11 people.", "The crew would be 15 people if the grant had come through."),
         ("Our price is 80 euros.", "Our price is 85 euros.", "Our price should be 95 euros, says the agency."),
@@ -64,3 +74,56 @@ def test_what_was_so_is_still_concluded(said: tuple[str, ...], conclusion: str) 
 @pytest.mark.parametrize("said", ["If it rains we meet at the library.", "我们可能去图书馆见面"])
 def test_what_was_only_supposed_is_no_habit(said: str) -> None:
     assert concluded(said, said, said, said, every=7) == []
+
+
+def told(group: str, *said: str, **fields: Any) -> None:
+    say(group, *CALLED, *said, **fields)
+    hurry()
+    run()
+
+
+def profile(group: str) -> Profile:
+    with unit_of_work() as connection:
+        return injections.find_profile(connection, (group, "helper")) or Profile()
+
+
+@pytest.mark.usefixtures("database", "nothing_owed")
+@pytest.mark.parametrize(
+    ("said", "role", "news", "left"),
+    [
+        ("I work as an accountant at a bank.", "accountant", "I no longer work as an accountant.", None),
+        ("I'm a nurse at a clinic in Bergen.", "nurse", "I'm a teacher at a primary school now.", "teacher"),
+        ("我在医院当护士。", "护士", "我不当护士了，我现在是老师。", "老师"),
+    ],
+)
+def test_the_profile_loses_what_is_no_longer_so(group: str, said: str, role: str, news: str, left: str | None) -> None:
+    told(group, said)
+    assert profile(group).role == role
+    told(group, news, start=LATER, session_id="s2")
+    assert profile(group).role == left
+
+
+@pytest.mark.usefixtures("database", "nothing_owed")
+def test_a_topic_is_one_that_comes_up_again(group: str) -> None:
+    told(group, "Which kiln is best for stoneware?", "What should I cook with coriander?")
+    assert profile(group).recent_topics == []
+    told(group, "How long does the kiln have to cool?", start=LATER, session_id="s2")
+    assert profile(group).recent_topics == ["kiln"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "lol look at that formal wear",
+        "Write a professional letter to my landlord.",
+        "外卖专家说今天会爆单",
+        "My senior colleague is on leave.",
+        "Mia's bank called about her Volvo.",
+        "我去银行取了点钱",
+        "The shop on the corner has a court behind it.",
+        "用官方的语气写一封请假信",
+    ],
+)
+def test_what_is_not_sure_is_in_no_profile(said: str) -> None:
+    found = profile_signals([Message(role="user", text=said)])
+    assert (found.industry, found.role, found.expertise_level, found.communication_style) == (None, None, None, None)

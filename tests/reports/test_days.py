@@ -16,12 +16,14 @@ from jiyi.protocol.appointments import ConfigureHeartbeat
 from jiyi.protocol.conversations import InjectRequest, Message
 from jiyi.protocol.event_requests import TurnEvent
 from jiyi.protocol.recall import RecallRequest
+from jiyi.protocol.retrieval import Filters, RetrievalRequest
 from models.appointments.heartbeat_actions import configure_heartbeat
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.reflection.reflections import next_scheduled
 from tasks.conversations import injection
 from tasks.retrieval import context
+from tasks.retrieval.days import happened_then
 from tests.integration.conversations.talk import facts, hurry, nodes, run, save, say
 from workers.ephemeral import environment
 
@@ -175,3 +177,54 @@ def test_an_agent_reflects_at_its_own_night(group: str) -> None:
     now = at("2026-08-11T22:40:00Z")
     with unit_of_work() as connection:
         assert next_scheduled(connection, (group, "helper"), 9, now) == at("2026-08-12T03:00:00+08:00") + timedelta(days=1)
+
+
+DIARY = {
+    "2026-07-31T18:00:00+02:00": "Watered the tomatoes with Ida.",
+    "2026-08-07T19:00:00+02:00": "Fixed the brakes of the bicycle.",
+    "2026-08-08T09:00:00+02:00": "I visited the aquarium yesterday.",
+    "2026-08-09T20:00:00+02:00": "Baked a plum cake for the neighbours.",
+}
+RIJI = {
+    "2025-10-03T10:00:00+08:00": "在青岛的海边捡了很多贝壳。",
+    "2026-06-12T20:00:00+08:00": "把阳台的木地板刷了一遍。",
+    "2026-07-05T09:00:00+08:00": "陪外公下了一天象棋。",
+}
+
+
+@pytest.mark.parametrize(
+    ("diary", "question", "brings"),
+    [
+        (DIARY, "What did I do last Friday?", ["brakes", "aquarium"]),
+        (DIARY, "What happened in July?", ["tomatoes"]),
+        (DIARY, "What did I do yesterday?", ["cake"]),
+        (RIJI, "上个月我做了什么？", ["象棋"]),
+        (RIJI, "去年国庆我做了什么？", ["贝壳"]),
+        (RIJI, "六月份我做了什么？", ["地板"]),
+    ],
+)
+def test_a_named_day_or_month_brings_what_happened_in_it(group: str, diary: dict[str, str], question: str, brings: list[str]) -> None:
+    for number, (moment, text) in enumerate(diary.items()):
+        say(group, text, start=at(moment), session_id=f"s{number}")
+    rest = [f"What I do on day {number} is what I did: 我做了什么，第{number}件" for number in range(40)]
+    say(group, *rest, start=at("2026-01-05T10:00:00+02:00"), session_id="rest")
+    now = at("2026-08-10T10:00:00+02:00")  # a Monday
+    for written in (prompt(group, question, now=now, max_tokens=300), recalled(group, question, now=now, max_tokens=300)):
+        assert [word for word in brings if word not in written] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "then"),
+    [
+        ("What did I do last Friday?", ["Fixed the brakes of the bicycle.", "I visited the aquarium yesterday."]),
+        ("I slept badly last Friday.", []),
+        ("What shall we do on Friday?", []),
+        ("What do I like?", []),
+    ],
+)
+def test_only_a_question_about_a_time_brings_what_happened_then(group: str, message: str, then: list[str]) -> None:
+    for number, (moment, text) in enumerate(DIARY.items()):
+        say(group, text, "What did I do?", ("assistant", "You fed the cat."), start=at(moment), session_id=f"s{number}")
+    now, filters = at("2026-08-10T10:00:00+02:00"), Filters(kinds=["session"], types=["chat", "event"])
+    asked = RetrievalRequest(group_id=group, agent_id="helper", focal_texts=[message], now=now, touch=False, filters=filters)
+    assert sorted(node["description"] for node in happened_then(asked)) == then

@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from jiyi.errors import NotFound
 from jiyi.protocol import reflection as ask
+from jiyi.protocol.events import build
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -114,11 +115,8 @@ def test_agents_with_news_reflect_once_a_night_by_their_own_clock(group: str) ->
         save(*[observed(group, f"{agent} does {n}", agent, poignancy=2) for n in range(count)])
     save(observed(group, "a thought", "idler", node_type="thought"))
     tasks.run_until_idle(ACCUMULATE, accumulate)
-    shanghai = {"g": group, "key": agent_key(group, "maria")}
+    save(build({"type": "agent.configured", "group_id": group, "agent_id": "maria", "payload": {"tz": "Asia/Shanghai"}}))
     with unit_of_work() as connection:
-        connection.execute(
-            text("INSERT INTO heartbeats (group_id, agent_id, agent_key, tz) VALUES (:g, 'maria', :key, 'Asia/Shanghai')"), shanghai
-        )
         noon = text("UPDATE memory_nodes SET stored_at = '2026-03-01 12:00Z' WHERE group_id = :g")
         connection.execute(noon, {"g": group})
     assert JOBS["reflect"].schedule(get_settings()).every == 3_600

@@ -1,0 +1,72 @@
+"""What happened in the days, months and holidays that a question names, beside what is likely to answer it in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import date, datetime, timedelta
+from itertools import zip_longest
+from typing import Any, TypeVar
+
+from engine.conversations.attributes import ASKING, QUESTION_MARK, REQUEST
+from engine.conversations.marks import local
+from engine.times.past import Span, spans_over, with_dates
+from jiyi.protocol.retrieval import RetrievalRequest
+from tasks.retrieval.retrieve import answer
+
+T = TypeVar("T")
+#: People still tell of a day so long after it.
+TOLD_LATER = timedelta(days=31)
+#: A day or a month that was worked out for a relative one: "yesterday (2026-03-01)".
+_DATED = re.compile(r"\((\d{4})-(\d{2})(?:-(\d{2}))?")
+
+
+def happened_then(asked: RetrievalRequest) -> list[dict[str, Any]]:
+    """Memories of the time that the question names, the likeliest to answer it first; none where it asks for none.
+
+    Their ``probability`` is None: that they happened then is why they are here, not how likely they are to answer.
+    ``asked`` has its ``now``, by the clock of who asks.
+    """
+    text, now = asked.focal_texts[0], asked.now
+    if now is None or not any(asks.search(text) for asks in (QUESTION_MARK, ASKING, REQUEST)):
+        return []
+    found: dict[object, dict[str, Any]] = {}
+    for span in _named(text, now):
+        end = min(span[1] + TOLD_LATER, asked.as_of or now)
+        within = asked.filters.model_copy(update={"created_after": span[0], "created_before": end})
+        request = asked.model_copy(update={"focal_texts": [text], "filters": within, "min_probability": 0.0})
+        fields = answer(request)
+        assert isinstance(fields, dict)  # nothing is touched yet
+        for node in fields["groups"][0]["retrieved_nodes"] if fields["groups"] else ():
+            if is_of(node, span):
+                found.setdefault(node["node_id"], {**node, "probability": None})
+    return list(found.values())
+
+
+def in_turn(likely: Sequence[T], then: Sequence[T]) -> list[T]:
+    """What is likely to answer and what is of the time, one after the other: a time asked for has half of a prompt, if it needs it."""
+    return [node for pair in zip_longest(likely, then) for node in pair if node is not None]
+
+
+def _named(text: str, now: datetime) -> Iterator[Span]:
+    """The times that a question names, as far as they are surely not ahead."""
+    return (span for span, over in spans_over(text, now).items() if over or span[0] <= now < span[1])
+
+
+def is_of(node: dict[str, Any], span: Span) -> bool:
+    """Whether a memory is of a time: it tells of it, or it is from then and tells of no earlier day. Questions and answers tell nothing."""
+    text, said_at = node["description"], local(node["created_at"], node["provenance"], span[0].tzinfo)
+    if node["kind"] == "session":
+        if node["provenance"].get("role") != "user" or any(asks.search(text) for asks in (QUESTION_MARK, ASKING)):
+            return False
+        text = with_dates(text, said_at)
+    first, last = span[0].date(), (span[1] - timedelta(days=1)).date()
+    told = [day for day in _days_in(text) if day <= said_at.date()]
+    return any(first <= day <= last for day in told) or (not told and span[0] <= said_at < span[1])
+
+
+def _days_in(text: str) -> Iterator[date]:
+    for year, month, day in _DATED.findall(text):
+        with suppress(ValueError):  # somebody else's brackets
+            yield date(int(year), int(month), int(day or 1))
