@@ -323,15 +323,15 @@ def test_signals_reach_the_profile_and_what_is_unsure_known_or_cannot_be_stored_
     memories = [ExtractedMemory(content=f"Fact {name[:1]}.", turns=[0], attribute=name) for name in ("aaa", "%" * 200, "ccc")]
     known = ExtractedMemory(content="The user is allergic to peanuts!", turns=[0])
     dull = ExtractedMemory(content="The user ate bread.", importance=2, turns=[0])
-    signals = ProfileSignals(industry="pottery", communication_style="concise", recent_topics=["glaze"])
+    signals = ProfileSignals(industry="pottery", role="duke", communication_style="concise", recent_topics=["glaze", "whales"])
     told(monkeypatch, memories=[*memories, known, dull], experiences=[experience(confidence=0.59)], profile_signals=signals)
-    say(group, *SMALL_TALK, "x", agent_id=agent)
+    say(group, *SMALL_TALK, "I run a pottery that needs a new glaze.", "Keep it short: is the glaze safe?", agent_id=agent)
     run()
     assert facts(group) == ["The user is allergic to peanuts.", "Fact a.", "Fact c."]
     assert nodes(group, "experience") == []
     found = actions.agent_get.perform(me(group), GetAgent(agent_id=agent)).profile
     assert found is not None
-    assert (found.industry, found.communication_style, found.recent_topics) == ("pottery", "concise", ["glaze"])
+    assert (found.industry, found.role, found.communication_style, found.recent_topics) == ("pottery", None, "concise", ["glaze"])
     with pytest.raises(NotFound):
         actions.agent_get.perform(me(group), GetAgent(agent_id="nobody"))
 
