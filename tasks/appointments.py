@@ -98,7 +98,7 @@ def _alert(schedule: ScheduleState, run: Firing, now: datetime) -> NewAlert:
 def do_request(actor: Actor, request: AskSchedules) -> AskedSchedules:
     """Safe to repeat because what was done for a ``request_id`` is not done again."""
     judge, now = heads(), datetime.now(UTC)
-    wanted = judge_request(request.text, now, partial(_time_zone, actor, request), judge)
+    wanted = judge_request(request.text, now, partial(_time_zone, actor, request), judge, request.completes or "")
     if wanted.asked is None:
         return AskedSchedules(certainty="none")
     likeness = None if judge is None else judge.likeness

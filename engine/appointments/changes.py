@@ -363,7 +363,7 @@ def confirmation(schedule: ParsedSchedule, next_run: datetime | None, text: str,
         return f"好的，已记下：{schedule.description}，{task}。下一次：{when}（{schedule.tz}）{check}"
     task = schedule.task or "a reminder"
     check = "" if sure else " I guessed the time; tell me if it is another one."
-    return f"Noted: {task}, {schedule.description}. Next: {when} ({schedule.tz}).{check}"
+    return f"Noted: {task}, {schedule.description.rstrip('.')}. Next: {when} ({schedule.tz}).{check}"
 
 
 def asking_back(reason: str, text: str) -> str:

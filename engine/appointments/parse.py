@@ -25,7 +25,7 @@ from engine.times.clocks import Clock, Impossible, of_waking
 from engine.times.readings import Element, choose_elements, find_elements, open_range, window, without_end
 from engine.times.recurring import Every, Offset, excepted
 from jiyi.text.sections import sections, union
-from jiyi.text.words import CJK, nfkc
+from jiyi.text.words import CJK, fillers, nfkc, telling
 from jiyi.zones import zone_of
 
 #: Characters of a message that are read.
@@ -217,7 +217,7 @@ class Request(NamedTuple):
     sure: bool = True
 
 
-def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads | None) -> Request:
+def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads | None, completes: str = "") -> Request:
     """What a message asks of the agent's appointments.
 
     Who asks for a reminder in so many words gets one, or is asked when. Else the learned judgement decides where it is sure, of the
@@ -230,19 +230,27 @@ def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads 
         now: when it was said.
         tz: gives the name of the time zone, where it is needed.
         heads: the learned judgements.
+        completes: a request before it that lacked a time: a message that says hardly more than a time is that time.
 
     Raises:
         ValueError: an unknown time zone.
     """
+    if completes and (answered := _answered(completes, text, now, tz())) is not None:
+        return Request("new", answered)
     if len(text) > JUDGED_CHARS:
-        return _by_patterns(text, now, tz())
+        return _by_patterns(text, now, tz()) or Request()
     core = without_courtesies(text)
     if wants_reminder(core):
         return Request("new", parse(core, now, tz(), asks=True))
+    found = _judged(text, core, now, tz, heads)
+    return _ordered(core) if found is None else found
+
+
+def _judged(text: str, core: str, now: datetime, tz: Callable[[], str], heads: Heads | None) -> Request | None:
+    """What the judgement and the patterns make of a message and of what is left of it without courtesies; None if nothing for sure."""
     given, bare = heads.requests([text, core]) if heads is not None else (None, None)
     if heads is None or given is None or bare is None:
-        found = _by_patterns(text, now, tz())
-        return found if found.asked else _ordered(core)
+        return _by_patterns(text, now, tz())
     whole, polite = _sure_of(heads, given), _sure_of(heads, bare)
     asked = whole if polite in (None, "list") else polite
     if asked == "new":
@@ -251,8 +259,17 @@ def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads 
     if asked is not None:
         return Request(asked, sure=asked == whole)
     likeliest = max(get_args(Asked), key=lambda label: given.probabilities[label])
-    found = _by_patterns(text, now, tz()) if likeliest == "new" and given.probabilities["none"] < SURE_NOT else Request()
-    return found if found.asked else _ordered(core)
+    return _by_patterns(text, now, tz()) if likeliest == "new" and given.probabilities["none"] < SURE_NOT else None
+
+
+def _answered(asked: str, text: str, now: datetime, tz: str) -> Parsed | None:
+    """A request without a time with the time that a message names; None if it names none, or more than that."""
+    local, request, answer = local_now(now, tz), without_courtesies(asked), readable(text)
+    rest = blank_out(answer, _spans(find_elements(answer, local)))
+    is_time = TIME in rest and all(fillers(telling(rest.replace(TIME, " "))))
+    if not is_time or not wants_reminder(request) or find_elements(readable(request), local):
+        return None
+    return parse(f"{request.strip(_EDGES)}, {text}", now, tz, asks=True)
 
 
 def _sure_of(heads: Heads, judged: Judged) -> Asked | None:
@@ -260,9 +277,9 @@ def _sure_of(heads: Heads, judged: Judged) -> Asked | None:
     return likeliest if judged.probabilities[likeliest] >= heads.least(REQUESTS, likeliest, PRECISION[likeliest]) else None
 
 
-def _by_patterns(text: str, now: datetime, tz: str) -> Request:
+def _by_patterns(text: str, now: datetime, tz: str) -> Request | None:
     parsed = parse(text, now, tz)
-    return Request("new", parsed) if _asks_for_schedule(text, parsed) else Request()
+    return Request("new", parsed) if _asks_for_schedule(text, parsed) else None
 
 
 def _ordered(core: str) -> Request:

@@ -341,7 +341,15 @@ class Scheduling(Protocol):
     """Whoever keeps schedules; ``client.growth`` is one."""
 
     def schedule(
-        self, agent_id: str, text: str, *, tz: str | None, session_id: str | None, user_id: str | None, timeout: float | None
+        self,
+        agent_id: str,
+        text: str,
+        *,
+        tz: str | None,
+        session_id: str | None,
+        user_id: str | None,
+        completes: str | None = None,
+        timeout: float | None,
     ) -> AskedSchedules: ...
 
 
@@ -351,19 +359,27 @@ NOTE_TOKENS, NOTE_SHARE = 300, 0.5
 MARK = "[schedule]"
 #: Share of the time that is left for this question: memory comes after it.
 PATIENCE = 0.5
+#: Seconds within which "When shall I remind you?" may be answered by a time alone.
+ANSWERED_WITHIN = 600.0
 
 
 class ScheduleStage:
     """Before an answer: what a message asks of the agent's appointments is done (priority 140, before memory fills the prompt).
 
     The service judges whether it asks for something. ``reply`` of the exchange is the confirmation, or the question that asks back; the
-    prompt has it, too, so that the model says so.
+    prompt has it, too, so that the model says so. A request that was asked back goes along with the user's next message, which may be the
+    time that it lacked.
     """
 
     name, priority = "schedules", 140
 
-    def __init__(self, scheduling: Scheduling | None, tz: str | ZoneOf | None = None) -> None:
-        self._scheduling, self._zone_of = scheduling, zone_of_user(tz)
+    def __init__(
+        self, scheduling: Scheduling | None, tz: str | ZoneOf | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._scheduling, self._zone_of, self._clock = scheduling, zone_of_user(tz), clock
+        #: The request of each session that was asked back, and when.
+        self._open: OrderedDict[tuple[str, str | None, str | None], tuple[str, float]] = OrderedDict()
+        self._lock = Lock()
 
     def missing(self) -> str:
         return "" if self._scheduling is not None else "schedules"
@@ -372,21 +388,37 @@ class ScheduleStage:
         text = exchange.user_input
         if self._scheduling is None or not text.strip():
             return exchange
-        patience = exchange.left * PATIENCE
+        patience, who = exchange.left * PATIENCE, (exchange.agent_id, exchange.session_id, exchange.user_id)
+        earlier = self._asked_back(who)
         answer = self._scheduling.schedule(
             exchange.agent_id,
             text[:MAX_TEXT_CHARS],
             tz=self._zone_of(exchange.user_id),
             session_id=exchange.session_id,
             user_id=exchange.user_id,
+            **({} if earlier is None else {"completes": earlier}),
             timeout=max(patience, 0.01),
         )
+        if answer.certainty == "unclear" and who[1:] != (None, None):
+            self._note(who, earlier or text[:MAX_TEXT_CHARS])
         if answer.confirmation is None:
             return exchange
         # The prompt speaks as the program does: what the user asked for stands in it as a quotation.
         most = NOTE_TOKENS if exchange.room is None else min(NOTE_TOKENS, int(exchange.room * NOTE_SHARE))
         note = quoted_to_tokens(answer.confirmation, most - estimate_tokens(MARK))
         return replace(exchange.told(f"{MARK} {note}") if note else exchange, reply=answer.confirmation)
+
+    def _asked_back(self, who: tuple[str, str | None, str | None]) -> str | None:
+        """The request that the user's last message made and that lacked something; told once."""
+        with self._lock:
+            text, when = self._open.pop(who, (None, 0.0))
+        return text if self._clock() - when <= ANSWERED_WITHIN else None
+
+    def _note(self, who: tuple[str, str | None, str | None], text: str) -> None:
+        with self._lock:
+            self._open[who] = (text, self._clock())
+            while len(self._open) > SESSIONS:
+                self._open.popitem(last=False)
 
     def after(self, exchange: Exchange) -> Exchange:
         return exchange

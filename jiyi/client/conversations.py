@@ -112,11 +112,15 @@ class Growth(Namespace[W]):
         tz: str | None = None,
         session_id: str | None = None,
         user_id: str | None = None,
+        completes: str | None = None,
         timeout: float | None = None,
     ) -> Steps[AskedSchedules]:
-        """Do what a message asks of the agent's appointments: "remind me tomorrow at 9", 取消明天的牙医, "what have I planned?"."""
-        whose = {"agent_id": agent_id, "tz": tz or self._tz, "session_id": session_id, "user_id": user_id}
-        request = checked(AskSchedules, text=text, request_id=uuid4(), **whose)
+        """Do what a message asks of the agent's appointments: "remind me tomorrow at 9", 取消明天的牙医, "what have I planned?".
+
+        ``completes``: the message before it, if that was asked back for a time ("When shall I remind you?"), so that "at 6pm" is enough.
+        """
+        who = {"agent_id": agent_id, "tz": tz or self._tz, "session_id": session_id, "user_id": user_id}
+        request = checked(AskSchedules, **who, text=text, completes=completes, request_id=uuid4())
         return self._act("appointments.ask", request, AskedSchedules, timeout)
 
     @verb

@@ -275,6 +275,12 @@ class AskSchedules(Request, ForUser):
     tz: TimeZone | None = Field(None, description="The user's; the agent's unless given.")
     session_id: Name | None = None
     request_id: UUID | None = Field(None, description="The same request sent again is done once.")
+    completes: str | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_TEXT_CHARS,
+        description="The message before it that was asked back for a time: a text that says hardly more than a time is that time.",
+    )
 
 
 class AskedSchedules(CreatedSchedule):

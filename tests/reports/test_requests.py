@@ -18,6 +18,7 @@ from engine.growth.trajectories import compress, satisfaction
 from engine.heads import local
 from engine.heads.judgements import Heads
 from jiyi import Client
+from jiyi.chat.loop import ConversationLoop
 from jiyi.protocol.appointments import AskedSchedules, Schedules
 from jiyi.protocol.conversations import Message
 from tests.unit.growth.steps import run, step
@@ -169,6 +170,20 @@ def test_a_reminder_without_a_time_is_asked_back(person: Person, says: str, ques
     asked = person.asks(says)
     assert (asked.asked, asked.certainty, asked.confirmation) == ("new", "unclear", question)
     assert person.planned() == []
+
+
+def test_a_confirmation_has_no_two_full_stops(person: Person) -> None:
+    assert ".." not in (person.asks("Remind me to call the dentist tomorrow at 8 a.m.").confirmation or "")
+
+
+@pytest.mark.parametrize(
+    ("says", "then", "task"), [("Remind me to buy milk", "tomorrow at 6pm", "buy milk"), ("提醒我买牛奶", "明天晚上六点", "买牛奶")]
+)
+def test_the_time_alone_is_answer_enough(person: Person, says: str, then: str, task: str) -> None:
+    with ConversationLoop(person.client, tz=TZ, seconds=SECONDS) as loop:
+        for text in (says, then):
+            assert loop.before(AGENT, "You are kind.", text, session_id="s", user_id=person.user).reply is not None
+    assert person.planned() == [(task, "18:00")]
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,27 @@ def test_what_is_asked_politely_is_what_is_asked(asked: str, judged_as: str | No
     assert (found.asked, found.sure) == (judged_as, sure)
 
 
+@pytest.mark.parametrize(
+    ("after", "text", "task"),
+    [
+        ("Remind me to buy milk", "at 6pm", "buy milk"),
+        ("can you remind me to buy bread?", "tomorrow at 7 please", "buy bread"),
+        ("提醒我买牛奶", "晚上八点吧", "买牛奶"),
+        ("你能提醒我续签护照吗", "明天上午", "续签护照"),
+        ("Remind me to buy milk", "thanks", None),
+        ("Remind me to buy milk", "the meeting is at 6pm", None),
+        ("提醒我买牛奶", "今天天气不错", None),
+        ("", "at 6pm", None),
+    ],
+)
+def test_a_time_alone_completes_the_request_that_was_asked_back(after: str, text: str, task: str | None) -> None:
+    found = judge_request(text, NOW, lambda: SHANGHAI, None, after)
+    assert found.asked == (None if task is None else "new")
+    if task is not None:
+        assert not isinstance(found.parsed, Unclear | None)
+        assert (found.parsed.schedule if isinstance(found.parsed, Exact) else found.parsed.schedules[0]).task == task  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(("probabilities", "times"), [({"new": 1.0}, 1), ({}, 1), ({"cancel": 1.0}, 0), ({"none": 1.0}, 0)])
 def test_a_message_is_read_once_and_only_where_a_new_appointment_may_be_asked_for(
     monkeypatch: pytest.MonkeyPatch, probabilities: dict[str, float], times: int

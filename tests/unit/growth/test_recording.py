@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from jiyi.chat.chain import Chain, Exchange
-from jiyi.chat.steps import ScheduleStage, Scheduling, SkillStage, StepRecorder, TrajectoryStage
+from jiyi.chat.steps import ANSWERED_WITHIN, ScheduleStage, Scheduling, SkillStage, StepRecorder, TrajectoryStage
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.appointments import AskedSchedules
@@ -151,3 +151,28 @@ def test_what_asks_for_nothing_or_of_a_service_that_is_away_changes_nothing(said
     assert (exchange.system_prompt, exchange.reply) == ("You are kind.", None)
     assert asked.call_count == calls
     assert ScheduleStage(None).missing() == "schedules"
+
+
+def test_what_was_asked_back_goes_along_with_the_next_message_of_the_same_person_once() -> None:
+    scheduling: Mock = create_autospec(Scheduling, instance=True)
+    scheduling.schedule.return_value = AskedSchedules(asked="new", certainty="unclear", confirmation="When shall I remind you?")
+    now = [0.0]
+    stage = ScheduleStage(scheduling, clock=lambda: now[0])
+
+    def says(text: str, user: str | None = "mia", session: str | None = "s") -> str | None:
+        stage.before(Exchange("a", "", text, session, user_id=user))
+        earlier: str | None = scheduling.schedule.call_args.kwargs.get("completes")
+        return earlier
+
+    assert says("remind me to buy milk") is None
+    assert says("at six", "ben") is None
+    assert says("at 25:00") == "remind me to buy milk"
+    scheduling.schedule.return_value = AskedSchedules(asked="new", certainty="exact", confirmation="Noted")
+    assert says("at 6pm") == "remind me to buy milk"
+    assert says("at 7pm") is None
+
+    scheduling.schedule.return_value = AskedSchedules(asked="new", certainty="unclear", confirmation="When shall I remind you?")
+    says("remind me to buy bread")
+    now[0] = ANSWERED_WITHIN + 1
+    assert says("at 6pm") is None
+    assert (says("remind me to buy bread", None, None), says("at 6pm", None, None)) == (None, None), "nobody knows whose it is"
