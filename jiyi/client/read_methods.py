@@ -160,7 +160,7 @@ class ReadMethods(WriteMethods[W]):
         """Forget what a user said, named in words: "my phone number", 我的地址.
 
         The sentences that it fits, and what was taken from them, are erased for good; ``erasure_id`` has the report. Where several
-        things fit nothing is erased: ``asks`` names them, and ``every=True`` takes all.
+        things fit nothing is erased: ``asks`` names them, and ``every=True`` takes all. ``answer`` says in a sentence what was done.
 
         Raises:
             NotFound: there is no such agent.
@@ -174,8 +174,9 @@ class ReadMethods(WriteMethods[W]):
         """Hold a superseded memory in force again: the supersession was a mistake. Returns its id.
 
         Raises:
-            InvalidRequest: it is in force, or another user's.
-            NotFound: there is no such memory.
+            Conflict: it is in force, or being erased, or another one in force says the same.
+            InvalidRequest: it is another user's.
+            NotFound: there is no such memory, or it was erased.
         """
         given = {name: value for name, value in (("user_id", user_id), ("reason", reason)) if value is not None}
         done = yield from self._act("memory.reinstate", checked(ReinstateMemory, node_id=node_id, **given), Reinstated, timeout)

@@ -113,6 +113,7 @@ _ROWS = (
     """,
     ),
     change("memory.reinstate", recall.ReinstateMemory, recall.Reinstated, scope="publish"),
+    read("memory.mistakes", commands.JudgedTurns, recall.Mistakes),
     change("memory.rate", memory.RateMemories, memory.Rated, scope="publish"),
     change("archive.archive", memory.ArchiveRequest, memory.Archived, scope="admin"),
     change("archive.restore", memory.RestoreRequest, memory.Restored, scope="admin"),

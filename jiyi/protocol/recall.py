@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
@@ -25,6 +25,7 @@ from jiyi.protocol.base import (
     PageSize,
     Part,
     Request,
+    Rows,
     UserId,
     Visibility,
     few_enough_keywords,
@@ -158,17 +159,38 @@ class Fitting(BaseModel):
 class Forgotten(BaseModel):
     """What is being erased, with its report (`erasure_id`); or, where nothing is clear, what it could be."""
 
+    answer: str = Field(description="What was done, or is to be asked back, in a sentence to pass on, in the language of the request.")
     erasure_id: UUID | None = None
     forgotten: list[Fitting] = []
     asks: list[Fitting] = Field([], description="Several things fit: name one of them in its own words, or give `every`.")
 
 
-class ReinstateMemory(Request):
+class ReinstateBody(Request):
+    """Whose memory is to be in force again, and why."""
+
+    user_id: UserId | None = Field(None, description="Whose it has to be, if one is given.")
+    reason: str | None = Field(None, max_length=MAX_REASON_CHARS, description="Why the supersession was a mistake; kept with it.")
+
+
+class ReinstateMemory(ReinstateBody):
     """What was superseded by mistake is to be in force again."""
 
     node_id: UUID = Field(description="The superseded memory.")
-    user_id: UserId | None = Field(None, description="Whose it has to be, if one is given.")
-    reason: str | None = Field(None, max_length=MAX_REASON_CHARS, description="Why the supersession was a mistake; kept with it.")
+
+
+class Mistake(BaseModel):
+    """A row of `changes_<writer>.jsonl`, from which `python -m tools.train` learns what ends what."""
+
+    id: UUID
+    language: Literal["en", "zh"]
+    older: str
+    newer: str
+    #: ``adds`` of the same attribute, ``unrelated`` of none or another one: the newer did not end the older.
+    label: Literal["adds", "unrelated"]
+
+
+class Mistakes(Rows[Mistake]):
+    """One page; ``next`` is the following one's ``after``, None at the end."""
 
 
 class Reinstated(BaseModel):

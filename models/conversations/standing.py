@@ -149,7 +149,7 @@ def _end_statements(connection: Connection, name: AgentName, turn: Any, ended: S
             connection.execute(_SUPERSEDE, last)
 
 
-def forget(connection: Connection, name: AgentName, parts: Iterable[Part]) -> tuple[Stored, UUID | None]:
+def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor: str = ACTOR) -> tuple[Stored, UUID | None]:
     """Have parts of turns erased, with the statements that say them: gives what was stored, and the erasure's id if there is any.
 
     Call it under the agent's lock.
@@ -170,7 +170,7 @@ def forget(connection: Connection, name: AgentName, parts: Iterable[Part]) -> tu
 
     stored = _keep_rest(connection, name, rows.values(), spans, goes)
     request = Erasure(node_ids=list(rows))
-    erasure_id = progress.owe(connection, name[0], request.kind, progress.described(request), ACTOR)
+    erasure_id = progress.owe(connection, name[0], request.kind, progress.described(request), actor)
     matching.note_nodes(connection, erasure_id, name[0], request.node_ids)  # now: no other erasure takes them for turns that stay
     stored.owed[ERASE] += 1
     return stored, erasure_id

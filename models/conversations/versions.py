@@ -10,12 +10,15 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.conversations.marks import MARKS, marks_of
+from engine.heads.judgements import said_of
 from engine.memory import Source
 from engine.text.keywords import keywords_of
-from jiyi.errors import InvalidRequest, NotFound
+from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol import events as wire
+from jiyi.protocol.conversation_commands import JudgedTurns
 from jiyi.protocol.events import Event
-from jiyi.protocol.recall import Reinstated, ReinstateMemory, Updated, UpdateMemory
+from jiyi.protocol.recall import Mistake, Mistakes, Reinstated, ReinstateMemory, Updated, UpdateMemory
+from jiyi.text.words import language_of
 from models.conversations import standing
 from models.memory.agents import lock_agents
 from models.memory.inbox import Stored, store
@@ -74,21 +77,25 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
     """Put a superseded memory in force again, under its agent's lock.
 
     Raises:
-        NotFound: there is no such memory.
-        InvalidRequest: it is in force, or does not come from the user for whom it is asked.
+        NotFound: there is no such memory; that it was erased is said.
+        InvalidRequest: it does not come from the user for whom it is asked.
+        Conflict: it is in force, or being erased, or another one in force says the same.
     """
     known = _memory(connection, group_id, request.node_id)
     lock_agents(connection, [(group_id, known.agent_id)])
     old = _memory(connection, group_id, request.node_id)
     if request.user_id not in (None, old.user_id):
         raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}"])
+    if connection.execute(_ERASING, {"group": group_id, "id": old.node_id, "listed": [str(old.node_id)]}).scalar_one():
+        raise Conflict(f"node_id: {old.node_id} is being erased: nothing brings it back")
     twin = connection.execute(_TWIN, {"group": group_id, "id": old.node_id}).scalar_one_or_none()
     if twin is not None:
-        raise InvalidRequest([f"node_id: {twin} says the same and is in force: {old.node_id} is not needed beside it"])
+        raise Conflict(f"node_id: {twin} says the same and is in force: {old.node_id} is not needed beside it")
     marks = [mark for mark in marks_of(old.provenance) if mark.why in ("ended", "corrected")]
     if old.superseded_at is None and not marks:
-        raise InvalidRequest([f"node_id: {old.node_id} is in force: there is nothing to be taken back"])
-    mistake = {"by": None if old.superseded_by is None else str(old.superseded_by), "at": now.isoformat(), "reason": request.reason}
+        raise Conflict(f"node_id: {old.node_id} is in force: there is nothing to be taken back")
+    by = old.superseded_by or next((UUID(mark.by) for mark in marks if mark.by is not None), None)
+    mistake = {"by": None if by is None else str(by), "at": now.isoformat(), "reason": request.reason}
     note = {
         REINSTATED: [*old.provenance.get(REINSTATED, []), mistake],
         MARKS: [mark.json() for mark in marks_of(old.provenance) if mark not in marks],
@@ -96,12 +103,31 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
     connection.execute(_REINSTATE, {"group": group_id, "id": old.node_id, "note": note})
     if old.kind != "session":
         standing.reinstate(connection, (group_id, old.agent_id), old.node_id)
-    return Reinstated(node_id=old.node_id, superseded_by=old.superseded_by)
+    return Reinstated(node_id=old.node_id, superseded_by=by)
+
+
+def mistakes(connection: Connection, group_id: str, request: JudgedTurns) -> Mistakes:
+    """Memories that were superseded by mistake, each with what had superseded it, as rows to train on."""
+    given = {"group": group_id, "agent": request.agent_id, "user": request.user_id, "after": request.after, "limit": request.limit}
+    found = connection.execute(_MISTAKES, given).all()
+    rows = [
+        Mistake(
+            id=row.node_id,
+            language=language_of(row.older),
+            older=said_of(row.older),
+            newer=said_of(row.newer),
+            label="adds" if row.same_attribute else "unrelated",
+        )
+        for row in found
+    ]
+    return Mistakes(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
 def _memory(connection: Connection, group_id: str, node_id: UUID) -> StoredMemory:
     memory = node(connection, StoredMemory, group_id, node_id)
     if memory is None:
+        if connection.execute(_ERASED, {"group": group_id, "id": node_id}).first() is not None:
+            raise NotFound(f"node_id: {node_id} was erased for good: nothing brings it back")
         raise NotFound(f"node_id: the group {group_id!r} has no memory {node_id}")
     return memory
 
@@ -151,6 +177,18 @@ def _provenance(old: StoredMemory, request: UpdateMemory) -> dict[str, Any]:
     return {**given, **rested, REPLACES: str(old.node_id)}
 
 
+_ERASED = text("SELECT FROM events WHERE group_id = :group AND event_id = :id AND outcome = 'erased'")
+_ERASING = text("""
+    SELECT EXISTS (SELECT FROM erasing_ids WHERE group_id = :group AND subject_id = :id)
+        OR EXISTS (SELECT FROM erasures WHERE group_id = :group AND state <> 'done' AND what #> '{asked,node_ids}' ?| :listed)
+""")
+_MISTAKES = text("""
+    SELECT n.node_id, n.description AS older, m.description AS newer, coalesce(n.predicate = m.predicate, false) AS same_attribute
+    FROM memory_nodes n JOIN memory_nodes m ON m.group_id = n.group_id AND m.node_id::text = n.provenance #>> '{reinstated,-1,by}'
+    WHERE n.group_id = :group AND n.provenance ? 'reinstated' AND (CAST(:agent AS text) IS NULL OR n.agent_id = :agent)
+      AND (CAST(:user AS text) IS NULL OR n.user_id = :user) AND (CAST(:after AS uuid) IS NULL OR n.node_id > :after)
+    ORDER BY n.node_id LIMIT :limit
+""")
 _TWIN = text("""
     SELECT o.node_id FROM memory_nodes n JOIN memory_nodes o USING (group_id, agent_id, uri, content_hash)
     WHERE n.group_id = :group AND n.node_id = :id AND n.kind <> 'session' AND o.kind <> 'session' AND o.node_id <> n.node_id

@@ -22,6 +22,7 @@ from uuid6 import uuid7
 from engine.memory import Source
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
+from jiyi.protocol.conversation_commands import JudgedTurns
 from jiyi.protocol.events import AgentConfigured, Configuration
 from jiyi.protocol.memory import (
     MAX_RESTORED,
@@ -34,7 +35,7 @@ from jiyi.protocol.memory import (
     Restored,
     RestoreRequest,
 )
-from jiyi.protocol.recall import AddedMemory, AddMemory, Reinstated, ReinstateMemory, Updated, UpdateMemory
+from jiyi.protocol.recall import AddedMemory, AddMemory, Mistakes, Reinstated, ReinstateMemory, Updated, UpdateMemory
 from models.accounts import audit
 from models.conversations import versions
 from models.db.actions import Context, action
@@ -251,6 +252,15 @@ def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
     done = versions.reinstate(context.connection, context.group_id, request, datetime.now(UTC))
     context.audit(str(done.node_id), superseded_by=done.superseded_by, reason=request.reason)
     return done
+
+
+@action("memory.mistakes")
+def list_mistakes(context: Context, request: JudgedTurns) -> Mistakes:
+    """List the supersessions that were mistakes, as rows to train on.
+
+    Of each memory that was held in force again (`memory.reinstate`) the last, with what had wrongly superseded it.
+    """
+    return versions.mistakes(context.connection, context.group_id, request)
 
 
 @action("memory.rate")

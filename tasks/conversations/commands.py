@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 from engine.conversations.attributes import subject_words
 from engine.conversations.forgetting import Order, to_forget
@@ -153,11 +154,32 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
         parts = [Part(said[number].node_id, start, end) for number, start, end in found]
         fitting = [Fitting(node_id=said[number].node_id, text=said[number].message.text[start:end]) for number, start, end in found]
         if len({subject_words(one.text) for one in fitting}) > 1 and not request.every:
-            return Forgotten(asks=fitting)
-        stored, erasure_id = standing.forget(connection, name, parts)
+            return Forgotten(answer=_answer(request, "asks", len(fitting)), asks=fitting)
+        stored, erasure_id = standing.forget(connection, name, parts, actor.name)
     announce(stored)
     wake(*stored.owed)
-    return Forgotten(erasure_id=erasure_id, forgotten=fitting)
+    if erasure_id is None:
+        return Forgotten(answer=_answer(request, "nothing", 0))
+    return Forgotten(answer=_answer(request, "erased", len(fitting)), erasure_id=erasure_id, forgotten=fitting)
+
+
+#: What is said of an order to forget.
+_ANSWERS = {
+    "en": {
+        "asks": "Nothing is erased yet: {count} things fit. Which one is meant, or all of them?",
+        "erased": "Done: what fits is being erased for good, with what was taken from it ({count}).",
+        "nothing": "Nothing that was said fits: nothing is erased.",
+    },
+    "zh": {
+        "asks": "还没有删除：有 {count} 处符合。是指哪一处，还是全部？",
+        "erased": "好的：符合的内容（{count} 处）连同由此记下的都在彻底删除。",
+        "nothing": "说过的话里没有符合的：什么都没有删除。",
+    },
+}
+
+
+def _answer(request: ForgetWhatWasSaid, which: Literal["asks", "erased", "nothing"], count: int) -> str:
+    return _ANSWERS[language_of(request.text)][which].format(count=count)
 
 
 @implements(actions.extract_session_memories)

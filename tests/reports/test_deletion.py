@@ -9,16 +9,16 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from jiyi.errors import InvalidRequest
-from jiyi.protocol.conversation_commands import ExtractMessages, MemoryId
+from jiyi.errors import Conflict, InvalidRequest, NotFound
+from jiyi.protocol.conversation_commands import ExtractMessages, JudgedTurns, MemoryId
 from jiyi.protocol.conversations import ProfileSignals
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.recall import ForgetWhatWasSaid, UpdateMemory
+from jiyi.protocol.recall import ForgetWhatWasSaid, ReinstateMemory, UpdateMemory
 from models.conversations import actions, injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.erasure.actions import request_erasure
-from models.memory.archive import update_memory
+from models.memory.archive import list_mistakes, reinstate_memory, update_memory
 from tasks.conversations.commands import forget
 from tests.integration.conversations.talk import START, facts, hurry, nodes, run, say
 from tests.integration.erasure.test_erasure import alone, carry_on, erase
@@ -235,6 +235,52 @@ def test_forgetting_by_words_keeps_the_memories_of_the_rest(group: str) -> None:
     assert "0199" not in said(group)
     assert fact(group, "Olga")
     assert any("Olga" in row["description"] for row in nodes(group, "session"))
+
+
+@pytest.mark.parametrize(("text", "word"), [("my tax number", "Nothing"), ("我的护照号码", "没有符合"), ("my phone number", "Done")])
+def test_the_answer_says_what_was_done_without_what_was_forgotten(group: str, text: str, word: str) -> None:
+    told(group, "My phone number is 415-555-0199.")
+    answer = forget(Actor(group, "test"), ForgetWhatWasSaid(agent_id="helper", text=text)).answer
+    assert word in answer
+    assert "0199" not in answer
+
+
+def superseded(group: str) -> UUID:
+    told(group, "I live in Porto.")
+    told(group, "I live in Lisbon now.", start=LATER, session_id="s2")
+    return UUID(str(next(row["node_id"] for row in nodes(group, "knowledge", "preference") if "Porto" in row["description"])))
+
+
+def hold_again(group: str, node_id: UUID) -> None:
+    reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(node_id=node_id, reason="there are two homes"))
+
+
+def test_a_mistake_that_is_taken_back_is_a_row_to_train_on(group: str) -> None:
+    hold_again(group, superseded(group))
+    [row] = list_mistakes.perform(Actor(group, "test"), JudgedTurns(agent_id="helper")).rows
+    assert (row.older, row.newer, row.label) == ("I live in Porto.", "I live in Lisbon now.", "adds")
+    assert list_mistakes.perform(Actor(group, "test"), JudgedTurns(agent_id="stranger")).rows == []
+
+
+def test_what_was_erased_or_is_another_groups_cannot_be_held_again(group: str) -> None:
+    old = superseded(group)
+    with pytest.raises(NotFound, match="has no memory"):
+        hold_again(f"{group}-other", old)
+    by_client(group, old)
+    with pytest.raises(Conflict, match="being erased: nothing brings it back"):
+        hold_again(group, old)
+    carry_on()
+    with pytest.raises(NotFound, match="was erased for good: nothing brings it back"):
+        hold_again(group, old)
+    with pytest.raises(NotFound, match="has no memory"):
+        hold_again(group, uuid4())
+
+
+def test_what_is_in_force_or_was_said_again_cannot_be_held_again(group: str) -> None:
+    old = superseded(group)
+    hold_again(group, old)
+    with pytest.raises(Conflict, match="in force"):
+        hold_again(group, old)
 
 
 def test_nothing_to_forget_is_refused_by_its_field(group: str) -> None:

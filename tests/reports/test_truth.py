@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from engine.conversations.marks import marks_of
-from jiyi.errors import InvalidRequest, NotFound
+from jiyi.errors import Conflict, NotFound
 from jiyi.protocol.recall import ForgetWhatWasSaid, ReinstateMemory
 from jiyi.text.kept import NOT_KEPT
 from models.db.actions import Actor
@@ -98,7 +98,7 @@ def test_a_wrong_supersession_is_taken_back_with_the_turn(group: str) -> None:
     reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(node_id=old["node_id"], reason="two homes"))
     assert ended(group, turn) == []
     assert any("Porto" in fact for fact in facts(group))
-    with pytest.raises(InvalidRequest, match="in force"):
+    with pytest.raises(Conflict, match="in force"):
         reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(node_id=old["node_id"]))
     with pytest.raises(NotFound):
         reinstate_memory.perform(Actor(f"{group}-other", "test"), ReinstateMemory(node_id=old["node_id"]))

@@ -29,7 +29,7 @@ from models.memory import agents as stored_agents
 from models.memory import events as stored_events
 from models.memory import questions
 from models.memory import reads as memory_reads
-from models.memory.archive import add_memory, restore
+from models.memory.archive import add_memory, list_mistakes, restore
 from models.memory.reads import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
 from web.accounts.identity import need
 from web.admin import frame, inputs
@@ -230,6 +230,12 @@ action_form_route(memory_pages, JUDGE, actions.judge_turn, _turn_address, name="
 def judged() -> Response:
     """The turns that were judged, as ``facts_<writer>.jsonl`` to train on."""
     return _file(actions.judged_turns, JudgedTurns, "facts")
+
+
+@memory_pages.get("/mistakes.jsonl")
+def mistakes() -> Response:
+    """The supersessions that were mistakes, as ``changes_<writer>.jsonl`` to train on."""
+    return _file(list_mistakes, JudgedTurns, "changes")
 
 
 event_pages = Pages("events", __name__, Page("memories", lazy_gettext("Events"), "events.page"))

@@ -30,12 +30,13 @@ from jiyi.protocol.event_requests import (
 from jiyi.protocol.events import Event
 from jiyi.protocol.memory import AgentPage, KeywordPage, KeywordsParameters, MemoriesQuery, MemoryPage, Related, RelatedQuery
 from jiyi.protocol.openapi.document import PREFIX
-from jiyi.protocol.recall import RecallRequest, RetrievalsQuery, UpdateBody
+from jiyi.protocol.recall import ForgetWhatWasSaid, RecallRequest, ReinstateBody, RetrievalsQuery, UpdateBody
 from jiyi.protocol.reflection import Asked, EvidenceQuery, ReflectionAsked, ReflectionPage, ReflectionsQuery
 from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage, FieldProblem, OnceQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
+from models.conversations import actions as conversations
 from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, ask, from_database, one_line
 from models.erasure import actions as erasure_actions
 from models.memory import archive, inbox, questions, repeats
@@ -332,6 +333,16 @@ expose(
     missing="There is no memory {node_id}.",
 )
 expose(archive.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
+expose(
+    archive.reinstate_memory,
+    "POST",
+    "/nodes/<uuid:node_id>/reinstate",
+    id="reinstate_memory",
+    tag="memories",
+    body=ReinstateBody,
+    errors=(404, 409),
+)
+expose(conversations.forget, "POST", "/forget", id="forget_memories", tag="memories", body=ForgetWhatWasSaid, errors=(404, 504))
 expose(
     questions.build_context,
     "POST",

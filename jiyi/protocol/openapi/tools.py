@@ -33,6 +33,8 @@ OFFERED = {
         "get": "get_memory",
         "why": "explain_memory",
         "update": "update_memory",
+        "reinstate": "reinstate_memory",
+        "forget": "forget_memories",
         "delete": "erase_memory",
         "list_agents": "list_agents",
         "end_session": "end_session",
@@ -62,7 +64,7 @@ ONCE_SECONDS = 100
 #: Parameters that no model need know, and what they are.
 FIXED = {"once": str(ONCE_SECONDS)}
 #: Those that take something away.
-DESTRUCTIVE = {f"{PREFIX}delete", f"{PREFIX}demote"}
+DESTRUCTIVE = {f"{PREFIX}delete", f"{PREFIX}forget", f"{PREFIX}demote"}
 
 
 def tools(operations: Sequence[Operation]) -> list[tuple[Tool, KeyScope | None]]:

@@ -72,6 +72,8 @@ def _answers_hold(api: Program, node_id: str, answers: Mapping[str, Any]) -> Non
     )
     more["memory_demote"] = called(api, "memory_demote", knowledge_ids=[knowledge_id], reason="wrong")
     more["memory_update"] = called(api, "memory_update", node_id=node_id, description="米娅对花生和虾过敏")
+    more["memory_reinstate"] = called(api, "memory_reinstate", node_id=node_id)
+    more["memory_forget"] = called(api, "memory_forget", agent_id="mia", text="my phone number")
     more["memory_delete"] = called(api, "memory_delete", node_id=node_id)
     for name, answer in {**answers, **more}.items():
         assert "error" not in answer, (name, answer)

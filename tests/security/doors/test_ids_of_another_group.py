@@ -194,6 +194,8 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "event_states_of_many": lambda other: [{"ids": [str(value) for value in other.ids["event_id"]]}],
     "end_session": lambda _: [{"agent_id": AGENT}],
     "update_memory": lambda _: [{"description": "x"}],
+    "reinstate_memory": lambda _: [{}, {"reason": SECRET}],
+    "forget_memories": lambda _: [{"agent_id": AGENT, "text": SECRET, "every": True}],
     "put_items": lambda _: [{"items": [{"namespace": ["own"], "key": "own", "value": {"own": 1}}]}],
     "get_items": lambda _: [{"items": [{"namespace": [SECRET], "key": KEYWORD}]}],
     "search_items": lambda _: [{}, {"prefix": [SECRET], "limit": 500}, {"filter": {"text": SECRET}}],
