@@ -24,6 +24,7 @@ import typer
 from jiyi.chat.secrets import MASK, masked
 from jiyi.cli import output
 from jiyi.cli.hook import EVENTS, config_path, places, post, storable
+from jiyi.client.calls import own_zone
 from jiyi.errors import SettingsError, words_of
 from jiyi.settings import get_settings
 
@@ -62,17 +63,19 @@ class Host(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Where the service is, and with which key and whose memory it is asked."""
+    """Where the service is, and with which key, whose memory and, unless the agent's zone does, whose days it is asked for."""
 
     url: str
     key: str
     agent: str
+    tz: str | None = None
 
     @property
     def server(self) -> Json:
         """The entry of the MCP server."""
         args = ["-m", "jiyi", "mcp", "--agent", self.agent]
-        return {"command": sys.executable, "args": args, "env": {"JIYI_URL": self.url, "JIYI_KEY": self.key}}
+        zone = {} if self.tz is None else {"JIYI_TZ": self.tz}
+        return {"command": sys.executable, "args": args, "env": {"JIYI_URL": self.url, "JIYI_KEY": self.key, **zone}}
 
 
 #: A file's text with what is ours, or (None) without it.
@@ -215,6 +218,9 @@ def connect(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
     agent: Annotated[str, typer.Option(help="Whose memory it is.")] = "assistant",
+    tz: Annotated[
+        str | None, typer.Option(help="Time zone of the users, for the MCP server and Open WebUI.", show_default="JIYI_TZ")
+    ] = None,
     host_url: Annotated[str, typer.Option(envvar="OPEN_WEBUI_URL", help="Of Open WebUI.")] = "http://127.0.0.1:8080",
     host_key: Annotated[str, typer.Option(envvar="OPEN_WEBUI_KEY", help="API key of an administrator of Open WebUI.")] = "",
 ) -> None:
@@ -223,7 +229,8 @@ def connect(
     key = settings.key.get_secret_value()
     if not remove and not key:
         raise SettingsError("JIYI_KEY: set it to an API key for this host (`jiyi keys create NAME --scope publish --scope read`)")
-    wanted = None if remove else Wanted(url or settings.url or f"http://127.0.0.1:{settings.web_port}", key, agent)
+    zone = own_zone(settings, tz)
+    wanted = None if remove else Wanted(url or settings.url or f"http://127.0.0.1:{settings.web_port}", key, agent, zone)
     if host is Host.OPEN_WEBUI:
         _open_webui(wanted, host_url, host_key, yes=yes)
         return
@@ -283,7 +290,7 @@ def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> 
         "" if there is None else str(there["content"]),
         "" if wanted is None else FRONT_MATTER + _standalone("open_webui").partition(FUTURE)[2],
     )
-    valves = {} if wanted is None else {"url": wanted.url, "key": wanted.key, "agent": wanted.agent}
+    valves = {} if wanted is None else {"url": wanted.url, "key": wanted.key, "agent": wanted.agent, "tz": wanted.tz or ""}
     if wanted is None and there is None:
         output.line("nothing to change")
         return

@@ -28,6 +28,7 @@ class Filter:
         url: str = Field("http://127.0.0.1:8765", description="Address of Jiyi")
         key: str = Field("", description="API key of Jiyi with the scopes publish and read")
         agent: str = Field("assistant", description="Whose memory it is")
+        tz: str = Field("", description="Time zone of the users, such as Asia/Shanghai; the agent's unless given")
         in_message: bool = Field(False, description="Put memories into the message: for models that allow no system message before it")
         priority: int = Field(0, description="Place among filters; lower ones come first")
 

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice, takewhile
 from typing import Any
 from uuid import uuid4
@@ -59,7 +59,12 @@ class Memory:
         if not query.strip():
             return ""
         config = self._config()
-        asked = {"agent_id": config["agent"], "query": query, "now": _now(), **_whose(user_id)}
+        asked = {
+            "agent_id": config["agent"],
+            "query": query,
+            **({"tz": tz} if (tz := config.get("tz")) else {"now": _now()}),
+            **_whose(user_id),
+        }
         return str(post({**config, "seconds": RECALL_SECONDS}, "/context", asked)["text"])
 
     def recall_or_nothing(self, query: str, user_id: str = "") -> str:
@@ -72,11 +77,12 @@ class Memory:
 
     def event(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> Event:
         """An event of the agent, of now unless ``fields`` (``event_id``, ``occurred_at``, ``session_id``) say otherwise."""
+        config = self._config()
         return {
             "type": kind,
             "event_id": str(uuid4()),
-            "occurred_at": _now(),
-            "agent_id": self._config()["agent"],
+            **({"occurred_at": datetime.now(UTC).isoformat(), "tz": tz} if (tz := config.get("tz")) else {"occurred_at": _now()}),
+            "agent_id": config["agent"],
             "payload": {name: storable(value) if isinstance(value, str) else value for name, value in payload.items()} | _whose(user_id),
             **fields,
         }

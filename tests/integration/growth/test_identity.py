@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from threading import Barrier, Thread
 from typing import Any
 from uuid import uuid4
@@ -11,7 +10,6 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.protocol.conversations import ProfileSignals
 from jiyi.protocol.identity import (
     ComposePrompt,
     DecideProposal,
@@ -28,7 +26,6 @@ from jiyi.protocol.identity import (
     TakeSnapshot,
     UpdateUser,
 )
-from models.conversations import injections
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity_actions
@@ -59,11 +56,6 @@ def approve(group: str, proposal: IdentityProposal, by: str = "user:mia") -> Ide
 
 def read(group: str, file: Any = "SOUL", version: int | None = None) -> IdentityFile:
     return identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file=file, version=version))
-
-
-def told(group: str, **signals: Any) -> None:
-    with unit_of_work() as connection:
-        injections.update_profile(connection, (group, AGENT), ProfileSignals(**signals), datetime.now(UTC))
 
 
 def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:
@@ -167,10 +159,9 @@ def test_user_follows_the_profile_and_what_people_add_stays(group: str) -> None:
     written = identity_actions.update_user.perform(actor(group), notes)
     assert "healthcare" in written.content
     assert written.content.endswith("## Notes\nPrefers to be called Mia.")
-    told(group, role="midwife")
-    say(group, *SMALL_TALK, "I use Excel.")
+    say(group, *SMALL_TALK, "I'm a doctor at the hospital now.", "I use Excel.")
     found = read(group, "USER")
-    assert "midwife" in found.content
+    assert "role: doctor" in found.content
     assert found.content.endswith("## Notes\nPrefers to be called Mia.")
 
 

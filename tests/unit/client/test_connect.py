@@ -6,12 +6,14 @@ import ast
 import json
 import tomllib
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from jiyi.cli.app import app
+from jiyi.integrations.plug_ins import Memory
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 
@@ -124,3 +126,21 @@ def imports_of(source: str) -> set[str]:
 def test_nothing_is_written_without_a_yes(home: Path) -> None:
     run("cursor", code=1)
     assert contents(home) == {}
+
+
+def test_whose_days_are_meant_can_be_said(home: Path) -> None:
+    run("cursor", "--yes", "--tz", "Asia/Shanghai")
+    assert json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["jiyi"]["env"]["JIYI_TZ"] == "Asia/Shanghai"
+    refused = CliRunner().invoke(app, ["connect", "cursor", "--yes", "--tz", "Nowhere"])
+    assert refused.exit_code != 0
+    assert "tz: no time zone 'Nowhere'" in refused.output
+
+
+def test_a_plug_in_sends_its_users_zone_or_the_offset_of_its_clock() -> None:
+    config = {"url": "http://localhost", "key": KEY, "agent": "mia"}
+    told = Memory(lambda: {**config, "tz": "Asia/Shanghai"}).event("turn.recorded", {"role": "user", "text": "早"})
+    assert told["tz"] == "Asia/Shanghai"
+    assert datetime.fromisoformat(told["occurred_at"]).utcoffset() == timedelta(0)
+    here = Memory(lambda: config).event("turn.recorded", {"role": "user", "text": "早"})
+    assert "tz" not in here
+    assert datetime.fromisoformat(here["occurred_at"]).utcoffset() == datetime.now().astimezone().utcoffset()
