@@ -380,7 +380,7 @@ def _move(context: Context, request: AskSchedules, schedule: ScheduleState, time
         reason = to.reason if isinstance(to, Unclear) else "that time has passed"
         sentence = changes.asking_back(reason, request.text)
         return AskedSchedules(asked="move", certainty="unclear", schedules=[schedule], confirmation=sentence, reason=reason)
-    words = times.words or f"{next_run.astimezone(zone_of(schedule.tz)):%H:%M}"
+    words = times.words if times.words and not times.words.isdecimal() else f"{next_run.astimezone(zone_of(schedule.tz)):%H:%M}"
     schedules.move(context.connection, context.group_id, schedule.id, to, words, next_run)
     _audit(context, request, schedule, "move", next_run_at=next_run)
     changed = schedules.find(context.connection, context.group_id, schedule.id)

@@ -68,6 +68,7 @@ def person(client: Client) -> Person:
         (ZH, "把它挪到下午三点", "15:00"),
         (ZH, "改成十点吧", "10:00"),
         (ZH, "您能帮我把它推迟一小时吗？", "09:00"),
+        (ZH, "能不能改到10点", "10:00"),
         (ZH, "麻烦把它调到晚上八点", "20:00"),
         (ZH, "可以帮我把交作业改到中午12点吗", "12:00"),
     ],
@@ -170,6 +171,11 @@ def test_a_reminder_without_a_time_is_asked_back(person: Person, says: str, ques
     asked = person.asks(says)
     assert (asked.asked, asked.certainty, asked.confirmation) == ("new", "unclear", question)
     assert person.planned() == []
+
+
+def test_an_hour_alone_is_shown_as_a_time(person: Person) -> None:
+    person.asks("Remind me every day at 9pm to take the pills")
+    assert "take the pills (22:00, " in (person.asks("could you make it 10?").confirmation or "")
 
 
 def test_a_confirmation_has_no_two_full_stops(person: Person) -> None:
