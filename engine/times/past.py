@@ -260,7 +260,9 @@ _PAST = re.compile(
 )
 _CLAUSE_END = re.compile(r"[,;，；。.!?！？]")
 _ANCHORED_DAY = re.compile(
-    rf"\b(?P<word>{'|'.join(_ENGLISH_DAYS)})\b"
+    rf"(?<!been )(?<!for )\b(?P<weeks>{SMALL_EN}) weeks? (?:from )?(?P<from>today|tomorrow|now)\b"
+    rf"|\b(?P<gone>{_WEEKDAYS}) just gone\b"
+    rf"|\b(?P<word>{'|'.join(_ENGLISH_DAYS)})\b"
     rf"|\b(?:(?P<which>last|this|next|on|by|until|coming) )(?P<weekday>{_WEEKDAYS})\b"
     r"|\b(?P<span>last|next) (?P<unit>week|month|year|weekend)\b"
     rf"|\bin (?P<ahead>\d{{1,3}}|couple|{SMALL_EN})(?: of)? (?P<unit_ahead>day|week|month)s?\b(?! of)"
@@ -338,6 +340,8 @@ def _chinese_distance(given: dict[str, str], day: date, _past: bool) -> str:
 _READERS: dict[str, Callable[[dict[str, str], date, bool], str]] = {
     "word": lambda given, day, _: _in_days(day, _ENGLISH_DAYS[given["word"]]),
     "weekday": _weekday,
+    "weeks": lambda given, day, _: _in_days(day, 7 * number(given["weeks"]) + (given["from"] == "tomorrow")),
+    "gone": lambda given, day, _: _nearest(day, weekday_index(given["gone"]), past=True, also_today=False),
     "span": _span,
     "ahead": lambda given, day, _: _shifted(day, given["unit_ahead"], number(given["ahead"]), exact=True),
     "back": lambda given, day, _: _shifted(day, given["unit_back"], -number(given["back"]), exact=True),

@@ -89,6 +89,10 @@ def test_a_name_that_is_addressed_tells_nothing() -> None:
         ("三个月后回国", "三个月后 (2026-06)回国"),
         ("每周三游泳", "每周三游泳"),
         ("in 999 months", "in 999 months (2109-06)"),
+        ("the keys come a week tomorrow", "the keys come a week tomorrow (2026-03-12)"),
+        ("two weeks from today", "two weeks from today (2026-03-18)"),
+        ("it's been a week today", "it's been a week today (2026-03-04)"),
+        ("sprained it Tuesday just gone", "sprained it Tuesday just gone (2026-03-03)"),
     ],
 )
 def test_relative_days_are_dated(text: str, dated: str) -> None:
