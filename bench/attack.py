@@ -1,15 +1,16 @@
-"""What one caller can do to the others: another group's retrievals while somebody attacks the web.
+"""What one caller can do to the others: another group's retrievals while somebody attacks the web or the proxy.
 
     python -m bench.attack [--json] [--seconds N] [--only NAME]
 
-A service of its own with all its processes and the embedder that it has by default. A program of one group asks over HTTP, one
-retrieval after the other, first alone, then during an attack of :mod:`bench.support.attacks`, which another group's key makes (or
-nobody's); so for each attack, when the work that the one before has left is done. Beside it ``/healthz`` is asked ten times a second.
+A service of its own with all its processes and the embedder that it has by default, and a proxy before an upstream that answers at
+once. A program of one group asks over HTTP, one retrieval after the other, first alone, then during an attack of
+:mod:`bench.support.attacks`, which another group's key makes (or nobody's); so for each attack, when the work that the one before has
+left is done. Meanwhile ``/healthz`` of web and proxy are asked ten times a second.
 
 * **p50, p95**: milliseconds of the retrievals that were answered, and how often that of the quiet service just before the p95 is.
 * **failed**: retrievals that were not answered with status 200.
-* **healthz**: the longest that ``/healthz`` took, in seconds.
-* **MiB**: the most memory that the web's process had, and that the largest of the others had.
+* **healthz**: the longest that ``/healthz`` of either took, in seconds.
+* **MiB**: the most memory that the web's process had, the proxy's, and that the largest of the others had.
 * **attacker**: how many of its requests came back with each status.
 
 Exit code 1 if any attack exceeds the bounds (``BOUNDS``).
@@ -31,19 +32,17 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 from rich.console import Console
 from rich.table import Table
 
-from bench.support.attacks import AGENT, ATTACKS, GROUP
+from bench.support.attacks import AGENT, AT_PROXY, ATTACKS, GROUP
+from bench.support.proxies import PROXY, proxy, upstream
 from bench.support.ranking import quantile
-from bench.support.service import machine, running
+from bench.support.service import key_of, machine, running
 from jiyi import Client
-from jiyi.protocol.accounts import CreateKey, NewKey
-from jiyi.protocol.wire.signatures import KeyScope, new_key
-from models.accounts.actions import create_key
-from models.db.actions import Actor
 from workers import ephemeral
 from workers.procfile import commands
 
@@ -86,11 +85,11 @@ class Program:
 
 
 class Watch(threading.Thread):
-    """Asks ``/healthz`` and looks at the memory of all processes until told to end."""
+    """Asks ``/healthz`` on these ports and looks at the memory of all processes until told to end."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, *ports: int) -> None:
         super().__init__(daemon=True)
-        self._port, self._end = port, threading.Event()
+        self._ports, self._end = ports, threading.Event()
         self._processes = _processes()
         self.healthz = 0.0
         #: By name, bytes: the most that each had.
@@ -98,14 +97,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._end.wait(LOOK):
-            began = time.perf_counter()
-            with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as connection:
-                try:
-                    connection.request("GET", "/healthz")
-                    alive = connection.getresponse().status == 200
-                except (OSError, http.client.HTTPException):
-                    alive = False
-            self.healthz = max(self.healthz, time.perf_counter() - began if alive else PATIENCE)
+            self.healthz = max([self.healthz, *map(_healthz, self._ports)])
             for name, process in self._processes.items():
                 with suppress(psutil.NoSuchProcess):
                     self.resident[name] = max(self.resident[name], process.memory_info().rss)
@@ -115,11 +107,24 @@ class Watch(threading.Thread):
         self.join()
 
 
+def _healthz(port: int) -> float:
+    """Seconds that it takes to say that all is well."""
+    began = time.perf_counter()
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+        try:
+            connection.request("GET", "/healthz")
+            alive = connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            alive = False
+    return time.perf_counter() - began if alive else PATIENCE
+
+
 def _processes() -> dict[str, psutil.Process]:
-    """Those of the service, by name."""
+    """Those of the service and the proxy, by name."""
     names = {tuple(command): name for name, command in commands().items()}
-    running = {names.get(tuple(one.cmdline())): one for one in psutil.Process().children(recursive=True)}
-    return {name: one for name, one in running.items() if name is not None}
+    lines = {tuple(one.cmdline()): one for one in psutil.Process().children(recursive=True)}
+    found = {"proxy" if line[1:4] == PROXY else names.get(line): one for line, one in lines.items()}
+    return {name: one for name, one in found.items() if name is not None}
 
 
 @contextmanager
@@ -140,13 +145,13 @@ def attacked(name: str | None, port: int, seconds: float, key: str) -> Iterator[
     statuses.update(json.loads(out))
 
 
-def measure(name: str | None, program: Program, port: int, seconds: float, key: str) -> dict[str, Any]:
-    """The figures while one attack, or none, goes on."""
-    watch = Watch(port)
+def measure(name: str | None, program: Program, web: int, proxied: int, seconds: float, key: str) -> dict[str, Any]:
+    """The figures while one attack, or none, goes on. ``web``, ``proxied``: ports of the two."""
+    watch = Watch(web, proxied)
     watch.start()
     took: list[float] = []
     failed = 0
-    with attacked(name, port, seconds, key) as statuses:
+    with attacked(name, proxied if name in AT_PROXY else web, seconds, key) as statuses:
         end = time.monotonic() + seconds
         while time.monotonic() < end or (name is None and len(took) < QUIET):
             status, milliseconds = program.ask()
@@ -165,27 +170,29 @@ def measure(name: str | None, program: Program, port: int, seconds: float, key: 
     }
 
 
-def _key(group: str, *scopes: KeyScope) -> str:
-    key = new_key()
-    create_key.perform(Actor(group, "bench", operator=True), CreateKey(key=NewKey.of(key), name="bench", scopes=list(scopes)))
-    return str(key)
-
-
 def benchmark(seconds: float, only: str | None) -> dict[str, Any]:
     """All figures, by what went on."""
-    with running(), TemporaryDirectory(prefix="jiyi-bench-web-") as logs, ephemeral.served(Path(logs)) as (port, _):
+    with (
+        running(),
+        TemporaryDirectory(prefix="jiyi-bench-web-") as logs,
+        ephemeral.served(Path(logs)) as (web, _),
+        upstream() as above,
+        proxy(f"http://127.0.0.1:{web}", above, AGENT) as address,
+    ):
+        proxied = urlsplit(address).port
+        assert proxied is not None
         for group, agent, count in ((ASKER, KLAUS, MEMORIES), (GROUP, AGENT, MEMORIES)):
             with Client(group) as client:
                 client.observe_many({"agent_id": agent, "description": f"{agent} put parcel {n} on shelf {n % 7}."} for n in range(count))
                 client.observe(agent, f"{agent} is ready.", wait=True, timeout=EMBEDDING_SECONDS)
         gc.collect()
         gc.freeze()  # a look for garbage among all modules would count as time of the service
-        program, attacker = Program(port, _key(ASKER, "read")), _key(GROUP, "read", "publish")
+        program, attacker = Program(web, key_of(ASKER, "read")), key_of(GROUP, "read", "publish")
         found = {}
         for name in [only] if only else ATTACKS:
             _settle()
-            quiet = measure(None, program, port, 0.0, attacker)
-            found[name] = one = measure(name, program, port, seconds, attacker)
+            quiet = measure(None, program, web, proxied, 0.0, attacker)
+            found[name] = one = measure(name, program, web, proxied, seconds, attacker)
             one |= {"quiet": quiet, "times_quiet_p95": one["p95_ms"] / quiet["p95_ms"]}
             one["holds"] = (
                 not one["failed"]
@@ -213,6 +220,7 @@ def _show(found: dict[str, Any]) -> None:
         "× quiet",
         "healthz s",
         "web MiB",
+        "proxy MiB",
         "largest other MiB",
         "attacker",
         title=found["machine"],
@@ -221,14 +229,15 @@ def _show(found: dict[str, Any]) -> None:
         statuses = ", ".join(f"{status}: {count}" for status, count in sorted(one["attacker"].items()))
         times = (f"{one['p50_ms']:.0f}", f"{one['p95_ms']:.0f}", f"{one['quiet']['p95_ms']:.0f}", f"{one['times_quiet_p95']:.1f}")
         resident = dict(one["resident_mib"])
-        web, other = resident.pop("web"), max((size, name) for name, size in resident.items())
-        figures = (f"{one['healthz_max_s']:.2f}", f"{web:.0f}", f"{other[0]:.0f} ({other[1]})", statuses)
+        doors = [f"{resident.pop(door):.0f}" for door in ("web", "proxy")]
+        most, other = max((size, name) for name, size in resident.items())
+        figures = (f"{one['healthz_max_s']:.2f}", *doors, f"{most:.0f} ({other})", statuses)
         table.add_row(name, str(one["retrievals"]), str(one["failed"]), *times, *figures)
     Console().print(table)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Another group's retrievals while somebody attacks the web.")
+    parser = argparse.ArgumentParser(description="Another group's retrievals while somebody attacks the web or the proxy.")
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each attack")
     parser.add_argument("--only", choices=list(ATTACKS), help="one attack")

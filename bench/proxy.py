@@ -18,32 +18,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from itertools import count
-from os import environ
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx2
 import numpy as np
-import uvicorn
 from rich.console import Console
 from rich.table import Table
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
-from bench.attack import _key as key_of
 from bench.latency import fill, made_up, unit_vectors
+from bench.support.proxies import PIECES, proxy, upstream
 from bench.support.ranking import quantile
-from bench.support.service import machine, running
+from bench.support.service import key_of, machine, running
 from bench.web import settle
 from engine.providers.embedders import embedder
 from jiyi import Client
@@ -52,8 +41,6 @@ from workers import ephemeral
 GROUP, AGENT = "bench", "klaus"
 #: Of the memories, in turn: what is recalled for an answer is of some kind.
 KINDS = ["preference", *["knowledge"] * 9]
-#: The upstream's answer, piece by piece.
-PIECES = [f'data: {{"choices": [{{"index": 0, "delta": {{"content": "word {n} "}}}}]}}\n\n'.encode() for n in range(20)]
 ANSWER = {"role": "assistant", "content": "".join(f"word {n} " for n in range(20))}
 #: Seconds that anything may take.
 PATIENCE = 120.0
@@ -63,48 +50,6 @@ TURNS = 8
 PAUSE_SECONDS = 0.3
 
 _numbers = count()
-
-
-async def _answer(request: Request) -> Response:
-    await request.body()
-
-    async def pieces() -> AsyncIterator[bytes]:
-        for piece in PIECES:
-            yield piece
-
-    return StreamingResponse(pieces(), media_type="text/event-stream")
-
-
-@contextmanager
-def upstream() -> Iterator[str]:
-    """The address of an API that answers at once."""
-    app = Starlette(routes=[Route("/v1/chat/completions", _answer, methods=["POST"])])
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1"
-    server.should_exit = True
-    thread.join(PATIENCE)
-
-
-@contextmanager
-def proxy(service: str, upstream_address: str) -> Iterator[str]:
-    """The address of ``jiyi proxy``, in a process of its own."""
-    port = ephemeral.free_port()
-    addresses = ["--url", service, "--broker", "--openai", upstream_address]
-    command = [sys.executable, "-m", "jiyi", "proxy", *addresses, "--agent", AGENT, "--port", str(port)]
-    with subprocess.Popen(command, env={**environ, "JIYI_KEY": ""}, stdout=subprocess.DEVNULL) as process:
-        try:
-            end = time.monotonic() + PATIENCE
-            while not ephemeral.answers(port):
-                if time.monotonic() > end or process.poll() is not None:
-                    raise TimeoutError("the proxy does not come up")
-                time.sleep(0.05)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.terminate()
 
 
 def body(history: list[dict[str, str]]) -> dict[str, Any]:
@@ -160,7 +105,7 @@ def measure(memories: int, requests: int, turns: int, streams: int, pause: float
             client.retrieve(AGENT, "What did Klaus do?", timeout=PATIENCE)  # the worker reads the agent
         settle(PATIENCE)  # what follows from so many memories at once is done
         headers = {"authorization": f"Bearer {key_of(GROUP, 'publish', 'read')}"}
-        with proxy(f"http://127.0.0.1:{port}", direct) as address:
+        with proxy(f"http://127.0.0.1:{port}", direct, AGENT) as address:
             for place in (address, direct):
                 one_after_the_other(place, headers, 5, turns)
             first, whole = one_after_the_other(address, headers, requests, turns, pause)

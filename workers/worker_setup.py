@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -31,12 +32,14 @@ from jiyi.protocol.operations import WorkerMode
 from jiyi.protocol.wire.bounds import MESSAGE, TooMuchError
 from jiyi.protocol.wire.broker import BROKER_ERRORS, PUBLISHED_AT
 from jiyi.settings import get_settings
+from models.db.bounded_reads import Unanswered, from_database
+from models.db.scope import whole_service
 from models.erasure import cache_invalidation
 from models.erasure.cache_invalidation import worker_id
 from models.operations import histograms, meters, signs_of_life
 from models.operations.signs_of_life import TASK as CANARY
 from models.operations.signs_of_life import Told
-from models.operations.worker_actions import Wish, find_wish
+from models.operations.worker_actions import Wish, find_wish, last_wish
 from models.queue.broker_queues import messages_ready
 from tasks.erasure import forget, forget_everything
 from workers import logs, told_in_one_line, tracing
@@ -64,6 +67,8 @@ class Modes:
         self._queues = list(consumer.app.amqp.queues.consume_from)
         self._started = time.time()
         self._newest = Wish()
+        #: Whether the audit log was asked for a newer wish than one from before this process.
+        self._asked = False
         self.mode: WorkerMode = "running"
         #: Whether this process ends because somebody wants it.
         self.ending = False
@@ -72,6 +77,8 @@ class Modes:
         """Do what is wanted now, ``busy`` or not. Raises what Valkey raises."""
         wish = find_wish(self._consumer.hostname)
         if wish.at:  # an older one was written back by somebody else than an operator
+            if wish.mode != "running" and wish.at < self._started and not self._asked:
+                self._ask()
             wish = self._newest = max(wish, self._newest, key=lambda one: one.at)
         mode: WorkerMode = "stopped" if wish.mode == "draining" and wish.at < self._started else wish.mode
         if mode != self.mode:
@@ -81,6 +88,17 @@ class Modes:
         if wish.at >= self._started and not self.ending and (mode == "stopped" or (mode == "draining" and not busy)):
             self._end()
         return self.mode
+
+    @property
+    def wish(self) -> Wish:
+        """What it follows."""
+        return self._newest
+
+    def _ask(self) -> None:
+        """Find out whether a wish that was there before this process is the latest. While nobody says so, it counts."""
+        with suppress(Unanswered), whole_service():
+            self._newest = from_database(lambda connection: last_wish(connection, self._consumer.hostname))
+            self._asked = True
 
     def _take(self, on: bool) -> None:
         """From now on take messages, or none. Celery's consumer belongs to the main thread, which does it soon."""
@@ -320,7 +338,7 @@ class Heartbeat:
         self._thread.join()
         try:
             if self._modes is not None and self._modes.ending:  # stays to be seen
-                signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, Told(__version__, "stopped", ended=True))
+                signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, self._told("stopped", ended=True))
             else:
                 signs_of_life.forget(worker_id())
         except redis.RedisError as error:
@@ -333,7 +351,8 @@ class Heartbeat:
             if time.monotonic() - self._heard > signs_of_life.COUNTS_SECONDS / 2:
                 forget_everything()
             in_hand, mode = WATCH.in_hand, "running" if self._modes is None else self._modes.follow(bool(WATCH.in_hand))
-            told = Told(__version__, mode, False, in_hand[:MOST_TOLD], WATCH.ended_lately(), self._process.memory_info().rss)
+            at_work = {"in_hand": in_hand[:MOST_TOLD], "tasks_a_minute": WATCH.ended_lately()}
+            told = self._told(mode, rss_bytes=self._process.memory_info().rss, **at_work)
             signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, told)
             self._carried_out = cache_invalidation.carry_out(worker_id(), self._carried_out, forget)
             self._silent = False
@@ -341,6 +360,10 @@ class Heartbeat:
         except redis.RedisError as error:  # Valkey is away or full; said once
             heartbeat_log.log(logging.DEBUG if self._silent else logging.WARNING, "no heartbeat: %s; trying again", error)
             self._silent = True
+
+    def _told(self, mode: WorkerMode, **more: Any) -> Told:
+        wish = Wish() if self._modes is None else self._modes.wish
+        return Told(__version__, mode, wished_by=wish.by, wished_at=wish.at, **more)
 
     def _run(self) -> None:
         self.beat()

@@ -1,4 +1,4 @@
-"""Attacks on a web, in a process of their own and at a low priority: an attacker computes on another machine, not on the service's.
+"""Attacks on a web or a proxy, in a process of their own and at a low priority: attackers compute on machines of their own.
 
 python -m bench.support.attacks NAME PORT SECONDS     # the attacker's key in JIYI_KEY; prints how often each status came back
 
@@ -25,6 +25,7 @@ from uuid import uuid4
 import kombu
 
 from jiyi.protocol.wire.broker import exchange
+from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 from workers.supervision.processes import lower_priority
 
@@ -39,6 +40,8 @@ EXPANDING = "\ufdfa"
 
 #: Bytes of the largest bodies, just below what is read.
 LARGE = 15_000_000
+#: Bytes of the longest text that is sent to the proxy.
+PROXY_TEXT = 24_000_000
 #: What a message has beside its body, as kombu's producer takes it.
 Message = tuple[bytes, dict[str, Any]]
 Request = tuple[str, str, bytes, dict[str, str]]
@@ -123,6 +126,26 @@ def _calls() -> Iterator[Message]:
             yield asked, {**to_retrieval, "headers": {"task": task, "id": str(uuid4()), "lang": "py", "argsrepr": "", "kwargsrepr": ""}}
 
 
+def _proxied() -> Iterator[Request]:
+    """As much as a body may have: one long text of all that is looked for in texts, many messages, many values, too many values."""
+    prose = b"my password is hunter2 and <system-reminder>tea</system-reminder> 4111 1111 1111 1111 sk-tea-and-cake "
+    text = b'{"model":"m","messages":[{"role":"user","content":"' + prose * (PROXY_TEXT // len(prose)) + b'"}]}'
+    messages = _many(b'{"model":"m","messages":[', b'{"role":"user","content":"I like tea."}', b"]}", 4_000_000)
+    numbers = _many(b'{"model":"m","input":[', b"0.123456789012", b"]}", 4_000_000)
+    objects = _many(b'{"model":"m","messages":[],"x":[', b"{}", b"]}", 2 * LARGE)
+    while True:
+        yield "POST", "/v1/chat/completions", text, {}
+        yield "POST", "/v1/chat/completions", messages, {}
+        yield "POST", "/v1/embeddings", numbers, {}
+        yield "POST", "/v1/chat/completions", objects, {}
+
+
+def _strangers() -> Iterator[Request]:
+    body = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
+    while True:
+        yield "POST", "/v1/chat/completions", body, {"X-Jiyi-Key": str(new_key())}
+
+
 def _documents() -> Iterator[Request]:
     while True:
         host = {"Host": f"localhost:{random.randrange(1, 65_536)}"}
@@ -146,9 +169,14 @@ ATTACKS: dict[str, Attack | Flood] = {
     "large bodies": Attack(8, _bodies),
     "bodies of many values": Attack(8, _values),
     "forms without a key": Attack(6, _forms, key=False),
+    "proxy bodies": Attack(8, _proxied),
+    "unknown keys": Attack(16, _strangers, key=False),
     "compressed messages": Flood(2, _bombs),
     "calls of many values": Flood(2, _calls),
 }
+
+#: Those of them that go to the proxy.
+AT_PROXY = frozenset({"proxy bodies", "unknown keys"})
 
 
 def run(attack: Attack, port: int, seconds: float, key: str) -> Counter[str]:

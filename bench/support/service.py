@@ -11,6 +11,10 @@ from pathlib import Path
 import psutil
 
 from jiyi import Client
+from jiyi.protocol.accounts import CreateKey, NewKey
+from jiyi.protocol.wire.signatures import KeyScope, new_key
+from models.accounts.actions import create_key
+from models.db.actions import Actor
 from models.db.scope import whole_service
 from workers import ephemeral
 
@@ -34,6 +38,13 @@ def running(names: Sequence[str] | None = None, **settings: str) -> Iterator[Cli
         whole_service(),
     ):
         yield client
+
+
+def key_of(group: str, *scopes: KeyScope) -> str:
+    """A new key of the service, with all that it may do."""
+    key = new_key()
+    create_key.perform(Actor(group, "bench", operator=True), CreateKey(key=NewKey.of(key), name="bench", scopes=list(scopes)))
+    return str(key)
 
 
 def machine() -> str:

@@ -26,6 +26,7 @@ from jiyi.client.client import Client, needs_broker
 from jiyi.errors import InvalidRequest, JiyiError, SettingsError
 from jiyi.extras import install_command
 from jiyi.protocol.conversations import BUDGET, MAX_BUDGET
+from jiyi.protocol.limits import MOST_TRUSTED_SECONDS, TRUSTED_SECONDS
 from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.wire.signatures import key_of
 from jiyi.settings import Settings, get_settings
@@ -164,6 +165,14 @@ def proxy(
     agent: Annotated[str, typer.Option(help="Whose memory it is, unless X-Jiyi-Agent says so.")] = "assistant",
     upstreams: Annotated[Path | None, typer.Option(help="JSON file of upstreams by the id of who calls' key.", dir_okay=False)] = None,
     budget: Annotated[int, typer.Option(min=1, max=MAX_BUDGET, help="Most tokens of memories in a request.")] = BUDGET,
+    trust: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=MOST_TRUSTED_SECONDS,
+            help="Seconds for which a key that was known is lent the upstream's while the service cannot be asked.",
+        ),
+    ] = TRUSTED_SECONDS,
     where: Annotated[
         Literal["system", "user"],
         typer.Option("--in", help="Where lasting memories go: behind the system prompt, or before the user's first message."),
@@ -198,6 +207,7 @@ def proxy(
         agent=agent,
         max_tokens=budget,
         upstreams=by_key,
+        trust_seconds=trust,
         broker=_with_broker(settings) if broker else None,
         hosts=(*LOOPBACK, *(name or ())),
         where=where,

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from io import TextIOWrapper
+from io import FileIO, TextIOWrapper
 from math import inf
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -34,6 +34,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from jiyi import __version__
 from jiyi.client.http import was_sent
 from jiyi.errors import InvalidRequest, words_of
+from jiyi.integrations.mcp_batches import OverHttp, OverStdio
 from jiyi.protocol.openapi import functions as tool_calls
 from jiyi.protocol.openapi.tools import PREFIX, Tool, Tools
 from jiyi.text.budget import cut_to_tokens
@@ -352,7 +353,9 @@ async def serve_stdio(url: str, key: str, stdout: TextIOWrapper, agent: str = ""
             await gateway.tools(key)  # a wrong key is said now, not at the first question
         mcp_server = server(gateway, key)
         options = mcp_server.create_initialization_options(NotificationOptions(tools_changed=True))
-        async with stdio_server(stdout=anyio.wrap_file(stdout)) as (reading, writing):
+        stdin = TextIOWrapper(FileIO(0, closefd=False), encoding="utf-8", errors="replace")
+        both: Any = OverStdio(anyio.wrap_file(stdin), anyio.wrap_file(stdout))
+        async with stdio_server(both, both) as (reading, writing):
             await mcp_server.run(reading, writing, options)
     finally:
         await gateway.close()
@@ -372,7 +375,7 @@ def http_app(url: str, host: str = "127.0.0.1", public: str = "", agent: str = "
         )
     app = server(gateway).streamable_http_app(stateless_http=True, json_response=True, host=host, transport_security=security)
     where = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}"
-    return _KeyRequired(app, gateway, f'Bearer resource_metadata="{where}"' if public else "Bearer")
+    return _KeyRequired(OverHttp(app), gateway, f'Bearer resource_metadata="{where}"' if public else "Bearer")
 
 
 class _KeyRequired:

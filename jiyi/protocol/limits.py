@@ -52,6 +52,9 @@ SMALL_BODY_BYTES = 64 * 1024
 #: Seconds that a request waits until others' bodies leave room for its own.
 BODY_PATIENCE = 5.0
 
+#: Seconds for which the proxy trusts a key that was known while it cannot ask the service, and the most that may be chosen.
+TRUSTED_SECONDS, MOST_TRUSTED_SECONDS = 60.0, 3_600.0
+
 # What a group may compute
 
 #: Calls of one group that wait for their turn in one worker. A client has a

@@ -198,7 +198,10 @@ class TaskInHand(BaseModel):
 
 
 class WorkerState(BaseModel):
-    """A worker's process. ``rss_bytes``: its memory; None is not known. ``silent``: it has not been heard of for too long."""
+    """A worker's process. ``rss_bytes``: its memory; None is not known. ``silent``: it has not been heard of for too long.
+
+    ``wished``: what operators want of it; ``wished_by``, ``wished_at``: who, as the audit log names them, and when.
+    """
 
     worker_id: str
     worker: str
@@ -207,6 +210,8 @@ class WorkerState(BaseModel):
     queues: list[str]
     mode: WorkerMode
     wished: WorkerMode
+    wished_by: str | None
+    wished_at: datetime | None
     seen_seconds_ago: float
     silent: bool
     in_hand: list[TaskInHand]

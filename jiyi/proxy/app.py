@@ -27,6 +27,7 @@ from jiyi.errors import InvalidRequest, words_of
 from jiyi.protocol.accounts import KeyId
 from jiyi.protocol.base import composed
 from jiyi.protocol.conversations import BUDGET
+from jiyi.protocol.limits import TRUSTED_SECONDS
 from jiyi.protocol.wire.bounds import TooMuchError
 from jiyi.protocol.wire.signatures import parse_key
 from jiyi.proxy import access, bodies
@@ -106,6 +107,7 @@ class ProxyConfig:
         max_tokens: most tokens that memories may take in a request.
         upstreams: id of a key of Jiyi's → name of a dialect → the upstream for whoever sends that key.
         recall_seconds: longest that recall may take.
+        trust_seconds: how long a key that the service knew is lent the upstream's, while the service cannot be asked.
         broker: where broker and Valkey are, if memories are asked for there.
         hosts: values of the header ``Host`` that are answered.
         where: what stays the same through a conversation is put.
@@ -119,6 +121,7 @@ class ProxyConfig:
     max_tokens: int = BUDGET
     upstreams: Mapping[str, Mapping[str, Upstream]] = field(default_factory=dict)
     recall_seconds: float = RECALL_SECONDS
+    trust_seconds: float = TRUSTED_SECONDS
     broker: Settings | None = None
     hosts: tuple[str, ...] = ("localhost", "127.0.0.1")
     where: Where = "system"
@@ -158,7 +161,7 @@ class Proxy:
         timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
         connections = httpx2.Limits(max_connections=MOST_REQUESTS, max_keepalive_connections=100, keepalive_expiry=IDLE_SECONDS)
         self._http = http or httpx2.AsyncClient(timeout=timeout, limits=connections, follow_redirects=False)
-        self._keys, self._room = Keys(config.service), bodies.Room()
+        self._keys, self._room = Keys(config.service, config.trust_seconds), bodies.Room()
         self._memories = Memories(config.service, max_tokens=config.max_tokens, seconds=config.recall_seconds, broker=config.broker)
 
     async def handle(self, request: Request) -> Response:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
@@ -16,6 +19,8 @@ from jiyi.protocol.wire.bounds import Bounds
 from jiyi.proxy.access import Refusal
 
 T = TypeVar("T")
+#: Of each event loop.
+_threads: RunVar[CapacityLimiter] = RunVar("threads for large bodies")
 
 #: Bytes of a request: images are in it.
 MAX_BODY_BYTES = 32 * 1024 * 1024
@@ -31,6 +36,8 @@ VALUE_BYTES = 200
 SIGNS = (b"{", b"[", b",")
 #: Bytes of a body that is handled in a thread: a smaller one takes about a millisecond.
 LARGE_BYTES = 64 * 1024
+#: Threads for these: more would wait for each other, and the event loop for all of them.
+THREADS = 2
 #: Seconds after which to try again when there was no room.
 RETRY_SECONDS = "5"
 
@@ -110,8 +117,14 @@ async def parsed(content: bytes, held: Held) -> JsonObject | None:
 
 
 async def elsewhere(size: int, function: Callable[..., T], *arguments: object) -> T:
-    """What a function gives: of much in a thread, so that other requests go on."""
-    return function(*arguments) if size < LARGE_BYTES else await run_sync(function, *arguments)
+    """What a function gives: of much in one of a few threads, so that other requests go on."""
+    if size < LARGE_BYTES:
+        return function(*arguments)
+    try:
+        threads = _threads.get()
+    except LookupError:
+        _threads.set(threads := CapacityLimiter(THREADS))
+    return await run_sync(partial(function, *arguments), limiter=threads)
 
 
 def _object(content: bytes) -> JsonObject | None:

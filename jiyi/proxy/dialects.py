@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
@@ -26,6 +27,8 @@ MAX_ANSWER_CHARS = 100_000
 MAX_EVENT_CHARS = 1_000_000
 #: Characters of a whole answer, in which images may be.
 MAX_BODY_CHARS = 8_000_000
+#: Messages of people and the assistant in a request that is read, and characters of them all: half a million tokens.
+MOST_MESSAGES, MOST_CHARS = 10_000, 2_000_000
 #: Anthropic's bound on marks of what is to be cached in one request.
 MAX_CACHE_MARKS = 4
 #: Where what stays the same through a conversation is put: behind the system prompt, or before the user's
@@ -33,6 +36,7 @@ MAX_CACHE_MARKS = 4
 Where = Literal["system", "user"]
 
 Messages = list[dict[str, Any]]
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,26 +121,34 @@ class Dialect(Protocol):
 
 
 def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
-    """What people and the assistant said, oldest first; nothing of what a program asks for itself."""
-    result, last = [], ""
-    for role, content, path in dialect.messages(body):
-        known, parts = ROLES.get(role, role), texts(content)
-        if known == "user":
+    """What people and the assistant said, oldest first; nothing of what a program asks for itself.
+
+    A request with more than :data:`MOST_MESSAGES` or :data:`MOST_CHARS` is not read: nothing of it is remembered.
+    """
+    given = [(ROLES.get(role, role), content, path) for role, content, path in dialect.messages(body)]
+    messages = [(role, content, path) for role, content, path in given if role in ("user", "assistant")]
+    size = sum(len(text) for _, content, _ in messages for text in texts(content))
+    if len(messages) > MOST_MESSAGES or size > MOST_CHARS:
+        log.warning("nothing is remembered of a request with %d messages of %d characters", len(messages), size)
+        return []
+    result, last, latest = [], "", _last_place(body)
+    for role, content, path in messages:
+        parts = texts(content)
+        if role == "user":
             last = "\n".join(parts) or last
             text = "\n".join(filter(None, map(own_words, parts)))
         else:
             text = "\n".join(parts).strip()
-        if known in ("user", "assistant") and text:
-            result.append(Said(known, text, content, path, latest=_is_latest(body, path)))
+        if text:
+            result.append(Said(role, text, content, path, latest=path[1:2] in ((), (latest,))))
     return [] if is_errand(last, dialect.instructions(body)) else result
 
 
-def _is_latest(body: Mapping[str, Any], path: Path) -> bool:
-    match path:
-        case (str(key), int(place), *_):
-            return all(_is_system(_text(item, "role")) for item in body[key][place + 1 :])
-        case _:
-            return True
+def _last_place(body: Mapping[str, Any]) -> int:
+    """Of what a request lists, the place of the last that is no system message; -1 without any."""
+    items: list[Any] = next((body[key] for key in ("messages", "input") if isinstance(body.get(key), list)), [])
+    places = reversed(range(len(items)))
+    return next((place for place in places if not _is_system(_text(items[place], "role"))), -1)
 
 
 def with_memory(dialect: Dialect, content: bytes, remembered: Remembered, where: Where = "system") -> bytes:

@@ -13,13 +13,14 @@ import httpx2
 
 from jiyi.client.http import API, GROUP_HEADER
 from jiyi.errors import JiyiError, words_of
+from jiyi.protocol.limits import TRUSTED_SECONDS
 
 log = logging.getLogger(__name__)
 
 #: Seconds that the service may take to say whether it knows a key: right after a start it is slow.
 CHECK_SECONDS = 5.0
-#: Seconds that a key counts as good after the service knew it; and while the service is away.
-KNOWN_SECONDS, TRUSTED_SECONDS = 60.0, 3_600.0
+#: Seconds that a key counts as good after the service knew it. So long it is not asked again.
+KNOWN_SECONDS = 60.0
 #: Seconds without a question after one to which there was no answer.
 PAUSE_SECONDS = 2.0
 #: Keys of which is kept that they are good.
@@ -55,11 +56,17 @@ class Known:
 
 
 class Keys:
-    """Of one service and one event loop."""
+    """Of one service and one event loop.
 
-    def __init__(self, service: str, http: httpx2.AsyncClient | None = None) -> None:
+    Args:
+        service: its address.
+        trusted_seconds: how long a key counts as good after the service last knew it, while the service is away.
+    """
+
+    def __init__(self, service: str, trusted_seconds: float = TRUSTED_SECONDS, http: httpx2.AsyncClient | None = None) -> None:
         limits = httpx2.Limits(max_connections=MOST_QUESTIONS)
         self._http = http or httpx2.AsyncClient(timeout=CHECK_SECONDS, limits=limits, follow_redirects=False)
+        self._trusted_seconds = trusted_seconds
         self._url = f"{service.rstrip('/')}{API}/tools"
         self._known: OrderedDict[str, Known] = OrderedDict()
         self._questions: dict[str, asyncio.Task[Outcome]] = {}
@@ -68,7 +75,7 @@ class Keys:
         self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     async def check(self, key: str, address: str, seconds: float = CHECK_SECONDS) -> Known | None:
-        """What the service says of a key; while it is away, what it said within the hour.
+        """What the service says of a key; while it is away, what it last said, for as long as that is trusted.
 
         Args:
             key: a key, which need not be a good one.
@@ -92,7 +99,7 @@ class Keys:
             if outcome == "busy":
                 raise Busy("the memory service does not say whether this key is good: it is asked too often")
         known = self._known.get(key)
-        return known if known is not None and time.monotonic() - known.at < TRUSTED_SECONDS else None
+        return known if known is not None and time.monotonic() - known.at < self._trusted_seconds else None
 
     async def close(self) -> None:
         """Release the connections."""

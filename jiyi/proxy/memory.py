@@ -6,10 +6,11 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid5
@@ -23,6 +24,7 @@ from jiyi.client.outbox import Outbox
 from jiyi.errors import InvalidEvent, JiyiError
 from jiyi.protocol import limits
 from jiyi.protocol.conversations import BUDGET
+from jiyi.proxy.bodies import LARGE_BYTES, elsewhere
 from jiyi.proxy.dialects import Remembered, Said
 from jiyi.proxy.keys import Known
 from jiyi.settings import Settings, get_settings
@@ -39,6 +41,8 @@ MOST_UNKNOWN = 50
 KEPT_RECALLS = 2_000
 #: Latest turns of a key of which is kept that they were told.
 KEPT_TURNS = 20_000
+#: Characters of a text that take as long as what a turn takes besides.
+MESSAGE_CHARS = 200
 #: Latest exchanges of a key of which is kept to which session they belong.
 KEPT_SESSIONS = 20_000
 #: Namespace of the ids of turns: a turn is known by its words and by those before it, however much of the conversation is sent again.
@@ -63,7 +67,16 @@ class Conversation:
 
     def digest(self, *parts: str) -> str:
         """Of something that is said in this user's conversations with the agent."""
-        return hashlib.sha256("\x00".join((self.agent_id, self.user_id or "", *parts)).encode(errors="surrogatepass")).hexdigest()[:32]
+        return self.digests(parts[:-1], parts[-1:])[0]
+
+    def digests(self, before: Sequence[str], texts: Sequence[str]) -> list[str]:
+        """Of each text with all ``before`` it: what :meth:`digest` gives for these, in one pass."""
+        whole = hashlib.sha256("\x00".join((self.agent_id, self.user_id or "", *before)).encode(errors="surrogatepass"))
+        result = []
+        for text in texts:
+            whole.update(f"\x00{text}".encode(errors="surrogatepass"))
+            result.append(whole.hexdigest()[:32])
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +112,9 @@ class KeyMemory:
         self._sessions: OrderedDict[str, str] = OrderedDict()
         #: Session, and number of the user's messages so far, by digests of the ids under which upstreams keep conversations.
         self._threads: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        #: What is being recorded in threads, one after the other.
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
 
     async def recall(self, conversation: Conversation, said: Sequence[Said]) -> Remembered:
         """What belongs before the answer to the user's last message; nothing if the service does not answer in time."""
@@ -106,10 +122,9 @@ class KeyMemory:
         if not users:
             return Remembered()
         asked = [message.text for message in users]
+        digests = conversation.digests((conversation.session_id or "", conversation.kept), asked)
         begun = self._thread(conversation)
         before = 0 if begun is None else begun[1]
-        whose = (conversation.session_id or "", conversation.kept)
-        digests = [conversation.digest(*whose, *asked[: turn + 1]) for turn in range(len(asked))]
         if users[-1].latest or digests[-1] not in self._recalled:  # else a call between those of tools
             session = self._session(conversation, said)
             numbered = session is not None and (begun is not None or not conversation.kept)
@@ -150,7 +165,7 @@ class KeyMemory:
         return Remembered(shown[-1].stable, texts, begun=begun is not None)
 
     def record(self, conversation: Conversation, said: Sequence[Said], answer: str, answer_id: str = "") -> None:
-        """Have what was said, and the answer, recorded: each once. Never raises, never waits."""
+        """Have what was said, and the answer, recorded: each once. Never raises, never waits: much is looked through in a thread."""
         if answer.strip():
             said = [*said, Said("assistant", answer.strip(), None, ())]
         session = self._session(conversation, said)
@@ -164,6 +179,20 @@ class KeyMemory:
         for kept in filter(None, (answer_id, conversation.thread)):
             self._threads[conversation.digest(kept)] = (session, turns)
         _keep(self._threads, KEPT_SESSIONS)
+        tell = partial(self._tell, conversation, session, said, answer_id)
+        if not self._under_way and sum(MESSAGE_CHARS + len(message.text) for message in said) < LARGE_BYTES:
+            tell()
+            return
+        task = asyncio.get_running_loop().create_task(self._tell_in_turn(tell))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _tell_in_turn(self, tell: Callable[[], None]) -> None:
+        async with self._turn:
+            await elsewhere(LARGE_BYTES, tell)
+
+    def _tell(self, conversation: Conversation, session: str, said: Sequence[Said], answer_id: str) -> None:
+        """Publish what is new. One after the other: it knows what was published."""
         user = () if conversation.user_id is None else (conversation.user_id,)
         whose = (self._telling.group, conversation.agent_id, session, *user)
         #: Of what is new in a conversation that the upstream keeps.
@@ -209,6 +238,7 @@ class KeyMemory:
 
     async def close(self, threads: Executor | None = None) -> None:
         """Publish the turns that wait."""
+        await asyncio.gather(*self._under_way)
         await asyncio.get_running_loop().run_in_executor(threads, self._outbox.close)
         if self.nearer is not None:
             await self.nearer.close()

@@ -56,9 +56,14 @@ def entries(
 
 def target_of(connection: Connection, group_id: str, action: str, detail: str, value: str, since: datetime) -> str | None:
     """The target of what was done since a moment with a detail of this value."""
-    first = UUID(int=int(since.timestamp() * 1_000) << _RANDOM_BITS)
-    parameters = {"group": group_id, "action": action, "detail": detail, "value": value, "first": first}
+    parameters = {"group": group_id, "action": action, "detail": detail, "value": value, "first": _first_of(since)}
     return connection.execute(_TARGET, parameters).scalar_one_or_none()
+
+
+def latest(connection: Connection, target: str, since: datetime) -> AuditEntry | None:
+    """What was done last to something of the whole service, since a moment."""
+    row = connection.execute(_LATEST, {"target": target, "first": _first_of(since)}).one_or_none()
+    return None if row is None else AuditEntry(*row)
 
 
 def actions(connection: Connection, group_id: str | None) -> list[str]:
@@ -66,6 +71,15 @@ def actions(connection: Connection, group_id: str | None) -> list[str]:
     return list(connection.execute(_ACTIONS, {"group": group_id}).scalars())
 
 
+def _first_of(moment: datetime) -> UUID:
+    """The first id of entries since then."""
+    return UUID(int=int(moment.timestamp() * 1_000) << _RANDOM_BITS)
+
+
+_LATEST = text("""
+    SELECT audit_id, at, group_id, actor, action, target, details FROM audit_log
+    WHERE group_id IS NULL AND audit_id >= :first AND target = :target ORDER BY audit_id DESC LIMIT 1
+""")
 _ENTRIES = text("""
     SELECT audit_id, at, group_id, actor, action, target, details FROM audit_log
     WHERE (CAST(:group AS text) IS NULL OR group_id = :group)

@@ -19,6 +19,7 @@ from jiyi.protocol.wire.calls import State as Outage
 from jiyi.settings import Settings, get_settings
 from jiyi.text.translatable import Translatable, age
 from models.accounts import users
+from models.accounts.audit import OPERATOR
 from models.db import valkey_keys
 from models.db.bounded_reads import Reading, Unanswered, from_database, source
 from models.db.errors import OF_DATABASE, state_of_database
@@ -66,6 +67,9 @@ class Reader:
     silent_seconds: float | None
     #: Its workers take nothing new because an operator wants it so.
     wished: Literal["paused", "stopped", ""] = ""
+    #: Who wants it, and since when, in epoch seconds.
+    wished_by: str = ""
+    wished_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +129,14 @@ def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) 
     mine = [worker.seen_seconds_ago for worker in known if worker.told.mode == "running"]
     sung = [] if canary is None or canary.age is None else [canary.age]
     silent = min([*(worker.seen_seconds_ago for worker in known), *sung], default=None)
-    held = {worker.told.mode for worker in known if worker.ended or worker.seen_seconds_ago <= STOPPED_SECONDS} - {"running"}
+    held = [worker.told for worker in known if worker.ended or worker.seen_seconds_ago <= STOPPED_SECONDS]
+    held = sorted((told for told in held if told.mode != "running"), key=lambda told: told.wished_at)
     deaf = canary is not None and _is_silent(canary)
     if any(seconds <= STOPPED_SECONDS for seconds in mine):
         return Reader(queue, "attention" if deaf else "ok", min(sung, default=silent) if deaf else silent)
     if held:  # said by themselves, so that nobody has to wait
-        return Reader(queue, "attention", min(sung, default=0.0), "stopped" if held == {"stopped"} else "paused")
+        wished: Literal["paused", "stopped"] = "stopped" if {told.mode for told in held} == {"stopped"} else "paused"
+        return Reader(queue, "attention", min(sung, default=0.0), wished, held[-1].wished_by, held[-1].wished_at)
     if silent is None:
         return Reader(queue, "unknown", None)
     if silent <= STOPPED_SECONDS:
@@ -164,12 +170,7 @@ def workers(
     if stopped := those("unreachable"):
         return Check(name, "unreachable", _stopped(stopped, oldest or {}))
     if deaf := those("attention"):
-        named, since = _named(deaf), age(min(reader.silent_seconds or 0 for reader in deaf))
-        silence = Translatable("no sign of life from %(queues)s for %(age)s", queues=named, age=since)
-        if stopped := [reader for reader in deaf if reader.wished == "stopped"]:
-            return Check(name, "attention", Translatable("stopped by an operator: %(queues)s", queues=_named(stopped)))
-        paused = [reader for reader in deaf if reader.wished == "paused"]
-        return Check(name, "attention", Translatable("paused by an operator: %(queues)s", queues=_named(paused)) if paused else silence)
+        return Check(name, "attention", _deaf(deaf))
     if unseen := those("unknown"):
         if found.value is None:
             return Check(name, "unknown", found.reason)
@@ -177,6 +178,21 @@ def workers(
     alive = [worker for worker in found.value or [] if worker.seen_seconds_ago <= STOPPED_SECONDS]
     living = Translatable("%(count)s live, every queue is read", count=len(alive)) if alive else Translatable("every queue is read")
     return Check(name, "ok", living)
+
+
+def _deaf(readers: Sequence[Reader]) -> str:
+    """Which queues nobody reads because somebody wants it, who that is, and since when; else since when there was no sign of life."""
+    stopped = [reader for reader in readers if reader.wished == "stopped"]
+    held = stopped or [reader for reader in readers if reader.wished == "paused"]
+    if not held:
+        since = age(min(reader.silent_seconds or 0 for reader in readers))
+        return Translatable("no sign of life from %(queues)s for %(age)s", queues=_named(readers), age=since)
+    last = max(held, key=lambda reader: reader.wished_at)
+    since = f" ({datetime.fromtimestamp(last.wished_at, UTC):%Y-%m-%d %H:%M} UTC)" if last.wished_at else ""
+    told = {"queues": _named(held), "who": f"{last.wished_by.removeprefix('user:') or OPERATOR}{since}"}
+    if stopped:
+        return Translatable("stopped by %(who)s: %(queues)s. Resume it on the page of workers", **told)
+    return Translatable("paused by %(who)s: %(queues)s. Resume it on the page of workers", **told)
 
 
 def _stopped(readers: Sequence[Reader], oldest: Mapping[str, float | None]) -> str:

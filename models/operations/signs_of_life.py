@@ -120,6 +120,9 @@ class Told:
     in_hand: tuple[tuple[str, float], ...] = ()
     tasks_a_minute: int = 0
     rss_bytes: int | None = None
+    #: Who wants it to be in this mode, and since when, in epoch seconds.
+    wished_by: str = ""
+    wished_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,8 @@ def _worker(worker_id: str, told: bytes) -> Worker | None:
     try:
         fields = json.loads(told)
         name, queues, at = fields.pop("name"), tuple(fields.pop("queues")), fields.pop("at")
-        return Worker(worker_id, name, queues, max(0.0, time.time() - at), Told(**fields))
+        known = {field: value for field, value in fields.items() if field in Told.__slots__}  # a newer one tells more
+        return Worker(worker_id, name, queues, max(0.0, time.time() - at), Told(**known))
     except (ValueError, KeyError, TypeError):  # of another version
         return None
 

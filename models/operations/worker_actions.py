@@ -6,8 +6,10 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import cast
+
+from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
 from jiyi.protocol.operations import (
@@ -22,6 +24,7 @@ from jiyi.protocol.operations import (
 )
 from jiyi.protocol.wire.signatures import call_signature, need_secret_key, service_call_key
 from jiyi.settings import get_settings
+from models.accounts import audit
 from models.db import valkey_keys
 from models.db.actions import Action, Context, action
 from models.db.valkey import valkey
@@ -40,19 +43,23 @@ class Wish:
 
     It is of a worker's name, so that a process which is started anew in the place of another one still knows of it, and signed with the
     service's secret, with its date: whoever can write to Valkey or to the broker stops nobody. An older one that is written back says
-    nothing to a worker that has read a newer one (``workers.worker_setup.Modes``); after :data:`KEPT_SECONDS` it says nothing at all.
+    nothing to a worker that has read a newer one, nor to one that finds a newer one in the audit log (``workers.worker_setup.Modes``);
+    after :data:`KEPT_SECONDS` it says nothing at all.
     """
 
     mode: WorkerMode = "running"
     #: Epoch seconds at which it was written.
     at: float = 0.0
+    #: Who wants it, as the audit log names them.
+    by: str = ""
 
 
-def write_wish(worker: str, mode: WorkerMode) -> None:
-    """The worker of this name shall run, pause, drain or stop. Raises what Valkey raises."""
+def write_wish(worker: str, mode: WorkerMode, by: str = "") -> str:
+    """The worker of this name shall run, pause, drain or stop. When that was, as the wish has it. Raises what Valkey raises."""
     at = f"{max(time.time(), find_wish(worker).at + LATER):.3f}"  # later than the last, also where that host's clock is ahead
-    told = {"mode": mode, "at": at, "signature": _signature(worker, mode, at)}
+    told = {"mode": mode, "at": at, "by": by, "signature": _signature(worker, mode, at, by)}
     valkey().set(valkey_keys.worker_wish(worker), json.dumps(told), ex=KEPT_SECONDS)
+    return at
 
 
 def find_wish(worker: str) -> Wish:
@@ -60,16 +67,24 @@ def find_wish(worker: str) -> Wish:
     told = cast("bytes | None", valkey().get(valkey_keys.worker_wish(worker)))
     try:
         fields = json.loads(told or b"{}")
-        if fields and fields["signature"] == _signature(worker, fields["mode"], fields["at"]):
-            wish = Wish(fields["mode"], float(fields["at"]))
+        if fields and fields["signature"] == _signature(worker, fields["mode"], fields["at"], fields["by"]):
+            wish = Wish(fields["mode"], float(fields["at"]), fields["by"])
             return wish if wish.at > time.time() - KEPT_SECONDS else Wish()
     except (ValueError, KeyError, TypeError):  # of another version, or nobody's
         return Wish()
     return Wish()
 
 
-def _signature(worker: str, mode: str, at: str) -> str:
-    return call_signature(service_call_key(need_secret_key(get_settings())), "workers.wish", at, [worker, mode], {})
+def _signature(worker: str, mode: str, at: str, by: str) -> str:
+    return call_signature(service_call_key(need_secret_key(get_settings())), "workers.wish", at, [worker, mode, by], {})
+
+
+def last_wish(connection: Connection, worker: str) -> Wish:
+    """The latest that the audit log knows, which nobody writes back; to run if there is none that counts."""
+    entry = audit.latest(connection, f"worker:{worker}", datetime.now(UTC) - timedelta(seconds=KEPT_SECONDS))
+    if entry is None or "at" not in entry.details:
+        return Wish()
+    return Wish(entry.details["mode"], float(entry.details["at"]), entry.actor)
 
 
 #: Minutes of which runs are counted.
@@ -87,7 +102,7 @@ def list_workers(context: Context, request: WorkersRequest) -> WorkersReport:
 
 
 def _state(worker: Worker) -> WorkerState:
-    told = worker.told
+    told, wish = worker.told, find_wish(worker.name)
     return WorkerState(
         worker_id=worker.worker_id,
         worker=worker.name,
@@ -95,7 +110,9 @@ def _state(worker: Worker) -> WorkerState:
         version=told.version,
         queues=list(worker.queues),
         mode=told.mode,
-        wished=find_wish(worker.name).mode,
+        wished=wish.mode,
+        wished_by=wish.by or None,
+        wished_at=datetime.fromtimestamp(wish.at, UTC) if wish.at else None,
         seen_seconds_ago=worker.seen_seconds_ago,
         silent=worker.ended or worker.seen_seconds_ago > STOPPED_SECONDS,
         in_hand=[TaskInHand(task=task, since=datetime.fromtimestamp(since, UTC)) for task, since in told.in_hand],
@@ -123,8 +140,8 @@ def _wishing(verb: str, mode: WorkerMode, doc: str) -> Action[WorkerRequest, Wor
     def wish(context: Context, request: WorkerRequest) -> WorkerWished:
         if request.worker not in {worker.name for worker in signs_of_life.workers()}:
             raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
-        context.audit(f"worker:{request.worker}", group_id=None, mode=mode)
-        write_wish(request.worker, mode)  # before the commit: what cannot be written leaves no audit row
+        at = write_wish(request.worker, mode, context.actor.name)  # before the commit: what cannot be written leaves no audit row
+        context.audit(f"worker:{request.worker}", group_id=None, mode=mode, at=at)
         return WorkerWished(worker=request.worker, wished=mode)
 
     decorate: Callable[..., Action[WorkerRequest, WorkerWished]] = action(f"workers.{verb}", doc=doc)

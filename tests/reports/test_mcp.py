@@ -8,7 +8,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -275,6 +276,91 @@ def test_there_is_no_stream_to_wait_at(web_app: Flask, api_key: KeyMaker, group:
             assert (await http.get("/mcp")).status_code == 401
 
     asyncio.run(run())
+
+
+def asked(number: int, method: str = "tools/list", **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+
+
+HELLO = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+NOTED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def test_a_batch_is_answered_in_the_version_that_has_batches(
+    web_app: Flask, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F064: 400, though this version was agreed on."""
+    monkeypatch.setattr(mcp, "Gateway", lambda _url, agent="": gateway(Served(web_app), agent))
+    app = http_app("http://localhost")
+    headers = {"Authorization": f"Bearer {api_key(group, 'read', 'publish')}", "Accept": "application/json, text/event-stream"}
+    observed = {"name": "memory_observe", "arguments": {"agent_id": "bee", "description": "I keep bees in Braga"}}
+    batch = [asked(1), NOTED, asked(2, "tools/call", **observed), asked(3, "no/such")]
+
+    async def run() -> None:
+        transport = httpx2.ASGITransport(app=app)
+        async with _lifespan(app), httpx2.AsyncClient(transport=transport, base_url="http://localhost:8766") as http:
+
+            async def post(what: Any, **more: str) -> httpx2.Response:
+                return await http.post("/mcp", json=what, headers=headers | {k.replace("_", "-"): v for k, v in more.items()})
+
+            answer = await post(batch)
+            tools, told, unknown = answer.json()
+            assert (answer.status_code, [one["id"] for one in answer.json()]) == (200, [1, 2, 3])
+            assert len(tools["result"]["tools"]) > 5
+            assert told["result"]["isError"] is False
+            assert unknown["error"]["code"] == -32601
+            assert (await post([NOTED])).status_code == 202
+            assert (await post(asked(1))).json()["id"] == 1
+            for refused, version, sentence in (
+                (batch, "2025-06-18", "has no batches: send each message by itself"),
+                ([asked(n) for n in range(21)], "2025-03-26", "1 to 20 messages; this one has 21"),
+                ([], "2025-03-26", "1 to 20 messages"),
+                ([[asked(1)]], "2025-03-26", "must be an object"),
+                ([asked(1, "initialize", **HELLO)], "2025-03-26", "initialize must not be in a batch"),
+                ([asked(1, x="x" * 2_000_000)], "2025-03-26", "at most 1,048,576 bytes"),
+            ):
+                answer = await post(refused, MCP_Protocol_Version=version)
+                assert (answer.status_code, answer.json()["id"]) == (400, None)
+                assert sentence in answer.json()["error"]["message"]
+
+    asyncio.run(run())
+    assert memories(group) == ["I keep bees in Braga"]
+
+
+@asynccontextmanager
+async def _lifespan(app: Any) -> AsyncIterator[None]:
+    """An ASGI application that is up."""
+    told: asyncio.Queue[Any] = asyncio.Queue()
+    said_back: asyncio.Queue[Any] = asyncio.Queue()
+    running = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, told.get, said_back.put))
+    for event in ("startup", "shutdown"):
+        await told.put({"type": f"lifespan.{event}"})
+        assert (await said_back.get())["type"] == f"lifespan.{event}.complete"
+        if event == "startup":
+            yield
+    await running
+
+
+@pytest.mark.parametrize(("version", "batches"), [("2025-03-26", True), ("2025-06-18", False)])
+def test_a_host_over_stdio_may_send_batches_in_that_version(version: str, batches: bool) -> None:
+    lines = [asked(1, "initialize", **{**HELLO, "protocolVersion": version}), NOTED, [asked(2, "ping"), asked(3, "ping")], asked(4, "ping")]
+    command, env = [sys.executable, "-m", "jiyi", "mcp"], {**os.environ, "JIYI_URL": "http://127.0.0.1:9", "JIYI_KEY": "jiyi_x"}
+    with subprocess.Popen(command, env=env, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdin is not None
+        assert host.stdout is not None
+        answers = []
+        for line in lines:
+            print(json.dumps(line), file=host.stdin, flush=True)
+            if line is not NOTED:
+                answers.append(json.loads(host.stdout.readline()))
+        host.stdin.close()
+    hello, other, pong = answers
+    assert hello["result"]["protocolVersion"] == version
+    assert pong["id"] == 4
+    if batches:
+        assert sorted(answer["id"] for answer in other) == [2, 3]
+    else:
+        assert "has no batches" in other["error"]["message"]
 
 
 def test_a_host_may_be_started_before_the_service(web_app: Flask, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -31,6 +32,7 @@ from starlette.types import ASGIApp
 from jiyi.cli import listening
 from jiyi.client.http import GROUP_HEADER
 from jiyi.polling import poll
+from jiyi.protocol import limits
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.proxy import bodies, keys
 from jiyi.proxy.access import Refusal
@@ -477,6 +479,20 @@ def test_a_known_key_is_served_while_the_service_is_away(started: Started, monke
     assert proxy.chat(authorization=f"Bearer {new_key()}").status_code == 503
 
 
+def test_a_revoked_key_ends_within_a_minute_while_the_service_is_away(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then it was lent for an hour: who turned the service off, or cut it off, kept a revoked key."""
+    for trusted, status in ((limits.TRUSTED_SECONDS, 503), (limits.MOST_TRUSTED_SECONDS, 200)):
+        proxy = started(trust_seconds=trusted)
+        assert proxy.chat().status_code == 200
+        proxy.service.status = 503
+        now = time.monotonic
+        monkeypatch.setattr(keys, "time", SimpleNamespace(monotonic=lambda now=now: now() + 61))
+        assert proxy.chat().status_code == status
+        own = {"authorization": f"Bearer {THEIRS}", "x_jiyi_key": proxy.key}
+        assert proxy.chat(**own).status_code == 200  # who pays themselves goes on, without memory
+        monkeypatch.undo()
+
+
 def test_the_first_check_of_a_key_waits_for_a_slow_service(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first requests after a start were refused with 503, since the check had the 0.3 s of a recall."""
     proxy = started(recall_seconds=0.01)
@@ -526,6 +542,36 @@ def test_a_body_that_would_become_large_is_refused_before_it_is_parsed(proxy: Pr
         refused = proxy.ask("POST", "/v1/chat/completions", body=body, x_jiyi_memory="on")
         assert (refused.status_code, "the request has more than" in refused.text) == (413, True)
     assert not proxy.upstream.requests
+
+
+def test_a_body_of_one_long_text_or_many_messages_passes_without_being_read(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One text of 24 MB was looked through for secrets in the event loop, for seconds; 100,000 messages took minutes in a thread."""
+    monkeypatch.setattr("jiyi.proxy.dialects.own_words", lambda _: pytest.fail("it was read"))
+    proxy.service.injected = {"stable": "You know Ben.", "recalled": "Ben likes tea."}
+    for messages in ([{"role": "user", "content": "tea " * 500_001}], [{"role": "user", "content": "tea"}] * 10_001):
+        body = CHAT | {"messages": messages}
+        assert proxy.ask("POST", "/v1/chat/completions", body=body, x_jiyi_memory="on").status_code == 200
+        assert json.loads(proxy.upstream.requests[-1][3]) == body
+
+
+def test_while_a_long_conversation_is_looked_through_for_secrets_others_are_answered(
+    proxy: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, go_on = threading.Event(), threading.Event()
+
+    def look(messages: Any) -> list[Any]:
+        looked.set()
+        assert go_on.wait(PATIENCE)
+        return []
+
+    monkeypatch.setattr("jiyi.proxy.memory.recordable", look)
+    long = CHAT | {"messages": [{"role": "user", "content": "tea " * 20_000}]}
+    assert proxy.ask("POST", "/v1/chat/completions", body=long, x_jiyi_memory="on").status_code == 200
+    assert looked.wait(PATIENCE)
+    try:
+        assert proxy.chat().status_code == 200
+    finally:
+        go_on.set()
 
 
 def test_texts_with_many_brackets_pass(proxy: Proxied) -> None:

@@ -77,9 +77,11 @@ def test_a_stopped_worker_is_told_with_the_age_of_its_oldest_message() -> None:
 def test_a_worker_that_an_operator_stopped_is_told_so_however_long_ago_its_process_ended() -> None:
     others = worker(1, *(queue for queue in task_queues() if queue != QUEUE))
     for mode, silent, ended in (("stopped", 120.0, True), ("stopped", 1.0, False), ("paused", 1.0, False)):
-        held = Worker("here:2", "embedding@here", (QUEUE,), silent, Told(mode=cast("WorkerMode", mode), ended=ended))
+        said = Told(mode=cast("WorkerMode", mode), ended=ended, wished_by="user:mia", wished_at=1_767_240_000.0)
+        held = Worker("here:2", "embedding@here", (QUEUE,), silent, said)
         check = checks.workers(Reading([held, others], ""), {}, {QUEUE: 130.0})
-        assert (check.state, str(check.detail)) == ("attention", f"{mode} by an operator: embedding")
+        told = f"{mode} by mia (2026-01-01 04:00 UTC): embedding. Resume it on the page of workers"
+        assert (check.state, str(check.detail)) == ("attention", told)
 
 
 def test_what_is_kept_for_later_is_not_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:

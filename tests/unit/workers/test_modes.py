@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from models.db.bounded_reads import Unanswered
 from models.operations import worker_actions
 from models.operations.worker_actions import Wish
 from workers import worker_setup
@@ -76,6 +77,26 @@ def test_an_old_wish_that_is_written_back_pauses_nobody_who_was_resumed(wanted: 
     assert not ends
 
 
+def test_a_fresh_worker_does_not_believe_a_wish_that_was_taken_back(
+    wanted: list[Wish], ends: list[Modes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old "paused" in Valkey, written back after the resume, paused whoever was started later."""
+    began = time.time()
+    monkeypatch.setattr(worker_setup, "last_wish", lambda _connection, _name: Wish("running", began - 60))
+    monkeypatch.setattr(worker_setup, "from_database", lambda question: question(None))
+    wanted.append(Wish("paused", began - 120))
+    assert Modes(Consumer()).follow(busy=False) == "running"
+    wanted.append(Wish("stopped", began - 30))  # later than what the audit log knows: it counts
+    assert Modes(Consumer()).follow(busy=False) == "stopped"
+
+    def away(_question: Any) -> Wish:
+        raise Unanswered("database", "away")
+
+    monkeypatch.setattr(worker_setup, "from_database", away)
+    assert Modes(Consumer()).follow(busy=False) == "stopped"
+    assert not ends
+
+
 def test_draining_ends_when_nothing_is_in_hand_and_the_next_process_waits(
     wanted: list[Wish], ends: list[Modes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,6 +109,7 @@ def test_draining_ends_when_nothing_is_in_hand_and_the_next_process_waits(
     assert ends == [followed]
     consumer = Consumer()
     monkeypatch.setattr(worker_setup, "HELD", threading.Event())  # another process
+    monkeypatch.setattr(worker_setup, "from_database", lambda _question: wanted[-1])
     anew = Modes(consumer)
     anew._started += 1
     assert anew.follow(busy=False) == "stopped"
@@ -103,7 +125,7 @@ def test_a_wish_that_is_not_signed_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     worker_actions.write_wish("upkeep@here", "stopped")
     assert worker_actions.find_wish("upkeep@here").mode == "stopped"
     (key,) = kept
-    for forged in ({"mode": "paused"}, {"signature": "0"}, {"at": "1"}):
+    for forged in ({"mode": "paused"}, {"signature": "0"}, {"at": "1"}, {"by": "user:eve"}):
         kept[key] = json.dumps({**json.loads(kept[key]), **forged}).encode()
         assert worker_actions.find_wish("upkeep@here").mode == "running"
     with monkeypatch.context() as later:  # an operator whose clock is behind
