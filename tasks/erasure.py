@@ -21,6 +21,7 @@ from engine.text import keywords as lexical
 from jiyi.polling import poll
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureReport
+from jiyi.text import clauses
 from jiyi.text.words import normalise
 from models.conversations import standing
 from models.db import scope
@@ -418,6 +419,7 @@ def _forget_texts() -> int:
     normalise.cache_clear()
     marked_sentences.cache_clear()
     lexical.forget()
+    clauses.forget()
     for part in parts():
         part.forget()
     return questions

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jiyi.text.words import CJK
 
 #: Characters of a message that are told apart, and parts of them at most: what follows is a document.
 READ_CHARS, MOST_PARTS = 20_000, 300
+#: Messages of which the sentences are remembered: each part of a message asks for its own.
+SENTENCES_REMEMBERED = 16
 #: Words of an English item, and characters of a Chinese one, of a list at most.
 ITEM_WORDS, ITEM_CHARS = 3, 8
 #: Characters before a list that say what it is of, at most.
@@ -84,7 +87,17 @@ def clauses(text: str) -> list[Clause]:
 
 def sentences(text: str) -> list[tuple[int, int]]:
     """Spans of the sentences of a message."""
-    return list(_spans(text[:READ_CHARS], _SENTENCE_END))
+    return list(_sentences(text[:READ_CHARS]))
+
+
+@lru_cache(maxsize=SENTENCES_REMEMBERED)
+def _sentences(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple(_spans(text, _SENTENCE_END))
+
+
+def forget() -> None:
+    """Drop what this process remembers of messages."""
+    _sentences.cache_clear()
 
 
 def without(text: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol.conversation_commands import ExtractMessages, JudgedTurns, MemoryId
-from jiyi.protocol.conversations import ProfileSignals
+from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.recall import ForgetWhatWasSaid, ReinstateMemory, UpdateMemory
 from models.conversations import actions, injections
@@ -19,6 +19,7 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.erasure.actions import request_erasure
 from models.memory.archive import list_mistakes, reinstate_memory, update_memory
+from tasks.conversations import injection
 from tasks.conversations.commands import forget
 from tests.integration.conversations.talk import START, facts, hurry, nodes, run, say
 from tests.integration.erasure.test_erasure import alone, carry_on, erase
@@ -72,6 +73,28 @@ def by_conversations(group: str, node_id: UUID) -> None:
 
 DOORS = pytest.mark.parametrize("door", [by_client, by_conversations])
 Door = Callable[[str, UUID], None]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "word", "asked"),
+    [
+        ("I am pregnant, due in June.", "pregnant", "How am I doing lately?"),
+        ("我怀孕了，预产期六月。", "怀孕", "我最近怎么样？"),
+        ("I collect stamps.", "stamps", "What do I collect?"),
+        ("I was sacked on Friday.", "sacked", "How is my job?"),
+    ],
+)
+def test_the_next_prompt_has_no_word_of_a_deleted_fact(group: str, sentence: str, word: str, asked: str) -> None:
+    told(group, sentence)
+
+    def prompt() -> str:
+        built = injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query=asked, session_id="s2"))
+        return built.model_dump_json()
+
+    assert word in prompt()
+    by_client(group, fact(group, word))
+    carry_on()
+    assert word not in prompt()
 
 
 @DOORS
