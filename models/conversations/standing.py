@@ -349,6 +349,10 @@ _TURNS_OF_USER = text("""
             AND user_id IS NOT DISTINCT FROM :user ORDER BY node_count DESC LIMIT :limit
       ))
       AND NOT EXISTS (SELECT FROM erasing_ids e WHERE e.group_id = :group AND e.subject_id = n.node_id)
+      AND NOT EXISTS (
+          SELECT FROM erasures e
+          WHERE e.group_id = :group AND e.state <> 'done' AND e.what #> '{asked,node_ids}' @> to_jsonb(CAST(n.node_id AS text))
+      )
     ORDER BY n.node_id FOR NO KEY UPDATE
 """)
 _STATEMENTS_OF_TURN = text("""

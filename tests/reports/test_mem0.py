@@ -156,6 +156,19 @@ def test_after_delete_all_nothing_of_the_user_is_left(ask: Ask, group: str, path
     assert profiles(group) == ["leo"]
 
 
+@pytest.mark.usefixtures("alone", "nothing_owed")
+def test_after_delete_all_of_more_than_one_erasure_takes_nothing_is_left(ask: Ask, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one erasure leaves of a turn that the next one takes would stay."""
+    monkeypatch.setattr(mem0, "MAX_NODES", 2)
+    add(ask, {"content": "I live in Porto. I am allergic to peanuts."}, {"content": "I live with my cat. I am 34."}, run_id="r")
+    hurry()
+    run()
+    assert len(nodes(group)) > 2 * 2
+    ask("DELETE", "/v1/memories/?user_id=mia")
+    carry_on()
+    assert nodes(group) == []
+
+
 def test_who_has_said_something_is_listed_before_it_is_extracted(ask: Ask) -> None:
     """Its client deletes whom this lists: ``reset`` would leave the turns of all others."""
     add(ask, {"content": "Hello there."}, run_id="r")
