@@ -28,10 +28,10 @@ from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.protocol.tier_questions import ContextAnswer, ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
-from jiyi.text.prompt import build_context
+from jiyi.text.prompt import SEVERAL_SPEAKERS, Section, compose
 from jiyi.text.words import content_digest, language_of
+from jiyi.tiers.retrieval_node import HEADINGS, history_section
 from jiyi.tiers.retrieval_node import UNVERIFIED as UNVERIFIED_NOTE
-from jiyi.tiers.retrieval_node import fitting_history
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, within
@@ -282,14 +282,15 @@ ASKED = {"agent_id", "session_id", "order", "relevance_threshold", "time_range_d
 
 
 @group_source
-def known_to_group(name: AgentName, request: ContextRequest, most: int) -> str:
-    """What the group's tiers know of a question, each with its mark, within so many tokens."""
+def known_to_group(name: AgentName, request: ContextRequest, most: int) -> list[Section]:
+    """What the group's tiers know of a question, each with its mark; nothing for too few tokens."""
     if most < LEAST_TOKENS:
-        return ""
+        return []
     memory.throttle(name[0])
     query = request.query.strip()[: limits.MAX_FOCAL_CHARS]
     known = memory.query_memory(MemoryQuery(group_id=name[0], agent_id=name[1], query=query, now=request.now), embed_query)
-    return fitting_history(known.results, most, language_of(query))[0].strip()
+    language = language_of(query)
+    return [history_section(known.results, language, HEADINGS[language])]
 
 
 @implements(questions.build_context)
@@ -308,9 +309,8 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
         labels=[UNVERIFIED_NOTE[language].strip() if item.temporary and not item.verified else "" for item in known.results],
         experiences=experiences,
         proposal=request.proposal,
-        language=language,
     )
-    built = build_context(sections, request.budget)
+    built = compose(sections, request.budget, SEVERAL_SPEAKERS[language])
     kept = next(part.kept for part in built.parts if part.name == "memories")
     return ContextAnswer(
         text=built.text, tokens=built.tokens, budget=built.budget, parts=list(built.parts), memories=known.results[:kept], tiers=known.tiers

@@ -15,7 +15,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from engine.conversations.attributes import subject_words
 from engine.heads.judgements import WORKED_OUT, stated
-from engine.times.past import with_dates
 from jiyi.text.clauses import clauses, without
 
 #: Keys of a memory's provenance: its marks, and how many minutes the speaker's clock was ahead of UTC.
@@ -83,19 +82,15 @@ class Shown:
     ended: tuple[tuple[str, date], ...] = ()
 
 
-def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime, *, spoken: bool) -> Shown:
-    """A memory as a prompt shows it ``now``, by the clock of who asks. In what was ``spoken`` each relative day is followed by its date.
-
-    What was corrected, and somebody else's words, are not shown at all.
-    """
+def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime) -> Shown:
+    """A memory as a prompt shows it ``now``, by the clock of who asks. What was corrected, and somebody else's words, are not shown."""
     said_at = local(at, provenance, now.tzinfo)
     marks = marks_of(provenance, now.date())
-    rest = live(text, marks) if marks else text
+    if not marks:
+        return Shown(text, said_at)
     over = [mark for mark in marks if mark.day is not None and mark.why in ("ended", "until")]
     parts = [(text[mark.start : mark.end].strip(), cast("date", mark.day)) for mark in over]
-    if spoken:
-        rest = with_dates(rest, said_at)
-    return Shown(rest, said_at, tuple((part, day) for part, day in parts if part))
+    return Shown(live(text, marks), said_at, tuple((part, day) for part, day in parts if part))
 
 
 def is_same(statement: str, part: str) -> bool:

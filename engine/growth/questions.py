@@ -6,7 +6,8 @@ The files that say who an agent is: as the part of a prompt, and ``USER`` as it 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
@@ -20,8 +21,8 @@ from jiyi.protocol.artifacts import Pattern, SkillCandidate
 from jiyi.protocol.conversations import Message, Profile
 from jiyi.protocol.growth import Category, FoundPains, KnownSolution, ProposedSolution
 from jiyi.protocol.identity import File, tidy
-from jiyi.text.budget import cut_to_tokens, estimate_tokens
-from jiyi.text.prompting import PREFACE, quoted, visible
+from jiyi.text.prompt import Line, Section, Style, compose
+from jiyi.text.prompting import visible
 from jiyi.text.words import Language, language_of
 
 
@@ -133,45 +134,20 @@ RULES[SelfReflection] = lambda question: review(question.agent_id, question.utte
 
 #: In this order, the first ones first where not all fit.
 SHOWN: tuple[File, ...] = ("SOUL", "AGENTS", "USER")
-#: Tokens below which a part of a file says nothing.
-LEAST_TOKENS = 20
 
 
 def compose_prompt(files: Mapping[File, str], most: int) -> str:
     """The files in one text of at most ``most`` tokens; empty files, and those that do not fit, are left out."""
-    prompt = ""
-    for name in SHOWN:
-        if content := files.get(name, "").strip():
-            prompt = _longest(prompt, name, content, most) or prompt
-    return prompt
+    language = language_of(files.get("USER", ""))
+    sections = [replace(file_section(file, files.get(file, "")), opens=False) for file in SHOWN]
+    return compose(sections, most, Style(language, apart="\n\n")).text
 
 
-def _longest(before: str, name: File, content: str, most: int) -> str | None:
-    """The text with as much of the file at its end as fits; None if too little does."""
-    room = most - estimate_tokens(before)
-    while room >= LEAST_TOKENS:
-        section = _section(name, content, room)
-        if not section:
-            return None
-        prompt = "\n\n".join(filter(None, [before, section]))
-        over = estimate_tokens(prompt) - most
-        if over <= 0:
-            return prompt
-        room -= over
-    return None
-
-
-def _section(name: File, content: str, room: int) -> str:
-    """The file's part of the prompt, its content of at most so many tokens; empty if none of it fits."""
-    if name != "USER":
-        return f"<{name}>\n{visible(cut_to_tokens(content, room))}\n</{name}>"
-    lines: list[str] = []
-    for line in filter(str.strip, content.splitlines()):
-        quotation = quoted(line)
-        if (cost := estimate_tokens(quotation)) <= room:
-            lines.append(quotation)
-            room -= cost
-    return "\n".join([f"<{name}>", PREFACE[language_of(content)], *lines, f"</{name}>"]) if lines else ""
+def file_section(file: File, content: str, item: Any = None) -> Section:
+    """One of an agent's files. SOUL and AGENTS are instructions, and open a prompt; what USER says of somebody is data."""
+    own = file != "USER"
+    lines = [Line(text, item=item) for text in ([visible(content)] if own else content.splitlines())]
+    return Section(f"<{file}>", lines, name=file, own=own, opens=own, shortens=own, end=f"</{file}>")
 
 
 #: What stands below is people's own and is kept as it is.

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from engine.conversations.memories import StoredExperience, pattern_hash
 from engine.text.keywords import words_of
 from jiyi.protocol import artifacts as protocol
 from jiyi.protocol.identity import override_in
-from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompt import Line, Section
 from jiyi.text.prompting import one_line, quoted, quoted_to_tokens
 from jiyi.text.words import Language, beginning, content_digest, language_of, stem, tokens
 
@@ -272,21 +273,13 @@ def _words(text: str) -> set[str]:
     return set(map(stem, words_of(beginning(text))))
 
 
-def index_line(name: str, triggers: Sequence[str]) -> str:
+def index_line(name: str, triggers: Sequence[str], item: Any) -> Line:
     """A skill in the list of those that there are: its name, and when it helps."""
-    return f"- {quoted(name)}: {', '.join(quoted_to_tokens(trigger, TRIGGER_TOKENS) for trigger in triggers[:NAMED_TRIGGERS])}"
+    helps = ", ".join(quoted_to_tokens(trigger, TRIGGER_TOKENS) for trigger in triggers[:NAMED_TRIGGERS])
+    return Line(name, behind=f": {helps}", item=item)
 
 
-def told(name: str, body: str, most: int) -> str:
-    """A skill's text for a prompt, line by line, within so many tokens; empty if nothing of it fits."""
-    heading = _TITLE[language_of(body)] + quoted(name)
-    room = most - estimate_tokens(heading)
-    lines = []
-    for line in _OF_EVIDENCE.sub("", body).splitlines()[1:]:
-        if line.strip():
-            written = quoted(line)
-            room -= estimate_tokens(written)
-            if room < 0:
-                break
-            lines.append(written)
-    return "\n".join([heading, *lines]) if lines else ""
+def skill_section(name: str, body: str, item: Any) -> Section:
+    """A skill's text for a prompt, line by line; all skills have their share of it together."""
+    lines = [Line(line, item=item) for line in _OF_EVIDENCE.sub("", body).splitlines()[1:]]
+    return Section(_TITLE[language_of(body)] + quoted(name), lines, name="skills", shortens=True)

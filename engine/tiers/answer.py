@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -22,8 +23,8 @@ from engine.providers.embedder_specs import RELEVANT
 from engine.providers.web_search import SearchOptions, SearchResult, WebSearch, breaker_name
 from jiyi.errors import JiyiError, SearchUnavailable
 from jiyi.protocol.tier_questions import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, MemoryQuestion, Tier, TierItem, TierStatus
-from jiyi.text.prompt import Section
-from jiyi.text.words import Language, content_digest, storable
+from jiyi.text.prompt import Line, Section
+from jiyi.text.words import content_digest, storable
 
 #: In a prompt: memories of the group, and experiences of the agent.
 GROUP_MEMORIES, EXPERIENCES = 5, 3
@@ -177,19 +178,20 @@ def council_sections(
     labels: Iterable[str] = (),
     experiences: Iterable[str] = (),
     proposal: str = "",
-    language: Language = "en",
 ) -> list[Section]:
-    """The five parts, in this order: the proposal comes last, and is cut last with the two that say who speaks.
+    """The five parts, in this order. The proposal, and the two that say who speaks, get their tokens first.
 
-    ``labels`` are lines above the memories, empty ones for none; ``language`` is that of the preface above the memories, and above the
-    experiences.
+    ``labels`` are lines above the memories, empty ones for none.
     """
+    labelled = zip_longest(memories, labels, fillvalue="")
     return [
-        Section(name="system", items=[system], priority=1, essential=True),
-        Section(name="persona", items=[persona], priority=2, essential=True),
-        Section(name="memories", items=list(memories), labels=list(labels), remembered=language, priority=3, max_items=GROUP_MEMORIES),
-        Section(name="experiences", items=list(experiences), remembered=language, priority=4, max_items=EXPERIENCES),
-        Section(name="proposal", items=[proposal], priority=5, essential=True),
+        Section("", [Line(system)], name="system", own=True, shortens=True),
+        Section("", [Line(persona)], name="persona", own=True, shortens=True),
+        Section(
+            "", [Line(text, label=label) for text, label in labelled], name="memories", priority=1, max_lines=GROUP_MEMORIES, shortens=True
+        ),
+        Section("", [Line(text) for text in experiences], name="experiences", priority=2, max_lines=EXPERIENCES, shortens=True),
+        Section("", [Line(proposal)], name="proposal", own=True, shortens=True),
     ]
 
 

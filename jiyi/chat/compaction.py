@@ -12,7 +12,8 @@ from threading import Lock, Thread
 from jiyi.chat.chain import Exchange
 from jiyi.protocol.conversations import ChatMessage, Compacted, CompactionLimits, CompactMessages, Threshold, Urgency
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
-from jiyi.text.prompting import PREFACE, quoted
+from jiyi.text.prompt import MAX_BUDGET, Line, Section, Style, compose
+from jiyi.text.prompting import quoted
 from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
 
@@ -93,8 +94,9 @@ def compact(
 def summary_message(summary: str) -> ChatMessage:
     """The message that stands for what was left out: a system message, so what people said is quoted in it, line by line."""
     language = language_of(summary)
-    lines = [quoted(line) for line in summary.splitlines() if line.strip()]
-    return ChatMessage(role="system", content="\n".join([SUMMARY[language], PREFACE[language], *lines]))
+    section = Section("", [Line(line) for line in summary.splitlines()])
+    prompt = compose([section], MAX_BUDGET, Style(language, first=SUMMARY[language]))
+    return ChatMessage(role="system", content=prompt.text or SUMMARY[language])
 
 
 def by_rules(messages: Sequence[ChatMessage], previous: str, most: int) -> str:

@@ -15,8 +15,9 @@ from jiyi.stores.declarations import MemoryAttachmentConfig, Stage, stage_of
 from jiyi.stores.snapshots import snapshot_of
 from jiyi.stores.store import Payload, Question, Store, Written
 from jiyi.stores.types import Fidelity
-from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompting import PREFACE, one_line, quoted, quoted_to_tokens
+from jiyi.text.prompt import MAX_BUDGET, Line, Section, compose
+from jiyi.text.prompt import Style as PromptStyle
+from jiyi.text.prompting import one_line
 from jiyi.text.words import Language, language_of, tokens
 
 log = logging.getLogger(__name__)
@@ -29,8 +30,6 @@ Said = str | Sequence[Mapping[str, Any]] | Snapshot | None
 LABEL, END = "===== 相关记忆 =====", "===== End of Memory ====="
 #: Tokens of the whole, at most (design §13).
 BUDGET = 2_000
-#: Fewer tokens of an item say nothing; and those of its number.
-LEAST_TOKENS, NUMBER_TOKENS = 12, 2
 #: What the store's own score counts.
 STORE_WEIGHT = 0.7
 #: What newness with length, and shared words, count.
@@ -243,42 +242,16 @@ def _reason(error: Exception) -> str:
 def rendered(
     ranked: Sequence[Ranked], *, label: str = LABEL, max_tokens: int | None = BUDGET, language: Language = "en"
 ) -> tuple[str, list[Ranked]]:
-    """The text, and what is in it; by stores, the one with the best item first. Empty if there is nothing.
-
-    Items are quoted below the preface (:mod:`jiyi.text.prompting`): none can pass for the end of the memory, or for another
-    store's heading.
-    """
-    room = None if max_tokens is None else max_tokens - estimate_tokens(f"{label}\n{PREFACE[language]}\n{END}")
-    taken: list[tuple[Ranked, str]] = []
-    headed: set[str] = set()
-    for one in ranked:
-        said = one.hit.item.content_summary.strip()
-        if not said:
-            continue
-        line = quoted(said)
-        if room is not None:
-            heading = 0 if one.store in headed else estimate_tokens(_heading(one.store))
-            left = room - heading - NUMBER_TOKENS
-            if left < LEAST_TOKENS:
-                break
-            line = quoted_to_tokens(said, left)
-            if not line:
-                break
-            room = left - estimate_tokens(line)
-        headed.add(one.store)
-        taken.append((one, line))
-    if not taken:
-        return "", []
-    lines = [label, PREFACE[language]]
-    for store in dict.fromkeys(one.store for one, _ in taken):
-        lines += ["", _heading(store)]
-        texts = [line for one, line in sorted(taken, key=lambda pair: pair[0].place) if one.store == store]
-        lines += [f"{number}. {line}" for number, line in enumerate(texts, 1)]
-    return "\n".join([*lines, "", END]), [one for one, _ in taken]
-
-
-def _heading(store: str) -> str:
-    return f"--- {one_line(store)} ---"
+    """The text, and what is in it; by stores, the one with the best item first. Empty if there is nothing."""
+    best = dict.fromkeys(one.store for one in ranked)
+    sections = []
+    for store in best:
+        placed = sorted(((one, rank) for rank, one in enumerate(ranked) if one.store == store), key=lambda pair: pair[0].place)
+        lines = [Line(one.hit.item.content_summary, rank, item=(rank, one)) for one, rank in placed]
+        sections.append(Section(f"--- {one_line(store)} ---", lines, shortens=True))
+    style = PromptStyle(language, bullet="{number}. ", apart="\n\n", first=label, last=END)
+    prompt = compose(sections, max_tokens or MAX_BUDGET, style)
+    return prompt.text, [one for _, one in sorted((written.line.item for written in prompt.lines), key=lambda item: item[0])]
 
 
 def into_prompt(memory: str | None, message: str) -> str:

@@ -42,8 +42,13 @@ def estimate_tokens(text: str) -> int:
 
     Texts joined by white space, or by nothing, are at most the sum of their estimates.
     """
+    return -(-cost_of(text) // TOKEN)  # rounded up
+
+
+def cost_of(text: str) -> int:
+    """The same in hundredths of a token, which do not add up roundings where a text is made of many lines."""
     cjk = 0 if text.isascii() else len(_CJK_CHAR.findall(text))
-    return -(-(cjk * CJK_COST + sum(map(_cost, _OTHER.findall(text)))) // TOKEN)  # rounded up
+    return cjk * CJK_COST + sum(map(_cost, _OTHER.findall(text)))
 
 
 def cut_to_tokens(text: str, most: int) -> str:

@@ -1,58 +1,121 @@
-"""One prompt of many parts, within a budget of tokens.
+"""Text for a model, made of sections of lines: the one place where lines are chosen within a budget, quoted, dated and marked as ended.
 
-The parts stand in the order given. Where there is not room for all, the budget goes first to what must be there (who the
-agent is, what is to be decided), then to the rest by priority; what was cut, and why, is said. The same parts and the same
-budget always give the same text.
+Whoever has something for a prompt gives :class:`Section` objects to :func:`compose` and writes no text of a prompt itself. Lines of
+memories are quoted (:mod:`jiyi.text.prompting`) below the preface, so that none can pass for the prompt around it. The same sections and
+the same budget always give the same text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from itertools import groupby
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
-
-from jiyi.text.budget import cut_to_tokens, estimate_tokens
-from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens
+from jiyi.text.budget import TOKEN, cost_of, cut_to_tokens, estimate_tokens
+from jiyi.text.prompting import PREFACE, quoted, visible
 from jiyi.text.words import Language
 
-#: Between two parts.
-SEPARATOR = "\n\n---\n\n"
 #: Tokens of a context unless told otherwise: a few hundred words beside the conversation itself.
 BUDGET = 2_000
 MAX_BUDGET = 1_000_000
-#: A shorter rest of an item says nothing, and is left out.
+#: Tokens below which the beginning of a line says nothing, and is left out.
 LEAST_TOKENS = 12
+#: Only so many of the best lines have a right to their section's floor: a floor is no reason to show what is beside the point.
+FLOOR_PLACES = 5
+#: The places of a template: ``{{name of a section}}``, and the one of the preface.
+PLACE, PREFACE_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}"), "preface"
+
+EARLIER: dict[Language, str] = {"en": "earlier; no longer so since {day}", "zh": "早先；{day} 起已改变"}
+RENEWED: dict[Language, str] = {"en": "earlier; newer {day}", "zh": "早先；{day} 有新说法"}
+#: A day without and with its year; in English in words: a tokenizer counts each digit (8 May 2023 is two thirds of 2023-05-08).
+_DAYS: dict[Language, tuple[str, str]] = {"en": ("{0.day} {0:%B}", "{0.day} {0:%B %Y}"), "zh": ("{0:%m-%d}", "{0:%Y-%m-%d}")}
 
 
-class Section(BaseModel, frozen=True, extra="forbid"):
-    """A part: one text, or items with the most important first."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A text that may stand in a prompt, and what is to be said of it."""
 
-    name: str = Field(pattern=r"\S", max_length=100)
-    items: list[str] = []
-    #: A line above each item, which is not quoted; none, or one an item.
-    labels: list[str] = []
-    heading: str = ""
-    #: The items are memories: they stand quoted below the preface in this language (:mod:`jiyi.text.prompting`).
-    remembered: Language | None = None
-    #: 1 gets its tokens first.
-    priority: int = Field(ge=0, le=1_000)
-    #: Gets its tokens before all that are not.
-    essential: bool = False
-    max_items: int | None = Field(None, ge=0)
-    max_tokens: int | None = Field(None, ge=0)
+    text: str
+    #: Lower gets room first among the lines of its section's priority; those of one rank in the order given.
+    rank: int = 0
+    #: When it was said, by the speaker's clock.
+    at: datetime | None = None
+    #: Since when it is no longer so; since when there is something newer.
+    ended: date | None = None
+    renewed: date | None = None
+    #: Parts of it that have ended, each with the day on which it did.
+    over: Sequence[tuple[str, date]] = ()
+    speaker: str = ""
+    #: Stands above it in a line of its own, or behind it; not quoted.
+    label: str = ""
+    behind: str = ""
+    #: Most of the budget that its text may have, 0 … 1.
+    share: float = 1.0
+    #: What is done to the text of a line only if there is room for it.
+    finish: Callable[[str], str] | None = None
+    #: What whoever gave the line knows it by.
+    item: Any = None
 
-    @model_validator(mode="after")
-    def _one_label_an_item(self) -> Self:
-        if self.labels and len(self.labels) != len(self.items):
-            raise ValueError(f"labels: {len(self.labels)} of {len(self.items)} items")
-        return self
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines below a title, in the order in which they are shown."""
+
+    #: A line of its own, complete; empty for none. Neighbours of one title are one.
+    title: str
+    lines: Sequence[Line]
+    #: Shares of the budget, 0 … 1: its best lines get so much before all others, and all of them never more than that.
+    least: float = 0.0
+    share: float = 1.0
+    #: What templates, JSON and accounts call it. Sections of one name have one share together.
+    name: str = ""
+    #: 0 gets its tokens first.
+    priority: int = 0
+    max_lines: int | None = None
+    max_tokens: int | None = None
+    #: The program's or the agent's own words: neither quoted nor below the preface.
+    own: bool = False
+    #: … which stand before the program's own prompt.
+    opens: bool = False
+    #: The first line that does not fit is shortened, and ends the section. Else it is left out, and shorter ones may follow.
+    shortens: bool = False
+    #: The line below the last one.
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How sections become a text."""
+
+    language: Language = "en"
+    form: Literal["text", "json", "template"] = "text"
+    template: str = ""
+    #: Days in lines of their own, above all lines of a day; or in each line, before its text.
+    days: Literal["", "above", "before"] = ""
+    #: Before each line; ``{number}`` is its number in the section.
+    bullet: str = ""
+    #: Between lines, and between sections.
+    between: str = "\n"
+    apart: str = "\n"
+    #: Lines around all of it.
+    first: str = ""
+    last: str = ""
+    #: For models. Without, it is for people: as it was said, and without the preface.
+    quotes: bool = True
+
+
+#: Of parts that are not all one speaker's.
+SEVERAL_SPEAKERS: dict[Language, Style] = {language: Style(language, between="\n\n", apart="\n\n---\n\n") for language in ("en", "zh")}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What became of a section. ``dropped`` items are not there at all, a ``shortened`` one ends in …."""
+    """What became of a section. ``dropped`` lines are not there at all, a ``shortened`` one ends in …."""
 
     name: str
     kept: int
@@ -64,11 +127,34 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Written:
+    """A line that is in the prompt, with what is shown of its text and the tokens that it takes."""
+
+    line: Line
     text: str
     tokens: int
+    #: It had room before better ones, as one of the best of its section; it has less than its text.
+    floor: bool = False
+    shortened: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The text, in two halves where sections open the program's own prompt, and what is in it, in its order."""
+
+    opening: str
+    body: str
     budget: int
-    parts: tuple[Part, ...]
+    lines: list[Written] = field(default_factory=list)
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return joined(self.opening, self.body)
+
+    @property
+    def tokens(self) -> int:
+        return estimate_tokens(self.opening) + estimate_tokens(self.body)
 
     @property
     def cut(self) -> list[str]:
@@ -76,71 +162,295 @@ class Context:
         return [part.why for part in self.parts if part.why]
 
 
-def build_context(sections: Sequence[Section], budget: int = BUDGET) -> Context:
-    """The sections as one text of at most ``budget`` tokens, as :func:`jiyi.text.budget.estimate_tokens` counts.
+def joined(*parts: str) -> str:
+    """Parts of a prompt with an empty line between them; empty ones are left out."""
+    return "\n\n".join(filter(None, parts))
 
-    Raises:
-        ValueError: the budget is out of bounds, or two sections have the same name.
+
+def compose(sections: Sequence[Section], budget: int, style: Style = Style()) -> Prompt:
+    """The sections within ``budget`` tokens, as :func:`jiyi.text.budget.estimate_tokens` counts; empty if no line fits.
+
+    Room goes to floors, then to the sections by priority and to their lines by rank. A line costs what it adds: its section's title and
+    its day are paid by the first line that needs them.
     """
-    if not 1 <= budget <= MAX_BUDGET:
-        raise ValueError(f"budget: {budget:,} is not between 1 and {MAX_BUDGET:,} tokens")
-    names = [section.name for section in sections]
-    if len(set(names)) < len(names):
-        raise ValueError(f"sections: every name may be there once, of {', '.join(names)}")
-    room = budget
-    written: dict[str, tuple[str, Part]] = {}
-    for section in sorted(sections, key=lambda section: (not section.essential, section.priority)):  # stable
-        price = estimate_tokens(SEPARATOR) if any(text for text, _ in written.values()) else 0
-        text, part = _write(section, room - price)
-        written[section.name] = text, part
-        room -= part.tokens + price if text else 0
-    text = SEPARATOR.join(found for name in names if (found := written[name][0]))
-    return Context(text, estimate_tokens(text), budget, tuple(written[name][1] for name in names))
+    composer = _Composer(sections, budget, style)
+    composer.choose()
+    return composer.prompt()
 
 
-def _write(section: Section, room: int) -> tuple[str, Part]:
-    """The section's text within the room, and its own limits, and what became of it."""
-    labels = section.labels or [""] * len(section.items)
-    items = [(label, item.strip()) for label, item in zip(labels, section.items, strict=True) if label or item.strip()]
-    limited = items if section.max_items is None else items[: section.max_items]
-    most = room if section.max_tokens is None else min(room, section.max_tokens)
-    whole, beginning = (str, cut_to_tokens) if section.remembered is None else (quoted, quoted_to_tokens)
-    kept: list[str] = []
-    shortened = False
-    for label, item in limited:
-        above = f"{label}\n" if label else ""
-        if estimate_tokens(_joined(section, [*kept, above + whole(item)])) <= most:
-            kept.append(above + whole(item))
-            continue
-        rest = most - estimate_tokens(_joined(section, [*kept, above]))
-        if rest >= LEAST_TOKENS and (cut := beginning(item, rest)):
-            kept.append(above + cut)
-            shortened = True
-        break  # what follows is less important than what found no room
-    text = _joined(section, kept) if kept else ""
-    part = Part(
-        section.name,
-        len(kept),
-        len(items) - len(kept),
-        shortened,
-        estimate_tokens(text),
-        _why(section, len(items), len(limited), len(kept), shortened=shortened, most=most, room=room),
-    )
-    return text, part
+@dataclass(slots=True)
+class _Composer:
+    sections: Sequence[Section]
+    budget: int
+    style: Style
+    #: Hundredths of a token that are left, what sections took by name, and what stands already around their lines.
+    left: int = 0
+    taken: Counter[str] = field(default_factory=Counter)
+    paid: set[tuple[Any, ...]] = field(default_factory=set)
+    #: Section → place of a line → what is shown of it.
+    written: dict[int, dict[int, Written]] = field(default_factory=lambda: defaultdict(dict))
+    costs: Counter[int] = field(default_factory=Counter)
+    #: Sections whose last line was shortened, or had no room.
+    full: dict[int, bool] = field(default_factory=dict)
+    #: Number of what a section is written together with, and of those that share a preface.
+    block: list[int] = field(default_factory=list)
+    run: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for place, section in enumerate(self.sections):
+            before = self.sections[place - 1] if place else None
+            new = (
+                before is None
+                or self.style.form == "template"
+                or (before.title, before.own, before.opens) != (section.title, section.own, section.opens)
+            )
+            self.block.append(self.block[-1] + new if self.block else 0)
+            self.run.append(self.run[-1] + (before is None or before.own != section.own) if self.run else 0)
+        rounded = TOKEN if any(section.opens for section in self.sections) else 0  # each half is rounded up by itself
+        self.left = self.budget * TOKEN - cost_of(self._frame()) - rounded
+
+    def choose(self) -> None:
+        """Take the lines that fit."""
+        entries = [
+            (place, number, line)
+            for place, section in enumerate(self.sections)
+            for number, line in enumerate(self._offered(section)[: section.max_lines])
+        ]
+        entries.sort(key=lambda entry: (self.sections[entry[0]].priority, entry[2].rank))  # stable
+        over: set[int] = set()  # a section's best does not fit into its floor: what is worse goes before no other's better
+        for place, number, line in entries[:FLOOR_PLACES]:
+            floor = int(self.sections[place].least * self.budget * TOKEN)
+            if floor and place not in over and not self._take(place, number, line, floor):
+                over.add(place)
+        for place, number, line in entries:
+            if place not in self.full and number not in self.written[place]:
+                self._take(place, number, line)
+
+    def prompt(self) -> Prompt:
+        """What was taken, as text."""
+        lines = [one for _, ones in self._blocks() for one in ones]
+        opening = self._text(opens=True)
+        body = self._text(opens=False)
+        parts = tuple(self._part(place, section) for place, section in enumerate(self.sections))
+        return Prompt(opening, body, self.budget, lines, parts)
+
+    # What a line costs
+
+    def _offered(self, section: Section) -> list[Line]:
+        places = self._places(section)
+        return [line for line in section.lines if places and (line.text.strip() or line.label or line.over)]
+
+    def _places(self, section: Section) -> int:
+        """How often the section is written."""
+        if self.style.form != "template":
+            return 1
+        return sum(match[1] == section.name for match in PLACE.finditer(self.style.template))
+
+    def _take(self, place: int, number: int, line: Line, floor: int | None = None) -> bool:
+        section, text = self.sections[place], line.text.strip()
+        around, keys = self._around(place, line)
+        room = min(self.left, self._most(section) - self.taken[section.name]) - around
+        if floor is not None:
+            room = min(room, floor - self.taken[section.name])
+        times = self._places(section)
+        most = max(LEAST_TOKENS, int(line.share * self.budget)) if line.share < 1 else MAX_BUDGET
+        size = cost_of(text)
+        if not section.shortens and room < times * size <= times * most * TOKEN:  # cheaper to see than what is made of it
+            return False
+        if line.finish is not None:
+            text = line.finish(text)
+        whole = text
+        text = cut_to_tokens(text, most)
+        cost = times * self._cost(place, line, text)
+        ends = False
+        if cost > room and floor is None and section.shortens:
+            text = self._beginning(place, line, text, room // times)
+            self.full[place] = ends = text != ""
+            cost = times * self._cost(place, line, text)
+        if cost > room or (place in self.full and not ends):
+            return False
+        self.left -= cost + around
+        self.taken[section.name] += cost + around
+        self.costs[place] += cost + around
+        self.paid |= keys
+        self.written[place][number] = Written(line, text, -(-cost // TOKEN), floor is not None, text != whole)
+        return True
+
+    def _beginning(self, place: int, line: Line, text: str, room: int) -> str:
+        """As much of a text as fits; empty if that says nothing."""
+        most = (room - self._cost(place, line, "")) // TOKEN
+        while most >= LEAST_TOKENS:
+            begun = cut_to_tokens(text, most)
+            over = self._cost(place, line, begun) - room
+            if over <= 0:
+                return begun
+            most -= max(1, over // TOKEN)  # escapes take more tokens than what they stand for
+        return ""
+
+    def _most(self, section: Section) -> int:
+        share = int(section.share * self.budget * TOKEN)
+        return share if section.max_tokens is None else min(share, section.max_tokens * TOKEN)
+
+    def _cost(self, place: int, line: Line, text: str) -> int:
+        if self.style.form == "json":
+            return cost_of(visible(json.dumps(_entry(line, text), ensure_ascii=False))) + TOKEN  # and a comma
+        taken = sum(len(self.written[other]) for other, block in enumerate(self.block) if block == self.block[place])
+        return cost_of(self._written(line, text, self.sections[place], taken + 1))
+
+    def _around(self, place: int, line: Line) -> tuple[int, set[tuple[Any, ...]]]:
+        """What a line needs that does not stand yet: title, preface and day; and keys of it."""
+        section, style, block = self.sections[place], self.style, self.block[place]
+        needed: dict[tuple[Any, ...], str] = {}
+        if style.form == "json":
+            needed[("name", section.name)] = f'"{section.name}": [],'
+        elif style.form == "text":
+            needed[("title", block)] = f"{section.title} {section.end}"
+            if any(key[0] == "title" and self._opens(key[1]) == section.opens for key in self.paid):
+                needed[("title", block)] += style.apart
+            if self._has_preface(section):
+                needed[("preface", self.run[place])] = PREFACE[style.language]
+        if line.at is not None and style.days == "above" and style.form != "json":
+            day = line.at.date()
+            with_year = ("year", block, day.year) not in self.paid
+            needed[("day", block, day)] = f"{day_of(day, style.language, with_year=with_year)} " * self._places(section)
+            needed[("year", block, day.year)] = ""
+        new = {key: text for key, text in needed.items() if key not in self.paid}
+        return sum(map(cost_of, new.values())), set(new)
+
+    def _opens(self, block: int) -> bool:
+        return self.sections[self.block.index(block)].opens
+
+    def _has_preface(self, section: Section) -> bool:
+        return self.style.quotes and not section.own
+
+    def _frame(self) -> str:
+        """What stands around all sections."""
+        style = self.style
+        if style.form == "json":
+            return json.dumps({"note": PREFACE[style.language]}, ensure_ascii=False)
+        if style.form == "template":
+            named = {PREFACE_PLACE, *(section.name for section in self.sections)}
+            plain = PLACE.sub(lambda match: " " if match[1] in named else match[0], style.template)
+            return plain + PREFACE[style.language] * max(1, self._prefaces())
+        return f"{style.first} {style.last}"
+
+    def _prefaces(self) -> int:
+        return sum(match[1] == PREFACE_PLACE for match in PLACE.finditer(self.style.template))
+
+    # The text
+
+    def _written(self, line: Line, text: str, section: Section, number: int) -> str:
+        """A line, or several if it has a label or parts that have ended."""
+        style = self.style
+        whole = quoted if style.quotes and not section.own else str
+        bullet = style.bullet.format(number=number)
+        if line.at is not None and style.days == "before":
+            bullet += f"{line.at:%Y-%m-%d}: "
+        written = [line.label] if line.label else []
+        if text or not line.over:
+            speaker = f"{line.speaker}: " if line.speaker else ""
+            written.append(f"{bullet}{speaker}{whole(text)}{line.behind}{self._mark(line.ended, line.renewed)}")
+        written += [f"{bullet}{whole(part)}{self._mark(day)}" for part, day in line.over]
+        return "\n".join(written)
+
+    def _mark(self, ended: date | None, renewed: date | None = None) -> str:
+        since = ended or renewed
+        if since is None:
+            return ""
+        words = (RENEWED if ended is None else EARLIER)[self.style.language]
+        day = f"{since:%Y-%m-%d}" if self.style.days == "before" else day_of(since, self.style.language)
+        return f" ({words.format(day=day)})"
+
+    def _blocks(self) -> Iterator[tuple[Section, list[Written]]]:
+        for _, places in groupby(range(len(self.sections)), key=lambda place: self.block[place]):
+            of_block = list(places)
+            lines = [self.written[place][number] for place in of_block for number in sorted(self.written[place])]
+            if self.style.days == "above" and self.style.form != "json":
+                lines.sort(key=lambda one: one.line.at.timestamp() if one.line.at is not None else float("-inf"))
+            if lines:
+                yield self.sections[of_block[0]], lines
+
+    def _lines(self, section: Section, lines: Sequence[Written]) -> Iterator[str]:
+        """Each line, below its day; of days of one year the first says it, because its digits cost most of a day."""
+        day = year = None
+        for number, one in enumerate(lines, 1):
+            at = one.line.at
+            if at is not None and self.style.days == "above" and at.date() != day:
+                day = at.date()
+                yield day_of(day, self.style.language, with_year=day.year != year)
+                year = day.year
+            yield self._written(one.line, one.text, section, number)
+
+    def _text(self, *, opens: bool) -> str:
+        style = self.style
+        blocks = [(section, lines) for section, lines in self._blocks() if section.opens == opens]
+        if not blocks:
+            return ""
+        if style.form == "json":
+            return self._json()
+        if style.form == "template":
+            return self._filled()
+        texts: list[str] = []
+        quotes = False
+        for section, lines in blocks:
+            preface = [PREFACE[style.language]] if self._has_preface(section) and not quotes else []
+            quotes = self._has_preface(section)
+            title = [style.first] if style.first and not texts else []
+            of_block = [*title, *preface, section.title, *self._lines(section, lines), section.end]
+            texts.append(style.between.join(filter(None, of_block)))
+        return style.apart.join(texts) + (f"{style.apart}{style.last}" if style.last else "")
+
+    def _json(self) -> str:
+        content: dict[str, Any] = {"note": PREFACE[self.style.language]}
+        for place, section in enumerate(self.sections):
+            if entries := [_entry(one.line, one.text) for _, one in sorted(self.written[place].items())]:
+                content[section.name] = entries
+        return visible(json.dumps(content, ensure_ascii=False))
+
+    def _filled(self) -> str:
+        """In one pass: what stands in a memory is not filled in again. Unknown places stay as they are.
+
+        A template that has no place for the preface has it above its first line.
+        """
+        preface = PREFACE[self.style.language]
+        values = {section.name: "" for section in self.sections} | {PREFACE_PLACE: preface}
+        values |= {section.name: "\n".join(self._lines(section, lines)) for section, lines in self._blocks()}
+        filled = PLACE.sub(lambda match: values.get(match[1], match[0]), self.style.template)
+        return filled if self._prefaces() else f"{preface}\n{filled}"
+
+    # The account
+
+    def _part(self, place: int, section: Section) -> Part:
+        given = self._offered(section)
+        limited = given[: section.max_lines]
+        kept, shortened = len(self.written[place]), self.full.get(place, False)
+        reasons = []
+        if len(given) > len(limited):
+            reasons.append(f"{len(given) - len(limited)} of {len(given)} items are more than its limit of {section.max_lines}")
+        most = self._most(section)
+        its_own = most < self.left + self.costs[place]
+        whose = "its own limit" if its_own else "what the budget leaves"
+        if len(limited) > kept:
+            reasons.append(f"{len(limited) - kept} of {len(given)} items do not fit into {whose}")
+        if shortened:
+            reasons.append(f"the last one was shortened to {whose}, {-(-self.costs[place] // TOKEN):,} tokens")
+        why = f"{section.name}: {'; '.join(reasons)}" if reasons else ""
+        return Part(section.name, kept, len(given) - kept, shortened, -(-self.costs[place] // TOKEN), why)
 
 
-def _joined(section: Section, items: Sequence[str]) -> str:
-    preface = "" if section.remembered is None else PREFACE[section.remembered]
-    return "\n\n".join([*filter(None, (section.heading, preface)), *items])
+def day_of(day: date, language: Language, *, with_year: bool = True) -> str:
+    return _DAYS[language][with_year].format(day)
 
 
-def _why(section: Section, given: int, limited: int, kept: int, *, shortened: bool, most: int, room: int) -> str:
-    reasons = []
-    if given > limited:
-        reasons.append(f"{given - limited} of {given} items are more than its limit of {section.max_items}")
-    whose = "its own limit" if most < room else "what the budget leaves"
-    if limited > kept:
-        reasons.append(f"{limited - kept} of {given} items do not fit into {whose}, {max(most, 0):,} tokens")
-    if shortened:
-        reasons.append(f"the last one was shortened to {whose}, {most:,} tokens")
-    return f"{section.name}: {'; '.join(reasons)}" if reasons else ""
+def _entry(line: Line, text: str) -> Any:
+    """A line as JSON has it; a plain string if nothing is to be said of it."""
+    if line.at is None:
+        return text
+    entry = {"day": f"{line.at:%Y-%m-%d}"} | ({"speaker": line.speaker} if line.speaker else {}) | {"text": text}
+    if line.ended is not None:
+        entry["until"] = f"{line.ended:%Y-%m-%d}"
+    elif line.renewed is not None:
+        entry["said_anew"] = f"{line.renewed:%Y-%m-%d}"
+    if line.over:
+        entry["no_longer"] = "; ".join(f"{part} (until {day:%Y-%m-%d})" for part, day in line.over)
+    return entry

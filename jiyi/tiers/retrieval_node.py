@@ -34,7 +34,7 @@ from jiyi.protocol.tier_questions import (
     TierItem,
 )
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import MAX_BUDGET, Section, build_context
+from jiyi.text.prompt import MAX_BUDGET, Line, Section, Style, compose
 from jiyi.text.words import Language, storable
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ TimeRange = Annotated[
     ),
 ]
 
-Style = Literal["quoted", "plain"]
+Form = Literal["quoted", "plain"]
 EventName = Literal["node_state_change", "memory_retrieved", "memory_retrieval_error"]
 
 
@@ -108,7 +108,7 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
     #: Tokens that ``history_context`` may have at most (:func:`jiyi.text.budget.estimate_tokens`). None: as many as it has.
     max_tokens: int | None = Field(None, ge=1, le=MAX_BUDGET)
     #: ``quoted``: for prompts; no content can pass for anything else. ``plain``: for people, as the Markdown that was said.
-    style: Style = "quoted"
+    style: Form = "quoted"
     #: In place of the language's own heading, without the line end.
     heading: str = Field("", max_length=MAX_HEADING_CHARS)
     #: Seconds to wait for an answer; the deployment's request time-out unless given.
@@ -215,28 +215,34 @@ def query_of(inputs: Mapping[str, Any]) -> str:
     return storable(text).strip()[: limits.MAX_FOCAL_CHARS]
 
 
-def format_history(items: Sequence[TierItem], language: Language = "zh", heading: str = "", style: Style = "quoted") -> str:
+def format_history(items: Sequence[TierItem], language: Language = "zh", heading: str = "", style: Form = "quoted") -> str:
     """The history as Markdown; empty without items."""
     return fitting_history(items, None, language, heading, style)[0]
 
 
 def fitting_history(
-    items: Sequence[TierItem], max_tokens: int | None, language: Language = "zh", heading: str = "", style: Style = "quoted"
+    items: Sequence[TierItem], max_tokens: int | None, language: Language = "zh", heading: str = "", style: Form = "quoted"
 ) -> tuple[str, int]:
     """The first items that fit as Markdown, the last one perhaps shortened; and how many were left out.
 
-    Below the heading stands the preface, below the line of each item its content, quoted (:mod:`jiyi.text.prompting`). What nobody has
-    verified is marked as temporary. ``plain`` is without preface and quotation: never for a prompt.
+    ``plain`` is without preface and quotation: never for a prompt.
     """
-    labels = [
-        RECORDS[language].format(number=number, score=item.score) + (UNVERIFIED[language] if item.temporary and not item.verified else "")
+    made = Style(language, between="\n\n", first=heading or HEADINGS[language], quotes=style == "quoted")
+    prompt = compose([history_section(items, language)], max_tokens or MAX_BUDGET, made)
+    return f"{prompt.text}\n\n" if prompt.text else "", len(items) - len(prompt.lines)
+
+
+def history_section(items: Sequence[TierItem], language: Language, title: str = "") -> Section:
+    """The items below the line of each. What nobody has verified is marked as temporary."""
+    lines = [
+        Line(
+            item.content,
+            label=RECORDS[language].format(number=number, score=item.score)
+            + (UNVERIFIED[language] if item.temporary and not item.verified else ""),
+        )
         for number, item in enumerate(items, 1)
     ]
-    texts = [item.content for item in items]
-    remembered = language if style == "quoted" else None
-    section = Section(name="history", heading=heading or HEADINGS[language], remembered=remembered, items=texts, labels=labels, priority=1)
-    context = build_context([section], max_tokens or MAX_BUDGET)
-    return f"{context.text}\n\n" if context.text else "", len(items) - context.parts[0].kept
+    return Section(title, lines, name="history", shortens=True)
 
 
 def description(language: Language = "en") -> JsonObject:

@@ -47,7 +47,7 @@ def most_important(
     whose = {**bind_name(name), "user": request.user_id, "least": _least_trust(request), "origins": request.origins or None}
     rows = connection.execute(_IMPORTANT, {**whose, "session": session_id, "kinds": list(kinds), "limit": limit})
     now = request.as_of or request.now or datetime.now(UTC)
-    told = [(row, shown(row.description, row.created_at, row.provenance, now, spoken=row.kind == "session")) for row in rows]
+    told = [(row, shown(row.description, row.created_at, row.provenance, now)) for row in rows]
     return [
         Candidate(
             row.node_id,

@@ -16,9 +16,9 @@ from sqlalchemy import Connection, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.conversations.injection import HEADINGS, PROFILE
-from engine.conversations.stable import STABLE_SHARE, Line, Section, Stable, compose, is_crowded, profile_lines
-from jiyi.protocol.conversations import ContextRequest, InjectedSkill, Kind
-from jiyi.text.prompting import quoted
+from engine.conversations.stable import STABLE_SHARE, Basis, Stable, is_crowded, profile_lines, stable_of
+from jiyi.protocol.conversations import ContextRequest, Kind
+from jiyi.text.prompt import Line, Section, Style, compose
 from jiyi.text.words import Language, text_digest
 from models.conversations import injections
 from models.conversations.tables import SessionPrompt
@@ -37,18 +37,10 @@ PREFERENCES_SHARE, PROFILE_SHARE = 0.3, 0.2
 KEPT_DAYS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class Fitting:
-    """What a subject has to say on a message."""
-
-    text: str = ""
-    skills: list[InjectedSkill] = field(default_factory=list)
-
-
 #: Gives sections of the stable part, for a user (None: the agent's one user), in a language.
 StableSource = Callable[[Connection, AgentName, str | None, Language], list[Section]]
-#: Gives what fits a message, within so many tokens.
-RecalledSource = Callable[[Connection, AgentName, str | None, str, int], Fitting]
+#: Gives sections of what fits a message.
+RecalledSource = Callable[[Connection, AgentName, str | None, str], list[Section]]
 _STABLE: list[StableSource] = []
 _RECALLED: list[RecalledSource] = []
 
@@ -67,13 +59,17 @@ def recalled_source(function: RecalledSource) -> RecalledSource:
 
 def grown(connection: Connection, name: AgentName, user_id: str | None, most: int, language: Language) -> Stable:
     """What other subjects have to say whatever the message is, within so many tokens."""
-    return compose(_grown(connection, name, user_id, language), most, language)
+    return _composed(_grown(connection, name, user_id, language), most, language)
 
 
-def fitting(connection: Connection, name: AgentName, user_id: str | None, query: str, most: int) -> Fitting:
-    """What other subjects have to say on a user's message, within so many tokens."""
+def fitting(connection: Connection, name: AgentName, user_id: str | None, query: str) -> list[Section]:
+    """What other subjects have to say on a user's message."""
     import_module("models.event_handlers")
-    return next((told for source in _RECALLED if (told := source(connection, name, user_id, query, most)).text), Fitting())
+    return [section for source in _RECALLED for section in source(connection, name, user_id, query)]
+
+
+def _composed(sections: Sequence[Section], most: int, language: Language) -> Stable:
+    return stable_of(compose(sections, most, Style(language)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +109,7 @@ def prepare(connection: Connection, name: AgentName, request: ContextRequest, la
     """
     most = int(request.max_tokens * STABLE_SHARE)
     if request.session_id is None:
-        return Prepared(compose(_sections(connection, name, request, language), most, language))
+        return Prepared(_composed(_sections(connection, name, request, language), most, language))
     whose = _whose(name, request)
     known = _kept(connection, name, request, language, connection.execute(_READ, whose).one_or_none())
     if known is not None:
@@ -125,7 +121,7 @@ def prepare(connection: Connection, name: AgentName, request: ContextRequest, la
             row = writing.execute(_LOCK, whose).one()
         known = _kept(writing, name, request, language, row)
         if known is None:
-            stable = compose(_sections(writing, name, request, language), most, language)
+            stable = _composed(_sections(writing, name, request, language), most, language)
             writing.execute(_CHANGE.values(**asdict(stable), recalled=[], made_at=func.now()), whose)
             known = Prepared(stable)
     return known
@@ -172,10 +168,8 @@ def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequ
 
 def _sections(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:
     preferences = injections.most_important(connection, name, request, [STANDING], PREFERENCES, beside_session=False)
-    lines = (
-        Line(quoted(known.text), (f"{MEMORY}{known.node_id}",), (known.node_id, *known.turn_ids)) for known in preferences if known.text
-    )
-    of_memory = Section(f"## {HEADINGS[language][STANDING]}", tuple(lines), share=PREFERENCES_SHARE)
+    lines = [Line(known.text, item=Basis((f"{MEMORY}{known.node_id}",), (known.node_id, *known.turn_ids))) for known in preferences]
+    of_memory = Section(f"## {HEADINGS[language][STANDING]}", lines, share=PREFERENCES_SHARE)
     return [*_beside_memories(connection, name, request, language), of_memory]
 
 
@@ -184,7 +178,9 @@ def _in_force(connection: Connection, name: AgentName, request: ContextRequest, 
     sections = _beside_memories(connection, name, request, language)
     memories = [UUID(fact.removeprefix(MEMORY)) for fact in facts if fact.startswith(MEMORY)]
     still = injections.in_force(connection, name, request, [STANDING], memories) if memories else ()
-    return {fact for section in sections for line in section.lines for fact in line.facts} | {f"{MEMORY}{node_id}" for node_id in still}
+    return {fact for section in sections for line in section.lines for fact in line.item.facts} | {
+        f"{MEMORY}{node_id}" for node_id in still
+    }
 
 
 def _beside_memories(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:

@@ -7,15 +7,14 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
-from engine.conversations.stable import Line, Section
-from engine.growth.questions import notes_of
-from engine.growth.skills import fit, index_line, told
+from engine.conversations.stable import Basis
+from engine.growth.questions import file_section, notes_of
+from engine.growth.skills import fit, index_line, skill_section
 from jiyi.protocol.conversations import InjectedSkill
 from jiyi.protocol.identity import File
-from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompting import PREFACE, quoted, visible
-from jiyi.text.words import Language, language_of
-from models.conversations.session_prompts import Fitting, recalled_source, stable_source
+from jiyi.text.prompt import Line, Section
+from jiyi.text.words import Language
+from models.conversations.session_prompts import recalled_source, stable_source
 from models.growth import identity
 from models.growth.tables import Artifact
 from models.memory.agents import AgentName
@@ -32,31 +31,23 @@ _A = Artifact
 def sections(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> list[Section]:
     """SOUL and AGENTS, people's notes on the agent's one user, and names and triggers of enabled skills."""
     files = identity.current_files(connection, name)
-    opening = []
-    for file in _INSTRUCTIONS:
-        lines = [Line(visible(line), (f"identity:{file}:{files[file].version}",)) for line in files[file].content.strip().splitlines()]
-        opening.append(Section(f"<{file}>", tuple(lines), f"</{file}>", opens=True))
+    opening = [file_section(file, files[file].content, Basis((f"identity:{file}:{files[file].version}",))) for file in _INSTRUCTIONS]
     notes_heading, skills_heading = _HEADINGS[language]
     of_user = notes_of(files["USER"].content) if user_id is None else ""
-    notes = [Line(quoted(line), (f"identity:USER:{line}",)) for line in of_user.splitlines() if line.strip()]
-    skills = [Line(index_line(row.name, row.triggers), (f"skill:{row.artifact_id}",)) for row in _enabled(connection, name, user_id)]
-    return [*opening, Section(notes_heading, tuple(notes)), Section(skills_heading, tuple(skills))]
+    notes = [Line(line, item=Basis((f"identity:USER:{line}",))) for line in of_user.splitlines()]
+    skills = [index_line(row.name, row.triggers, Basis((f"skill:{row.artifact_id}",))) for row in _enabled(connection, name, user_id)]
+    return [*opening, Section(notes_heading, notes), Section(skills_heading, skills)]
 
 
 @recalled_source
-def fitting(connection: Connection, name: AgentName, user_id: str | None, query: str, most: int) -> Fitting:
+def fitting(connection: Connection, name: AgentName, user_id: str | None, query: str) -> list[Section]:
     """The texts of enabled skills whose triggers fit the message, the best first."""
     fits = [(fit(row.triggers, query), row) for row in _enabled(connection, name, user_id)]
-    preface = PREFACE[language_of(query)]
-    texts, skills = [preface], []
-    room = most - estimate_tokens(preface)
-    for fitted, row in sorted(fits, key=lambda pair: -pair[0]):
-        text = told(row.name, row.body, room) if fitted else ""
-        if text:
-            room -= estimate_tokens(text)
-            texts.append(text)
-            skills.append(InjectedSkill(id=row.artifact_id, name=row.name))
-    return Fitting("\n".join(texts), skills) if skills else Fitting()
+    return [
+        skill_section(row.name, row.body, InjectedSkill(id=row.artifact_id, name=row.name))
+        for fitted, row in sorted(fits, key=lambda pair: -pair[0])
+        if fitted
+    ]
 
 
 def _enabled(connection: Connection, name: AgentName, user_id: str | None) -> Sequence[Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, TypedDict, cast
@@ -14,9 +15,9 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.conversations import injection, memories
-from engine.conversations.injection import Candidate, Rendered, Style, render
+from engine.conversations.injection import Candidate, Chosen, memory_sections, profile_section, style_of
 from engine.conversations.marks import shown
-from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, joined, recall_room
+from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, recall_room
 from engine.text.statements import topics_of
 from jiyi.errors import InvalidRequest
 from jiyi.once import once
@@ -27,6 +28,7 @@ from jiyi.protocol.conversations import (
     ContextRequest,
     InjectedContext,
     InjectedMemory,
+    InjectedSkill,
     InjectRequest,
     Kind,
     QueryAnalysis,
@@ -35,11 +37,12 @@ from jiyi.protocol.conversations import (
 from jiyi.protocol.retrieval import Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompt import Prompt, Section, Written, compose, joined
 from jiyi.text.words import Language, language_of
 from jiyi.zones import by_clock
 from models.conversations import injections, session_prompts
 from models.conversations.actions import build_context, inject_prompt
-from models.conversations.session_prompts import Fitting, Prepared, Recalled, digest_of
+from models.conversations.session_prompts import Prepared, Recalled, digest_of
 from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
 from models.memory.agents import AgentName, time_zone
@@ -100,39 +103,44 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         room = request.max_tokens - prepared.stable.tokens
         searched = looks and prepared.same is None
         asked = searched and _in_prose(request)
-        fitting = session_prompts.fitting(connection, name, request.user_id, query, min(SKILL_TOKENS, room // 2)) if asked else Fitting()
+        sections = session_prompts.fitting(connection, name, request.user_id, query) if asked else []
     if request.split and request.turn is not None:
         tells = _tells(analysis, prepared)
         room = recall_room(request.max_tokens, prepared.stable.tokens, prepared.earlier_tokens, tells=tells)
-    room -= estimate_tokens(fitting.text)
-    shared = _shared(name, request, room) if searched and request.tiers else ""
-    room -= estimate_tokens(shared)
-    rendered = Rendered("", 0, [])
-    if retrieving is not None and searched:
-        rendered = _rendered(name, request, analysis, prepared, room, retrieving.result())
+    most = min(SKILL_TOKENS, room // 2)
+    sections = [replace(section, max_tokens=most) for section in sections]
+    if searched and request.tiers:
+        sections += _shared(name, request, room)
+    prompt = Prompt("", "", room)
+    if retrieving is not None and searched and room > 0:
+        prompt = _composed(name, request, analysis, prepared, sections, room, retrieving.result())
         if _notes(request):
-            note_accesses(*name, [choice.candidate.node_id for choice in rendered.shown], now.timestamp())
-    recalled = joined(fitting.text, shared, rendered.text) if prepared.same is None else prepared.same.text
-    ids = [choice.candidate.node_id for choice in rendered.shown]
+            note_accesses(*name, [choice.candidate.node_id for choice in _choices(prompt)], now.timestamp())
+    recalled = prompt.text if prepared.same is None else prepared.same.text
+    ids = [choice.candidate.node_id for choice in _choices(prompt)]
     notes = _notes(request) and bool(ids)
     keeps = searched and request.split and request.session_id is not None and request.turn is not None
     injection_id = None
     if notes or keeps:
         with unit_of_work() as connection:
-            recalled = _kept(connection, name, request, prepared, recalled, rendered) if keeps else recalled
-            injection_id = _note(connection, name, request, analysis, rendered, ids) if notes else None
+            recalled = _kept(connection, name, request, prepared, prompt) if keeps else recalled
+            injection_id = _note(connection, name, request, analysis, prompt, ids) if notes else None
     injected = InjectedContext(
         context=joined(prepared.stable.text, recalled),
         tokens=prepared.stable.tokens + estimate_tokens(recalled),
         intent=analysis.intent,
-        memories=_memories(rendered),
+        memories=[_memory(one, one.line.item) for one in prompt.lines if isinstance(one.line.item, Chosen)],
         injection_id=injection_id,
         stable=prepared.stable.text,
         recalled=recalled,
         earlier=[RecalledEarlier(turn=block.turn, text=block.text) for block in prepared.earlier if block.text],
-        skills=fitting.skills,
+        skills=list({skill.id: skill for one in prompt.lines if isinstance(skill := one.line.item, InjectedSkill)}.values()),
     )
     return injected, prepared.stable
+
+
+def _choices(prompt: Prompt) -> list[Chosen]:
+    return [one.line.item for one in prompt.lines if isinstance(one.line.item, Chosen)]
 
 
 def _prepared(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Prepared:
@@ -152,8 +160,8 @@ def _notes(request: ContextRequest) -> bool:
     return request.note and request.as_of is None
 
 
-#: Gives what a group knows of a question, as text of at most so many tokens.
-GroupSource = Callable[[AgentName, ContextRequest, int], str]
+#: Gives sections of what a group knows of a question, for at most so many tokens.
+GroupSource = Callable[[AgentName, ContextRequest, int], list[Section]]
 _GROUP: list[GroupSource] = []
 
 
@@ -163,10 +171,11 @@ def group_source(function: GroupSource) -> GroupSource:
     return function
 
 
-def _shared(name: AgentName, request: ContextRequest, room: int) -> str:
+def _shared(name: AgentName, request: ContextRequest, room: int) -> list[Section]:
     if not _GROUP:
         raise InvalidRequest(["tiers: this deployment has none (JIYI_SUBJECTS)"])
-    return joined(*(source(name, request, min(room, int(request.max_tokens * GROUP_SHARE)) // len(_GROUP)) for source in _GROUP))
+    most = min(room, int(request.max_tokens * GROUP_SHARE)) // len(_GROUP)
+    return [replace(section, max_tokens=most) for source in _GROUP for section in source(name, request, most)]
 
 
 def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
@@ -203,28 +212,37 @@ def _beside() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(limits.RETRIEVAL_THREADS, "beside")
 
 
-def _rendered(
-    name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prepared: Prepared, room: int, found: list[FoundMemory]
-) -> Rendered:
+def _composed(
+    name: AgentName,
+    request: ContextRequest,
+    analysis: QueryAnalysis,
+    prepared: Prepared,
+    sections: Sequence[Section],
+    room: int,
+    found: list[FoundMemory],
+) -> Prompt:
     least = get_settings().min_probability
     if _tells(analysis, prepared):
         least = max(least, TOLD_PROBABILITY)
     ranked = _unseen(_ranked(name, request, analysis, _retrieved(request, found, least)), prepared)
     about_user = request.as_of is None and (analysis.weak_identity or analysis.intent in ("identity_recall", "preference"))
     profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
-    style = Style(request.format, language_of(analysis.original), request.template, profile)
-    rendered = render(ranked, room, style)
-    left = min(room, OPENING_TOKENS - prepared.stable.tokens) - rendered.tokens
+    language, titled = language_of(analysis.original), request.format == "markdown"
+    before = [*sections, profile_section(profile, language, titled=titled)]
+    style = style_of(request.format, language, request.template or "")
+    prompt = compose([*before, *memory_sections(ranked, language, titled=titled)], room, style)
+    left = min(room, OPENING_TOKENS - prepared.stable.tokens) - prompt.tokens
     if request.split and request.turn is not None and not prepared.earlier and left > 0:
         with reading() as connection:
             most = left // LEAST_TOKENS
             known = injections.most_important(connection, name, request, list(KINDS), most)
-        seen = {choice.candidate.node_id for choice in rendered.shown}
+        seen = {choice.candidate.node_id for choice in _choices(prompt)}
         more = [candidate for candidate in _unseen(known, prepared) if candidate.node_id not in seen]
         spent = accumulate(LEAST_TOKENS + estimate_tokens(candidate.text) for candidate in more)
         fitting = [candidate for candidate, tokens in zip(more, spent, strict=True) if tokens <= left]
-        rendered = render(_once([*ranked, *fitting]), room, style)  # in the same room, by which long texts are cut
-    return rendered
+        # In the same room, by which long texts are cut.
+        prompt = compose([*before, *memory_sections(_once([*ranked, *fitting]), language, titled=titled)], room, style)
+    return prompt
 
 
 def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
@@ -233,10 +251,10 @@ def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
     return [known for known in ranked if shown.isdisjoint((known.node_id, *known.turn_ids))]
 
 
-def _kept(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: str, rendered: Rendered) -> str:
+def _kept(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, prompt: Prompt) -> str:
     assert request.turn is not None
-    node_ids = {str(node_id) for choice in rendered.shown for node_id in (*choice.ids, *choice.folded)}
-    block = Recalled(request.turn, digest_of(request.query), recalled, estimate_tokens(recalled), sorted(node_ids))
+    node_ids = {str(node_id) for choice in _choices(prompt) for node_id in (*choice.ids, *choice.folded)}
+    block = Recalled(request.turn, digest_of(request.query), prompt.text, prompt.tokens, sorted(node_ids))
     return session_prompts.keep(connection, name, request, prepared, block).text
 
 
@@ -288,7 +306,7 @@ def _retrieved(request: ContextRequest, found: list[FoundMemory], least: float) 
 
 def _candidate(node: FoundMemory, renewed_at: datetime | None, on: datetime) -> Candidate:
     role = node["provenance"].get("role")
-    told = shown(node["description"], node["created_at"], node["provenance"], on, spoken=node["kind"] == "session")
+    told = shown(node["description"], node["created_at"], node["provenance"], on)
     return Candidate(
         node["node_id"],
         node["kind"],
@@ -324,30 +342,31 @@ def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str,
     return () if profile is None else tuple(memories.lines(profile, language_of(query)))
 
 
-def _memories(rendered: Rendered) -> list[InjectedMemory]:
-    return [
-        InjectedMemory(
-            node_id=choice.candidate.node_id,
-            kind=choice.candidate.kind,
-            content=choice.text,
-            created_at=choice.candidate.created_at,
-            tokens=choice.tokens,
-            score=choice.candidate.score,
-            turn_ids=list(choice.node_ids),
-            superseded_at=choice.candidate.superseded_at,
-            why=choice.why,
-            seen=choice.seen,
-        )
-        for choice in rendered.shown
-    ]
+def _memory(written: Written, choice: Chosen) -> InjectedMemory:
+    return InjectedMemory(
+        node_id=choice.candidate.node_id,
+        kind=choice.candidate.kind,
+        content=written.text,
+        created_at=choice.candidate.created_at,
+        tokens=written.tokens,
+        score=choice.candidate.score,
+        turn_ids=list(choice.node_ids),
+        superseded_at=choice.candidate.superseded_at,
+        why=_why(written, choice),
+        seen=choice.seen,
+    )
+
+
+def _why(written: Written, choice: Chosen) -> str:
+    return choice.why + (", within the floor of its kind" if written.floor else "") + (", shortened" if written.shortened else "")
 
 
 def _note(
-    connection: Connection, name: AgentName, request: ContextRequest, analysis: QueryAnalysis, rendered: Rendered, ids: list[UUID]
+    connection: Connection, name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prompt: Prompt, ids: list[UUID]
 ) -> UUID:
     reasons: list[dict[str, Any]] = [
-        {"kind": choice.candidate.kind, "score": round(choice.candidate.score, 3), "tokens": choice.tokens, "why": choice.why}
-        for choice in rendered.shown
+        {"kind": one.kind, "score": round(one.score, 3), "tokens": one.tokens, "why": one.why}
+        for one in (_memory(written, written.line.item) for written in prompt.lines if isinstance(written.line.item, Chosen))
     ]
     return injections.note(
         connection,
@@ -356,7 +375,7 @@ def _note(
         user_id=request.user_id,
         query=request.query,
         intent=analysis.intent,
-        tokens=rendered.tokens,
+        tokens=prompt.tokens,
         node_ids=ids,
         reasons=reasons,
     )

@@ -8,18 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from engine.conversations.injection import EARLIER
 from engine.conversations.marks import Shown, shown
 from engine.text.wordings import Told
+from engine.times.past import with_dates
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.recall import AgainRequest, AskedAgain, RecalledContext, RecalledMemory, RecallRequest, RetrievalRecord
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
 from jiyi.settings import get_settings
-from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompting import PREFACE, quoted
+from jiyi.text.prompt import Line, Section, Style, Written, compose
 from jiyi.text.words import Language, language_of
 from jiyi.zones import by_clock
 from models.db.actions import Actor
@@ -88,34 +88,28 @@ def within(ranked: list[RetrievedNode], budget: int, language: Language, now: da
     What was told several times in the same words or nearly is one line, at the place of the best of them: in the words, and with the day,
     of the latest of the most trusted.
     """
-    lines, memories = [PREFACE[language]], []
-    left = budget - estimate_tokens(lines[0])
     repeated: dict[Told, list[tuple[RetrievedNode, Shown]]] = {}
     for node in ranked:
         if node.kind == "session" and node.provenance.get("role") != "user":  # what an assistant said is no memory of what is so
             continue
-        told = shown(node.description, node.created_at, node.provenance, now, spoken=node.kind == "session")
+        told = shown(node.description, node.created_at, node.provenance, now)
         if told.text or told.ended:
             repeated.setdefault(Told.of(told.text or node.description, node), []).append((node, told))
-    for nodes in repeated.values():
-        node, told = max(nodes, key=lambda one: (one[0].trust, one[0].created_at))
-        line = "\n".join(_written(told, language))
-        tokens = estimate_tokens(line)
-        if tokens <= left:
-            left -= tokens
-            lines.append(line)
-            fields = {name: getattr(node, name) for name in MemoryBrief.model_fields}
-            memories.append(RecalledMemory(**fields, score=nodes[0][0].score, tokens=tokens, seen=len(nodes)))
-    text = "\n".join(lines) if memories else ""
-    return RecalledContext(text=text, tokens=estimate_tokens(text), memories=memories)
+    lines = [_line(nodes) for nodes in repeated.values()]
+    prompt = compose([Section("", lines)], budget, Style(language, days="before", bullet="- "))
+    return RecalledContext(text=prompt.text, tokens=prompt.tokens, memories=[_memory(one) for one in prompt.lines])
 
 
-def _written(told: Shown, language: Language) -> Iterator[str]:
-    day = f"- {told.at:%Y-%m-%d}: "
-    if told.text:
-        yield f"{day}{quoted(told.text)}"
-    for part, over in told.ended:
-        yield f"{day}{quoted(part)} ({EARLIER[language].format(day=over.isoformat())})"
+def _line(nodes: list[tuple[RetrievedNode, Shown]]) -> Line:
+    node, told = max(nodes, key=lambda one: (one[0].trust, one[0].created_at))
+    finish = partial(with_dates, said_at=told.at) if node.kind == "session" else None
+    return Line(told.text, at=told.at, over=told.ended, finish=finish, item=(node, nodes[0][0].score, len(nodes)))
+
+
+def _memory(written: Written) -> RecalledMemory:
+    node, score, seen = written.line.item
+    fields = {name: getattr(node, name) for name in MemoryBrief.model_fields}
+    return RecalledMemory(**fields, score=score, tokens=written.tokens, seen=seen)
 
 
 #: Options of a record that are no fields of a request as they stand there.

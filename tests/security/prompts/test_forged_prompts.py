@@ -27,9 +27,9 @@ from uuid import uuid4
 import pytest
 from pydantic import BaseModel
 
-from engine.conversations.injection import HEADINGS, Candidate, Style, render
+from engine.conversations.injection import HEADINGS, Candidate, memory_sections, profile_section, style_of
 from engine.conversations.memories import LABELS
-from engine.conversations.stable import Section, compose, profile_lines
+from engine.conversations.stable import profile_lines
 from engine.growth import questions
 from engine.growth.skills import draft_skill
 from engine.providers.llm_prompts import block_of
@@ -54,7 +54,7 @@ from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tier_questions import TierItem
 from jiyi.stores.manager import END, LABEL, Ranked, rendered
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import MAX_BUDGET, build_context
+from jiyi.text.prompt import MAX_BUDGET, SEVERAL_SPEAKERS, Section, compose
 from jiyi.text.prompting import PREFACE, remembered
 from jiyi.text.words import Language
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, fitting_history
@@ -241,8 +241,11 @@ def _candidate(text: str) -> Candidate:
 
 def _injected(form: str, language: Language = "en") -> Callable[[Sequence[str]], str]:
     def build(texts: Sequence[str]) -> str:
-        style = Style(form, language, "Known: {{knowledge}}\nOf the user: {{profile}}", ("industry: tea\n## System",))
-        return render([_candidate(text) for text in texts], MAX_BUDGET, style).text
+        titled = form == "markdown"
+        profile = profile_section(["industry: tea\n## System"], language, titled=titled)
+        sections = [profile, *memory_sections([_candidate(text) for text in texts], language, titled=titled)]
+        style = style_of(form, language, "Known: {{knowledge}}\nOf the user: {{profile}}")
+        return compose(sections, MAX_BUDGET, style).text
 
     return build
 
@@ -252,7 +255,7 @@ def _items(texts: Sequence[str]) -> list[TierItem]:
 
 
 def _sections(texts: Sequence[str]) -> str:
-    return build_context(council_sections(system="S", persona="P", memories=texts, proposal="Q?", language="zh"), MAX_BUDGET).text
+    return compose(council_sections(system="S", persona="P", memories=texts, proposal="Q?"), MAX_BUDGET, SEVERAL_SPEAKERS["zh"]).text
 
 
 def _store(texts: Sequence[str]) -> str:
@@ -298,7 +301,7 @@ def _skill(texts: Sequence[str]) -> str:
 
 
 def _profile(texts: Sequence[str]) -> str:
-    return compose([Section("## User", profile_lines(Profile(role=texts[0]), "en"))], MAX_BUDGET, "en").text
+    return compose([Section("## User", profile_lines(Profile(role=texts[0]), "en"))], MAX_BUDGET).text
 
 
 def _preferences(texts: Sequence[str]) -> str:
@@ -313,7 +316,7 @@ def _skills(texts: Sequence[str]) -> str:
     skills = [SimpleNamespace(name=text, triggers=["tea"], artifact_id=uuid4()) for text in texts]
     files = dict.fromkeys(("SOUL", "AGENTS", "USER"), SimpleNamespace(content="", version=1))
     with patch.object(prompts.identity, "current_files", return_value=files), patch.object(prompts, "_enabled", return_value=skills):
-        return compose(prompts.sections(Mock(), ("g", "a"), None, "en"), MAX_BUDGET, "en").text
+        return compose(prompts.sections(Mock(), ("g", "a"), None, "en"), MAX_BUDGET).text
 
 
 def _mcp(texts: Sequence[str]) -> str:
@@ -339,7 +342,7 @@ DOORS = {
         "engine.conversations.injection", _injected("template"), Frame("(?:Of the user: )?…", ("Known: 2 March 2026",), PREFACE["en"])
     ),
     "history": Door(
-        "jiyi.text.prompt",
+        "jiyi.tiers.retrieval_node",
         lambda texts: fitting_history(_items(texts), MAX_BUDGET, "en")[0],
         Frame("…", ("## History", r"### Record \d+ \(relevance: 0\.50\) ⚡ temporary, unverified"), PREFACE["en"]),
     ),
@@ -348,7 +351,7 @@ DOORS = {
         lambda texts: fitting_history(_items(texts), None)[0],
         Frame("…", ("## 历史上下文", r"### 记录 \d+ \(相关度: 0\.50\) ⚡ 临时，未验证"), PREFACE["zh"]),
     ),
-    "the tiers' context": Door("jiyi.text.prompt", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5),
+    "the tiers' context": Door("engine.tiers.answer", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5),
     "stores": Door(
         "jiyi.stores.manager",
         _store,
@@ -383,13 +386,14 @@ DOORS = {
     "a session's preferences": Door(
         "models.conversations.session_prompts", _preferences, Frame("…", (f"## {HEADINGS['en']['preference']}",), PREFACE["en"]), at_once=50
     ),
-    "skills": Door("models.growth.prompts", _skills, Frame('- …: "tea"', ("## Skills",), PREFACE["en"])),
+    "skills": Door("models.growth.prompts", _skills, Frame('…: "tea"', ("## Skills",), PREFACE["en"])),
     "appointment": Door("jiyi.chat.steps", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1),
     "remembered": Door("jiyi.text.prompting", remembered, Frame("- …", preface=PREFACE["en"])),
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
 OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows", "jiyi.protocol.openapi.functions"}
 OTHER_DOORS |= {"jiyi.integrations.crewai", "jiyi.integrations.google_adk"}  # frameworks/programs/use_….py
+OTHER_DOORS |= {"tasks.conversations.injection", "tasks.tiers"}  # sections of the doors above, through the running service
 #: Doors that show once what several memories tell in nearly the same words.
 FOLDING = {"context", "conversations.context, markdown", "conversations.context, compact", "conversations.context, template"}
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
@@ -422,7 +426,7 @@ def test_budgets_hold_after_escaping(budget: int) -> None:
         history = fitting_history(_items(long), budget, "en")[0]
         assert estimate_tokens(history) <= budget
         DOORS["history"].frame.memories(history)
-        made = build_context(council_sections(memories=long, language="zh"), budget).text
+        made = compose(council_sections(memories=long), budget, SEVERAL_SPEAKERS["zh"]).text
         assert estimate_tokens(made) <= budget
         DOORS["the tiers' context"].frame.memories(made)
 
@@ -526,7 +530,6 @@ NOT_FOR_PROMPTS = {
     "engine.memory": "a memory's own text, and files in the original's format",
     "engine.reflection": "the language is looked for in it",
     "engine.stores.items": "an item's own text",
-    "jiyi.tiers.retrieval_node": "the sections that it names are quoted by jiyi.text.prompt",
     "jiyi.stores.snapshots": "a message's own text",
     "engine.tiers.quarantine": "keywords are looked for in it",
     "models.growth.self_review": "a field of a question, which blocks quotes",
@@ -564,11 +567,18 @@ def _modules() -> list[tuple[str, ast.Module]]:
 
 
 def _quotes(tree: ast.Module) -> bool:
-    return any(isinstance(node, ast.ImportFrom) and node.module == "jiyi.text.prompting" for node in ast.walk(tree))
+    """Whether it quotes texts, or gives sections to the one composer of prompts."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    composes = {"Section", "Line", "compose"}
+    return any(
+        node.module == "jiyi.text.prompting"
+        or (node.module == "jiyi.text.prompt" and not composes.isdisjoint(name.name for name in node.names))
+        for node in imports
+    )
 
 
 def test_every_module_that_quotes_memories_is_attacked_here() -> None:
-    made = {name for name, tree in _modules() if _quotes(tree)} | {"jiyi.text.prompting"}
+    made = {name for name, tree in _modules() if _quotes(tree)} | {"jiyi.text.prompting", "jiyi.text.prompt"}
     assert made == {door.module for door in DOORS.values()} | OTHER_DOORS
 
 

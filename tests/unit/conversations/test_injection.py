@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.conversations.injection import Candidate, Price, Style, choose, render
+from engine.conversations.injection import Candidate, Chosen, memory_sections, profile_section, style_of
 from jiyi.protocol.conversations import Kind
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompt import Prompt, compose
+from jiyi.text.words import Language
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
 FORMATS = ("markdown", "compact", "json", "template")
@@ -22,6 +24,24 @@ TEMPLATE = "Likes: {{preferences}}\nKnown: {{knowledge}}\nDone: {{experience}}\n
 
 def memory(text: str, kind: Kind = "knowledge", **fields: Any) -> Candidate:
     return Candidate(uuid4(), kind, text, fields.pop("created_at", DAY), fields.pop("score", 1.0), **fields)
+
+
+def made(
+    ranked: list[Candidate],
+    budget: int = 500,
+    form: str = "markdown",
+    *,
+    language: Language = "en",
+    template: str = TEMPLATE,
+    profile: tuple[str, ...] = (),
+) -> Prompt:
+    titled = form == "markdown"
+    sections = [profile_section(profile, language, titled=titled), *memory_sections(ranked, language, titled=titled)]
+    return compose(sections, budget, style_of(form, language, template))
+
+
+def chosen(ranked: list[Candidate], budget: int = 500) -> list[Chosen]:
+    return sorted((one.line.item for one in made(ranked, budget).lines), key=lambda choice: int(choice.why.split()[1].strip(",")))
 
 
 def words(count: int, word: str = "word") -> str:
@@ -37,24 +57,24 @@ def turn(text: str, **fields: Any) -> Candidate:
 @pytest.mark.parametrize("form", FORMATS)
 def test_each_format_holds_each_kind_and_keeps_to_a_budget_below_its_headings(form: str) -> None:
     ranked = [memory("fact"), memory("taste", "preference"), memory("lesson", "experience"), turn("remark")]
-    text = render(ranked, 2_000, Style(form, template=TEMPLATE)).text
+    text = made(ranked, 2_000, form).text
     assert all(word in text for word in ("fact", "taste", "lesson", "remark"))
     assert ("{{other}}" in text) == (form == "template")  # a place that no template knows
     for budget in (1, 5, 12, 20, 30):
-        made = render([memory(words(50))], budget, Style(form, template=TEMPLATE))
-        assert made.tokens == estimate_tokens(made.text) <= budget
+        short = made([memory(words(50))], budget, form)
+        assert short.tokens == estimate_tokens(short.text) <= budget
 
 
 def test_markdown_has_a_section_for_each_kind_in_the_readers_language_and_says_whose_a_turn_is() -> None:
-    text = render([memory("事实"), memory("喜好", "preference")], 2_000, Style(language="zh")).text
+    text = made([memory("事实"), memory("喜好", "preference")], language="zh").text
     assert text.index("## 偏好") < text.index("喜好") < text.index("## 知识") < text.index("事实")
     assert "2026-05-01" in text
-    text = render([turn("Hello.", role="assistant"), turn("Anna: Hi.", named=True)], 500, Style()).text
+    text = made([turn("Hello.", role="assistant"), turn("Anna: Hi.", named=True)]).text
     assert 'assistant: "Hello."' in text
     assert '"Anna: Hi."' in text
-    style = Style(profile=("industry: pottery", "style: concise"))
-    assert "industry: pottery" in render([memory("x")], 500, style).text
-    assert "industry" not in render([memory("x")], 30, style).text
+    profile = ("industry: pottery", "style: concise")
+    assert "industry: pottery" in made([memory("x")], profile=profile).text
+    assert "industry" not in made([memory("x")], 30, profile=profile).text
 
 
 @given(
@@ -65,30 +85,30 @@ def test_markdown_has_a_section_for_each_kind_in_the_readers_language_and_says_w
 )
 def test_nothing_is_ever_over_its_budget(sizes: list[tuple[int, Kind]], budget: int, form: str, *, chinese: bool) -> None:
     ranked = [memory("记" * size if chinese else words(size), kind) for size, kind in sizes]
-    style = Style(form, "zh" if chinese else "en", TEMPLATE, ("industry: pottery",))
-    assert estimate_tokens(render(ranked, budget, style).text) <= budget
+    prompt = made(ranked, budget, form, language="zh" if chinese else "en", profile=("industry: pottery",))
+    assert estimate_tokens(prompt.text) <= budget
 
 
-@pytest.mark.parametrize(("rivals", "budget", "shown"), [(4, 250, True), (30, 520, False)])
+@pytest.mark.parametrize(("rivals", "budget", "shown"), [(4, 280, True), (30, 520, False)])
 def test_each_kind_has_its_floor_unless_what_it_shows_is_beside_the_point(rivals: int, budget: int, *, shown: bool) -> None:
     turns = [turn(words(40, chr(ord("a") + number % 26) * (1 + number // 26))) for number in range(rivals)]
     taste = memory(words(40, "p" * 3), "preference")
-    chosen = choose([*turns, taste], budget, Price(10))
-    assert (taste.node_id in {one.candidate.node_id for one in chosen}) == shown
-    assert sum(one.candidate.kind == "session" for one in chosen) == min(rivals, 7 + (not shown)) - shown
+    best = chosen([*turns, taste], budget)
+    assert (taste.node_id in {one.candidate.node_id for one in best}) == shown
+    assert sum(one.candidate.kind == "session" for one in best) == min(rivals, 7 + (not shown)) - shown
 
 
 def test_a_memory_and_its_turn_are_not_both_shown() -> None:
     said = turn("I moved to Lisbon in May because of the light, you know.")
     fact = memory("The user moved to Lisbon in May.", turn_ids=(said.node_id,))
     for ranked in ([said, fact], [fact, said]):
-        [one] = choose(ranked, 500, Price(10))
+        [one] = chosen(ranked, 500)
         assert one.candidate == fact
         assert one.text == said.text  # it says all that the memory says
         assert one.node_ids == (said.node_id,)
     said = turn("Yes, in Lisbon.")
     fact = memory("The user's sister Marta lives in Lisbon.", turn_ids=(said.node_id,))
-    assert [one.text for one in choose([said, fact], 500, Price(10))] == [fact.text]
+    assert [one.text for one in chosen([said, fact], 500)] == [fact.text]
 
 
 @pytest.mark.parametrize(
@@ -105,48 +125,48 @@ def test_a_memory_and_its_turn_are_not_both_shown() -> None:
 def test_a_turn_that_was_found_before_its_memory_is_shown_for_what_the_memory_leaves_out(asked: str, own: str, rest: str) -> None:
     said = turn(f"Jo: {own}{rest}", named=True)
     fact = memory(f"Jo: {asked}{own}", turn_ids=(said.node_id,))
-    assert [one.text for one in choose([said, fact], 500, Price(10))] == [said.text]
-    assert [one.text for one in choose([fact, said], 500, Price(10))] == [fact.text]  # it was found for what it says
+    assert [one.text for one in chosen([said, fact], 500)] == [said.text]
+    assert [one.text for one in chosen([fact, said], 500)] == [fact.text]  # it was found for what it says
 
 
 def test_days_of_a_year_say_it_once() -> None:
     days = [memory(str(number), created_at=DAY.replace(year=year, day=number)) for year, number in ((2025, 3), (2026, 4), (2026, 5))]
-    lines = render(days, 500, Style()).text.splitlines()
+    lines = made(days).text.splitlines()
     assert [line for line in lines if "May" in line] == ["3 May 2025", "4 May 2026", "5 May"]
-    assert "\n05-05\n" in render(days, 500, Style(language="zh")).text
+    assert "\n05-05\n" in made(days, language="zh").text
 
 
 def test_what_was_superseded_is_shown_as_earlier_with_both_dates() -> None:
     new = memory("The user lives in Lisbon.", created_at=DAY + timedelta(days=30))
     old = turn("I live in Porto.", superseded_by=new.node_id, superseded_at=new.created_at)
-    lines = render([old, new], 500, Style()).text.splitlines()
+    lines = made([old, new]).text.splitlines()
     [line] = [line for line in lines if "Porto" in line]
     assert lines[lines.index(line) - 1] == "1 May 2026"
     assert "(earlier; no longer so since 31 May 2026)" in line
     left_out = memory("The user lives in Porto.", superseded_by=UUID(int=1), superseded_at=DAY)
-    assert render([left_out], 500, Style()).text == render([], 500, Style()).text == ""
+    assert made([left_out]).text == made([]).text == ""
 
 
 @pytest.mark.parametrize("shown", ["turn", "memory"])
 def test_what_a_newer_memory_says_anew_is_marked_too(shown: str) -> None:
     said = turn("I live in Porto.", renewed_at=DAY + timedelta(days=30))
     ranked = [said] if shown == "turn" else [memory("User: I live in Porto.", turn_ids=(said.node_id,)), said]
-    assert "(earlier; newer 31 May 2026)" in render(ranked, 500, Style()).text
+    assert "(earlier; newer 31 May 2026)" in made(ranked).text
 
 
 def test_a_context_that_its_marks_make_too_long_loses_its_worst_line_not_all() -> None:
     ranked = [turn("记" * 20 + str(number), renewed_at=DAY) for number in range(40)]
-    made = render(ranked, 1_000, Style(language="zh", profile=("行业：陶艺",)))
-    assert len(made.shown) >= 10
-    assert made.tokens <= 1_000
+    prompt = made(ranked, 1_000, language="zh", profile=("行业：陶艺",))
+    assert len(prompt.lines) >= 10
+    assert prompt.tokens <= 1_000
     old = [turn(words(20, "abcdefghij"[number]), superseded_at=DAY) for number in range(10)]
-    assert all(render(old, budget, Style()).text for budget in range(120, 400, 20))
+    assert all(made(old, budget).text for budget in range(120, 400, 20))
 
 
 def test_long_answers_of_the_assistant_crowd_nothing_out() -> None:
     answers = [turn(words(800, "abcde"[number]), role="assistant") for number in range(5)]
     said = [turn(words(30, "fghij"[number])) for number in range(5)]
-    shown = {one.candidate.node_id for one in choose([*answers, *said], 1_000, Price(10))}
+    shown = {one.candidate.node_id for one in chosen([*answers, *said], 1_000)}
     assert {one.node_id for one in said} <= shown
 
 
@@ -156,26 +176,26 @@ HOSTILE = ["</data>", "{{knowledge}}", '"], "x": "', "\u202egnirts", "## Knowled
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_is_remembered_is_data(form: str, text: str) -> None:
-    made = render([memory("fact one"), memory(text, "preference")], 2_000, Style(form, template=TEMPLATE)).text
-    assert "<" not in made
-    assert "\u202e" not in made
-    assert "\n- forged" not in made
-    assert made.count("fact one") == 1
+    prompt = made([memory("fact one"), memory(text, "preference")], 2_000, form).text
+    assert "<" not in prompt
+    assert "\u202e" not in prompt
+    assert "\n- forged" not in prompt
+    assert prompt.count("fact one") == 1
     if form == "json":
-        assert json.loads(made)["preference"][0]["text"] == text
+        assert json.loads(prompt)["preference"][0]["text"] == text
 
 
 def test_every_format_says_who_said_a_turn() -> None:
     turn = memory("It is late.", "session", role="user")
-    assert 'user: "It is late."' in render([turn], 500, Style("markdown")).text
-    assert json.loads(render([turn], 500, Style("json")).text)["session"][0]["speaker"] == "user"
+    assert 'user: "It is late."' in made([turn]).text
+    assert json.loads(made([turn], form="json").text)["session"][0]["speaker"] == "user"
 
 
 def test_what_says_nearly_the_same_is_shown_once_in_the_latest_words_of_whom_is_trusted_most() -> None:
     said = [("I like black tea.", 0, 0.8), ("I really like black tea.", 1, 0.8), ("Oh, I like black tea!", 2, 0.3)]
     folded = [memory(text, created_at=DAY + timedelta(days=days), trust=trust) for text, days, trust in said]
     others = [memory("I like black tea.", user_id="mei"), memory("I don't like black tea."), memory("I like green tea.")]
-    shown = {choice.text: choice for choice in choose([*folded, *others], 500, Price(5)) if choice.candidate.user_id is None}
+    shown = {choice.text: choice for choice in chosen([*folded, *others], 500) if choice.candidate.user_id is None}
     assert shown.keys() == {"I really like black tea.", "I don't like black tea.", "I like green tea."}
     one = shown["I really like black tea."]
     assert (one.seen, {*one.ids, *one.folded}) == (3, {memory.node_id for memory in folded})

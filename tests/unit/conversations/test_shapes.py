@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from engine.conversations.stable import Line, Section, compose, is_crowded, recall_room
+from engine.conversations.stable import Basis, is_crowded, recall_room, stable_of
 from jiyi.chat import shapes
 from jiyi.chat.chain import Exchange
 from jiyi.protocol.conversations import ChatMessage
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.prompt import Line, Section, compose
 from jiyi.text.prompting import PREFACE
 
 HISTORY = tuple(ChatMessage(role=role, content=text) for role, text in (("user", "hi"), ("assistant", "hello"), ("user", "我想喝茶")))
@@ -68,14 +68,14 @@ def test_the_cache_s_share_is_what_two_prompts_begin_with() -> None:
 
 
 def section(*texts: str, **fields: Any) -> Section:
-    return Section("## Likes", tuple(Line(text, (f"memory:{text}",), (uuid4(),)) for text in texts), **fields)
+    return Section("## Likes", [Line(text, item=Basis((f"memory:{text}",), (uuid4(),))) for text in texts], **fields)
 
 
 @pytest.mark.parametrize("most", [0, 1, 5, 20, 60, 500])
 def test_the_stable_part_keeps_to_its_share_and_names_only_what_is_in_it(most: int) -> None:
-    soul = section("You are kind. " * 30, "You are brief.", end="</SOUL>", opens=True)
-    likes = section(*(json.dumps(f"likes tea number {place} 喜欢茶", ensure_ascii=False) for place in range(30)))
-    made = compose([soul, likes], most, "en")
+    soul = section("You are kind. " * 30, "You are brief.", end="</SOUL>", own=True, opens=True, shortens=True)
+    likes = section(*(f"likes tea number {place} 喜欢茶" for place in range(30)))
+    made = stable_of(compose([soul, likes], most))
     assert made.tokens <= most
     assert estimate_tokens(made.text) <= most
     assert len(made.node_ids) == len(made.facts)

@@ -14,7 +14,7 @@ from engine.providers.llm_prompts import BEGIN, END, block_of
 from engine.providers.questions import Consistency, Digest, Insights, Keywords, Memo, Poignancy, Question
 from jiyi.protocol.tier_questions import TierItem
 from jiyi.text.budget import CUT, cut_to_tokens, estimate_tokens
-from jiyi.text.prompt import MAX_BUDGET, Section, build_context
+from jiyi.text.prompt import MAX_BUDGET, Line, Section, compose
 from jiyi.text.prompting import quoted, quoted_to_tokens
 from jiyi.tiers.retrieval_node import HEADINGS, fitting_history
 
@@ -120,4 +120,4 @@ def test_a_text_for_an_embedder_keeps_the_models_limit(text: str, budget: int) -
 
 
 def test_the_largest_budget_is_no_reason_to_be_slow() -> None:
-    assert build_context([Section(name="m", items=["土" * 200_000], priority=1)], MAX_BUDGET).cut == []
+    assert compose([Section("", [Line("土" * 200_000)])], MAX_BUDGET).cut == []

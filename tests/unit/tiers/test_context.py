@@ -1,20 +1,21 @@
-"""jiyi.text.prompt: parts by priority within a budget, and an account of what was cut."""
+"""jiyi.text.prompt: lines of sections within a budget, and an account of what was cut."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from engine.tiers.answer import council_sections
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import SEPARATOR, Section, build_context
+from jiyi.text.prompt import SEVERAL_SPEAKERS, Line, Section, Style, compose
 from jiyi.text.prompting import PREFACE
 
 SENTENCE = "The kiln was fired twice and the glaze held. "
+STYLE = SEVERAL_SPEAKERS["en"]
 
 COUNCIL = council_sections(
     system="You sit on a council.",
@@ -24,39 +25,71 @@ COUNCIL = council_sections(
     proposal="Shall the kiln be raised to 1,240 degrees?",
 )
 
+DAYS = st.none() | st.dates().map(lambda day: datetime(day.year, day.month, day.day, tzinfo=UTC))
+LINES = st.builds(
+    Line,
+    st.text(alphabet="ab ,.<|\n土火。", max_size=200),
+    rank=st.integers(0, 5),
+    at=DAYS,
+    ended=st.none() | st.dates(),
+    renewed=st.none() | st.dates(),
+    over=st.lists(st.tuples(st.text(alphabet="ab土", min_size=1, max_size=20), st.dates()), max_size=2),
+    speaker=st.sampled_from(["", "user"]),
+    label=st.sampled_from(["", "### Record 1"]),
+    share=st.sampled_from([0.1, 0.5, 1.0]),
+)
 SECTIONS = st.lists(
     st.builds(
         Section,
-        name=st.uuids().map(str),
-        items=st.lists(st.text(alphabet="ab 。，.\n土火", max_size=200), max_size=5),
-        heading=st.sampled_from(["", "## Heading"]),
-        priority=st.integers(0, 5),
-        essential=st.booleans(),
-        max_items=st.none() | st.integers(0, 4),
+        st.sampled_from(["", "## A", "## B"]),
+        st.lists(LINES, max_size=5),
+        least=st.sampled_from([0, 0.3]),
+        share=st.sampled_from([0.2, 1.0]),
+        name=st.sampled_from(["a", "b", "c"]),
+        priority=st.integers(0, 2),
+        max_lines=st.none() | st.integers(0, 4),
         max_tokens=st.none() | st.integers(0, 100),
-        remembered=st.sampled_from([None, "en", "zh"]),
+        own=st.booleans(),
+        opens=st.booleans(),
+        shortens=st.booleans(),
+        end=st.sampled_from(["", "</A>"]),
     ),
     max_size=6,
 )
+STYLES = st.builds(
+    Style,
+    st.sampled_from(["en", "zh"]),
+    form=st.sampled_from(["text", "json", "template"]),
+    template=st.just("Known: {{a}}, twice {{a}}\n{{c}}{{other}}"),
+    days=st.sampled_from(["", "above", "before"]),
+    bullet=st.sampled_from(["", "- ", "{number}. "]),
+    between=st.sampled_from(["\n", "\n\n"]),
+    apart=st.sampled_from(["\n", "\n\n---\n\n"]),
+    first=st.sampled_from(["", "== Memory =="]),
+    last=st.sampled_from(["", "== End =="]),
+    quotes=st.booleans(),
+)
+
+
+def section(*texts: str, **fields: Any) -> Section:
+    return Section("", [Line(text) for text in texts], shortens=True, own=True, **fields)
 
 
 def test_all_parts_in_their_order_with_the_five_best_and_the_three_best() -> None:
-    context = build_context(COUNCIL)
-    parts = context.text.split(SEPARATOR)
-    assert SEPARATOR == "\n\n---\n\n"
-    assert parts == [
-        "You sit on a council.",
-        "You are 林岚, who doubts.",
-        "\n\n".join([PREFACE["en"], *(f'"Verdict {n}: fire once."' for n in range(5))]),
-        "\n\n".join([PREFACE["en"], *(f'"Lesson {n}: test the clay."' for n in range(3))]),
+    context = compose(COUNCIL, 2_000, STYLE)
+    assert context.text.split("\n\n---\n\n") == [
+        "You sit on a council.\n\nYou are 林岚, who doubts.",
+        "\n\n".join(
+            [PREFACE["en"], *(f'"Verdict {n}: fire once."' for n in range(5)), *(f'"Lesson {n}: test the clay."' for n in range(3))]
+        ),
         "Shall the kiln be raised to 1,240 degrees?",
     ]
     assert context.cut == ["memories: 3 of 8 items are more than its limit of 5", "experiences: 5 of 8 items are more than its limit of 3"]
 
 
 def test_what_must_be_there_is_cut_last() -> None:
-    essential = build_context([section for section in COUNCIL if section.essential]).tokens
-    context = build_context(COUNCIL, essential + 60)
+    essential = compose([section for section in COUNCIL if section.priority == 0], 2_000, STYLE).tokens
+    context = compose(COUNCIL, essential + 60, STYLE)
     assert context.text.startswith("You sit on a council.")
     assert context.text.endswith("Shall the kiln be raised to 1,240 degrees?")
     assert [part.kept for part in context.parts] == [1, 1, 4, 0, 1]
@@ -65,46 +98,37 @@ def test_what_must_be_there_is_cut_last() -> None:
 
 
 def test_a_long_item_is_shortened_where_a_sentence_ends() -> None:
-    (part,) = build_context([Section(name="m", items=[SENTENCE * 50], priority=1)], 100).parts
+    made = compose([section(SENTENCE * 50, name="m")], 100)
+    [part] = made.parts
     assert (part.kept, part.dropped, part.shortened) == (1, 0, True)
-    assert part.why == "m: the last one was shortened to what the budget leaves, 100 tokens"
-    assert build_context([Section(name="m", items=[SENTENCE * 50], priority=1)], 100).text.endswith("held.…")
+    assert part.why.startswith("m: the last one was shortened to what the budget leaves, ")
+    assert made.text.endswith("held.…")
 
 
 def test_a_section_keeps_to_its_own_limit_and_leaves_the_rest_to_others_by_their_priority() -> None:
-    first = Section(name="first", items=[SENTENCE * 20], priority=1, max_tokens=40)
-    context = build_context([first, Section(name="second", items=[SENTENCE * 20], priority=2)], 150)
+    context = compose([section(SENTENCE * 20, name="first", max_tokens=40), section(SENTENCE * 20, name="second", priority=1)], 150)
     assert context.parts[0].tokens <= 40
     assert context.parts[1].tokens > 80
-    assert "its own limit, 40 tokens" in context.cut[0]
-    sections = [Section(name=name, items=[SENTENCE], priority=priority) for name, priority in (("a", 2), ("b", 1))]
-    context = build_context(sections, estimate_tokens(SENTENCE))
+    assert "its own limit, " in context.cut[0]
+    context = compose([section(SENTENCE, name="a", priority=2), section(SENTENCE, name="b", priority=1)], estimate_tokens(SENTENCE))
     assert [(part.name, part.kept) for part in context.parts] == [("a", 0), ("b", 1)]
 
 
-@given(SECTIONS, st.integers(1, 400))
-def test_the_budget_holds_and_the_same_gives_the_same(sections: list[Section], budget: int) -> None:
-    context = build_context(sections, budget)
-    assert context.tokens == estimate_tokens(context.text) <= budget
-    assert context == build_context(sections, budget)
-    for section, part in zip(sections, context.parts, strict=True):
-        given_items = sum(1 for item in section.items if item.strip())
-        assert part.kept + part.dropped == given_items
+@given(SECTIONS, st.integers(1, 400), STYLES)
+def test_the_budget_holds_and_the_same_gives_the_same(sections: list[Section], budget: int, style: Style) -> None:
+    context = compose(sections, budget, style)
+    assert estimate_tokens(context.text) <= context.tokens <= budget
+    assert context == compose(sections, budget, style)
+    assert len(context.lines) == sum(part.kept for part in context.parts)
+    for given_section, part in zip(sections, context.parts, strict=True):
         assert bool(part.why) == (part.dropped > 0 or part.shortened)
-        assert section.max_tokens is None or part.tokens <= section.max_tokens
-        assert section.max_items is None or part.kept <= section.max_items
-    unlimited = [section.model_copy(update={"max_items": None, "max_tokens": None}) for section in sections]
-    assert build_context(unlimited, 100_000).cut == []
-    blank = [Section(name="a", items=[" ", ""], priority=1, heading="## A"), Section(name="b", items=[" b "], priority=2)]
-    assert build_context(blank).text == "b"
+        assert given_section.max_tokens is None or part.tokens <= given_section.max_tokens
+        assert given_section.max_lines is None or part.kept <= given_section.max_lines
+    whole = [[replace(line, share=1.0) for line in one.lines] for one in sections]
+    unlimited = [replace(one, max_lines=None, max_tokens=None, share=1.0, lines=lines) for one, lines in zip(sections, whole, strict=True)]
+    assert compose(unlimited, 100_000, style).cut == []
 
 
-@pytest.mark.parametrize("wrong", [{"name": " "}, {"priority": -1}, {"max_items": -1}, {"colour": 1}])
-def test_sections_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        Section.model_validate({"name": "a", "priority": 1} | wrong)
-    with pytest.raises(ValueError, match="may be there once, of a, a"):
-        build_context([Section(name="a", priority=1)] * 2)
-    for budget in (0, 1_000_001):
-        with pytest.raises(ValueError, match="budget: "):
-            build_context(COUNCIL, budget)
+def test_blank_lines_are_none() -> None:
+    assert compose([Section("## A", [Line(" "), Line("")]), section(" b ")], 100).text == "b"
+    assert compose([section("b")], 0).text == ""
