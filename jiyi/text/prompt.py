@@ -41,7 +41,7 @@ class Line:
     """A text that may stand in a prompt, and what is to be said of it."""
 
     text: str
-    #: Lower gets room first among the lines of its section's priority; those of one rank in the order given.
+    #: Lower gets room first among the lines of its section's priority; those of one rank in the order given. 0: it is not ranked.
     rank: int = 0
     #: When it was said, by the speaker's clock.
     at: datetime | None = None
@@ -66,7 +66,7 @@ class Line:
 class Section:
     """Lines below a title, in the order in which they are shown."""
 
-    #: A line of its own, complete; empty for none. Neighbours of one title are one.
+    #: A line of its own, complete; empty for none. Of what stands by days, neighbours of one title are one.
     title: str
     lines: Sequence[Line]
     #: Shares of the budget, 0 … 1: its best lines get so much before all others, and all of them never more than that.
@@ -197,13 +197,10 @@ class _Composer:
     run: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        by_day = self.style.form == "text" and self.style.days == "above"
         for place, section in enumerate(self.sections):
             before = self.sections[place - 1] if place else None
-            new = (
-                before is None
-                or self.style.form == "template"
-                or (before.title, before.own, before.opens) != (section.title, section.own, section.opens)
-            )
+            new = before is None or not by_day or (before.title, before.own) != (section.title, section.own)
             self.block.append(self.block[-1] + new if self.block else 0)
             self.run.append(self.run[-1] + (before is None or before.own != section.own) if self.run else 0)
         rounded = TOKEN if any(section.opens for section in self.sections) else 0  # each half is rounded up by itself
@@ -218,7 +215,7 @@ class _Composer:
         ]
         entries.sort(key=lambda entry: (self.sections[entry[0]].priority, entry[2].rank))  # stable
         over: set[int] = set()  # a section's best does not fit into its floor: what is worse goes before no other's better
-        for place, number, line in entries[:FLOOR_PLACES]:
+        for place, number, line in [entry for entry in entries if entry[2].rank][:FLOOR_PLACES]:
             floor = int(self.sections[place].least * self.budget * TOKEN)
             if floor and place not in over and not self._take(place, number, line, floor):
                 over.add(place)

@@ -78,10 +78,10 @@ def section(*texts: str, **fields: Any) -> Section:
 def test_all_parts_in_their_order_with_the_five_best_and_the_three_best() -> None:
     context = compose(COUNCIL, 2_000, STYLE)
     assert context.text.split("\n\n---\n\n") == [
-        "You sit on a council.\n\nYou are 林岚, who doubts.",
-        "\n\n".join(
-            [PREFACE["en"], *(f'"Verdict {n}: fire once."' for n in range(5)), *(f'"Lesson {n}: test the clay."' for n in range(3))]
-        ),
+        "You sit on a council.",
+        "You are 林岚, who doubts.",
+        "\n\n".join([PREFACE["en"], *(f'"Verdict {n}: fire once."' for n in range(5))]),
+        "\n\n".join(f'"Lesson {n}: test the clay."' for n in range(3)),
         "Shall the kiln be raised to 1,240 degrees?",
     ]
     assert context.cut == ["memories: 3 of 8 items are more than its limit of 5", "experiences: 5 of 8 items are more than its limit of 3"]
