@@ -200,9 +200,10 @@ class _Composer:
         by_day = self.style.form == "text" and self.style.days == "above"
         for place, section in enumerate(self.sections):
             before = self.sections[place - 1] if place else None
-            new = before is None or not by_day or (before.title, before.own) != (section.title, section.own)
+            apart = before is None or (before.own, before.opens) != (section.own, section.opens)
+            new = apart or not by_day or before is None or before.title != section.title
             self.block.append(self.block[-1] + new if self.block else 0)
-            self.run.append(self.run[-1] + (before is None or before.own != section.own) if self.run else 0)
+            self.run.append(self.run[-1] + apart if self.run else 0)
         rounded = TOKEN if any(section.opens for section in self.sections) else 0  # each half is rounded up by itself
         self.left = self.budget * TOKEN - cost_of(self._frame()) - rounded
 
@@ -329,7 +330,7 @@ class _Composer:
             named = {PREFACE_PLACE, *(section.name for section in self.sections)}
             plain = PLACE.sub(lambda match: " " if match[1] in named else match[0], style.template)
             return plain + PREFACE[style.language] * max(1, self._prefaces())
-        return f"{style.first} {style.last}"
+        return f"{style.first} {style.apart if style.last else ''} {style.last}"
 
     def _prefaces(self) -> int:
         return sum(match[1] == PREFACE_PLACE for match in PLACE.finditer(self.style.template))
@@ -380,7 +381,8 @@ class _Composer:
 
     def _text(self, *, opens: bool) -> str:
         style = self.style
-        blocks = [(section, lines) for section, lines in self._blocks() if section.opens == opens]
+        halves = style.form == "text"
+        blocks = [(section, lines) for section, lines in self._blocks() if (halves and section.opens) == opens]
         if not blocks:
             return ""
         if style.form == "json":
@@ -392,10 +394,10 @@ class _Composer:
         for section, lines in blocks:
             preface = [PREFACE[style.language]] if self._has_preface(section) and not quotes else []
             quotes = self._has_preface(section)
-            title = [style.first] if style.first and not texts else []
+            title = [style.first] if style.first and not texts and not opens else []
             of_block = [*title, *preface, section.title, *self._lines(section, lines), section.end]
             texts.append(style.between.join(filter(None, of_block)))
-        return style.apart.join(texts) + (f"{style.apart}{style.last}" if style.last else "")
+        return style.apart.join(texts) + (f"{style.apart}{style.last}" if style.last and not opens else "")
 
     def _json(self) -> str:
         content: dict[str, Any] = {"note": PREFACE[self.style.language]}
