@@ -22,7 +22,7 @@ from engine.text.wordings import Told
 from engine.times.past import with_dates
 from jiyi.protocol.conversations import KINDS, Intent, Kind, QueryAnalysis
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import PLACE, Line, Section, Style
+from jiyi.text.prompt import PLACE, Line, Section, Style, Written
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.words import Language, normalise, tokens
 
@@ -201,6 +201,12 @@ def _line(choice: Chosen, rank: int) -> Line:
         finish=partial(with_dates, said_at=memory.created_at) if memory.kind == "session" or not own_words else None,
         item=choice,
     )
+
+
+def why_shown(written: Written) -> str:
+    """Why a memory's line is in a prompt, for people."""
+    why: str = written.line.item.why
+    return why + (", within the floor of its kind" if written.floor else "") + (", shortened" if written.shortened else "")
 
 
 #: Characters of a query that are looked at: longer ones are documents, whose end may hold the question.

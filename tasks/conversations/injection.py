@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.conversations import injection, memories
-from engine.conversations.injection import Candidate, Chosen, memory_sections, profile_section, style_of
+from engine.conversations.injection import Candidate, Chosen, memory_sections, profile_section, style_of, why_shown
 from engine.conversations.marks import shown
 from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, recall_room
 from engine.text.statements import topics_of
@@ -352,13 +352,9 @@ def _memory(written: Written, choice: Chosen) -> InjectedMemory:
         score=choice.candidate.score,
         turn_ids=list(choice.node_ids),
         superseded_at=choice.candidate.superseded_at,
-        why=_why(written, choice),
+        why=why_shown(written),
         seen=choice.seen,
     )
-
-
-def _why(written: Written, choice: Chosen) -> str:
-    return choice.why + (", within the floor of its kind" if written.floor else "") + (", shortened" if written.shortened else "")
 
 
 def _note(

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from engine.conversations.injection import EARLIER, RENEWED
 from jiyi.protocol.conversations import ContextRequest
+from jiyi.text.prompt import EARLIER, RENEWED
 from models.db.actions import Actor
 from models.operations.embedding_models import EMBED
 from tasks.conversations import injection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from engine.conversations.injection import Candidate, Chosen, memory_sections, profile_section, style_of
 from jiyi.protocol.conversations import Kind
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import Prompt, compose
+from jiyi.text.prompt import Line, Prompt, Section, compose
 from jiyi.text.words import Language
 
 DAY = datetime(2026, 5, 1, tzinfo=UTC)
@@ -183,6 +183,15 @@ def test_what_is_remembered_is_data(form: str, text: str) -> None:
     assert prompt.count("fact one") == 1
     if form == "json":
         assert json.loads(prompt)["preference"][0]["text"] == text
+
+
+def test_days_are_worked_out_by_the_speakers_clock_and_only_for_lines_that_have_room() -> None:
+    late = datetime(2026, 4, 23, 7, 30, tzinfo=timezone(timedelta(hours=8)))  # in UTC it is the 22nd
+    assert "yesterday (2026-04-22)" in made([turn("I sold the car yesterday.", created_at=late)]).text
+    asked: list[str] = []
+    lines = [Line(words(20, letter), finish=lambda text: asked.append(text) or text) for letter in "abcdefghij"]  # type: ignore[func-returns-value]
+    prompt = compose([Section("", lines)], 80)
+    assert 0 < len(prompt.lines) == len(asked) < len(lines)
 
 
 def test_every_format_says_who_said_a_turn() -> None:

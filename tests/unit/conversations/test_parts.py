@@ -10,6 +10,7 @@ from engine.conversations.forgetting import forgets, to_forget
 from engine.conversations.marks import Mark, live, marks_of, shown, span_of_part
 from engine.conversations.temporary import temporary
 from engine.conversations.whose import others_words, played
+from engine.times.past import with_dates
 from jiyi.protocol.conversations import Message
 from jiyi.protocol.events import Turn
 from jiyi.text.clauses import clauses, without
@@ -204,8 +205,8 @@ def test_a_prompt_shows_what_stands_and_what_ended_apart() -> None:
     text = "I live in Rome with my cat and my dog."
     start = text.index("my dog")
     provenance = {"marks": [Mark(start, start + 6, "ended", date(2026, 5, 1)).json()], "utc_offset": 120}
-    before = shown(text, SAID, provenance, datetime(2026, 4, 20, tzinfo=UTC), spoken=True)
-    after = shown(text, SAID, provenance, datetime(2026, 6, 1, tzinfo=UTC), spoken=True)
+    before = shown(text, SAID, provenance, datetime(2026, 4, 20, tzinfo=UTC))
+    after = shown(text, SAID, provenance, datetime(2026, 6, 1, tzinfo=UTC))
     assert before.text == text
     assert "dog" not in after.text
     assert after.text.startswith("I live in Rome with my cat")
@@ -215,11 +216,12 @@ def test_a_prompt_shows_what_stands_and_what_ended_apart() -> None:
 
 def test_days_are_the_speakers() -> None:
     late = datetime(2026, 4, 22, 23, 30, tzinfo=UTC)  # in Shanghai it is the 23rd
-    told = shown("I sold the car yesterday", late, {"utc_offset": 480}, datetime(2026, 6, 1, tzinfo=UTC), spoken=True)
-    assert told.text == "I sold the car yesterday (2026-04-22)"
+    told = shown("I sold the car yesterday", late, {"utc_offset": 480}, datetime(2026, 6, 1, tzinfo=UTC))
+    assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
     assert told.at.date() == date(2026, 4, 23)
     asked = datetime(2026, 6, 1, tzinfo=timezone(timedelta(hours=14)))  # no offset came: by the clock of who asks
-    assert shown("I sold the car yesterday", late, {}, asked, spoken=True).text == "I sold the car yesterday (2026-04-22)"
+    told = shown("I sold the car yesterday", late, {}, asked)
+    assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
 
 
 def test_what_loses_all_of_its_parts_says_nothing() -> None:
@@ -241,5 +243,5 @@ def test_a_document_is_kept_whole_whatever_it_says() -> None:
 
 def test_what_publishers_write_under_our_names_breaks_no_prompt() -> None:
     provenance = {"marks": [1, {"start": "a"}], "utc_offset": 10**9}
-    assert shown("I have a cat", SAID, provenance, datetime(2026, 6, 1, tzinfo=UTC), spoken=True).text == "I have a cat"
+    assert shown("I have a cat", SAID, provenance, datetime(2026, 6, 1, tzinfo=UTC)).text == "I have a cat"
     assert marks_of({"marks": "x"}) == []

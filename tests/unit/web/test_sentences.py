@@ -16,9 +16,10 @@ from flask_babel import Babel, force_locale
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core.core_schema import ErrorType
 
-from engine.conversations.injection import PRICES, Candidate, choose
+from engine.conversations.injection import Candidate, memory_sections, style_of, why_shown
 from jiyi.errors import Conflict, InvalidRequest, problems_of
 from jiyi.protocol.conversations import Intent
+from jiyi.text.prompt import compose
 from web.admin.forms import WORDS, Problem, problems, refusal
 from web.show import SENTENCES, intent, summary, told, values_of, why_injected
 
@@ -49,8 +50,9 @@ def test_why_a_memory_is_in_a_prompt_is_told_in_the_readers_language(app: Flask)
         Candidate(uuid4(), "session", word * 12, datetime(2026, 3, day, tzinfo=UTC), 1.0) for day, word in enumerate(("甲", "乙", "丙"), 1)
     ]
     retold = replace(memories[0], node_id=uuid4(), trust=1.0)
-    reasons = {one.why for one in choose([replace(one, kind="preference") for one in memories] + [retold], 200, PRICES["markdown"])}
-    reasons |= {one.why for one in choose([replace(memories[0], text="长" * 4_000)], 200, PRICES["markdown"])}
+    found = [replace(one, kind="preference") for one in memories] + [retold], [replace(memories[0], text="长" * 4_000)]
+    prompts = [compose(memory_sections(one, "zh", titled=True), 200, style_of("markdown", "zh")) for one in found]
+    reasons = {why_shown(written) for prompt in prompts for written in prompt.lines}
     for part in ("in the words of place", "within the floor", "shortened"):
         assert any(part in why for why in reasons)
     with app.test_request_context(), force_locale("zh"):
