@@ -397,7 +397,9 @@ class _Composer:
             title = [style.first] if style.first and not texts and not opens else []
             of_block = [*title, *preface, section.title, *self._lines(section, lines), section.end]
             texts.append(style.between.join(filter(None, of_block)))
-        return style.apart.join(texts) + (f"{style.apart}{style.last}" if style.last and not opens else "")
+        if opens:
+            return joined(*texts)
+        return style.apart.join(texts) + (f"{style.apart}{style.last}" if style.last else "")
 
     def _json(self) -> str:
         content: dict[str, Any] = {"note": PREFACE[self.style.language]}
