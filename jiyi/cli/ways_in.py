@@ -136,6 +136,7 @@ class Asked:
     source_key: str | None
     user_at: int | None
     check: Path | None
+    drop_branches: bool
 
 
 def _bring(
@@ -157,7 +158,7 @@ def _bring(
     try:
         with connect(ctx) as client:
             to = Target(source=source, group=client.group, now=datetime.now(UTC), **target)
-            report = _run(client, to, drafts, wait=wait, timeout=timeout, as_json=as_json)
+            report = _run(client, to, drafts, drop_branches=asked.drop_branches, wait=wait, timeout=timeout, as_json=as_json)
             compared = None
             if questions and report.complete:
                 search = None if service is None else service.search
@@ -180,11 +181,11 @@ def _questions(check: Path | None) -> Any:
         return read_questions(stream, str(check))
 
 
-def _run(client: Client, target: Target, drafts: Drafts, *, wait: bool, timeout: float, as_json: bool) -> Report:
+def _run(client: Client, target: Target, drafts: Drafts, *, drop_branches: bool, wait: bool, timeout: float, as_json: bool) -> Report:
     """Bring all in. Whatever ends it early, the report tells what was taken before."""
     with output.progress(counted=False) as progress:
         task = progress.add_task("importing", total=None)
-        bringing = Bringing(client, target, lambda count: progress.advance(task, count))
+        bringing = Bringing(client, target, lambda count: progress.advance(task, count), drop_branches=drop_branches)
         report = bringing.report
         try:
             bringing.bring(drafts)
@@ -235,12 +236,15 @@ def _command(source: str, way: Way) -> None:
         check: Annotated[
             Path | None, typer.Option(help='Ask both sides afterwards: a file of lines {"question": …, "expected": …}.')
         ] = None,
+        drop_branches: Annotated[
+            bool, typer.Option("--drop-branches", help="Erase what was brought in before and is not of the branch shown now.")
+        ] = False,
         wait: Wait = True,
         timeout: Timeout = DEFAULT_TIMEOUT,
         as_json: Json = False,
     ) -> None:
         target = {"agent": agent, "user": user, "split": split}
-        asked = Asked(of or [], source_key, user_at, check)
+        asked = Asked(of or [], source_key, user_at, check, drop_branches)
         _bring(ctx, source, where, asked, target=target, wait=wait, timeout=timeout, as_json=as_json)
 
     import_app.command(source, help=f"{way.about} Give it: {way.given} Run again, it goes on: what is there already is not stored twice.")(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 from pydantic import BaseModel, Field
@@ -10,6 +11,7 @@ from pydantic import BaseModel, Field
 from jiyi.client.client import Client, chunks
 from jiyi.client.write_methods import STATES_A_CALL
 from jiyi.imports.drafts import Draft, Drafts, LeftOut, Target
+from jiyi.protocol.erasure import MAX_NODES
 from jiyi.protocol.event_bodies import content_of, digest, digests_of
 from jiyi.protocol.events import Event
 from jiyi.text.words import storable
@@ -49,11 +51,18 @@ class Report(BaseModel):
 
 
 class Bringing:
-    """One run: a client, where the drafts go, and what has become of them so far."""
+    """One run: a client, where the drafts go, and what has become of them so far.
 
-    def __init__(self, client: Client, target: Target, told: Callable[[int], None] = lambda _count: None) -> None:
+    ``drop_branches``: what an earlier run brought in, and is not of the branch that is shown any more, is erased; else it stays.
+    """
+
+    def __init__(
+        self, client: Client, target: Target, told: Callable[[int], None] = lambda _count: None, *, drop_branches: bool = False
+    ) -> None:
         self.report, self.ids = Report(source=target.source), list[UUID]()
         self._client, self._target, self._told = client, target, told
+        self._drop_branches = drop_branches
+        self._branches: dict[UUID, LeftOut] = {}
 
     def bring(self, drafts: Drafts) -> Report:
         """Publish every draft that is not there yet. What was published stays so, whatever is raised."""
@@ -62,7 +71,7 @@ class Bringing:
         for draft in drafts:
             built = self._target.events(draft) if isinstance(draft, Draft) else draft
             if isinstance(built, LeftOut):
-                self.report.leave_out(built)
+                self._leave_out(built)
                 continue
             if batch and size + len(built) > STATES_A_CALL:
                 self._publish(batch)
@@ -70,8 +79,39 @@ class Bringing:
             batch.append(built)
             size += len(built)
         self._publish(batch)
+        self._look_at_branches()
         self.report.complete = True
         return self.report
+
+    def _leave_out(self, what: LeftOut) -> None:
+        built = what.draft and self._target.events(what.draft)
+        if not built or isinstance(built, LeftOut):
+            self.report.leave_out(what)
+            return
+        for part, event in enumerate(built):
+            self._branches[event.event_id] = what if part == 0 else replace(what, draft=None)
+        if len(self._branches) >= STATES_A_CALL:
+            self._look_at_branches()
+
+    def _look_at_branches(self) -> None:
+        """Say what of other branches is new, and what was brought in before, when its branch was the one that is shown."""
+        there: list[UUID] = []
+        for page in chunks(list(self._branches), STATES_A_CALL):
+            states = self._client.memory.event_states(page)
+            there += [state.event_id for state in states if state.state in ("stored", "retrievable", "duplicate")]
+        for event_id, what in self._branches.items():
+            if what.draft is None:  # a later part of a long text, which counts once
+                continue
+            if event_id in there:
+                became = "it is being erased" if self._drop_branches else "it is still there: --drop-branches erases it"
+                detail = f"brought in before, and not of the branch that is shown now; {became}"
+                self.report.leave_out(LeftOut(what.where, "earlier branch", detail))
+            else:
+                self.report.leave_out(what)
+        if there and self._drop_branches:
+            for page in chunks(there, MAX_NODES):
+                self._client.erasure.request(node_ids=page)
+        self._branches.clear()
 
     def _publish(self, batch: list[list[Event]]) -> None:
         """The events of some drafts: those that are not there, in one message or a few."""

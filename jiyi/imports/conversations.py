@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -23,27 +23,30 @@ def chatgpt(conversation: Any) -> Drafts:
         return
     path = _branch(nodes, conversation.get("current_node"), "parent", lambda node: mapping(node.get("message")).get("create_time"))
     at, about = _beginning(conversation, "create_time", "title")
-    for node in path:
+
+    def said(node: str) -> Draft | LeftOut | None:
         message = mapping(mapping(nodes[node]).get("message"))
         key = (name, text_or_none(message.get("id")) or node)
         content = mapping(message.get("content"))
         if not message or not content:
-            continue  # the root of a tree
+            return None  # the root of a tree
         hidden = mapping(message.get("metadata")).get("is_visually_hidden_from_conversation")
         text = "" if hidden else _chatgpt_text(content)
         if text is None:
-            yield LeftOut(" ".join(key), "no text", f"content of the type {content.get('content_type')}")
-            continue
-        yield _turn(key, mapping(message.get("author")).get("role"), text, message.get("create_time"), at, about)
-    yield from _others(name, (node for node, value in nodes.items() if mapping(value).get("message")), path)
+            return LeftOut(" ".join(key), "no text", f"content of the type {content.get('content_type')}")
+        return _turn(key, mapping(message.get("author")).get("role"), text, message.get("create_time"), at, about)
+
+    yield from _of_tree(name, nodes, path, said)
 
 
-def _others(name: str, nodes: Iterable[str], path: Sequence[str]) -> Drafts:
-    """What of a tree is not of the branch that is shown."""
+def _of_tree(name: str, nodes: Mapping[str, Any], path: Sequence[str], said: Callable[[str], Draft | LeftOut | None]) -> Drafts:
+    """What is said in the branch that is shown, and what is left out of it since it is of another."""
+    yield from filter(None, map(said, path))
     shown = set(path)
     for node in nodes:
-        if node not in shown:
-            yield LeftOut(f"{name} {node}", "other branch", "not of the branch that is shown")
+        if node not in shown and (other := said(node)) is not None:
+            draft = other if isinstance(other, Draft) else None
+            yield LeftOut(f"{name} {node}", "other branch", "not of the branch that is shown", draft)
 
 
 def _branch(nodes: Mapping[str, Any], current: Any, parent: str, time: Callable[[Mapping[str, Any]], Any]) -> list[str]:
@@ -134,22 +137,16 @@ def open_webui(value: Any) -> Drafts:
         return  # a chat in which nothing was said
     path = _branch(nodes, history.get("currentId"), "parentId", lambda node: node.get("timestamp"))
     at, about = _beginning({"at": row.get("created_at") or chat.get("timestamp"), "title": row.get("title")}, "at", "title")
-    for node in path:
+    user = text_or_none(row.get("user_id"))
+
+    def said(node: str) -> Draft | LeftOut:
         message = mapping(nodes[node])
         key, content = (name, text_or_none(message.get("id")) or node), message.get("content")
         parts = [content] if isinstance(content, str) else [mapping(part).get("text") for part in listing(content)]
         text = "\n".join(part for part in parts if isinstance(part, str))
-        yield turn(
-            key,
-            message.get("role"),
-            text,
-            message.get("timestamp"),
-            session=name,
-            began=at,
-            about=about,
-            user=text_or_none(row.get("user_id")),
-        )
-    yield from _others(name, nodes, path)
+        return turn(key, message.get("role"), text, message.get("timestamp"), session=name, began=at, about=about, user=user)
+
+    yield from _of_tree(name, nodes, path, said)
 
 
 def _beginning(conversation: Mapping[str, Any], time: str, title: str) -> tuple[datetime | None, JsonObject]:

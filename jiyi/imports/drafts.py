@@ -19,7 +19,9 @@ from jiyi.protocol.parts import parts_of
 from jiyi.text.words import storable
 
 #: Why something is not brought in.
-Reason = Literal["empty", "too long", "unknown role", "bad time", "no text", "other branch", "malformed", "changed since", "erased"]
+Reason = Literal[
+    "empty", "too long", "unknown role", "bad time", "no text", "other branch", "earlier branch", "malformed", "changed since", "erased"
+]
 NAMESPACE = UUID("5f0d3c7e-2b8e-5a41-9a6c-7f1f0b9c4d55")
 #: What others call those who speak.
 ROLES: Mapping[str, Role] = {
@@ -40,6 +42,8 @@ class LeftOut:
     where: str
     reason: Reason
     detail: str = ""
+    #: What it would have been; it may have been brought in before, when its branch was shown.
+    draft: Draft | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

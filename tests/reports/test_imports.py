@@ -15,12 +15,14 @@ from typer.testing import CliRunner, Result
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import InvalidRequest
-from jiyi.imports.bringing import Report
+from jiyi.imports.bringing import Bringing, Report
 from jiyi.imports.conversations import chatgpt, claude, open_webui
 from jiyi.imports.drafts import Draft, Drafts, LeftOut, Target
+from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
+from tests.integration.memory.test_inbox import rows
 
 
 class Groups:
@@ -158,6 +160,34 @@ def test_a_chat_that_does_not_say_its_latest_message_ends_with_the_one_written_l
 def test_messages_that_name_each_other_as_parents_come_in_once() -> None:
     circle = {"u1": node("u1", "u2", "first", AT), "u2": node("u2", "u1", "second", AT + 1)}
     assert said(chatgpt({"id": "c", "create_time": AT, "current_node": "u2", "mapping": circle})) == ["first", "second"]
+
+
+def test_what_was_edited_away_since_the_last_import_is_named_and_erased_if_that_is_wanted(client: Client) -> None:
+    """F053: after another import of an edited conversation the old branch stayed, and nobody said so."""
+    now = datetime.now(UTC)
+    first = {"u1": node("u1", None, "I live in Porto.", AT), "a1": node("a1", "u1", "Noted.", AT + 1, "assistant")}
+    edited = first | {"u2": node("u2", None, "I live in Faro.", AT + 2), "x": node("x", "u2", "Never brought in.", AT + 3)}
+
+    def bring(tree: dict[str, Any], current: str, **how: bool) -> Report:
+        target = Target(source="chatgpt", group=client.group, now=now)
+        bringing = Bringing(client, target, **how)
+        report = bringing.bring(chatgpt({"id": "c", "create_time": AT, "current_node": current, "mapping": tree}))
+        client.wait_for(bringing.ids, 120)
+        return report
+
+    def texts() -> set[str]:
+        found = rows("SELECT description FROM memory_nodes WHERE group_id = :g AND kind = 'session'", g=client.group)
+        return {str(row["description"]) for row in found}
+
+    assert bring(first, "a1").taken == 2
+    kept = bring(edited, "u2")
+    assert (kept.taken, kept.reasons) == (1, {"earlier branch": 2, "other branch": 1})
+    assert "still there: --drop-branches erases it" in kept.told[0].detail
+    assert len(texts()) == 3
+    assert bring(edited, "u2", drop_branches=True).reasons == {"earlier branch": 2, "other branch": 1}
+    assert poll(lambda: len(texts()), lambda count: count == 1, 120)
+    assert "Faro" in texts().pop()
+    assert bring(edited, "u2").reasons == {"other branch": 3}
 
 
 def test_half_a_surrogate_pair_costs_nothing_but_itself() -> None:
