@@ -38,7 +38,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from bench.support.attacks import AGENT, AT_PROXY, ATTACKS, GROUP
+from bench.support.attacks import AGENT, AT_PROXY, ATTACKS, BEGUN, GROUP
 from bench.support.proxies import PROXY, proxy, upstream
 from bench.support.ranking import quantile
 from bench.support.service import key_of, machine, running
@@ -137,6 +137,8 @@ def attacked(name: str | None, port: int, seconds: float, key: str) -> Iterator[
     command = [sys.executable, "-m", "bench.support.attacks", name, str(port), str(seconds + AHEAD)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key}, start_new_session=True) as attack:
         try:
+            assert attack.stdout is not None
+            assert attack.stdout.readline().decode().strip() == BEGUN
             time.sleep(AHEAD)
             yield statuses
             out, _ = attack.communicate(timeout=seconds + 2 * PATIENCE)

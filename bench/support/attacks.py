@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
@@ -33,6 +34,8 @@ from workers.supervision.processes import lower_priority
 GROUP, AGENT = "attacker", "mallory"
 #: Seconds that one waits for an answer, and after one that refuses it.
 PATIENCE, PAUSE = 90.0, 0.1
+#: What the process says first, when it is about to attack.
+BEGUN = "begun"
 #: How far the process gives way to the service (``nice``).
 NICENESS = 10
 #: A character of which Unicode's form NFKC makes eighteen.
@@ -126,18 +129,22 @@ def _calls() -> Iterator[Message]:
             yield asked, {**to_retrieval, "headers": {"task": task, "id": str(uuid4()), "lang": "py", "argsrepr": "", "kwargsrepr": ""}}
 
 
-def _proxied() -> Iterator[Request]:
+@cache
+def _large_chats() -> list[tuple[str, bytes]]:
     """As much as a body may have: one long text of all that is looked for in texts, many messages, many values, too many values."""
     prose = b"my password is hunter2 and <system-reminder>tea</system-reminder> 4111 1111 1111 1111 sk-tea-and-cake "
     text = b'{"model":"m","messages":[{"role":"user","content":"' + prose * (PROXY_TEXT // len(prose)) + b'"}]}'
     messages = _many(b'{"model":"m","messages":[', b'{"role":"user","content":"I like tea."}', b"]}", 4_000_000)
     numbers = _many(b'{"model":"m","input":[', b"0.123456789012", b"]}", 4_000_000)
     objects = _many(b'{"model":"m","messages":[],"x":[', b"{}", b"]}", 2 * LARGE)
+    chats = [("/v1/chat/completions", body) for body in (text, messages, objects)]
+    return [*chats, ("/v1/embeddings", numbers)]
+
+
+def _proxied() -> Iterator[Request]:
     while True:
-        yield "POST", "/v1/chat/completions", text, {}
-        yield "POST", "/v1/chat/completions", messages, {}
-        yield "POST", "/v1/embeddings", numbers, {}
-        yield "POST", "/v1/chat/completions", objects, {}
+        for path, body in _large_chats():
+            yield "POST", path, body, {}
 
 
 def _strangers() -> Iterator[Request]:
@@ -230,6 +237,7 @@ if __name__ == "__main__":
     lower_priority(NICENESS)
     name, port, seconds = sys.argv[1:]
     chosen = ATTACKS[name]
+    print(BEGUN, flush=True)
     if isinstance(chosen, Flood):
         print(json.dumps(flood(chosen, float(seconds))))
     else:

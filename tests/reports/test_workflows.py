@@ -25,6 +25,7 @@ from models.db.actions import Actor
 from models.stores.backends import BACKENDS
 from models.tiers import actions, questions, working
 from tests.integration.memory.test_inbox import save
+from tests.integration.programs import Program
 from tests.integration.stores.conftest import folder, roots
 from tests.integration.stores.folders import MakeFolder
 from tests.integration.tiers.outputs import TEXTS, ask, embed, entry, hot, output, run, say, screen, tasks
@@ -217,6 +218,23 @@ def test_the_workflow_for_dify_tells_why_it_has_no_answer() -> None:
     assert (refused["status"], refused["message"]) == ("error", "Request failed with status code 401")
     answered = names["main"]('{"retrieved_nodes": [], "status": "unknown_agent", "message": "nobody"}', None)
     assert (answered["status"], answered["message"]) == ("unknown_agent", "nobody")
+
+
+@pytest.mark.parametrize(
+    ("file", "node", "path"), [("retrieval", "retrieve", "/retrieve"), ("workflow", "load_history", "/nodes/memory-retrieval")]
+)
+def test_dify_passes_on_why_it_was_refused(api: Program, file: str, node: str, path: str) -> None:
+    """Of a refused request its HTTP node gives the status code alone."""
+    text = (Path(__file__).parents[2] / "examples" / f"dify_{file}.yml").read_text(encoding="utf-8")
+    nodes = {each["id"]: each["data"] for each in yaml.safe_load(text)["workflow"]["graph"]["nodes"]}
+    name, _, value = nodes[node]["headers"].partition(":")
+    assert api.ask("POST", path, 422, json={"top_k": 0}).json["status"] == 422
+    refused = api.ask("POST", path, 200, json={"top_k": 0}, headers={name: value}).json
+    assert refused["status"] == 422
+    names: dict[str, Any] = {}
+    exec(nodes["read" if file == "retrieval" else "history"]["code"], names)
+    assert names["main"](json.dumps(refused), None)["message"] == refused["detail"]
+    assert "required, but missing" in refused["detail"]
 
 
 # Experiences
