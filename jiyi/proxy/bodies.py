@@ -112,7 +112,7 @@ async def parsed(content: bytes, held: Held) -> JsonObject | None:
         Refusal: there is no room for them.
     """
     await elsewhere(len(content), BOUNDS.check, content)
-    held.take(min(sum(map(content.count, SIGNS)), BOUNDS.values) * VALUE_BYTES)
+    held.take(min(await elsewhere(len(content), _signs, content), BOUNDS.values) * VALUE_BYTES)
     return await elsewhere(len(content), _object, content)
 
 
@@ -125,6 +125,10 @@ async def elsewhere(size: int, function: Callable[..., T], *arguments: object) -
     except LookupError:
         _threads.set(threads := CapacityLimiter(THREADS))
     return await run_sync(partial(function, *arguments), limiter=threads)
+
+
+def _signs(content: bytes) -> int:
+    return sum(map(content.count, SIGNS))
 
 
 def _object(content: bytes) -> JsonObject | None:
