@@ -132,6 +132,8 @@ def neighbours_of(
 
 Rows = NDArray[np.intp]
 T = TypeVar("T")
+V = TypeVar("V", bound=np.generic)
+Counted = NDArray[np.bool_] | None
 
 #: Memories beyond which the mean vector is trusted as much as none: few memories say little about their own mean.
 CENTRE_PRIOR = 25
@@ -165,6 +167,8 @@ class Corpus:
     #: Row → code of its subject, -1 without; and the codes by normalised name.
     subjects: NDArray[np.int32]
     subject_codes: dict[str, int]
+    #: Which rows say what is usual; None for all. Others are measured by these, so that asking a question changes no answer.
+    counted: Counted = None
     #: What was worked out from the rows alone (:meth:`kept`).
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -225,8 +229,12 @@ class Corpus:
 
     @property
     def spoken(self) -> list[int]:
-        """The codes of the languages there are."""
-        return self.kept("spoken", lambda: np.flatnonzero(np.bincount(self.languages, minlength=1)).tolist())
+        """The codes of the languages of what counts."""
+        return self.kept("spoken", lambda: np.flatnonzero(np.bincount(self.of_counted(self.languages), minlength=1)).tolist())
+
+    def of_counted(self, values: NDArray[V]) -> NDArray[V]:
+        """The values of the rows that count."""
+        return values if self.counted is None else values[self.counted]
 
     def alike(self, rows: Rows) -> Floats:
         """How much each of some rows is about the same as each, see :func:`engine.retrieval.corpus.alike`; 0 without a vector."""

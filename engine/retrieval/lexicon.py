@@ -248,7 +248,7 @@ class Codes(defaultdict[str, int]):
 class Lexicon:
     """Postings of texts that are added one after the other; each is known by its position. Not thread-safe.
 
-    Document frequencies are exact: over all texts that were added; or, where these are only some of a larger
+    Document frequencies are exact: over all texts that count (:meth:`count_only`); or, where these are only some of a larger
     collection, as ``statistics`` has them.
     """
 
@@ -266,7 +266,9 @@ class Lexicon:
         self._contents = array("i")
         #: The pairs of Chinese characters that a character stands in.
         self._pairs: dict[str, list[str]] = {}
-        self._total = 0
+        #: Which texts count, and how many; None for all.
+        self._counted: NDArray[np.bool_] | None = None
+        self._number: int | None = None
         self._kept = _KeptScores()
 
     def __len__(self) -> int:
@@ -287,7 +289,6 @@ class Lexicon:
         self._texts.add(codes)
         self._lengths.append(len(tokens))
         self._contents.append(sum(not self._fillers[code] for code in codes))
-        self._total += len(tokens)
         self._kept.clear()
 
     def extend(self, texts: Sequence[str]) -> None:
@@ -304,8 +305,13 @@ class Lexicon:
         telling = np.array(self._fillers, dtype=bool)[codes] == 0
         self._contents.frombytes(np.bincount(rows[telling], minlength=len(split)).astype(np.int32).tobytes())
         self._lengths.frombytes(lengths.tobytes())
-        self._total += int(lengths.sum())
         self._kept.clear()
+
+    def count_only(self, counted: NDArray[np.bool_] | None) -> None:
+        """Which of the texts say how rare a token is, and how long texts are; None for all. The others are scored like any."""
+        if self._counted is not None or counted is not None:
+            self._counted, self._number = counted, None if counted is None else int(np.count_nonzero(counted))
+            self._kept.clear()
 
     def bm25(self, tokens: Iterable[str] | Mapping[str, float]) -> Floats:
         """The score of each text for the tokens of a question, shape ``(len(self),)``; 0 where none occurs.
@@ -367,7 +373,8 @@ class Lexicon:
         new = {token: where for token in wanted if token not in self._kept.scores and (where := self._where(token)) is not None}
         containing = {} if self._statistics is None else self._statistics.containing(list(new))
         for token, (positions, counts) in new.items():
-            rarity = self._rarity(max(containing.get(token, 0), len(positions)))
+            among = len(positions) if self._counted is None else int(np.count_nonzero(self._counted[positions]))
+            rarity = self._rarity(max(containing.get(token, 0), among))
             discount = self._length_discounts()[positions]
             self._kept.keep(token, (positions, rarity * counts * (K1 + 1) / (counts + discount), rarity))
         scored = {token: self._kept.scores[token] for token in wanted if token in self._kept.scores}
@@ -388,14 +395,17 @@ class Lexicon:
         return (part for part in (token, *self._pairs.get(token, ())) if part in self._codes)
 
     def _rarity(self, containing: int) -> float:
-        texts = len(self._lengths) if self._statistics is None else max(self._statistics.texts, containing)
+        texts = len(self._lengths) if self._number is None else self._number
+        if self._statistics is not None:
+            texts = max(self._statistics.texts, containing)
         return float(np.log1p((texts - containing + 0.5) / (containing + 0.5)))
 
     def _length_discounts(self) -> NDArray[np.float64]:
         if self._kept.discounts is None:
             lengths = np.array(self._lengths, dtype=np.int32).astype(np.float64)
             known = self._statistics
-            average = self._total / len(self._lengths) if known is None else known.tokens / max(known.texts, 1)
+            counted = lengths if self._counted is None else lengths[self._counted]
+            average = counted.mean() if known is None else known.tokens / max(known.texts, 1)
             self._kept.discounts = K1 * (1 - B + B * lengths / max(average, 1.0))
         return self._kept.discounts
 

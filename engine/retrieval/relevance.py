@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.providers.embedder_specs import ADAPTED_MODELS
-from engine.retrieval.corpus import LANGUAGE_PRIOR, Corpus, Rows, dense, language_code
+from engine.retrieval.corpus import LANGUAGE_PRIOR, Corpus, Counted, Rows, dense, language_code
 from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.query import Part, best_of, describes, marked_sentences, weights_of, words_of
 from engine.retrieval.ranking import MIN_NORM, Floats, deviation, length_of, mean, quotient
@@ -174,41 +174,43 @@ def hybrid(
     return Relevance(total, whole_dense, whole_lexical, hop, near, named)
 
 
-def standard(values: Floats) -> Floats:
-    """Standard scores; all equal gives 0. Empty stays empty."""
+def standard(values: Floats, counted: Counted = None) -> Floats:
+    """Standard scores, by what is usual among those that are ``counted``; all equal gives 0. Empty stays empty."""
     if not values.size:
         return values
-    apart: Floats = values - mean(values)
-    spread = deviation(apart)
+    if counted is not None and not counted.any():
+        counted = None
+    apart: Floats = values - mean(values if counted is None else values[counted])
+    spread = deviation(apart if counted is None else apart[counted])
     if spread < MIN_NORM:
         return np.zeros_like(values)
     apart /= spread
     return apart
 
 
-def standard_within(values: Floats, groups: NDArray[np.int8]) -> Floats:
+def standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted = None) -> Floats:
     """Standard scores within each group; of a small group, shrunk towards those over all.
 
     Embeddings of one language lie closer together than those of one meaning do: a Chinese question is more like any
     Chinese memory than like the English one that answers it. Compared with others of their own language, memories that
     answer stand out in both.
     """
-    codes = np.flatnonzero(np.bincount(groups)).tolist() if groups.size else []
-    if len(codes) <= 1:
-        return standard(values)
-    return _standard_within(values, groups, codes)
+    codes = np.unique(groups if counted is None else groups[counted])
+    return standard(values, counted) if codes.size <= 1 else _standard_within(values, groups, counted)
 
 
-def _standard_within(values: Floats, groups: NDArray[np.int8], codes: Sequence[int]) -> Floats:
-    mean, variance = values.mean(), values.var()
+def _standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted) -> Floats:
+    usual = values if counted is None else values[counted]
+    mean, variance = usual.mean(), usual.var()
     scores = np.zeros_like(values)
-    for code in codes:
+    for code in np.flatnonzero(np.bincount(groups)).tolist():
         rows = groups == code
-        count, mine = int(np.count_nonzero(rows)), values[rows]
+        mine = values[rows if counted is None else rows & counted]
+        count = mine.size
         centre = (mine.sum() + LANGUAGE_PRIOR * mean) / (count + LANGUAGE_PRIOR)
         spread = (np.square(mine - centre).sum() + LANGUAGE_PRIOR * variance) / (count + LANGUAGE_PRIOR)
         if spread > MIN_NORM**2:
-            scores[rows] = (mine - centre) / np.sqrt(spread)
+            scores[rows] = (values[rows] - centre) / np.sqrt(spread)
     return scores
 
 
@@ -263,7 +265,7 @@ def _told_by(corpus: Corpus, days: Mapping[Span, bool]) -> Floats:
     told = np.zeros(len(corpus))
     for span, over in days.items():
         within = _within(corpus, span)
-        nats = np.log((len(corpus) + 1) / (np.count_nonzero(within) + 1))
+        nats = np.log((corpus.of_counted(within).size + 1) / (np.count_nonzero(corpus.of_counted(within)) + 1))
         told[within] = np.maximum(told[within], nats if over else min(nats, MOST_OF_TODAY))
     return told
 
@@ -300,9 +302,9 @@ def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -
     centred = _centred(corpus, cosine, query)
     if not corpus.all_have_vectors:
         has, scores = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(said)
-        scores[has] = standard_within(centred[has], corpus.languages[has])
+        scores[has] = standard_within(centred[has], corpus.languages[has], None if corpus.counted is None else corpus.counted[has])
         return scores
-    return standard(centred) if len(corpus.spoken) <= 1 else _standard_within(centred, corpus.languages, corpus.spoken)
+    return standard(centred, corpus.counted) if len(corpus.spoken) <= 1 else _standard_within(centred, corpus.languages, corpus.counted)
 
 
 def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats]:
@@ -343,8 +345,11 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, wi
     none passes them for that.
     """
     everyone = len(corpus) <= HOP_POOL
-    pool = np.arange(len(corpus)) if everyone else _highest(first, HOP_POOL, corpus.created)
-    start = _highest(first, HOP_FROM, corpus.created) if everyone else pool[:HOP_FROM]
+    counted = corpus.counted
+    leading = first if counted is None else np.where(counted, first, -np.inf)
+    pool = np.arange(len(corpus)) if everyone else _highest(leading, HOP_POOL, corpus.created)
+    start = _highest(leading, HOP_FROM, corpus.created) if everyone else pool[:HOP_FROM]
+    start = start if counted is None else start[counted[start]]
     onward = np.zeros(pool.size, dtype=np.float64)
     by_vector = _centred_likeness(corpus, start, pool) if with_vectors else None
     for place, row in enumerate(start.tolist()):
@@ -354,12 +359,13 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, wi
             near = np.flatnonzero(others & (by_vector[place] >= NEAR))
             for at in near.tolist():
                 others[at] = not _says_same(corpus.lexicon, row, int(pool[at]))
-        goes_on = standard(_goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)[others])
+        usual = None if counted is None else counted[pool][others]
+        goes_on = standard(_goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)[others], usual)
         if by_vector is not None:
-            goes_on = (1 - HOP_LEXICAL_SHARE) * standard(by_vector[place][others]) + HOP_LEXICAL_SHARE * goes_on
-        gained = standard(goes_on) * max(0.0, 1 - float(said[row])) / (place + 1)
+            goes_on = (1 - HOP_LEXICAL_SHARE) * standard(by_vector[place][others], usual) + HOP_LEXICAL_SHARE * goes_on
+        gained = standard(goes_on, usual) * max(0.0, 1 - float(said[row])) / (place + 1)
         onward[others] += gained
-        onward[~others] += gained.max(initial=0)
+        onward[~others] += (gained if usual is None else gained[usual]).max(initial=0)
     if everyone:
         return onward
     hop = np.zeros(len(corpus), dtype=np.float64)
@@ -435,16 +441,16 @@ WITHOUT_COSINE = (0.0, 2.173, -1.304, 0.822, -0.519, -0.826)
 
 def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floats:
     """The measures of some rows, shape ``(len(rows), len(MEASURES))``; a cosine that is not known counts as 0."""
-    total = found.total
-    spread = max(float(deviation(total - mean(total))), MIN_NORM)
-    best = float(total.max())
+    total, usual = found.total, corpus.of_counted(found.total)
+    spread = max(float(deviation(usual - mean(usual))), MIN_NORM)
+    best = float(usual.max())
     zeros = np.zeros(rows.size)
     columns = (
         zeros if found.dense is None else found.dense[rows],
         zeros if found.lexical is None else found.lexical[rows] / information(corpus, asked),
         (best - total[rows]) / spread,
-        zeros + (best - float(mean(total))) / spread,
-        zeros + np.log(len(corpus)),
+        zeros + (best - float(mean(usual))) / spread,
+        zeros + np.log(usual.size),
     )
     return np.stack(columns, axis=1)
 

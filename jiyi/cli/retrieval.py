@@ -157,6 +157,8 @@ def footer(group: FocalAnswer) -> Text:
     if debug.without_comparable_vector:
         values.append(("without a comparable vector", f"{debug.without_comparable_vector:,}"))
     text = output.meter(values)
+    if group.message:
+        text.append(f"\n{output.plain(group.message)}")
     text.stylize("dim")
     return text
 

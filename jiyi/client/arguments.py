@@ -126,6 +126,7 @@ class RecallArguments(TypedDict, total=False):
     origins: Sequence[Origin]
     min_trust: float | None
     session_id: str | None
+    superseded: bool
     now: Moment | None
     as_of: Moment | None
     touch: bool

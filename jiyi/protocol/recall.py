@@ -210,6 +210,7 @@ class RecallRequest(Request, ForUser, BySource):
         [*CONTEXT_KINDS, "session"], description=f"{KINDS_DESCRIPTION} Of turns those of people."
     )
     session_id: Name | None = Field(None, description="Only this session.")
+    superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
     now: Moment | None = Field(None, description="The agent's present, if it lives in simulated time.")
     tz: TimeZone | None = Field(None, description=TZ_DESCRIPTION)
     as_of: AsOf | None = Field(None, description=f"{AS_OF_DESCRIPTION} Nothing counts as accessed.")
@@ -230,6 +231,7 @@ class RecalledContext(BaseModel):
     text: str
     tokens: int
     memories: list[RecalledMemory]
+    message: str = Field("", description="Why there are none, and what the filters left out.")
 
 
 class RetrievalsQuery(Request, ForUser):

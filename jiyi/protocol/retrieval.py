@@ -132,6 +132,7 @@ class Filters(BySource, frozen=True, extra="forbid"):
     )
     kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
     superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
+    small_talk: bool = Field(True, description="Of turns also those that only ask something, or say nothing; prompts have none of them.")
     include_archived: bool = Field(False, description="Archived memories, too.")
     include_expired: bool = Field(
         False, description="Memories past their expiry, too. The `stanford` mode always has them, as the original does."
@@ -317,7 +318,8 @@ class Debug(BaseModel):
     exact: bool = True
     #: Candidates without a vector by this model: found by their words; in ``dense`` their cosine counts as 0.
     without_comparable_vector: int = 0
-    #: Of an empty answer: how many memories each filter leaves out by itself, by the filter's name (``kinds.session``).
+    #: Of an empty answer: how many memories each filter leaves out by itself, by the filter's name (``kinds.session``); of others how many
+    #: superseded ones would be among those that were found (``superseded``). Of large agents' answers these are not counted.
     left_out: dict[str, int] = {}
 
 

@@ -72,6 +72,9 @@ def _one_of(name: str, column: str, sql: LiteralString, known: Sequence[LiteralS
 #: What a user is told, without one what all are told. The same as the policy ``people`` (migration 0027).
 TOLD: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user_id)s)"
 NOT_ARCHIVED: LiteralString = "n.archived_at IS NULL"
+#: A turn of questions alone, and one that is not its user's.
+ASKS: LiteralString = "coalesce(CASE WHEN n.kind = 'session' THEN n.description ~ '^[^.!。！]*([?？]|吗)\\s*$' END, false)"
+REPLIES: LiteralString = "coalesce(n.kind = 'session' AND n.provenance->>'role' <> 'user', false)"
 FILTERS: Mapping[str, Filter] = {
     # The first three say what there is at all; what others leave out is counted among what passes these.
     "user_id": Filter(Translatable("%(count)s that belong to users (give user_id)"), TOLD),
@@ -122,6 +125,9 @@ FILTERS: Mapping[str, Filter] = {
         lambda index, keywords: index.with_keywords(keywords),
     ),
     "idle": Filter(Translatable("%(count)s that say that something is idle"), "NOT n.is_idle", lambda index, _: ~index.columns["is_idle"]),
+    "small_talk": Filter(
+        Translatable("%(count)s turns that only ask, or say nothing (small_talk)"), f"NOT {ASKS}", lambda index, _: index.columns["says"]
+    ),
     # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
     "says_idle": Filter(
         Translatable("%(count)s that say that something is idle"),
@@ -163,6 +169,7 @@ def of_question(
         "min_trust": filters.min_trust,
         "include_archived": None if filters.include_archived else False,
         "superseded": None if filters.superseded else False,
+        "small_talk": None if filters.small_talk else False,
         "include_expired": None if original or filters.include_expired else now,
         "created_after": filters.created_after,
         "created_before": filters.created_before,
@@ -204,7 +211,8 @@ def left_out(connection: Connection, group_id: str, agent_id: str, wanted: Wante
     among: LiteralString = "true"
     for name in _FIRST:
         if name in wanted:
-            parts[name] = f"{among} AND ({_sql(name, wanted)}) IS NOT TRUE"
+            if name != "user_id" or wanted[name] is None:  # no user learns how much others said in private
+                parts[name] = f"{among} AND ({_sql(name, wanted)}) IS NOT TRUE"
             among = f"{among} AND {_sql(name, wanted)}"
     for name in (name for name in FILTERS if name in wanted and name not in _FIRST):
         sql, values = _sql(name, wanted), FILTERS[name].values

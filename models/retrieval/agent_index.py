@@ -22,7 +22,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from sqlalchemy import Connection
 
-from engine.retrieval.corpus import NEIGHBOURS, NO_SESSION, Corpus, language_codes, with_hours
+from engine.retrieval.corpus import FULL_CONTENT, NEIGHBOURS, NO_SESSION, Corpus, language_codes, with_hours
 from engine.retrieval.lexicon import Codes, Keywords, Lexicon, Statistics
 from engine.retrieval.ordering import Shown
 from engine.retrieval.ranking import Candidates
@@ -64,6 +64,8 @@ _KEPT = {
     "archived": np.bool_,
     "is_idle": np.bool_,
     "says_idle": np.bool_,
+    "asks": np.bool_,
+    "replies": np.bool_,
     "poignancy": np.float64,
     "xid": np.int64,
     "embedded": np.bool_,
@@ -74,6 +76,9 @@ _COLUMNS = {
     "session": np.int32,
     "subject": np.int32,
     "has_vector": np.bool_,
+    # Whether it says anything, and whether what is usual is measured by it: a question and the answer to it change no other question's.
+    "says": np.bool_,
+    "counts": np.bool_,
     "has_tokens": np.bool_,
     # What relevance is worked out from, beside the vectors (``engine.retrieval.corpus.Corpus``).
     "vector": (np.float32, 0),
@@ -332,6 +337,7 @@ class AgentIndex:
                 created=columns["created"],
                 subjects=columns["subject"],
                 subject_codes=self._subjects,
+                counted=self._counted,
             )
         return self._corpus
 
@@ -356,14 +362,31 @@ class AgentIndex:
                     sessions.append(self.columns["session"][positions])
                     changed.append(positions)
             if changed:
+                contents = self._lexicon.contents()
+                self._judge(np.concatenate(changed), contents)
                 self._centre.update(self.columns, np.concatenate(changed))
-                update_neighbours(self.columns, np.unique(np.concatenate(sessions)), self._lexicon.contents())
+                update_neighbours(self.columns, np.unique(np.concatenate(sessions)), contents)
                 self._corpus = None
                 self._allowed_rows.clear()
         except BaseException:
             self._reset()  # half of it is here, of which nobody would know which
             raise
         self._horizon = horizon
+
+    def _judge(self, changed: Rows, contents: NDArray[np.int32]) -> None:
+        """Note of the changed rows what they say, and what counts; ``contents``: how many telling words each row of all has."""
+        columns = self.columns
+        replies = columns["replies"][changed]
+        least = np.where(replies, FULL_CONTENT, columns["kind"][changed] == KINDS.index("session"))  # "Noted." is an echo
+        columns["says"][changed] = ~columns["asks"][changed] & (contents[changed] >= least)
+        columns["counts"][changed] = columns["says"][changed] & ~replies
+        self._lexicon.count_only(self._counted)
+
+    @property
+    def _counted(self) -> NDArray[np.bool_] | None:
+        """The rows that count; None if all do, or none does."""
+        counts = self.columns["counts"]
+        return None if counts.all() or not counts.any() else counts
 
     def _place(self, rows: IndexRows) -> Rows:
         """The rows' positions: new ones are added, with what never changes."""

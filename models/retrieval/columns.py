@@ -130,7 +130,7 @@ class Centre:
 
     def update(self, columns: Columns, changed: Rows) -> None:
         """Recompute it, in steps as the vectors grow, and project the changed rows on it."""
-        has = np.flatnonzero(columns["length"] > MIN_NORM)
+        has = np.flatnonzero((columns["length"] > MIN_NORM) & columns["counts"])
         step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
         trusted = has[: has.size - has.size % step]
         made_of = (trusted.size, int(trusted[-1]) if trusted.size else -1)

@@ -26,7 +26,7 @@ from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.wire.vectors import Float32
 from models.db.connection import driver, is_pooled
 from models.db.spans import telling
-from models.memory.filters import FILTERS, KINDS, NOT_ARCHIVED, TOLD, TYPES
+from models.memory.filters import ASKS, FILTERS, KINDS, NOT_ARCHIVED, REPLIES, TOLD, TYPES
 
 #: Rows that are gathered into one value of each column. Of more, the vectors take longer to send than to read: PostgreSQL gets memory
 #: for so much anew each time. Those of 128 rows of 384 values are 200 kB.
@@ -48,6 +48,8 @@ _PACKED = {
     "last_accessed": ("a.last_accessed", "timestamptz_send", ">i8"),
     "archived": ("n.archived_at IS NOT NULL", "boolsend", "?"),
     "is_idle": ("n.is_idle", "boolsend", "?"),
+    "asks": (ASKS, "boolsend", "?"),
+    "replies": (REPLIES, "boolsend", "?"),
     "says_idle": ("strpos(n.embedding_key, 'idle') > 0", "boolsend", "?"),
     "poignancy": ("coalesce(n.poignancy, 0)", "float8send", ">f8"),
     "xid": ("n.changed_xid::text::bigint", "int8send", ">i8"),

@@ -34,7 +34,6 @@ from jiyi.protocol.conversations import (
     QueryAnalysis,
     RecalledEarlier,
 )
-from jiyi.protocol.retrieval import Filters, RetrievalRequest
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import Prompt, Section, Written, compose, joined
@@ -49,10 +48,13 @@ from models.memory.agents import AgentName, time_zone
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
 from tasks.retrieval.days import happened_then, in_turn
+from tasks.retrieval.question import PROMPT_KINDS, for_prompt
 from tasks.retrieval.retrieve import answer
 
 #: Shorter queries say nothing that could be looked for.
 LEAST_QUERY_CHARS = 2
+#: The kind that what was observed, imported or concluded stands under: it is not taken from conversations, and has none.
+OBSERVED: Kind = "knowledge"
 #: Memories that are looked at: more than fit into the usual budget, so that a memory that fits is seldom without its turn.
 LOOKED_AT = 135
 #: Tokens that a memory has on average: of a larger budget more are looked at.
@@ -189,7 +191,7 @@ class FoundMemory(TypedDict):
     """What is read of a memory that a retrieval has found, as it answers it: to validate all would take as long as to rank them."""
 
     node_id: UUID
-    kind: Kind
+    kind: Kind | None
     description: str
     created_at: datetime
     score: float
@@ -276,18 +278,8 @@ def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, r
 
 def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[FoundMemory]:
     texts = [analysis.original, *([" ".join(analysis.expansions)] if analysis.expansions else [])]
-    asked = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
-        group_id=name[0],
-        agent_id=name[1],
-        user_id=request.user_id,
-        focal_texts=texts,
-        top_k=max(LOOKED_AT, request.max_tokens // USUAL_TOKENS),
-        now=now,
-        as_of=request.as_of,
-        touch=False,
-        min_probability=get_settings().min_probability,
-        filters=Filters(kinds=list(KINDS), origins=request.origins, min_trust=request.min_trust, superseded=True),
-    )
+    top_k = max(LOOKED_AT, request.max_tokens // USUAL_TOKENS)
+    asked = for_prompt(name[0], request, texts, top_k=top_k, now=now, kinds=list(PROMPT_KINDS), superseded=True)
     fields = answer(asked)
     assert isinstance(fields, dict)  # nothing is touched yet
     found: list[FoundMemory] = [node for group in fields["groups"] for node in group["retrieved_nodes"]]
@@ -298,24 +290,26 @@ def _retrieved(request: ContextRequest, found: list[FoundMemory], least: float) 
     """What was found and is likely enough to answer, but for what was said in this session."""
     nodes = [node for node in found if node["probability"] is None or node["probability"] >= least]
     created: dict[UUID | None, datetime] = {node["node_id"]: node["created_at"] for node in nodes}
-    earlier = [node for node in nodes if request.session_id is None or node["session_id"] != request.session_id]
+    here = request.session_id
+    # What was observed, or stored by another program, is no part of the conversation that goes on.
+    earlier = [node for node in nodes if here is None or node["kind"] is None or node["session_id"] != here]
     on = request.as_of or request.now or datetime.now(UTC)
     candidates = [_candidate(node, created.get(node["replaced_by"]), on) for node in earlier]
     return [candidate for candidate in candidates if candidate.text or candidate.ended]
 
 
 def _candidate(node: FoundMemory, renewed_at: datetime | None, on: datetime) -> Candidate:
-    role = node["provenance"].get("role")
+    role = node["provenance"].get("role") if node["kind"] is not None else None
     told = shown(node["description"], node["created_at"], node["provenance"], on)
     return Candidate(
         node["node_id"],
-        node["kind"],
+        node["kind"] or OBSERVED,
         told.text,
         told.at,
         node["score"],
         role=role,
         named=node["subject"] != role,
-        turn_ids=tuple(UUID(turn) for turn in node["filling"]) if node["kind"] != "session" else (),
+        turn_ids=tuple(UUID(turn) for turn in node["filling"]) if node["kind"] not in (None, "session") else (),
         superseded_by=node["superseded_by"],
         superseded_at=node["superseded_at"] and node["superseded_at"].astimezone(on.tzinfo),
         renewed_at=renewed_at and renewed_at.astimezone(on.tzinfo),

@@ -65,15 +65,16 @@ class Result:
 def focal_answer(text: str, result: Result, described: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """The fields of a :class:`FocalAnswer`."""
     if not result.ranked.kept.size:
-        return nothing_found(text, "no memory is as similar as asked", result.debug, without={"min_similarity": result.candidates})
+        without = {**result.debug.left_out, "min_similarity": result.candidates}
+        return nothing_found(text, "no memory is as similar as asked", result.debug, without=without)
     if not result.best_rows.size:
-        count = int(result.ranked.kept.size)
-        return nothing_found(text, "no memory is as likely to answer as asked", result.debug, without={"min_probability": count})
+        without = {**result.debug.left_out, "min_probability": int(result.ranked.kept.size)}
+        return nothing_found(text, "no memory is as likely to answer as asked", result.debug, without=without)
     nodes = _nodes(result, described)
     return {
         "focal_text": text,
         "status": "ok",
-        "message": "",
+        "message": told("", result.debug.left_out),
         "retrieved_nodes": nodes,
         "accessed_ids": [node["node_id"] for node in nodes],
         "debug": result.debug,
@@ -149,7 +150,7 @@ def nothing_found(
 
 def whole_answer(groups: list[dict[str, Any]]) -> dict[str, Any]:
     ok = any(group["status"] == "ok" for group in groups)
-    return {"status": "ok" if ok else groups[0]["status"], "message": "" if ok else groups[0]["message"], "groups": groups}
+    return {"status": "ok" if ok else groups[0]["status"], "message": groups[0]["message"], "groups": groups}
 
 
 def debug_of(question: ParsedQuestion, index: AgentIndex, rows: Rows, note: str = "") -> Debug:

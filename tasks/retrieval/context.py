@@ -17,8 +17,7 @@ from engine.times.past import with_dates
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.recall import AgainRequest, AskedAgain, RecalledContext, RecalledMemory, RecallRequest, RetrievalRecord
-from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
-from jiyi.settings import get_settings
+from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
 from jiyi.text.prompt import Line, Section, Style, Written, compose
 from jiyi.text.words import Language, language_of
 from jiyi.zones import by_clock
@@ -31,6 +30,7 @@ from models.retrieval import records
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
 from tasks.retrieval.days import happened_then, in_turn
+from tasks.retrieval.question import for_prompt
 from tasks.retrieval.retrieve import retrieve
 
 #: Tokens that a line has at least, as a rule: so many memories are looked at as may fit.
@@ -43,32 +43,18 @@ LEAST_LOOKED_AT = 30
 def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     """Safe to repeat because it changes nothing but access times, which only move forward."""
     began = time.monotonic()
-    most = limits.MAX_TOP_K
     with reading() as connection:
         now = by_clock(request.now or request.as_of, request.tz or agents.time_zone(connection, actor.group_id, request.agent_id))
-    asked = RetrievalRequest.model_construct(  # unchecked: its own limits are those of clients
-        group_id=actor.group_id,
-        agent_id=request.agent_id,
-        user_id=request.user_id,
-        focal_texts=[request.query],
-        top_k=min(most, max(LEAST_LOOKED_AT, request.max_tokens // USUAL_TOKENS)),
-        now=now,
-        as_of=request.as_of,
-        touch=False,
-        min_probability=get_settings().min_probability,
-        filters=Filters(
-            kinds=request.kinds,
-            origins=request.origins,
-            min_trust=request.min_trust,
-            session_id=request.session_id,
-            types=["event", "thought", "chat"],
-        ),
-    )
+    top_k = min(limits.MAX_TOP_K, max(LEAST_LOOKED_AT, request.max_tokens // USUAL_TOKENS))
+    chosen = {"kinds": request.kinds, "session_id": request.session_id, "superseded": request.superseded}
+    asked = for_prompt(actor.group_id, request, [request.query], top_k=top_k, now=now, **chosen)
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
     then = [RetrievedNode.model_validate(node) for node in happened_then(asked)]
     ranked = {node.node_id: node for node in in_turn(answer.retrieved_nodes, then)}
     context = within(list(ranked.values()), request.max_tokens, language_of(request.query), now)
+    if not context.memories:
+        context = context.model_copy(update={"message": answer.message})
     if request.touch and request.as_of is None and context.memories:
         note_accesses(actor.group_id, request.agent_id, [memory.node_id for memory in context.memories], now.timestamp())
     if answer.status != "unknown_agent":
@@ -103,7 +89,8 @@ def within(ranked: list[RetrievedNode], budget: int, language: Language, now: da
 def _line(nodes: list[tuple[RetrievedNode, Shown]]) -> Line:
     node, told = max(nodes, key=lambda one: (one[0].trust, one[0].created_at))
     finish = partial(with_dates, said_at=told.at) if node.kind == "session" else None
-    return Line(told.text, at=told.at, over=told.ended, finish=finish, item=(node, nodes[0][0].score, len(nodes)))
+    ended = node.superseded_at and node.superseded_at.astimezone(told.at.tzinfo).date()
+    return Line(told.text, at=told.at, ended=ended, over=told.ended, finish=finish, item=(node, nodes[0][0].score, len(nodes)))
 
 
 def _memory(written: Written) -> RecalledMemory:

@@ -16,7 +16,10 @@ from engine.retrieval.ranking import Weights
 from engine.retrieval.relevance import Words
 from engine.text.keywords import asked_tokens
 from jiyi.errors import EmbeddingUnavailable, ModelMismatch
-from jiyi.protocol.retrieval import RetrievalRequest
+from jiyi.protocol.base import NodeType
+from jiyi.protocol.conversations import CONTEXT_KINDS, AnyKind, ContextRequest
+from jiyi.protocol.recall import RecallRequest
+from jiyi.protocol.retrieval import Filters, RetrievalRequest
 from jiyi.protocol.wire.vectors import BYTES_PER_VALUE, Float32, to_array
 from jiyi.settings import RelevanceMode, get_settings
 from jiyi.zones import by_clock
@@ -115,6 +118,32 @@ class ParsedQuestion:
         """What gives the vectors of a text's sentences; None where some have none: the question as a whole will do."""
         known = query is None or all(sentence in self.vectors for sentence in self.sentences(text))
         return self.vectors.__getitem__ if known and self.embedder is not None else None
+
+
+#: Kinds and types of memories that prompts may have: all there are.
+PROMPT_KINDS: tuple[AnyKind, ...] = (*CONTEXT_KINDS, "session")
+PROMPT_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")
+
+
+def for_prompt(
+    group_id: str, asked: RecallRequest | ContextRequest, texts: list[str], *, top_k: int, now: datetime, **filters: Any
+) -> RetrievalRequest:
+    """What a prompt asks of an agent's memory: everything that the user may see, but turns that only ask or say nothing.
+
+    It is not validated: the limits are those of clients.
+    """
+    return RetrievalRequest.model_construct(
+        group_id=group_id,
+        agent_id=asked.agent_id,
+        user_id=asked.user_id,
+        focal_texts=texts,
+        top_k=top_k,
+        now=now,
+        as_of=asked.as_of,
+        touch=False,
+        min_probability=get_settings().min_probability,
+        filters=Filters(types=list(PROMPT_TYPES), origins=asked.origins, min_trust=asked.min_trust, small_talk=False, **filters),
+    )
 
 
 def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:

@@ -236,6 +236,8 @@ def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Res
         if question.request.diversity:
             ranked = ranking.only_diverse(ranked, index.vectors, rows, question.request.top_k, question.request.diversity)
         words_only = debug if vector is not None else debug.model_copy(update={"relevance": "lexical"})
+        if count := _superseded(question, text, index, relevance, rows[ranked.kept[ranked.best]]):
+            words_only = words_only.model_copy(update={"left_out": {"superseded": count}})
         results.append(_result(rows, ranked, relevance, words_only, likely))
     return results
 
@@ -246,6 +248,19 @@ def _probability(question: ParsedQuestion, text: str, index: AgentIndex, relevan
         return {}
     likely = probabilities(index.corpus(), relevance, question.words(text), best, question.model)
     return dict(zip(best.tolist(), likely.tolist(), strict=True))
+
+
+def _superseded(question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, found: Rows) -> int:
+    """How many superseded memories would stand among those that were found, were they not left out."""
+    wanted = question.wanted_memories
+    if "superseded" not in wanted or not index.columns["superseded"].any():
+        return 0
+    rows = index.select({name: value for name, value in wanted.items() if name != "superseded"})
+    rows = rows[index.columns["superseded"][rows]]
+    if found.size >= question.request.top_k:
+        rows = rows[relevance.total[rows] >= relevance.total[found].min()]
+    least = question.request.min_probability
+    return int(rows.size) if not least else sum(likely >= least for likely in _probability(question, text, index, relevance, rows).values())
 
 
 def _result(rows: Rows, ranked: Ranked, relevance: Relevance | None, debug: Debug, likely: Mapping[int, float] | None = None) -> Result:

@@ -60,6 +60,7 @@ FILTERS = (
     "from",
     "to",
     "session",
+    "user",
     "keyword",
     "min_similarity",
     "archived",
@@ -197,7 +198,8 @@ def _request(group: str, agent: str, focal: str, settings: Context) -> Retrieval
         "superseded": asked("superseded") is not None,
     }
     times = {name: inputs.moment(name) for name in ("now", "as_of")}
-    return RetrievalRequest(group_id=group, agent_id=agent, focal_texts=[focal], **times, touch=False, filters=filters, **settings)
+    asked_about = {"group_id": group, "agent_id": agent, "user_id": asked("user"), "focal_texts": [focal], "touch": False}
+    return RetrievalRequest(**asked_about, **times, filters=filters, **settings)
 
 
 def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, Context], defaults: Context) -> str:

@@ -70,7 +70,7 @@ SHORT = {
             },
         },
         "left_out": LEFT_OUT,
-        "message": {"type": "string", "description": "Why there are none."},
+        "message": {"type": "string", "description": "Why there are none, or what the filters leave out."},
     },
     "required": ["memories", "left_out"],
     "additionalProperties": False,
