@@ -273,6 +273,13 @@ class AgentIndex:
         unexpired = filters.passing(self, "include_expired", wanted.get("include_expired"))  # at a moment of each question's own
         return np.flatnonzero(allowed if unexpired is None else allowed & unexpired)
 
+    def superseded(self, wanted: Wanted) -> Rows:
+        """The rows that are left out only because something newer superseded them."""
+        if "superseded" not in wanted or not self.columns["superseded"].any():
+            return np.zeros(0, dtype=np.intp)
+        rows = self.select({name: value for name, value in wanted.items() if name != "superseded"})
+        return rows[self.columns["superseded"][rows]]
+
     def _allowed(self, wanted: Wanted) -> NDArray[np.bool_]:
         """The rows that pass: kept while no row changes."""
         key = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in wanted.items())

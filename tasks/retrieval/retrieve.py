@@ -252,11 +252,7 @@ def _probability(question: ParsedQuestion, text: str, index: AgentIndex, relevan
 
 def _superseded(question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, found: Rows) -> int:
     """How many superseded memories would stand among those that were found, were they not left out."""
-    wanted = question.wanted_memories
-    if "superseded" not in wanted or not index.columns["superseded"].any():
-        return 0
-    rows = index.select({name: value for name, value in wanted.items() if name != "superseded"})
-    rows = rows[index.columns["superseded"][rows]]
+    rows = index.superseded(question.wanted_memories)
     if found.size >= question.request.top_k:
         rows = rows[relevance.total[rows] >= relevance.total[found].min()]
     least = question.request.min_probability

@@ -42,7 +42,7 @@ def asked(group: str, question: str, **options: Any) -> Answer:
 
 def prompt(group: str, question: str, **options: Any) -> str:
     """What a chat's prompt has for a question."""
-    fields = {"agent_id": "helper", "query": question, "session_id": "new", "now": LATER, **options}
+    fields = {"agent_id": "helper", "query": question, "session_id": "new", "now": LATER, "note": False, **options}
     return injection.inject(Actor(group, "test"), InjectRequest.model_validate(fields)).prompt
 
 
