@@ -278,7 +278,7 @@ class AgentIndex:
         if "superseded" not in wanted or not self.columns["superseded"].any():
             return np.zeros(0, dtype=np.intp)
         rows = self.select({name: value for name, value in wanted.items() if name != "superseded"})
-        return rows[self.columns["superseded"][rows]]
+        return np.asarray(rows[self.columns["superseded"][rows]])
 
     def _allowed(self, wanted: Wanted) -> NDArray[np.bool_]:
         """The rows that pass: kept while no row changes."""
