@@ -6,14 +6,18 @@ for one message; what was recalled for earlier ones is a part of the conversatio
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from engine.conversations.attributes import attribute_of
+from engine.conversations.injection import Candidate
 from engine.conversations.memories import LABELS
+from engine.heads.judgements import concerns_health, stated
 from jiyi.protocol.conversations import Profile
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import Line, Prompt, joined
-from jiyi.text.words import Language
+from jiyi.text.prompt import Line, Prompt, Section, joined
+from jiyi.text.words import Language, text_digest
 
 #: Shares of the budget that the stable part may have, and what is recalled for a message that asks nothing.
 STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 24
@@ -21,6 +25,12 @@ STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 24
 MOST_BUDGETS = 3
 #: Up to so many tokens a session begins with what matters most: a cache has them for all its later prompts.
 OPENING_TOKENS = 1_600
+#: Tokens that vital statements (health and diet) may have together: about a dozen. They get them before all else.
+VITAL_TOKENS = 200
+VITAL: dict[Language, str] = {"en": "Health and diet", "zh": "健康与饮食"}
+#: Attributes of statements that tell of health; one of another has its words by chance ("I love vegan ramen").
+_VITAL_ATTRIBUTES = frozenset({"allergy", "diet", "health", "family"})
+VITAL_FACT = "vital:"
 #: Fields of a profile that change from day to day.
 _PASSING = frozenset({"recent_topics"})
 
@@ -58,6 +68,27 @@ def stable_of(prompt: Prompt) -> Stable:
     facts = dict.fromkeys(fact for basis in bases for fact in basis.facts)
     nodes = dict.fromkeys(node_id for basis in bases for node_id in basis.node_ids)
     return Stable(prompt.opening, prompt.body, list(facts), list(nodes))
+
+
+def vital_section(known: Iterable[Candidate], language: Language) -> Section:
+    """What is vital of what is known, the newest first: a line each, whatever the message is about."""
+    lines = [Line(memory.text, item=Basis((), (memory.node_id, *memory.turn_ids))) for memory in known if is_vital_fact(memory.text)]
+    return Section(f"## {VITAL[language]}", lines, max_tokens=VITAL_TOKENS, priority=-1)
+
+
+def is_vital_fact(text: str) -> bool:
+    """Whether a memory tells of an allergy, an illness, a handicap, a medicine or a diet of somebody."""
+    concerns = concerns_health(text)
+    if concerns is not None:
+        return concerns
+    attribute = attribute_of(stated(text))
+    return attribute is None or attribute.name in _VITAL_ATTRIBUTES
+
+
+def vital_fact(section: Section) -> str:
+    """A fact for all vital statements, with room or without: another one as soon as one comes, ends or is marked."""
+    lines = (f"{line.item.node_ids[0]} {line.text}" for line in section.lines)
+    return VITAL_FACT + text_digest("\n".join(lines)).hex()[:32]
 
 
 def profile_lines(profile: Profile, language: Language) -> tuple[Line, ...]:

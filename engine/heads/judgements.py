@@ -204,6 +204,20 @@ _DIAGNOSIS = re.compile(
     r"|blood type|colou?r-?blind|deaf|wheelchair)\b"
     r"|确诊|诊断|哮喘|糖尿病|癫痫|高血压|低血压|癌|肿瘤|关节炎|偏头痛|抑郁|焦虑症|贫血|怀孕|肝炎|甲状腺|甲亢|甲减|心脏病|起搏器|中风|血型|色盲|痛风|残疾"
 )
+#: Medicines, diets and handicaps; and what somebody must not eat or drink.
+_CARE = re.compile(
+    r"\b(?:insulin|inhalers?|medications?|medicines?|antidepressants?|antibiotics?|blood thinners?|warfarin|metformin|statins?|\d{1,4} ?mg"
+    r"|prescri(?:bed|ption)s?|vegans?|vegetarians?|pescatarians?|kosher|halal|(?:gluten|dairy|sugar|salt)[- ]free"
+    r"|blind|hard of hearing|hearing aids?|prosthe\w{1,6}|crutches|disab(?:led|ility|ilities)|dyslexi\w{1,3})\b"
+    r"|胰岛素|[吃服用]药|降[压糖]药|抗抑郁药|抗生素|吃素|素食|纯素|清真|轮椅|失明|失聪|助听器|听障|视障|盲人"
+)
+_MUST_NOT = re.compile(
+    r"\b(?:can't|cannot|mustn't|must not|(?:not|n't) (?:allowed|supposed) to) (?:eat|drink|have (?!(?:an?|the|my|our|to|it|this|that)\b))"
+    r"|(?:不能|不可以|不许|忌)[吃喝碰沾]"
+)
+#: Of these one has to be in a text that :func:`concerns_health`, as PostgreSQL reads it, too (there ``\b`` is ``\y``).
+HEALTH_WORDS = "|".join(pattern.pattern for pattern in (_ALLERGY, _DIAGNOSIS, _CARE, _MUST_NOT))
+_HEALTH = re.compile(HEALTH_WORDS)
 _HEALED = re.compile(
     r"\b(?:remission|cured|misdiagnos\w*|all clear|outgr[eo]w\w*|retest\w*|re-?test\w*|biopsy|scan|mri|results?|gave birth|born|due)\b"
     r"|复查|误诊|痊愈|治好|根治|康复|排除|脱敏|结果|生了"
@@ -264,6 +278,17 @@ def is_vital(text: str) -> bool:
     """Whether somebody says of themselves, or of their own people, that they have an allergy or an illness: it is never small talk."""
     statement = normalise(text)
     return _OWN.search(statement) is not None and (_ALLERGY.search(statement) is not None or _DIAGNOSIS.search(statement) is not None)
+
+
+def concerns_health(text: str) -> bool | None:
+    """Whether a statement, of anybody, has words of an allergy, an illness, a handicap, a medicine or a diet.
+
+    None: it has, but "vegan", "cancer" and the like stand in other statements, too ("I work in a cancer ward").
+    """
+    statement = normalise(text).replace("’", "'")
+    if _ALLERGY.search(statement) or _MUST_NOT.search(statement):
+        return True
+    return None if _HEALTH.search(statement) else False
 
 
 def may_retire(older: str, newer: str) -> bool:

@@ -74,7 +74,7 @@ class Section:
     share: float = 1.0
     #: What templates, JSON and accounts call it. Sections of one name have one share together.
     name: str = ""
-    #: 0 gets its tokens first.
+    #: The lowest gets its tokens first.
     priority: int = 0
     max_lines: int | None = None
     max_tokens: int | None = None

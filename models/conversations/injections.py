@@ -14,6 +14,7 @@ from uuid6 import uuid7
 from engine.conversations.injection import Candidate
 from engine.conversations.marks import live, marks_of, shown
 from engine.conversations.memories import merge_profile, supported
+from engine.heads.judgements import HEALTH_WORDS
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import ContextRequest, Kind, Profile, ProfileSignals
 from jiyi.protocol.origins import STANDING_TRUST
@@ -24,6 +25,9 @@ from models.memory.agents import AgentName, bind_name
 
 #: Turns of a user, the newest, that their profile rests on.
 TURNS_READ = 500
+#: Kinds of memories that may tell of somebody's health, and so many of each that are looked through: health is among the most important.
+HEALTH_KINDS: list[Kind] = ["preference", "knowledge"]
+HEALTH_READ = 1_000
 #: Injections of an agent that are kept, the newest.
 KEPT = 200
 #: Characters of a query that are kept with them.
@@ -44,8 +48,24 @@ def most_important(
     For who asks what is known of them at all.
     """
     session_id = request.session_id if beside_session else None
-    whose = {**bind_name(name), "user": request.user_id, "least": _least_trust(request), "origins": request.origins or None}
-    rows = connection.execute(_IMPORTANT, {**whose, "session": session_id, "kinds": list(kinds), "limit": limit})
+    asked = {**_asks(name, request), "session": session_id, "kinds": list(kinds), "limit": limit}
+    return _candidates(connection.execute(_IMPORTANT, asked).all(), request)
+
+
+def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[Candidate]:
+    """What is in force, told the user and trusted enough, and has words of health (:data:`HEALTH_WORDS`), the newest first.
+
+    It is looked for among the :data:`HEALTH_READ` most important memories of each kind.
+    """
+    asked = {**_asks(name, request), "session": None, "kinds": HEALTH_KINDS, "limit": HEALTH_READ}
+    return _candidates(connection.execute(_OF_HEALTH, {**asked, "words": HEALTH_WORDS.replace(r"\b", r"\y")}).all(), request)
+
+
+def _asks(name: AgentName, request: ContextRequest) -> dict[str, Any]:
+    return {**bind_name(name), "user": request.user_id, "least": _least_trust(request), "origins": request.origins or None}
+
+
+def _candidates(rows: Sequence[Any], request: ContextRequest) -> list[Candidate]:
     now = request.as_of or request.now or datetime.now(UTC)
     told = [(row, shown(row.description, row.created_at, row.provenance, now)) for row in rows]
     return [
@@ -71,8 +91,7 @@ def in_force(
     connection: Connection, name: AgentName, request: ContextRequest, kinds: Sequence[Kind], node_ids: Sequence[UUID]
 ) -> Sequence[UUID]:
     """Which of these memories are among those that :func:`most_important` may give, however many are more important."""
-    whose = {**bind_name(name), "user": request.user_id, "least": _least_trust(request), "origins": request.origins or None}
-    return connection.execute(_IN_FORCE, {**whose, "kinds": list(kinds), "ids": list(node_ids)}).scalars().all()
+    return connection.execute(_IN_FORCE, {**_asks(name, request), "kinds": list(kinds), "ids": list(node_ids)}).scalars().all()
 
 
 def _least_trust(request: ContextRequest) -> float:
@@ -161,7 +180,7 @@ _IN_FORCE = text(f"""
     WHERE group_id = :group AND node_id = ANY(:ids) AND agent_id = :agent AND kind = ANY(:kinds) AND {_STANDS}
 """)  # noqa: S608 – no value
 # Of each kind by itself, in the order of the index.
-_IMPORTANT = text(f"""
+_OF_KIND = f"""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
         SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id, visibility, trust, provenance
         FROM memory_nodes
@@ -169,8 +188,9 @@ _IMPORTANT = text(f"""
           AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
         ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
     ) AS of_kind
-    ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
-""")  # noqa: S608 – no value
+"""  # noqa: S608 – no value
+_IMPORTANT = text(f"{_OF_KIND} ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit")
+_OF_HEALTH = text(f"{_OF_KIND} WHERE description ~* :words ORDER BY created_at DESC, node_count DESC")
 _TURNS = text("""
     SELECT description, provenance FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND user_id IS NOT DISTINCT FROM :user

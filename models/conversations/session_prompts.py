@@ -7,7 +7,7 @@ Subjects add to prompts with :func:`stable_source` (sections of the stable part)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.conversations.injection import HEADINGS, PROFILE
-from engine.conversations.stable import STABLE_SHARE, Basis, Stable, is_crowded, profile_lines, stable_of
+from engine.conversations.stable import STABLE_SHARE, Basis, Stable, is_crowded, profile_lines, stable_of, vital_fact, vital_section
 from jiyi.protocol.conversations import ContextRequest, Kind
 from jiyi.text.prompt import Line, Section, Style, compose
 from jiyi.text.words import Language, text_digest
@@ -109,7 +109,7 @@ def prepare(connection: Connection, name: AgentName, request: ContextRequest, la
     """
     most = int(request.max_tokens * STABLE_SHARE)
     if request.session_id is None:
-        return Prepared(_composed(_sections(connection, name, request, language), most, language))
+        return Prepared(_made(connection, name, request, language, most))
     whose = _whose(name, request)
     known = _kept(connection, name, request, language, connection.execute(_READ, whose).one_or_none())
     if known is not None:
@@ -121,7 +121,7 @@ def prepare(connection: Connection, name: AgentName, request: ContextRequest, la
             row = writing.execute(_LOCK, whose).one()
         known = _kept(writing, name, request, language, row)
         if known is None:
-            stable = _composed(_sections(writing, name, request, language), most, language)
+            stable = _made(writing, name, request, language, most)
             writing.execute(_CHANGE.values(**asdict(stable), recalled=[], made_at=func.now()), whose)
             known = Prepared(stable)
     return known
@@ -134,7 +134,9 @@ def _kept(connection: Connection, name: AgentName, request: ContextRequest, lang
     stable = Stable(row.opening, row.body, row.facts, row.node_ids)
     if stable.tokens > request.max_tokens * STABLE_SHARE:
         return None
-    if not _in_force(connection, name, request, language, stable.facts).issuperset(stable.facts):
+    vital = vital_fact(_vital(connection, name, request, language))
+    in_force = _in_force(connection, name, request, language, stable.facts)
+    if vital not in stable.facts or not {vital, *in_force}.issuperset(stable.facts):
         return None
     return _prepared(stable, [Recalled(**entry) for entry in row.recalled], request)
 
@@ -166,11 +168,22 @@ def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequ
     return Prepared(stable) if crowded else earlier
 
 
-def _sections(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:
+def _made(connection: Connection, name: AgentName, request: ContextRequest, language: Language, most: int) -> Stable:
+    vital = _vital(connection, name, request, language)
+    shown = {node_id for line in vital.lines for node_id in line.item.node_ids}
     preferences = injections.most_important(connection, name, request, [STANDING], PREFERENCES, beside_session=False)
-    lines = [Line(known.text, item=Basis((f"{MEMORY}{known.node_id}",), (known.node_id, *known.turn_ids))) for known in preferences]
+    lines = [
+        Line(known.text, item=Basis((f"{MEMORY}{known.node_id}",), (known.node_id, *known.turn_ids)))
+        for known in preferences
+        if known.node_id not in shown
+    ]
     of_memory = Section(f"## {HEADINGS[language][STANDING]}", lines, share=PREFERENCES_SHARE)
-    return [*_beside_memories(connection, name, request, language), of_memory]
+    stable = _composed([*_beside_memories(connection, name, request, language), vital, of_memory], most, language)
+    return replace(stable, facts=[*stable.facts, vital_fact(vital)])
+
+
+def _vital(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Section:
+    return vital_section(injections.of_health(connection, name, request), language)
 
 
 def _in_force(connection: Connection, name: AgentName, request: ContextRequest, language: Language, facts: Sequence[str]) -> set[str]:

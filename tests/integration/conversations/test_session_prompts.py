@@ -21,7 +21,7 @@ from tests.integration.threads import Threads
 
 pytestmark = pytest.mark.usefixtures("alone", "nothing_owed")
 
-TEA, SHRIMP = "The user likes green tea. 喜欢绿茶。", "The user is allergic to shrimp."
+TEA, SHRIMP = "The user likes green tea. 喜欢绿茶。", "The user fishes for shrimp."
 
 
 def ask(group: str, query: str, turn: int | None = None, **fields: Any) -> InjectedContext:
@@ -43,17 +43,17 @@ def test_a_session_s_prompt_begins_with_the_same_bytes_until_something_in_it_is_
     add(group, SHRIMP)
     with unit_of_work() as connection:
         injections.update_profile(connection, (group, "helper"), ProfileSignals(role="potter", recent_topics=["rain"]), START)
-    first = ask(group, "Am I allergic to shrimp?", 1)
+    first = ask(group, "Do I fish for shrimp?", 1)
     assert first.prompt == f"{first.stable}\n\n{first.recalled}"
     assert first.stable.startswith("Be kind.\n\n")
     assert ("potter" in first.stable, "green tea" in first.stable, "rain" in first.stable) == (True, True, False)
     assert ("shrimp" in first.recalled, "green tea" in first.recalled) == (True, False)
     prefer(group, "The user likes oat milk.", "milk")
-    again, second = ask(group, "Am I allergic to shrimp?", 1), ask(group, "Shrimp, you said? 虾？", 2)
+    again, second = ask(group, "Do I fish for shrimp?", 1), ask(group, "Shrimp, you said? 虾？", 2)
     assert (again.stable, again.recalled, again.earlier) == (first.stable, first.recalled, [])
     assert second.stable == first.stable
     assert [(block.turn, block.text) for block in second.earlier] == [(1, first.recalled)]
-    assert "allergic to shrimp" not in second.recalled
+    assert "fishes for shrimp" not in second.recalled
     assert "oat milk" in ask(group, "And now?", 3, renew=True).stable
     assert "oat milk" in ask(group, "And now?", 1, session_id="unknown").stable
     with unit_of_work() as connection:
@@ -102,9 +102,9 @@ def test_processes_that_ask_at_once_get_the_same_bytes_and_sessions_of_one_user_
     prefer(group, TEA, "tea")
     add(group, SHRIMP)
     with Threads(4) as pool:
-        answers = list(pool.map(lambda _: ask(group, "Am I allergic to shrimp?", 1), range(4)))
+        answers = list(pool.map(lambda _: ask(group, "Do I fish for shrimp?", 1), range(4)))
     assert len({(answer.stable, answer.recalled) for answer in answers}) == 1
-    assert ask(group, "Am I allergic to shrimp?", 1, session_id="s10").recalled != ""
+    assert ask(group, "Do I fish for shrimp?", 1, session_id="s10").recalled != ""
     assert {row["session_id"] for row in kept(group)} == {"s9", "s10"}
 
 

@@ -15,7 +15,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 from engine.conversations.injection import HEADINGS, Candidate, memory_sections, profile_section, style_of
 from engine.conversations.memories import LABELS
-from engine.conversations.stable import profile_lines
+from engine.conversations.stable import VITAL, profile_lines, vital_section
 from engine.growth import questions
 from engine.growth.skills import draft_skill
 from engine.providers.llm_prompts import block_of
@@ -307,9 +307,18 @@ def _profile(texts: Sequence[str]) -> str:
 def _preferences(texts: Sequence[str]) -> str:
     stored = session_prompts.injections
     known = [_candidate(text) for text in texts]
-    with patch.object(stored, "find_profile", return_value=None), patch.object(stored, "most_important", return_value=known):
-        request = ContextRequest(agent_id="a", query="tea", grown=False, max_tokens=MAX_TOKENS)
+    request = ContextRequest(agent_id="a", query="tea", grown=False, max_tokens=MAX_TOKENS)
+    with (
+        patch.object(stored, "find_profile", return_value=None),
+        patch.object(stored, "most_important", return_value=known),
+        patch.object(stored, "of_health", return_value=[]),
+    ):
         return session_prompts.prepare(Mock(), ("g", "a"), request, "en").stable.text
+
+
+def _vital(texts: Sequence[str]) -> str:
+    known = [_candidate(f"allergic: {text}") for text in texts]
+    return compose([replace(vital_section(known, "en"), max_tokens=None)], MAX_BUDGET).text
 
 
 def _skills(texts: Sequence[str]) -> str:
@@ -385,6 +394,13 @@ DOORS = {
     ),
     "a session's preferences": Door(
         "models.conversations.session_prompts", _preferences, Frame("…", (f"## {HEADINGS['en']['preference']}",), PREFACE["en"]), at_once=50
+    ),
+    "a session's vital statements": Door(
+        "engine.conversations.stable",
+        _vital,
+        Frame("…", (f"## {VITAL['en']}",), PREFACE["en"]),
+        lambda text: f"allergic: {text}",
+        at_once=1,
     ),
     "skills": Door("models.growth.prompts", _skills, Frame('…: "tea"', ("## Skills",), PREFACE["en"])),
     "appointment": Door("jiyi.chat.steps", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1),
@@ -494,6 +510,7 @@ NOT_FOR_PROMPTS = {
     **dict.fromkeys(("jiyi.cli", "web.stream"), "terminals and streams of people and programs"),
     **dict.fromkeys(("jiyi.imports", "jiyi.protocol.parts"), "texts of other services and what ids follow from: they become events"),
     **dict.fromkeys(("examples.companion", "examples.graph", "examples.quickstart"), "prints to a terminal what the service made"),
+    "jiyi.integrations.mcp_batches": "lists of JSON-RPC messages; memories come quoted from the tools",
     "engine.retrieval.query": "a dialogue that is embedded",
     "jiyi.integrations.open_webui": "the parts of a user's own message; memories come quoted from the service",
     **dict.fromkeys(

@@ -1,0 +1,95 @@
+"""What stands in an assistant's prompt, whatever its user asks, and what does not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engine.conversations.stable import VITAL_TOKENS, is_vital_fact
+from jiyi.protocol.conversations import InjectedContext, InjectRequest
+from jiyi.text.budget import estimate_tokens
+from models.db.actions import Actor
+from tasks.conversations import injection
+from tests.integration.conversations.talk import START, end_session, run, say
+from tests.integration.conversations.test_commands import add
+
+pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
+LATER = START + timedelta(days=30)
+
+
+def told(group: str, *said: str, session_id: str = "s1", **fields: Any) -> None:
+    """What was said in a session that is over."""
+    say(group, *said, session_id=session_id, **fields)
+    end_session(group, session_id)
+    run()
+
+
+def ask(group: str, query: str, turn: int = 1, **fields: Any) -> InjectedContext:
+    asked = InjectRequest(agent_id="helper", query=query, split=True, turn=turn, session_id="chat", **fields)
+    return injection.inject(Actor(group, "test"), asked)
+
+
+@pytest.mark.parametrize(
+    ("said", "vital", "beside", "question"),
+    [
+        (
+            ("I'm allergic to cashews.", "My son Teo has epilepsy.", "I take 20 mg of warfarin for my heart.", "My dad uses a wheelchair."),
+            ("cashews", "epilepsy", "warfarin", "wheelchair"),
+            "I work as a nurse in a cancer ward in Turin.",
+            "Which film shall we watch tonight?",
+        ),
+        (
+            ("我对腰果过敏。", "我儿子小迪有癫痫。", "我每天要服药控制血压。", "我爸爸坐轮椅。"),
+            ("腰果", "癫痫", "血压", "轮椅"),
+            "我在都灵的肿瘤医院当护士。",
+            "今晚看什么电影？",
+        ),
+    ],
+)
+def test_what_is_vital_stands_in_every_chat(group: str, said: tuple[str, ...], vital: tuple[str, ...], beside: str, question: str) -> None:
+    told(group, *said, beside)
+    lines = ask(group, question).stable.splitlines()
+    assert [sum(word in line for line in lines) for word in vital] == [1] * len(vital)
+    assert not any("Turin" in line or "都灵" in line for line in lines)
+
+
+def test_a_chat_s_prompt_follows_what_is_vital_as_it_comes_and_ends(group: str) -> None:
+    assert "latex" not in ask(group, "Hello there!").stable
+    told(group, "I'm allergic to walnuts and latex.")
+    first = ask(group, "What's on in town?", 2)
+    assert "latex" in first.stable
+    assert ask(group, "And on Sunday?", 3).stable == first.stable
+    told(group, "I'm not allergic to latex after all, the test came back negative.", session_id="s2", start=LATER)
+    after = ask(group, "What's on in town?", 4, now=LATER + timedelta(days=1)).stable
+    assert "walnuts" in after
+    assert not any("latex" in line and "not allergic" not in line for line in after.splitlines())
+
+
+def test_vital_statements_have_a_limit_within_which_the_newest_stand(group: str) -> None:
+    foods = "almond barley celery durian endive fennel grape honey iris juniper kiwi lupin mango nettle".split()
+    for food in foods:
+        add(group, f"The user found out at the clinic that they are badly allergic to {food}.", f"agent://helper/knowledge/{food}")
+    stable = ask(group, "Which film shall we watch?").stable
+    shown = [food for food in foods if food in stable]
+    assert 3 <= len(shown) < len(foods)
+    assert shown == foods[-len(shown) :]
+    assert estimate_tokens(stable) <= VITAL_TOKENS + 60  # beside the preface
+
+
+@pytest.mark.parametrize(
+    ("text", "vital"),
+    [
+        ("User: My niece Ada can't have gluten.", True),
+        ("User: I’m strictly vegetarian.", True),
+        ("用户：我奶奶听不清，要戴助听器。", True),
+        ("用户：我女儿不能吃花生。", True),
+        ("User: I love vegan ramen.", False),
+        ("User: I work as a biologist in cancer research.", False),
+        ("用户：我喜欢素食餐厅。", False),
+        ("User: I moved to Lisbon.", False),
+    ],
+)
+def test_health_is_vital_and_words_of_it_by_chance_are_not(text: str, *, vital: bool) -> None:
+    assert is_vital_fact(text) == vital
