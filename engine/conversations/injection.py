@@ -51,6 +51,8 @@ class Candidate:
     role: str | None = None
     #: Of a turn: whether its text says who speaks.
     named: bool = False
+    #: Nobody said it: it was concluded from other memories.
+    concluded: bool = False
     #: Of an extracted memory: the turns that it rests on.
     turn_ids: tuple[UUID, ...] = ()
     superseded_by: UUID | None = None
@@ -116,8 +118,8 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
 
 
 def _folded(first: Chosen, other: Chosen) -> Chosen:
-    """The latest of the most trusted, at the place of the first."""
-    shown = max(first, other, key=lambda choice: (choice.candidate.trust, choice.candidate.created_at))
+    """The latest of the most trusted, at the place of the first; what was said before what was concluded."""
+    shown = max(first, other, key=lambda choice: (not choice.candidate.concluded, choice.candidate.trust, choice.candidate.created_at))
     ids = (*first.folded, *first.ids, *other.ids)
     why = first.why if shown is first else f"{first.why}, in the words of {shown.why}"
     return replace(shown, why=why, seen=first.seen + 1, folded=tuple(node_id for node_id in ids if node_id not in shown.ids))
@@ -197,6 +199,7 @@ def _line(choice: Chosen, rank: int) -> Line:
         memory.renewed_at,
         memory.ended,
         speaker=memory.role or "" if own_words and not memory.named else "",  # else the text names whoever speaks
+        concluded=memory.concluded,
         share=ANSWER_SHARE if memory.role in ("assistant", "tool") else TURN_SHARE,
         finish=partial(with_dates, said_at=memory.created_at) if memory.kind == "session" or not own_words else None,
         item=choice,

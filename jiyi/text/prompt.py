@@ -32,6 +32,7 @@ PLACE, PREFACE_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}"), "preface"
 
 EARLIER: dict[Language, str] = {"en": "earlier; no longer so since {day}", "zh": "早先；{day} 起已改变"}
 RENEWED: dict[Language, str] = {"en": "earlier; newer {day}", "zh": "早先；{day} 有新说法"}
+CONCLUDED: dict[Language, str] = {"en": "concluded", "zh": "推断"}
 #: A day without and with its year; in English in words: a tokenizer counts each digit (8 May 2023 is two thirds of 2023-05-08).
 _DAYS: dict[Language, tuple[str, str]] = {"en": ("{0.day} {0:%B}", "{0.day} {0:%B %Y}"), "zh": ("{0:%m-%d}", "{0:%Y-%m-%d}")}
 
@@ -51,6 +52,8 @@ class Line:
     #: Parts of it that have ended, each with the day on which it did.
     over: Sequence[tuple[str, date]] = ()
     speaker: str = ""
+    #: Nobody said it: it was concluded from what was said.
+    concluded: bool = False
     #: Stands above it in a line of its own, or behind it; not quoted.
     label: str = ""
     behind: str = ""
@@ -347,7 +350,8 @@ class _Composer:
         written = [line.label] if line.label else []
         if text or not line.over:
             speaker = f"{line.speaker}: " if line.speaker else ""
-            written.append(f"{bullet}{speaker}{whole(text)}{line.behind}{self._mark(line.ended, line.renewed)}")
+            concluded = f" ({CONCLUDED[style.language]})" if line.concluded else ""
+            written.append(f"{bullet}{speaker}{whole(text)}{line.behind}{concluded}{self._mark(line.ended, line.renewed)}")
         written += [f"{bullet}{whole(part)}{self._mark(day)}" for part, day in line.over]
         return "\n".join(written)
 
@@ -447,7 +451,9 @@ def _entry(line: Line, text: str) -> Any:
     """A line as JSON has it; a plain string if nothing is to be said of it."""
     if line.at is None:
         return text
-    entry = {"day": f"{line.at:%Y-%m-%d}"} | ({"speaker": line.speaker} if line.speaker else {}) | {"text": text}
+    entry: dict[str, Any] = {"day": f"{line.at:%Y-%m-%d}"} | ({"speaker": line.speaker} if line.speaker else {}) | {"text": text}
+    if line.concluded:
+        entry["concluded"] = True
     if line.ended is not None:
         entry["until"] = f"{line.ended:%Y-%m-%d}"
     elif line.renewed is not None:

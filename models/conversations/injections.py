@@ -55,7 +55,7 @@ def most_important(
 def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[Candidate]:
     """What is in force, told the user and trusted enough, and has words of health (:data:`HEALTH_WORDS`), the newest first.
 
-    It is looked for among the :data:`HEALTH_READ` most important memories of each kind.
+    It is looked for among the :data:`HEALTH_READ` most important memories of each kind, and what was observed among so many newest.
     """
     asked = {**_asks(name, request), "session": None, "kinds": HEALTH_KINDS, "limit": HEALTH_READ}
     return _candidates(connection.execute(_OF_HEALTH, {**asked, "words": HEALTH_WORDS.replace(r"\b", r"\y")}).all(), request)
@@ -190,7 +190,16 @@ _OF_KIND = f"""
     ) AS of_kind
 """  # noqa: S608 – no value
 _IMPORTANT = text(f"{_OF_KIND} ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit")
-_OF_HEALTH = text(f"{_OF_KIND} WHERE description ~* :words ORDER BY created_at DESC, node_count DESC")
+_OF_HEALTH = text(f"""
+    SELECT * FROM (
+        {_OF_KIND}
+        UNION ALL
+        SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id, visibility, trust, provenance
+        FROM (SELECT * FROM memory_nodes WHERE group_id = :group AND agent_id = :agent ORDER BY node_count DESC LIMIT :limit) AS newest
+        WHERE kind IS NULL AND type = 'event' AND {_STANDS}
+    ) AS known
+    WHERE description ~* :words ORDER BY created_at DESC, node_count DESC
+""")  # noqa: S608 – no value
 _TURNS = text("""
     SELECT description, provenance FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND user_id IS NOT DISTINCT FROM :user

@@ -22,6 +22,7 @@ from engine.text.statements import topics_of
 from jiyi.errors import InvalidRequest
 from jiyi.once import once
 from jiyi.protocol import limits
+from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import (
     KINDS,
     PROSE,
@@ -192,6 +193,7 @@ class FoundMemory(TypedDict):
 
     node_id: UUID
     kind: Kind | None
+    type: NodeType
     description: str
     created_at: datetime
     score: float
@@ -309,6 +311,7 @@ def _candidate(node: FoundMemory, renewed_at: datetime | None, on: datetime) -> 
         node["score"],
         role=role,
         named=node["subject"] != role,
+        concluded=node["type"] == "thought",
         turn_ids=tuple(UUID(turn) for turn in node["filling"]) if node["kind"] not in (None, "session") else (),
         superseded_by=node["superseded_by"],
         superseded_at=node["superseded_at"] and node["superseded_at"].astimezone(on.tzinfo),

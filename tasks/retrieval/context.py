@@ -72,7 +72,7 @@ def within(ranked: list[RetrievedNode], budget: int, language: Language, now: da
     """A line for each of those that fit, the best first: one that is too long leaves its room to shorter ones.
 
     What was told several times in the same words or nearly is one line, at the place of the best of them: in the words, and with the day,
-    of the latest of the most trusted.
+    of the latest of the most trusted; what somebody said before what was concluded.
     """
     repeated: dict[Told, list[tuple[RetrievedNode, Shown]]] = {}
     for node in ranked:
@@ -87,10 +87,11 @@ def within(ranked: list[RetrievedNode], budget: int, language: Language, now: da
 
 
 def _line(nodes: list[tuple[RetrievedNode, Shown]]) -> Line:
-    node, told = max(nodes, key=lambda one: (one[0].trust, one[0].created_at))
+    node, told = max(nodes, key=lambda one: (one[0].type != "thought", one[0].trust, one[0].created_at))
     finish = partial(with_dates, said_at=told.at) if node.kind == "session" else None
     ended = node.superseded_at and node.superseded_at.astimezone(told.at.tzinfo).date()
-    return Line(told.text, at=told.at, ended=ended, over=told.ended, finish=finish, item=(node, nodes[0][0].score, len(nodes)))
+    item = (node, nodes[0][0].score, len(nodes))
+    return Line(told.text, at=told.at, ended=ended, over=told.ended, concluded=node.type == "thought", finish=finish, item=item)
 
 
 def _memory(written: Written) -> RecalledMemory:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from engine.conversations.stable import VITAL_TOKENS, is_vital_fact
-from jiyi.protocol.conversations import InjectedContext, InjectRequest
+from jiyi.protocol.conversations import ContextRequest, InjectedContext, InjectRequest
+from jiyi.protocol.recall import RecallRequest
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Actor
+from models.memory.work import EMBED
 from tasks.conversations import injection
+from tasks.framework.work import run_until_idle
+from tasks.memory import embed
+from tasks.retrieval import context
 from tests.integration.conversations.talk import START, end_session, run, say
 from tests.integration.conversations.test_commands import add
+from tests.integration.memory.test_inbox import observed, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 LATER = START + timedelta(days=30)
+#: Before a conclusion expires.
+SOON = START + timedelta(days=2)
 
 
 def told(group: str, *said: str, session_id: str = "s1", **fields: Any) -> None:
@@ -53,6 +62,12 @@ def test_what_is_vital_stands_in_every_chat(group: str, said: tuple[str, ...], v
     lines = ask(group, question).stable.splitlines()
     assert [sum(word in line for line in lines) for word in vital] == [1] * len(vital)
     assert not any("Turin" in line or "都灵" in line for line in lines)
+
+
+def test_what_a_program_observed_of_health_stands_in_chats_with_its_user_alone(group: str) -> None:
+    save(observed(group, "Zoe is allergic to lupins.", agent_id="helper", occurred_at=START, user_id="zoe"))
+    shown = ["lupins" in ask(group, "Which film shall we watch?", user_id=user).stable for user in ("zoe", "ben")]
+    assert shown == [True, False]
 
 
 def test_a_chat_s_prompt_follows_what_is_vital_as_it_comes_and_ends(group: str) -> None:
@@ -93,3 +108,25 @@ def test_vital_statements_have_a_limit_within_which_the_newest_stand(group: str)
 )
 def test_health_is_vital_and_words_of_it_by_chance_are_not(text: str, *, vital: bool) -> None:
     assert is_vital_fact(text) == vital
+
+
+@pytest.mark.parametrize(
+    ("said", "conclusion", "question", "mark"),
+    [
+        ("Oleg bought a third cello.", "Oleg collects cellos.", "What does Oleg collect?", "(concluded)"),
+        ("奥列格买了第三把大提琴。", "奥列格收集大提琴。", "奥列格收集什么？", "(推断)"),
+    ],
+)
+def test_a_conclusion_is_shown_as_one(group: str, said: str, conclusion: str, question: str, mark: str) -> None:
+    heard = observed(group, said, agent_id="helper", occurred_at=START)
+    save(heard)
+    save(observed(group, conclusion, agent_id="helper", occurred_at=START, node_type="thought", evidence=[heard.event_id]))
+    run_until_idle(EMBED, embed)
+    chat = InjectRequest(agent_id="helper", query=question, now=SOON)
+    found = RecallRequest(agent_id="helper", query=question, now=SOON)
+    for text in injection.inject(Actor(group, "test"), chat).prompt, context.build(Actor(group, "test"), found).text:
+        lines = text.splitlines()
+        assert [line.endswith(f'"{conclusion}" {mark}') for line in lines if conclusion in line] == [True]
+        assert [mark in line for line in lines if said in line] == [False]
+    as_json = injection.build(Actor(group, "test"), ContextRequest(**chat.model_dump(exclude={"base_prompt", "format"}), format="json"))
+    assert [bool(entry.get("concluded")) for entry in json.loads(as_json.context)["knowledge"] if entry["text"] == conclusion] == [True]
