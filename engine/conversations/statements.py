@@ -11,10 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import attribute_of
+from engine.conversations.whose import played
 from engine.heads.judgements import FACTS, LASTING, MOST_TAKEN_BACK, Heads, Judged, is_vital, retires
 from jiyi.protocol.conversations import Message
 from jiyi.text.splitting import sentences
@@ -33,8 +33,6 @@ CARRIED, CARRIED_WORDS = 0.5, 3
 PAIRS_A_WORD = 2.0
 #: A text of more characters is a document, of which the user says nothing: only its first sentences are read.
 READ_CHARS = 4_000
-#: Acting ends by words, after as many messages of the user, or after a while.
-ACTING_MESSAGES, ACTING_TIME = 12, timedelta(hours=1)
 #: An answer with fewer telling words cannot be understood without its question.
 ANSWER_WORDS = 4
 MAX_ASKED_CHARS = 200
@@ -76,7 +74,7 @@ def statements(messages: Sequence[Message], since: int = 0, heads: Heads | None 
     With ``heads`` these judge what is worth keeping; without, the strength of each sentence does. ``known`` is what was kept of earlier
     messages: what takes back any of it is worth keeping, too.
     """
-    acting = _acting(messages)
+    acting = played(messages)
     called = _called({message.name for message in messages if message.name})
     by_message = [
         group
@@ -154,24 +152,6 @@ def _said_before(messages: Sequence[Message], turn: int) -> str:
     if turn == 0 or (messages[turn - 1].role, messages[turn - 1].name) == (messages[turn].role, messages[turn].name):
         return ""
     return messages[turn - 1].text[-READ_CHARS:]
-
-
-def _acting(messages: Sequence[Message]) -> set[int]:
-    """Messages in which the user plays somebody."""
-    turns: set[int] = set()
-    left, began = 0, None
-    for turn, message in enumerate(messages):
-        if message.role != "user":
-            continue
-        text = message.text[:READ_CHARS]
-        if left and (cue.ROLE_PLAY_END.search(text) or (began and message.at and message.at - began > ACTING_TIME)):
-            left = 0
-        elif cue.ROLE_PLAY.search(text) and cue.OWN_PART.search(text) and not cue.ROLE_PLAY_END.search(text):
-            left, began = ACTING_MESSAGES, message.at
-        if left:
-            turns.add(turn)
-            left -= 1
-    return turns
 
 
 def _called(names: set[str]) -> re.Pattern[str] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 
 from engine.conversations import attributes as cue
 from jiyi.protocol.conversations import Message
@@ -28,8 +29,8 @@ _HANDED, _SAID, _SAMPLE, _SAMPLE_ITEMS, _IRONY, _PLAYS, _PLAY_ENDS, _OWN = (
 _QUOTES = re.compile(r"“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|\"[^\"]{1,2000}\"|(?<![\w’'])['‘][^\n]{1,2000}?['’](?![\w])")
 _WORD = re.compile(r"[\w'’-]+")
 _CHINESE = re.compile(f"[{CJK}]")
-#: Messages of the user that a game goes on for at most, unless it is ended.
-PLAYED_MESSAGES = 12
+#: Messages of the user, and time, that a game goes on for at most, unless it is ended.
+PLAYED_MESSAGES, PLAYED_TIME = 12, timedelta(hours=1)
 
 Span = tuple[int, int]
 
@@ -42,22 +43,20 @@ def others_words(text: str) -> list[Span]:
 
 
 def played(messages: Sequence[Message]) -> set[int]:
-    """Numbers of messages in which somebody plays a part, the user or the assistant."""
+    """Numbers of messages in which the user plays somebody, and of the answers to them."""
     turns: set[int] = set()
-    left = 0
+    left, began = 0, None
     for number, message in enumerate(messages):
         text = message.text[:READ_CHARS]
-        if message.role != "user":
-            if left:
-                turns.add(number)
-            continue
-        if left and (_PLAY_ENDS.search(text) or cue.ROLE_PLAY_END.search(text)):
-            left = 0
-        elif _PLAYS.search(text):
-            left = PLAYED_MESSAGES
+        if message.role == "user":
+            too_late = began is not None and message.at is not None and message.at - began > PLAYED_TIME
+            if left and (too_late or _PLAY_ENDS.search(text) or cue.ROLE_PLAY_END.search(text)):
+                left = 0
+            elif _PLAYS.search(text):
+                left, began = PLAYED_MESSAGES, message.at
         if left:
             turns.add(number)
-            left -= 1
+            left -= message.role == "user"
     return turns
 
 

@@ -245,3 +245,26 @@ def test_what_publishers_write_under_our_names_breaks_no_prompt() -> None:
     provenance = {"marks": [1, {"start": "a"}], "utc_offset": 10**9}
     assert shown("I have a cat", SAID, provenance, datetime(2026, 6, 1, tzinfo=UTC)).text == "I have a cat"
     assert marks_of({"marks": "x"}) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "practice run on Sunday, I'm nervous",
+        "I have a mock interview on Friday and I'm not ready",
+        "let's play chess tonight, I'm free at eight",
+        "Act as my lawyer.",
+        "I play the guitar.",
+        "You're the best and I'm grateful.",
+        "我演讲比赛得了第一",
+    ],
+)
+def test_who_talks_of_games_and_practice_plays_nobody(text: str) -> None:
+    assert played([Message(role="user", text=text), Message(role="user", text="I have a cat.")]) == set()
+
+
+@pytest.mark.parametrize(
+    "text", ["She cried as if it was new. I gave her my scarf.", "It goes 20 m/s. I like it.", "I write test cases for a bank."]
+)
+def test_what_only_has_the_words_of_irony_or_samples_is_the_writers_own(text: str) -> None:
+    assert others_words(text) == []
