@@ -1,4 +1,4 @@
-"""Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--each FOLDER] [--without WRITER … --out FILE]``.
+"""Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--each FOLDER] [--endings] [--without WRITER … --out FILE]``.
 
 Rows are read from the folders given (by default ``../shared/data/labelled``, where it is, and ``bench/labelled``) and from
 ``bench/*.jsonl``. Writes ``engine/heads/weights.npz``: the same bytes from the same rows. Figures are of writers that a head was not
@@ -6,6 +6,8 @@ trained on, each left out in turn; the shipped weights are of all of them. Needs
 two cores, most of them for the vectors: ``--cache`` keeps these. ``--without`` leaves out a writer's rows altogether, to measure the
 service on them with ``JIYI_HEADS_WEIGHTS=FILE``. ``--each`` also writes, for each writer, ``WRITER.npz`` of heads that saw no row of
 theirs: ``python -m bench.judgements --each FOLDER`` judges every writer by these.
+
+The head of endings reads what the others say, so it is trained last; ``--endings`` trains only that one, beside the shipped others.
 
 ``--matrix …`` trains the matrix behind an embedder instead: what follows are the arguments of :mod:`tools.matrix`.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from engine.heads import model
-from engine.heads.judgements import TOGETHER, centred
+from engine.heads.judgements import ENDINGS, TOGETHER, Embed, Heads, centred
 from engine.heads.model import Features, Head, Weights, is_readable
 from engine.providers.embedders import LocalEmbedder
 from tools import matrix
+from tools.training import endings
 from tools.training import rows as labelled
 from tools.training.fitting import calibration, fit, least_probability, left_out
 from tools.training.judgements import TASKS, Task
@@ -53,6 +56,28 @@ def vectors_of(texts: Sequence[str], cache: Path | None) -> dict[str, Features]:
             with cache.open("wb") as file:
                 np.savez(file, texts=np.array(list(known)), vectors=np.array(list(known.values())))
     return known
+
+
+def embedder_of(cache: Path | None) -> Embed:
+    """The local embedder's layers, ``(n, 2 · WIDTH)`` for ``n`` texts, with what is in the cache not computed again."""
+    known: dict[str, Features] = vectors_of([], cache)
+
+    def embed(texts: Sequence[str]) -> Features:
+        missing = [text for text in texts if text not in known]
+        if missing:
+            known.update(vectors_of(missing, None))
+        return np.array([known[text] for text in texts], dtype=np.float32)
+
+    return embed
+
+
+def with_endings(weights: Weights, folders: Sequence[Path], without: Collection[str], cache: Path | None) -> Weights:
+    """The weights with a head of endings that was trained beside these others."""
+    given = endings.examples(folders, Heads(weights, embedder_of(cache)), without)
+    head, figures = endings.train(given, endings.messages_of_conversations(without))
+    print(ENDINGS, json.dumps(figures))
+    about = {**weights.about, "figures": {**weights.about["figures"], ENDINGS: figures}}
+    return replace(weights, heads={**weights.heads, ENDINGS: head}, about=about)
 
 
 def trained(task: Task, rows: Sequence[Row], vectors: dict[str, Features]) -> tuple[Head, dict[str, Any], dict[str, Head]]:
@@ -104,6 +129,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="file of vectors that were computed before")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--without", action="append", default=[], metavar="WRITER", help="whose rows are left out; needs --out")
+    parser.add_argument("--endings", action="store_true", help="only the head of endings, beside the shipped others")
     parser.add_argument("--each", type=Path, metavar="FOLDER", help="also write heads without each writer in turn")
     arguments = parser.parse_args()
     if arguments.without and arguments.out == OUT:
@@ -113,6 +139,9 @@ def main() -> None:
     for folder in set(wanted) - set(folders):
         print(f"{folder}: not there, left out")
     given = {task.name: [row for row in labelled.of(folders, task.name, arguments.without) if is_readable(row.texts[1])] for task in TASKS}
+    if arguments.endings:
+        _save(arguments.out, with_endings(model.load(), folders, arguments.without, arguments.cache))
+        return
     if not all(given.values()):
         raise SystemExit(f"no labelled rows for {', '.join(name for name, some in given.items() if not some)}: name a folder that has them")
     texts = [text for some in given.values() for row in some for text in row.texts if text.strip()]
@@ -125,15 +154,21 @@ def main() -> None:
         print(task.name, json.dumps(figures[task.name], ensure_ascii=False))
     writers = sorted({row.writer for some in given.values() for row in some if row.measured})
     about = {"command": COMMAND, "writers": writers, "data": labelled.digest(given), "figures": figures}
-    model.save(arguments.out, Weights(heads, centre, about))
-    model.load(arguments.out)
+    weights = with_endings(Weights(heads, centre, about), folders, arguments.without, arguments.cache)
+    _save(arguments.out, weights)
     if arguments.each is not None:
         arguments.each.mkdir(parents=True, exist_ok=True)
         for left in writers:
             unseeing = {name: others[name].get(left, head) for name, head in heads.items()}  # which has no row of theirs either
             rest = [writer for writer in writers if writer != left]
-            model.save(arguments.each / f"{left}.npz", Weights(unseeing, centre, {**about, "writers": rest}))
-    print(f"{arguments.out}: {arguments.out.stat().st_size / 1e6:.1f} MB")
+            own = Weights({**unseeing, ENDINGS: weights.heads[ENDINGS]}, centre, {**about, "writers": rest})
+            model.save(arguments.each / f"{left}.npz", own)
+
+
+def _save(out: Path, weights: Weights) -> None:
+    model.save(out, weights)
+    model.load(out)
+    print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

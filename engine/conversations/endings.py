@@ -6,35 +6,44 @@ Structure decides what may end what; how sure is learned. A part of an earlier m
 - where both say the same single-valued thing of the same person, with another value ("I live in Lisbon" after "I live in Porto");
 - where the newer one corrects it: by its own words ("sorry, 241"), and with another value of the same kind.
 
-News about other people in the same words ends nothing, nor does what is only similar. The head of changes judges the pairs that pass,
-and never makes one. Health of somebody ends only by what names that very thing.
+News about other people in the same words ends nothing, nor does what is only similar. The head of endings judges the pairs that pass,
+and never makes one: it reads how the two are alike, what the heads of changes and facts say of them, and how much else was said in the
+same words. Health of somebody ends only by what names that very thing.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property, lru_cache
+from itertools import pairwise
 
 from engine.conversations import attributes as cue
-from engine.conversations.attributes import attribute_of, subject_words
+from engine.conversations.attributes import Attribute, attribute_of, subject_words
 from engine.conversations.whose import Span, others_words
-from engine.heads.judgements import RETIRING, Heads, Judged, is_vital
-from engine.text.statements import people_in, relations_in
+from engine.heads.judgements import ENDED, ENDINGS, LASTING, LIKELY, RETIRING, Heads, is_vital
+from engine.text.keywords import segmented
+from engine.text.statements import CHANGE, OVER, people_in, relations_in
 from jiyi.text.clauses import Clause, clauses, sentences
 from jiyi.text.sections import unions
+from jiyi.text.words import CJK
 
-#: Least probability that a part which is named is over, and that another value of one attribute has taken its place.
-NAMED_ENDS, REPLACED = 0.3, 0.2
-#: The same of a part with which the newer one has no more in common than somebody's name; of one that says the contrary.
-NAMED_PERSON_ENDS, CONTRARY = 0.6, 0.15
-#: Least probability that what corrects by its words is about the same, where it names nothing of it.
-CORRECTS = 0.3
-#: Least probability that a message took the place of an earlier one, and that what takes the earlier one up again ends it.
-TOOK_ITS_PLACE, RESUMED = 0.3, 0.2
+#: Least probability, by the head of changes, that a message took the place of an earlier one.
+TOOK_ITS_PLACE = 0.3
+#: The same, that it is over, of a part with which the newer one has nothing but somebody's name in common.
+PERSON_IS_OVER = 0.6
+#: The same of a part of whose attribute there is one value, and the newer one says another: that it takes it back.
+REPLACED = 0.2
 #: Messages back that a correction without a name may be of.
 CORRECTED_BACK = 2
+#: Characters from which on a part, a sentence and a message are long.
+LONG_PART, LONG_SENTENCE, LONG_MESSAGE = 80, 160, 300
+#: Texts whose parts are kept at hand: a session's messages are held against each other again and again.
+TEXTS_KEPT = 1024
 #: People take back one thing at a time, and what follows from it.
 MOST_ENDED = 3
 
@@ -48,6 +57,10 @@ _FIRST_NAME = re.compile(
     r"\W{0,9}(?:(?:and|but|so) )?"
     r"(?!(?:The|This|That|My|We|It|He|She|They|There|What|Who|Not|Then|Now|Today|Sorry|Oops|[A-Z]\w+(?:ly|ed|ing))\b)"
     r"([A-Z][a-z]+)(?=['’]s\b| (?:is|has|was|had|can|will|would|does|did|got|went|took|said|told|\w+ed|\w+s)\b)"
+)
+#: The same in Chinese: 小李, 老王, 张姐, 陈老师.
+_FIRST_CHINESE_NAME = re.compile(
+    rf"\W{{0,9}}(?:但是?|不过|那)?([小老阿][{CJK}]|[{CJK}](?:姐|哥|总|叔|姨|爷|婶|师傅|老师|医生|经理|主任|教练))"
 )
 _OWN = re.compile(r"\W{0,9}(?:i|i'm|im|i've|i'd|my|we|our)\b|\W{0,9}[我咱俺]", re.IGNORECASE)
 
@@ -63,91 +76,223 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """Part ``span`` of message number ``old``, ended by ``by`` of the newer one; ``corrected``: it never was so."""
+    """Part ``span`` of message number ``old``, ended by ``by`` of the newer one.
+
+    ``corrected``: it never was so; ``sure``: else it only may have ended.
+    """
 
     old: int
     span: Span
     by: Span
     probability: float
     corrected: bool = False
+    sure: bool = True
 
 
-#: By the way in which one part may end another.
-_LEAST = {
-    "named": NAMED_ENDS,
-    "named person": NAMED_PERSON_ENDS,
-    "contrary": CONTRARY,
-    "replaced": REPLACED,
-    "corrected": CORRECTS,
-    "value": 0.0,
-    "resumed": RESUMED,
-}
+#: The ways in which one part may end another.
+WAYS = ("named", "named person", "contrary", "replaced", "value", "corrected", "resumed")
+#: A probability is kept this far from 0 and 1 in logarithms.
+LEAST_CHANCE = 0.01
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a message, and what structure reads of it; ``context`` is the sentence that it stands in."""
+
+    clause: Clause
+    context: str
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return subject_words(self.clause.text)
+
+    @cached_property
+    def attribute(self) -> Attribute | None:
+        return attribute_of(self.clause.said)
+
+    @cached_property
+    def numbers(self) -> list[str]:
+        return _NUMBER.findall(self.clause.text)
+
+    @cached_property
+    def relations(self) -> frozenset[str]:
+        return frozenset(relations_in(self.context))
+
+    @cached_property
+    def people(self) -> frozenset[str]:
+        return frozenset(people_in(self.context))
+
+    @cached_property
+    def first_name(self) -> str:
+        """The name that its sentence begins with."""
+        found = _FIRST_NAME.match(self.context) or _FIRST_CHINESE_NAME.match(self.context)
+        return found[1] if found else ""
+
+    @cached_property
+    def things(self) -> frozenset[str]:
+        """Words that are no names or relations of people."""
+        words = [word for run in segmented(self.context) for word in run]
+        beside = {name for relation, name in pairwise(words) if relations_in(relation)}  # 邻居伊娃
+        of_people = " ".join([*self.people, *beside]).lower()
+        return frozenset(word for word in self.words if word not in of_people and not relations_in(word))
+
+    @cached_property
+    def denied(self) -> str:
+        """What it says it is not, of "not 241", 不叫小军."""
+        found = _NOT_IT.match(self.clause.text)
+        return self.clause.text[found.end() :].strip(" .。!！").lower() if found else ""
+
+    @property
+    def span(self) -> Span:
+        return self.clause.start, self.clause.end
+
+    @property
+    def readings(self) -> list[str]:
+        """By itself and within its sentence."""
+        return list(dict.fromkeys([self.clause.said, self.context]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
     old: int
-    part: Clause
-    newer: Clause
+    part: Part
+    newer: Part
     how: str
 
 
-def live_parts(text: str) -> list[Clause]:
+@lru_cache(TEXTS_KEPT)
+def live_parts(text: str) -> tuple[Part, ...]:
     """The parts of a message that state something of its writer's own: no question, nobody else's words."""
-    foreign = others_words(text)
-    asked = [
-        span for span in sentences(text) if cue.QUESTION_MARK.search(text[span[0] : span[1] + 2].strip()[:-1] + text[span[1] : span[1] + 1])
-    ]
-    return [
-        part
-        for part in clauses(text)
-        if not any(start < part.end and part.start < end for start, end in (*foreign, *asked)) and not cue.IMAGINED.search(part.text)
-    ]
+    foreign, spans = others_words(text), sentences(text)
+    asked = [span for span in spans if _is_question(text, span)]
+    return tuple(
+        Part(clause, text[slice(*spans[clause.sentence])])
+        for clause in clauses(text)
+        if not any(start < clause.end and clause.start < end for start, end in (*foreign, *asked)) and not cue.IMAGINED.search(clause.text)
+    )
+
+
+def _is_question(text: str, span: Span) -> bool:
+    start, end = span
+    return cue.QUESTION_MARK.search(text[start : end + 2].strip()[:-1] + text[end : end + 1]) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A part that structure lets a newer message end, and what the head of endings reads of the two (:data:`FEATURES`)."""
+
+    old: int
+    span: Span
+    by: Span
+    corrected: bool
+    vital: bool
+    #: By its form alone: another value of what has one, an illness denied in its own words, "not 241".
+    certain: bool
+    features: tuple[float, ...]
 
 
 def ended(older: Sequence[Said], newer: Said, heads: Heads | None) -> list[Ended]:
-    """The parts of earlier messages, oldest first, that the newer message ends, the surest first; without ``heads`` none."""
-    new_parts = live_parts(newer.text)
-    if not new_parts or heads is None:
+    """The parts of earlier messages, oldest first, that the newer message ends, the surest first; without ``heads`` none.
+
+    What is vital ends only where that is sure.
+    """
+    possible = candidates(older, newer, heads) if heads is not None else []
+    if not possible or heads is None:
         return []
-    pairs = [*_possible(older, newer, new_parts), *_resumed(older, new_parts, heads)]
-    readings = [_readings(newer.text, pair.newer) for pair in pairs]
-    judged = iter(heads.changes([(pair.part.said, text) for pair, texts in zip(pairs, readings, strict=True) for text in texts]))
+    sure, likely = heads.least(ENDINGS, ENDED), heads.least(ENDINGS, LIKELY)
     found: dict[tuple[int, Span], Ended] = {}
-    for pair, texts in zip(pairs, readings, strict=True):
-        chance = _chance(pair, [next(judged) for _ in texts])
-        span = pair.part.start, pair.part.end
-        known = found.get((pair.old, span))
-        if chance >= _LEAST[pair.how] and (known is None or known.probability < chance):
-            corrected = pair.how in ("corrected", "value")
-            found[pair.old, span] = Ended(pair.old, span, (pair.newer.start, pair.newer.end), chance, corrected)
+    for one, judged in zip(possible, heads.endings([one.features for one in possible]), strict=True):
+        chance = 1.0 if one.certain else judged
+        known = found.get((one.old, one.span))
+        if chance >= (sure if one.vital else min(sure, likely)) and (known is None or known.probability < chance):
+            found[one.old, one.span] = Ended(one.old, one.span, one.by, chance, one.corrected, sure=chance >= sure)
     return sorted(found.values(), key=lambda one: (-one.probability, -one.old))[:MOST_ENDED]
 
 
-def _possible(older: Sequence[Said], newer: Said, new_parts: Sequence[Clause]) -> Iterator[_Pair]:
+def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candidate]:
+    """The parts of earlier messages that structure lets a newer message end."""
+    new_parts = live_parts(newer.text)
+    pairs = [*_possible(older, newer, new_parts), *_resumed(older, new_parts, heads)] if new_parts else []
+    if not pairs:
+        return []
+    judged = iter(heads.changes([(pair.part.clause.said, text) for pair in pairs for text in pair.newer.readings]))
+    lasting = _lasting(heads, dict.fromkeys(pair.part.context for pair in pairs))
+    said = Counter(word for message in older for word in subject_words(message.text))
+    of_message = (
+        float(OVER.search(newer.text.lower()) is not None),
+        float(_CORRECTION.search(newer.text) is not None),
+        min(1.0, len(newer.text) / LONG_MESSAGE),
+    )
+    found = []
+    for pair in pairs:
+        answers = [one for one in (next(judged) for _ in pair.newer.readings) if one is not None]
+        part, newer_part = pair.part, pair.newer
+        shared = part.words & newer_part.words
+        takes_back = max((sum(one.probabilities[label] for label in RETIRING) for one in answers), default=0.0)
+        over = max((one.probabilities["ends"] for one in answers), default=0.0)
+        if (pair.how == "named person" and over < PERSON_IS_OVER) or (pair.how == "replaced" and takes_back < REPLACED):
+            continue
+        features = (
+            *(float(pair.how == way) for way in WAYS),
+            _logit(takes_back),
+            lasting[part.context],
+            math.log1p(min((said[word] for word in shared), default=0)),
+            float(bool(part.clause.lead)),
+            min(1.0, len(part.clause.text) / LONG_PART),
+            min(1.0, len(newer_part.context) / LONG_SENTENCE),
+            math.log(len(pairs)),
+            math.log1p(len(older) - pair.old),
+            *(float(cue.search(newer_part.context.lower()) is not None) for cue in (OVER, CHANGE, _CHANGES, _NEGATIVE)),
+            *of_message,
+        )
+        corrected, vital = pair.how in ("corrected", "value"), is_vital(part.context)
+        denied = pair.how == "contrary" and vital and is_vital(newer_part.context) and part.words <= newer_part.words
+        said_not = pair.how == "value" and bool(newer_part.denied)
+        certain = denied or said_not or pair.how == "replaced"
+        found.append(Candidate(pair.old, part.span, newer_part.span, corrected, vital, certain, features))
+    return found
+
+
+#: What the head of endings reads of a candidate, in its order.
+FEATURES = (
+    *WAYS,
+    *("takes back", "the older one lasts", "messages with the rarest common word", "item of a list", "length of the part"),
+    *("length of the newer sentence", "candidates", "messages between"),
+    *("the sentence says that something is over", "that something is new", "has a word of change", "is negative"),
+    *("the message says that something is over", "corrects something", "length of the message"),
+)
+
+
+def _lasting(heads: Heads, contexts: Collection[str]) -> dict[str, float]:
+    """How likely each sentence is worth knowing later, in logits."""
+    judged = heads.facts([("", text) for text in contexts])
+    return {text: _logit(0.0 if one is None else one.probabilities[LASTING]) for text, one in zip(contexts, judged, strict=True)}
+
+
+def _logit(probability: float) -> float:
+    kept = min(max(probability, LEAST_CHANCE), 1 - LEAST_CHANCE)
+    return math.log(kept / (1 - kept))
+
+
+def _possible(older: Sequence[Said], newer: Said, new_parts: Sequence[Part]) -> Iterator[_Pair]:
     """The pairs of parts that structure lets through."""
     corrects = _CORRECTION.search(newer.text) is not None
     for number, message in enumerate(older):
         last = len(older) - number <= CORRECTED_BACK
+        just_said = last and message.session == newer.session
         for part in live_parts(message.text):
             for new_part in new_parts:
-                how = _may_end((message, part), (newer, new_part), corrects=corrects, last=last)
+                how = _may_end(part, new_part, corrects=corrects, last=last, just_said=just_said)
                 if how:
                     yield _Pair(number, part, new_part, how)
 
 
-def _chance(pair: _Pair, judged: Iterable[Judged | None]) -> float:
-    """How likely the newer part ends the older: of one that is named, that it is over; else, that it holds no longer."""
-    labels = ("ends",) if pair.how in ("named", "named person") else RETIRING
-    return max((sum(one.probabilities[label] for label in labels) for one in judged if one is not None), default=0.0)
-
-
-def _resumed(older: Sequence[Said], new_parts: Sequence[Clause], heads: Heads) -> list[_Pair]:
+def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> list[_Pair]:
     """Of a message that takes up again what was before: what had taken its place.
 
     That is what a message in between says, if it ended something of an earlier one by the head of changes.
     """
-    resuming = [part for part in new_parts if _RESUMES.search(part.text)]
+    resuming = [part for part in new_parts if _RESUMES.search(part.clause.text)]
     if not resuming or len(older) < 2:
         return []
     between = [(number, message) for number, message in enumerate(older) if number and _CHANGES.search(message.text)]
@@ -161,61 +306,53 @@ def _resumed(older: Sequence[Said], new_parts: Sequence[Clause], heads: Heads) -
     return found
 
 
-def _readings(text: str, part: Clause) -> list[str]:
-    """A part by itself and within its sentence."""
-    return list(dict.fromkeys([part.said, _sentence(text, part)]))
-
-
-def _may_end(older: tuple[Said, Clause], newer: tuple[Said, Clause], *, corrects: bool, last: bool) -> str:
+def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: bool) -> str:
     """Whether, and in which way, structure lets one part end another; empty if not.
 
-    ``corrects``: the newer message corrects something by its words; ``last``: the older one is one of the last before it.
+    ``corrects``: the newer message corrects something by its words; ``last``: the older one is one of the last before it;
+    ``just_said``: of the same session, too.
     """
-    (message, part), (new_message, new_part) = older, newer
-    context, new_context = _sentence(message.text, part), _sentence(new_message.text, new_part)
-    mine, theirs = subject_words(part.text), subject_words(new_part.text)
-    shared = mine & theirs
-    if _of_others(context, new_context):
+    shared = part.words & newer.words
+    if _of_others(part, newer):
         shared = frozenset()
-    elif corrects and _other_value(part.text, new_part.text):
-        named = shared or subject_words(context) & subject_words(new_context)
-        return "value" if named or (last and message.session == new_message.session) else ""
-    elif corrects and last and shared and not _other_value(context, new_context):
-        return "value" if _NOT_IT.match(new_part.text) else "corrected"
-    elif _same_attribute(part.said, new_part.said) and not is_vital(context):
+    elif corrects and _other_value(part.numbers, newer.numbers):
+        named = shared or subject_words(part.context) & subject_words(newer.context)
+        return "value" if named or just_said else ""
+    elif corrects and newer.denied and (shared or newer.denied in part.clause.text.lower()):
+        return "value"
+    elif corrects and last and shared and not _other_value(_NUMBER.findall(part.context), _NUMBER.findall(newer.context)):
+        return "corrected"
+    elif _same_attribute(part, newer) and not is_vital(part.context):
         return "replaced"
-    if not shared or _beside(new_part.text, shared) or _RESUMES.search(new_part.text):
+    return _by_words(part, newer, shared)
+
+
+def _by_words(part: Part, newer: Part, shared: frozenset[str]) -> str:
+    """The way in which the newer part ends the older by the words that both have; empty if by none."""
+    new_text = newer.clause.text
+    if not shared or _beside(new_text, shared) or _RESUMES.search(new_text):
         return ""
-    if _is_negative(part.said) != _is_negative(new_part.text):
+    if _is_negative(part.clause.said) != _is_negative(new_text):
         return "contrary"
-    names = people_in(context) | people_in(new_context)
-    return "named" if mine <= theirs or any(not _is_name(word, names) for word in shared) else "named person"
+    return "named" if part.words <= newer.words or shared & part.things & newer.things else "named person"
 
 
-def _of_others(context: str, new_context: str) -> bool:
-    """Whether two sentences are of different people: of other relations, or begin with other names."""
-    relations, new_relations = relations_in(context), relations_in(new_context)
-    if relations and new_relations:
-        return relations.isdisjoint(new_relations)
-    first, new_first = _FIRST_NAME.match(context), _FIRST_NAME.match(new_context)
-    if first is not None and new_first is not None:
-        return first[1] != new_first[1]
-    if (new_relations or new_first is not None) and _OWN.match(
-        new_context
-    ) is None:  # news of somebody else ends what was said of the writer only if that names them
-        names = {new_first[1].lower()} if new_first is not None else set()
-        return not any(name in context.lower() for name in names) and not new_relations & relations and _OWN.match(context) is not None
-    return False
+def _of_others(part: Part, newer: Part) -> bool:
+    """Whether two parts are of different people: of other relations, or in sentences that begin with other names."""
+    if part.relations and newer.relations:
+        return part.relations.isdisjoint(newer.relations)
+    if part.first_name and newer.first_name:
+        return part.first_name != newer.first_name
+    if (not newer.relations and not newer.first_name) or _OWN.match(newer.context):
+        return False
+    # News of somebody else ends what was said of the writer only if that names them.
+    named = bool(newer.first_name) and newer.first_name.lower() in part.context.lower()
+    return not named and not newer.relations & part.relations and _OWN.match(part.context) is not None
 
 
 def _is_negative(text: str) -> bool:
     """Whether a part says that something is not, or is not liked, eaten, borne."""
     return len(_NEGATIVE.findall(text)) % 2 == 1
-
-
-def _sentence(text: str, part: Clause) -> str:
-    start, end = sentences(text)[part.sentence]
-    return text[start:end]
 
 
 def _beside(text: str, shared: frozenset[str]) -> bool:
@@ -224,21 +361,20 @@ def _beside(text: str, shared: frozenset[str]) -> bool:
     return match is not None and not subject_words(text[: match.start()]) & shared
 
 
-def _same_attribute(older: str, newer: str) -> bool:
-    mine, theirs = attribute_of(older), attribute_of(newer)
+def _same_attribute(part: Part, newer: Part) -> bool:
+    mine, theirs = part.attribute, newer.attribute
     return (
         mine is not None
         and theirs is not None
         and mine.single_valued
         and theirs.single_valued
         and (mine.name, mine.subject) == (theirs.name, theirs.subject)
-        and not subject_words(newer) <= subject_words(older)
+        and not subject_words(newer.clause.said) <= subject_words(part.clause.said)
     )
 
 
-def _other_value(older: str, newer: str) -> bool:
+def _other_value(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether both have a number or a time, and not the same: 214 and 241, 三千二 and 三千八."""
-    mine, theirs = _NUMBER.findall(older), _NUMBER.findall(newer)
     return bool(mine) and bool(theirs) and set(mine).isdisjoint(theirs) and any(_alike(one, other) for one in mine for other in theirs)
 
 
@@ -246,7 +382,3 @@ def _alike(one: str, other: str) -> bool:
     """Whether two numbers are written alike: digits, a clock, Chinese."""
     kind = [re.sub(r"\d", "0", number) if number[0].isdigit() else "字" for number in (one, other)]
     return kind[0] == kind[1] or (kind[0].strip("0") == kind[1].strip("0") == "" and abs(len(one) - len(other)) <= 1)
-
-
-def _is_name(word: str, people: Iterable[str]) -> bool:
-    return any(word in person.lower() for person in people)

@@ -349,11 +349,12 @@ def _judged(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], hea
 
 
 def _ended_by(memory: ExtractedMemory, known: Sequence[KnownFact], heads: Heads) -> list[int]:
-    """Numbers of the known facts of the same subject that a memory ends, as parts of messages do (:mod:`engine.conversations.endings`)."""
+    """Numbers of the known facts of the same subject that a memory surely ends, as messages do (:mod:`engine.conversations.endings`)."""
     numbers = [number for number, fact in enumerate(known) if fact.subject == memory.subject]
     older = [Said(_key(known[number])) for number in numbers]
     ends = ended(older, Said(_key(memory)), heads)
-    return sorted({numbers[end.old] for end in ends if 2 * (end.span[1] - end.span[0]) > len(older[end.old].text)})
+    whole = [end for end in ends if end.sure and 2 * (end.span[1] - end.span[0]) > len(older[end.old].text)]
+    return sorted({numbers[end.old] for end in whole})
 
 
 def _chances(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads) -> dict[tuple[str, int], float]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import datetime
 from functools import cache, partial
 from typing import cast
 from uuid import UUID
@@ -22,7 +22,7 @@ from engine.text.wordings import Told
 from engine.times.past import with_dates
 from jiyi.protocol.conversations import KINDS, Intent, Kind, QueryAnalysis
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import PLACE, Line, Section, Style, Written
+from jiyi.text.prompt import PLACE, Line, Over, Section, Style, Written
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.words import Language, normalise, tokens
 
@@ -66,7 +66,7 @@ class Candidate:
     visibility: str | None = None
     trust: float = 0.0
     #: Parts of it that have ended, each with the day on which it did.
-    ended: tuple[tuple[str, date], ...] = ()
+    ended: tuple[Over, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Parts of a memory's text that no longer stand for themselves, as they are kept with it and shown.
 
-A part that was *ended* or *corrected* by something newer, that holds only *until* a day, or that is somebody *else*'s words. The
-text itself stays as it was said: what is shown of it is what still stands (:func:`live`), and below it what has ended, marked as such.
+A part that was *ended* or *corrected* by something newer, that is *earlier* than something by which it may have ended, that holds
+only *until* a day, or that is somebody *else*'s words. The text itself stays as it was said: what is shown of it is what still stands
+(:func:`live`), and below it what has ended, or may have, marked as such.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from engine.conversations.attributes import subject_words
 from engine.heads.judgements import WORKED_OUT, stated
 from jiyi.text.clauses import clauses, without
+from jiyi.text.prompt import Over
 
 #: Keys of a memory's provenance: its marks, and how many minutes the speaker's clock was ahead of UTC.
 MARKS, UTC_OFFSET = "marks", "utc_offset"
@@ -24,7 +26,9 @@ MOST_OFFSET = 24 * 60 - 1
 #: Share of a statement's words from which on it says what a part of a message says.
 SAME_WORDS = 0.6
 
-Why = Literal["ended", "corrected", "until", "else"]
+Why = Literal["ended", "corrected", "earlier", "until", "else"]
+#: What something newer does to a part: it ended, never was so, or something newer was said of it, by which it may have ended.
+ENDS = ("ended", "corrected", "earlier")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +79,11 @@ def live(text: str, marks: Iterable[Mark]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What is shown of a memory: what stands of it, by the speaker's clock, and what of it has ended, with the day on which it did."""
+    """What is shown of a memory: what stands of it, by the speaker's clock, and what of it has ended or may have."""
 
     text: str
     at: datetime
-    ended: tuple[tuple[str, date], ...] = ()
+    ended: tuple[Over, ...] = ()
 
 
 def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime) -> Shown:
@@ -88,9 +92,12 @@ def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime)
     marks = marks_of(provenance, now.date())
     if not marks:
         return Shown(text, said_at)
-    over = [mark for mark in marks if mark.day is not None and mark.why in ("ended", "until")]
-    parts = [(text[mark.start : mark.end].strip(), cast("date", mark.day)) for mark in over]
-    return Shown(live(text, marks), said_at, tuple((part, day) for part, day in parts if part))
+    over = [
+        Over(part, mark.day, mark.why != "earlier")
+        for mark in marks
+        if mark.day is not None and mark.why in ("ended", "earlier", "until") and (part := text[mark.start : mark.end].strip())
+    ]
+    return Shown(live(text, marks), said_at, tuple(over))
 
 
 def is_same(statement: str, part: str) -> bool:

@@ -80,7 +80,7 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
         said = [Said(_blanked(one.message.text, [*one.marks, *result.marks[one.node_id]]), one.message.at, one.session_id) for one in mine]
         newer = Said(_blanked(text, result.marks[turn.node_id]), said_at, turn.session_id)
         for end in ended(said, newer, heads):
-            why: Why = "corrected" if end.corrected else "ended"
+            why: Why = "earlier" if not end.sure else "corrected" if end.corrected else "ended"
             result.marks[mine[end.old].node_id].append(Mark(*end.span, why, said_at.date(), str(turn.node_id)))
         older.append(turn)
     return result

@@ -82,7 +82,8 @@ def _handed(text: str) -> list[Span]:
         if match is not None:
             end = text.find("\n\n", match.end())
             end = len(text) if end < 0 or not text[match.end() : end].strip() else end
-            if _is_long(text[match.end() : end]):
+            handed = text[match.end() : end]
+            if _is_long(handed) or _OWN.search(handed):
                 found.append((match.end(), end))
     return found
 

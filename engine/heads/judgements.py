@@ -27,6 +27,10 @@ Vectors = Mapping[str, Features]
 Pair = tuple[str, str]
 
 FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES = "facts", "kinds", "attributes", "satisfaction", "requests", "changes"
+#: Whether a part of an earlier message that a newer one may end holds no longer (``engine.conversations.endings``).
+ENDINGS = "endings"
+#: Labels of ``endings``; and the name of its thresholds by the share of messages of ordinary conversations that end nothing.
+ENDED, HOLDS, LIKELY = "ended", "holds", "likely"
 #: Labels of ``facts``.
 LASTING, PASSING = "lasting", "passing"
 #: Labels of ``changes`` by which the older statement holds no longer.
@@ -92,6 +96,14 @@ class Heads:
     def changes(self, pairs: Sequence[Pair]) -> list[Judged | None]:
         """What each newer statement does to the older: ``replaces``, ``ends``, ``adds``, ``repeats`` or ``unrelated``."""
         return self._judge(CHANGES, pairs, [is_readable(older) and is_readable(newer) for older, newer in pairs], compared)
+
+    def endings(self, features: Sequence[Sequence[float]]) -> list[float]:
+        """How likely each candidate is over, by its features."""
+        if not features:
+            return []
+        head = self._weights.heads[ENDINGS]
+        probabilities = head.probabilities(Rows(stacked(features), [()] * len(features)))
+        return [float(row) for row in probabilities[:, head.classes.index(ENDED)]]
 
     def likeness(self, text: str, others: Sequence[str]) -> list[float]:
         """How alike the meaning of a text is to that of each of others: the cosine of centred vectors, -1 to 1."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from jiyi.text.budget import TOKEN, cost_of, cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, visible
@@ -37,6 +37,14 @@ CONCLUDED: dict[Language, str] = {"en": "concluded", "zh": "推断"}
 _DAYS: dict[Language, tuple[str, str]] = {"en": ("{0.day} {0:%B}", "{0.day} {0:%B %Y}"), "zh": ("{0:%m-%d}", "{0:%Y-%m-%d}")}
 
 
+class Over(NamedTuple):
+    """A part of a line that ended on a ``day``; not ``sure``: it may have, by what was said on that day."""
+
+    text: str
+    day: date
+    sure: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A text that may stand in a prompt, and what is to be said of it."""
@@ -49,8 +57,8 @@ class Line:
     #: Since when it is no longer so; since when there is something newer.
     ended: date | None = None
     renewed: date | None = None
-    #: Parts of it that have ended, each with the day on which it did.
-    over: Sequence[tuple[str, date]] = ()
+    #: Parts of it that have ended, or may have.
+    over: Sequence[Over] = ()
     speaker: str = ""
     #: Nobody said it: it was concluded from what was said.
     concluded: bool = False
@@ -352,7 +360,9 @@ class _Composer:
             speaker = f"{line.speaker}: " if line.speaker else ""
             concluded = f" ({CONCLUDED[style.language]})" if line.concluded else ""
             written.append(f"{bullet}{speaker}{whole(text)}{line.behind}{concluded}{self._mark(line.ended, line.renewed)}")
-        written += [f"{bullet}{whole(part)}{self._mark(day)}" for part, day in line.over]
+        for part in line.over:
+            mark = self._mark(part.day) if part.sure else self._mark(None, part.day)
+            written.append(f"{bullet}{whole(part.text)}{mark}")
         return "\n".join(written)
 
     def _mark(self, ended: date | None, renewed: date | None = None) -> str:
@@ -459,5 +469,5 @@ def _entry(line: Line, text: str) -> Any:
     elif line.renewed is not None:
         entry["said_anew"] = f"{line.renewed:%Y-%m-%d}"
     if line.over:
-        entry["no_longer"] = "; ".join(f"{part} (until {day:%Y-%m-%d})" for part, day in line.over)
+        entry["no_longer"] = "; ".join(f"{part.text} ({'until' if part.sure else 'newer'} {part.day:%Y-%m-%d})" for part in line.over)
     return entry

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.conversations.attributes import attribute_of, subject_words
-from engine.conversations.marks import MARKS, Mark, added, is_same, live, local, marks_of, span_of_part, spans_in
+from engine.conversations.marks import ENDS, MARKS, Mark, added, is_same, live, local, marks_of, span_of_part, spans_in
 from engine.conversations.standing import Part, Standing
 from engine.heads.judgements import said_of, stated
 from engine.memory import Source
@@ -56,7 +56,7 @@ def keep(connection: Connection, name: AgentName, standing: Standing, now: datet
     for node_id, marks in standing.marks.items():
         if marks and node_id in rows:
             _mark(connection, name, rows[node_id], marks)
-            _end_statements(connection, name, rows[node_id], [mark for mark in marks if mark.why in ("ended", "corrected")], now)
+            _end_statements(connection, name, rows[node_id], [mark for mark in marks if mark.why in ENDS], now)
     changed = [node_id for node_id, marks in standing.marks.items() if marks]
     if changed:
         connection.execute(_PROMPTS_ANEW, {"group": name[0], "agent": name[1], "ids": changed})
@@ -89,7 +89,7 @@ def reinstate(connection: Connection, name: AgentName, node_id: UUID) -> None:
     rows = _rows(connection, name, [UUID(turn) for turn in statement.filling]).values()
     for row in rows:
         spans = spans_in(statement.description, row.description)
-        kept = [mark for mark in marks_of(row.provenance) if mark.why not in ("ended", "corrected") or (mark.start, mark.end) not in spans]
+        kept = [mark for mark in marks_of(row.provenance) if mark.why not in ENDS or (mark.start, mark.end) not in spans]
         _write(connection, name, row.node_id, [mark.json() for mark in kept])
     for user_id in {row.user_id for row in rows}:
         injections.renew_profile(connection, name, user_id, datetime.now(UTC))
@@ -142,7 +142,8 @@ def _end_statements(connection: Connection, name: AgentName, turn: Any, ended: S
         if not parts:
             continue
         entries = added(statement.provenance, parts)
-        if live(statement.description, marks_of({"marks": entries})):
+        only_earlier = any(mark.why == "earlier" for mark in parts)
+        if only_earlier or live(statement.description, marks_of({"marks": entries})):
             _write(connection, name, statement.node_id, entries)
         else:
             last = {"group": name[0], "agent": name[1], "id": statement.node_id, "by": parts[-1].by, "now": now}

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine.conversations.marks import MARKS, marks_of
+from engine.conversations.marks import ENDS, MARKS, marks_of
 from engine.heads.judgements import said_of
 from engine.memory import Source
 from engine.text.keywords import keywords_of
@@ -91,7 +91,7 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
     twin = connection.execute(_TWIN, {"group": group_id, "id": old.node_id}).scalar_one_or_none()
     if twin is not None:
         raise Conflict(f"node_id: {twin} says the same and is in force: {old.node_id} is not needed beside it")
-    marks = [mark for mark in marks_of(old.provenance) if mark.why in ("ended", "corrected")]
+    marks = [mark for mark in marks_of(old.provenance) if mark.why in ENDS]
     if old.superseded_at is None and not marks:
         raise Conflict(f"node_id: {old.node_id} is in force: there is nothing to be taken back")
     by = old.superseded_by or next((UUID(mark.by) for mark in marks if mark.by is not None), None)

@@ -8,7 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from engine.conversations.marks import marks_of
+from engine.conversations.marks import marks_of, shown
+from engine.heads.judgements import ENDED, Heads
+from engine.heads.model import NEVER
 from jiyi.errors import Conflict, NotFound
 from jiyi.protocol.recall import ForgetWhatWasSaid, ReinstateMemory
 from jiyi.text.kept import NOT_KEPT
@@ -49,6 +51,28 @@ def test_a_part_that_ends_leaves_the_rest_of_its_sentence(group: str) -> None:
     told(group, "I'm not allergic to latex after all, the test came back negative.", start=LATER, session_id="s2")
     assert ended(group, turn) == ["latex"]
     assert any("walnuts" in fact for fact in facts(group))
+
+
+def test_what_only_may_have_ended_stays_in_force_and_is_shown_as_earlier(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The surer a judge has to be, the less is superseded: here it never is sure."""
+    least = Heads.least
+
+    def never_sure(heads: Heads, name: str, label: str, precision: float = 0.0) -> float:
+        return NEVER if label == ENDED else least(heads, name, label, precision)
+
+    monkeypatch.setattr(Heads, "least", never_sure)
+    [turn] = told(group, "I take piano lessons with Osk.")
+    told(group, "No more piano lessons with Osk.", start=LATER, session_id="s2")
+    assert ended(group, turn) == []
+    old = next(row for row in nodes(group, "knowledge", "preference") if "piano" in row["description"])
+    assert [mark.why for mark in marks_of(old["provenance"])] == ["earlier"]
+    assert old["superseded_at"] is None
+    now = LATER + timedelta(days=1)
+    [part] = shown(old["description"], old["created_at"], old["provenance"], now).ended
+    assert ("piano" in part.text, part.sure) == (True, False)
+    reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(node_id=old["node_id"], reason="a pause"))
+    [kept] = [row for row in nodes(group, "knowledge", "preference") if row["node_id"] == old["node_id"]]
+    assert marks_of(kept["provenance"]) == []
 
 
 def test_news_of_others_ends_nothing(group: str) -> None:

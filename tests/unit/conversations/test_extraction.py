@@ -112,11 +112,11 @@ def test_a_change_has_the_attribute_of_what_it_changes(before: str, after: str, 
 def test_a_change_of_a_known_fact_names_it(judges: Heads) -> None:
     known = [
         KnownFact(content="User: I live in Berlin", subject="user", attribute="home", single_valued=True),
-        KnownFact(content="用户：我养了一只猫叫年糕", subject="user", attribute="pet"),
+        KnownFact(content="User: I take piano lessons with Osk.", subject="user", attribute="hobby"),
     ]
     [moved] = told("I moved to Munich last week.", known=known, judges=judges).memories
     assert moved.supersedes == [0]
-    [gone] = told("我不养年糕了，送给朋友了。", known=known, language="zh", judges=judges).memories
+    [gone] = told("No more piano lessons with Osk.", known=known, judges=judges).memories
     assert gone.supersedes == [1]
     [other] = told("My sister lives in Munich.", known=known, judges=judges).memories
     assert other.supersedes == []

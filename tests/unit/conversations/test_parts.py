@@ -15,6 +15,7 @@ from jiyi.protocol.conversations import Message
 from jiyi.protocol.events import Turn
 from jiyi.text.clauses import clauses, without
 from jiyi.text.kept import NOT_KEPT, to_keep
+from jiyi.text.prompt import Over
 
 #: A Wednesday.
 SAID = datetime(2026, 4, 15, 9, tzinfo=UTC)
@@ -162,6 +163,9 @@ def test_an_order_that_fits_nothing_forgets_nothing() -> None:
         ("Sam wrote me: I moved to Tokyo and left my job.", "I moved to Tokyo and left my job."),
         ("帮我润色：“我是李雷，家住海边，养了三条狗”", "“我是李雷，家住海边，养了三条狗”"),
         ("I need sample users like: Ada Holm, 44, lives in Turku with two cats. Thanks", "Ada Holm, 44, lives in Turku with two cats"),
+        ("Pia emailed: I moved to Quito", "I moved to Quito"),
+        ("测试一下：我搬到大连了", "我搬到大连了"),
+        ("test: my name is Ada", "my name is Ada"),
         ("I adore Mondays, best day of my week. just kidding", "I adore Mondays, best day of my week."),
     ],
 )
@@ -171,7 +175,13 @@ def test_other_peoples_words_are_told_from_the_writers_own(text: str, foreign: s
 
 
 @pytest.mark.parametrize(
-    "text", ["I love the song 'Blue'.", "The doctor said 'you have asthma, and it will stay'.", "We meet at 9:30: bring tea."]
+    "text",
+    [
+        "I love the song 'Blue'.",
+        "The doctor said 'you have asthma, and it will stay'.",
+        "We meet at 9:30: bring tea.",
+        "The doctor said: no dairy.",
+    ],
 )
 def test_titles_and_what_is_said_to_the_writer_are_no_foreign_words(text: str) -> None:
     assert others_words(text) == []
@@ -210,7 +220,7 @@ def test_a_prompt_shows_what_stands_and_what_ended_apart() -> None:
     assert before.text == text
     assert "dog" not in after.text
     assert after.text.startswith("I live in Rome with my cat")
-    assert after.ended == (("my dog", date(2026, 5, 1)),)
+    assert after.ended == (Over("my dog", date(2026, 5, 1)),)
     assert marks_of(provenance)[0].why == "ended"
 
 
