@@ -59,16 +59,17 @@ def vectors_of(texts: Sequence[str], cache: Path | None) -> dict[str, Features]:
 
 
 def embedder_of(cache: Path | None) -> Embed:
-    """The local embedder's layers, ``(n, 2 · WIDTH)`` for ``n`` texts, with what is in the cache not computed again."""
-    known: dict[str, Features] = vectors_of([], cache)
+    """The local embedder's layers, ``(n, 2 · WIDTH)`` for ``n`` texts; what is in the cache, or was asked before, is not computed again."""
+    known, embed = vectors_of([], cache), LocalEmbedder().layers
 
-    def embed(texts: Sequence[str]) -> Features:
-        missing = [text for text in texts if text not in known]
-        if missing:
-            known.update(vectors_of(missing, None))
+    def layers(texts: Sequence[str]) -> Features:
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        for start in range(0, len(missing), TOGETHER):
+            part = missing[start : start + TOGETHER]
+            known.update(zip(part, embed(part).astype(np.float16), strict=True))  # as they are kept
         return np.array([known[text] for text in texts], dtype=np.float32)
 
-    return embed
+    return layers
 
 
 def with_endings(weights: Weights, folders: Sequence[Path], without: Collection[str], cache: Path | None) -> Weights:
