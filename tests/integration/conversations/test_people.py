@@ -19,7 +19,7 @@ from jiyi.protocol.base import ForUser
 from jiyi.protocol.conversation_commands import JudgeTurn
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.recall import UpdateMemory
+from jiyi.protocol.recall import ReinstateMemory, UpdateMemory
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
 from models.appointments.schedule_actions import create_schedule
@@ -30,7 +30,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.erasure import matching
 from models.growth.work import AGGREGATE
-from models.memory.archive import archive_chosen, update_memory
+from models.memory.archive import archive_chosen, reinstate_memory, update_memory
 from models.memory.reads import StoredMemory, node
 from tasks import reflection as reflect
 from tasks.conversations.injection import build
@@ -242,7 +242,11 @@ class Other:
         experience = remember(group, user_id="zoe", **problem)
         said = say(group, f"Where is the {SECRET}?", user_id="zoe")
         remember(group, f"A thought on the {SECRET}.", "zoe", node_type="thought", evidence=[node_id, *said])
+        uri = "agent://helper/knowledge"
+        wrongly, by = (remember(group, f"The {SECRET} is {how}.", "zoe", kind="knowledge", uri=f"{uri}/{how}") for how in ("open", "shut"))
         with unit_of_work() as connection:
+            connection.execute(_SUPERSEDE, {"group": group, "id": wrongly, "by": by})
+            done_within(connection, reinstate_memory, Actor(group, "test"), ReinstateMemory(node_id=wrongly, user_id="zoe"))
             archive_chosen(connection, group, [faded])
             daily = CreateSchedule(agent_id="helper", user_id="zoe", kind="cron", cron="0 9 * * *", task=f"look at the {SECRET}")
             done_within(connection, create_schedule, Actor(group, "test"), daily)
@@ -337,6 +341,9 @@ def test_row_level_security_hides_it_whatever_a_query_asks_for(group: str) -> No
         assert _changed() == 0
 
 
+_SUPERSEDE = text("""
+    UPDATE memory_nodes SET superseded_by = :by, superseded_at = now() WHERE group_id = :group AND node_id = :id
+""")
 _RETRIEVAL = text("""
     INSERT INTO retrievals
     VALUES (gen_random_uuid(), :group, 'helper', now(), 'test', ARRAY[:asked], '{"user_id": "zoe"}', 1, '{0}', '{}', '{}')
