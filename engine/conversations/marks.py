@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from engine.conversations.attributes import subject_words
 from engine.heads.judgements import WORKED_OUT, stated
+from jiyi.protocol.base import JsonObject
 from jiyi.text.clauses import clauses, without
 from jiyi.text.prompt import Over
 
@@ -41,7 +42,7 @@ class Mark:
     day: date | None = None
     by: str | None = None
 
-    def json(self) -> dict[str, Any]:
+    def json(self) -> JsonObject:
         return {"start": self.start, "end": self.end, "why": self.why, "day": self.day and self.day.isoformat(), "by": self.by}
 
 
@@ -134,7 +135,7 @@ def span_of_part(part: str, statement: str) -> tuple[int, int] | None:
     return None if start < 0 else (places[start], places[start + len(part) - 1] + 1)
 
 
-def added(provenance: Mapping[str, Any], marks: Sequence[Mark]) -> list[dict[str, Any]]:
+def added(provenance: Mapping[str, Any], marks: Sequence[Mark]) -> list[JsonObject]:
     """All marks of a memory with those that are new; of the same part only the newest."""
     new = {(mark.start, mark.end): mark for mark in marks}
     kept = [mark for mark in marks_of(provenance) if (mark.start, mark.end) not in new]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 from itertools import zip_longest
@@ -54,7 +54,7 @@ def _named(text: str, now: datetime) -> Iterator[Span]:
     return (span for span, over in spans_over(text, now).items() if over or span[0] <= now < span[1])
 
 
-def is_of(node: dict[str, Any], span: Span) -> bool:
+def is_of(node: Mapping[str, Any], span: Span) -> bool:
     """Whether a memory is of a time: it tells of it, or it is from then and tells of no earlier day. Questions and answers tell nothing."""
     text, said_at = node["description"], local(node["created_at"], node["provenance"], span[0].tzinfo)
     if node["kind"] == "session":

@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Modules that need an extra, and which.
 FRAMEWORKS = "agent_framework anthropic autogen crewai google_adk hermes langgraph llama_index mcp openai_agents pydantic_ai".split()
 INTEGRATIONS = {
-    *(f"jiyi.integrations.{name}" for name in FRAMEWORKS),
-    *(f"jiyi.proxy.{name}" for name in ("access", "app", "bodies")),
+    *(f"jiyi.integrations.{name}" for name in (*FRAMEWORKS, "mcp_batches")),
+    *(f"jiyi.proxy.{name}" for name in ("access", "app", "bodies", "memory")),
     "jiyi.cli.listening",
 }
 BROKER = {*(f"jiyi.client.{name}" for name in ("broker", "caller", "publishing")), "jiyi.protocol.wire.broker"}

@@ -36,6 +36,7 @@ WHOLE_SERVICE = {
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
     "workers/fast_clock.py": "counts in a database of its own",
     "workers/doctor.py": "an operator asks whether the whole deployment is well",
+    "workers/worker_setup.py": "whether a pause was taken back stands in the audit log, whose workers' rows are of no group",
     "workers/up.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
     "models/accounts/connections.py": "whose a code or a token is is not known yet, and people belong to no group",

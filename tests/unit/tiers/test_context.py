@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from engine.tiers.answer import council_sections
 from jiyi.text.budget import estimate_tokens
-from jiyi.text.prompt import SEVERAL_SPEAKERS, Line, Section, Style, compose
+from jiyi.text.prompt import SEVERAL_SPEAKERS, Line, Over, Section, Style, compose
 from jiyi.text.prompting import PREFACE
 
 SENTENCE = "The kiln was fired twice and the glaze held. "
@@ -33,7 +33,7 @@ LINES = st.builds(
     at=DAYS,
     ended=st.none() | st.dates(),
     renewed=st.none() | st.dates(),
-    over=st.lists(st.tuples(st.text(alphabet="ab土", min_size=1, max_size=20), st.dates()), max_size=2),
+    over=st.lists(st.builds(Over, st.text(alphabet="ab土", min_size=1, max_size=20), st.dates(), st.booleans()), max_size=2),
     speaker=st.sampled_from(["", "user"]),
     label=st.sampled_from(["", "### Record 1"]),
     share=st.sampled_from([0.1, 0.5, 1.0]),
