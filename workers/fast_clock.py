@@ -9,13 +9,14 @@ from uuid import uuid4
 from sqlalchemy import text
 
 from jiyi.protocol.appointments import CreateSchedule, HeartbeatConfig, QuietHours
+from jiyi.protocol.events import Configuration
 from jiyi.protocol.growth import FoundPain
 from models.appointments import heartbeats, schedule_actions, schedules
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
 from models.growth import pains
-from models.memory.agents import lock_agents
+from models.memory.agents import lock_agents, save_agents
 from tasks import appointments
 from tasks.framework.jobs import Run
 from tasks.framework.work import run_until_idle
@@ -47,12 +48,14 @@ def _plan(begun: datetime) -> None:
     schedule = schedule_actions.create_schedule.perform(Actor(name[0], "example"), asked).schedule
     assert schedule is not None, "it is as plain as it can be"
     pain = FoundPain(summary="The weekly report is late.", severity="high", turn=0)
-    config = HeartbeatConfig(enabled=True, interval_minutes=120, tz=TZ, quiet_hours=QUIET, proactivity="autonomous")
+    config = HeartbeatConfig(enabled=True, interval_minutes=120, quiet_hours=QUIET, proactivity="autonomous")
     with for_groups(name[0]), unit_of_work() as connection:
-        key = lock_agents(connection, [name])[name].agent_key
+        agent = lock_agents(connection, [name])[name]
+        agent.configure(Configuration(tz=TZ))
+        save_agents(connection, [agent])
         schedules.change(connection, name[0], schedule.id, "active", schedules.timing_of(schedule).after(begun))
         pains.merge_pain(connection, name, pain, pains.PainReport(source_id=uuid4(), quote=pain.summary, said_at=begun))
-        heartbeats.configure(connection, name, key, config, begun)
+        heartbeats.configure(connection, name, agent.agent_key, config, begun)
 
 
 def _beat(now: datetime) -> None:

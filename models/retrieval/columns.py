@@ -134,7 +134,8 @@ class Centre:
         step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
         trusted = has[: has.size - has.size % step]
         made_of = (trusted.size, int(trusted[-1]) if trusted.size else -1)
-        if made_of != self._made_of or (changed <= self._made_of[1]).any():
+        grown = self.vector.size != columns["vector"].shape[1]  # the first vectors, though none of them counts
+        if grown or made_of != self._made_of or (changed <= self._made_of[1]).any():
             self._made_of = made_of
             languages = columns["language"]
             self.sums = language_sums(columns["vector"], columns["length"], trusted, languages)

@@ -68,6 +68,14 @@ def test_what_was_observed_in_the_session_that_goes_on_is_no_part_of_the_talk(gr
     assert "hall" in prompt(group, "Where is the parcel?")
 
 
+@pytest.mark.parametrize("question", ["What must I not eat?", "我不能吃什么？"])
+def test_an_agent_that_was_only_asked_something_answers(group: str, question: str) -> None:
+    """A question counts for nothing that is measured of all memories: then there is nothing to measure by."""
+    say(group, question, session_id="s0")
+    embedded()
+    assert asked(group, question).status in ("ok", "below_threshold", "no_candidates")
+
+
 @pytest.mark.parametrize(
     ("fact", "question", "reply"),
     [

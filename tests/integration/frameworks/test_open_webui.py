@@ -131,7 +131,7 @@ def test_a_new_chat_knows_what_an_earlier_one_said(
     function = host.of.functions["jiyi"]
     assert function["is_active"]
     assert function["is_global"]
-    assert host.of.valves == {"url": url, "key": key, "agent": "helper"}
+    assert host.of.valves == {"url": url, "key": key, "agent": "helper", "tz": ""}
     host.of.valves["priority"] = 3
     connect("--agent", "helper", "--url", url, key=key)
     assert host.of.valves["priority"] == 3

@@ -133,8 +133,8 @@ def test_what_was_said_is_in_the_prompt_of_another_conversation(
     with Client(group) as jiyi:
         poll(lambda: jiyi.conversations.context("mia", "我对什么过敏？").context, lambda text: "花生" in text, PATIENCE)
     ask(client, "帮我推荐一道下酒菜，我对什么过敏？")
+    assert "花生" in str(upstream.last["messages"]), "in what was recalled, or, once it is a fact, in what a session begins with"
     asked = upstream.last["messages"][-1]["content"]
-    assert "花生" in asked
     assert asked.endswith("帮我推荐一道下酒菜，我对什么过敏？")
 
     anthropic = AnthropicClient(api_key=key, base_url=address.removesuffix("/v1"))
