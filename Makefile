@@ -44,7 +44,7 @@ test-browser: setup
 
 # Benchmarks and examples that start a service of their own, frameworks that need an environment of their own, a storm of faults, and each fault over RabbitMQ: many minutes.
 test-long: setup
-	@$(PYTEST) tests/integration/examples tests/integration/client tests/integration/memory tests/integration/web tests/integration/frameworks tests/integration/deploy tests/smoke/test_storm.py -m long $(ARGS)
+	@$(PYTEST) tests/integration tests/security tests/smoke/test_storm.py -m long $(ARGS)
 	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp $(ARGS)
 
 check: setup

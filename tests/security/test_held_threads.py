@@ -211,6 +211,7 @@ def test_liveness_is_answered_without_a_thread(database: object) -> None:
             server.finish(0)
 
 
+@pytest.mark.long
 def test_no_look_for_garbage_stops_all_threads_for_long(database: object) -> None:
     """It holds up everything, the server's loop as well: what is there from the start is left out of it."""
     done = subprocess.run([sys.executable, "-c", LOOKED_THROUGH], check=True, capture_output=True, text=True, timeout=PATIENCE)

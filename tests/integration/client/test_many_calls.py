@@ -30,6 +30,7 @@ def test_hundreds_of_calls_of_one_async_client_are_all_answered(service: str) ->
     assert connections < 2 * CALLS_AT_ONCE
 
 
+@pytest.mark.long
 def test_hundreds_of_threads_of_one_client_are_all_answered(client: Client) -> None:
     client.observe("klaus", "Klaus drinks tea", wait=True)
 

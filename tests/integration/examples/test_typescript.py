@@ -46,6 +46,7 @@ def run(folder: Path, *command: str, **env: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_the_generated_client_is_compiled_and_does_what_it_says(
     project: Path, address: str, api_key: Callable[..., str], group: str
 ) -> None:
@@ -59,6 +60,7 @@ def test_the_generated_client_is_compiled_and_does_what_it_says(
     ]
 
 
+@pytest.mark.long
 def test_what_is_wrong_is_said(project: Path, address: str) -> None:
     for key, sentence in (("", "JIYI_KEY: set it to an API key"), ("jiyi_wrong", "401: ")):
         env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": key}

@@ -8,6 +8,7 @@ from examples import growth
 from jiyi import Client
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_thirty_days_of_the_example(client: Client) -> None:
     found = growth.run(client)

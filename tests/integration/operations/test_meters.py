@@ -340,6 +340,7 @@ def test_busy_or_unknown_is_not_down_and_a_late_job_is_not_blamed_on_a_beat_that
     assert "though beat runs" in alive.detail
 
 
+@pytest.mark.long
 def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in: SignIn) -> None:
     """SIGSTOP: the process is there, and does nothing. While it is idle but lives, all is well."""
     browser, queue = sign_in("operator"), "embedding"

@@ -10,6 +10,7 @@ from tests.shared import begun_by_forking, few_processes, without_fsync
 from workers import ephemeral
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_running_service_moves_while_it_is_asked_and_told_and_the_command_is_killed() -> None:
     with begun_by_forking(), few_processes(), without_fsync(), ephemeral.environment(work_lease_seconds="4"):

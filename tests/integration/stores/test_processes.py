@@ -24,6 +24,7 @@ for number in range(int(sys.argv[3])):
 """
 
 
+@pytest.mark.long
 def test_two_processes_write_many_items_and_lose_none(group: str) -> None:
     kept = Kept(group)
     kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "max_items": 10_000}})

@@ -253,6 +253,7 @@ def test_postgresql_away_working_memory_still_answers_and_says_so(
     api.get("/memory/working", 503)
 
 
+@pytest.mark.long
 def test_both_away_the_workflow_goes_on_with_an_empty_history_and_an_error_event(
     api: Program, group: str, monkeypatch: pytest.MonkeyPatch, no_database: Callable[[], None]
 ) -> None:
