@@ -192,7 +192,7 @@ def test_a_header_says_whether_memory_is_read_and_written(proxied: Proxied, upst
         poll(lambda: jiyi.conversations.context("mia", "What am I allergic to?").context, lambda text: "shrimp" in text, PATIENCE)
     for number, (mode, reads) in enumerate({"off": False, "write": False, "read": True, "on": True}.items()):
         ask(client, f"What am I allergic to? {number}", extra_headers={"X-Jiyi-Memory": mode, "X-Jiyi-Session": mode})
-        assert ("shrimp" in upstream.last["messages"][-1]["content"]) is reads, mode
+        assert ("shrimp" in str(upstream.last["messages"])) is reads, mode
     recorded = turns(group, "mia", 5)
     assert sorted(text for text in recorded if text.startswith("What am")) == ["What am I allergic to? 1", "What am I allergic to? 3"]
     with pytest.raises(APIStatusError, match="X-Jiyi-Memory: 'maybe' is none of on, read, write, off"):
@@ -227,9 +227,9 @@ def test_the_responses_api_remembers_streamed_and_not(proxied: Proxied, upstream
 
 def test_tools_are_called_with_memory_in_the_prompt(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
     key, address = api_key(group, "publish", "read"), proxied()
-    question, schema = "What am I allergic to?", {"type": "object", "properties": {}}
+    question, schema = "What do I collect?", {"type": "object", "properties": {}}
     with Client(group) as jiyi:
-        jiyi.add_turn("mia", "user", "I am allergic to shrimp.", "earlier")
+        jiyi.add_turn("mia", "user", "I collect models of shrimp boats.", "earlier")
         poll(lambda: jiyi.conversations.context("mia", question).context, lambda text: "shrimp" in text, PATIENCE)
     openai = OpenAIClient(api_key=key, base_url=address)
     tools: Any = [{"type": "function", "function": {"name": "look", "parameters": schema}}]
