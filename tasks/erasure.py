@@ -16,13 +16,10 @@ from sqlalchemy import Connection, text
 
 from engine.erasure import Names
 from engine.providers import embedders
-from engine.retrieval.query import marked_sentences
-from engine.text import keywords as lexical
 from jiyi.polling import poll
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureReport
-from jiyi.text import clauses
-from jiyi.text.words import normalise
+from jiyi.text.remembering import forget_texts
 from models.conversations import standing
 from models.db import scope
 from models.db.actions import Actor
@@ -416,10 +413,7 @@ def forget_everything() -> None:
 def _forget_texts() -> int:
     """Drop what is remembered of texts, whosever they were; returns how many questions."""
     questions = embedders.forget_questions()
-    normalise.cache_clear()
-    marked_sentences.cache_clear()
-    lexical.forget()
-    clauses.forget()
+    forget_texts()
     for part in parts():
         part.forget()
     return questions

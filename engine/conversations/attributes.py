@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache
 
 from engine.text.keywords import segmented, single_characters
 from engine.text.statements import OVER
 from jiyi.protocol.conversations import Category
+from jiyi.text.remembering import remembered
 from jiyi.text.sections import sections, union
 from jiyi.text.words import CJK, is_filler, normalise, stem, telling
 
@@ -188,9 +189,11 @@ CALENDAR = frozenset(stem(word) for word in _CALENDAR.split()) | frozenset(_CHIN
 
 
 _CHINESE = re.compile(f"[{CJK}]")
+#: Texts whose words are kept.
+WORDS_KEPT = 4_096
 
 
-@lru_cache(4096)
+@remembered(WORDS_KEPT)
 def subject_words(text: str) -> frozenset[str]:
     """What a text is about: its telling words, and Chinese words of two characters or more; no fillers, days or feelings."""
     latin = {word for word in telling(text) if not _CHINESE.match(word) and len(word) > 1}

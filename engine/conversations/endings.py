@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 
 from engine.conversations import attributes as cue
@@ -29,6 +29,7 @@ from engine.heads.judgements import ENDED, ENDINGS, LASTING, LIKELY, RETIRING, H
 from engine.text.keywords import segmented
 from engine.text.statements import CHANGE, OVER, people_in, relations_in
 from jiyi.text.clauses import Clause, clauses, sentences
+from jiyi.text.remembering import remembered
 from jiyi.text.sections import unions
 from jiyi.text.words import CJK
 
@@ -160,7 +161,7 @@ class _Pair:
     how: str
 
 
-@lru_cache(TEXTS_KEPT)
+@remembered(TEXTS_KEPT)
 def live_parts(text: str) -> tuple[Part, ...]:
     """The parts of a message that state something of its writer's own: no question, nobody else's words."""
     foreign, spans = others_words(text), sentences(text)

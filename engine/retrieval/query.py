@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from engine.text.keywords import asked_tokens
 from jiyi.protocol.limits import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.retrieval import DialogueMessage
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.text.remembering import remembered
 from jiyi.text.words import tokens
 
 #: What a sentence counts that asks nothing, beside one that asks: it says what the question is about, or nothing.
@@ -54,7 +54,7 @@ def sentences_of(text: str) -> list[str]:
     return [sentence.text for sentence in marked_sentences(text)]
 
 
-@lru_cache(maxsize=8)  # for the vectors that are needed, for those that are there, and to rank by: of the same question each time
+@remembered(8)  # for the vectors that are needed, for those that are there, and to rank by: of the same question each time
 def marked_sentences(text: str) -> tuple[Sentence, ...]:
     """As :func:`sentences_of`, each with whether it asks."""
     pieces = _SENTENCE_END.split(text)

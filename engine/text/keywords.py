@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from operator import add
 
+from jiyi.text.remembering import remembered
 from jiyi.text.words import CJK_RUN, ENGLISH_STOP_WORDS, LATIN_WORD, MAX_CHARS, beginning, last_segment, nfkc, normalise, tokens
-from jiyi.text.words import forget as forget_tokens
 
 #: Keywords taken from a text that brings none of its own: enough to find it by, few enough to mean something.
 MAX_EXTRACTED_KEYWORDS = 8
@@ -89,7 +89,7 @@ def keywords_ranked(text: str) -> list[str]:
     return sorted(counts, key=weight, reverse=True)
 
 
-@lru_cache(maxsize=8)  # a question is asked for its single characters and for its idle pairs
+@remembered(8)  # a question is asked for its single characters and for its idle pairs
 def segmented(text: str) -> list[list[str]]:
     """The words of each run of Chinese characters."""
     import rjieba  # late: its dictionary is loaded with it
@@ -143,12 +143,6 @@ def asked_tokens(text: str) -> list[str]:
     return [token for token in words if token not in idle] or words
 
 
-def forget() -> None:
-    """Forget the words that were met: some may be names."""
-    forget_tokens()
-    segmented.cache_clear()
-
-
 #: Characters of a memory that a list shows, and of those before the first match.
 SHOWN_CHARS, LEAD_CHARS = 400, 80
 #: Characters of a text in which matches are looked for.
@@ -194,7 +188,7 @@ def marks(text: str, words: str) -> list[tuple[int, int]]:
     return spans
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def _word_tokens(words: str) -> frozenset[str]:
     return frozenset(token for word in _WORD.findall(words) for token in tokens(word))
 

@@ -8,9 +8,9 @@ every other word, and its order.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from jiyi.text.remembering import remembered
 from jiyi.text.words import CJK, nfkc
 
 #: Longer texts are one only if they are the same.
@@ -75,7 +75,7 @@ def wording(text: str) -> str:
     return text if len(text) > MAX_READ else _wording(text)
 
 
-@lru_cache(KNOWN)
+@remembered(KNOWN)
 def _wording(text: str) -> str:
     plain = _OPENING.sub("", nfkc(text))
     denied, asked = _NEGATED.search(plain) is not None, "?" in plain

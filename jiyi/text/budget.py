@@ -8,7 +8,8 @@ model's own count, too.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+
+from jiyi.text.remembering import remembered
 
 #: Costs are whole hundredths of a token: a sum of floats may be a little above a whole token, and would be rounded up.
 TOKEN = 100
@@ -84,7 +85,7 @@ def _counted(unit: str) -> int:
     return max(WORD_COST, sum(map(_letter_cost, unit)))
 
 
-_known_cost = lru_cache(KNOWN_WORDS)(_counted)
+_known_cost = remembered(KNOWN_WORDS)(_counted)
 
 
 def _letter_cost(char: str) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
+from jiyi.text.remembering import remembered
 from jiyi.text.words import CJK
 
 #: Characters of a message that are told apart, and parts of them at most: what follows is a document.
@@ -90,14 +90,9 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return list(_sentences(text[:READ_CHARS]))
 
 
-@lru_cache(maxsize=SENTENCES_REMEMBERED)
+@remembered(SENTENCES_REMEMBERED)
 def _sentences(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(_spans(text, _SENTENCE_END))
-
-
-def forget() -> None:
-    """Drop what this process remembers of messages."""
-    _sentences.cache_clear()
 
 
 def without(text: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -12,9 +12,11 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from operator import add
 from typing import Any, Literal
+
+from jiyi.text.remembering import remembered
 
 Language = Literal["zh", "en"]
 
@@ -79,7 +81,7 @@ def nfkc(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
 
 
-@lru_cache(maxsize=8)  # hash, tokens and keywords of a memory each ask for the same text, one after the other
+@remembered(8)  # hash, tokens and keywords of a memory each ask for the same text, one after the other
 def normalise(text: str) -> str:
     """NFKC and lower case: full-width and half-width forms, and upper and lower case, become the same text."""
     return nfkc(text).lower()
@@ -220,7 +222,7 @@ def _in_any_script(text: str, which: int) -> list[str]:
     return pieces_of
 
 
-@lru_cache(maxsize=STEMS_KEPT)
+@remembered(STEMS_KEPT)
 def _word_tokens(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Of one word ALL tokens, and the TELLING ones, which are no function words.
 
@@ -235,13 +237,7 @@ def _word_tokens(word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(token for token, _ in variants), tuple(token for token, telling in variants if telling)
 
 
-def forget() -> None:
-    """Forget the words that were met: some may be names."""
-    _word_tokens.cache_clear()
-    stem.cache_clear()
-
-
-@lru_cache(maxsize=STEMS_KEPT)
+@remembered(STEMS_KEPT)
 def stem(word: str) -> str:
     """The stem of a lower-case word, a number without leading zeros. Thread-safe."""
     if word.isdigit():
