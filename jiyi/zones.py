@@ -1,4 +1,4 @@
-"""Time zones by their IANA names, and whose clock a moment is read by."""
+"""Time zones by their IANA names, and by whose clock a time is read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def by_clock(moment: datetime | None, tz: str | None) -> datetime:
-    """A moment by the clock of whoever speaks; now, unless one is given.
+    """A moment by the speaker's clock; now, unless one is given.
 
     A moment with an offset of its own keeps it. One in UTC, as machines note it, is read in the zone ``tz``;
     it stays in UTC without one, or under a name that is not known here.

@@ -87,7 +87,7 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[tuple[int
     texts = [earlier[number][start:end] for number, start, end in spans]
     scores = [_score(words, topics, other, exact=about == named) for other in texts]
     best = max(scores)
-    if best:  # by words and topics in common, never by likeness: what is erased does not come back
+    if best:  # by words and topics in common, never by similarity of vectors: erasing cannot be undone
         return [span for span, score in zip(spans, scores, strict=True) if score == best]
     return [span for span in spans if text and span[0] == len(earlier) - 1] if _LATELY.search(order.about) else []
 

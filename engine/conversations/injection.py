@@ -198,7 +198,7 @@ def _line(choice: Chosen, rank: int) -> Line:
         memory.superseded_at,
         memory.renewed_at,
         memory.ended,
-        speaker=memory.role or "" if own_words and not memory.named else "",  # else the text names whoever speaks
+        speaker=memory.role or "" if own_words and not memory.named else "",  # else the text names the speaker
         concluded=memory.concluded,
         share=ANSWER_SHARE if memory.role in ("assistant", "tool") else TURN_SHARE,
         finish=partial(with_dates, said_at=memory.created_at) if memory.kind == "session" or not own_words else None,

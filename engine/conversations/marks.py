@@ -65,7 +65,7 @@ def marks_of(provenance: Mapping[str, Any], on: date | None = None) -> list[Mark
 
 
 def local(at: datetime, provenance: Mapping[str, Any], zone: tzinfo | None) -> datetime:
-    """A time by the clock of whoever spoke: by the offset that it came with, else in the zone given, else in UTC."""
+    """A time by the clock of the speaker: by the offset that it came with, else in the zone given, else in UTC."""
     offset = provenance.get(UTC_OFFSET)
     if isinstance(offset, int) and abs(offset) <= MOST_OFFSET:
         return at.astimezone(timezone(timedelta(minutes=offset)))

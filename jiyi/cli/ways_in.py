@@ -237,7 +237,7 @@ def _command(source: str, way: Way) -> None:
             Path | None, typer.Option(help='Ask both sides afterwards: a file of lines {"question": …, "expected": …}.')
         ] = None,
         drop_branches: Annotated[
-            bool, typer.Option("--drop-branches", help="Erase what was brought in before and is not of the branch shown now.")
+            bool, typer.Option("--drop-branches", help="Erase what was imported before and is not of the branch shown now.")
         ] = False,
         wait: Wait = True,
         timeout: Timeout = DEFAULT_TIMEOUT,

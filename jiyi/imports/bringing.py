@@ -53,7 +53,7 @@ class Report(BaseModel):
 class Bringing:
     """One run: a client, where the drafts go, and what has become of them so far.
 
-    ``drop_branches``: what an earlier run brought in, and is not of the branch that is shown any more, is erased; else it stays.
+    ``drop_branches``: what an earlier run imported, and is not of the branch that is shown any more, is erased; else it stays.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Bringing:
             self._look_at_branches()
 
     def _look_at_branches(self) -> None:
-        """Say what of other branches is new, and what was brought in before, when its branch was the one that is shown."""
+        """Say what of other branches is new, and what was imported before, when its branch was the one that is shown."""
         there: list[UUID] = []
         for page in chunks(list(self._branches), STATES_A_CALL):
             states = self._client.memory.event_states(page)
@@ -104,7 +104,7 @@ class Bringing:
                 continue
             if event_id in there:
                 became = "it is being erased" if self._drop_branches else "it is still there: --drop-branches erases it"
-                detail = f"brought in before, and not of the branch that is shown now; {became}"
+                detail = f"imported before, and not of the branch that is shown now; {became}"
                 self.report.leave_out(LeftOut(what.where, "earlier branch", detail))
             else:
                 self.report.leave_out(what)
@@ -127,7 +127,7 @@ class Bringing:
             became = {states.get(event.event_id, "unknown") for event in events}
             if "id_reused" in became:
                 self.report.leave_out(
-                    LeftOut(str(events[0].event_id), "changed since", "it was brought in before with other words, or for another user")
+                    LeftOut(str(events[0].event_id), "changed since", "it was imported before with other words, or for another user")
                 )
             elif became == {"erased"}:
                 self.report.leave_out(LeftOut(str(events[0].event_id), "erased", "somebody has erased it here"))

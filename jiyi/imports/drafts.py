@@ -18,7 +18,7 @@ from jiyi.protocol.origins import Claimed
 from jiyi.protocol.parts import parts_of
 from jiyi.text.words import storable
 
-#: Why something is not brought in.
+#: Why something is not imported.
 Reason = Literal[
     "empty", "too long", "unknown role", "bad time", "no text", "other branch", "earlier branch", "malformed", "changed since", "erased"
 ]
@@ -37,12 +37,12 @@ MAX_ID_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something that is not brought in: where it stands in the source, and why."""
+    """Something that is not imported: where it stands in the source, and why."""
 
     where: str
     reason: Reason
     detail: str = ""
-    #: What it would have been; it may have been brought in before, when its branch was shown.
+    #: What it would have been; it may have been imported before, when its branch was shown.
     draft: Draft | None = None
 
 

@@ -1,6 +1,6 @@
 """Text for a model, made of sections of lines: the one place where lines are chosen within a budget, quoted, dated and marked as ended.
 
-Whoever has something for a prompt gives :class:`Section` objects to :func:`compose` and writes no text of a prompt itself. Lines of
+Callers give :class:`Section` objects to :func:`compose` and write no text of a prompt themselves. Lines of
 memories are quoted (:mod:`jiyi.text.prompting`) below the preface, so that none can pass for the prompt around it. The same sections and
 the same budget always give the same text.
 """
@@ -69,7 +69,7 @@ class Line:
     share: float = 1.0
     #: What is done to the text of a line only if there is room for it.
     finish: Callable[[str], str] | None = None
-    #: What whoever gave the line knows it by.
+    #: The caller's own key of the line.
     item: Any = None
 
 
