@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
 from engine.conversations import attributes as cue
 from engine.conversations.attributes import Attribute, attribute_of, subject_words
@@ -45,6 +45,10 @@ CORRECTED_BACK = 2
 LONG_PART, LONG_SENTENCE, LONG_MESSAGE = 80, 160, 300
 #: Texts whose parts are kept at hand: a session's messages are held against each other again and again.
 TEXTS_KEPT = 1024
+#: Parts of a message that may end something: one that says more is a text. Parts of earlier messages, the latest, that it is held against.
+NEWER_PARTS, EARLIER_PARTS = 20, 1_000
+#: Pairs that are judged, those of the latest messages: a message has some three, and a judgement of a pair takes 10 kB.
+MOST_PAIRS = 400
 #: People take back one thing at a time, and what follows from it.
 MOST_ENDED = 3
 
@@ -212,8 +216,8 @@ def ended(older: Sequence[Said], newer: Said, heads: Heads | None) -> list[Ended
 
 def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candidate]:
     """The parts of earlier messages that structure lets a newer message end."""
-    new_parts = live_parts(newer.text)
-    pairs = [*_possible(older, newer, new_parts), *_resumed(older, new_parts, heads)] if new_parts else []
+    new_parts = live_parts(newer.text)[:NEWER_PARTS]
+    pairs = list(islice(chain(_possible(older, newer, new_parts), _resumed(older, new_parts, heads)), MOST_PAIRS)) if new_parts else []
     if not pairs:
         return []
     judged = iter(heads.changes([(pair.part.clause.said, text) for pair in pairs for text in pair.newer.readings]))
@@ -276,35 +280,37 @@ def _logit(probability: float) -> float:
 
 
 def _possible(older: Sequence[Said], newer: Said, new_parts: Sequence[Part]) -> Iterator[_Pair]:
-    """The pairs of parts that structure lets through."""
+    """The pairs of parts that structure lets through, those of the latest messages first."""
     corrects = _CORRECTION.search(newer.text) is not None
-    for number, message in enumerate(older):
+    for number, part in islice(_latest_parts(older), EARLIER_PARTS):
         last = len(older) - number <= CORRECTED_BACK
-        just_said = last and message.session == newer.session
-        for part in live_parts(message.text):
-            for new_part in new_parts:
-                how = _may_end(part, new_part, corrects=corrects, last=last, just_said=just_said)
-                if how:
-                    yield _Pair(number, part, new_part, how)
+        just_said = last and older[number].session == newer.session
+        for new_part in new_parts:
+            how = _may_end(part, new_part, corrects=corrects, last=last, just_said=just_said)
+            if how:
+                yield _Pair(number, part, new_part, how)
 
 
-def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> list[_Pair]:
+def _latest_parts(messages: Sequence[Said]) -> Iterator[tuple[int, Part]]:
+    """The number of the message and the part, those of the latest message first."""
+    return ((number, part) for number in reversed(range(len(messages))) for part in live_parts(messages[number].text))
+
+
+def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> Iterator[_Pair]:
     """Of a message that takes up again what was before: what had taken its place.
 
     That is what a message in between says, if it ended something of an earlier one by the head of changes.
     """
     resuming = [part for part in new_parts if _RESUMES.search(part.clause.text)]
     if not resuming or len(older) < 2:
-        return []
+        return
     between = [(number, message) for number, message in enumerate(older) if number and _CHANGES.search(message.text)]
     pairs = [(" ".join(earlier.text.split()), " ".join(message.text.split())) for number, message in between for earlier in older[:number]]
     judged = iter(heads.changes(pairs))
-    found: list[_Pair] = []
     for number, message in between:
         chances = [next(judged) for _ in older[:number]]
         if any(one is not None and sum(one.probabilities[label] for label in RETIRING) >= TOOK_ITS_PLACE for one in chances):
-            found += [_Pair(number, part, new_part, "resumed") for part in live_parts(message.text) for new_part in resuming]
-    return found
+            yield from (_Pair(number, part, new_part, "resumed") for part in live_parts(message.text) for new_part in resuming)
 
 
 def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.conversations.endings import Said, ended
+from engine.conversations.endings import MOST_PAIRS, Said, candidates, ended
 from engine.heads.judgements import Heads
 
 
@@ -59,3 +59,15 @@ def test_news_of_others_questions_and_quotations_end_nothing(older: str, newer: 
 
 def test_without_judges_nothing_ends() -> None:
     assert ended([Said("I live in Porto.")], Said("I live in Lisbon now."), None) == []
+
+
+def test_long_texts_are_held_against_each_other_within_bounds(judges: Heads) -> None:
+    """Ten messages of three hundred facts in the same words once took minutes and gigabytes."""
+
+    def text(who: str) -> str:
+        return " ".join(f"My friend {who}{number} keeps a boat in the harbour." for number in range(300))
+
+    older = [Said(text(who), session="a") for who in "ABCDEFGHIJ"]
+    found = candidates(older, Said(text("Z"), session="b"), judges)
+    assert 0 < len(found) <= MOST_PAIRS
+    assert {one.old for one in found} == {len(older) - 1}, "the latest first"
