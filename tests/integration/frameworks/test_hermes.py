@@ -125,7 +125,8 @@ def test_a_turn_that_is_refused_holds_up_no_other_and_a_provider_begins_again(pr
     provider.sync_turn("I am allergic to hazelnuts.", "Noted.", session_id="s-1")
     provider.on_session_end([{"role": "user", "content": "I am allergic to hazelnuts."}])
     assert poll(lambda: provider.prefetch("What am I allergic to?"), lambda found: "hazelnuts" in found, PATIENCE, str)
-    assert not provider._memory.waiting
+    # The turn is found as soon as it is stored, the end of the session is published after it.
+    poll(lambda: len(provider._memory.waiting), lambda waiting: not waiting, PATIENCE, str)
 
 
 def test_sub_agents_are_not_recorded(provider: Any, client: Client) -> None:
