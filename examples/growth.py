@@ -78,7 +78,7 @@ def grown(client: Client, kind: str, status: str, least: int = 1) -> list[dict[s
     """Skills, or workflows, of a status; waits until there are enough."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        rows: list[dict[str, Any]] = client.command(f"{kind}_list", agent_id=AGENT, status=status).model_dump()["rows"]
+        rows: list[dict[str, Any]] = client.command("artifacts.list", artifact=kind, agent_id=AGENT, status=status).model_dump()["rows"]
         if len(rows) >= least or time.monotonic() > deadline:
             return rows
         time.sleep(PAUSE)
@@ -89,11 +89,11 @@ def learn(client: Client) -> dict[str, Any]:
     [refused] = grown(client, "skill", "refused")
     [skill] = grown(client, "skill", "pending")
     hint = client.growth.hint(AGENT).text
-    client.command("skills.accept", id=skill["id"], reason="it helped every week")
-    enabled = client.command("skills.enable", id=skill["id"]).model_dump()
+    client.command("artifacts.decide", id=skill["id"], decision="accept", reason="it helped every week")
+    enabled = client.command("artifacts.decide", id=skill["id"], decision="enable").model_dump()
     trust = [client.growth.feedback("skill", skill["id"], "positive") for _ in range(5)][-1]
-    [workflow] = grown(client, "workflow", "pending")
-    client.command("workflows.accept", id=workflow["id"])
+    [workflow] = grown(client, "pipeline", "pending")
+    client.command("artifacts.decide", id=workflow["id"], decision="accept")
     mailed: list[str] = []
 
     def mail(text: str = "", **_: Any) -> str:

@@ -170,8 +170,7 @@ def _look_after_itself(client: Client) -> None:
         proposed = tell("identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="said in the workshop").model_dump()
         if place == 0:
             tell("identity.approve", proposal_id=proposed["proposal_id"])
-    tell("heartbeats.configure", agent_id=AGENT, tz=TZ, quiet_hours=None)
-    tell("heartbeats.enable", agent_id=AGENT)
+    tell("heartbeats.configure", agent_id=AGENT, enabled=True, tz=TZ, quiet_hours=None)
     tell("heartbeats.tick", agent_id=AGENT)
 
 

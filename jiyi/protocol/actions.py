@@ -37,7 +37,6 @@ from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
 from jiyi.protocol.providers import EmbedderReport, LLMReport, MoveState, RecallReport, ReembeddingStep
 from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
-from jiyi.protocol.trajectories import StepRows, StepsQuery, TrajectoriesQuery, TrajectoryId, TrajectoryRows, TrajectoryState
 from jiyi.protocol.wire.signatures import KeyScope
 
 
@@ -269,31 +268,12 @@ _ROWS = (
     """,
     ),
     # Growth.
-    read("skills.list", artifacts.ArtifactsQuery, artifacts.ArtifactRows),
-    read("skills.get", artifacts.ArtifactId, artifacts.ArtifactState),
-    change("skills.accept", artifacts.Deciding, artifacts.ArtifactState, scope="admin"),
-    change("skills.decline", artifacts.Deciding, artifacts.ArtifactState, scope="admin"),
-    change("skills.enable", artifacts.ArtifactId, artifacts.ArtifactState, scope="admin"),
-    change("skills.disable", artifacts.ArtifactId, artifacts.ArtifactState, scope="admin"),
-    change("skills.archive", artifacts.Deciding, artifacts.ArtifactState, scope="admin"),
-    change("skills.delete", artifacts.ArtifactId, artifacts.ArtifactState, scope="admin"),
-    read("workflows.list", artifacts.ArtifactsQuery, artifacts.ArtifactRows),
-    read("workflows.get", artifacts.ArtifactId, artifacts.ArtifactState),
-    change("workflows.accept", artifacts.Deciding, artifacts.ArtifactState, scope="admin"),
-    change("workflows.decline", artifacts.Deciding, artifacts.ArtifactState, scope="admin"),
-    change("workflows.enable", artifacts.ArtifactId, artifacts.ArtifactState, scope="admin"),
-    change("workflows.disable", artifacts.ArtifactId, artifacts.ArtifactState, scope="admin"),
-    change("workflows.archive", artifacts.Deciding, artifacts.ArtifactState, scope="admin"),
-    change("workflows.delete", artifacts.ArtifactId, artifacts.ArtifactState, scope="admin"),
+    read("artifacts.list", artifacts.ArtifactsQuery, artifacts.ArtifactRows),
+    read("artifacts.get", artifacts.ArtifactId, artifacts.ArtifactState),
+    change("artifacts.decide", artifacts.Deciding, artifacts.ArtifactState, scope="admin"),
     change("feedback.give", artifacts.GiveFeedback, artifacts.GivenFeedback, scope="publish"),
-    read("feedback.list", artifacts.VotesQuery, artifacts.VoteRows),
-    read("feedback.trust", artifacts.TrustQuery, artifacts.TrustRows),
     read("patterns.list", artifacts.PatternsQuery, artifacts.PatternRows),
-    read("evolution.list", artifacts.EvolutionQuery, artifacts.EvolutionRows),
     read("evolution.hint", artifacts.HintQuery, artifacts.Hint),
-    read("trajectories.list", TrajectoriesQuery, TrajectoryRows),
-    read("trajectories.get", TrajectoryId, TrajectoryState),
-    read("trajectories.steps", StepsQuery, StepRows),
     read("pains.list", growth.ListPains, growth.PainPage),
     read("pains.get", growth.PainId, growth.PainDetail),
     change("pains.report", growth.ReportPain, growth.PainChanged, scope="publish"),
@@ -305,16 +285,13 @@ _ROWS = (
     change("identity.update_user", identity.UpdateUser, identity.IdentityFile, scope="publish"),
     change("identity.snapshot", identity.TakeSnapshot, identity.SnapshotState, scope="publish"),
     change("identity.rollback", identity.Rollback, identity.ChangedFiles, scope="admin"),
-    read("identity.list", identity.OfAgent, identity.FileStates),
     read("identity.get", identity.GetFile, identity.IdentityFile),
     read("identity.prompt", identity.ComposePrompt, identity.ComposedPrompt),
     read("identity.history", identity.FileHistory, identity.VersionPage),
-    read("identity.diff", identity.DiffFiles, identity.Difference),
     read("identity.proposals", identity.ListProposals, identity.ProposalPage),
     read("identity.versions", identity.ListSnapshots, identity.SnapshotPage),
     read("self_review.get", identity.OfAgent, growth.SelfState),
     change("self_review.configure", growth.ConfigureSelf, growth.SelfState, scope="admin"),
-    read("self_review.due", identity.OfAgent, growth.SelfState),
     change("self_review.run", identity.OfAgent, ReflectionAsked, scope="publish"),
     read("self_review.list", growth.ListLooks, growth.LookPage),
     read("self_review.show", growth.LookId, growth.LookDetail),
@@ -340,17 +317,12 @@ _ROWS = (
     none, nothing is changed and the answer asks back. A message that asks for nothing changes nothing. Needs a worker that answers.
     """,
     ),
-    read("heartbeats.get", commands.AgentId, appointments.HeartbeatConfig),
     change("heartbeats.configure", appointments.ConfigureHeartbeat, appointments.HeartbeatState, scope="publish"),
-    change("heartbeats.enable", commands.AgentId, appointments.HeartbeatState, scope="publish"),
-    change("heartbeats.disable", commands.AgentId, appointments.HeartbeatState, scope="publish"),
     change("heartbeats.delete", commands.AgentId, appointments.Deleted, scope="publish"),
     change("heartbeats.tick", commands.AgentId, appointments.TickResult, scope="publish"),
     read("heartbeats.status", commands.AgentId, appointments.HeartbeatState),
-    read("heartbeats.history", appointments.ListTicks, appointments.Ticks),
     read("heartbeats.alerts", appointments.ListAlerts, appointments.Alerts),
     change("heartbeats.acknowledge", appointments.AcknowledgeAlerts, appointments.Acknowledged, scope="publish"),
-    change("heartbeats.interact", commands.AgentId, appointments.HeartbeatState, scope="publish"),
     change("heartbeats.correct", appointments.CorrectAgent, appointments.HeartbeatState, scope="publish"),
     read("health.snapshot", appointments.HealthRequest, appointments.Health),
     # Stores and items.
@@ -497,12 +469,8 @@ Repeat it until its phase is done.""",
 )
 #: Name → what is declared of it.
 TABLE: Mapping[str, Declaration] = {row.name: row for row in _ROWS}
-#: Folder of the REST API → alias → name. ``POST /<folder>/<alias>`` is the action.
-FOLDERS: Mapping[str, Mapping[str, str]] = from_json(files("jiyi.protocol").joinpath("aliases.json").read_bytes())
-#: Alias → name.
-ALIASES: Mapping[str, str] = {alias: name for folder in FOLDERS.values() for alias, name in folder.items()}
-
-
+#: Another program's name → name. ``POST /conversations/<alias>`` is the action.
+ALIASES: Mapping[str, str] = from_json(files("jiyi.protocol").joinpath("aliases.json").read_bytes())
 #: Name → aliases.
 ALIASES_OF: Mapping[str, tuple[str, ...]] = {name: tuple(alias for alias in ALIASES if ALIASES[alias] == name) for name in TABLE}
 

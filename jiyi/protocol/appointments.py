@@ -390,7 +390,6 @@ class HeartbeatState(BaseModel):
     config: HeartbeatConfig
     last_tick_at: datetime | None = None
     next_tick_at: datetime | None = None
-    last_interaction_at: datetime | None = None
     corrections: dict[str, int] = {}
     quiet_now: bool = False
     open_alerts: int = 0
@@ -430,15 +429,6 @@ class TickResult(BaseModel):
 
     tick: TickState
     alerts: list[AlertState]
-
-
-class ListTicks(Request):
-    agent_id: Name
-    limit: PageSize = DEFAULT_PAGE
-
-
-class Ticks(BaseModel):
-    ticks: list[TickState]
 
 
 class ListAlerts(Request):

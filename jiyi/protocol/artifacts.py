@@ -148,6 +148,9 @@ MAX_REASON_CHARS = 1_000
 Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
 
 
+Verb = Literal["accept", "decline", "enable", "disable", "archive", "delete"]
+
+
 class ArtifactId(Request):
     """Which skill, or which workflow."""
 
@@ -155,14 +158,16 @@ class ArtifactId(Request):
 
 
 class Deciding(ArtifactId):
-    """Which one, and why."""
+    """What is decided about which one, and why."""
 
+    decision: Verb
     reason: Reason | None = None
 
 
 class ArtifactsQuery(Request):
-    """Which skills, or workflows: of an agent, of a status; ``before`` is the last id of the page before."""
+    """Which skills and workflows: of a kind, of an agent, of a status; ``before`` is the last id of the page before."""
 
+    artifact: ArtifactKind | None = Field(None, description="A `skill`, or a `pipeline`, which is a workflow.")
     agent_id: Name | None = None
     status: Status | None = None
     before: UUID | None = None
@@ -252,13 +257,6 @@ class GiveFeedback(Request, Vote, frozen=True, extra="forbid"):
     id: UUID | None = Field(None, description="Your own id; the same one counts once. A new one unless given.")
 
 
-class TrustQuery(Request):
-    """Whose artifacts' trust; all of the group's unless an agent is named."""
-
-    agent_id: Name | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
 class TrustState(BaseModel):
     """How far an artifact is trusted; neutral votes do not count."""
 
@@ -275,10 +273,6 @@ class TrustState(BaseModel):
     last_updated: datetime
 
 
-class TrustRows(BaseModel):
-    rows: list[TrustState]
-
-
 class GivenFeedback(BaseModel):
     """The vote's id, and what all votes come to."""
 
@@ -286,13 +280,6 @@ class GivenFeedback(BaseModel):
     trust_score: float
     total: int
     recommendation: Recommendation | None
-
-
-class VotesQuery(Request):
-    """Votes on which artifact."""
-
-    id: UUID
-    limit: PageSize = DEFAULT_PAGE
 
 
 class VoteState(BaseModel):
@@ -305,30 +292,12 @@ class VoteState(BaseModel):
     given_at: datetime
 
 
-class VoteRows(BaseModel):
-    rows: list[VoteState]
-
-
-class EvolutionQuery(Request):
-    """Which evolution events: of an agent, of an artifact; ``before`` is the last id of the page before."""
-
-    agent_id: Name | None = None
-    artifact_id: UUID | None = None
-    before: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
 class EvolutionRow(EvolutionEvent):
     """An evolution event with when it happened, and who did it."""
 
     id: UUID
     at: datetime
     actor: str
-
-
-class EvolutionRows(BaseModel):
-    rows: list[EvolutionRow]
-    next: UUID | None = None
 
 
 class HintQuery(Request, ForUser):

@@ -123,28 +123,10 @@ class IdentityFile(BaseModel):
     created_at: datetime | None = None
 
 
-class FileState(BaseModel):
-    """A file as a list shows it."""
-
-    file: File
-    version: int
-    characters: int
-    updated_at: datetime | None
-    pending: int
-
-
 class OfAgent(Request):
     """Which agent."""
 
     agent_id: Name
-
-
-class FileStates(BaseModel):
-    """The four files, and how many characters each may have."""
-
-    agent_id: str
-    files: list[FileState]
-    max_chars: int
 
 
 class GetFile(OfAgent):
@@ -191,31 +173,6 @@ class VersionPage(BaseModel):
 
     versions: list[VersionBrief]
     next: int | None = None
-
-
-class DiffFiles(OfAgent):
-    """Which two texts: two versions of a file (the one before unless named, and the latest), or a proposal and what is in force."""
-
-    file: FileName | None = None
-    old: Number | None = Field(None, description="A version; 0 is the empty file.")
-    new: Version | None = None
-    proposal_id: UUID | None = None
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> DiffFiles:
-        if (self.file is None) == (self.proposal_id is None):
-            raise ValueError("file: give a file, or a proposal_id, not both")
-        return self
-
-
-class Difference(BaseModel):
-    """The lines that differ; none where the texts are the same."""
-
-    file: File
-    old: int
-    #: None: a proposal.
-    new: int | None
-    lines: list[DiffLine]
 
 
 class ProposeChange(OfAgent):

@@ -11,7 +11,6 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from jiyi.chat.secrets import masked
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
 
 RequestType = Literal["tool_task", "question", "request", "chat"]
 #: How it ended: as asked, in part, not at all, or without an answer.
@@ -31,21 +30,6 @@ class Link(BaseModel, frozen=True):
     times: int = 1
 
 
-class TrajectoriesQuery(Request):
-    """Whose trajectories, of one session if it is named; ``before`` is the last id of the page before."""
-
-    agent_id: Name
-    session_id: Name | None = None
-    before: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
-class TrajectoryId(Request):
-    """Which trajectory."""
-
-    id: UUID
-
-
 class TrajectoryState(BaseModel):
     """What a conversation's steps came to."""
 
@@ -63,41 +47,6 @@ class TrajectoryState(BaseModel):
     execution_chain: list[Link]
     started_at: datetime
     ended_at: datetime
-
-
-class TrajectoryRows(BaseModel):
-    """A page of trajectories, newest first; ``next`` is what to pass on as ``before``."""
-
-    rows: list[TrajectoryState]
-    next: UUID | None = None
-
-
-class StepsQuery(Request):
-    """Which session's raw steps, as far as they are still kept."""
-
-    agent_id: Name
-    session_id: Name
-    limit: PageSize = DEFAULT_PAGE
-
-
-class StepState(BaseModel):
-    """A raw step."""
-
-    event_id: UUID
-    step_index: int
-    step_type: str
-    tool: str | None
-    input_summary: str
-    output_summary: str
-    ok: bool | None
-    tokens: int | None
-    duration_ms: int | None
-    occurred_at: datetime
-    trajectory_id: UUID | None
-
-
-class StepRows(BaseModel):
-    rows: list[StepState]
 
 
 #: ``skill``: the text of an enabled skill, whose id is ``tool``, was in the prompt.

@@ -22,9 +22,7 @@ from jiyi.protocol.appointments import (
     HeartbeatConfig,
     HeartbeatState,
     ListAlerts,
-    ListTicks,
     TickResult,
-    Ticks,
 )
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversation_commands import AgentId
@@ -39,45 +37,17 @@ from models.operations.numbers import in_snapshot
 COUNTED = 500
 
 
-@action("heartbeats.get")
-def get_heartbeat(context: Context, request: AgentId) -> HeartbeatConfig:
-    """Get how an agent's heartbeat is configured.
-
-    What it would be if it were switched on, for an agent that was never configured.
-    """
-    name = agents.known_agent(context.connection, context.group_id, request.agent_id)
-    row = heartbeats.find(context.connection, name)
-    return HeartbeatConfig(tz=agents.time_zone(context.connection, *name)) if row is None else heartbeats.config_of(row)
-
-
 @action("heartbeats.configure")
 def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> HeartbeatState:
     """Configure an agent's heartbeat.
 
-    Only what is given changes: interval, quiet hours (null: none), time zone (the agent's), channel, how forward it is, alerts of a tick.
+    Only what is given changes: whether it is on (it beats first when its interval is over), interval, quiet hours (null: none),
+    time zone (the agent's), channel, how forward it is, alerts of a tick.
     """
     given = request.model_dump(exclude_none=True, exclude={"agent_id"})
     if given.get("quiet_hours") == "off":
         given["quiet_hours"] = None
     return _configured(context, request.agent_id, given)
-
-
-@action("heartbeats.enable")
-def enable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
-    """Switch an agent's heartbeat on.
-
-    It beats first when its interval is over.
-    """
-    return _configured(context, request.agent_id, {"enabled": True})
-
-
-@action("heartbeats.disable")
-def disable_heartbeat(context: Context, request: AgentId) -> HeartbeatState:
-    """Switch an agent's heartbeat off.
-
-    It no longer looks after itself; its schedules go on.
-    """
-    return _configured(context, request.agent_id, {"enabled": False})
 
 
 @action("heartbeats.delete")
@@ -121,19 +91,6 @@ def heartbeat_status(context: Context, request: AgentId) -> HeartbeatState:
     return _state(context.connection, agents.known_agent(context.connection, context.group_id, request.agent_id), datetime.now(UTC))
 
 
-@action("heartbeats.history")
-def heartbeat_history(context: Context, request: ListTicks) -> Ticks:
-    """List an agent's latest ticks.
-
-    What each check found, and how many alerts came of it.
-    """
-    return Ticks(
-        ticks=heartbeats.history(
-            context.connection, agents.known_agent(context.connection, context.group_id, request.agent_id), request.limit
-        )
-    )
-
-
 @action("heartbeats.alerts")
 def heartbeat_alerts(context: Context, request: ListAlerts) -> Alerts:
     """List alerts, the newest first.
@@ -161,19 +118,6 @@ def acknowledge_alerts(context: Context, request: AcknowledgeAlerts) -> Acknowle
     done = heartbeats.acknowledge(context.connection, context.group_id, request.ids, datetime.now(UTC))
     context.audit(str(request.ids[0]), alerts=done)
     return Acknowledged(acknowledged=done)
-
-
-@action("heartbeats.interact")
-def heartbeat_interact(context: Context, request: AgentId) -> HeartbeatState:
-    """Note that somebody talked with an agent.
-
-    For programs that do not record turns: an agent says hello only to those who stayed away.
-    """
-    name, now = (context.group_id, request.agent_id), datetime.now(UTC)
-    _ensure_heartbeat(context, name, now)
-    heartbeats.note_interaction(context.connection, name, now)
-    context.audit(request.agent_id)
-    return _state(context.connection, name, now)
 
 
 @action("heartbeats.correct")

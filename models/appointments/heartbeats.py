@@ -86,7 +86,6 @@ def state_of(row: Row[Any], now: datetime, open_alerts: int = 0) -> HeartbeatSta
         config=config_of(row),
         last_tick_at=row.last_tick_at,
         next_tick_at=row.next_tick_at,
-        last_interaction_at=row.last_interaction_at,
         corrections=dict(row.corrections),
         quiet_now=is_quiet(now, quiet_of(row), zone_of(row.tz)),
         open_alerts=open_alerts,
@@ -95,11 +94,6 @@ def state_of(row: Row[Any], now: datetime, open_alerts: int = 0) -> HeartbeatSta
 
 def quiet_of(row: Row[Any]) -> QuietHours | None:
     return None if row.quiet_from is None else (row.quiet_from, row.quiet_to)
-
-
-def note_interaction(connection: Connection, name: AgentName, now: datetime) -> bool:
-    """Somebody has talked with the agent; False if it has no heartbeat."""
-    return connection.execute(_update(name).values(last_interaction_at=now)).rowcount > 0
 
 
 def correct(connection: Connection, name: AgentName, kind: str) -> dict[str, int]:
@@ -147,13 +141,12 @@ def facts(connection: Connection, row: Row[Any], now: datetime) -> Facts:
     """What the agent has to look after."""
     whose = {"group": row.group_id, "agent": row.agent_id, "key": row.agent_key, "unseen": now - UNSEEN_AFTER, "now": now, "pains": PAINS}
     counts = connection.execute(_FACTS, whose).one()
-    talked = [moment for moment in (row.last_interaction_at, counts.last_turn_at) if moment is not None]
     return Facts(
         unseen=counts.unseen,
         late_seconds=counts.late,
         dead_letters=counts.dead,
         without_vector=counts.without_vector,
-        last_interaction_at=max(talked, default=None),
+        last_interaction_at=counts.last_turn_at,
         pains=tuple(counts.pains or ()),
         corrections=_counts(row.corrections),
         checklist=listed(current_file(connection, (row.group_id, row.agent_id), "HEARTBEAT").content),

@@ -1,11 +1,10 @@
-"""Skills and workflows: read, decided on by people, voted on; each action is said once and made for either kind."""
+"""Skills and workflows (``pipeline``): read, decided on by people, voted on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, and_, func, select, text
@@ -22,8 +21,6 @@ from jiyi.protocol.artifacts import (
     Deciding,
     EvolutionEvent,
     EvolutionKind,
-    EvolutionQuery,
-    EvolutionRows,
     GiveFeedback,
     GivenFeedback,
     Hint,
@@ -33,16 +30,13 @@ from jiyi.protocol.artifacts import (
     PatternState,
     PendingHint,
     Status,
-    TrustQuery,
-    TrustRows,
     TrustState,
+    Verb,
     Vote,
-    VoteRows,
-    VotesQuery,
     VoteState,
 )
 from jiyi.protocol.identity import Tallies, TallyQuery
-from models.db.actions import Action, Context, action
+from models.db.actions import Context, action
 from models.db.rows import columns, equal_if_given
 from models.growth import evolution, work
 from models.growth.tables import Artifact, TrustRow
@@ -52,11 +46,9 @@ from models.memory.agents import AgentName, belonging, known_agent
 MAX_PATTERNS = 500
 
 
-def find_artifact(
-    connection: Connection, group_id: str, kind: ArtifactKind, artifact_id: UUID, *, deleted: bool = False
-) -> ArtifactState | None:
+def find_artifact(connection: Connection, group_id: str, artifact_id: UUID, *, deleted: bool = False) -> ArtifactState | None:
     """One artifact of the group; None if there is none, or (unless ``deleted``) it was deleted."""
-    wanted = _SHOWN.where(_A.group_id == group_id, _A.artifact == kind, _A.artifact_id == artifact_id)
+    wanted = _SHOWN.where(_A.group_id == group_id, _A.artifact_id == artifact_id)
     row = connection.execute(wanted if deleted else wanted.where(_A.status != "deleted")).mappings().one_or_none()
     return None if row is None else ArtifactState.model_validate(dict(row))
 
@@ -64,16 +56,16 @@ def find_artifact(
 def artifact_page(
     connection: Connection,
     group_id: str,
-    kind: ArtifactKind,
     *,
+    artifact: ArtifactKind | None = None,
     agent_id: str | None = None,
     status: Status | None = None,
     before: UUID | None = None,
     limit: int,
 ) -> list[ArtifactState]:
-    """Artifacts of a kind, newest first."""
-    wanted = _SHOWN.where(_A.group_id == group_id, _A.artifact == kind, _A.status != "deleted")
-    wanted = wanted.where(*equal_if_given((_A.agent_id, agent_id), (_A.status, status)))
+    """Artifacts, newest first."""
+    wanted = _SHOWN.where(_A.group_id == group_id, _A.status != "deleted")
+    wanted = wanted.where(*equal_if_given((_A.artifact, artifact), (_A.agent_id, agent_id), (_A.status, status)))
     if before is not None:
         wanted = wanted.where(_A.artifact_id < before)
     rows = connection.execute(wanted.order_by(_A.artifact_id.desc()).limit(limit)).mappings()
@@ -159,42 +151,49 @@ ARCHIVE = Decision("archived", of=("accepted",), to="archived", enabled=False)
 DELETE = Decision("deleted", of=("refused", "pending", "accepted", "declined", "archived"), to="deleted", enabled=False)
 
 #: What people can do, by its verb, in the order in which it is offered.
-DECISIONS = {"accept": ACCEPT, "decline": DECLINE, "enable": ENABLE, "disable": DISABLE, "archive": ARCHIVE, "delete": DELETE}
+DECISIONS: Mapping[Verb, Decision] = {
+    "accept": ACCEPT,
+    "decline": DECLINE,
+    "enable": ENABLE,
+    "disable": DISABLE,
+    "archive": ARCHIVE,
+    "delete": DELETE,
+}
 
 
-def possible_decisions(artifact: ArtifactState) -> list[str]:
+def possible_decisions(artifact: ArtifactState) -> list[Verb]:
     """The verbs of what may be decided about it now."""
     of_status = [verb for verb, decision in DECISIONS.items() if artifact.status in decision.of]
     return [verb for verb in of_status if verb != ("enable" if artifact.enabled else "disable")]
 
 
-def carry_out(context: Context, artifact: ArtifactKind, artifact_id: UUID, decision: Decision, reason: str | None = None) -> ArtifactState:
+def carry_out(context: Context, artifact_id: UUID, decision: Decision, reason: str | None) -> ArtifactState:
     """Do what was decided, with its audit row and its evolution event.
 
     Raises:
         NotFound: the group has no such artifact.
         Conflict: its status does not allow it; says which it is and who decided that.
     """
-    parameters = {"group": context.group_id, "id": artifact_id, "artifact": artifact}
+    parameters = {"group": context.group_id, "id": artifact_id}
     row = context.connection.execute(_LOCK, parameters).one_or_none()
     if row is None or row.status == "deleted":
-        raise NotFound(f"id: no {artifact} {artifact_id} in the group {context.group_id!r}")
+        raise NotFound(f"id: no skill or workflow {artifact_id} in the group {context.group_id!r}")
     if row.status not in decision.of:
         raise Conflict(
-            f"id: the {artifact} is {row.status}{_by(row.decided_by)}; only what is {' or '.join(decision.of)} can be {decision.kind}"
+            f"id: the {row.artifact} is {row.status}{_by(row.decided_by)}; only what is {' or '.join(decision.of)} can be {decision.kind}"
         )
     if decision.enabled is not None and decision.to is None and row.enabled == decision.enabled:
-        raise Conflict(f"id: the {artifact} is {decision.kind} already{_by(row.decided_by)}")
+        raise Conflict(f"id: the {row.artifact} is {decision.kind} already{_by(row.decided_by)}")
     now = datetime.now(UTC)
     changed = {"status": decision.to or row.status, "enabled": row.enabled if decision.enabled is None else decision.enabled}
     context.connection.execute(_DECIDE, parameters | changed | {"by": context.actor.name, "now": now})
     if decision is DELETE:
         for statement in _BLANK:
             context.connection.execute(statement, parameters)
-    context.audit(str(artifact_id), agent_id=row.agent_id, artifact=artifact, **({} if reason is None else {"reason": reason}))
-    event = EvolutionEvent(kind=decision.kind, agent_id=row.agent_id, artifact=artifact, artifact_id=artifact_id)
+    context.audit(str(artifact_id), agent_id=row.agent_id, artifact=row.artifact, decision=decision.kind, reason=reason)
+    event = EvolutionEvent(kind=decision.kind, agent_id=row.agent_id, artifact=row.artifact, artifact_id=artifact_id)
     evolution.record_event(context.connection, context.group_id, context.actor.name, event)
-    state = find_artifact(context.connection, context.group_id, artifact, artifact_id, deleted=True)
+    state = find_artifact(context.connection, context.group_id, artifact_id, deleted=True)
     assert state is not None
     return state
 
@@ -204,8 +203,8 @@ def _by(name: str | None) -> str:
 
 
 _LOCK = text("""
-    SELECT agent_id, status, enabled, decided_by FROM artifacts
-    WHERE group_id = :group AND artifact_id = :id AND artifact = :artifact FOR UPDATE
+    SELECT agent_id, artifact, status, enabled, decided_by FROM artifacts
+    WHERE group_id = :group AND artifact_id = :id FOR UPDATE
 """)
 _DECIDE = text("""
     UPDATE artifacts SET status = :status, enabled = :enabled, decided_by = :by, decided_at = :now, decided_evidence = evidence_count,
@@ -221,80 +220,38 @@ _BLANK = (
 )
 
 
-#: What people call each kind.
-NOUNS: dict[ArtifactKind, str] = {"skill": "skill", "pipeline": "workflow"}
-DOCS: dict[EvolutionKind, str] = {
-    "accepted": """Confirm a candidate.
+@action("artifacts.list")
+def list_artifacts(context: Context, request: ArtifactsQuery) -> ArtifactRows:
+    """List skills and workflows.
 
-    It is registered from now on, and still disabled. Refused for what is not pending: who comes second is told who came first.""",
-    "declined": """Decline a candidate.
-
-    It comes back when its evidence has doubled.""",
-    "enabled": """Enable a {noun}.
-
-    Only one that was confirmed; agents' programs may use it from now on.""",
-    "disabled": """Disable a {noun}.
-
-    It stays registered, and can be enabled again.""",
-    "archived": """Archive a {noun}.
-
-    One that was confirmed goes out of use for good; it stays to be read.""",
-    "deleted": """Delete a {noun}.
-
-    Its texts, its votes and its trust go; it comes back when its evidence has doubled.""",
-}
+    Newest first, page by page, from candidates that the gate refused to those in use; with their trust.
+    """
+    rows = artifact_page(context.connection, context.group_id, **request.model_dump())
+    return ArtifactRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
-def listing(name: str, kind: ArtifactKind) -> Action[ArtifactsQuery, ArtifactRows]:
-    doc = f"""List {NOUNS[kind]}s.
+@action("artifacts.get")
+def get_artifact(context: Context, request: ArtifactId) -> ArtifactState:
+    """Get one skill or workflow.
 
-    Newest first, page by page, from candidates that the gate refused to those in use; with their trust."""
-
-    @action(name, doc=doc)
-    def list_artifacts(context: Context, request: ArtifactsQuery) -> ArtifactRows:
-        rows = artifact_page(context.connection, context.group_id, kind, **request.model_dump())
-        return ArtifactRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
-
-    return list_artifacts
-
-
-def getting(name: str, kind: ArtifactKind) -> Action[ArtifactId, ArtifactState]:
-    doc = f"""Get one {NOUNS[kind]}.
-
-    Its text, what it rests on, what the gate found, who decided about it, and how far it is trusted."""
-
-    @action(name, doc=doc)
-    def get(context: Context, request: ArtifactId) -> ArtifactState:
-        artifact = find_artifact(context.connection, context.group_id, kind, request.id)
-        if artifact is None:
-            raise NotFound(f"id: no {NOUNS[kind]} {request.id} in the group {context.group_id!r}")
-        return artifact
-
-    return get
+    Its text, what it rests on, what the gate found, who decided about it, and how far it is trusted.
+    """
+    artifact = find_artifact(context.connection, context.group_id, request.id)
+    if artifact is None:
+        raise NotFound(f"id: no skill or workflow {request.id} in the group {context.group_id!r}")
+    return artifact
 
 
-def decision(name: str, kind: ArtifactKind, what: Decision) -> Action[ArtifactId, ArtifactState]:
-    """A decision for which nobody asks why."""
+@action("artifacts.decide")
+def decide(context: Context, request: Deciding) -> ArtifactState:
+    """Decide on a skill or a workflow.
 
-    @action(name, doc=_doc(what, kind))
-    def decide(context: Context, request: ArtifactId) -> ArtifactState:
-        return carry_out(context, kind, request.id, what)
-
-    return decide
-
-
-def reasoned_decision(name: str, kind: ArtifactKind, what: Decision) -> Action[Deciding, ArtifactState]:
-    """A decision that may give its reason."""
-
-    @action(name, doc=_doc(what, kind))
-    def decide(context: Context, request: Deciding) -> ArtifactState:
-        return carry_out(context, kind, request.id, what, request.reason)
-
-    return decide
-
-
-def _doc(what: Decision, kind: ArtifactKind) -> str:
-    return DOCS[what.kind].format(noun=NOUNS[kind])
+    Accept or decline a candidate: an accepted one is registered and still disabled, a declined one comes back when its evidence
+    has doubled. Enable or disable one that was accepted: agents' programs may use what is enabled. Archive one that was accepted:
+    it goes out of use for good and stays to be read. Delete: its texts, votes and trust go. Refused where its status does not
+    allow it: of two people who decide, the second learns who came first.
+    """
+    return carry_out(context, request.id, DECISIONS[request.decision], request.reason)
 
 
 @action("feedback.give")
@@ -313,25 +270,6 @@ def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
     return GivenFeedback(id=feedback_id, trust_score=trust.score, total=trust.total, recommendation=trust.recommendation)
 
 
-@action("feedback.list")
-def list_votes(context: Context, request: VotesQuery) -> VoteRows:
-    """List the votes on a skill or a workflow.
-
-    Newest first, with the signal that each comes from.
-    """
-    return VoteRows(rows=votes_on(context.connection, context.group_id, request.id, request.limit))
-
-
-@action("feedback.trust")
-def list_trust(context: Context, request: TrustQuery) -> TrustRows:
-    """Tell how far skills and workflows are trusted.
-
-    Score (positive + 1) / (total + 2), votes, and what is recommended from five votes on: archive, optimise or promote. Nothing
-    acts on a recommendation.
-    """
-    return TrustRows(rows=trust_of_group(context.connection, context.group_id, request.agent_id, request.limit))
-
-
 @action("patterns.list")
 def list_patterns(context: Context, request: PatternsQuery) -> PatternRows:
     """List an agent's patterns.
@@ -339,16 +277,6 @@ def list_patterns(context: Context, request: PatternsQuery) -> PatternRows:
     Experiences of the same problem with the steps that half of them share, and chains of tools that worked; the most used first.
     """
     return PatternRows(rows=patterns_of(context.connection, context.group_id, request.agent_id, request.limit))
-
-
-@action("evolution.list")
-def list_events(context: Context, request: EvolutionQuery) -> EvolutionRows:
-    """List what happened to skills and workflows.
-
-    Proposed, refused, accepted, voted on …: newest first, from the audit log, page by page.
-    """
-    rows = evolution.evolution_events(context.connection, context.group_id, **request.model_dump())
-    return EvolutionRows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
 @action("evolution.hint")
@@ -361,23 +289,6 @@ def pending_hint(context: Context, request: HintQuery) -> Hint:
     if candidate is None:
         return Hint()
     return Hint(text=hint(candidate.artifact, candidate.name, candidate.description), id=candidate.id, artifact=candidate.artifact)
-
-
-def _lifecycle(subject: str, kind: ArtifactKind) -> Mapping[str, Action[Any, Any]]:
-    """The actions of a kind by their verbs."""
-    return {
-        "list": listing(f"{subject}.list", kind),
-        "get": getting(f"{subject}.get", kind),
-        "accept": reasoned_decision(f"{subject}.accept", kind, ACCEPT),
-        "decline": reasoned_decision(f"{subject}.decline", kind, DECLINE),
-        "enable": decision(f"{subject}.enable", kind, ENABLE),
-        "disable": decision(f"{subject}.disable", kind, DISABLE),
-        "archive": reasoned_decision(f"{subject}.archive", kind, ARCHIVE),
-        "delete": decision(f"{subject}.delete", kind, DELETE),
-    }
-
-
-SKILL_ACTIONS, WORKFLOW_ACTIONS = _lifecycle("skills", "skill"), _lifecycle("workflows", "pipeline")
 
 
 @action("tallies.list")

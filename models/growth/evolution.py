@@ -56,13 +56,11 @@ def record_event(connection: Connection, group_id: str, actor: str, event: Evolu
     audit.record(connection, group_id=group_id, actor=actor, action=f"{PREFIX}{event.kind}", target=str(event.artifact_id), **details)
 
 
-def evolution_events(
-    connection: Connection, group_id: str, *, agent_id: str | None, artifact_id: UUID | None, before: UUID | None, limit: int
-) -> list[EvolutionRow]:
-    """The group's evolution events, newest first."""
-    parameters = {"group": group_id, "agent": agent_id, "before": before, "limit": limit}
+def evolution_events(connection: Connection, group_id: str, artifact_id: UUID | None, limit: int) -> list[EvolutionRow]:
+    """The group's evolution events, of one artifact if it is named: the newest first."""
     target = None if artifact_id is None else str(artifact_id)
-    rows = connection.execute(_EVENTS, parameters | {"actions": [f"{PREFIX}{kind}" for kind in KINDS], "target": target})
+    parameters = {"group": group_id, "actions": [f"{PREFIX}{kind}" for kind in KINDS], "target": target, "limit": limit}
+    rows = connection.execute(_EVENTS, parameters)
     return [_event_of(row.audit_id, row.at, row.actor, row.action, row.details) for row in rows if row.details]
 
 
@@ -234,9 +232,7 @@ def _save_pattern(connection: Connection, name: AgentName, pattern: Pattern, now
 _EVENTS = text("""
     SELECT audit_id, at, actor, action, details FROM audit_log
     WHERE group_id = :group AND action = ANY(:actions)
-      AND (CAST(:agent AS text) IS NULL OR details ->> 'agent_id' = :agent)
       AND (CAST(:target AS text) IS NULL OR target = :target)
-      AND (CAST(:before AS uuid) IS NULL OR audit_id < :before)
     ORDER BY audit_id DESC LIMIT :limit
 """)
 _OWNER = text("""

@@ -15,7 +15,7 @@ from uuid6 import uuid7
 from engine.growth.questions import notes_of, render_user_file
 from jiyi.errors import Conflict
 from jiyi.protocol import limits
-from jiyi.protocol.identity import FILES, File, FileState, IdentityFile, IdentityProposal, ListProposals, SnapshotState, VersionBrief
+from jiyi.protocol.identity import FILES, File, IdentityFile, IdentityProposal, ListProposals, SnapshotState, VersionBrief
 from models.conversations import injections
 from models.db.rows import columns, equal_if_given, fetch, fetch_one
 from models.growth import tables, work
@@ -42,12 +42,6 @@ def current_files(connection: Connection, name: AgentName) -> dict[File, Identit
     """The four files in force."""
     written = {row.file: row for row in fetch(connection, IdentityFile, _ALL_LATEST, group=name[0], agent=name[1])}
     return {file: written.get(file) or IdentityFile(file=file, version=0, content="") for file in FILES}
-
-
-def file_states(connection: Connection, name: AgentName) -> list[FileState]:
-    """The four files without their texts, each with how many proposals wait."""
-    states = {row.file: row for row in fetch(connection, FileState, _STATES, group=name[0], agent=name[1])}
-    return [states.get(file) or FileState(file=file, version=0, characters=0, updated_at=None, pending=0) for file in FILES]
 
 
 def file_history(connection: Connection, name: AgentName, file: File, before: int | None, limit: int) -> list[VersionBrief]:
@@ -85,16 +79,6 @@ _ALL_LATEST = (
     .ext(distinct_on(_V.file))
 )
 _VERSION = select(*columns(IdentityFile, _V)).where(*_OF_FILE, _V.version == bindparam("version"))
-_STATES = text("""
-    SELECT f.file, coalesce(v.version, 0) AS version, coalesce(char_length(v.content), 0) AS characters, v.created_at AS updated_at,
-        (SELECT count(*) FROM identity_proposals p
-         WHERE p.group_id = :group AND p.agent_id = :agent AND p.file = f.file AND p.status = 'pending') AS pending
-    FROM unnest(ARRAY['SOUL', 'AGENTS', 'USER', 'HEARTBEAT']) AS f(file)
-    LEFT JOIN LATERAL (
-        SELECT version, content, created_at FROM identity_versions
-        WHERE group_id = :group AND agent_id = :agent AND file = f.file ORDER BY version DESC LIMIT 1
-    ) AS v ON true
-""")
 _HISTORY = select(*columns(VersionBrief, _V, characters=func.char_length(_V.content))).where(*_OF_FILE).order_by(_V.version.desc())
 _WRITE = text("""
     INSERT INTO identity_versions (group_id, agent_id, file, version, content, reason, author, proposal_id, created_at)

@@ -6,24 +6,19 @@ from uuid import UUID
 
 from engine.growth.questions import compose_prompt
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.protocol import limits
 from jiyi.protocol.identity import (
     FILES,
     ChangedFiles,
     ComposedPrompt,
     ComposePrompt,
     DecideProposal,
-    Difference,
-    DiffFiles,
     File,
     FileHistory,
-    FileStates,
     GetFile,
     IdentityFile,
     IdentityProposal,
     ListProposals,
     ListSnapshots,
-    OfAgent,
     ProposalPage,
     ProposeChange,
     Rollback,
@@ -32,22 +27,11 @@ from jiyi.protocol.identity import (
     TakeSnapshot,
     UpdateUser,
     VersionPage,
-    diff,
 )
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action
 from models.growth import identity
 from models.memory.agents import AgentName, belonging, known_agent
-
-
-@action("identity.list")
-def list_files(context: Context, request: OfAgent) -> FileStates:
-    """List an agent's files.
-
-    SOUL, AGENTS, USER and HEARTBEAT: the version in force, how long it is, and how many proposals wait.
-    """
-    name = known_agent(context.connection, context.group_id, request.agent_id)
-    return FileStates(agent_id=name[1], files=identity.file_states(context.connection, name), max_chars=limits.MAX_IDENTITY_CHARS)
 
 
 @action("identity.get")
@@ -83,27 +67,6 @@ def history(context: Context, request: FileHistory) -> VersionPage:
     versions = identity.file_history(context.connection, name, request.file, request.before, request.limit + 1)
     more = len(versions) > request.limit
     return VersionPage(versions=versions[: request.limit], next=versions[request.limit - 1].version if more else None)
-
-
-@action("identity.diff")
-def compare(context: Context, request: DiffFiles) -> Difference:
-    """Compare two versions of a file, or a proposal with what is in force.
-
-    The lines that were added and removed, with those around them.
-    """
-    name = known_agent(context.connection, context.group_id, request.agent_id)
-    if request.file is not None:
-        new = identity.current_file(context.connection, name, request.file)
-        if request.new is not None:
-            new = _version_of(context, name, request.file, request.new)
-        old = _version_of(context, name, request.file, max(0, new.version - 1) if request.old is None else request.old)
-        return Difference(file=request.file, old=old.version, new=new.version, lines=diff(old.content, new.content))
-    proposal = identity.find_proposal(context.connection, context.group_id, request.proposal_id)
-    if proposal is None or proposal.agent_id != request.agent_id:
-        raise NotFound(f"proposal_id: the agent {request.agent_id!r} has no proposal {request.proposal_id}; see identity.proposals")
-    base = identity.current_file(context.connection, name, proposal.file) if proposal.status == "pending" else None
-    before, number = (base.content, base.version) if base else (proposal.current, proposal.base_version)
-    return Difference(file=proposal.file, old=number, new=None, lines=diff(before, proposal.suggested))
 
 
 @action("identity.proposals")

@@ -166,7 +166,7 @@ def review_detail(connection: Connection, group_id: str, reflection_id: UUID) ->
 def get_schedule(context: Context, request: OfAgent) -> SelfState:
     """Get how often an agent reviews itself.
 
-    Its settings, with the deployment's numbers where it has none of its own, and how far it has come.
+    Its settings, with the deployment's numbers where it has none of its own, how far it has come, and whether it is due.
     """
     return schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
 
@@ -185,15 +185,6 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
     configure_schedule(context.connection, name, given)
     context.audit(request.agent_id, **given)
     return schedule_state(context.connection, name)
-
-
-@action("self_review.due")
-def tell_due(context: Context, request: OfAgent) -> SelfState:
-    """Tell whether an agent is due to review itself.
-
-    Why it is due now, or how many conversations have ended and when the hours are over.
-    """
-    return schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
 
 
 @action("self_review.run")

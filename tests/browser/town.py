@@ -138,7 +138,7 @@ def live(client: Client) -> None:
         client.command("pains.report", agent_id="Tomas", summary="The kiln controller keeps failing at 900 degrees.")
     client.command("identity.propose", agent_id="Tomas", file="SOUL", suggested="I am a potter.", reason="said so often")
     client.command("appointments.create", agent_id="Tomas", text="每天早上9点提醒我开窑", tz="Asia/Shanghai")
-    client.command("heartbeats.enable", agent_id="Tomas")
+    client.command("heartbeats.configure", agent_id="Tomas", enabled=True)
     client.command("heartbeats.tick", agent_id="Tomas")
 
 

@@ -141,13 +141,18 @@ action_form_route(
 )
 action_form_route(
     heartbeat_pages,
-    "/growth/heartbeats/<name:agent>/<any(enable, disable, tick, delete):verb>",
-    {
-        "enable": heartbeat_actions.enable_heartbeat,
-        "disable": heartbeat_actions.disable_heartbeat,
-        "tick": heartbeat_actions.tick_heartbeat,
-        "delete": heartbeat_actions.delete_heartbeat,
-    },
+    "/growth/heartbeats/<name:agent>/<any(on, off):switch>",
+    heartbeat_actions.configure_heartbeat,
+    "heartbeats.one",
+    name="switch",
+    field_names={"agent_id": "agent"},
+    make_fields=lambda fields, parts: {**fields, "enabled": parts["switch"] == "on"},
+    scope="admin",
+)
+action_form_route(
+    heartbeat_pages,
+    "/growth/heartbeats/<name:agent>/<any(tick, delete):verb>",
+    {"tick": heartbeat_actions.tick_heartbeat, "delete": heartbeat_actions.delete_heartbeat},
     _where_it_is,
     name="change",
     field_names={"agent_id": "agent"},

@@ -17,7 +17,6 @@ from jiyi.protocol.growth import Status as PainStatus
 from jiyi.protocol.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
 from models.conversations import entries
 from models.growth import artifacts, evolution, identity, identity_actions, pain_actions, pains, trajectories
-from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS
 from models.memory import agents
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, checked
@@ -33,7 +32,6 @@ ARTIFACT_STATUSES: tuple[ArtifactStatus, ...] = tuple(status for status in get_a
 SENTIMENTS: tuple[Sentiment, ...] = get_args(Sentiment)
 #: What an address calls the two kinds.
 KINDS: dict[str, ArtifactKind] = {"skills": "skill", "workflows": "pipeline"}
-ACTIONS = {"skills": SKILL_ACTIONS, "workflows": WORKFLOW_ACTIONS}
 NO_ARTIFACT = lazy_gettext("Nothing was learned in the group “%(group)s” under %(id)s.")
 WITH_REASON = ("accept", "decline", "archive")
 
@@ -44,7 +42,7 @@ def artifacts_page(connection: Connection, group: str) -> Context:
     which, status, agent = inputs.choice("kind", tuple(KINDS)) or "skills", inputs.choice("status", ARTIFACT_STATUSES), asked("agent")
     before, wanted = inputs.identifier("before"), cast("ArtifactStatus | None", status)
     rows = artifacts.artifact_page(
-        connection, group, KINDS[which], agent_id=agent, status=wanted, before=before, limit=ARTIFACTS_PER_PAGE + 1
+        connection, group, artifact=KINDS[which], agent_id=agent, status=wanted, before=before, limit=ARTIFACTS_PER_PAGE + 1
     )
     return {
         "filters": {"kind": which, "status": status, "agent": agent},
@@ -65,8 +63,8 @@ def artifacts_page(connection: Connection, group: str) -> Context:
 )
 def artifact_page(connection: Connection, group: str, which: str, artifact_id: UUID) -> Context | None:
     """One, with all that it rests on and all that happened to it."""
-    artifact = artifacts.find_artifact(connection, group, KINDS[which], artifact_id)
-    if artifact is None:
+    artifact = artifacts.find_artifact(connection, group, artifact_id)
+    if artifact is None or artifact.artifact != KINDS[which]:
         return None
     latest = artifact.evidence[-LATEST:]
     return {
@@ -76,7 +74,7 @@ def artifact_page(connection: Connection, group: str, which: str, artifact_id: U
         "memories": entries.memories(connection, group, latest) if which == "skills" else [],
         "trajectories": trajectories.trajectories_by_id(connection, group, latest) if which == "workflows" else [],
         "votes": artifacts.votes_on(connection, group, artifact_id, LATEST),
-        "happened": evolution.evolution_events(connection, group, agent_id=None, artifact_id=artifact_id, before=None, limit=LATEST),
+        "happened": evolution.evolution_events(connection, group, artifact_id, LATEST),
         "verbs": artifacts.possible_decisions(artifact),
     }
 
@@ -89,7 +87,7 @@ def learned_by_agent(connection: Connection, group: str, agent: str) -> Context 
     return {
         "agent_id": agent,
         "patterns": artifacts.patterns_of(connection, group, agent, LATEST),
-        "trajectories": trajectories.trajectory_page(connection, group, agent, None, None, LATEST),
+        "trajectories": trajectories.latest_trajectories(connection, group, agent, LATEST),
         "trust": artifacts.trust_of_group(connection, group, agent, LATEST),
     }
 
@@ -102,14 +100,8 @@ def _decided(known: Context) -> str:
 
 
 ARTIFACT = "/growth/<any(skills, workflows):which>/<uuid:artifact_id>"
-VERBS = "<any(accept, decline, enable, disable, archive, delete):verb>"
 action_form_route(
-    growth_pages,
-    f"{ARTIFACT}/{VERBS}",
-    lambda parts: ACTIONS[parts["which"]][parts["verb"]],
-    _decided,
-    name="decide",
-    field_names={"id": "artifact_id"},
+    growth_pages, f"{ARTIFACT}/<verb>", artifacts.decide, _decided, name="decide", field_names={"id": "artifact_id", "decision": "verb"}
 )
 action_form_route(
     growth_pages,

@@ -4,13 +4,13 @@ alias.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from pydantic import RootModel, ValidationError
 
 from engine.operations import find as find_job
 from jiyi.errors import InvalidRequest, problems_of
-from jiyi.protocol.actions import FOLDERS, name_of
+from jiyi.protocol.actions import ALIASES, name_of
 from jiyi.protocol.openapi.document import Tag
 from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, ResolveBody, RunJob
 from jiyi.protocol.rest import JobRun, JobStates, Letter, LetterPage, LettersQuery, Queues, RunBody
@@ -128,27 +128,38 @@ def run_job(asker: Asker, job: str, body: RunBody) -> JobRun:
     return JobRun(job=tick.job, slot=tick.slot, state=tick.state, seconds=tick.seconds, summary=tick.summary)
 
 
-#: Subjects in the folder of growth where no state stands against a change.
-NEVER_IN_CONFLICT = ("appointments", "heartbeats")
+#: Subjects whose actions are operations by their names, ``POST /<subject>/<verb>``, and the tag that these have.
+TAG_OF: dict[str, Tag] = {
+    "conversations": "conversations",
+    "stores": "stores",
+    "appointments": "growth",
+    "artifacts": "growth",
+    "evolution": "growth",
+    "feedback": "growth",
+    "heartbeats": "growth",
+    "identity": "growth",
+    "pains": "growth",
+    "patterns": "growth",
+    "self_review": "growth",
+    "tallies": "growth",
+}
+#: Subjects of growth where a state stands against a change.
+IN_CONFLICT = ("artifacts", "feedback", "identity", "pains", "self_review")
 
 
-def _expose(tag: Tag, verb: str, action: Action[Any, Any], operation_id: str) -> None:
-    """Make an action an operation whose address follows from a name: ``POST /<tag>/<verb>``.
-
-    Without examples of its own it has those of the action's first operation with the tag.
-    """
-    conflicts = tag == "growth" and action.mutates and not action.name.startswith(NEVER_IN_CONFLICT)
+def _expose(tag: Tag, path: str, action: Action[Any, Any], operation_id: str) -> None:
+    """Make an action an operation. Without examples of its own it has those of the action's first operation with the tag."""
+    conflicts = action.mutates and action.name.startswith(IN_CONFLICT)
     body, errors = action.request if action.request.model_fields else None, (404, 409) if conflicts else (404,)
     same = next((one for one in OPERATIONS if one.action is action and one.tag == tag), None)
     shared = {} if same is None else {"examples": same.examples, "answer_example": same.answer_example}
-    expose(action, "POST", f"/{tag}/{verb}", id=operation_id, tag=tag, body=body, errors=errors, **shared)
+    expose(action, "POST", path, id=operation_id, tag=tag, body=body, errors=errors, **shared)
 
 
-for _folder, _aliases in FOLDERS.items():  # ``jiyi/protocol/aliases.json``
-    for _alias, _name in _aliases.items():
-        if _name in ACTIONS:
-            _expose(cast("Tag", _folder), _alias, ACTIONS[_name], _alias)
+for _alias, _name in ALIASES.items():
+    if _name in ACTIONS:
+        _expose("conversations", f"/conversations/{_alias}", ACTIONS[_name], _alias)
 for _name, _action in ACTIONS.items():
     _subject, _, _verb = _name.partition(".")
-    if _subject in ("conversations", "stores"):
-        _expose(cast("Tag", _subject), _verb, _action, f"{_subject}_{_verb}")
+    if _subject in TAG_OF:
+        _expose(TAG_OF[_subject], f"/{_subject}/{_verb}", _action, f"{_subject}_{_verb}")

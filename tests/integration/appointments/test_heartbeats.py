@@ -10,9 +10,9 @@ from sqlalchemy import text
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.appointments import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts, ListTicks
+from jiyi.protocol.appointments import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts
 from jiyi.protocol.conversation_commands import AgentId
-from models.appointments import heartbeat_actions
+from models.appointments import heartbeat_actions, heartbeats
 from models.appointments.schedules import HEARTBEAT
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -73,13 +73,13 @@ def quiet_now() -> dict[str, str]:
 def test_zc_134_configured_switched_on_and_off(group: str) -> None:
     made = configure(group, tz="Asia/Shanghai", interval_minutes=60, quiet_hours=None, channel="all")
     assert (made.config.enabled, made.next_tick_at) == (False, None)
-    on = heartbeat_actions.enable_heartbeat.perform(me(group), AGENT)
+    on = configure(group, enabled=True)
     assert on.config.enabled
     assert on.next_tick_at is not None
     assert timedelta(minutes=59) < on.next_tick_at - datetime.now(UTC) <= timedelta(minutes=60)
     assert (on.config.tz, on.config.quiet_hours, on.config.channel) == ("Asia/Shanghai", None, "all")
-    assert heartbeat_actions.get_heartbeat.perform(me(group), AGENT) == on.config
-    off = heartbeat_actions.disable_heartbeat.perform(me(group), AGENT)
+    assert heartbeat_actions.heartbeat_status.perform(me(group), AGENT).config == on.config
+    off = configure(group, enabled=False)
     assert (off.config.enabled, off.next_tick_at) == (False, None)
     kept = configure(group, tz=None, quiet_hours=None).config  # null switches quiet hours off and keeps everything else
     assert (kept.tz, kept.quiet_hours) == ("Asia/Shanghai", None)
@@ -92,7 +92,8 @@ def test_zc_135_what_is_due_ticks_once_and_what_it_finds_becomes_an_alert_once_i
     due(group)
     assert [scan()[HEARTBEAT], scan()[HEARTBEAT]] == [1, 0]
     assert [beat(), beat()] == [1, 0]
-    [tick] = heartbeat_actions.heartbeat_history.perform(me(group), ListTicks(agent_id="helper")).ticks
+    with unit_of_work() as connection:
+        [tick] = heartbeats.history(connection, (group, "helper"), 5)
     assert (tick.status, tick.alerts) == ("alert", 1)
     state = heartbeat_actions.heartbeat_status.perform(me(group), AGENT)
     assert state.last_tick_at is not None
@@ -127,8 +128,6 @@ def test_zc_136_a_greeting_to_who_has_not_been_there_for_a_day(group: str) -> No
     configure(group, enabled=True, quiet_hours=None, proactivity="autonomous")
     result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     assert [one.source for one in result.alerts] == ["idle"]
-    heartbeat_actions.heartbeat_interact.perform(me(group), AGENT)
-    assert heartbeat_actions.heartbeat_status.perform(me(group), AGENT).last_interaction_at is not None
     configure(group, proactivity="silent")  # looks after things and says nothing
     corrected(group)
     result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
@@ -155,7 +154,7 @@ def test_zc_136_reminders_memory_and_pains_are_looked_after(group: str) -> None:
 
 def test_a_heartbeat_that_was_never_configured_cannot_tick(group: str) -> None:
     say(group, "Hello there.")
-    assert not heartbeat_actions.get_heartbeat.perform(me(group), AGENT).enabled
+    assert not heartbeat_actions.heartbeat_status.perform(me(group), AGENT).config.enabled
     with pytest.raises(InvalidRequest, match="no heartbeat"):
         heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     with pytest.raises(NotFound):

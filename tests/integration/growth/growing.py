@@ -93,7 +93,7 @@ def owed(kind: str) -> list[Any]:
 
 def artifacts(group: str, kind: ArtifactKind = "skill", **fields: Any) -> list[ArtifactState]:
     with unit_of_work() as connection:
-        return artifact_page(connection, group, kind, limit=50, **fields)
+        return artifact_page(connection, group, artifact=kind, limit=50, **fields)
 
 
 def feedback(group: str, artifact_id: UUID, sentiment: str = "positive", **fields: Any) -> wire.Event:

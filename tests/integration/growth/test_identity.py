@@ -13,14 +13,12 @@ from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol.identity import (
     ComposePrompt,
     DecideProposal,
-    DiffFiles,
     FileHistory,
     GetFile,
     IdentityFile,
     IdentityProposal,
     ListProposals,
     ListSnapshots,
-    OfAgent,
     ProposeChange,
     Rollback,
     TakeSnapshot,
@@ -63,12 +61,6 @@ def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(ag
     assert (made.status, made.reason, made.current, made.suggested, made.base_version) == ("pending", "users asked for it", "", KIND, 0)
     assert made.author == "user:lin"
     assert (read(agent).version, read(agent).content) == (0, "")
-    found = identity_actions.list_files.perform(actor(agent), OfAgent(agent_id=AGENT))
-    assert found.max_chars == 20_000
-    assert [(one.file, one.version, one.characters, one.pending) for one in found.files] == [
-        *(("SOUL", 0, 0, 1), ("AGENTS", 0, 0, 0)),
-        *(("USER", 0, 0, 0), ("HEARTBEAT", 0, 0, 0)),
-    ]
     assert propose(agent, file="Heartbeat.md").file == "HEARTBEAT"  # as it is named in a folder
     rejected = identity_actions.reject.perform(actor(agent), DecideProposal(proposal_id=made.proposal_id, note="too vague"))
     assert (rejected.status, rejected.note) == ("rejected", "too vague")
@@ -199,22 +191,6 @@ def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
     assert {one.file: (one.version, one.content) for one in done.files} == {"SOUL": (3, KIND), "AGENTS": (2, "")}
 
 
-def test_differences_are_told_line_by_line(agent: str) -> None:
-    approve(agent, propose(agent))
-    approve(agent, propose(agent, "You are kind.\nYou are brief."))
-    between = identity_actions.compare.perform(actor(agent), DiffFiles(agent_id=AGENT, file="SOUL"))
-    assert (between.old, between.new) == (1, 2)
-    assert [(line.kind, line.text) for line in between.lines[1:]] == [
-        ("same", "You are kind."),
-        ("removed", "You say so when you do not know."),
-        ("added", "You are brief."),
-    ]
-    made = propose(agent, "You are kind.")
-    proposed = identity_actions.compare.perform(actor(agent), DiffFiles(agent_id=AGENT, proposal_id=made.proposal_id))
-    assert (proposed.old, proposed.new) == (2, None)
-    assert [line.text for line in proposed.lines if line.kind == "removed"] == ["You are brief."]
-
-
 def test_the_files_in_a_prompt(agent: str) -> None:
     approve(agent, propose(agent))
     identity_actions.update_user.perform(actor(agent), UpdateUser(agent_id=AGENT, notes='Says "hello" <b>often</b>'))
@@ -228,10 +204,8 @@ def test_the_files_in_a_prompt(agent: str) -> None:
 
 def test_what_is_not_there_is_not_found(agent: str) -> None:
     calls: list[tuple[Any, Any]] = [
-        (identity_actions.list_files, OfAgent(agent_id="nobody")),
+        (identity_actions.get_file, GetFile(agent_id="nobody", file="SOUL")),
         (identity_actions.get_file, GetFile(agent_id=AGENT, file="SOUL", version=7)),
-        (identity_actions.compare, DiffFiles(agent_id=AGENT, proposal_id=uuid4())),
-        (identity_actions.compare, DiffFiles(agent_id=AGENT, file="SOUL", old=9)),
         (identity_actions.approve, DecideProposal(proposal_id=uuid4())),
         (identity_actions.reject, DecideProposal(proposal_id=uuid4())),
         (identity_actions.rollback, Rollback(agent_id=AGENT, file="SOUL", version=9)),

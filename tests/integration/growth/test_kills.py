@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from jiyi.errors import Conflict
-from jiyi.protocol.artifacts import Deciding
+from jiyi.protocol.artifacts import Deciding, Verb
 from jiyi.protocol.growth import ProposeSolution
 from jiyi.protocol.identity import OfAgent
 from models.conversations.extraction_schedule import EXTRACT
 from models.db.actions import Actor
 from models.growth import pain_actions, self_review
-from models.growth.artifacts import SKILL_ACTIONS
+from models.growth.artifacts import decide
 from models.growth.evolution import WEIGH
 from models.growth.trajectories import COMPRESS
 from models.growth.work import AGGREGATE, COMPOSE, FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
@@ -133,18 +133,15 @@ def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -
     [skill] = artifacts(group)
     together = Barrier(2)
 
-    def decide(action: Any, who: str) -> str:
+    def answer_to(decision: Verb, who: str) -> str:
         together.wait(60)
         try:
-            return str(action.perform(Actor(group, who), Deciding(id=skill.id)).status)
+            return str(decide.perform(Actor(group, who), Deciding(id=skill.id, decision=decision)).status)
         except Conflict as error:
             return str(error)
 
     with Threads(2) as pool:
-        answers = [
-            one.result()
-            for one in [pool.submit(decide, SKILL_ACTIONS["accept"], "user:mia"), pool.submit(decide, SKILL_ACTIONS["decline"], "user:leo")]
-        ]
+        answers = [one.result() for one in [pool.submit(answer_to, "accept", "user:mia"), pool.submit(answer_to, "decline", "user:leo")]]
     decided = artifacts(group)[0].status
     assert decided in answers
     assert sum("decided by" in answer for answer in answers) == 1

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jiyi.protocol.artifacts import ArtifactId, Deciding, HintQuery, VotesQuery
+from jiyi.protocol.artifacts import Deciding, HintQuery
 from jiyi.protocol.conversation_commands import AgentId
 from jiyi.protocol.conversations import InjectedContext, InjectRequest
 from jiyi.protocol.identity import UpdateUser
@@ -19,7 +19,7 @@ from models.appointments import heartbeat_actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth import identity_actions
-from models.growth.artifacts import SKILL_ACTIONS, list_votes, pending_hint
+from models.growth.artifacts import decide, pending_hint, votes_on
 from tasks.conversations import injection
 from tests.integration.growth.growing import AGENT, STEPS, artifacts, chain, end, experienced, run, save, step
 from tests.integration.growth.test_identity import approve, propose
@@ -39,8 +39,8 @@ def skill(group: str, **fields: Any) -> UUID:
     experienced(group, **fields)
     run()
     [grown] = artifacts(group)
-    SKILL_ACTIONS["accept"].perform(Actor(group, "user:mia"), Deciding(id=grown.id))
-    SKILL_ACTIONS["enable"].perform(Actor(group, "user:mia"), ArtifactId(id=grown.id))
+    decide.perform(Actor(group, "user:mia"), Deciding(decision="accept", id=grown.id))
+    decide.perform(Actor(group, "user:mia"), Deciding(decision="enable", id=grown.id))
     return grown.id
 
 
@@ -73,7 +73,7 @@ def test_an_enabled_skill_is_in_the_index_and_its_text_where_the_message_fits(gr
     assert json.dumps(f"1. {STEPS[0]}") in plain.prompt
     assert ask(group, split=False, format="json").skills == []
     assert ask(group, grown=False, session_id="s11").stable == "Be kind."
-    SKILL_ACTIONS["disable"].perform(Actor(group, "user:mia"), ArtifactId(id=skill_id))
+    decide.perform(Actor(group, "user:mia"), Deciding(decision="disable", id=skill_id))
     assert ask(group, session_id="s10").stable == "Be kind."
 
 
@@ -123,7 +123,8 @@ def test_what_comes_of_a_conversation_with_a_skill_moves_its_trust(group: str, s
     talk = [step(group, 0, "user_request", input=JAMMED), used, step(group, 2, "generation", output="open the tray")]
     save([*talk, step(group, 3, "user_request", input=said), step(group, 4, "generation", output="fine"), end(group)])
     run()
-    [vote] = list_votes.perform(Actor(group, "user:mia"), VotesQuery(id=skill_id)).rows
+    with unit_of_work() as connection:
+        [vote] = votes_on(connection, group, skill_id, 10)
     assert (vote.sentiment, vote.given_by) == (sentiment, f"agent:{AGENT}")
     [grown] = artifacts(group)
     assert grown.trust_score == pytest.approx(trust)

@@ -285,7 +285,6 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
 def test_what_is_not_there_is_not_found(group: str) -> None:
     calls: list[tuple[Any, Any]] = [
         (self_review.get_schedule, OfAgent(agent_id="nobody")),
-        (self_review.tell_due, OfAgent(agent_id="nobody")),
         (self_review.run, OfAgent(agent_id="nobody")),
         (self_review.configure, ConfigureSelf(agent_id="nobody")),
         (self_review.show, LookId(reflection_id=uuid4())),

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 from jiyi.errors import Conflict, NotFound
-from jiyi.protocol.artifacts import (
-    ArtifactId,
-    Deciding,
-    EvolutionQuery,
-    GiveFeedback,
-    HintQuery,
-    PatternsQuery,
-    TrustQuery,
-    TrustState,
-    VotesQuery,
-)
+from jiyi.protocol.artifacts import ArtifactId, ArtifactsQuery, Deciding, GiveFeedback, HintQuery, PatternsQuery, TrustState
 from jiyi.settings import get_settings
 from models.db.actions import Actor
-from models.growth.artifacts import SKILL_ACTIONS, give_feedback, list_events, list_patterns, list_trust, list_votes, pending_hint
+from models.db.connection import unit_of_work
+from models.growth.artifacts import (
+    decide,
+    get_artifact,
+    give_feedback,
+    list_artifacts,
+    list_patterns,
+    pending_hint,
+    trust_of_group,
+    votes_on,
+)
+from models.growth.evolution import evolution_events
 from tests.integration.growth.growing import AGENT, STEPS, artifacts, experienced, feedback, run, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -31,7 +32,8 @@ def me(group: str, name: str = "user:mia") -> Actor:
 
 
 def kinds(group: str) -> list[str]:
-    return [row.kind for row in list_events.perform(me(group), EvolutionQuery()).rows][::-1]
+    with unit_of_work() as connection:
+        return [row.kind for row in evolution_events(connection, group, None, 100)][::-1]
 
 
 def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group: str) -> None:
@@ -53,21 +55,21 @@ def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group
     assert found.id == skill.id
     assert "printer" in found.text
     stranger = Actor(f"{group}-other", "user:eve")
-    assert SKILL_ACTIONS["list"].perform(stranger, SKILL_ACTIONS["list"].request()).rows == []
+    assert list_artifacts.perform(stranger, ArtifactsQuery()).rows == []
     with pytest.raises(NotFound):
-        SKILL_ACTIONS["accept"].perform(stranger, Deciding(id=skill.id))
+        decide.perform(stranger, Deciding(decision="accept", id=skill.id))
 
 
 def test_accepting_registers_and_only_enabling_enables_and_who_approves_second_is_told(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
-    accepted = SKILL_ACTIONS["accept"].perform(me(group), Deciding(id=skill.id, reason="helps"))
+    accepted = decide.perform(me(group), Deciding(decision="accept", id=skill.id, reason="helps"))
     assert (accepted.status, accepted.enabled, accepted.decided_by) == ("accepted", False, "user:mia")
     for verb in ("accept", "decline"):
         with pytest.raises(Conflict, match="accepted, decided by user:mia"):
-            SKILL_ACTIONS[verb].perform(me(group, "user:leo"), Deciding(id=skill.id))
-    assert SKILL_ACTIONS["enable"].perform(me(group), ArtifactId(id=skill.id)).enabled
+            decide.perform(me(group, "user:leo"), Deciding(id=skill.id, decision=verb))
+    assert decide.perform(me(group), Deciding(decision="enable", id=skill.id)).enabled
     assert kinds(group) == ["proposed", "accepted", "enabled"]
 
 
@@ -75,7 +77,7 @@ def test_a_declined_one_returns_when_its_evidence_has_doubled(group: str) -> Non
     experienced(group)
     run()
     [skill] = artifacts(group)
-    SKILL_ACTIONS["decline"].perform(me(group), Deciding(id=skill.id))
+    decide.perform(me(group), Deciding(decision="decline", id=skill.id))
     experienced(group, times=2)
     run()
     assert [one.status for one in artifacts(group)] == ["declined"]
@@ -93,7 +95,7 @@ def test_a_skill_that_tells_the_model_to_ignore_is_refused(group: str) -> None:
     assert skill.status == "refused"
     assert "orders" in skill.issues[0]
     with pytest.raises(Conflict, match="refused"):
-        SKILL_ACTIONS["accept"].perform(me(group), Deciding(id=skill.id))
+        decide.perform(me(group), Deciding(decision="accept", id=skill.id))
 
 
 def test_auto_mode_registers_disabled(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,28 +112,29 @@ def test_deleting_takes_the_texts(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
-    assert SKILL_ACTIONS["delete"].perform(me(group), ArtifactId(id=skill.id)).body == ""
+    assert decide.perform(me(group), Deciding(decision="delete", id=skill.id)).body == ""
     assert artifacts(group) == []
     with pytest.raises(NotFound):
-        SKILL_ACTIONS["get"].perform(me(group), ArtifactId(id=skill.id))
+        get_artifact.perform(me(group), ArtifactId(id=skill.id))
     experienced(group, times=1)
     run()
     assert artifacts(group) == []
 
 
 @pytest.fixture
-def skill(group: str) -> object:
+def skill(group: str) -> UUID:
     experienced(group)
     run()
     return artifacts(group)[0].id
 
 
 def trust(group: str) -> TrustState:
-    [found] = list_trust.perform(Actor(group, "test"), TrustQuery()).rows
+    with unit_of_work() as connection:
+        [found] = trust_of_group(connection, group, None, 10)
     return found
 
 
-def test_votes_are_counted_each_once_however_they_come(group: str, skill: object) -> None:
+def test_votes_are_counted_each_once_however_they_come(group: str, skill: UUID) -> None:
     vote = feedback(group, skill)
     save([vote, feedback(group, skill, "negative"), feedback(group, skill, "neutral")])
     save([vote])
@@ -142,7 +145,7 @@ def test_votes_are_counted_each_once_however_they_come(group: str, skill: object
     assert kinds(group).count("feedback_given") == 3
 
 
-def test_five_votes_recommend_once_and_nothing_acts(group: str, skill: object) -> None:
+def test_five_votes_recommend_once_and_nothing_acts(group: str, skill: UUID) -> None:
     save([feedback(group, skill) for _ in range(5)])
     run()
     assert trust(group).recommendation == "promote"
@@ -152,12 +155,13 @@ def test_five_votes_recommend_once_and_nothing_acts(group: str, skill: object) -
     assert artifacts(group)[0].status == "pending"
 
 
-def test_a_vote_on_a_deleted_skill_is_refused_or_noted(group: str, skill: object) -> None:
-    SKILL_ACTIONS["delete"].perform(Actor(group, "test"), ArtifactId(id=skill))
+def test_a_vote_on_a_deleted_skill_is_refused_or_noted(group: str, skill: UUID) -> None:
+    decide.perform(Actor(group, "test"), Deciding(decision="delete", id=skill))
     for gone in (skill, uuid4()):
         with pytest.raises(NotFound, match="may have been deleted"):
             give_feedback.perform(Actor(group, "test"), GiveFeedback(artifact="skill", artifact_id=gone, sentiment="positive"))
     save([feedback(group, skill)])
     assert run() == 1
     assert kinds(group)[-1] == "feedback_ignored"
-    assert list_votes.perform(Actor(group, "test"), VotesQuery(id=skill)).rows == []
+    with unit_of_work() as connection:
+        assert votes_on(connection, group, skill, 10) == []

@@ -15,7 +15,7 @@ from jiyi.protocol.growth import ProposeSolution, ResolvePain
 from jiyi.protocol.identity import TallyQuery
 from models.db.connection import unit_of_work
 from models.growth import pain_actions, work
-from models.growth.artifacts import SKILL_ACTIONS, list_tallies
+from models.growth.artifacts import decide, list_tallies
 from tasks.conversations import injection
 from tests.integration.growth.growing import artifacts, experienced, feedback, save
 from tests.integration.growth.growing import run as aggregate
@@ -53,7 +53,7 @@ def test_skills_that_were_accepted_and_used(group: str) -> None:
     aggregate()
     [skill] = artifacts(group)
     assert "skill" not in counted(group)
-    SKILL_ACTIONS["accept"].perform(actor(group), Deciding(id=skill.id))
+    decide.perform(actor(group), Deciding(decision="accept", id=skill.id))
     save([feedback(group, skill.id, signal="usage_count"), feedback(group, skill.id, signal="explicit")])
     aggregate()
     assert counted(group)["skill"] == (1, 1)

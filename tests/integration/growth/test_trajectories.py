@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import RowMapping, text
 
 from jiyi.protocol import events as wire
-from jiyi.protocol.trajectories import StepsQuery, TrajectoriesQuery, TrajectoryState
-from models.db.actions import Actor
+from jiyi.protocol.trajectories import TrajectoryState
 from models.db.connection import unit_of_work
-from models.growth.trajectories import COMPRESS, SILENCE_MINUTES, list_steps, list_trajectories
+from models.growth.trajectories import COMPRESS, SILENCE_MINUTES, latest_trajectories
 from models.operations import numbers
 from tests.integration.growth.growing import AGENT, START, artifacts, chain, end, owed, run, save, step
 
@@ -20,12 +19,18 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 def trajectories(group: str) -> list[TrajectoryState]:
     """Oldest first."""
-    return list_trajectories.perform(Actor(group, "test"), TrajectoriesQuery(agent_id=AGENT)).rows[::-1]
+    with unit_of_work() as connection:
+        return latest_trajectories(connection, group, AGENT, 50)[::-1]
+
+
+def raw_steps(group: str, session_id: str = "s1") -> list[RowMapping]:
+    wanted = text("SELECT * FROM trajectory_events WHERE group_id = :g AND session_id = :s ORDER BY step_index, event_id")
+    with unit_of_work() as connection:
+        return list(connection.execute(wanted, {"g": group, "s": session_id}).mappings())
 
 
 def stored_steps(group: str, session_id: str = "s1") -> list[int]:
-    found = list_steps.perform(Actor(group, "test"), StepsQuery(agent_id=AGENT, session_id=session_id))
-    return [one.step_index for one in found.rows]
+    return [row["step_index"] for row in raw_steps(group, session_id)]
 
 
 def test_the_end_of_a_session_compresses_it_at_once(group: str) -> None:
@@ -76,9 +81,9 @@ def test_steps_out_of_order_and_told_twice_are_put_in_order_each_once(group: str
 
 def test_secrets_are_masked_before_they_are_stored(group: str) -> None:
     save([step(group, 0, "user_request", input="my password is Hunter2!x " + "long " * 1_000)])
-    found = list_steps.perform(Actor(group, "test"), StepsQuery(agent_id=AGENT, session_id="s1"))
-    assert "Hunter2" not in found.rows[0].input_summary
-    assert len(found.rows[0].input_summary) == 200
+    [found] = raw_steps(group)
+    assert "Hunter2" not in found["input_summary"]
+    assert len(found["input_summary"]) == 200
     with unit_of_work() as connection:
         assert "Hunter2" not in str(connection.execute(text("SELECT payload FROM events WHERE group_id = :g"), {"g": group}).all())
 

@@ -19,7 +19,6 @@ from sqlalchemy import Connection
 
 from engine.tiers.quarantine import Digest
 from jiyi.client.caller import Caller
-from jiyi.protocol.actions import name_of
 from jiyi.protocol.appointments import CorrectAgent, CreateSchedule
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
@@ -61,7 +60,7 @@ OF_NO_GROUP = {
     "stores_schema",
     *("list_tools", "list_queues", "describe_memory_node", "extract_session_memories", "estimate_content_tokens", "embedding_create"),
     *("compactor_estimate_text_tokens", "compactor_estimate_messages_tokens", "compactor_check_threshold", "compactor_compact"),
-    *("schedule_parse", "heartbeat_get", "health_snapshot"),
+    *("appointments_parse", "health_snapshot"),
 }
 #: Operations that write what they are given: under an agent of the asker's own, whom nothing else is asked of.
 WRITING = {
@@ -75,10 +74,10 @@ WRITING = {
         "extract_and_store_memories",
     ),
     "viking_load_industry_keywords",
-    *("schedule_create", "heartbeat_configure", "heartbeat_enable", "heartbeat_disable", "heartbeat_interact", "heartbeat_correct"),
+    *("appointments_create", "heartbeats_configure", "heartbeats_correct"),
 }
 #: The same by the names of actions.
-WRITING_ACTIONS = {*map(name_of, WRITING), "items.put", "stores.log"}
+WRITING_ACTIONS = {operation.action.name for operation in OPERATIONS if operation.action is not None and operation.id in WRITING}
 #: Statuses that tell nothing: not found, not allowed, wrong, no answer.
 SILENT = {403, 404, 422, 503, 504}
 #: Operations that a worker refuses, of which there is none here: tests/integration/retrieval/test_records_noted.py tries another group's.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.artifacts import ArtifactId, Deciding, GiveFeedback
+from jiyi.protocol.artifacts import Deciding, GiveFeedback, Verb
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.artifacts import SKILL_ACTIONS, WORKFLOW_ACTIONS, give_feedback
+from models.growth.artifacts import decide, give_feedback
 from tests.integration.actions.cases import Case
 from tests.integration.growth.growing import chain, end, experienced, run, save
 
@@ -35,37 +34,28 @@ def one(group: str) -> str:
         return str(connection.execute(text("SELECT artifact_id FROM artifacts WHERE group_id = :g"), {"g": group}).scalar_one())
 
 
-def after(prepare: Callable[[str], str], action: Any, *then: Any) -> Callable[[str], str]:
-    """What there is when these were done."""
+def after(prepare: Callable[[str], str], *decisions: Verb) -> Callable[[str], str]:
+    """What there is when these were taken."""
 
     def prepared(group: str) -> str:
         made = prepare(group)
-        for done in (action, *then):
-            done.perform(Actor(group, "test"), done.request(id=made))
+        for taken in decisions:
+            decide.perform(Actor(group, "test"), Deciding(id=made, decision=taken))
         return made
 
     return prepared
 
 
-def _cases(actions: Any, prepare: Callable[[str], str]) -> list[Case]:
-    accepted = after(prepare, actions["accept"])
-    tried = (
-        (actions["accept"], prepare, Deciding, {"reason": "helps"}),
-        (actions["decline"], prepare, Deciding, {"reason": "too special"}),
-        (actions["enable"], accepted, ArtifactId, {}),
-        (actions["disable"], after(prepare, actions["accept"], actions["enable"]), ArtifactId, {}),
-        (actions["archive"], accepted, Deciding, {"reason": "old"}),
-        (actions["delete"], prepare, ArtifactId, {}),
-    )
-    return [_case(action, made, request, fields) for action, made, request, fields in tried]
-
-
-def _case(action: Any, prepare: Callable[[str], str], request: Any, fields: dict[str, str]) -> Case:
-    return Case(action=action, prepare=prepare, request=lambda made: request(id=made, **fields))
+def _deciding(decision: Verb, prepare: Callable[[str], str], reason: str | None = None) -> Case:
+    return Case(action=decide, prepare=prepare, request=lambda made: Deciding(id=made, decision=decision, reason=reason))
 
 
 CASES = (
-    *_cases(SKILL_ACTIONS, skill),
-    *_cases(WORKFLOW_ACTIONS, workflow),
+    _deciding("accept", skill, "helps"),
+    _deciding("decline", workflow, "too special"),
+    _deciding("enable", after(workflow, "accept")),
+    _deciding("disable", after(skill, "accept", "enable")),
+    _deciding("archive", after(skill, "accept"), "old"),
+    _deciding("delete", workflow),
     Case(action=give_feedback, prepare=skill, request=lambda made: GiveFeedback(artifact="skill", artifact_id=made, sentiment="positive")),
 )

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.appointments import AcknowledgeAlerts, CreateSchedule, ScheduleId, UpdateSchedule
-from jiyi.protocol.conversation_commands import AgentId
+from jiyi.protocol.appointments import AcknowledgeAlerts, ConfigureHeartbeat, CreateSchedule, ScheduleId, UpdateSchedule
 from models.appointments import heartbeat_actions, heartbeats, schedule_actions
 from models.appointments.heartbeats import NewAlert
 from models.db.actions import Actor
@@ -43,7 +42,7 @@ def alerted(group: str) -> str:
 
 
 def beating(group: str) -> None:
-    heartbeat_actions.enable_heartbeat.perform(Actor(group, "test"), AgentId(agent_id=AGENT))
+    heartbeat_actions.configure_heartbeat.perform(Actor(group, "test"), ConfigureHeartbeat(agent_id=AGENT, enabled=True))
 
 
 def _on_schedule(action: Any, prepare: Any) -> Case:
@@ -70,11 +69,9 @@ CASES = (
     _on_schedule(schedule_actions.resume_schedule, paused),
     _on_schedule(schedule_actions.delete_schedule, scheduled),
     _on_heartbeat(heartbeat_actions.configure_heartbeat, interval_minutes=60, quiet_hours=None, tz="Asia/Shanghai"),
-    _on_heartbeat(heartbeat_actions.enable_heartbeat, prepare=lambda _group: None),
-    _on_heartbeat(heartbeat_actions.disable_heartbeat),
+    _on_heartbeat(heartbeat_actions.configure_heartbeat, prepare=lambda _group: None, enabled=True),
     _on_heartbeat(heartbeat_actions.delete_heartbeat),
     _on_heartbeat(heartbeat_actions.tick_heartbeat),
-    _on_heartbeat(heartbeat_actions.heartbeat_interact),
     _on_heartbeat(heartbeat_actions.heartbeat_correct, kind="tone"),
     Case(action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: AcknowledgeAlerts(ids=[made])),
 )
