@@ -22,7 +22,6 @@ from jiyi import tracing
 from jiyi.errors import EvidenceMissing, JiyiError, LLMUnavailable
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
-from jiyi.text.words import tokens
 from models.db.connection import unit_of_work
 from models.db.scope import within
 from models.db.valkey import valkey
@@ -132,13 +131,13 @@ def _follow(connection: Connection, dependants: Iterable[tuple[UUID, str]]) -> l
 
 @work_task(TOKENIZE, batch=COUNTING_BATCH, time_limit=60)
 def tokenize(batch: Batch) -> None:
-    """Give nodes the tokens that lexical search knows them by.
+    """Give nodes the tokens that lexical search knows them by, and note which tell of health.
 
-    Safe to repeat because the tokens follow from the text alone.
+    Safe to repeat because both follow from the text alone.
     """
     with batch.finish() as (connection, owed):
         nodes.lock(connection, owed)
-        nodes.fill_tokens(connection, [(node_id, tokens(text)) for node_id, text in nodes.texts_of(connection, owed)])
+        nodes.fill_words(connection, owed)
 
 
 @work_task(ENLARGE, batch=ENLARGING_BATCH, time_limit=110, alone=True)

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import chain, islice, pairwise
 
@@ -49,12 +50,18 @@ TEXTS_KEPT = 1024
 NEWER_PARTS, EARLIER_PARTS = 20, 1_000
 #: Pairs that are judged, those of the latest messages: a message has some three, and a judgement of a pair takes 10 kB.
 MOST_PAIRS = 400
+#: Share of common letters (2 * common / all) from which on one name is another spelling of the other: Halloran, Hanlon have .71.
+RESPELLED = 0.6
 #: People take back one thing at a time, and what follows from it.
 MOST_ENDED = 3
 
 _CUES = unions("engine.conversations", "endings.txt")
 _CORRECTION, _RESUMES, _BESIDE, _CHANGES, _NEGATIVE = (_CUES[name] for name in ("correction", "resumes", "beside", "changes", "negative"))
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*|[〇零一二两三四五六七八九十百千万]{2,}|(?<=第)[一二三四五六七八九十]")
+#: A name in the middle of a sentence, or that a correction begins with.
+_NAMES = re.compile(r"(?:(?<=[\w,;:*] )|(?<=\*)|(?<=['’]s ))[A-Z][a-z]{3,30}\b")
+#: The sign by which chats correct the message before: "*23".
+_STARRED = re.compile(r"\s{0,9}[*＊]\s?\w")
 #: A part that only says what it was not.
 _NOT_IT = re.compile(r"\W{0,9}(?:and |but )?not\b|\W{0,9}(?:而?不是|不叫|并非)", re.IGNORECASE)
 #: A name that a sentence begins with: a word with a capital before a verb or an 's.
@@ -191,7 +198,7 @@ class Candidate:
     by: Span
     corrected: bool
     vital: bool
-    #: By its form alone: another value of what has one, an illness denied in its own words, "not 241".
+    #: By its form alone: another value of what has one, an illness denied in its own words, "not 241", "*23".
     certain: bool
     features: tuple[float, ...]
 
@@ -252,7 +259,7 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
         )
         corrected, vital = pair.how in ("corrected", "value"), is_vital(part.context)
         denied = pair.how == "contrary" and vital and is_vital(newer_part.context) and part.words <= newer_part.words
-        said_not = pair.how == "value" and bool(newer_part.denied)
+        said_not = pair.how == "value" and (bool(newer_part.denied) or _STARRED.match(newer.text) is not None)
         certain = denied or said_not or pair.how == "replaced"
         found.append(Candidate(pair.old, part.span, newer_part.span, corrected, vital, certain, features))
     return found
@@ -325,7 +332,7 @@ def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: 
     elif corrects and _other_value(part.numbers, newer.numbers):
         named = shared or subject_words(part.context) & subject_words(newer.context)
         return "value" if named or just_said else ""
-    elif corrects and newer.denied and (shared or newer.denied in part.clause.text.lower()):
+    elif (corrects and newer.denied and (shared or newer.denied in part.clause.text.lower())) or (corrects and _respelled(part, newer)):
         return "value"
     elif corrects and last and shared and not _other_value(_NUMBER.findall(part.context), _NUMBER.findall(newer.context)):
         return "corrected"
@@ -383,6 +390,14 @@ def _same_attribute(part: Part, newer: Part) -> bool:
 def _other_value(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether both have a number or a time, and not the same: 214 and 241, 三千二 and 三千八."""
     return bool(mine) and bool(theirs) and set(mine).isdisjoint(theirs) and any(_alike(one, other) for one in mine for other in theirs)
+
+
+def _respelled(part: Part, newer: Part) -> bool:
+    """Whether the newer part writes a name of the older one in another way: Halloran and Hanlon."""
+    known, names = (_NAMES.findall(one.clause.text) for one in (part, newer))
+    return not set(known) & set(names) and any(
+        SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio() >= RESPELLED for one in known for other in names
+    )
 
 
 def _alike(one: str, other: str) -> bool:

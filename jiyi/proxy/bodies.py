@@ -36,8 +36,8 @@ VALUE_BYTES = 200
 SIGNS = (b"{", b"[", b",")
 #: Bytes of a body that is handled in a thread: a smaller one takes about a millisecond.
 LARGE_BYTES = 64 * 1024
-#: Threads for these: more would wait for each other, and the event loop for all of them.
-THREADS = 2
+#: Threads for these: two would wait for each other, and the event loop for both.
+THREADS = 1
 #: Seconds after which to try again when there was no room.
 RETRY_SECONDS = "5"
 

@@ -25,9 +25,11 @@ from models.memory.agents import AgentName, bind_name
 
 #: Turns of a user, the newest, that their profile rests on.
 TURNS_READ = 500
-#: Kinds of memories that may tell of somebody's health, and so many of each that are looked through: health is among the most important.
+#: Kinds of memories that may tell of somebody's health, and so many of them, the newest, that are read: far more than have room.
 HEALTH_KINDS: list[Kind] = ["preference", "knowledge"]
-HEALTH_READ = 1_000
+HEALTH_READ = 200
+#: Newest memories of an agent that are searched for words of health themselves, as long as nobody has read them for their tokens.
+NOT_READ_YET = 100
 #: Injections of an agent that are kept, the newest.
 KEPT = 200
 #: Characters of a query that are kept with them.
@@ -55,9 +57,9 @@ def most_important(
 def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[Candidate]:
     """What is in force, told the user and trusted enough, and has words of health (:data:`HEALTH_WORDS`), the newest first.
 
-    It is looked for among the :data:`HEALTH_READ` most important memories of each kind, and what was observed among so many newest.
+    At most :data:`HEALTH_READ`.
     """
-    asked = {**_asks(name, request), "session": None, "kinds": HEALTH_KINDS, "limit": HEALTH_READ}
+    asked = {**_asks(name, request), "kinds": HEALTH_KINDS, "limit": HEALTH_READ, "newest": NOT_READ_YET}
     return _candidates(connection.execute(_OF_HEALTH, {**asked, "words": HEALTH_WORDS.replace(r"\b", r"\y")}).all(), request)
 
 
@@ -190,15 +192,15 @@ _OF_KIND = f"""
     ) AS of_kind
 """  # noqa: S608 – no value
 _IMPORTANT = text(f"{_OF_KIND} ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit")
+_COLUMNS = "node_id, kind, description, created_at, filling, subject, user_id, visibility, trust, provenance"
+_MAY_BE_OF_HEALTH = f"(kind = ANY(:kinds) OR kind IS NULL AND type = 'event') AND {_STANDS}"
 _OF_HEALTH = text(f"""
-    SELECT * FROM (
-        {_OF_KIND}
-        UNION ALL
-        SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id, visibility, trust, provenance
-        FROM (SELECT * FROM memory_nodes WHERE group_id = :group AND agent_id = :agent ORDER BY node_count DESC LIMIT :limit) AS newest
-        WHERE kind IS NULL AND type = 'event' AND {_STANDS}
-    ) AS known
-    WHERE description ~* :words ORDER BY created_at DESC, node_count DESC
+    SELECT {_COLUMNS} FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND health AND {_MAY_BE_OF_HEALTH}
+    UNION ALL
+    SELECT {_COLUMNS}
+    FROM (SELECT * FROM memory_nodes WHERE group_id = :group AND agent_id = :agent ORDER BY node_count DESC LIMIT :newest) AS newest
+    WHERE health IS NULL AND {_MAY_BE_OF_HEALTH} AND description ~* :words
+    ORDER BY created_at DESC, node_id DESC LIMIT :limit
 """)  # noqa: S608 – no value
 _TURNS = text("""
     SELECT description, provenance FROM memory_nodes

@@ -10,10 +10,12 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, column, func, select, text
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
+from engine.heads.judgements import concerns_health
 from engine.memory import Appraisal, Unappraised, searchable
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.event_bodies import APPRAISED
 from jiyi.protocol.wire.vectors import Float32
+from jiyi.text.words import tokens
 from models.memory.tables import KeywordStrength
 from models.memory.work import APPRAISE, STRENGTHEN, owed_when_complete
 from models.queue import pending_work
@@ -69,15 +71,18 @@ def copy_embeddings(connection: Connection, pairs: Sequence[tuple[UUID, UUID]]) 
         connection.execute(_COPY, {"ids": [pair[0] for pair in pairs], "others": [pair[1] for pair in pairs]})
 
 
-def texts_of(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[UUID, str]]:
-    """What lexical search is to know the nodes by: description and, of a conversation, what was said."""
-    rows = connection.execute(_SAID, {"ids": list(node_ids)})
-    return [(row.node_id, searchable(row.description, row.filling if row.type == "chat" else [])) for row in rows]
-
-
-def fill_tokens(connection: Connection, rows: Sequence[tuple[UUID, list[str]]]) -> None:
+def fill_words(connection: Connection, node_ids: Sequence[UUID]) -> None:
+    """Read the nodes' texts for the tokens of lexical search, and for words of health."""
+    rows = [
+        {
+            "id": row.node_id,
+            "tokens": " ".join(tokens(searchable(row.description, row.filling if row.type == "chat" else []))),
+            "health": concerns_health(row.description) is not False,
+        }
+        for row in connection.execute(_SAID, {"ids": list(node_ids)})
+    ]
     if rows:
-        connection.execute(_FILL_TOKENS, [{"id": node_id, "tokens": " ".join(tokens)} for node_id, tokens in rows])
+        connection.execute(_FILL_WORDS, rows)
 
 
 def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
@@ -203,8 +208,8 @@ def repair(connection: Connection, group_id: str, agent_id: str) -> Drift:
 
 _LOCK = text("SELECT FROM memory_nodes WHERE node_id = ANY(:ids) ORDER BY node_id FOR NO KEY UPDATE")
 _SAID = text("SELECT node_id, type, description, filling FROM memory_nodes WHERE node_id = ANY(:ids)")
-_FILL_TOKENS = text("""
-    UPDATE memory_nodes SET tokens = :tokens, changed_xid = pg_current_xact_id() WHERE node_id = :id
+_FILL_WORDS = text("""
+    UPDATE memory_nodes SET tokens = :tokens, health = :health, changed_xid = pg_current_xact_id() WHERE node_id = :id
 """)
 _TEXTS = text("""
     SELECT n.node_id, n.group_id, n.agent_id, n.embedding_key, n.key_hash, (

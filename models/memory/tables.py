@@ -130,6 +130,7 @@ class MemoryNode(Base):
             text("node_count DESC"),
             postgresql_where=text("kind IS NOT NULL AND superseded_at IS NULL AND archived_at IS NULL"),
         ),
+        Index("memory_nodes_health_idx", "group_id", "agent_id", "created_at", postgresql_where=text("health")),
         Index("memory_nodes_archived_idx", "group_id", "agent_id", "node_count", postgresql_where=text("archived_at IS NOT NULL")),
     )
 
@@ -164,6 +165,8 @@ class MemoryNode(Base):
     keywords_lower: Mapped[list[str]] = mapped_column(ARRAY(Text))
     #: What lexical search knows the node by (``jiyi.text.words``), with repetitions, between spaces.
     tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    #: Whether the description has words of health (``engine.heads.judgements``); NULL until it has been read for its tokens.
+    health: Mapped[bool | None]
     poignancy: Mapped[float | None]
     is_idle: Mapped[bool]
     #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``).

@@ -228,7 +228,7 @@ def test_tokens_that_are_filled_in_later_are_found_at_once_and_lose_no_row(group
     records.tell(group, "klaus", [old.event_id], accessed)
     refreshed(index)
     with unit_of_work() as connection:
-        nodes.fill_tokens(connection, [(others[2].event_id, ["klaus", "filled"])])
+        change(connection, "tokens = 'klaus filled'", others[2].event_id)
     refreshed(index)
     assert index.columns["last_accessed"].max() == accessed
     assert set(ids_of(index)) == {event.event_id for event in events}

@@ -18,6 +18,8 @@ def parts(older: str, newer: str, heads: Heads) -> list[str]:
     [
         ("I'm allergic to walnuts and latex.", "I'm not allergic to latex after all, the test came back negative.", "latex"),
         ("I'm allergic to penicillin and my daughter is allergic to cats.", "my daughter is not allergic to cats anymore", "daughter"),
+        ("The room is booked for 45 guests in May", "*54, fat fingers", "45"),
+        ("会议室订了18个座位", "*81", "18"),
         ("I live in Porto.", "I live in Lisbon now.", "Porto"),
         ("I work at the bank", "I work at Volvo", "bank"),
         ("I love spicy food but I can't stand coriander", "I don't like spicy food anymore", "spicy"),
@@ -51,10 +53,18 @@ def test_what_is_named_replaced_or_corrected_ends(older: str, newer: str, over: 
         ("I live in Porto.", "Sam wrote me: I live in Tokyo now and hate it."),
         ("😀", "I moved."),
         ("I have a bike.", "😀"),
+        ("The room is booked for 45 guests in May", "*so* happy today"),
     ],
 )
 def test_news_of_others_questions_and_quotations_end_nothing(older: str, newer: str, judges: Heads) -> None:
     assert parts(older, newer, judges) == []
+
+
+def test_another_spelling_of_a_name_may_correct_it_and_another_name_does_not(judges: Heads) -> None:
+    older = Said("my new tutor is Mrs Kowalska, room 6", session="a")
+    found = candidates([older], Said("Actually it's Kowalczyk. I called her the wrong name", session="b"), judges)
+    assert [older.text[slice(*one.span)] for one in found if one.corrected] == ["Mrs Kowalska"]
+    assert not candidates([older], Said("Actually it's Brennan who has the keys", session="b"), judges)
 
 
 def test_without_judges_nothing_ends() -> None:

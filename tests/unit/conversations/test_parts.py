@@ -206,6 +206,13 @@ def test_an_exception_has_an_end_of_its_own(text: str, until: date) -> None:
     assert [one.until for one in temporary(text, SAID)] == [until]
 
 
+def test_what_is_said_of_a_place_where_somebody_is_for_a_time_holds_as_long() -> None:
+    text = "We're at my aunt's till the 20th. Dinner is at five here. I like tea."
+    found = temporary(text, SAID)
+    assert [text[slice(*one.span)] for one in found] == ["We're at my aunt's till the 20th", "Dinner is at five here"]
+    assert {one.until for one in found} == {date(2026, 4, 20)}
+
+
 @pytest.mark.parametrize("text", ["The dentist is on Saturday.", "I work until five every day.", "我每周三休息"])
 def test_what_holds_for_good_is_no_exception(text: str) -> None:
     assert temporary(text, SAID) == []
