@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 MASK = "[…]"
 
@@ -34,7 +34,10 @@ _CHECKS = "10X98765432"
 CARD_DIGITS = range(13, 20)
 _ISSUERS = re.compile(r"3[0-689]|4|5[0-8]|6|2[2-7]")
 #: What a text must have for any of these to be in it: looked for first, since nearly every text has none.
-_RUN = re.compile(r"[A-Za-z0-9_\-]{11}|-----BEGIN")
+_PREFIXES = (
+    *("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox"),
+    *("AKIA", "ASIA", "AIza", "hf_", "jiyi_", "eyJ", "-----BEGIN"),
+)
 _DIGITS = re.compile(r"\d(?:[ -]?\d){8}")
 _NAMES = ("pass", "pwd", "key", "secret", "token", "pin", "密码", "口令", "密钥", "验证码")
 
@@ -47,16 +50,22 @@ def masked(text: str) -> str:
 
 
 def _masked_once(text: str) -> str:
-    if _RUN.search(text):
+    if _has_any(text, _PREFIXES):
         text = _KEYS.sub(MASK, text)
-    lower = text.lower()
-    if any(name in lower for name in _NAMES):
+    if _has_any(text.lower(), _NAMES):
         text = _PASSWORDS.sub(lambda match: match["head"] + (match["secret"] if _is_a_word(match["secret"]) else MASK), text)
     if _DIGITS.search(text):
         text = _IDENTITY.sub(_if(is_identity_number), text)
         text = _NUMBER.sub(_if(is_card_number), text)
         text = _SSN.sub(MASK, text)
     return text
+
+
+def _has_any(text: str, words: Iterable[str]) -> bool:
+    for word in words:  # noqa: SIM110 – any() takes twice as long, for six texts of every event
+        if word in text:
+            return True
+    return False
 
 
 def is_card_number(text: str) -> bool:
