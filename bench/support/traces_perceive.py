@@ -103,7 +103,8 @@ def _replay(trace: Mapping[str, Any], *, stanford: bool) -> Iterator[Scenario]:
     _put_start(group, trace)
     for number, step in enumerate(trace["steps"], start=1):
         recorded = Recorded(step)
-        with patch.multiple(memory_tasks, llm=lambda recorded=recorded: recorded, ASK_THREADS=1):  # so asked in order
+        one_by_one = ephemeral.environment(llm_questions="1")  # so asked in order
+        with one_by_one, patch.multiple(memory_tasks, llm=lambda recorded=recorded: recorded):
             returned = _tick(group, trace, step, stanford=stanford)
         differing = set(_differences(group, step, returned, recorded.asked))
         name = f"perceive, tick {number} ({rules})"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ T = TypeVar("T")
 KEY = "jiyi:breaker:"
 #: The state in which calls are let through.
 CLOSED = pybreaker.STATE_CLOSED
-ERROR_SUFFIX = ":error"
+ERROR_SUFFIX, SUCCESS_SUFFIX, HOLD_SUFFIX = ":error", ":success", ":hold"
 #: Seconds that the last error is remembered: long enough for whoever looks the next day.
 ERROR_SECONDS = 7 * 86_400
 #: Failures in a row after which nobody calls any more.
@@ -44,6 +45,8 @@ VALKEY_TIMEOUT = 0.5
 Open = pybreaker.CircuitBreakerError
 
 _local: dict[str, pybreaker.CircuitMemoryStorage] = {}
+#: Until when providers want to be left alone, by ``time.monotonic``: for a process without Valkey.
+_holds: dict[str, float] = {}
 _lock = threading.Lock()
 
 # It logs a traceback for each command that Valkey does not answer; that Valkey is away is told elsewhere.
@@ -62,17 +65,50 @@ def call(name: str, function: Callable[[], T], *, blameless: Callable[[BaseExcep
         fail_max=FAIL_MAX, reset_timeout=reset_seconds, exclude=[blameless], state_storage=storage, throw_new_error_on_trip=False
     )
     try:
-        return breaker.call(function)
+        result = breaker.call(function)
     except Open:
         opened = storage.opened_at
         if opened is not None and opened > datetime.now(UTC):  # the clock was set back: it would stay open for as long
             _forget_when_opened(name)
         raise
+    note_success(name)
+    return result
+
+
+def is_closed(name: str) -> bool:
+    """Whether calls are let through, as far as is known; else the next one that is let through is a trial."""
+    return _storage(name).state == CLOSED
+
+
+def hold(name: str, seconds: float) -> None:
+    """Nobody calls for so long: the provider has asked for it."""
+    _holds[name] = time.monotonic() + seconds
+    client = valkey()
+    with suppress(redis.RedisError):  # then this process alone keeps to it
+        if client is not None:
+            client.set(KEY + name + HOLD_SUFFIX, 1, px=max(1, int(seconds * 1_000)))
+
+
+def held(name: str) -> float:
+    """Seconds that are left of a :func:`hold`; 0 if there is none."""
+    client = valkey()
+    left = 0
+    with suppress(redis.RedisError):
+        left = 0 if client is None else cast("int", client.pttl(KEY + name + HOLD_SUFFIX))
+    return max(left / 1_000, _holds.get(name, 0.0) - time.monotonic(), 0.0)
+
+
+def note_success(name: str) -> None:
+    """It has answered: what failed before is over."""
+    client = valkey()
+    with suppress(redis.RedisError):  # only the display misses it
+        if client is not None:
+            client.set(KEY + name + SUCCESS_SUFFIX, datetime.now(UTC).isoformat(), ex=ERROR_SECONDS)
 
 
 def note_error(name: str, message: str) -> None:
     """Keep the last error where ``jiyi embedders`` finds it."""
-    client = _valkey()
+    client = valkey()
     content = json.dumps({"at": datetime.now(UTC).isoformat(), "error": message}, ensure_ascii=False)
     try:
         if client is not None:
@@ -83,21 +119,28 @@ def note_error(name: str, message: str) -> None:
 
 def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
     """How a breaker stands, and what failed last. Changes nothing."""
-    client = _valkey()
+    client = valkey()
     unknown = BreakerState(state="unknown")
     if client is None:
         return unknown
     prefix = _prefix(name)
     try:
-        state, failures, opened, error = client.mget(
-            prefix + "state", prefix + "fail_counter", prefix + "opened_at", KEY + name + ERROR_SUFFIX
+        state, failures, opened, error, success = client.mget(
+            *(prefix + key for key in ("state", "fail_counter", "opened_at")), KEY + name + ERROR_SUFFIX, KEY + name + SUCCESS_SUFFIX
         )
     except redis.RedisError:
         return unknown
     last = json.loads(error) if error else {}
     shown = state.decode() if isinstance(state, bytes) else CLOSED
     until = datetime.fromtimestamp(int(opened), UTC) + timedelta(seconds=reset_seconds) if opened and shown == "open" else None
-    return BreakerState(state=shown, failures=int(failures or 0), until=until, last_error=last.get("error"), last_error_at=last.get("at"))
+    return BreakerState(
+        state=shown,
+        failures=int(failures or 0),
+        until=until,
+        last_error=last.get("error"),
+        last_error_at=last.get("at"),
+        last_success_at=success.decode() if success else None,
+    )
 
 
 def states() -> dict[str, str]:
@@ -106,7 +149,7 @@ def states() -> dict[str, str]:
     Raises:
         RedisError: Valkey is away.
     """
-    client = _valkey()
+    client = valkey()
     if client is None:
         return {}
     end = f":{pybreaker.CircuitRedisStorage.BASE_NAMESPACE}:state"
@@ -128,7 +171,7 @@ def _forget_when_opened(name: str) -> None:
     """Let the next call through."""
     with _lock:
         _local.pop(name, None)
-    client = _valkey()
+    client = valkey()
     try:
         if client is not None:
             client.delete(_prefix(name) + "opened_at")
@@ -160,7 +203,7 @@ class _SharedStorage(pybreaker.CircuitRedisStorage):
 
 
 def _storage(name: str) -> pybreaker.CircuitBreakerStorage:
-    client = _valkey()
+    client = valkey()
     if client is not None:
         try:
             return _SharedStorage(pybreaker.STATE_CLOSED, client, namespace=KEY + name)
@@ -170,7 +213,8 @@ def _storage(name: str) -> pybreaker.CircuitBreakerStorage:
         return _local.setdefault(name, pybreaker.CircuitMemoryStorage(pybreaker.STATE_CLOSED))
 
 
-def _valkey() -> redis.Redis | None:
+def valkey() -> redis.Redis | None:
+    """A client with short time-outs; None where no address is set."""
     url = get_settings().redis_url
     return _client(url) if url else None
 

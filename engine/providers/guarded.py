@@ -29,8 +29,8 @@ from jiyi.protocol.base import JsonObject
 #: Largest answer that is read, in bytes: 2,048 vectors of 3,072 numbers as text are about 130 MB, and nobody sends
 #: so many here; more is no answer to what was asked.
 MAX_BODY_BYTES = 64 * 1024 * 1024
-#: Longest wait that a vendor may ask for with ``Retry-After`` before the work is put off instead. Seconds.
-MAX_RETRY_AFTER = 20.0
+#: Longest wait that a vendor may ask for with ``Retry-After`` before the work is put off instead, and how long that may be. Seconds.
+MAX_RETRY_AFTER, LONGEST_HOLD = 20.0, 3_600.0
 #: Waits between tries without ``Retry-After``: random, so that workers do not come back together. Seconds.
 BACKOFF = wait_random_exponential(multiplier=0.5, max=8)
 #: In place of the name of a model that a tenant has chosen.
@@ -54,11 +54,13 @@ class Patience:
     """How long to try. ``call``: seconds of one try. ``total``: seconds after which no new try begins.
 
     ``answered`` is called when an answer has come, before it is parsed: the vendor has nothing more to do for this call.
+    ``again``: whether what took too long is tried again as it is.
     """
 
     call: float
     tries: int = 3
     total: float = 60.0
+    again: bool = True
     answered: Callable[[], None] = lambda: None
 
 
@@ -92,8 +94,12 @@ class Provider:
         endpoint = self.endpoint
         if endpoint.api_key is None and endpoint.preset.needs_key:
             raise self._unavailable(f"{endpoint.spec.vendor} needs a key: set {endpoint.key_names}")
+        if left := breakers.held(endpoint.breaker):
+            failure = self._unavailable(f"{endpoint.spec.vendor} has asked to be left alone for another {left:.0f} s")
+            failure.retry_after = left
+            raise failure
         retrying = Retrying(
-            retry=retry_if_exception(is_transient),
+            retry=retry_if_exception(lambda error: is_transient(error) and (patience.again or not _is_late(error))),
             wait=_wait,
             stop=stop_any(stop_after_attempt(patience.tries), stop_before_delay(patience.total)),
             reraise=True,
@@ -108,13 +114,18 @@ class Provider:
             raise self._unavailable(self._why_open()) from None
         except (openai.OpenAIError, Unusable) as error:
             failure = self._unavailable(explain(error, endpoint, patience.call))
-            failure.status = error.status_code if isinstance(error, openai.APIStatusError) else None
+            failure.timed_out = _is_late(error)
+            if isinstance(error, openai.APIStatusError):
+                failure.status, failure.words = error.status_code, str(error.message)[:MAX_WORDS]
+            failure.retry_after = min(retry_after(error) or 0.0, LONGEST_HOLD)
+            if failure.retry_after > MAX_RETRY_AFTER:
+                breakers.hold(endpoint.breaker, failure.retry_after)
         breakers.note_error(endpoint.breaker, str(failure))
         raise failure
 
     def _try(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
         return breakers.call(
-            self.endpoint.breaker, lambda: self._ask(path, body, patience), blameless=is_request_at_fault, reset_seconds=self._reset_seconds
+            self.endpoint.breaker, lambda: self._ask(path, body, patience), blameless=is_blameless, reset_seconds=self._reset_seconds
         )
 
     def _ask(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
@@ -180,19 +191,25 @@ def _wait(state: RetryCallState) -> float:
     return asked if asked <= MAX_RETRY_AFTER else float("inf")
 
 
-#: The request is at fault, not the vendor: asking again would not help, and others' requests may succeed.
-REQUEST_AT_FAULT = frozenset({400, 404, 405, 409, 413, 415, 422})
+#: The request is at fault, not the vendor: asking again would not help, and others' requests may succeed. A wrong model or address (404)
+#: is everybody's.
+REQUEST_AT_FAULT = frozenset({400, 409, 413, 415, 422})
 TIMEOUT, TOO_MANY = 408, 429
-#: Characters of a vendor's own words in a message.
-MAX_QUOTE = 200
+#: Characters of a vendor's own words in a message, and of those that are read to find out what is wrong.
+MAX_QUOTE, MAX_WORDS = 200, 4_000
 
 
 class Unusable(Exception):  # noqa: N818 – its name says what happened
     """Something came back that is no answer in this protocol."""
 
 
-def is_request_at_fault(error: BaseException) -> bool:
-    return isinstance(error, openai.APIStatusError) and error.status_code in REQUEST_AT_FAULT
+def is_blameless(error: BaseException) -> bool:
+    """Whether a vendor's refusal is no failure of its own: of one request, or until a time that it names."""
+    return isinstance(error, openai.APIStatusError) and (error.status_code in REQUEST_AT_FAULT or bool(retry_after(error)))
+
+
+def _is_late(error: BaseException) -> bool:
+    return isinstance(error, openai.APITimeoutError)
 
 
 def is_transient(error: BaseException) -> bool:

@@ -83,7 +83,8 @@ def _by(breaker: str, who: str) -> tuple[ProviderState, str]:
     known = breakers.read_state(breaker)
     if known.state == "unknown":
         return "unknown", f"{who}: Valkey is away"
-    if known.state != breakers.CLOSED or known.failures:
+    error, success = known.last_error_at, known.last_success_at
+    if known.state != breakers.CLOSED or known.failures or (error is not None and (success is None or error > success)):
         return "failing", f"{who}: {known.last_error or 'the last call failed'}"
     return "ok", who
 

@@ -68,13 +68,64 @@ def _load(folder: Path, file: str, name: str) -> Prompt:
     return Prompt(match["name"], match["version"], match["body"].strip())
 
 
-def messages(question: Question[Any], schema: JsonMapping) -> list[dict[str, str]]:
-    """What is sent to a chat model; the data in it has at most :data:`PROMPT_CHARS` characters."""
+#: What an answer looks like, after the data: small models keep to what they read last. A schema that is sent says the rest.
+_FORM = {
+    "en": (
+        "Answer with exactly one JSON object and nothing before or after it.",
+        "Its form, with … and 0 where your own words and numbers go:",
+    ),
+    "zh": ("只用一个 JSON 对象回答，前后不要有任何其他内容。", "形式如下，… 和 0 处换成你自己的文字和数字："),
+}
+
+
+def messages(question: Question[Any], example: str = "") -> list[dict[str, str]]:
+    """What is sent to a chat model; the data in it has at most :data:`PROMPT_CHARS` characters.
+
+    ``example``: the answer's form (:func:`example_of`), for servers that are sent no schema.
+    """
     task, frame = prompt(question.prompt, question.language).body, prompt(FRAME, question.language).body
     return [
-        {"role": "system", "content": f"{task}\n\n{frame}\n{json.dumps(schema, ensure_ascii=False)}"},
-        {"role": "user", "content": block_of(question, PROMPT_CHARS).text},
+        {"role": "system", "content": f"{task}\n\n{frame}"},
+        {"role": "user", "content": f"{block_of(question, PROMPT_CHARS).text}\n\n{form(question.language, example)}"},
     ]
+
+
+def form(language: Language, example: str = "") -> str:
+    """What an answer looks like, in words."""
+    sentence, introduction = _FORM[language]
+    return f"{sentence} {introduction}\n{example}" if example else sentence
+
+
+def example_of(schema: JsonMapping, language: Language) -> str:
+    """A JSON object of the form of ``schema`` without content: ``{"subject": "…", "evidence": [0]}``, and its fields' descriptions."""
+    definitions = schema.get("$defs", {})
+    described: dict[str, str] = {}
+    text = _filled(schema, definitions, described)
+    return "\n".join([text, *(f"{name}{'：' if language == 'zh' else ': '}{words}" for name, words in described.items())])
+
+
+#: What stands for a value of a type: for a text, what is refused as one (``engine.providers.replies``).
+_FILLING = {"integer": "0", "number": "0", "boolean": "false"}
+
+
+def _filled(schema: Any, definitions: JsonMapping, described: dict[str, str]) -> str:
+    if reference := schema.get("$ref"):
+        schema = definitions[str(reference).rpartition("/")[2]]
+    if "anyOf" in schema:  # or null
+        schema = schema["anyOf"][0]
+    if choices := schema.get("enum"):
+        return json.dumps("|".join(map(str, choices)), ensure_ascii=False)
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        for name, part in fields.items():
+            if words := part.get("description"):
+                described.setdefault(name, words)
+        return "{" + ", ".join(f"{json.dumps(name)}: {_filled(part, definitions, described)}" for name, part in fields.items()) + "}"
+    if schema.get("type") == "array":
+        items = schema.get("items", {})
+        # Numbers of statements that may be left out: models copy what they see.
+        return "[]" if schema.get("default") == [] and items.get("type") == "integer" else f"[{_filled(items, definitions, described)}]"
+    return _FILLING.get(schema.get("type", ""), '"…"')
 
 
 BEGIN, END = "<data>", "</data>"

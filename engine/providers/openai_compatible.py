@@ -1,29 +1,30 @@
-"""Any LLM behind OpenAI's protocol: asked in words, held to a schema, told what is wrong with its answer.
-
-What a vendor or a model takes of the protocol is learned from its refusals: no list of them stays true.
+"""Any LLM behind OpenAI's protocol: held to a schema where its server takes one, asked in words, told what is
+wrong with its answer.
 """
 
 from __future__ import annotations
 
-import json
-import re
 import time
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from dataclasses import dataclass
+from threading import BoundedSemaphore
+from typing import Any
 
-from pydantic import ValidationError
-
+from engine.providers import breakers
 from engine.providers import llm_prompts as prompts
+from engine.providers.dialects import REFUSED, cause_of, recall, remember
 from engine.providers.guarded import Patience, Provider
 from engine.providers.llm_prompts import Usage, allow, cost_of, report
 from engine.providers.questions import A, Question
+from engine.providers.replies import Unusable, answer_in, text_of
 from engine.providers.spec import Endpoint
-from jiyi.errors import BadReply, LLMUnavailable, join_problems, problems_of
-from jiyi.protocol.base import JsonMapping, JsonObject, unstorable
+from jiyi.errors import BadReply, LLMUnavailable
+from jiyi.protocol.base import JsonObject
+from jiyi.protocol.providers import Structured
 from jiyi.settings import Settings
 
-#: Answers that the LLM may give until one fits what was asked.
-TRIES = 3
+#: Answers that the LLM may give until one fits what was asked. Of those that are cut off, so many: another
+#: one ends at the same place.
+TRIES, CUT_OFF_TRIES = 3, 2
 
 #: A question with all its tries takes at most so many times the time-out of one request.
 QUESTION_TIMEOUTS = 2
@@ -36,6 +37,17 @@ LEAST_SECONDS = 1.0
 #: Characters of an unusable answer that the model is shown again, and that an error quotes.
 SHOWN_AGAIN, QUOTED = 2_000, 120
 
+_AGAIN = {
+    "en": "That cannot be used: {problem}. Answer again, and keep to the form.",
+    "zh": "这个回答不能使用：{problem}。请重新回答，并遵守格式。",
+}
+#: After an answer that was cut off.
+_SHORTER = {
+    "en": "Your answer was cut off because it was too long. Answer again, much shorter: repeat nothing, leave out what matters least.",
+    "zh": "你的回答太长，被截断了。请重新回答，要短得多：不要重复，省略最不重要的内容。",
+}
+_WHY = {"length": "it is too long for the model", "filter": "a filter of contents refuses it"}
+
 
 @dataclass(slots=True)
 class _Tally:
@@ -43,6 +55,27 @@ class _Tally:
     failures: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+    def add(self, completion: JsonObject) -> None:
+        used = completion.get("usage")
+        if isinstance(used, dict):
+            self.prompt_tokens += _count(used.get("prompt_tokens"))
+            self.completion_tokens += _count(used.get("completion_tokens"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A reply. ``problem``: why there is nothing to read in it."""
+
+    text: str
+    cut_off: bool = False
+    problem: str = ""
+
+    def answer(self, question: Question[A]) -> A:
+        """The answer in it. Raises :class:`Unusable`."""
+        if self.problem:
+            raise Unusable(self.problem, "它是空的")
+        return answer_in(self.text, question, cut_off=self.cut_off)
 
 
 class OpenAICompatible:
@@ -52,100 +85,130 @@ class OpenAICompatible:
         self.model = str(endpoint.spec)
         self._settings = settings
         self._provider = Provider(endpoint, LLMUnavailable)
-        # Replaced as a whole by whoever learns more; two threads at worst learn the same.
-        self._dialect = Dialect(endpoint.preset.structured)
+        self._turns = BoundedSemaphore(settings.llm_questions)
+        self._pinned: Structured | None = None if settings.llm_structured == "auto" else settings.llm_structured
 
     def ask(self, question: Question[A]) -> A:
         """An answer that fits, after at most ``TRIES``.
 
         Raises:
-            LLMUnavailable: the vendor cannot be reached, is too slow or refuses.
+            LLMUnavailable: the vendor cannot be reached, is too slow or refuses, or others' questions take all its time.
             BadReply: no answer fitted, or the vendor refuses this question alone; it names the prompt and the problem.
         """
         allow(question.group_id)
+        if not self._turns.acquire(timeout=QUESTION_TIMEOUTS * self._settings.llm_timeout):
+            raise LLMUnavailable(f"{self._settings.llm_questions} questions to {self.model} are open (JIYI_LLM_QUESTIONS): the rest waits")
         tally = _Tally()
         try:
+            if not breakers.is_closed(self._provider.endpoint.breaker):
+                self._probe(tally)  # a short question is the breaker's trial
             return self._until_it_fits(question, tally)
         except LLMUnavailable as error:
             # Work waits for a vendor that is away for as long as it takes. A question that is too long for the model, or
             # that a filter does not let through, would wait for ever.
-            if error.status in REFUSED and self._takes_another_question():
+            if error.status in REFUSED and (why := self._why_alone(error, tally)):
                 name = prompts.signature(question, question.language)
-                raise BadReply(f"{name} was not answered, though others are: {error}") from None
+                raise BadReply(f"{name} was not answered, {why}: {error}") from None
             raise
         finally:
+            self._turns.release()
             self._report(question, tally)
 
     def _until_it_fits(self, question: Question[A], tally: _Tally) -> A:
         deadline = time.monotonic() + QUESTION_TIMEOUTS * self._settings.llm_timeout
-        messages = prompts.messages(question, schema_of(question))
-        problem = reply = ""
+        correction: list[dict[str, str]] = []
+        problem, reply, cut = "", _Said(""), 0
         for number in range(TRIES):
             if number and deadline - time.monotonic() < LEAST_SECONDS:
                 problem += "; no time is left to ask again"
                 break
-            reply = ""
+            reply = self._say(question, correction, deadline, tally)
+            cut += reply.cut_off
             try:
-                reply = self._say(question, messages, deadline, tally)
-                return answer_in(reply, question)
+                return reply.answer(question)
             except Unusable as error:
                 tally.failures += 1
-                problem = str(error)
-                messages = [*messages[:2], *_correction(reply, problem)]
-        quoted = f"; it began {reply[:QUOTED]!r}" if reply else ""
+                problem = (
+                    f"it was cut off at {self._settings.llm_max_tokens:,} tokens (JIYI_LLM_MAX_TOKENS)" if reply.cut_off else str(error)
+                )
+                told = (_SHORTER if reply.cut_off else _AGAIN)[question.language].format(problem=error.localized(question.language))
+                correction = _correction(reply.text, told)
+            if cut == CUT_OFF_TRIES:
+                break
+        quoted = f"; it began {reply.text[:QUOTED]!r}" if reply.text else ""
         name = prompts.signature(question, question.language)
         raise BadReply(f"{self.model} gave no usable answer to {name}, the last time because {problem}{quoted}")
 
-    def _say(self, question: Question[Any], messages: list[dict[str, str]], deadline: float, tally: _Tally) -> str:
-        """The text of one reply. Raises :class:`Unusable` if there is none, or only a part."""
+    def _say(self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally) -> _Said:
         try:
-            completion = self._request(question, messages, deadline)
+            completion = self._request(question, correction, deadline, tally)
         except LLMUnavailable:
             tally.failures += 1
             raise
-        finally:
-            tally.calls += 1
-        used = completion.get("usage")
-        if isinstance(used, dict):
-            tally.prompt_tokens += _count(used.get("prompt_tokens"))
-            tally.completion_tokens += _count(used.get("completion_tokens"))
+        tally.add(completion)
         try:
             choice = completion["choices"][0]
-            content, refusal = choice["message"].get("content"), choice["message"].get("refusal")
+            finish, message = choice.get("finish_reason"), choice["message"]
+            text, refusal = text_of(message), message.get("refusal")
         except (LookupError, TypeError, AttributeError):
-            raise Unusable("it holds no message") from None
-        if choice.get("finish_reason") == "length":
-            raise Unusable(f"it was cut off at {self._settings.llm_max_tokens:,} tokens (JIYI_LLM_MAX_TOKENS)")
-        if not isinstance(content, str) or not content.strip():
-            raise Unusable(f"it is empty{f', refused with {str(refusal)[:QUOTED]!r}' if refusal else ''}")
-        return content
+            return _Said("", problem="it holds no message")
+        if finish == "content_filter":
+            name = prompts.signature(question, question.language)
+            tally.failures += 1
+            raise BadReply(f"{self.model} did not answer {name}: a filter of contents cut its answer off")
+        refused = f", refused with {str(refusal)[:QUOTED]!r}" if refusal else ""
+        return _Said(text, finish == "length", "" if text else f"it is empty{refused}")
 
-    def _request(self, question: Question[Any], messages: list[dict[str, str]], deadline: float) -> dict[str, Any]:
-        schema, dialect = strict_schema(schema_of(question)), self._dialect
+    def _request(self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally) -> JsonObject:
+        endpoint, schema = self._provider.endpoint, question.answer.model_json_schema()
+        known = dialect = recall(endpoint, self._pinned)
         while True:
             remaining = max(deadline - time.monotonic(), LEAST_SECONDS)
             patience = Patience(min(self._settings.llm_timeout, remaining), REQUEST_TRIES, remaining)
+            # A model that did not keep to a schema is shown the form as well.
+            example = prompts.example_of(schema, question.language) if correction or dialect.structured != "schema" else ""
+            messages = _corrected(prompts.messages(question, example), correction)
             form = dialect.body(question.prompt, schema, self._settings.llm_max_tokens)
-            body = {"model": self._provider.endpoint.spec.model, "messages": messages, **form}
+            tally.calls += 1
             try:
-                completion = self._provider.chat(body, patience)
+                completion = self._provider.chat({**self._body(messages), **form, **self._settings.llm_extras}, patience)
             except LLMUnavailable as error:
-                other = dialect.without(str(error)) if error.status in REFUSED else None
+                other = dialect.without(error.words, pinned=self._pinned is not None) if error.status in REFUSED else None
                 if other is None:
                     raise
+                tally.failures += 1
                 dialect = other
             else:
-                self._dialect = dialect  # only what has helped is remembered
+                if dialect != known:  # only what has helped is remembered
+                    remember(endpoint, dialect, self._pinned)
                 return completion
 
-    def _takes_another_question(self) -> bool:
-        """Whether a harmless question gets through: vendors refuse wrong keys and unpaid bills with the same codes."""
-        body = {"model": self._provider.endpoint.spec.model, "messages": [{"role": "user", "content": "Say OK."}]}
+    def _body(self, messages: list[dict[str, str]]) -> JsonObject:
+        return {"model": self._provider.endpoint.spec.model, "messages": messages}
+
+    def _why_alone(self, error: LLMUnavailable, tally: _Tally) -> str:
+        """Why the vendor refuses this question and not all; empty if it refuses all, as with wrong keys and
+        unpaid bills.
+        """
+        if why := _WHY.get(cause_of(error.words, error.status)):
+            breakers.note_success(self._provider.endpoint.breaker)
+            return why
         try:
-            self._provider.chat({**body, self._dialect.limit: PROBE_TOKENS}, Patience(self._settings.llm_timeout, 1))
+            self._probe(tally)
         except LLMUnavailable:
-            return False
-        return True
+            return ""
+        return "though others are"
+
+    def _probe(self, tally: _Tally) -> None:
+        """Ask for a word. Raises :class:`LLMUnavailable` if nothing at all is answered."""
+        limit = {recall(self._provider.endpoint, self._pinned).limit: PROBE_TOKENS}
+        body = {**self._body([{"role": "user", "content": "Say OK."}]), **self._settings.llm_extras, **limit}
+        tally.calls += 1
+        try:
+            tally.add(self._provider.chat(body, Patience(self._settings.llm_timeout, 1)))
+        except LLMUnavailable:
+            tally.failures += 1
+            raise
 
     def _report(self, question: Question[Any], tally: _Tally) -> None:
         settings = self._settings
@@ -163,123 +226,20 @@ class OpenAICompatible:
         )
 
 
-def _correction(reply: str, problem: str) -> list[dict[str, str]]:
-    told = f"That cannot be used: {problem}. Answer again, with one JSON object that fits the schema and nothing else."
-    reply_again = [{"role": "assistant", "content": reply[:SHOWN_AGAIN]}] if reply else []
-    return [*reply_again, {"role": "user", "content": told}]
+def _corrected(messages: list[dict[str, str]], correction: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Roles in turns, as templates of many models want them: where there was no reply, the correction stands
+    with the question.
+    """
+    if len(correction) != 1:
+        return [*messages, *correction]
+    *before, last = messages
+    return [*before, {**last, "content": f"{last['content']}\n\n{correction[0]['content']}"}]
+
+
+def _correction(reply: str, told: str) -> list[dict[str, str]]:
+    said = [{"role": "assistant", "content": reply[:SHOWN_AGAIN]}] if reply.strip() else []
+    return [*said, {"role": "user", "content": told}]
 
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) and 0 <= value <= 10**9 else 0
-
-
-#: The same question gets the same answer, as far as the vendor can do that.
-TEMPERATURE = 0.0
-#: How a vendor says that the request is at fault: its form, its size or what it holds.
-REFUSED = frozenset({400, 413, 422})
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How requests are put."""
-
-    structured: Literal["schema", "object", "words"]
-    temperature: bool = True
-    #: Newer models of OpenAI want ``max_completion_tokens``.
-    limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-
-    def body(self, name: str, schema: JsonMapping, max_tokens: int) -> JsonObject:
-        """The part of a request that depends on the dialect; ``schema`` is a strict one."""
-        body: dict[str, Any] = {self.limit: max_tokens}
-        if self.temperature:
-            body["temperature"] = TEMPERATURE
-        if self.structured == "schema":
-            body["response_format"] = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
-        elif self.structured == "object":
-            body["response_format"] = {"type": "json_object"}
-        return body
-
-    def without(self, refusal: str) -> Dialect | None:
-        """What to try after a refusal in these words; None if there is nothing left to do without."""
-        if "max_completion_tokens" in refusal and self.limit == "max_tokens":
-            return replace(self, limit="max_completion_tokens")
-        if "temperature" in refusal and self.temperature:
-            return replace(self, temperature=False)
-        if self.structured == "words":
-            return None
-        return replace(self, structured="object" if self.structured == "schema" else "words")
-
-
-#: The largest answer that fits a schema has some 20 sentences of 2,000 characters; what is longer is no answer.
-MAX_REPLY_CHARS = 50_000
-#: Characters of a problem, which may quote the reply.
-MAX_PROBLEM_CHARS = 500
-
-FENCE = "```"
-#: Some models think aloud first.
-_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
-#: Keywords that say how long, how many, how large or what if not given: not every vendor's schemas know them, and we check them anyway.
-_LIMITS = frozenset(
-    """title description default pattern minLength maxLength minItems maxItems minimum maximum exclusiveMinimum
-    exclusiveMaximum""".split()
-)
-
-
-class Unusable(Exception):  # noqa: N818 – its name says what happened
-    """A reply that is no answer; the message says why."""
-
-
-def answer_in(reply: str, question: Question[A]) -> A:
-    """The answer in a reply.
-
-    Raises:
-        Unusable: it is too long, no JSON, not the JSON that was asked for, or holds what cannot be stored.
-    """
-    if len(reply) > MAX_REPLY_CHARS:
-        raise Unusable(f"it has {len(reply):,} characters, more than {MAX_REPLY_CHARS:,}")
-    try:
-        content = json.loads(_unwrapped(reply))
-    except (ValueError, RecursionError):
-        raise Unusable("it is not one JSON object and nothing else") from None
-    try:
-        answer = cast("A", question.answer.model_validate(content))
-    except ValidationError as error:
-        raise Unusable(_short(join_problems(problems_of(error)))) from None
-    problems = [*unstorable(answer.model_dump()), *question.problems(answer)]
-    if problems:
-        raise Unusable(_short(join_problems(problems)))
-    return answer
-
-
-def _unwrapped(reply: str) -> str:
-    """Without thoughts and the fence that many put around JSON whatever they are told: neither changes what is said."""
-    text = _THOUGHTS.sub("", reply, count=1).strip()
-    if not (text.startswith(FENCE) and text.endswith(FENCE)):
-        return text
-    return text.removesuffix(FENCE).partition("\n")[2]
-
-
-def schema_of(question: Question[Any]) -> JsonObject:
-    """The JSON schema of a question's answer, limits included."""
-    return question.answer.model_json_schema()
-
-
-def strict_schema(schema: Any) -> Any:
-    """A schema as vendors take it who promise to keep to it: forms only, no limits, all that is named and nothing beside it."""
-    if isinstance(schema, list):
-        return [strict_schema(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    strict = {
-        # Names of fields are no keywords: a field may well be called "description".
-        key: {name: strict_schema(part) for name, part in value.items()} if key in ("properties", "$defs") else strict_schema(value)
-        for key, value in schema.items()
-        if key not in _LIMITS
-    }
-    if strict.get("type") != "object":
-        return strict
-    return {**strict, "required": list(strict.get("properties", ())), "additionalProperties": False}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_PROBLEM_CHARS else f"{text[: MAX_PROBLEM_CHARS - 1]}…"

@@ -58,7 +58,7 @@ def speaker(message: Message) -> str:
 
 class Poignant(BaseModel):
     #: 1 (brushing teeth) … 10 (a break-up).
-    poignancy: int = Field(ge=1, le=10, strict=True)
+    poignancy: int = Field(ge=1, le=10)
 
 
 class Poignancy(Question[Poignant]):

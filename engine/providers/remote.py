@@ -30,6 +30,8 @@ from jiyi.settings import Settings
 BATCH_SECONDS = 75.0
 #: What a call has at least that got its turn in the last moment.
 SHORTEST_EMBEDDING = 0.1
+#: Seconds that calls stay as small as a slow server had time for.
+FEWER_SECONDS = 3_600.0
 #: Tokens of one call: OpenAI allows 300,000, and estimates are estimates.
 CALL_TOKENS = 200_000
 #: Tokens at most of a character, where the model's own tokenizer is not at hand: common Chinese characters are one
@@ -59,6 +61,7 @@ class RemoteEmbedder:
         self._who = f"{endpoint.spec.vendor}'s {endpoint.spec.model_name}"
         self._seconds = settings.embedder_timeout
         self._calls = BoundedSemaphore(CALLS)
+        self._fewer, self._fewer_until = 0, 0.0
         self._max_tokens = settings.embedder_max_tokens or endpoint.preset.max_tokens
 
     @property
@@ -69,12 +72,29 @@ class RemoteEmbedder:
         until = time.monotonic() + BATCH_SECONDS
         parts = []
         for chunk in self._chunks(texts):
-            with ExitStack() as turn:
-                turn.enter_context(self._turn(until, len(texts)))
-                left = max(until - time.monotonic(), SHORTEST_EMBEDDING)
-                patience = Patience(min(self._seconds, left), total=left, answered=turn.close)
-                parts.append(self._embed(chunk, patience))
+            parts += self._in_time(chunk, until, len(texts))
         return self._joined(parts)
+
+    def _in_time(self, texts: list[str], until: float, count: int) -> list[Float32]:
+        """Their vectors; where a call takes longer than it may, of half as many at a time."""
+        left, alone = 0.0, len(texts) == 1
+        try:
+            with ExitStack() as turn:
+                turn.enter_context(self._turn(until, count))
+                left = max(until - time.monotonic(), SHORTEST_EMBEDDING)
+                patience = Patience(min(self._seconds, left), total=left, answered=turn.close, again=alone)
+                return [self._embed(texts, patience)]
+        except EmbeddingUnavailable as error:
+            if alone or not error.timed_out or left < self._seconds:
+                raise
+        self._fewer, self._fewer_until = len(texts) // 2, time.monotonic() + FEWER_SECONDS
+        return [part for some in self._chunks(texts) for part in self._in_time(some, until, count)]
+
+    @property
+    def _most_texts(self) -> int:
+        """Of one call: what the vendor takes, or what it had time for lately."""
+        most = self._endpoint.preset.max_texts
+        return min(most, self._fewer) if time.monotonic() < self._fewer_until else most
 
     @contextmanager
     def _turn(self, until: float, count: int) -> Iterator[None]:
@@ -109,7 +129,7 @@ class RemoteEmbedder:
         for text in texts:
             short = cut(text, self._max_tokens)
             size = estimate(short)
-            if chunk and (len(chunk) == self._endpoint.preset.max_texts or tokens + size > CALL_TOKENS):
+            if chunk and (len(chunk) >= self._most_texts or tokens + size > CALL_TOKENS):
                 yield chunk
                 chunk, tokens = [], 0.0
             chunk.append(short)

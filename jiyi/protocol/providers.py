@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
@@ -20,6 +20,8 @@ class BreakerState(BaseModel):
     until: datetime | None = None
     last_error: str | None = None
     last_error_at: datetime | None = None
+    #: A request that alone was at fault is an error before the next success, and no failure of the breaker.
+    last_success_at: datetime | None = None
 
 
 class ActiveLLM(BaseModel):
@@ -179,6 +181,10 @@ class MoveState(BaseModel):
     wait: float = 0.0
 
 
+#: How a chat model is held to a form: by a JSON schema, to some JSON object, or by words alone.
+Structured: TypeAlias = Literal["schema", "object", "words"]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preset:
     """What is known of a vendor before it is asked anything."""
@@ -199,8 +205,8 @@ class Preset:
     max_tokens: int = 8_192
     #: Empty: the setting has to name one.
     chat_model: str = ""
-    #: How its chat models are held to a form: by a JSON schema, to some JSON object, or by words alone.
-    structured: Literal["schema", "object", "words"] = "words"
+    #: What is tried first; what a server does not take is left out.
+    structured: Structured = "schema"
     #: What to say to those who want embeddings from a vendor that has none; empty where it has.
     no_embeddings: str = ""
 
@@ -217,7 +223,6 @@ PRESETS = {
             dimensions=1_536,
             max_texts=2_048,
             chat_model="gpt-4.1-mini",
-            structured="schema",
         ),
         Preset(
             name="gemini",
@@ -228,7 +233,6 @@ PRESETS = {
             max_texts=100,
             max_tokens=2_048,
             chat_model="gemini-3.5-flash",
-            structured="schema",
         ),
         Preset(
             name="ollama",
@@ -238,7 +242,6 @@ PRESETS = {
             embedding_model="bge-m3",
             dimensions=1_024,
             chat_model="qwen3",
-            structured="schema",
         ),
         Preset(
             name="deepseek",

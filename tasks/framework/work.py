@@ -55,9 +55,9 @@ TRANSIENT_ERRORS = (ProviderUnavailable, SettingsError)
 KINDS: dict[str, Kind] = {}
 #: Seconds that the rules have for a question: they answer at once.
 RULES_SECONDS = 30.0
-#: What the slowest question takes, in time-outs of one request: all its tries, a last one that began just in time, and
-#: one to see whether others are answered.
-SLOWEST_QUESTION = 4
+#: What the slowest question takes, in time-outs of one request: as long as another one before it, all its tries, a last one that
+#: began just in time, and one to see whether others are answered.
+SLOWEST_QUESTION = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +120,15 @@ class Batch:
         if due is not None:
             self.dues.append(due)
 
-    def put_off(self, subject_ids: Iterable[UUID], reason: str) -> None:
-        """Leave some for later, as their attempt is not to be counted: what they need is away. The others go on."""
+    def put_off(self, subject_ids: Iterable[UUID], reason: str | Exception) -> None:
+        """Leave some for later, as their attempt is not to be counted: what they need is away. The others go on.
+
+        A provider that says for how long it wants to be left alone is.
+        """
         waiting = set(subject_ids)
+        seconds = max(get_settings().work_backoff_seconds, getattr(reason, "retry_after", 0.0))
         with within(self.scope), unit_of_work() as connection:
-            pending_work.postpone(connection, self.kind, list(waiting), get_settings().work_backoff_seconds, reason)
+            pending_work.postpone(connection, self.kind, list(waiting), seconds, str(reason))
         self.subject_ids = [subject_id for subject_id in self.subject_ids if subject_id not in waiting]
 
     @contextmanager
@@ -302,7 +306,7 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
         return len(claim.subject_ids)
     except TRANSIENT_ERRORS as error:  # however long it lasts, no subject becomes a dead letter for it
         log.warning("work %s waits: %s", kind.name, error)
-        batch.put_off(batch.subject_ids, str(error))
+        batch.put_off(batch.subject_ids, error)
         return 0
     except JiyiError as error:  # says what is wrong by itself
         log.warning("work %s failed for %d subjects, attempt %d: %s", kind.name, len(batch.subject_ids), claim.attempts, error)

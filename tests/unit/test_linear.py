@@ -44,7 +44,9 @@ OF_TEXTS = (
     *(
         "jiyi.protocol.events",
         "engine.providers.llm_prompts",
+        "engine.providers.dialects",
         "engine.providers.openai_compatible",
+        "engine.providers.replies",
         "engine.providers.remote",
         "engine.operations",
         "web.show",

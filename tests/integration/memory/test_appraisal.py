@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import Mock
 from uuid import UUID
@@ -188,10 +188,14 @@ def test_an_agent_may_want_nothing_derived_also_of_what_is_owed_already(group: s
     assert counted(group)[1] == [{"importance_trigger_curr": 150.0, "importance_ele_n": 2}]
 
 
-def test_an_llm_that_is_away_is_waited_for_and_the_rest_of_the_batch_not_tried(
-    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(memory_tasks, "ASK_THREADS", 1)
+@pytest.fixture
+def one_by_one() -> Iterator[None]:
+    with environment(llm_questions="1"):
+        yield
+
+
+@pytest.mark.usefixtures("one_by_one")
+def test_an_llm_that_is_away_is_waited_for_and_the_rest_of_the_batch_not_tried(group: str, llm: Scripted) -> None:
     event, *others = events = [mute(group, text) for text in ("Klaus proposes to Maria", *map(str, range(7)))]
     save(*events)
     llm.broken.update({event.payload.description: LLMUnavailable("no route to the model") for event in events})
@@ -230,8 +234,8 @@ def test_a_batch_that_takes_too_long_writes_what_it_has(group: str, llm: Scripte
     assert "too slow" in str(left(event)[1])
 
 
-def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_tasks, "ASK_THREADS", 1)
+@pytest.mark.usefixtures("one_by_one")
+def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(group: str, llm: Scripted) -> None:
     bad, slow = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
     save(bad, slow)
     llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")

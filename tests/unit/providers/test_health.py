@@ -69,6 +69,10 @@ def vendors(configure: Configure) -> Settings:
         ({"state": "open"}, "failing"),
         ({"state": "half-open"}, "failing"),
         ({"failures": 1}, "failing"),
+        # What is refused as the request's fault (400, 404) is no failure of the breaker; until something is answered.
+        ({"last_error_at": "2026-05-03T09:00:00Z"}, "failing"),
+        ({"last_error_at": "2026-05-03T09:00:00Z", "last_success_at": "2026-05-03T08:00:00Z"}, "failing"),
+        ({"last_error_at": "2026-05-03T09:00:00Z", "last_success_at": "2026-05-03T10:00:00Z"}, "ok"),
         ({"state": "unknown", "failures": None}, "unknown"),  # without Valkey nobody knows
     ],
 )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from engine.providers import breakers, llms, openai_compatible
+from engine.providers import breakers, dialects, llms, openai_compatible
 from engine.providers.llm_prompts import Usage, on_usage
 from engine.providers.llms import llm
 from engine.providers.questions import Insights, Keywords, Poignancy, Question
@@ -27,9 +30,15 @@ INSIGHTS = Insights(agent_id="Mira", focal_point="boats?", statements=["Pavel ro
 @pytest.fixture
 def server() -> Iterator[Vendor]:
     with vendor() as running:
-        breakers._local.clear()
+        forget()
         yield running
-        breakers._local.clear()
+        forget()
+
+
+def forget() -> None:
+    breakers._local.clear()
+    breakers._holds.clear()
+    dialects._learned.clear()
 
 
 @pytest.fixture
@@ -68,22 +77,9 @@ def test_an_answer_that_fits_comes_back_as_it_is(use: Use, server: Vendor) -> No
     body = sent(server)
     assert (body["model"], body["temperature"], body["max_tokens"]) == ("test-model", 0.0, 1_500)
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
-    assert "response_format" not in body  # of an unknown server nothing is expected but words
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        '```json\n{"poignancy": 7}\n```',
-        ' \n```\n{"poignancy": 7}\n```\n',
-        '<think>The thief {may} return.</think>\n{"poignancy": 7}',
-        '{"poignancy": 7, "reason": "stolen"}',
-    ],
-)
-def test_a_fence_and_thinking_aloud_change_nothing(use: Use, server: Vendor, reply: str) -> None:
-    server.script(chat(reply))
-    assert use().ask(QUESTION).poignancy == 7
-    assert len(server.requests) == 1
+    # An unknown server is sent a schema as well, which then stands in the request only.
+    assert body["response_format"]["type"] == "json_schema"
+    assert '"poignancy"' not in json.dumps(body["messages"])
 
 
 @pytest.mark.parametrize(
@@ -101,11 +97,12 @@ def test_each_vendor_is_held_to_the_form_as_it_can(use: Use, server: Vendor, spe
         schema = body["response_format"]["json_schema"]
         assert schema["schema"] == {
             "type": "object",
-            "properties": {"poignancy": {"type": "integer"}},
+            "properties": {"poignancy": {"type": "integer", "minimum": 1, "maximum": 10}},
             "required": ["poignancy"],
             "additionalProperties": False,
         }
-    assert "JSON" in body["messages"][0]["content"]  # what json_object demands
+    assert "JSON" in body["messages"][1]["content"]  # what json_object demands
+    assert ('{"poignancy": 0}' in body["messages"][1]["content"]) is (form == "json_object")
 
 
 # What does not fit is told, and asked again
@@ -120,9 +117,8 @@ TEA = Keywords(agent_id="Mira", text="tea")
     ("question", "reply", "told", "fits"),
     [
         (QUESTION, "I would say seven.", "not one JSON object", SCORE),
-        (QUESTION, f"Sure! {SCORE}", "not one JSON object", SCORE),
-        (QUESTION, SCORE * 2, "not one JSON object", SCORE),
-        (QUESTION, '{"poignancy": "7"}', "poignancy: ", SCORE),
+        (QUESTION, '{"poignancy": "much"}', "poignancy: ", SCORE),
+        (QUESTION, SCORE + '{"poignancy": 8}', "several different answers", SCORE),
         (QUESTION, '{"poignancy": 11}', "less than or equal to 10", SCORE),
         (QUESTION, '{"output": 7}', "poignancy: required, but missing", SCORE),
         (QUESTION, "", "it is empty", SCORE),
@@ -155,6 +151,43 @@ def test_after_all_tries_the_error_names_the_prompt_and_the_last_problem(use: Us
     # The model sees its last answer and what was wrong with it, not all of them.
     assert [message["content"] for message in sent(server)["messages"] if message["role"] == "assistant"] == ["two"]
     assert len(sent(server)["messages"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("language", "first", "told"),
+    [
+        ("en", chat("seven"), "cannot be used"),
+        ("zh", chat("七"), "不能使用"),
+        ("en", chat(""), "cannot be used"),
+        ("zh", chat('{"poignancy": 7', finish="length"), "太长"),
+    ],
+)
+def test_a_correction_shows_the_reply_keeps_roles_in_turns_and_speaks_the_prompts_language(
+    use: Use, server: Vendor, language: Any, first: Any, told: str
+) -> None:
+    server.script(first, SEVEN)
+    assert use().ask(Poignancy(agent_id="Mira", text="x", language=language)).poignancy == 7
+    messages = sent(server)["messages"]
+    reply = json.loads(first(server.requests[0]).body)["choices"][0]["message"]["content"]
+    assert [message["role"] for message in messages] == ["system", *(["user", "assistant", "user"] if reply else ["user"])]
+    assert told in messages[-1]["content"]
+    assert [message["content"] for message in messages[2:3]] == ([reply] if reply else [])
+    assert "</data>" in messages[1]["content"]
+    assert '{"poignancy": 0}' in messages[1]["content"]  # what did not keep to the schema is shown the form
+
+
+def test_an_answer_that_is_cut_off_twice_is_not_asked_for_a_third_time(use: Use, server: Vendor) -> None:
+    server.otherwise = chat('{"poignancy": 1', finish="length")
+    with pytest.raises(BadReply, match=r"cut off at 1,500 tokens \(JIYI_LLM_MAX_TOKENS\)"):
+        use().ask(QUESTION)
+    assert len(server.requests) == 2
+
+
+def test_an_answer_that_a_filter_cuts_off_is_not_asked_for_again(use: Use, server: Vendor) -> None:
+    server.otherwise = chat("", finish="content_filter")
+    with pytest.raises(BadReply, match="filter of contents"):
+        use().ask(QUESTION)
+    assert len(server.requests) == 1
 
 
 def test_a_question_takes_at_most_twice_the_timeout_of_a_request(use: Use, server: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +237,7 @@ NOT_COMPLETIONS: list[Any] = [
     ("reply", "said"),
     [
         *((json_body(body), "poignancy@1") for body in NOT_COMPLETIONS),
-        (chat(SCORE, finish="length"), r"cut off at 1,500 tokens \(JIYI_LLM_MAX_TOKENS\)"),
+        (chat(SCORE[:-1], finish="length"), r"cut off at 1,500 tokens \(JIYI_LLM_MAX_TOKENS\)"),
     ],
 )
 def test_completions_of_any_form_end_as_a_bad_reply(use: Use, server: Vendor, reply: Any, said: str) -> None:
@@ -217,19 +250,22 @@ def test_completions_of_any_form_end_as_a_bad_reply(use: Use, server: Vendor, re
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "said", "calls"),
     [
-        (status(500), "failed on its side"),
-        (status(400, "temperature response_format max_completion_tokens: all wrong"), "400"),
-        (text("<html>maintenance</html>"), "not JSON"),
-        (slow(3), "did not answer within 0.3 s"),
+        (status(500), "failed on its side", 1),
+        (status(400, "temperature response_format max_completion_tokens: all wrong"), "400", 6),
+        (status(400, "no"), "400", 2),
+        (text("<html>maintenance</html>"), "not JSON", 1),
+        (slow(3), "did not answer within 0.3 s", 1),
     ],
 )
-def test_a_vendor_that_is_away_is_unavailable_whatever_it_does(use: Use, server: Vendor, used: list[Usage], reply: Any, said: str) -> None:
+def test_a_vendor_that_is_away_is_unavailable_whatever_it_does(
+    use: Use, server: Vendor, used: list[Usage], reply: Any, said: str, calls: int
+) -> None:
     server.otherwise = reply
     with pytest.raises(LLMUnavailable, match=said):
         use(llm_timeout=0.3 if "0.3 s" in said else 30).ask(QUESTION)
-    assert (used[0].calls, used[0].failures, used[0].prompt_tokens) == (1, 1, 0)
+    assert (used[0].calls, used[0].failures, used[0].prompt_tokens) == (calls, calls, 0)
 
 
 def test_a_key_that_is_missing_is_named(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,20 +292,161 @@ def test_what_a_model_refuses_is_left_out_from_then_on(use: Use, server: Vendor,
     assert all(left_out not in sent(server, number) and kept in sent(server, number) for number in (1, 2))
 
 
+def forms(server: Vendor) -> list[str | None]:
+    return [request.body.get("response_format", {}).get("type") for request in server.requests]
+
+
 def test_a_vendor_that_knows_no_schema_is_asked_for_an_object_and_then_in_words(use: Use, server: Vendor) -> None:
-    server.script(status(400, "response_format: unknown"), status(422, "response_format: unknown"), SEVEN)
-    assert use("ollama").ask(QUESTION).poignancy == 7
-    forms = [request.body.get("response_format", {}).get("type") for request in server.requests]
-    assert forms == ["json_schema", "json_object", None]
+    server.script(status(400, "response_format: unknown"), status(422, "response_format: unknown"), SEVEN, SEVEN)
+    made = use("ollama")
+    assert made.ask(QUESTION).poignancy == made.ask(QUESTION).poignancy == 7
+    assert forms(server) == ["json_schema", "json_object", None, None]
+
+
+def schema_sent(server: Vendor) -> Any:
+    return sent(server)["response_format"]["json_schema"]["schema"]["properties"]["poignancy"]
+
+
+def test_of_a_schema_only_what_is_refused_is_left_out(use: Use, server: Vendor) -> None:
+    server.script(status(400, "Invalid schema for response_format: 'maximum' is not permitted"), SEVEN)
+    use().ask(QUESTION)
+    assert schema_sent(server) == {"type": "integer", "minimum": 1}
+    server.script(status(400, "The provided JSON schema contains features not supported by xgrammar"), SEVEN)
+    use().ask(QUESTION)
+    assert schema_sent(server) == {"type": "integer"}
+    assert forms(server) == ["json_schema"] * 4
+
+
+def test_what_was_learned_holds_for_a_day_and_for_one_model(use: Use, server: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.script(status(400, "response_format: unknown"), SEVEN, SEVEN, SEVEN, SEVEN)
+    use().ask(QUESTION)
+    use().ask(QUESTION)  # another process would learn it by Valkey, as this new object does from its process
+    use("compatible:another").ask(QUESTION)
+    real = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: real() + 86_401)
+    use().ask(QUESTION)
+    assert forms(server) == ["json_schema", "json_object", "json_object", "json_schema", "json_schema"]
+
+
+@pytest.mark.parametrize(
+    "words", ["busy", "context_length_exceeded: the schema and the prompt are too long", "content_filter: response_format"]
+)
+def test_a_stray_refusal_forgets_nothing(use: Use, server: Vendor, words: str) -> None:
+    server.script(status(400, words), *([chat("OK")] if words == "busy" else []), SEVEN)
+    made = use()
+    with pytest.raises(BadReply):
+        made.ask(QUESTION)
+    assert made.ask(QUESTION).poignancy == 7
+    assert forms(server)[0] == forms(server)[-1] == "json_schema"
+
+
+def test_a_form_that_is_pinned_stays(use: Use, server: Vendor) -> None:
+    server.script(SEVEN)
+    use("openai", llm_api_key="secret", llm_structured="words").ask(QUESTION)
+    assert forms(server) == [None]
+    server.otherwise = status(400, "response_format: unknown")
+    with pytest.raises(LLMUnavailable, match="response_format: unknown"):
+        use(llm_structured="object").ask(QUESTION)
+    assert set(forms(server)[1:]) == {"json_object", None}  # None: the short question
+    assert len(server.requests) == 3
+
+
+def test_what_is_set_is_added_to_each_request(use: Use, server: Vendor) -> None:
+    server.script(SEVEN)
+    use(llm_extra_body='{"reasoning_effort": "low", "max_tokens": 99}').ask(QUESTION)
+    assert (sent(server)["reasoning_effort"], sent(server)["max_tokens"]) == ("low", 99)
+    for wrong, said in (("[1]", "no JSON object"), ("{", "no JSON object"), ('{"model": "x"}', "model cannot be set here")):
+        with pytest.raises(SettingsError, match=f"JIYI_LLM_EXTRA_BODY.*{said}"):
+            use(llm_extra_body=wrong)
 
 
 @pytest.mark.parametrize("code", [400, 422])
 def test_a_question_that_alone_is_refused_does_not_wait_for_ever(use: Use, server: Vendor, code: int) -> None:
-    server.otherwise = lambda request: (chat("OK") if "Say OK." in str(request.body["messages"]) else status(code, "content filter"))(
+    server.otherwise = lambda request: (chat("OK") if "Say OK." in str(request.body["messages"]) else status(code, "no such thing"))(
         request
     )
     with pytest.raises(BadReply, match=rf"poignancy@1 was not answered, though others are: .*\({code}\)"):
         use("deepseek", llm_api_key="secret").ask(QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (status(400, "This model's maximum context length is 4096 tokens"), "too long for the model"),
+        (status(400, "the request exceeds the available context size"), "too long for the model"),
+        (status(413, "no"), "too long for the model"),
+        (status(400, "data_inspection_failed: Input data may contain inappropriate content."), "a filter of contents"),
+        (status(400, "The response was filtered due to our content management policy; response_format"), "a filter of contents"),
+    ],
+)
+def test_a_refusal_that_says_why_costs_one_request(use: Use, server: Vendor, refusal: Any, said: str) -> None:
+    server.otherwise = refusal
+    with pytest.raises(BadReply, match=f"poignancy@1 was not answered, .*{said}"):
+        use().ask(QUESTION)
+    assert len(server.requests) == 1
+
+
+# Slow and busy servers
+
+
+def test_no_more_questions_are_open_than_are_set(use: Use, server: Vendor) -> None:
+    open_now, most, lock = [0], [0], threading.Lock()
+
+    def answer(request: Request) -> Reply:
+        with lock:
+            open_now[0] += 1
+            most[0] = max(most[0], open_now[0])
+        time.sleep(0.02)
+        with lock:
+            open_now[0] -= 1
+        return SEVEN(request)
+
+    server.otherwise = answer
+    made = use(llm_questions=1)
+    with ThreadPoolExecutor(4) as pool:
+        assert {one.poignancy for one in pool.map(made.ask, [QUESTION] * 6)} == {7}
+    assert most == [1]
+
+
+def test_a_wait_that_the_server_asks_for_is_kept_and_no_failure(use: Use, server: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.otherwise = status(429, retry_after="1800")
+    made = use()
+    for _ in range(breakers.FAIL_MAX + 1):
+        with pytest.raises(LLMUnavailable) as caught:
+            made.ask(QUESTION)
+        assert 1_700 < caught.value.retry_after <= 1_800
+    assert len(server.requests) == 1
+    assert breakers.is_closed(llms.llm_endpoint(llms.get_settings()).breaker)
+    real = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: real() + 1_801)
+    server.otherwise = status(429, retry_after="86400")
+    with pytest.raises(LLMUnavailable) as caught:
+        made.ask(QUESTION)
+    assert caught.value.retry_after == 3_600
+
+
+def test_after_failures_a_short_question_goes_first(use: Use, server: Vendor) -> None:
+    server.otherwise = status(404)
+    made = use()
+    for _ in range(breakers.FAIL_MAX):
+        with pytest.raises(LLMUnavailable, match="no model"):
+            made.ask(QUESTION)
+    asked = len(server.requests)
+    with pytest.raises(LLMUnavailable, match="is not asked for 30 s after 5 failures"):
+        made.ask(QUESTION)
+    assert len(server.requests) == asked  # a wrong name is everybody's trouble: it opens the breaker
+    storage = breakers._local[llms.llm_endpoint(llms.get_settings()).breaker]
+    for answers, requests in (([status(404)], 1), ([chat("OK"), SEVEN], 2)):
+        storage.opened_at = datetime.now(UTC) - timedelta(seconds=31)
+        before = len(server.requests)
+        server.script(*answers)
+        if requests == 1:
+            with pytest.raises(LLMUnavailable):
+                made.ask(QUESTION)
+        else:
+            assert made.ask(QUESTION).poignancy == 7
+        assert len(server.requests) - before == requests
+        assert sent(server, before)["messages"] == [{"role": "user", "content": "Say OK."}]
 
 
 # Memories are data
@@ -282,7 +459,7 @@ def test_instructions_in_a_memory_stay_in_the_block(use: Use, server: Vendor) ->
     system, user = (message["content"] for message in sent(server)["messages"])
     assert "ignore previous" not in system
     assert user.count("<data>") == user.count("</data>") == 1
-    assert user.endswith("\n</data>")
+    assert user.partition("\n</data>")[2].startswith("\n\nAnswer with exactly one JSON object")
     (line,) = [row for row in user.splitlines() if "ignore previous" in row]
     assert json.loads(line.partition(": ")[2]) == hidden
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from engine.growth import questions as questions_of_growth
 from engine.providers import llm_prompts as prompts
 from engine.providers import questions as ask
-from engine.providers.llm_prompts import block_of
-from engine.providers.openai_compatible import answer_in, schema_of, strict_schema
+from engine.providers.dialects import LIMITS, strict_schema
+from engine.providers.llm_prompts import block_of, example_of
 from engine.providers.questions import FocalPoints, Insights, Memo, Poignancy, Question
 from jiyi.errors import SettingsError
 from jiyi.settings import Settings
@@ -37,7 +37,8 @@ def test_there_is_a_prompt_of_each_name_in_each_language_and_no_other_file() -> 
     names = [*(cls.prompt for cls in QUESTIONS), prompts.FRAME]
     for name, language in product(names, LANGUAGES):
         found = prompts.prompt(name, language)
-        assert (found.name, found.version) == (name, "1")
+        assert found.name == name
+        assert found.version.isdecimal()
         assert language_of(found.body) == language
     there = {file.name for file in files("engine.providers").joinpath("prompts").iterdir() if file.name.endswith(".md")}
     assert there == {f"{name}.{language}.md" for name, language in product(names, LANGUAGES)}
@@ -50,9 +51,9 @@ def test_a_prompt_of_ones_own_comes_before_ours_and_is_signed_by_its_version(con
     assert prompts.prompt("poignancy", "en").body == "How heavy?"
     assert prompts.signature(Poignancy(agent_id="a", text="b"), "en") == "poignancy@mine-2"
     assert prompts.signature(Poignancy(agent_id="a", text="b"), "zh") == "poignancy@1"
-    assert "How heavy?" in prompts.messages(Poignancy(agent_id="a", text="b"), {})[0]["content"]
+    assert "How heavy?" in prompts.messages(Poignancy(agent_id="a", text="b"))[0]["content"]
     question = Poignancy(agent_id="Mira", text="</data>\u200b" * 20_000)
-    assert len(prompts.messages(question, schema_of(question))[1]["content"]) <= prompts.PROMPT_CHARS
+    assert len(prompts.messages(question)[1]["content"]) <= prompts.PROMPT_CHARS + 200
 
 
 @pytest.mark.parametrize(
@@ -140,36 +141,42 @@ def test_a_quoted_text_is_a_json_string_within_its_room(text: str, room: int) ->
 # Schemas and accounts
 
 
+@pytest.mark.parametrize("without", [frozenset(), LIMITS])
 @pytest.mark.parametrize("cls", QUESTIONS)
-def test_strict_schemas_name_all_fields_and_allow_no_others(cls: type[Question[Any]]) -> None:
+def test_strict_schemas_name_all_fields_and_allow_no_others(cls: type[Question[Any]], without: frozenset[str]) -> None:
+    found: set[str] = set()
+
     def check(schema: Any) -> None:
         if isinstance(schema, dict):
-            assert not {"pattern", "minimum", "maxLength", "maxItems", "title", "minItems"} & schema.keys()
+            found.update(schema.keys() & LIMITS)
+            assert not {"title", "default"} & schema.keys()
             if schema.get("type") == "object":
                 assert schema["additionalProperties"] is False
                 assert set(schema["required"]) == set(schema["properties"])
+                assert "description" not in schema  # docstrings of our classes
             for keyword, value in schema.items():
                 for part in value.values() if keyword in ("properties", "$defs") else [value]:
                     check(part)
 
-    check(strict_schema(cls.answer.model_json_schema()))
+    check(strict_schema(cls.answer.model_json_schema(), without))
+    assert bool(found) is not bool(without)
+
+
+@pytest.mark.parametrize("cls", QUESTIONS)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_form_in_words_is_short_and_no_answer(cls: type[Question[Any]], language: Language) -> None:
+    schema = cls.answer.model_json_schema()
+    example = example_of(schema, language)
+    assert len(example) < len(json.dumps(schema)) / 2 + 40
+    assert json.loads(example.partition("\n")[0]).keys() == schema["properties"].keys()
+    assert '"supersedes": [0]' not in example
+
+
+def test_descriptions_of_fields_go_with_the_form() -> None:
+    schema = {"type": "object", "properties": {"mood": {"type": "string", "description": "in one word"}}}
+    assert example_of(schema, "en") == '{"mood": "…"}\nmood: in one word'
 
 
 def test_a_field_may_be_called_like_a_keyword_of_schemas() -> None:
     schema = {"type": "object", "properties": {"title": {"type": "string", "title": "Title"}}, "title": "T"}
     assert strict_schema(schema)["properties"] == {"title": {"type": "string"}}
-
-
-@given(st.text(max_size=300))
-def test_any_reply_is_an_answer_or_unusable(reply: str) -> None:
-    question = Poignancy(agent_id="a", text="b")
-    try:
-        assert 1 <= answer_in(reply, question).poignancy <= 10
-    except Exception as error:  # noqa: BLE001 – whatever it is, the caller goes on
-        assert type(error).__name__ == "Unusable"
-        assert len(str(error)) <= 500
-
-
-@pytest.mark.parametrize("reply", ["<think>" * 7_000, "```" + "\n" * 40_000, "[" * 40_000, '{"a":' * 8_000])
-def test_replies_made_to_hang_a_parser_do_not(reply: str) -> None:
-    test_any_reply_is_an_answer_or_unusable.hypothesis.inner_test(reply)  # type: ignore[attr-defined]

@@ -40,6 +40,7 @@ def _fresh(configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch) 
             monkeypatch.delenv(name, raising=False)
     configure(redis_url="")  # breakers of this process only, whatever else runs in this session
     breakers._local.clear()
+    breakers._holds.clear()
 
 
 def endpoint(vendor: bad.Vendor, model: str = "m") -> Endpoint:

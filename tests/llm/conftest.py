@@ -1,0 +1,142 @@
+"""A real LLM, and a log of what goes over the wire to it.
+
+``make test-llm`` starts llama.cpp with SmolLM2-135M; ``JIYI_TEST_LLM=http://host:8000/v1`` asks another OpenAI-compatible server,
+with ``JIYI_TEST_LLM_MODEL`` as the model's name.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.providers import breakers, dialects, llms
+from engine.providers.llm_prompts import Usage, on_usage
+from jiyi.settings import Settings
+from tests.llm.serve import model_file
+from tests.misbehaving import Reply, Request, Vendor, vendor
+from tests.unit.conftest import configure
+
+__all__ = ["configure"]
+
+# Read when the tests are collected: none of them has settings from outside.
+OTHER, OTHER_MODEL = os.environ.get("JIYI_TEST_LLM", ""), os.environ.get("JIYI_TEST_LLM_MODEL", "smollm2")
+ROOT = Path(__file__).parents[2]
+#: Seconds of one question: the machine may do other things.
+SECONDS = 120
+#: Tokens of an answer: the questions here want a sentence.
+TOKENS = 150
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.llm)
+
+
+@dataclass
+class Model:
+    """A server with a model, by ``start`` and ``stop``."""
+
+    address: str = ""
+    _process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        if OTHER:
+            self.address = OTHER
+            return
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.llm.serve"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        said = next((line for line in self._process.stdout if line.startswith("listening ")), "")
+        assert said, f"llama.cpp ended with {self._process.wait()}"
+        self.address = said.split()[1].rstrip("/") + "/v1"
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+    def answer(self, request: Request, body: bytes) -> Reply:
+        """As the server does; 502 while it is away."""
+        asked = urllib.request.Request(f"{self.address}/{request.path.rpartition('/v1/')[2]}", body, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(asked, timeout=SECONDS) as response:
+                return Reply(response.status, response.read(), {"Content-Type": "application/json"})
+        except urllib.error.HTTPError as error:
+            with error:
+                return Reply(error.code, error.read(), {"Content-Type": "application/json"})
+        except OSError:
+            return Reply(502, b"{}")
+
+
+@pytest.fixture(scope="session")
+def model() -> Iterator[Model]:
+    if not OTHER and (model_file() is None or find_spec("xllamacpp") is None):
+        pytest.skip("make test-llm installs llama.cpp and a model")
+    served = Model()
+    try:
+        served.start()
+        yield served
+    finally:
+        served.stop()
+
+
+@pytest.fixture
+def wire(model: Model) -> Iterator[Vendor]:
+    """A server before the model, which keeps what it is asked and what is answered."""
+    import json
+
+    with vendor() as before:
+        before.replies = []  # type: ignore[attr-defined]
+
+        def pass_on(request: Request) -> Reply:
+            reply = model.answer(request, json.dumps(request.body).encode())
+            before.replies.append(reply)  # type: ignore[attr-defined]
+            return reply
+
+        before.otherwise = pass_on
+        forget()
+        yield before
+        forget()
+
+
+def forget() -> None:
+    llms.llm.cache_clear()
+    dialects._learned.clear()
+    breakers._local.clear()
+    breakers._holds.clear()
+
+
+@pytest.fixture
+def use(wire: Vendor, configure: Callable[..., Settings]) -> Callable[..., llms.LLM]:
+    """The LLM behind the wire, by nothing but its address."""
+
+    def make(**settings: Any) -> llms.LLM:
+        spec = f"compatible:{OTHER_MODEL}"
+        configure(llm=spec, llm_base_url=wire.base_url, llm_timeout=SECONDS, llm_max_tokens=TOKENS, redis_url="", **settings)
+        llms.llm.cache_clear()
+        return llms.llm()
+
+    return make
+
+
+@pytest.fixture
+def used() -> Iterator[list[Usage]]:
+    heard: list[Usage] = []
+    on_usage(heard.append)
+    yield heard
+    on_usage(None)

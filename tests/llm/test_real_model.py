@@ -1,0 +1,99 @@
+"""A small real model behind a real server, known by its address alone: not what it says, but what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.providers.llm_prompts import Usage
+from engine.providers.llms import LLM
+from engine.providers.questions import Keywords, Memo, Poignancy, Question, Triple
+from jiyi.errors import BadReply, LLMUnavailable
+from tests.llm.conftest import OTHER, Model
+from tests.misbehaving import Vendor
+
+Use = Callable[..., LLM]
+#: Share of short questions whose first answer can be used.
+FIRST = 0.8
+
+TEXTS = {
+    "en": [
+        "Klaus lost his job at the mill today and did not tell Maria.",
+        "Maria is brushing her teeth.",
+        "Maria lends her bicycle to Klaus until Friday.",
+    ],
+    "zh": ["陈伟今天被公司裁员了，没有告诉家里人。", "小丽正在刷牙。", "小丽把自行车借给陈伟，周五还。"],
+}
+TALKS = {
+    "en": [("Maria", "Did you hear that the library closes in May?"), ("Klaus", "No! Where shall I read then?")],
+    "zh": [("小丽", "你听说图书馆五月关门吗？"), ("陈伟", "没有！那我去哪儿看书？")],
+}
+NAMES = {"en": "Maria", "zh": "小丽"}
+SHORT: list[Question[Any]] = [
+    *(
+        cls(agent_id=NAMES[language], language=language, text=text)
+        for language, texts in TEXTS.items()
+        for text in texts
+        for cls in (Poignancy, Triple, Keywords)
+    ),
+    *(Memo(agent_id=NAMES[language], language=language, utterances=TALKS[language]) for language in TALKS),
+]  # fmt: skip
+
+
+def test_most_short_questions_are_answered_at_the_first_request_and_none_takes_more_than_three(
+    use: Use, wire: Vendor, used: list[Usage]
+) -> None:
+    llm, first = use(), Counter[str]()
+    for question in SHORT:
+        before = len(wire.requests)
+        try:
+            llm.ask(question)
+        except (BadReply, LLMUnavailable):
+            pass
+        else:
+            first[question.prompt] += len(wire.requests) - before == 1
+        assert len(wire.requests) - before <= 3
+    assert sum(first.values()) >= FIRST * len(SHORT)
+    # What is counted is what went over the wire.
+    counts = [json.loads(reply.body)["usage"] for reply in wire.replies]  # type: ignore[attr-defined]
+    assert sum(one.calls for one in used) == len(wire.requests)
+    assert sum(one.prompt_tokens for one in used) == sum(count["prompt_tokens"] for count in counts)
+    assert sum(one.completion_tokens for one in used) == sum(count["completion_tokens"] for count in counts)
+
+
+@pytest.mark.parametrize("structured", ["object", "words"])
+def test_whatever_the_form_an_answer_fits_or_is_a_bad_reply(use: Use, wire: Vendor, structured: str) -> None:
+    llm = use(llm_structured=structured)
+    for question in (SHORT[0], SHORT[-1]):
+        before = len(wire.requests)
+        try:
+            llm.ask(question)
+        except BadReply as error:
+            assert question.prompt in str(error)
+        assert len(wire.requests) - before <= 3
+
+
+def test_a_question_that_is_too_long_for_the_model_is_refused_once(use: Use, wire: Vendor) -> None:
+    if OTHER:
+        pytest.skip("how much another model reads is not known")
+    with pytest.raises(BadReply, match="too long for the model"):
+        use().ask(Poignancy(agent_id="小丽", language="zh", text="图书馆五月关门" * 3_000))
+    assert len(wire.requests) == 1
+
+
+def test_a_server_that_is_stopped_is_waited_for_and_asked_again(use: Use, model: Model) -> None:
+    if OTHER:
+        pytest.skip("another server is not ours to stop")
+    llm = use()
+    llm.ask(SHORT[0])
+    model.stop()
+    try:
+        with pytest.raises(LLMUnavailable):
+            llm.ask(SHORT[0])
+    finally:
+        model.start()
+    assert 1 <= llm.ask(Poignancy(agent_id="Maria", text="Maria is brushing her teeth.")).poignancy <= 10
