@@ -209,6 +209,20 @@ def test_an_llm_that_is_away_is_waited_for_and_the_rest_of_the_batch_not_tried(g
     assert node_of(event)["poignancy"] == 9
 
 
+def test_an_llm_that_asks_to_be_left_alone_is(group: str, llm: Scripted) -> None:
+    event = mute(group, "Klaus proposes to Maria")
+    save(event)
+    busy = LLMUnavailable("too many requests")
+    busy.retry_after = 1_800.0
+    llm.broken[event.payload.description] = busy
+    appraise_once()
+    (row,) = rows(
+        "SELECT due_at > now() + interval '1700 s' AS later FROM pending_work WHERE subject_id = :id AND kind = 'appraise'",
+        id=event.event_id,
+    )
+    assert row["later"]
+
+
 def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody, prompt = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
     save(nobody)
