@@ -53,7 +53,7 @@ _CAUSES: Mapping[Cause, re.Pattern[str]] = {
     "form": re.compile(r"response[_ ]?format|json[_ ](?:schema|object|mode)|\bschema|\bgrammar|guided|structured[_ ]output"),
 }
 #: Words of a refusal that is about the kind of form, and not about what stands in a schema.
-_KIND = re.compile(r"response[_ ]?format|json[_ ](?:schema|object|mode)")
+_KIND = re.compile(r"response[_ ]?format|json_(?:schema|object)|json[_ ]mode")
 _WORD = re.compile(r"[A-Za-z]+")
 
 
