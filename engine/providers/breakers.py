@@ -94,7 +94,7 @@ def held(name: str) -> float:
     client = valkey()
     left = 0
     with suppress(redis.RedisError):
-        left = 0 if client is None else cast("int", client.pttl(KEY + name + HOLD_SUFFIX))
+        left = 0 if client is None else client.pttl(KEY + name + HOLD_SUFFIX)
     return max(left / 1_000, _holds.get(name, 0.0) - time.monotonic(), 0.0)
 
 
@@ -139,7 +139,7 @@ def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
         until=until,
         last_error=last.get("error"),
         last_error_at=last.get("at"),
-        last_success_at=success.decode() if success else None,
+        last_success_at=datetime.fromisoformat(str(success, "ascii")) if isinstance(success, bytes) else None,
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from engine.providers.questions import Question
 from jiyi.errors import SettingsError
@@ -98,7 +98,7 @@ def form(language: Language, example: str = "") -> str:
 
 def example_of(schema: JsonMapping, language: Language) -> str:
     """A JSON object of the form of ``schema`` without content: ``{"subject": "…", "evidence": [0]}``, and its fields' descriptions."""
-    definitions = schema.get("$defs", {})
+    definitions = cast("JsonMapping", schema.get("$defs", {}))
     described: dict[str, str] = {}
     text = _filled(schema, definitions, described)
     return "\n".join([text, *(f"{name}{'：' if language == 'zh' else ': '}{words}" for name, words in described.items())])

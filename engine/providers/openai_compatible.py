@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from threading import BoundedSemaphore
-from typing import Any
+from typing import Any, cast
 
 from engine.providers import breakers
 from engine.providers import llm_prompts as prompts
@@ -147,7 +147,7 @@ class OpenAICompatible:
             raise
         tally.add(completion)
         try:
-            choice = completion["choices"][0]
+            choice = cast("Any", completion)["choices"][0]
             finish, message = choice.get("finish_reason"), choice["message"]
             text, refusal = text_of(message), message.get("refusal")
         except (LookupError, TypeError, AttributeError):
@@ -201,7 +201,7 @@ class OpenAICompatible:
 
     def _probe(self, tally: _Tally) -> None:
         """Ask for a word. Raises :class:`LLMUnavailable` if nothing at all is answered."""
-        limit = {recall(self._provider.endpoint, self._pinned).limit: PROBE_TOKENS}
+        limit: JsonObject = {recall(self._provider.endpoint, self._pinned).limit: PROBE_TOKENS}
         body = {**self._body([{"role": "user", "content": "Say OK."}]), **self._settings.llm_extras, **limit}
         tally.calls += 1
         try:

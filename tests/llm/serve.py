@@ -32,7 +32,8 @@ def serve(model: Path) -> None:
     settings.n_ctx, settings.n_parallel, settings.cache_ram_mib = CONTEXT, 1, 0
     settings.use_jinja, settings.ui = True, False
     settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = THREADS
-    xllamacpp.Server(settings)
+    server = xllamacpp.Server(settings)
+    print(f"listening {server.listening_address}", flush=True)  # noqa: T201 – whoever has started it reads that
     while True:
         time.sleep(3_600)
 

@@ -542,6 +542,7 @@ NOT_FOR_PROMPTS = {
     "jiyi.text.words": "a digest",
     "jiyi.chat.recording": "the content of a message, to be stored",
     "engine.conversations.memories": "words are looked for in it",
+    "engine.providers.openai_compatible": "what is wrong with a reply, after the block that llm_prompts wrote",
     "engine.growth.pains": "a line of an agent's file, which identity.prompt shows",
     "engine.growth.questions": "a file of people; identity.prompt quotes it",
     "engine.memory": "a memory's own text, and files in the original's format",

@@ -33,7 +33,7 @@ DOCS = ROOT / "docs"
 #: Pages below docs/.
 MOST_PAGES = 16
 #: Read by Docker Compose and by the benchmarks, not by the service.
-OTHER_VARIABLES = {"JIYI_DATABASE_PASSWORD", "JIYI_BENCH_CACHE", "JIYI_SOURCE_KEY"}
+OTHER_VARIABLES = {"JIYI_DATABASE_PASSWORD", "JIYI_BENCH_CACHE", "JIYI_SOURCE_KEY", "JIYI_TEST_LLM", "JIYI_TEST_LLM_MODEL"}
 
 
 def read(name: str) -> str:
