@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -164,6 +164,10 @@ class BadReply(JiyiError):  # noqa: N818 – users know it by this name
     """The LLM answered, but not what was asked for, even after it was told what is wrong."""
 
     code = "bad_reply"
+    #: The question was not let through (a filter of contents, its length), while others are.
+    refused: bool = False
+    #: What was longer than the model takes.
+    too_long: Literal["", "question", "answer"] = ""
 
 
 class ModelMismatch(JiyiError, ValueError):  # noqa: N818 – users know it by this name

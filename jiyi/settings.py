@@ -230,6 +230,12 @@ class Settings(BaseSettings):
         description="What the deployment may spend on the LLM in a calendar month (UTC), in the currency of the prices; from 80 % on the admin warns, and when it is spent work that needs the LLM waits for the next month. 0: no limit.",
     )
     llm_group_budget: float = Field(0.0, ge=0, le=1_000_000_000, description="The same for each group.")
+    llm_context: int = Field(
+        0,
+        ge=0,
+        le=10_000_000,
+        description="Tokens that the LLM reads and answers in one question, for a model that reads few: conversations are asked about in smaller pieces. 0: as its server says, or else learned from its refusals.",
+    )
     derive: str = Field(
         "poignancy",
         pattern=r"^(poignancy|triple|keywords|[, ])*$",
@@ -286,7 +292,8 @@ class Settings(BaseSettings):
         description="Turns that follow an extraction wait so long and are extracted together. A few new turns wait at most twenty times as long.",
     )
     extract_fallback: ExtractFallback = Field(
-        "wait", description="While the LLM is away: `wait` for it, or extract by `rules`, marked as such."
+        "wait",
+        description="While the LLM is away: `wait` for it, or let `rules` answer, marked as such; `rules` also takes the place of answers that cannot be used, for every prompt.",
     )
     change_precision: float = Field(
         0.9,

@@ -38,7 +38,7 @@ from models.reflection.reflections import REFLECT
 from models.retrieval import enlargement, records
 from tasks.framework.embedding import in_use
 from tasks.framework.jobs import Run, job
-from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, work_task
+from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, or_by_rules, work_task
 
 K = TypeVar("K")
 #: Counting is cheap, so one run takes many: the cost is in the round trips.
@@ -264,7 +264,7 @@ def ask(provider: LLM, waiting: Mapping[K, PendingAppraisal]) -> tuple[dict[K, A
         if lacks and (away.is_set() or time.monotonic() > deadline):
             return LLMUnavailable("the LLM is away, or too slow for the whole batch: the rest of it waits")
         try:
-            return appraise(ForGroup(provider, node.group_id), node.memory, lacks)
+            return or_by_rules(ForGroup(provider, node.group_id), lambda asked: appraise(asked, node.memory, lacks))[0]
         except TRANSIENT_ERRORS as error:
             away.set()
             return error

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Protocol
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from engine.conversations.marks import live, local, marks_of
 from engine.memory import concluded
 from engine.providers import llms
 from engine.reflection import RETRIEVED, Origin, Reflection, Retrieve, Statement, Thought, events_of, is_due
+from engine.rules.provider import Rules
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
@@ -31,7 +33,7 @@ from models.queue.wakeups import wake
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
 from tasks.framework.jobs import Run, job
-from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, or_by_rules, work_task
 from tasks.memory import note_accesses
 from tasks.retrieval.retrieve import retrieve
 
@@ -99,13 +101,13 @@ class Reflector:
     def original(self) -> bool:
         return self.settings.mode == "stanford"
 
-    def origin(self, begun: StartedReflection, llm: llms.LLM, session_id: str | None = None) -> Origin:
+    def origin(self, begun: StartedReflection, model: str, session_id: str | None = None) -> Origin:
         return Origin(
             group_id=self.group_id,
             agent_id=self.agent_id,
             now=self.now,
             reflection_id=begun.reflection_id,
-            llm=llm.model,
+            llm=model,
             session_id=session_id,
         )
 
@@ -153,13 +155,9 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
     accessed: list[UUID] = []
     llm = llms.ForGroup(patient, whose.group_id)
     with _interrupted(begun):
-        result = Reflection([], [])
-        for user_id, of_user in reflection.by_user(statements).items():
-            thought_of = reflection.reflect(name[1], of_user, llm, _retrieval(whose, user_id, accessed), original=whose.original)
-            result.focal_points.extend(thought_of.focal_points)
-            result.thoughts.extend(thought_of.thoughts)
+        result, model = or_by_rules(llm, partial(_think, whose, statements, accessed))
         for look in looks:
-            result.thoughts.extend(look.ask(llm))
+            result.thoughts.extend(look.ask(llm if model == llm.model else Rules()))
         with unit_of_work() as connection:
             users = reflections.users_told(connection, name[0], [node_id for thought in result.thoughts for node_id in thought.evidence])
             known = reflections.already_thought(connection, *name, [thought.description for thought in result.thoughts])
@@ -167,10 +165,10 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         if not whose.original:
             thoughts = [thought for thought in thoughts if (thought.description, thought.user_id) not in known]
         result = Reflection(result.focal_points, thoughts)
-        events = events_of(result.thoughts, whose.origin(begun, llm))
+        events = events_of(result.thoughts, whose.origin(begun, model))
     nothing = "" if result.thoughts or any(look.anything for look in looks) else NOTHING_NEW if statements else NOTHING_LATELY
     with _finishing(batch, name, begun, result, nothing) as connection:
-        kept = store(connection, events, source=concluded(llm.model))
+        kept = store(connection, events, source=concluded(model))
         again = False
         for look in looks:
             again |= look.finish(connection, begun)
@@ -181,6 +179,16 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
     note_accesses(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
     _tell(*name, begun, kept)
     wake(*kept.owed, *([REFLECT] if batch.again else []))
+
+
+def _think(whose: Reflector, statements: Sequence[Statement], accessed: list[UUID], llm: llms.LLM) -> Reflection:
+    """What follows from the statements, for each user by themselves."""
+    result = Reflection([], [])
+    for user_id, of_user in reflection.by_user(statements).items():
+        thought_of = reflection.reflect(whose.agent_id, of_user, llm, _retrieval(whose, user_id, accessed), original=whose.original)
+        result.focal_points.extend(thought_of.focal_points)
+        result.thoughts.extend(thought_of.thoughts)
+    return result
 
 
 def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewingLLM) -> None:
@@ -198,16 +206,16 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
     with _interrupted(begun):
         if transcript.missing:  # they were named, so they are on their way
             raise EvidenceMissing(f"chat_ids: {', '.join(map(str, transcript.missing))}: no such chat of the agent (yet)")
-        thoughts = []
+        thoughts: list[Thought] = []
+        model = llm.model
         if transcript.utterances:
-            thoughts = reflection.reflect_on_conversation(
-                ended.agent_id, transcript.chat_ids, transcript.utterances, llm, original=whose.original
-            )
+            said = (ended.agent_id, transcript.chat_ids, transcript.utterances)
+            thoughts, model = or_by_rules(llm, lambda asked: reflection.reflect_on_conversation(*said, asked, original=whose.original))
         with unit_of_work() as connection:
             thoughts = reflection.told(thoughts, reflections.users_told(connection, name[0], transcript.chat_ids))
-        events = events_of(thoughts, whose.origin(begun, llm, ended.session_id))
+        events = events_of(thoughts, whose.origin(begun, model, ended.session_id))
     with _finishing(batch, name, begun, Reflection([], thoughts), "" if thoughts else transcript.nothing) as connection:
-        kept = store(connection, events, source=concluded(llm.model))
+        kept = store(connection, events, source=concluded(model))
     _tell(*name, begun, kept)
     wake(*kept.owed)
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
+from engine.conversations.gate import Careful
 from engine.operations import DIGEST_HOURS
 from engine.providers.embedder_specs import sized, texts_aside
 from engine.providers.embedders import embedder, embedder_of, query_vector
@@ -51,7 +52,7 @@ from tasks.framework.answering import answers
 from tasks.framework.embedding import embed_owed, in_use
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
-from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, work_task
+from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, answer_or_rules, work_task
 from tasks.retrieval.retrieve import retrieve
 
 #: The kind of work of an entry that the LLM is to be asked about.
@@ -185,6 +186,10 @@ def _count(group_id: str, screened: _Screened) -> None:
 # The LLM's word
 
 
+def _question(output: Output) -> Consistency:
+    return Consistency(agent_id=output.agent_id, language=language_of(output.content), text=output.content)
+
+
 @work_task(CONSISTENCY, batch=CONSISTENCY_BATCH, time_limit=900)
 def consistency(batch: Batch) -> None:
     """Ask the LLM whether outputs contradict themselves; those that do leave working memory.
@@ -195,12 +200,7 @@ def consistency(batch: Batch) -> None:
     with unit_of_work() as connection:
         outputs = quarantine.load(connection, batch.subject_ids)
     provider = LeaseRenewingLLM(llm(), batch)
-    verdicts = {
-        output.entry_id: ForGroup(provider, output.group_id)
-        .ask(Consistency(agent_id=output.agent_id, language=language_of(output.content), text=output.content))
-        .verdict
-        for output in outputs
-    }
+    verdicts = {output.entry_id: answer_or_rules(ForGroup(provider, output.group_id), _question(output))[0].verdict for output in outputs}
     refused: dict[str, list[UUID]] = defaultdict(list)
     with batch.finish() as (connection, owed):
         now = datetime.now(UTC)
@@ -382,7 +382,7 @@ def make(group_id: str, since: datetime, until: datetime, actor: str) -> tuple[U
 
 def _summed(group_id: str, made: Digest) -> list[ClusterSummary]:
     """Each cluster in words: the LLM's; of those that it gave none for, the rules'."""
-    provider: LLM = llm()
+    provider: LLM = Careful(llm())
     summed = []
     for cluster in made.clusters:
         try:

@@ -1,12 +1,17 @@
-"""LLMs for tests: one that answers at once from what it is asked, and one that fails as it is told."""
+"""LLMs for tests: one that answers at once from what it is asked, and one that notes what the rules find and fails as it is told."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
+from engine.conversations.notes import Experiences, LivedThrough, Note, Noted, Notes
 from engine.providers import questions as ask
+from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Question
+from engine.rules.provider import Rules
+from jiyi.errors import BadReply, LLMUnavailable
+from jiyi.text.budget import estimate_tokens
 
 
 class Scripted:
@@ -29,7 +34,9 @@ class Scripted:
                 return ask.InsightList(
                     insights=[
                         ask.Insight(text=f"It matters: {question.focal_point}", evidence=[0, last, 0]),
-                        ask.Insight(text=f"desk {question.focal_point.strip('?').split()[-1]} is idle", evidence=[last]),
+                        ask.Insight(
+                            text=f"{question.agent_id}'s desk {question.focal_point.strip('?').split()[-1]} is idle", evidence=[last]
+                        ),
                     ]
                 )
             case ask.Triple():
@@ -37,7 +44,66 @@ class Scripted:
             case ask.Poignancy():
                 return ask.Poignant(poignancy=7)
             case ask.Planning():
-                return ask.OneSentence(sentence="should bring the map on Friday.")
+                return ask.OneSentence(sentence=f"should bring {question.utterances[-1][0]} the map on Friday.")
             case ask.Memo():
                 return ask.OneSentence(sentence=f"{question.agent_id} found the map interesting.")
         raise AssertionError(question)
+
+
+def refusal(words: str) -> BadReply:
+    """As a provider says that one question is not let through."""
+    error = BadReply(words)
+    error.refused = True
+    return error
+
+
+def too_long(words: str, what: Literal["question", "answer"] = "answer") -> BadReply:
+    """As a provider says that a question, or its answer, is longer than the model takes."""
+    error = BadReply(words)
+    error.too_long, error.refused = what, what == "question"
+    return error
+
+
+def too_slow() -> LLMUnavailable:
+    """As a provider says that an LLM took longer than it was given."""
+    error = LLMUnavailable("compatible (http://llm) did not answer within 30 s: check it, or raise JIYI_LLM_TIMEOUT")
+    error.timed_out = True
+    return error
+
+
+class Perfect:
+    """An LLM that notes what the rules find, in answers of at most ``max_tokens``, as servers do that keep to it.
+
+    ``refused``: a filter of contents lets no question through that has this word. ``prose``: it answers nothing that can be used.
+    """
+
+    model = "perfect"
+
+    def __init__(self, *, refused: str = "", max_tokens: int = 1_500, prose: bool = False) -> None:
+        self.refused, self.max_tokens, self.prose = refused, max_tokens, prose
+        self.asked: list[Question[Any]] = []
+
+    def ask(self, question: Any) -> Any:
+        self.asked.append(question)
+        name = question.prompt
+        if self.refused and self.refused in block_of(question, 1_000_000).text:
+            raise refusal(f"{name}@2 was not answered, a filter of contents refuses it: 400, data_inspection_failed")
+        if self.prose:
+            raise BadReply(f"no usable answer to {name}@2, the last time because it is not one JSON object")
+        answer = self.answer(question)
+        if estimate_tokens(answer.model_dump_json()) > self.max_tokens:
+            raise too_long(f"no usable answer to {name}@2, the last time because it was cut off at {self.max_tokens} tokens")
+        return answer
+
+    def answer(self, question: Any) -> Any:
+        if isinstance(question, Experiences):
+            return LivedThrough()
+        if not isinstance(question, Notes):
+            return Rules().ask(question)
+        extraction = Rules().ask(ask.Extraction(**question.model_dump()))
+        return Noted(
+            memories=[
+                Note(content=memory.content, type=memory.type, about=memory.subject, importance=memory.importance, lines=memory.turns)
+                for memory in extraction.memories
+            ]
+        )

@@ -66,6 +66,7 @@ app.conf.update(
         "tasks.conversations.extraction",
         "tasks.conversations.injection",
         "tasks.conversations.commands",
+        "tasks.conversations.prompts",
         *(module for subject in subjects.on() for module in subject.tasks),
         *JOB_MODULES,
     ],

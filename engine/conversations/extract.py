@@ -182,23 +182,30 @@ def _memory(attribute: Attribute | None, group: list[Statement], message: Messag
         told = f"（被问“{asked}”）{told}" if chinese else f'(asked "{asked}") {told}'
     content = f"{who}：{told}" if chinese else f"{who}: {told}"
     preference = lasting if attribute is None else attribute.category == "user_preference"
-    says = None if attribute is not None else first(unions("engine.conversations", "cues.txt", "says:"), text)
-    category = cast("Category", says or ("user_preference" if preference else "user_fact"))
     poignancy = weigh(Poignancy(agent_id="", text=text)).poignancy
     return ExtractedMemory(
         content=content[:MAX_CONTENT_CHARS],
         type="preference" if preference else "knowledge",
-        category=category,
+        category=category_of(attribute, text, preference=preference),
         keywords=keywords(text, KEYWORDS),
         importance=max(attribute.importance if attribute else 0.0, LASTING if lasting or vital else ORDINARY, poignancy),
         subject=(message.name or "user") if attribute is None or attribute.subject == "user" else attribute.subject,
         attribute=attribute.name if attribute else None,
-        single_valued=attribute is not None
-        and attribute.single_valued
-        and (not attribute.name.startswith("likes:") or CHANGE.search(text) is not None),
+        single_valued=attribute is not None and one_value(attribute, text),
         turns=[group[0].turn],
         negative=attribute is not None and attribute.over,
     )
+
+
+def category_of(attribute: Attribute | None, text: str, *, preference: bool) -> Category:
+    """The category of a statement in these words."""
+    says = None if attribute is not None else first(unions("engine.conversations", "cues.txt", "says:"), text)
+    return cast("Category", says or ("user_preference" if preference else "user_fact"))
+
+
+def one_value(attribute: Attribute, text: str) -> bool:
+    """Whether the latest statement of the attribute is the one that holds; what somebody likes changes by a word of change only."""
+    return attribute.single_valued and (not attribute.name.startswith("likes:") or CHANGE.search(text) is not None)
 
 
 #: Confidence of an experience whose end the user confirms, and what each thing known of it adds.

@@ -73,6 +73,10 @@ class Source:
     #: With which user the agent talked, if it has several.
     user_id: str | None = None
 
+    def evidence(self, turns: Iterable[int]) -> list[UUID]:
+        """Ids of the turns of messages, each once: parts of a long one are several messages."""
+        return list(dict.fromkeys(self.turn_ids[turn] for turn in turns))
+
 
 def worth_keeping(extraction: CombinedExtraction, injected: Sequence[str], least_importance: float) -> CombinedExtraction:
     """Without what matters less, is uncertain, or only repeats what was put before the answer."""
@@ -97,7 +101,7 @@ def event_of(memory: ExtractedMemory, source: Source) -> Event:
         InvalidEvent: it holds what cannot be stored.
     """
     turns = sorted(set(memory.turns))
-    evidence = [source.turn_ids[turn] for turn in turns]
+    evidence = source.evidence(turns)
     category = (memory.attribute or memory.category).partition(":")[0]
     provenance = {
         "session": source.session_id,

@@ -21,6 +21,7 @@ from jiyi.chat.secrets import masked
 from jiyi.protocol import growth as protocol
 from jiyi.protocol.conversations import OUTCOMES, Message
 from jiyi.protocol.identity import File, override_in, problems_of
+from jiyi.protocol.numbered import LineNumber
 from jiyi.text.sections import union
 from jiyi.text.splitting import sentences
 from jiyi.text.words import Language, language_of, telling
@@ -227,7 +228,7 @@ MAX_FINDINGS, MAX_EVIDENCE = 10, 20
 
 Finding = Annotated[str, Field(pattern=r"\S", max_length=MAX_FINDING_CHARS)]
 #: Numbers of the lines that it rests on, from 0.
-Lines = Annotated[list[int], Field(min_length=1, max_length=MAX_EVIDENCE)]
+Lines = Annotated[list[LineNumber], Field(min_length=1, max_length=MAX_EVIDENCE)]
 
 
 class Pattern(BaseModel):

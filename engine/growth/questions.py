@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, Field
 
+from engine.conversations.gate import GATES, shared_words
 from engine.conversations.memories import lines
 from engine.growth.pains import SelfReflected, find_pains, propose_solution, review
 from engine.growth.skills import draft_skill
@@ -62,20 +63,11 @@ class Pains(Question[FoundPains]):
 
     @property
     def about(self) -> str:
-        return f"new are the lines from {self.since} on"
+        return f"new are the lines from L{self.since} on"
 
     @property
     def utterances(self) -> list[tuple[str, str]]:
         return [(speaker(message), message.text) for message in self.messages]
-
-    def problems(self, answer: FoundPains) -> list[str]:
-        given = {"pains": [pain.turn for pain in answer.pains], "helped": answer.helped}
-        return [
-            f"{field}: {turn} is no number of a new line {self.since} … {len(self.messages) - 1}"
-            for field, turns in given.items()
-            for turn in turns
-            if not self.since <= turn < len(self.messages)
-        ]
 
 
 class Solution(Question[ProposedSolution]):
@@ -112,14 +104,30 @@ class SelfReflection(Question[SelfReflected]):
     #: (role, what was said)
     utterances: list[tuple[str, str]] = Field(min_length=1)
 
-    def problems(self, answer: SelfReflected) -> list[str]:
-        problems = []
-        for field in ("patterns", "improvements", "identity_changes", "meta_memories"):
-            for place, entry in enumerate(getattr(answer, field)):
-                wrong = [number for number in entry.evidence if not 0 <= number < len(self.utterances)]
-                if wrong:
-                    problems.append(f"{field}.{place}.evidence: {wrong} are no numbers of the lines 0 … {len(self.utterances) - 1}")
-        return problems
+
+def _of_lines(question: Pains, answer: FoundPains) -> FoundPains | str:
+    """Of pain points those that a new message of the user tells of; an answer that has only others is none."""
+    own = {number for number, message in enumerate(question.messages) if number >= question.since and message.role == "user"}
+    pains = [pain for pain in answer.pains if pain.turn in own and shared_words(pain.summary, question.messages[pain.turn].text)]
+    if answer.pains and not pains:
+        return "no new line of a user says any of it"
+    return answer.model_copy(update={"pains": pains, "helped": [turn for turn in answer.helped if turn in own]})
+
+
+def _of_evidence(question: SelfReflection, answer: SelfReflected) -> SelfReflected | str:
+    """Of findings those that rest on lines that there are; an answer that has only others is none."""
+    there = range(len(question.utterances))
+    kept = {
+        field: [one for one in getattr(answer, field) if all(line in there for line in one.evidence)]
+        for field in SelfReflected.model_fields
+    }
+    if answer != SelfReflected() and not any(kept.values()):
+        return "no line says any of it"
+    return answer.model_copy(update=kept)
+
+
+GATES[Pains] = _of_lines
+GATES[SelfReflection] = _of_evidence
 
 
 def _solution(question: Solution) -> ProposedSolution:

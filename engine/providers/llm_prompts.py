@@ -20,7 +20,9 @@ from typing import Any, cast
 from engine.providers.questions import Question
 from jiyi.errors import SettingsError
 from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.numbered import LINE, NUMBERED, STATEMENT
 from jiyi.settings import get_settings
+from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import quoted
 from jiyi.text.words import Language
 
@@ -28,8 +30,10 @@ from jiyi.text.words import Language
 FRAME = "frame"
 #: Where prompt files of one's own lie, below ``JIYI_HOME``.
 FOLDER = "prompts"
-#: Longest data of a prompt, in characters, about 6,000 tokens: longer statements are shortened to fit.
-PROMPT_CHARS = 24_000
+#: Longest data of a prompt, in characters and in tokens: longer statements are shortened to fit. Conversations are asked about in pieces.
+PROMPT_CHARS, PROMPT_TOKENS = 24_000, 6_000
+#: Of a model's context, tokens for the task and a schema in words; and the least that is left for data.
+INSTRUCTION_TOKENS, LEAST_DATA_TOKENS = 1_200, 400
 
 _FILE = re.compile(r"---\nname: (?P<name>\w+)\nversion: (?P<version>[\w.-]{1,20})\n---\n(?P<body>.*\S)", re.DOTALL)
 
@@ -68,6 +72,16 @@ def _load(folder: Path, file: str, name: str) -> Prompt:
     return Prompt(match["name"], match["version"], match["body"].strip())
 
 
+def data_tokens() -> int:
+    """Tokens of data that one question may have: as many as the model's context leaves, as far as that is known."""
+    from engine.providers.contexts import known_context  # late: it reads the settings of providers
+
+    context = known_context()
+    if not context:
+        return PROMPT_TOKENS
+    return min(PROMPT_TOKENS, max(LEAST_DATA_TOKENS, context - get_settings().llm_max_tokens - INSTRUCTION_TOKENS))
+
+
 #: What an answer looks like, after the data: small models keep to what they read last. A schema that is sent says the rest.
 _FORM = {
     "en": (
@@ -86,7 +100,7 @@ def messages(question: Question[Any], example: str = "") -> list[dict[str, str]]
     task, frame = prompt(question.prompt, question.language).body, prompt(FRAME, question.language).body
     return [
         {"role": "system", "content": f"{task}\n\n{frame}"},
-        {"role": "user", "content": f"{block_of(question, PROMPT_CHARS).text}\n\n{form(question.language, example)}"},
+        {"role": "user", "content": f"{block_of(question, most_chars(question)).text}\n\n{form(question.language, example)}"},
     ]
 
 
@@ -124,8 +138,16 @@ def _filled(schema: Any, definitions: JsonMapping, described: dict[str, str]) ->
     if schema.get("type") == "array":
         items = schema.get("items", {})
         # Numbers of statements that may be left out: models copy what they see.
-        return "[]" if schema.get("default") == [] and items.get("type") == "integer" else f"[{_filled(items, definitions, described)}]"
-    return _FILLING.get(schema.get("type", ""), '"…"')
+        numbers = items.get("type") == "integer" or items.get("pattern") in NUMBERED
+        return "[]" if schema.get("default") == [] and numbers else f"[{_filled(items, definitions, described)}]"
+    return NUMBERED.get(schema.get("pattern", "")) or _FILLING.get(schema.get("type", ""), '"…"')
+
+
+def most_chars(question: Question[Any]) -> int:
+    """Characters of a question's data: as many as its texts have in :func:`data_tokens`, since a Chinese character is a token or more."""
+    text = "\n".join(text[:PROMPT_CHARS] for _, text in _rows(question))[: 2 * PROMPT_CHARS]
+    chars = int(len(text) * data_tokens() / max(1, estimate_tokens(text)))
+    return max(LEAST_CHARS * 50, min(PROMPT_CHARS, chars))
 
 
 BEGIN, END = "<data>", "</data>"
@@ -168,15 +190,20 @@ def block_of(question: Question[Any], limit: int) -> Block:
     return Block("\n".join([BEGIN, *head, *lines, END]), shortened, len(rows) - kept)
 
 
+def shown_chars(text: str) -> int:
+    """How many characters a text has in a block."""
+    return len(quoted(text))
+
+
 def _rows(question: Question[Any]) -> Iterator[tuple[str, str]]:
     """Labels and texts; what may be left out comes last."""
     for field in ("kind", "about", "focal_point", "text"):
         if value := getattr(question, field, ""):
             yield field.replace("_", " "), value
     for number, statement in enumerate(getattr(question, "statements", ())):
-        yield f"statement {number}", statement
+        yield f"{STATEMENT}{number}", statement
     for number, (speaker, utterance) in enumerate(getattr(question, "utterances", ())):
-        yield f"line {number}", f"{speaker[:NAME_CHARS]}: {utterance}"
+        yield f"{LINE}{number}", f"{speaker[:NAME_CHARS]}: {utterance}"
 
 
 def _that_fit(least: list[int], room: int) -> int:

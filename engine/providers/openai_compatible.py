@@ -108,7 +108,9 @@ class OpenAICompatible:
             # that a filter does not let through, would wait for ever.
             if error.status in REFUSED and (why := self._why_alone(error, tally)):
                 name = prompts.signature(question, question.language)
-                raise BadReply(f"{name} was not answered, {why}: {error}") from None
+                failure = BadReply(f"{name} was not answered, {why}: {error}")
+                failure.refused, failure.too_long = True, "question" if why == _WHY["length"] else ""
+                raise failure from None
             raise
         finally:
             self._turns.release()
@@ -137,7 +139,9 @@ class OpenAICompatible:
                 break
         quoted = f"; it began {reply.text[:QUOTED]!r}" if reply.text else ""
         name = prompts.signature(question, question.language)
-        raise BadReply(f"{self.model} gave no usable answer to {name}, the last time because {problem}{quoted}")
+        failure = BadReply(f"{self.model} gave no usable answer to {name}, the last time because {problem}{quoted}")
+        failure.too_long = "answer" if reply.cut_off else ""
+        raise failure
 
     def _say(self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally) -> _Said:
         try:
@@ -155,7 +159,9 @@ class OpenAICompatible:
         if finish == "content_filter":
             name = prompts.signature(question, question.language)
             tally.failures += 1
-            raise BadReply(f"{self.model} did not answer {name}: a filter of contents cut its answer off")
+            failure = BadReply(f"{self.model} did not answer {name}: a filter of contents cut its answer off")
+            failure.refused = True
+            raise failure
         refused = f", refused with {str(refusal)[:QUOTED]!r}" if refusal else ""
         return _Said(text, finish == "length", "" if text else f"it is empty{refused}")
 

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 from pydantic import BaseModel, Field
 
 from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message
+from jiyi.protocol.numbered import StatementNumber
 from jiyi.text.words import Language
 
 A = TypeVar("A", bound=BaseModel)
@@ -121,7 +122,7 @@ class FocalPoints(Question[Points]):
 class Insight(BaseModel):
     text: Sentence
     #: Numbers of the statements that it rests on, as they were numbered in the question: from 0.
-    evidence: list[int] = Field(min_length=1)
+    evidence: list[StatementNumber] = Field(min_length=1)
 
 
 class InsightList(BaseModel):
@@ -187,11 +188,15 @@ class Summary(Question[Summarised]):
     text: str
 
 
-class Compaction(Question[OneSentence]):
+class Condensed(BaseModel):
+    summary: Sentence = Field(description="The summary, of at most 300 words.")
+
+
+class Compaction(Question[Condensed]):
     """What of this part of a conversation has to be known to go on with it?"""
 
     prompt: ClassVar[str] = "compaction"
-    answer: ClassVar[type[BaseModel]] = OneSentence
+    answer: ClassVar[type[BaseModel]] = Condensed
 
     #: What the summary of the part before it says.
     text: str = ""
@@ -201,7 +206,8 @@ class Compaction(Question[OneSentence]):
 class Extraction(Question[CombinedExtraction]):
     """What do the new messages of a conversation tell that is worth remembering?
 
-    Messages before ``since`` were asked about before: they are there to understand the others by.
+    Messages before ``since`` were asked about before: they are there to understand the others by. Rules answer it; an LLM is asked less at
+    a time (``engine.conversations.notes``).
     """
 
     prompt: ClassVar[str] = "extraction"
@@ -212,39 +218,12 @@ class Extraction(Question[CombinedExtraction]):
     #: What is in force already: not to be told again, perhaps to be superseded.
     known: list[KnownFact] = Field(default_factory=list)
 
-    @property
-    def about(self) -> str:
-        return f"new are the lines from {self.since} on"
-
-    @property
-    def statements(self) -> list[str]:
-        return [fact.content for fact in self.known]
-
-    @property
-    def utterances(self) -> list[tuple[str, str]]:
-        """Speaker with role and day, and what was said: the form of a block's lines."""
-        return [(speaker(message), message.text) for message in self.messages]
-
-    def problems(self, answer: CombinedExtraction) -> list[str]:
-        problems = []
-        given = {"memories": [told.turns for told in answer.memories], "experiences": [told.turns for told in answer.experiences]}
-        for field, turns in given.items():
-            for place, numbers in enumerate(turns):
-                wrong = [turn for turn in numbers if not self.since <= turn < len(self.messages)]
-                if wrong:
-                    problems.append(f"{field}.{place}.turns: {wrong} are no numbers of new lines {self.since} … {len(self.messages) - 1}")
-        for place, memory in enumerate(answer.memories):
-            wrong = [number for number in memory.supersedes if not 0 <= number < len(self.known)]
-            if wrong:
-                problems.append(f"memories.{place}.supersedes: {wrong} are no numbers of the statements 0 … {len(self.known) - 1}")
-        return problems
-
 
 class Digested(BaseModel):
     topic: ShortName
     summary: Sentence
     #: Numbers of the statements that it rests on.
-    evidence: list[int] = Field(min_length=1)
+    evidence: list[StatementNumber] = Field(min_length=1)
 
 
 class Digest(Question[Digested]):

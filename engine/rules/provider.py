@@ -73,10 +73,10 @@ def _summary(question: ask.Summary) -> ask.Summarised:
     return ask.Summarised(overview=overview or "…", keywords=words or ["…"])
 
 
-def _compaction(question: ask.Compaction) -> ask.OneSentence:
+def _compaction(question: ask.Compaction) -> ask.Condensed:
     """The first sentence of each utterance, the latest if there is not room for all."""
     lines = [f"{speaker}: {(sentences(text) or [text])[0]}".strip() for speaker, text in question.utterances]
-    return ask.OneSentence(sentence=("\n".join([question.text, *lines]).strip() or "…")[-ask.MAX_ANSWER_CHARS :].strip() or "…")
+    return ask.Condensed(summary=("\n".join([question.text, *lines]).strip() or "…")[-ask.MAX_ANSWER_CHARS :].strip() or "…")
 
 
 #: Characters of an utterance that are quoted.

@@ -189,6 +189,15 @@ _ROWS = (
     """,
     ),
     read(
+        "prompts.show",
+        commands.ShowPrompts,
+        commands.ShownPrompts,
+        doc="""Show what an LLM would be asked.
+
+    The prompts for a session as they would be sent to the LLM in use, in pieces that fit it. Nothing is asked. Needs a worker that answers.
+    """,
+    ),
+    read(
         "conversations.compact",
         conversations.CompactMessages,
         conversations.Compacted,

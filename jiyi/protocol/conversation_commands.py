@@ -405,6 +405,41 @@ class SessionMemories(BaseModel):
     llm: str
 
 
+#: Prompts that can be shown for a session: of others, what is asked is more than a session.
+PromptName = Literal["extraction", "experiences", "compaction", "planning", "memo", "summary", "poignancy", "triple", "keywords"]
+
+
+class ShowPrompts(Request):
+    """Which prompt, for which session."""
+
+    name: PromptName = Field(
+        description="The prompt's name; `summary`, `poignancy`, `triple` and `keywords` are asked about the last turn."
+    )
+    agent_id: Name
+    session_id: Name
+    user_id: UserId | None = Field(None, description="With which user of the agent.")
+
+
+class PromptMessage(BaseModel):
+    role: str
+    content: str
+
+
+class ShownPrompt(BaseModel):
+    """One question, as it would be sent; `tokens` are estimated."""
+
+    prompt: str = Field(description="Name and version, as results record it.")
+    tokens: int
+    messages: list[PromptMessage]
+    answer: dict[str, Any] = Field(description="JSON schema of the answer.")
+
+
+class ShownPrompts(BaseModel):
+    """The questions that would be asked, in order; nothing is asked."""
+
+    prompts: list[ShownPrompt]
+
+
 class StoredSession(BaseModel):
     """The turns that were stored; what they tell is extracted by a worker, which is owed."""
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request, UserId
 from jiyi.protocol.conversations import Outcome
 from jiyi.protocol.identity import OfAgent
+from jiyi.protocol.numbered import LineNumber
 from jiyi.protocol.reflection import ReflectionState, State, Trigger
 
 #: What kind of trouble it is.
@@ -38,7 +39,7 @@ class FoundPain(BaseModel):
     category: Category = "other"
     severity: Severity = "medium"
     #: Number of the message, from 0.
-    turn: int = Field(ge=0)
+    turn: LineNumber = Field(ge=0)
 
 
 class FoundPains(BaseModel):
@@ -46,7 +47,7 @@ class FoundPains(BaseModel):
 
     pains: list[FoundPain] = Field([], max_length=MAX_FOUND)
     #: Numbers of messages in which the user says that what was advised works.
-    helped: list[int] = Field([], max_length=MAX_FOUND)
+    helped: list[LineNumber] = Field([], max_length=MAX_FOUND)
 
 
 class KnownSolution(BaseModel):

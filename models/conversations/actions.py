@@ -346,6 +346,7 @@ inject_prompt = by_worker("conversations.inject")
 extract_session_memories = by_worker("conversations.extract")
 create_embedding = by_worker("embedders.embed")
 compact = by_worker("conversations.compact")
+show_prompts = by_worker("prompts.show")
 
 
 @action("conversations.record")

@@ -93,7 +93,7 @@ def keep_extracted(connection: Connection, name: AgentName, told: ExtractedExper
     """Store what turns told, as :func:`keep` does."""
     turns = sorted(set(told.turns))
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
-    evidence = [source.turn_ids[turn] for turn in turns]
+    evidence = source.evidence(turns)
     at = said_at(source.messages, turns)
     about: dict[str, Any] = {"at": at, "provenance": provenance, "user_id": source.user_id, "source": concluded(source.llm)}
     return keep(connection, name, told, evidence=evidence, now=now, **about)

@@ -14,16 +14,18 @@ from sqlalchemy import Connection, Row, text
 from engine.conversations.marks import Mark, local, marks_of
 from engine.conversations.memories import Source, event_of, waves
 from engine.conversations.standing import SaidTurn, Standing
-from jiyi.errors import InvalidEvent
+from jiyi.errors import BadReply, InvalidEvent
 from jiyi.protocol.base import Role
 from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, KnownFact, Message
 from jiyi.protocol.events import Event
 from jiyi.protocol.origins import STANDING_TRUST
 from jiyi.zones import by_clock
 from models.conversations import experiences, follow_ups, injections, standing
+from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.follow_ups import Extraction
 from models.memory.agents import AgentName, bind_name, lock_agents, time_zone
 from models.memory.inbox import Stored, store
+from models.queue import pending_work
 
 log = logging.getLogger(__name__)
 #: Earlier turns of a session that the new ones are understood by.
@@ -87,9 +89,18 @@ def new_turns(connection: Connection, name: AgentName, after: int, limit: int) -
     return as_turns(connection, name, connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}))
 
 
-def context_of(connection: Connection, name: AgentName, session: Session, before: int) -> list[StoredTurn]:
+def turn_again(connection: Connection, group_id: str, node_id: UUID) -> tuple[AgentName, list[StoredTurn]] | None:
+    """A turn that is looked at once more, and whose it is; None if it is no longer there."""
+    parameters = {"group": group_id, "node": node_id}
+    agent_id = connection.execute(_WHOSE, parameters).scalar_one_or_none()
+    if agent_id is None:
+        return None
+    return (group_id, agent_id), as_turns(connection, (group_id, agent_id), connection.execute(_ONE, parameters))
+
+
+def context_of(connection: Connection, name: AgentName, session: Session, before: int, limit: int = CONTEXT_TURNS) -> list[StoredTurn]:
     """The session's turns right before, oldest first."""
-    parameters = {**bind_name(name), "session": session[0], "user": session[1], "before": before, "limit": CONTEXT_TURNS}
+    parameters = {**bind_name(name), "session": session[0], "user": session[1], "before": before, "limit": limit}
     return as_turns(connection, name, connection.execute(_CONTEXT, parameters))[::-1]
 
 
@@ -183,17 +194,25 @@ class Extracted:
     known: Sequence[UUID]
     #: What the turns do to earlier ones.
     standing: Standing = field(default_factory=Standing)
+    #: Why the LLM had no answer to the last of the turns, which the rules looked at.
+    refusal: BadReply | None = None
 
 
 def store_extracted(
-    connection: Connection, name: AgentName, seen: int, turns: Sequence[StoredTurn], extracted: Sequence[Extracted], now: datetime
+    connection: Connection, name: AgentName, seen: int | None, turns: Sequence[StoredTurn], extracted: Sequence[Extracted], now: datetime
 ) -> Stored:
-    """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile."""
+    """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile.
+
+    A turn that the LLM had no answer to becomes a dead letter: replayed, it is asked about again. ``seen``: the cursor as it was; None
+    for such a turn, which moves nothing.
+    """
     agents = lock_agents(connection, [name])  # whoever stores a turn waits until it is decided what is due next
     stored = Stored()
-    if turns and not move_cursor(connection, name, seen, turns[-1].node_count):
+    if turns and seen is not None and not move_cursor(connection, name, seen, turns[-1].node_count):
         return stored
     for session in extracted:
+        if session.refusal is not None:
+            pending_work.give_up(connection, EXTRACT, session.source.turn_ids[-1], name[0], str(session.refusal))
         _keep_memories(connection, name, session, stored, now)
         for experience in session.extraction.experiences:
             stored.add(experiences.keep_extracted(connection, name, experience, session.source, now))
@@ -238,6 +257,12 @@ _NEW = text("""
     FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_count > :after AND NOT n.provenance ? 'looked_through' ORDER BY n.node_count LIMIT :limit
+""")
+_WHOSE = text("SELECT agent_id FROM memory_nodes WHERE group_id = :group AND node_id = :node AND kind = 'session'")
+_ONE = text("""
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+        n.provenance
+    FROM memory_nodes n WHERE n.group_id = :group AND n.node_id = :node
 """)
 _CONTEXT = text("""
     SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,

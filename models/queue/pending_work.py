@@ -157,6 +157,12 @@ def dead_letter_exhausted(
     return dict(Counter(row["group_id"] for row in rows))
 
 
+def give_up(connection: Connection, kind: str, subject_id: UUID, group_id: str, reason: str) -> None:
+    """Make a dead letter of work that is not owed: what was done instead, or left, is done once more if somebody replays it."""
+    letter = {"letter_id": uuid7(), "kind": kind, "subject_id": subject_id, "group_id": group_id, "reason": reason[:MAX_ERROR_CHARS]}
+    connection.execute(_DEAD_LETTER, {**letter, "traceback": None, "attempts": 1})
+
+
 def retry(connection: Connection, kind: str, group_id: str | None, subject_ids: Sequence[UUID]) -> int:
     """Make it due now: these, or up to ``MAX_RETRIED`` of the kind; returns how many. Each has all its attempts again.
 

@@ -9,11 +9,13 @@ from typing import Literal
 
 from engine.conversations.attributes import subject_words
 from engine.conversations.forgetting import Order, to_forget
-from engine.conversations.memories import of_user
+from engine.conversations.gate import Careful
+from engine.conversations.pieces import Patience, in_chunks
 from engine.conversations.standing import Part
 from engine.providers import llms
 from engine.providers.embedder_specs import complete
 from engine.providers.embedders import embedder, embedder_of
+from engine.providers.llm_prompts import data_tokens
 from engine.providers.questions import Compaction, Extraction
 from engine.text.keywords import keywords_ranked
 from jiyi.chat import compaction
@@ -60,6 +62,7 @@ from models.db.connection import unit_of_work
 from models.memory.agents import agent_row, lock_agents, no_agent
 from models.memory.inbox import announce
 from models.queue.wakeups import wake
+from tasks.conversations.asking import Asking, united
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
 from tasks.operations.reembedding import step as reembedding_step
@@ -187,12 +190,14 @@ def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionM
     """Safe to repeat because it stores nothing."""
     said = (message for message in request.messages if message.role != HANDED_OVER)
     messages = [message.model_copy(update={"text": masked(message.text)}) for message in said]
-    llm, extraction = llms.llm(), CombinedExtraction()
+    llm, extraction, answered = llms.llm(), CombinedExtraction(), llms.llm().model
     if messages:
         language = language_of("\n".join(message.text for message in messages))
         question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
-        extraction = of_user(llm.ask(question), messages)
-    return SessionMemories(items=[_fact(request.agent_id, memory) for memory in extraction.memories], extraction=extraction, llm=llm.model)
+        parts = Asking(Careful(llm), Patience()).about(question)
+        extraction = united(parts)
+        answered = ", ".join(dict.fromkeys(part.llm for part in parts)) or answered
+    return SessionMemories(items=[_fact(request.agent_id, memory) for memory in extraction.memories], extraction=extraction, llm=answered)
 
 
 def _fact(agent_id: str, memory: ExtractedMemory) -> Fact:
@@ -249,14 +254,18 @@ class _Summariser:
         if not utterances:
             return previous
         language = language_of("\n".join(text for _, text in utterances))
-        question = Compaction(agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=utterances)
-        return cut_to_tokens(self.llm.ask(question).sentence, most)
+        room = data_tokens()
+        most = min(most, room // 2)
+        for chunk in in_chunks(utterances, room - most):
+            question = Compaction(agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=chunk)
+            previous = cut_to_tokens(self.llm.ask(question).summary, most)
+        return previous
 
 
 @implements(actions.compact)
 def compact(actor: Actor, request: CompactMessages) -> Compacted:
-    """Safe to repeat because it stores nothing. An LLM that is away leaves it to the rules."""
-    summarise = None if get_settings().llm == llms.RULES else _Summariser(actor, llms.llm())
+    """Safe to repeat because it stores nothing. An LLM that is away, or whose summary leaves out too much, leaves it to the rules."""
+    summarise = None if get_settings().llm == llms.RULES else _Summariser(actor, Careful(llms.llm()))
     try:
         return compaction.compact(request.messages, request.limits, request.previous_summary, force=request.force, summarise=summarise)
     except JiyiError:

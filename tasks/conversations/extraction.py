@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
 from engine.conversations.memories import Source, of_user, worth_keeping
-from engine.conversations.standing import own, standing
+from engine.conversations.pieces import Patience
+from engine.conversations.standing import Standing, own, standing
 from engine.heads.local import heads
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
 from engine.providers.questions import Extraction, Summarised, Summary
 from engine.rules.provider import SUMMARY_SENTENCES, Rules
-from jiyi.errors import BadReply, LLMUnavailable, ProviderUnavailable
+from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.protocol.conversations import CombinedExtraction
-from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import sentences
 from jiyi.text.words import language_of
 from models.conversations import entries, extraction_schedule, extractions
-from models.conversations.extraction_schedule import EXTRACT, EXTRACT_MAX_MESSAGES
+from models.conversations.extraction_schedule import EXTRACT, EXTRACT_MAX_MESSAGES, EXTRACT_MIN_MESSAGES
 from models.conversations.extractions import Extracted, Session, StoredFact, StoredTurn
 from models.db.connection import unit_of_work
 from models.memory import agents
@@ -29,7 +29,8 @@ from models.memory.agents import AgentName
 from models.memory.inbox import announce
 from models.memory.work import SUMMARIZE
 from models.queue.wakeups import wake
-from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
+from tasks.conversations.asking import Asking
+from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, work_task
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +40,17 @@ EXTRACTION_TIME_LIMIT = 600
 LEAST_IMPORTANCE = 3.0
 
 
+#: Agents whose LLM went away in the middle of a run, and how many turns the next one looks at.
+_fewer: dict[UUID, int] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class _Look:
     """What one run looks at."""
 
     name: AgentName
-    seen: int
+    #: The cursor; None where one turn is looked at once more, which moves nothing.
+    seen: int | None
     turns: list[StoredTurn]
     context: dict[Session, list[StoredTurn]]
     #: What is known of each of the users, and was put before the agent's latest answers to them.
@@ -56,40 +62,52 @@ class _Look:
 
 @work_task(EXTRACT, batch=1, time_limit=EXTRACTION_TIME_LIMIT)
 def extract(batch: Batch) -> None:
-    """Look through an agent's new turns, one question a session, and store what they tell.
+    """Look through an agent's new turns, session by session, and store what they tell.
 
-    The LLM is asked outside of any transaction. Safe to repeat because the memories, the cursor and the receipt are one
-    transaction, which only the run that finds the cursor where it saw it gets to write: a failed run moves nothing.
+    A subject is an agent, or a turn that the LLM had no answer to, which it is asked about once more. The LLM is asked outside of any
+    transaction. Safe to repeat because the memories, the cursor and the receipt are one transaction, which only the run that finds the
+    cursor where it saw it gets to write: a run that fails moves nothing.
     """
-    for agent_key in batch.subject_ids:
-        look = _look(agent_key)
+    for subject in batch.subject_ids:
+        look = _look(batch.group_id, subject)
         if look is None:
             with batch.finish():
                 continue
-        sessions = extractions.sessions_of(extractions.said(look.turns))
-        extracted = []
-        for session, turns in sessions.items():
-            extracted.append(_asked(batch, look, session, turns))
-            look.earlier[session[1]].extend(turns)
+        patience = Patience()
+        extracted: list[Extracted] = []
+        try:
+            for session, turns in extractions.sessions_of(extractions.said(look.turns)).items():
+                extracted += _extracted(batch, look, session, turns, patience)
+                look.earlier[session[1]].extend(turns)
+        except LLMUnavailable:
+            if patience.good:  # it answers so many questions and no more: fewer may be answered in one run
+                _fewer[subject] = max(EXTRACT_MIN_MESSAGES, len(look.turns) // 2)
+            raise
+        _fewer.pop(subject, None)
+        if not patience.good:  # it answers nothing: no turn is at fault, unless others are let through
+            extracted = [one if one.refusal and one.refusal.refused else replace(one, refusal=None) for one in extracted]
         with batch.finish() as (connection, owed):
             if not owed:
                 return
             stored = extractions.store_extracted(connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC))
-            again = extraction_schedule.due_again(connection, look.name)
+            again = None if look.seen is None else extraction_schedule.due_again(connection, look.name)
             if again is not None:
-                batch.later[agent_key] = again
+                batch.later[subject] = again
         announce(stored)
         wake(*stored.owed)
 
 
-def _look(agent_key: UUID) -> _Look | None:
-    """None for an agent that was erased meanwhile."""
+def _look(group_id: str, subject: UUID) -> _Look | None:
+    """None for an agent, or a turn, that was erased meanwhile."""
     with unit_of_work() as connection:
-        name = agents.name_of(connection, agent_key)
-        if name is None:
+        name, seen = agents.name_of(connection, subject), None
+        if name is not None:
+            seen = extractions.cursor(connection, name)
+            turns = extractions.new_turns(connection, name, seen, _fewer.get(subject, EXTRACT_MAX_MESSAGES))
+        elif (again := extractions.turn_again(connection, group_id, subject)) is not None:
+            name, turns = again
+        else:
             return None
-        seen = extractions.cursor(connection, name)
-        turns = extractions.new_turns(connection, name, seen, EXTRACT_MAX_MESSAGES)
         context = {
             session: extractions.context_of(connection, name, session, of_session[0].node_count)
             for session, of_session in extractions.sessions_of(turns).items()
@@ -109,38 +127,31 @@ def _says(turn: StoredTurn, user: str | None) -> bool:
     return turn.message.role == "user" and turn.user_id == user
 
 
-def _asked(batch: Batch, look: _Look, session: Session, turns: list[StoredTurn]) -> Extracted:
+def _extracted(batch: Batch, look: _Look, session: Session, turns: list[StoredTurn], patience: Patience) -> list[Extracted]:
+    """What a session's new turns tell; what they do to earlier ones is with the first part of it."""
     before, known, (session_id, user_id) = extractions.said(look.context[session]), look.known[session[1]], session
-    messages = [turn.message for turn in (*before, *turns)]
     group_id, agent_id = look.name
+    said = [turn.said() for turn in (*before, *turns)]
+    changes = standing(said, len(before), [turn.said() for turn in look.earlier[user_id]], heads())
     question = Extraction(
         agent_id=agent_id,
         group_id=group_id,
         language=language_of("\n".join(turn.message.text for turn in turns)),
-        messages=messages,
+        messages=[own(turn, changes.marks[turn.node_id]) for turn in said],
         since=len(before),
         known=[fact.fact for fact in known],
     )
-    said = [turn.said() for turn in (*before, *turns)]
-    changes = standing(said, len(before), [turn.said() for turn in look.earlier[user_id]], heads())
-    question = question.model_copy(update={"messages": [own(turn, changes.marks[turn.node_id]) for turn in said]})
-    extraction, llm, fallback = _answer(batch, question)
-    turn_ids = [turn.node_id for turn in (*before, *turns)]
-    source = Source(group_id, agent_id, session_id, messages, turn_ids, llm, signature(question, question.language), fallback, user_id)
-    kept = worth_keeping(of_user(extraction, messages), look.injected[user_id], LEAST_IMPORTANCE)
-    return Extracted(source, kept, [fact.node_id for fact in known], changes)
-
-
-def _answer(batch: Batch, question: Extraction) -> tuple[CombinedExtraction, str, bool]:
-    """The answer, whose it is, and whether the rules stood in for an LLM that is away."""
-    try:
-        llm = LeaseRenewingLLM(llms.llm(), batch)
-        return llm.ask(question), llm.model, False
-    except (LLMUnavailable, ProviderUnavailable) as error:
-        if get_settings().extract_fallback != "rules":
-            raise
-        log.warning("the LLM is away (%s): extracted by rules", error)
-        return Rules().ask(question), Rules.model, True
+    asking = Asking(LeaseRenewingLLM(llms.llm(), batch), patience, alone=look.seen is None)
+    found = []
+    for part in asking.about(question):
+        ids = [said[number].node_id for number in part.turns]
+        source = Source(group_id, agent_id, session_id, part.messages, ids, part.llm, part.prompt, part.fallback, user_id)
+        kept = worth_keeping(of_user(part.extraction, part.messages), look.injected[user_id], LEAST_IMPORTANCE)
+        found.append(Extracted(source, kept, [fact.node_id for fact in known], Standing(), part.refusal))
+    if found:
+        return [replace(found[0], standing=changes), *found[1:]]
+    nothing = Source(group_id, agent_id, session_id, [], [], Rules.model, signature(question, question.language), user_id=user_id)
+    return [Extracted(nothing, CombinedExtraction(), [], changes)]
 
 
 #: Memories of one run.
@@ -155,8 +166,8 @@ OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
 def summarize(batch: Batch) -> None:
     """Make overview and abstract of memories that have none.
 
-    A text of one or two sentences is its own overview: no LLM is asked. A reply that is no answer leaves both empty. Safe
-    to repeat because what is written depends on the memory alone, and is written with the receipt.
+    A text of one or two sentences is its own overview: no LLM is asked. Where a reply is no answer the rules' stand. Safe to repeat
+    because what is written depends on the memory alone, and is written with the receipt.
     """
     with unit_of_work() as connection:
         rows = entries.to_summarise(connection, batch.subject_ids)
@@ -164,19 +175,19 @@ def summarize(batch: Batch) -> None:
     summaries = {row.node_id: _summarised(llm, row.group_id, row.agent_id, row.description) for row in rows}
     with batch.finish() as (connection, owed):
         for node_id in owed:
-            if (summary := summaries.get(node_id)) is not None:
-                entries.save_summary(connection, node_id, *_limited_summary(summary))
+            if node_id in summaries:
+                entries.save_summary(connection, node_id, *_limited_summary(summaries[node_id]))
 
 
-def _summarised(llm: llms.LLM, group_id: str, agent_id: str, text: str) -> Summarised | None:
+def _summarised(llm: llms.LLM, group_id: str, agent_id: str, text: str) -> Summarised:
     question = Summary(agent_id=agent_id, group_id=group_id, language=language_of(text), text=text)
     if len(sentences(text)) <= SUMMARY_SENTENCES:
         return Rules().ask(question)
     try:
-        return llm.ask(question)
+        return answer_or_rules(llm, question)[0]
     except BadReply as error:
-        log.warning("a memory is left without its summary: %s", error)
-        return None
+        log.warning("a memory is summarised by rules: %s", error)
+        return Rules().ask(question)
 
 
 def _limited_summary(summary: Summarised) -> tuple[str, str]:

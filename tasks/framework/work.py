@@ -19,18 +19,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, wraps
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from celery import shared_task
 from sqlalchemy import Connection
 
+from engine.conversations.gate import Careful
 from engine.providers.embedder_specs import embedding_threads
 from engine.providers.embedders import giving_way
 from engine.providers.llms import LLM, RULES
 from engine.providers.questions import A, Question
+from engine.rules.provider import Rules
 from jiyi import tracing
-from jiyi.errors import JiyiError, ProviderUnavailable, SettingsError, kind_and_words
+from jiyi.errors import BadReply, JiyiError, ProviderUnavailable, SettingsError, kind_and_words
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -42,6 +44,7 @@ from models.queue import pending_work, stream, wakeups
 from models.queue.wakeups import task_name, wake
 from tasks.framework.renewal import lease_renewer
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 #: Attempts after which work moves to the dead letters.
 MAX_ATTEMPTS = 8
@@ -370,11 +373,35 @@ class LeaseRenewingLLM:
     """
 
     def __init__(self, llm: LLM, *batches: Batch) -> None:
-        self.model, self._llm, self._batches = llm.model, llm, batches
+        self.model, self._llm, self._batches = llm.model, Careful(llm), batches
         settings = get_settings()
         self._seconds = RULES_SECONDS if settings.llm == RULES else SLOWEST_QUESTION * settings.llm_timeout
 
     def ask(self, question: Question[A]) -> A:
+        """What of the LLM's answer can be used. Raises as :class:`Careful` does."""
         for batch in self._batches:
             batch.extend(self._seconds)
         return self._llm.ask(question)
+
+
+def or_by_rules(llm: LLM, work: Callable[[LLM], T], *, fallback: bool | None = None) -> tuple[T, str]:
+    """What is made with an LLM's answers, and whose they are.
+
+    The rules stand in for an LLM that is away, or answers nothing usable, where that is wanted: by ``fallback``, else by
+    ``JIYI_EXTRACT_FALLBACK``. Then all of it is theirs.
+
+    Raises:
+        LLMUnavailable, BadReply: the rules are not wanted.
+    """
+    try:
+        return work(llm), llm.model
+    except (ProviderUnavailable, BadReply) as error:
+        if not (get_settings().extract_fallback == "rules" if fallback is None else fallback):
+            raise
+        log.warning("answered by rules: %s", error)
+        return work(Rules()), Rules.model
+
+
+def answer_or_rules(llm: LLM, question: Question[A]) -> tuple[A, str]:
+    """The answer to a question, and whose it is. Raises as :func:`or_by_rules` does."""
+    return or_by_rules(llm, lambda asked: asked.ask(question))

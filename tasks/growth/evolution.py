@@ -32,7 +32,7 @@ from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.queue import pending_work
 from models.queue.wakeups import wake
-from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, work_task
 
 log = logging.getLogger(__name__)
 #: A pattern is worth a skill when its experiences were used again so often together.
@@ -137,7 +137,7 @@ def _written(
     language = language_of(pattern.title)
     question = SkillDraft(agent_id=name[1], group_id=name[0], language=language, pattern=pattern)
     try:
-        draft = LeaseRenewingLLM(llms.llm(), batch).ask(question)
+        draft, _ = answer_or_rules(LeaseRenewingLLM(llms.llm(), batch), question)
     except BadReply as error:
         log.warning("a skill is written by rules: %s", error)
         return candidate

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import logging
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
 from sqlalchemy import Connection
 
+from engine.conversations.pieces import Answered, Patience, Piece, ask_about, in_pieces
 from engine.growth.pains import advice_in, confirmed_proposal
 from engine.growth.questions import Pains, Solution
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
-from engine.providers.questions import A, Question
 from engine.rules.provider import Rules
-from jiyi.errors import LLMUnavailable
 from jiyi.protocol.conversations import Message
 from jiyi.protocol.growth import FoundPains, KnownSolution
-from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.conversations import experiences, extractions
 from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES
@@ -31,12 +29,13 @@ from models.memory.agents import AgentName, lock_agents
 from models.memory.inbox import Stored, announce
 from models.queue import pending_work
 from models.queue.wakeups import wake
-from tasks.framework.work import Batch, LeaseRenewingLLM, work_task
-
-log = logging.getLogger(__name__)
+from tasks.conversations.asking import learned
+from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, or_by_rules, work_task
 
 #: Seconds. The claim is extended before questions: some sessions, one question each.
 TIME_LIMIT = 600
+#: Tokens that answers may have, for all that matters: few messages tell of trouble.
+ANSWER_TOKENS = 1_000_000
 #: What an LLM is shown with a pain point: quotes, and experiences that may help.
 QUOTES_SHOWN, EXPERIENCES_SHOWN = 10, 50
 #: Who confirmed a proposal that a user confirmed in words.
@@ -60,9 +59,11 @@ def merge_pains(batch: Batch) -> None:
         if name is None or look is None:  # erased since
             with batch.finish():
                 continue
+        patience = Patience()
         answers = [
-            _ask(batch, name, look, session, of_session)
+            answer
             for session, of_session in extractions.sessions_of(extractions.said(look.turns)).items()
+            for answer in _ask(batch, name, look, session, of_session, patience)
         ]
         stored, owed_more = Stored(), False
         with batch.finish() as (connection, owed):
@@ -93,7 +94,7 @@ def solve_pain(batch: Batch) -> None:
         if pain is None or question is None or pain.status != "open":
             with batch.finish():
                 continue
-        solution, model = _answer(batch, question)
+        solution, model = answer_or_rules(LeaseRenewingLLM(llms.llm(), batch), question)
         with batch.finish() as (connection, owed):
             name = (group_id, pain.agent_id)
             if not owed or agents.key_of(connection, *name) is None:
@@ -104,26 +105,22 @@ def solve_pain(batch: Batch) -> None:
                 pains.add_proposal(connection, name, pain, solution, f"{model} {signature(question, question.language)}")
 
 
-def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn]) -> _Asked:
+def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn], patience: Patience) -> list[_Asked]:
+    """What a session's new turns tell, piece by piece; a turn that the LLM has no answer to is left to the rules."""
     before = extractions.said(look.context[session])
     every = [*before, *new]
-    messages = [turn.message for turn in every]
     language = language_of("\n".join(turn.message.text for turn in new))
-    question = Pains(agent_id=name[1], group_id=name[0], language=language, messages=messages, since=len(before))
-    answer, _ = _answer(batch, question)
-    return messages, every, answer
+    room = replace(learned.room(), answer=ANSWER_TOKENS)
+    pieces = in_pieces([turn.message for turn in every], len(before), room)
 
+    def question(piece: Piece) -> Pains:
+        return Pains(agent_id=name[1], group_id=name[0], language=language, messages=piece.messages, since=piece.since)
 
-def _answer(batch: Batch, question: Question[A]) -> tuple[A, str]:
-    """The answer, and whose it is: the rules stand in for an LLM that is away, where that is wanted."""
-    try:
-        llm = LeaseRenewingLLM(llms.llm(), batch)
-        return llm.ask(question), llm.model
-    except LLMUnavailable as error:
-        if get_settings().extract_fallback != "rules":
-            raise
-        log.warning("the LLM is away (%s): answered by rules", error)
-        return Rules().ask(question), Rules.model
+    def answers(llm: llms.LLM) -> list[Answered[FoundPains]]:
+        return ask_about(pieces, lambda piece: llm.ask(question(piece)), lambda piece: Rules().ask(question(piece)), patience)
+
+    found, _ = or_by_rules(LeaseRenewingLLM(llms.llm(), batch), answers)
+    return [(one.piece.messages, [every[line.turn] for line in one.piece.lines], one.answer) for one in found]
 
 
 def _merge(connection: Connection, name: AgentName, every: list[StoredTurn], answer: FoundPains) -> bool:

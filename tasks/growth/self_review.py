@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -13,10 +12,9 @@ from engine.growth.pains import MetaMemory, SelfReflected
 from engine.growth.questions import SelfReflection
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM
-from engine.providers.questions import A, Question, Triple
+from engine.providers.questions import Triple
 from engine.reflection import Thought
 from engine.rules.provider import Rules
-from jiyi.errors import LLMUnavailable
 from jiyi.protocol.growth import SELF_TRIGGERS
 from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
@@ -27,13 +25,11 @@ from models.growth.work import FOLLOW_PROFILE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.reflection.reflections import StartedReflection
-from tasks.framework.work import Batch, work_task
+from tasks.framework.work import Batch, or_by_rules, work_task
 from tasks.reflection import LOOKS
 
 #: Latest turns that one self-review takes in.
 MAX_TURNS = 200
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -55,12 +51,15 @@ class SelfReview:
         """What the turns say about the agent, as thoughts. Raises as ``llm`` does, where the rules may not stand in."""
         if not self.turns:
             return []
-        asked = _AgentLLM(self.known, llm)
+        own = self.known.settings
+        return or_by_rules(llm if own.use_llm else Rules(), self._thoughts, fallback=own.fallback)[0]
+
+    def _thoughts(self, llm: LLM) -> list[Thought]:
         utterances = [(turn.message.role, turn.message.text) for turn in self.turns]
         language = language_of("\n".join(text for _, text in utterances))
         question = SelfReflection(agent_id=self.name[1], group_id=self.name[0], language=language, text=self.files, utterances=utterances)
-        self.answer = asked.ask(question)
-        return [_thought(asked, self, meta_memory, signature(question, language)) for meta_memory in self.answer.meta_memories]
+        self.answer = llm.ask(question)
+        return [_thought(llm, self, meta_memory, signature(question, language)) for meta_memory in self.answer.meta_memories]
 
     def finish(self, connection: Connection, begun: StartedReflection) -> bool:
         """Store what was found, and count anew. Whether the next look is due already. Call it under the agent's lock."""
@@ -89,8 +88,8 @@ class SelfReviews:
 LOOKS.append(SelfReviews())
 
 
-def _thought(asked: _AgentLLM, look: SelfReview, meta_memory: MetaMemory, prompt: str) -> Thought:
-    facts = asked.ask(Triple(agent_id=look.name[1], group_id=look.name[0], language=language_of(meta_memory.text), text=meta_memory.text))
+def _thought(llm: LLM, look: SelfReview, meta_memory: MetaMemory, prompt: str) -> Thought:
+    facts = llm.ask(Triple(agent_id=look.name[1], group_id=look.name[0], language=language_of(meta_memory.text), text=meta_memory.text))
     return Thought(
         description=meta_memory.text,
         subject=facts.subject,
@@ -104,23 +103,6 @@ def _thought(asked: _AgentLLM, look: SelfReview, meta_memory: MetaMemory, prompt
 
 def _ids(turns: Sequence[StoredTurn], lines: Sequence[int]) -> list[UUID]:
     return [turns[line].node_id for line in dict.fromkeys(lines)]
-
-
-class _AgentLLM:
-    """The agent's LLM: the rules where it wants none, or where they may stand in for one that is away."""
-
-    def __init__(self, known: ReviewSchedule, llm: LLM) -> None:
-        self._settings = known.settings
-        self._llm: LLM = llm if known.settings.use_llm else Rules()
-
-    def ask(self, question: Question[A]) -> A:
-        try:
-            return self._llm.ask(question)
-        except LLMUnavailable as error:
-            if not self._settings.fallback:
-                raise
-            log.warning("the LLM is away (%s): answered by rules", error)
-            return Rules().ask(question)
 
 
 @work_task(FOLLOW_PROFILE, batch=20, time_limit=60)

@@ -74,6 +74,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "archive.archive": {"node_ids": [ANY_ID]},
     "memory.rate": {"node_ids": [ANY_ID], "importance": 5},
     "archive.restore": {"agent_id": "klaus"},
+    "prompts.show": {"name": "extraction"},
     "keys.create": {"name": "mine", "scopes": ["admin"]},
 }
 

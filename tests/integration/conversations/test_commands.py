@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 from uuid import uuid4
 
 import pytest
@@ -34,9 +34,11 @@ from jiyi.protocol.conversation_commands import (
     MemoryId,
     Nothing,
     PersistentMemory,
+    PromptName,
     ReadOptions,
     ResourceUri,
     SearchOptions,
+    ShowPrompts,
     TreeOptions,
 )
 from jiyi.protocol.conversations import (
@@ -58,6 +60,7 @@ from models.memory import access
 from models.memory.work import SUMMARIZE
 from tasks.conversations import commands as worker
 from tasks.conversations import extraction, injection
+from tasks.conversations.prompts import show_prompts
 from tasks.framework.work import run_until_idle
 from tasks.operations.reembedding import embedder_report
 from tests.integration.conversations.talk import end_session, facts, hurry, nodes, run, say
@@ -294,9 +297,9 @@ def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
 
 
 class Told(Rules):
-    """An LLM that always tells the same."""
+    """Rules that always tell the same."""
 
-    model = "told"
+    model = "rules-told"
 
     def __init__(self, answer: CombinedExtraction) -> None:
         self.answer = answer
@@ -378,6 +381,22 @@ def test_extracting_stores_nothing_unless_it_is_to(group: str) -> None:
     assert len(facts(group)) == 1
 
 
+def test_what_an_llm_would_be_asked_is_shown_and_not_asked(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    say(group, *SMALL_TALK, "I am allergic to peanuts.", user_id="zoe")
+    run()
+    monkeypatch.setattr(llms, "llm", lambda: pytest.fail("asked"))
+    for name in get_args(PromptName):
+        shown = show_prompts(me(group), ShowPrompts(name=name, agent_id="helper", session_id="s1", user_id="zoe"))
+        [only] = shown.prompts
+        assert only.prompt.startswith(f"{name}@")
+        assert "peanuts" in only.messages[-1].content
+        assert only.answer["properties"]
+    [notes] = show_prompts(me(group), ShowPrompts(name="extraction", agent_id="helper", session_id="s1", user_id="zoe")).prompts
+    assert 'S0: "User: I am allergic to peanuts."' in notes.messages[-1].content
+    with pytest.raises(NotFound):
+        show_prompts(me(group), ShowPrompts(name="extraction", agent_id="helper", session_id="s1", user_id="ben"))
+
+
 def test_what_an_agent_learned_is_a_behavior(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lesson = {"type": "knowledge", "category": "agent_lesson", "content": "Fire the kiln slowly.", "importance": 7, "turns": [0]}
     told(monkeypatch, memories=[ExtractedMemory(**lesson)])
@@ -400,7 +419,7 @@ def test_drivers_are_named_and_what_is_missing_is_told(group: str) -> None:
     assert worker.configure_summaries(me(group), ConfigureSummaries(provider="rules")).active
 
 
-def test_a_summary_that_fails_leaves_the_levels_empty(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_that_fails_is_made_by_rules(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from jiyi.errors import BadReply
 
     class Wrong(Rules):
@@ -411,4 +430,4 @@ def test_a_summary_that_fails_leaves_the_levels_empty(group: str, monkeypatch: p
     add(group, "One. Two. Three. Four.")
     run_until_idle(SUMMARIZE, extraction.summarize)
     [row] = nodes(group)
-    assert (row["overview"], row["abstract"]) == (None, None)
+    assert (row["overview"], row["abstract"]) == ("One. Two.", "one, two, three, four")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from engine.providers import llms
-from engine.providers.questions import Extraction
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable
 from jiyi.settings import get_settings
@@ -16,7 +16,7 @@ from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.extractions import KNOWN_FACTS, known_facts
 from models.db.connection import unit_of_work
 from tasks.conversations import extraction
-from tasks.framework.work import Batch
+from tasks.framework import work
 from tests.integration.conversations.talk import START, end_session, facts, hurry, nodes, owed, run, save, say, turn, window
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -53,7 +53,7 @@ def test_turns_tell_memories_that_name_them(group: str) -> None:
     assert "peanuts" in found["description"]
     assert found["uri"] == "agent://helper/knowledge/allergy"
     assert found["created_at"] == START + timedelta(minutes=3)
-    assert found["provenance"]["prompt"] == "extraction@1"
+    assert found["provenance"]["prompt"] == "extraction@2"
 
 
 def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) -> None:
@@ -67,17 +67,17 @@ def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) ->
 
 
 def test_a_session_that_ends_while_turns_are_looked_through_is_looked_through_next(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = extraction._answer
+    asked = extraction._extracted
 
-    def meanwhile(batch: Batch, question: Extraction) -> object:
-        monkeypatch.setattr(extraction, "_answer", asked)
+    def meanwhile(*about: Any) -> object:
+        monkeypatch.setattr(extraction, "_extracted", asked)
         say(group, "I am allergic to peanuts.", session_id="s2")
         end_session(group, "s2")
-        return asked(batch, question)
+        return asked(*about)
 
     say(group, "I live in Porto.")
     end_session(group)
-    monkeypatch.setattr(extraction, "_answer", meanwhile)
+    monkeypatch.setattr(extraction, "_extracted", meanwhile)
     assert run() == 2
     assert len(facts(group)) == 2
 
@@ -163,7 +163,7 @@ def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkey
 
 def test_rules_stand_in_for_an_llm_that_is_away_if_told_to(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = get_settings().model_copy(update={"extract_fallback": "rules"})
-    monkeypatch.setattr(extraction, "get_settings", lambda: settings)
+    monkeypatch.setattr(work, "get_settings", lambda: settings)
     monkeypatch.setattr(llms, "llm", _away)
     say(group, *SMALL_TALK, "I live in Porto.")
     run()
@@ -173,15 +173,15 @@ def test_rules_stand_in_for_an_llm_that_is_away_if_told_to(group: str, monkeypat
 
 def test_of_two_runs_over_the_same_turns_one_counts(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
-    asked = extraction._answer
+    asked = extraction._extracted
 
-    def slowly(batch: Batch, question: Extraction) -> object:
-        monkeypatch.setattr(extraction, "_answer", asked)
+    def slowly(*about: Any) -> object:
+        monkeypatch.setattr(extraction, "_extracted", asked)
         hurry()  # the lease has run out
         run()
-        return asked(batch, question)
+        return asked(*about)
 
-    monkeypatch.setattr(extraction, "_answer", slowly)
+    monkeypatch.setattr(extraction, "_extracted", slowly)
     run()
     assert len(nodes(group, "knowledge")) == 1
 
@@ -194,8 +194,11 @@ def test_extraction_of_an_agent_that_was_erased_is_no_longer_owed(group: str) ->
     assert owed() == []
 
 
-def _away() -> object:
-    raise LLMUnavailable("nobody there")
+class _away:
+    model = "away"
+
+    def ask(self, _question: Any) -> Any:
+        raise LLMUnavailable("nobody there")
 
 
 def test_an_old_fact_is_known_again_when_a_turn_is_about_it(group: str) -> None:

@@ -7,11 +7,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from engine.conversations.notes import Note, Noted
+from engine.providers import llms
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.artifacts import PatternsQuery
 from jiyi.protocol.conversation_commands import ExportMemories, ExtractMessages, ImportMemories, MemoryEntryInput, PersistentMemory
-from jiyi.protocol.conversations import CombinedExtraction, ContextRequest, ExtractedMemory, Message, ProfileSignals
+from jiyi.protocol.conversations import ContextRequest, Message
 from jiyi.protocol.memory import ExportQuery, NodesQuery
 from jiyi.protocol.origins import TRUST
 from jiyi.protocol.recall import AddMemory, ListMemories, RecallRequest, UpdateMemory
@@ -23,7 +25,6 @@ from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth.artifacts import list_patterns
 from models.memory.work import DEPTH
-from tasks.conversations import extraction
 from tasks.conversations.commands import extract_session_memories
 from tasks.conversations.injection import build
 from tasks.framework.work import run_until_idle
@@ -32,6 +33,7 @@ from tasks.retrieval import context
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.conversations.talk import START, end_session, nodes, run, save, say
 from tests.integration.growth.growing import run as grow
+from tests.llms import Perfect
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 LIES = {
@@ -188,16 +190,16 @@ def test_what_a_tool_or_a_document_says_becomes_no_fact_no_preference_no_profile
 
 
 def test_an_llm_makes_no_fact_of_what_the_assistant_says_and_is_shown_nothing_of_tools(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    say(group, "What can I eat?", ("tool", LIES["en"]), ("assistant", "You are vegetarian."))
+    say(group, "I keep bees.", ("tool", LIES["en"]), ("assistant", "You are vegetarian."))
     end_session(group)
 
-    def believes_all(_batch: object, question: Any) -> tuple[CombinedExtraction, str, bool]:
-        assert not any("rm -rf" in message.text for message in question.messages)
-        facts = [ExtractedMemory(content=f"The user said {n}", turns=[n]) for n in range(len(question.messages))]
-        return CombinedExtraction(memories=facts, profile_signals=ProfileSignals()), "model", False
+    class BelievesAll(Perfect):
+        def answer(self, question: Any) -> Any:
+            assert not any("rm -rf" in message.text for message in question.messages)
+            return Noted(memories=[Note(content=message.text, lines=[n]) for n, message in enumerate(question.messages)])
 
     told = extract_session_memories(Actor(group), ExtractMessages(agent_id="helper", messages=[Message(role="tool", text=LIES["en"])]))
     assert told.items == []
-    monkeypatch.setattr(extraction, "_answer", believes_all)
+    monkeypatch.setattr(llms, "llm", BelievesAll)
     assert run() == 1
-    assert [(row["description"], row["origin"], row["trust"]) for row in nodes(group, "knowledge")] == [("The user said 0", "user", 0.8)]
+    assert [(row["description"], row["origin"], row["trust"]) for row in nodes(group, "knowledge")] == [("I keep bees.", "user", 0.8)]

@@ -63,7 +63,7 @@ def test_from_point_seven_on_something_is_proposed(group: str) -> None:
     [proposal] = found.proposals
     assert proposal.status == "pending"
     assert len(proposal.steps) >= 2
-    assert proposal.made_by.endswith("solution@1")
+    assert proposal.made_by.endswith("solution@2")
     for table, count in {"pain_points": 1, "pain_evidence": 3, "proposals": 1, "proposal_steps": 3}.items():
         assert len(rows(f"SELECT 1 FROM {table} WHERE group_id = :g", g=group)) == count, table
     with pytest.raises(Conflict, match="waits"):
@@ -259,7 +259,7 @@ def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkey
     talk.say(group, *SMALL_TALK, TROUBLE[0])
     talk.run()
     monkeypatch.setattr(llms, "llm", Away)
-    monkeypatch.setattr("tasks.growth.pains.get_settings", lambda: get_settings().model_copy(update={"extract_fallback": "wait"}))
+    monkeypatch.setattr("tasks.framework.work.get_settings", lambda: get_settings().model_copy(update={"extract_fallback": "wait"}))
     assert run_until_idle(MERGE_PAINS, merge_pains, limit=1) == 0
     assert pains(group) == []
     monkeypatch.undo()

@@ -159,7 +159,7 @@ def test_patterns_both_ways_improvements_and_memories_with_evidence(group: str) 
     assert improvement.evidence == hurt
     assert {thought.evidence[0].node_id for thought in found.thoughts} == {praised[0], hurt[0]}
     nodes = rows("SELECT provenance, filling FROM memory_nodes WHERE group_id = :g AND type = 'thought'", g=group)
-    assert {node["provenance"]["prompt"] for node in nodes} == {"self_reflection@1"}
+    assert {node["provenance"]["prompt"] for node in nodes} == {"self_reflection@2"}
     assert sorted(node["filling"] for node in nodes) == sorted([[str(i) for i in praised], [str(i) for i in hurt]])
 
 

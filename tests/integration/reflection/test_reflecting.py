@@ -80,7 +80,7 @@ def test_a_reflection_on_request_and_the_reason_of_a_thought(client: Client, jiy
     tree = jiyi("why", thought.node_id)
     assert thought.description in tree
     assert all(evidence.description in tree for evidence in thought.evidence)
-    assert f"made with {Rules.model} insights@1" in tree
+    assert f"made with {Rules.model} insights@2" in tree
     assert "not shown: see --depth" in jiyi("why", thought.node_id, "--depth", 0)
     with Client("somebody-else") as other, pytest.raises(NotFound):
         other.why(thought.node_id)
@@ -128,8 +128,8 @@ def server(nothing_owed: None) -> Iterator[Vendor]:
 
 
 def sensible(request: Request) -> Reply:
-    """Answers by the schema that the system message shows."""
-    asked = request.body["messages"][0]["content"]
+    """Answers by the schema that is sent."""
+    asked = json.dumps(request.body["response_format"])
     replies = {
         '"questions"': {"questions": ["What does Klaus read?", "Why?", "For how long?"]},
         '"insights"': {"insights": [{"text": "Klaus is a reader", "evidence": [0, 2]}]},

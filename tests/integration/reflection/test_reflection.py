@@ -109,7 +109,7 @@ def test_poignant_events_become_thoughts_that_name_their_evidence(group: str, ll
     assert first["provenance"] == {
         "reflection": str(row["reflection_id"]),
         "llm": "scripted",
-        "prompt": "insights@1",
+        "prompt": "insights@2",
         "focal_point": "What of Klaus reads chapter 37?",
     }
     assert {kind for kind, subject in owed(group) if subject == first["node_id"]} >= {EMBED}
@@ -286,11 +286,11 @@ def test_a_conversation_leaves_two_thoughts_and_the_counters_as_they_are(group: 
     assert (REFLECT_CONVERSATION, event_id) in owed(group)
     assert converse() == 1
     planning, memo = thoughts(group)
-    assert planning["description"] == "For klaus's planning: should bring the map on Friday."
+    assert planning["description"] == "For klaus's planning: should bring Maria the map on Friday."
     assert memo["description"] == "klaus found the map interesting."
     assert planning["filling"] == memo["filling"] == [str(chat_id)]
     assert (planning["session_id"], planning["depth"], planning["created_at"]) == ("s1", 1, AT + timedelta(hours=1))
-    assert planning["provenance"]["prompt"] == "planning@1"
+    assert planning["provenance"]["prompt"] == "planning@2"
     assert counters(group) == before
     (row,) = reflection_rows(group)
     assert (row["reflection_id"], row["trigger"], row["state"], row["thoughts"]) == (event_id, "conversation", "done", 2)
@@ -303,7 +303,7 @@ def test_a_chinese_conversation_leaves_chinese_thoughts(group: str, llm: Scripte
     save(build({"type": "session.ended", "group_id": group, "agent_id": "林岚", "session_id": "s"}))
     assert converse() == 1
     assert [thought["description"] for thought in thoughts(group)] == [
-        "林岚接下来要记着：should bring the map on Friday.",
+        "林岚接下来要记着：should bring 小满 the map on Friday.",
         "林岚found the map interesting.",
     ]
     assert {question.language for question in llm.asked[:1]} == {"zh"}

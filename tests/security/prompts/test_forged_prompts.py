@@ -383,7 +383,7 @@ DOORS = {
         at_once=1,
     ),
     "question to an LLM": Door(
-        "engine.providers.llm_prompts", _insights, Frame(r"(?:statement \d+|agent|focal point): …", ("<data>", "</data>", r"count: 3"))
+        "engine.providers.llm_prompts", _insights, Frame(r"(?:S\d+|agent|focal point): …", ("<data>", "</data>", r"count: 3"))
     ),
     "a session's profile": Door(
         "engine.conversations.stable",
@@ -541,8 +541,8 @@ NOT_FOR_PROMPTS = {
     "jiyi.integrations.anthropic": "files that the model itself writes, word for word",
     "jiyi.text.words": "a digest",
     "jiyi.chat.recording": "the content of a message, to be stored",
-    "engine.conversations.memories": "words are looked for in it",
     "engine.providers.openai_compatible": "what is wrong with a reply, after the block that llm_prompts wrote",
+    **dict.fromkeys((f"engine.conversations.{name}" for name in ("gate", "memories", "notes")), "words are looked for in it"),
     "engine.growth.pains": "a line of an agent's file, which identity.prompt shows",
     "engine.growth.questions": "a file of people; identity.prompt quotes it",
     "engine.memory": "a memory's own text, and files in the original's format",

@@ -10,22 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
+from engine.conversations.notes import Notes
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Extraction
 from engine.rules.provider import Rules
 from jiyi.cli.transfer import Target, address_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations import (
-    CombinedExtraction,
-    ExtractedExperience,
-    ExtractedMemory,
-    KnownFact,
-    Message,
-    ProfileSignals,
-    parse_uri,
-    uri_of,
-)
+from jiyi.protocol.conversations import ExtractedExperience, ExtractedMemory, KnownFact, Message, ProfileSignals, parse_uri, uri_of
 from jiyi.protocol.event_requests import EventsBody
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda name: name.strip() != "")
@@ -118,20 +110,12 @@ def test_an_answer_out_of_bounds_is_refused(model: type[BaseModel], fields: dict
         model.model_validate(fields)
 
 
-@pytest.mark.parametrize(("turns", "supersedes", "expected"), [([0], [], "turns"), ([2], [], "turns"), ([1], [1], "supersedes")])
-def test_numbers_that_name_nothing_are_problems(turns: list[int], supersedes: list[int], expected: str) -> None:
-    answer = CombinedExtraction(memories=[ExtractedMemory(content="x", turns=turns, supersedes=supersedes)])
-    [problem] = QUESTION.problems(answer)
-    assert problem.startswith(f"memories.0.{expected}")
-    assert QUESTION.problems(CombinedExtraction(memories=[ExtractedMemory(content="x", turns=[1], supersedes=[0])])) == []
-
-
 def test_the_block_says_who_when_what_is_known_and_what_is_new() -> None:
-    text = block_of(QUESTION, 10_000).text
-    assert 'about: "new are the lines from 1 on"' in text
-    assert 'statement 0: "Anna lives in Lisbon."' in text
-    assert 'line 0: "user (user, 2026-05-01): My name is Anna."' in text
-    assert 'line 1: "Anna (user): I moved to Porto."' in text
+    text = block_of(Notes(**dict(QUESTION)), 10_000).text
+    assert 'about: "new are the lines from L1 on"' in text
+    assert 'S0: "Anna lives in Lisbon."' in text
+    assert 'L0: "user (user, 2026-05-01): My name is Anna."' in text
+    assert 'L1: "Anna (user): I moved to Porto."' in text
 
 
 def test_the_rules_answer_from_new_messages_only() -> None:

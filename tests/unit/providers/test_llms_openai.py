@@ -144,7 +144,7 @@ def test_a_reply_that_does_not_fit_is_told_so_and_the_next_one_counts(
 def test_after_all_tries_the_error_names_the_prompt_and_the_last_problem(use: Use, server: Vendor, used: list[Usage]) -> None:
     server.script(chat("one"), chat("two"))
     server.otherwise = chat('{"insights": [{"text": "x", "evidence": [9]}]}')
-    with pytest.raises(BadReply, match=r"compatible:test-model .* insights@1.*\[9\] are no numbers of the statements"):
+    with pytest.raises(BadReply, match=r"compatible:test-model .* insights@2.*\[9\] are no numbers of the statements"):
         use().ask(INSIGHTS)
     assert len(server.requests) == 3
     assert (used[0].calls, used[0].failures) == (3, 3)

@@ -62,7 +62,7 @@ def test_evidence_numbers_become_memories_in_the_order_named_each_once() -> None
     made = reflect("klaus", LATEST, Told(["why?"], [[("so", [3, 0, 3])]]), retrieve)
     (thought,) = made.thoughts
     assert thought.evidence == [POOL[3].node_id, POOL[0].node_id]
-    assert (thought.description, thought.focal_point, thought.prompt) == ("so", "why?", "insights@1")
+    assert (thought.description, thought.focal_point, thought.prompt) == ("so", "why?", "insights@2")
 
 
 def test_all_points_are_retrieved_at_once_before_any_insight() -> None:
@@ -130,7 +130,7 @@ def test_a_conversation_leaves_a_plan_and_a_memo_with_the_name_once() -> None:
     llm, chat = Scripted(), uuid4()
     plan, memo = reflect_on_conversation("Maria", [chat], [("Maria", "Hi"), ("Klaus", "Hello")], llm)
     assert [type(question) for question in llm.asked] == [Planning, Triple, Poignancy, Memo, Triple, Poignancy]
-    assert plan.description == "For Maria's planning: should bring the map on Friday."
+    assert plan.description == "For Maria's planning: should bring Klaus the map on Friday."
     assert memo.description == "Maria found the map interesting."
     assert plan.evidence == memo.evidence == [chat]
     reflect_on_conversation("Maria", [chat], [("Klaus", str(n)) for n in range(MAX_UTTERANCES + 50)], long := Scripted())

@@ -1,0 +1,274 @@
+"""What an LLM is asked about new messages, and what of its answer becomes a memory.
+
+An LLM proposes statements; structure decides, as it does for the rules. A statement is kept if it shares words, or meaning, with what the
+user says of their own in the message that it names. Of whom and what it is, whether there is one value of that, and what it ends, is read
+from that message. Health is never concluded, and ends only by what names that very thing (:mod:`engine.conversations.standing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from engine.conversations import attributes as cue
+from engine.conversations.endings import Part, live_parts
+from engine.conversations.extract import category_of, linked, one_value
+from engine.conversations.gate import GATES, copies, shared_words, unknown_names, words_of
+from engine.conversations.memories import keywords, profile_signals
+from engine.heads.judgements import Heads, concerns_health, is_vital, said_of
+from engine.providers.questions import Question, speaker
+from jiyi.protocol.conversations import (
+    MAX_CONTENT_CHARS,
+    MAX_KEYWORDS,
+    CombinedExtraction,
+    Content,
+    ExtractedExperience,
+    ExtractedMemory,
+    KnownFact,
+    Message,
+    Outcome,
+    Word,
+)
+from jiyi.protocol.numbered import LineNumber, StatementNumber
+
+#: Statements of one answer, experiences, and what all of them together may end.
+MOST_NOTES, MOST_EXPERIENCES, MOST_ENDS = 60, 5, 3
+#: Share of a statement's words that a message has, from which on it says it.
+SAME_WORDS = 0.5
+#: From this probability on a statement and a message are of different things, by the head of changes.
+UNRELATED = 0.5
+#: A shorter answer is understood by the question before it. Telling words.
+ANSWER_WORDS = 3
+#: Confidence of an experience that an LLM found: as much as one whose end the user confirms, with steps.
+CONFIDENCE = 0.8
+
+Lines = Annotated[list[LineNumber], Field(min_length=1, max_length=20, description="Lines that say it, such as L12.")]
+
+
+class Note(BaseModel):
+    """A statement that an LLM proposes."""
+
+    content: Content = Field(description="One sentence in the language of the line, understood by itself: who, and days as dates.")
+    type: Literal["preference", "knowledge"] = Field("knowledge", description="preference: likes, habits, wishes for how to be answered.")
+    about: Word = Field("user", description="Whom it is about: user, or a name.")
+    importance: float = Field(5, ge=1, le=10, description="From 1, mundane, to 10, vital.")
+    lines: Lines
+    ends: list[StatementNumber] = Field([], max_length=20, description="Statements that are no longer so, such as S3.")
+
+
+class Noted(BaseModel):
+    """An LLM's answer: what of it has the right form counts, entry by entry."""
+
+    memories: list[Note] = Field([], max_length=MOST_NOTES)
+    #: How many entries had another form.
+    unusable: SkipJsonSchema[int] = 0
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _each(cls, data: Any, handler: ModelWrapValidatorHandler[Noted]) -> Noted:
+        given = data.get("memories") if isinstance(data, dict) else None
+        if not isinstance(given, list):
+            return handler(data)
+        kept = [entry for entry in given if _fits(Note, entry)]
+        if given and not kept:
+            return handler(data)  # says what is wrong
+        answer = handler({**data, "memories": kept[:MOST_NOTES]})
+        answer.unusable = len(given) - len(answer.memories)
+        return answer
+
+
+def _fits(form: type[BaseModel], entry: Any) -> bool:
+    if isinstance(entry, form):
+        return True
+    try:
+        form.model_validate(entry)
+    except ValidationError:
+        return False
+    return True
+
+
+class _AboutLines(Question[Any]):
+    """A question about the new lines of a conversation; the lines before ``since`` are there to understand them by."""
+
+    messages: list[Message] = Field(min_length=1)
+    since: int = Field(0, ge=0)
+
+    @property
+    def about(self) -> str:
+        return f"new are the lines from L{self.since} on"
+
+    @property
+    def utterances(self) -> list[tuple[str, str]]:
+        """Speaker with role and day, and what was said: the form of a block's lines."""
+        return [(speaker(message), message.text) for message in self.messages]
+
+
+class Notes(_AboutLines):
+    """Which statements about people do the new lines make that are worth remembering?"""
+
+    prompt: ClassVar[str] = "extraction"
+    answer: ClassVar[type[BaseModel]] = Noted
+
+    #: What is in force already: not to be told again, perhaps to be ended.
+    known: list[KnownFact] = Field(default_factory=list)
+
+    @property
+    def statements(self) -> list[str]:
+        return [fact.content for fact in self.known]
+
+
+def _without_copies(question: Notes, answer: Noted) -> Noted | str:
+    """Statements out of our own prompt are none."""
+    kept = [note for note in answer.memories if not copies(note.content, question)]
+    if answer.memories and not kept:
+        return "it repeats the prompt itself"
+    return answer.model_copy(update={"memories": kept, "unusable": answer.unusable + len(answer.memories) - len(kept)})
+
+
+GATES[Notes] = _without_copies
+
+
+class Lived(BaseModel):
+    """A problem, what was done about it, and how that ended."""
+
+    problem: Content = Field(description="The problem in one sentence, in the user's language.")
+    steps: list[Content] = Field(max_length=20, description="What was done about it, in order.")
+    outcome: Outcome = Field(description="How it ended.")
+    tools: list[Word] = Field([], max_length=10, description="Tools that were used, as they are named.")
+    lines: Lines
+
+
+class LivedThrough(BaseModel):
+    experiences: list[Lived] = Field([], max_length=MOST_EXPERIENCES)
+
+
+class Experiences(_AboutLines):
+    """Which problems did somebody have, and how did they end?"""
+
+    prompt: ClassVar[str] = "experiences"
+    answer: ClassVar[type[BaseModel]] = LivedThrough
+
+
+def tells_of_a_problem(messages: Sequence[Message], since: int) -> bool:
+    """Whether an LLM is to be asked for experiences: somebody had trouble, and a new message says how it ended."""
+    trouble = any(cue.TROUBLE.search(message.text) for message in messages if message.role == "user")
+    new = [message.text for message in messages[since:] if message.role == "user"]
+    return trouble and any(ends.search(text) for text in new for ends in (cue.SOLVED, cue.FAILED, cue.PARTLY))
+
+
+def kept(notes: Noted, lived: LivedThrough, question: Notes, heads: Heads | None) -> tuple[CombinedExtraction, int]:
+    """What of an LLM's answers becomes memories and experiences, and how many of the entries do not.
+
+    The profile is what the rules read of the messages: it holds nothing but the users' words anyway.
+    """
+    messages, since = question.messages, question.since
+    memories, shadows = list[ExtractedMemory](), list[ExtractedMemory]()
+    ends = list[Sequence[int]]()
+    for note in notes.memories:
+        lines = [line for line in dict.fromkeys(note.lines) if since <= line < len(messages) and messages[line].role == "user"]
+        if (part := _said_in(note.content, lines, messages, heads)) is not None:
+            memory = _memory(note, lines, part, messages[lines[-1]])
+            memories.append(memory)
+            # As the rules would have it, in the user's words: these are what structure and the heads can read.
+            shadows.append(memory.model_copy(update={"content": f"User: {part.context}"[:MAX_CONTENT_CHARS]}))
+            # News of other people ends nothing.
+            ends.append([] if part.relations and memory.subject == (messages[lines[-1]].name or "user") else note.ends)
+    taken_back = 0
+    for place, shadow in enumerate(linked(shadows, question.known, heads)):
+        also = [number for number in ends[place] if _may_end(memories[place], number, question.known)]
+        every = list(dict.fromkeys([*shadow.supersedes, *also]))[: MOST_ENDS - taken_back]
+        taken_back += len(every)
+        memories[place] = memories[place].model_copy(update={"single_valued": shadow.single_valued, "supersedes": every})
+    experiences = [one for told in lived.experiences if (one := _experience(told, messages, since)) is not None]
+    dropped = notes.unusable + len(notes.memories) - len(memories) + len(lived.experiences) - len(experiences)
+    signals = profile_signals(messages, since)
+    return CombinedExtraction(memories=memories, experiences=experiences, profile_signals=signals), dropped
+
+
+def _said_in(content: str, lines: Sequence[int], messages: Sequence[Message], heads: Heads | None) -> Part | None:
+    """The part of the user's messages that says most of a statement; None if none says it."""
+    shown = "\n".join(f"{message.name or ''} {message.text}" for message in messages)
+    if unknown_names(content, shown):
+        return None
+    about, health = words_of(content), concerns_health(content) is not False
+    found: list[tuple[int, Part]] = []
+    for line in lines:
+        before = messages[line - 1].text if line and messages[line - 1].role == "assistant" else ""
+        for part in live_parts(messages[line].text):
+            if cue.IMAGINED.search(part.context):
+                continue
+            asked = before if len(part.words) <= ANSWER_WORDS else ""
+            if health and not (_of_health(part) or concerns_health(asked)):
+                continue
+            shared = shared_words(content, f"{part.context}\n{asked}")
+            if len(shared) >= SAME_WORDS * max(1, len(about)) or _means(part.context, content, heads):
+                found.append((len(shared_words(content, part.clause.text)), part))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _of_health(part: Part) -> bool:
+    """Whether a part of a message is about somebody's health, or what they must not eat."""
+    attribute = part.attribute
+    return concerns_health(part.context) is not False or (attribute is not None and attribute.name.partition(":")[0] in _HEALTH)
+
+
+def _means(said: str, content: str, heads: Heads | None) -> bool:
+    """Whether a statement is of what a message says, in other words."""
+    judged = heads.changes([(said, content)])[0] if heads is not None else None
+    return judged is not None and judged.probabilities["unrelated"] < UNRELATED
+
+
+def _memory(note: Note, lines: list[int], part: Part, message: Message) -> ExtractedMemory:
+    """A statement with what structure reads in the part of the message that says it."""
+    attribute = part.attribute
+    subject = note.about
+    if attribute is not None and (attribute.subject != "user" or subject.lower() in _USER):
+        subject = attribute.subject
+    if subject.lower() in _USER:
+        subject = message.name or "user"
+    preference = attribute.category == "user_preference" if attribute is not None else note.type == "preference"
+    return ExtractedMemory(
+        content=note.content,
+        type="preference" if preference else "knowledge",
+        category=category_of(attribute, part.context, preference=preference),
+        keywords=keywords(note.content, MAX_KEYWORDS),
+        importance=max(note.importance, attribute.importance if attribute is not None else 0.0),
+        subject=subject,
+        attribute=None if attribute is None else attribute.name,
+        single_valued=attribute is not None and one_value(attribute, part.context),
+        turns=lines,
+        negative=attribute is not None and attribute.over,
+    )
+
+
+#: Attributes of health.
+_HEALTH = frozenset({"allergy", "diet", "health"})
+_USER = frozenset({"user", "the user", "用户", "me", "i", "我"})
+
+
+def _may_end(memory: ExtractedMemory, number: int, known: Sequence[KnownFact]) -> bool:
+    """Whether a statement may end a known one because an LLM says so: it is of the same subject and attribute, and not of health."""
+    if not 0 <= number < len(known):
+        return False
+    fact = known[number]
+    same = memory.attribute is not None and (fact.subject, fact.attribute) == (memory.subject, memory.attribute)
+    return same and concerns_health(said_of(fact.content)) is False and not is_vital(fact.content)
+
+
+def _experience(told: Lived, messages: Sequence[Message], since: int) -> ExtractedExperience | None:
+    """None if no message says so, or none of them is new."""
+    lines = [line for line in dict.fromkeys(told.lines) if 0 <= line < len(messages)]
+    said = "\n".join(messages[line].text for line in lines if messages[line].role == "user")
+    if not any(line >= since for line in lines) or not shared_words(told.problem, said):
+        return None
+    return ExtractedExperience(
+        pain_pattern=told.problem,
+        solution_steps=told.steps,
+        outcome=told.outcome,
+        confidence=CONFIDENCE,
+        tools_used=told.tools,
+        turns=lines,
+    )

@@ -1,0 +1,244 @@
+"""What an LLM is asked about at once: as much of a conversation as it reads, and as its answer has room for.
+
+A conversation falls into pieces of whole messages; a message that is longer than that falls into parts at ends of sentences. Nothing of
+it is left out. A piece that is refused, or answered with nothing that can be used, is halved, down to one message; that one is left to
+the rules. So no message keeps the others from being looked at.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from engine.conversations.statements import READ_CHARS
+from engine.providers.llm_prompts import shown_chars
+from jiyi.errors import BadReply, LLMUnavailable
+from jiyi.protocol.conversations import Message
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.splitting import LEAST_SIZE, split
+
+T = TypeVar("T")
+
+#: Lines before a piece that it is understood by, and characters of each: of these only the beginning is shown.
+CONTEXT_LINES, CONTEXT_CHARS = 6, 400
+#: Tokens of a line beside its text: its number, speaker, role and day.
+LINE_TOKENS = 16
+#: Characters of a token: no text has more of them.
+TOKEN_CHARS = 4
+#: Tokens of an answer for each message of a user: what it says again at most, and the fields around it.
+SAID_AGAIN, FIELDS = 300, 60
+#: Share of the longest answer that is planned for: estimates are not exact.
+PLANNED = 0.9
+#: Unusable answers of one run after which the rest of it is left to the rules; and the same while no answer was usable.
+MOST_BAD, BAD_AT_FIRST = 16, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Tokens of the data of a question, and of its answer."""
+
+    data: int
+    answer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A message, or a part of one; ``turn`` is the message's number in the conversation."""
+
+    turn: int
+    message: Message
+
+    @property
+    def tokens(self) -> int:
+        """What it takes of a question's data."""
+        return line_tokens(self.message.text)
+
+    @property
+    def answer_tokens(self) -> int:
+        """What it takes of an answer."""
+        return FIELDS + min(estimate_tokens(self.message.text), SAID_AGAIN) if self.message.role == "user" else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Lines that are asked about, and those before them that they are understood by; ``known``: what is known is shown with it."""
+
+    before: tuple[Line, ...]
+    new: tuple[Line, ...]
+    known: bool = False
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        return (*self.before, *self.new)
+
+    @property
+    def messages(self) -> list[Message]:
+        return [line.message for line in self.lines]
+
+    @property
+    def since(self) -> int:
+        """Number of the first new line."""
+        return len(self.before)
+
+    @property
+    def tokens(self) -> int:
+        return sum(line.tokens for line in self.new)
+
+    def halves(self) -> list[Piece]:
+        """Both halves, as far as a user says something in them; none of a single line."""
+        middle = len(self.new) // 2
+        if not middle:
+            return []
+        first, second = self.new[:middle], self.new[middle:]
+        return _with_users([Piece(self.before, first, self.known), Piece(_context((*self.before, *first)), second, self.known)])
+
+    def apart(self) -> list[Piece]:
+        """It without what else is shown, or its halves without that: it may be what is refused. None of a single line."""
+        if self.before or self.known:
+            return [Piece((), self.new)]
+        return [Piece((), half.new) for half in self.halves()]
+
+
+def in_pieces(messages: Sequence[Message], since: int, room: Room, *, known: bool = False) -> list[Piece]:
+    """The messages from number ``since`` on in pieces that fit, in order; pieces without a user's message are left out.
+
+    ``known``: whether something that is known is shown with them, for which there is room.
+    """
+    before = _context([Line(number, message) for number, message in enumerate(messages[:since])])
+    shown = min(room.data // 2, CONTEXT_LINES * (LINE_TOKENS + CONTEXT_CHARS // TOKEN_CHARS))
+    free = max(room.data - shown, 2 * LINE_TOKENS)
+    every = [line for number in range(since, len(messages)) for line in _lines(number, messages[number], free)]
+    pieces: list[Piece] = []
+    new: list[Line] = []
+    for line in every:
+        full = sum(one.tokens for one in new) + line.tokens > free
+        if new and (full or sum(one.answer_tokens for one in new) + line.answer_tokens > PLANNED * room.answer):
+            pieces.append(Piece(before, tuple(new), known))
+            before, new = _context((*before, *new)), []
+        new.append(line)
+    pieces += [Piece(before, tuple(new), known)] if new else []
+    return _with_users(pieces)
+
+
+def _with_users(pieces: Iterable[Piece]) -> list[Piece]:
+    return [piece for piece in pieces if any(line.message.role == "user" for line in piece.new)]
+
+
+def in_chunks(utterances: Iterable[tuple[str, str]], most: int) -> list[list[tuple[str, str]]]:
+    """Utterances (speaker, text) in chunks of at most so many tokens, long ones in parts."""
+    chunks: list[list[tuple[str, str]]] = []
+    room = 0
+    for speaker, text in utterances:
+        for part in _parts(text, most):
+            tokens = line_tokens(part)
+            if tokens > room:
+                chunks.append([])
+                room = most
+            chunks[-1].append((speaker, part))
+            room -= tokens
+    return chunks
+
+
+def _lines(number: int, message: Message, most: int) -> list[Line]:
+    """A message as one line, or in parts that each fit."""
+    return [Line(number, message.model_copy(update={"text": part})) for part in _parts(message.text, most)]
+
+
+def _parts(text: str, most: int) -> list[str]:
+    """A text as it is, or in parts of at most so many tokens, and of no more than is read of a message."""
+    tokens = line_tokens(text)
+    if tokens <= most and len(text) <= READ_CHARS:
+        return [text]
+    size = int(len(text) * (most - LINE_TOKENS) / (tokens - LINE_TOKENS))
+    return [part.text for part in split(text, max(LEAST_SIZE, min(size, READ_CHARS)), 0)]
+
+
+def line_tokens(text: str) -> int:
+    """What a line with this text takes of a question's data."""
+    return LINE_TOKENS + max(estimate_tokens(text), -(-shown_chars(text) // TOKEN_CHARS))
+
+
+def _context(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The last lines, each as far as it is shown."""
+    return tuple(
+        Line(line.turn, line.message.model_copy(update={"text": f"{line.message.text[:CONTEXT_CHARS]}…"}))
+        if len(line.message.text) > CONTEXT_CHARS + 1
+        else line
+        for line in lines[-CONTEXT_LINES:]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[T]):
+    """What a piece came to. ``by_rules``: the rules answered it; ``refusal``: why the LLM has no answer to this one message."""
+
+    piece: Piece
+    answer: T
+    by_rules: bool = False
+    refusal: BadReply | None = None
+
+
+@dataclass(slots=True)
+class Patience:
+    """How often an LLM answered in one run: whether it is worth being asked again.
+
+    ``refused``: times that it did not let a question through, which says nothing of others.
+    """
+
+    good: int = 0
+    bad: int = 0
+    refused: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.bad + self.refused >= MOST_BAD or (self.bad >= BAD_AT_FIRST and not self.good)
+
+    def note(self, error: BadReply) -> None:
+        """A question had no answer."""
+        if error.refused:
+            self.refused += 1
+        else:
+            self.bad += 1
+
+
+def ask_about(
+    pieces: Iterable[Piece], ask: Callable[[Piece], T], rules: Callable[[Piece], T], patience: Patience, alone: bool = False
+) -> list[Answered[T]]:
+    """What each piece came to, in order.
+
+    Args:
+        pieces: as :func:`in_pieces` makes them.
+        ask: asks the LLM.
+        rules: answers in its place.
+        patience: of this run; an LLM that answers nothing usable at first is not asked about the rest.
+        alone: whether a single message without an answer is no matter for the rules.
+
+    Raises:
+        LLMUnavailable: the LLM is away.
+        BadReply: ``alone``, and there is no usable answer.
+    """
+    waiting, results = deque(pieces), list[Answered[T]]()
+    while waiting:
+        piece = waiting.popleft()
+        if patience.is_over:
+            results.append(Answered(piece, rules(piece), by_rules=True))
+            continue
+        try:
+            results.append(Answered(piece, ask(piece)))
+            patience.good += 1
+        except LLMUnavailable as error:
+            halves = piece.halves() if error.timed_out else []
+            if not halves:
+                raise
+            waiting.extendleft(reversed(halves))
+        except BadReply as error:
+            patience.note(error)
+            parts = piece.halves() if error.too_long else piece.apart()
+            if not parts and alone:
+                raise
+            if not parts:
+                results.append(Answered(piece, rules(piece), by_rules=True, refusal=error))
+            waiting.extendleft(reversed(parts))
+    return results

@@ -1,0 +1,72 @@
+"""How many tokens the LLM reads in one question: as it is set, or as its server says of the model."""
+
+from __future__ import annotations
+
+import logging
+import time
+from threading import Lock
+from typing import Any
+
+import httpx2
+
+from engine.providers.llms import llm_endpoint
+from jiyi.settings import get_settings
+
+log = logging.getLogger(__name__)
+#: Seconds that a server has to say what it serves, and after which it is asked once more.
+SECONDS, ASKED_AGAIN = 5.0, 3_600.0
+#: Vendors whose models' contexts are smaller than what is asked, as they may be where one runs a model oneself.
+LOCAL = frozenset({"compatible", "ollama"})
+#: What servers call it in their lists of models: vLLM, LM Studio, OpenRouter, llama.cpp (there in ``meta``).
+FIELDS = ("max_model_len", "loaded_context_length", "max_context_length", "context_length", "n_ctx", "n_ctx_train")
+#: A smaller number is something else.
+LEAST = 256
+
+_lock = Lock()
+_said: tuple[int, float] = (0, float("-inf"))
+
+
+def known_context() -> int:
+    """Tokens, as far as is known without asking; 0 if it is not."""
+    return get_settings().llm_context or _said[0]
+
+
+def asked_context() -> int:
+    """The same, once the server was asked. Never raises: 0 if it does not say."""
+    global _said  # noqa: PLW0603 – one of each process
+    settings = get_settings()
+    if settings.llm_context or settings.llm.partition(":")[0] not in LOCAL:
+        return settings.llm_context
+    with _lock:
+        if time.monotonic() - _said[1] > ASKED_AGAIN:
+            _said = _ask(), time.monotonic()
+        return _said[0]
+
+
+def _ask() -> int:
+    from engine.providers.guarded import NOT_REMEMBERED  # late: the SDK takes a second to load
+
+    endpoint = llm_endpoint(get_settings())
+    headers = dict(NOT_REMEMBERED)
+    if endpoint.api_key is not None:
+        headers["Authorization"] = f"Bearer {endpoint.api_key.get_secret_value()}"
+    try:
+        answer = httpx2.get(f"{endpoint.base_url.rstrip('/')}/models", headers=headers, timeout=SECONDS).json()
+    except (httpx2.HTTPError, ValueError) as error:
+        log.info("the LLM's server does not say how much it reads: %s", type(error).__name__)
+        return 0
+    return context_in(answer, endpoint.spec.model)
+
+
+def context_in(models: Any, model: str) -> int:
+    """What a list of models says of one of them, or of the only one there is; 0 if nothing."""
+    rows = models.get("data") if isinstance(models, dict) else None
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    named = [row for row in rows if row.get("id") == model] or (rows if len(rows) == 1 else [])
+    for row in named:
+        for values in (row, row.get("meta")):
+            found = [values.get(field) for field in FIELDS] if isinstance(values, dict) else []
+            numbers = [value for value in found if isinstance(value, int) and value >= LEAST]
+            if numbers:
+                return min(numbers)
+    return 0

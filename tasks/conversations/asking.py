@@ -1,0 +1,164 @@
+"""How an LLM is asked what a conversation tells: piece by piece, and the rules where it has no answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.conversations.memories import merge_profile, of_user
+from engine.conversations.notes import Experiences, LivedThrough, Notes, kept, tells_of_a_problem
+from engine.conversations.pieces import Patience, Piece, Room, ask_about, in_pieces, line_tokens
+from engine.heads.local import heads
+from engine.providers.contexts import asked_context
+from engine.providers.llm_prompts import data_tokens, signature
+from engine.providers.llms import LLM, RULES
+from engine.providers.questions import Extraction
+from engine.rules.provider import Rules
+from jiyi.errors import BadReply
+from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message, Profile, ProfileSignals
+from jiyi.settings import get_settings
+from tasks.framework.work import or_by_rules
+
+log = logging.getLogger(__name__)
+#: Tokens of a piece below which a refusal of its length teaches nothing: something else is too long.
+LEAST_LEARNED = 800
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What some of a conversation's messages tell, whose answer that is, and by which prompt.
+
+    ``turns``: the number of each message in the conversation. ``refusal``: why the LLM had no answer to the one message that is new.
+    """
+
+    messages: list[Message]
+    turns: list[int]
+    extraction: CombinedExtraction
+    llm: str
+    prompt: str
+    fallback: bool = False
+    refusal: BadReply | None = None
+
+
+class LearnedRoom:
+    """As many tokens of data as the LLM did not refuse as too many, for this process."""
+
+    def __init__(self) -> None:
+        self._most: int | None = None
+
+    def room(self, taken: int = 0) -> Room:
+        """What a question has room for beside the tokens that are taken."""
+        asked_context()
+        most = data_tokens() if self._most is None else min(data_tokens(), self._most)
+        return Room(most - taken, get_settings().llm_max_tokens)
+
+    def known(self, facts: Sequence[KnownFact]) -> tuple[list[KnownFact], int]:
+        """As many of the facts, the first ones, as fit into half of the room, and their tokens."""
+        left = half = self.room().data // 2
+        fitting = []
+        for fact in facts:
+            left -= line_tokens(fact.content)
+            if left < 0:
+                break
+            fitting.append(fact)
+        return fitting, half - max(left, 0)
+
+    def refused(self, piece: Piece) -> None:
+        """A piece was beyond the model's context."""
+        if piece.tokens >= LEAST_LEARNED:
+            self._most = min(self.room().data, piece.tokens) // 2
+
+
+learned = LearnedRoom()
+
+
+class Asking:
+    """Asks about conversations, with the patience of one run.
+
+    Args:
+        llm: the LLM, or the rules.
+        patience: of the run.
+        alone: whether a message without an answer is no matter for the rules.
+    """
+
+    def __init__(self, llm: LLM, patience: Patience, *, alone: bool = False) -> None:
+        self._llm, self._patience, self._alone = llm, patience, alone
+
+    def about(self, question: Extraction) -> list[Part]:
+        """What the new messages tell, in parts.
+
+        Raises:
+            LLMUnavailable: the LLM is away, and the rules do not stand in.
+            BadReply: ``alone``, and the LLM has no answer.
+        """
+        return or_by_rules(self._llm, lambda llm: self._by(llm, question))[0]
+
+    def _by(self, llm: LLM, question: Extraction) -> list[Part]:
+        prompt = signature(question, question.language)
+        if llm.model.startswith(RULES):
+            extraction, turns = llm.ask(question), list(range(len(question.messages)))
+            return [Part(question.messages, turns, extraction, llm.model, prompt, fallback=llm is not self._llm)]
+        known, taken = learned.known(question.known)
+        question = question.model_copy(update={"known": known})
+        pieces = in_pieces(question.messages, question.since, learned.room(taken), known=bool(known))
+        answers = ask_about(
+            pieces, lambda piece: _noted(llm, question, piece), lambda piece: _by_rules(question, piece), self._patience, alone=self._alone
+        )
+        return [
+            Part(
+                one.piece.messages,
+                [line.turn for line in one.piece.lines],
+                one.answer,
+                Rules.model if one.by_rules else llm.model,
+                prompt,
+                one.by_rules,
+                one.refusal,
+            )
+            for one in answers
+        ]
+
+
+def united(parts: Sequence[Part]) -> CombinedExtraction:
+    """All that the parts of one conversation tell of its users, with the numbers of its messages."""
+    result = CombinedExtraction()
+    for part in parts:
+        told = of_user(part.extraction, part.messages)
+        for memory in told.memories:
+            result.memories.append(memory.model_copy(update={"turns": _of_conversation(part, memory.turns)}))
+        for experience in told.experiences:
+            result.experiences.append(experience.model_copy(update={"turns": _of_conversation(part, experience.turns)}))
+    signals = merge_profile(Profile(), ProfileSignals())
+    for part in parts:
+        signals = merge_profile(signals, part.extraction.profile_signals)
+    return result.model_copy(update={"profile_signals": ProfileSignals(**signals.model_dump(include=set(ProfileSignals.model_fields)))})
+
+
+def _of_conversation(part: Part, turns: Sequence[int]) -> list[int]:
+    return list(dict.fromkeys(part.turns[turn] for turn in turns))
+
+
+def _by_rules(question: Extraction, piece: Piece) -> CombinedExtraction:
+    return Rules().ask(question.model_copy(update={"messages": piece.messages, "since": piece.since}))
+
+
+def _noted(llm: LLM, question: Extraction, piece: Piece) -> CombinedExtraction:
+    """What the LLM notes of a piece, as far as structure lets it stand."""
+    about = {name: getattr(question, name) for name in ("agent_id", "group_id", "language")}
+    asked = Notes(**about, messages=piece.messages, since=piece.since, known=question.known if piece.known else [])
+    try:
+        notes = llm.ask(asked)
+    except BadReply as error:
+        if error.too_long == "question":
+            learned.refused(piece)
+        raise
+    lived = LivedThrough()
+    if tells_of_a_problem(asked.messages, asked.since):
+        try:
+            lived = llm.ask(Experiences(**about, messages=piece.messages, since=piece.since))
+        except BadReply as error:
+            log.warning("no experience is taken from what was said: %s", error)
+    extraction, dropped = kept(notes, lived, asked, heads())
+    if dropped:
+        log.info("%d of what the LLM noted for %s is not in what was said, and not kept", dropped, question.agent_id)
+    return extraction

@@ -1,0 +1,86 @@
+"""What an LLM would be asked about a session, shown and not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from engine.conversations.notes import Experiences, Notes
+from engine.conversations.pieces import in_chunks, in_pieces
+from engine.providers.llm_prompts import data_tokens, messages, signature
+from engine.providers.questions import Compaction, Keywords, Memo, Planning, Poignancy, Question, Summary, Triple
+from jiyi.errors import NotFound
+from jiyi.protocol.conversation_commands import PromptMessage, PromptName, ShownPrompt, ShownPrompts, ShowPrompts
+from jiyi.protocol.conversations import KnownFact, Message
+from jiyi.text.budget import estimate_tokens
+from jiyi.text.words import language_of
+from models.conversations import actions, extractions
+from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES
+from models.db.actions import Actor
+from models.db.connection import unit_of_work
+from tasks.conversations.asking import learned
+from tasks.framework.rpc import implements
+
+#: Number of a turn that is later than any.
+LAST = 2**31 - 1
+
+_Build = Callable[[Sequence[Message], Sequence[KnownFact], Mapping[str, Any]], list[Question[Any]]]
+
+
+@implements(actions.show_prompts)
+def show_prompts(actor: Actor, request: ShowPrompts) -> ShownPrompts:
+    """Safe to repeat because it stores nothing, and asks nobody."""
+    name, session = (actor.group_id, request.agent_id), (request.session_id, request.user_id)
+    with unit_of_work() as connection:
+        turns = extractions.said(extractions.context_of(connection, name, session, LAST, EXTRACT_MAX_MESSAGES))
+        known = extractions.known_facts(connection, name, [turn.node_id for turn in turns], request.user_id)
+    if not turns:
+        raise NotFound(f"session_id: the agent {request.agent_id!r} has no turns of the session {request.session_id!r}")
+    said = [turn.message for turn in turns]
+    about = {"agent_id": request.agent_id, "group_id": actor.group_id, "language": language_of("\n".join(one.text for one in said))}
+    asked = _QUESTIONS[request.name](said, [fact.fact for fact in known], about)
+    return ShownPrompts(prompts=[_shown(question) for question in asked])
+
+
+def _shown(question: Question[Any]) -> ShownPrompt:
+    sent = [PromptMessage(**message) for message in messages(question)]
+    tokens = sum(estimate_tokens(message.content) for message in sent)
+    return ShownPrompt(
+        prompt=signature(question, question.language), tokens=tokens, messages=sent, answer=question.answer.model_json_schema()
+    )
+
+
+def _notes(said: Sequence[Message], known: Sequence[KnownFact], about: Mapping[str, Any]) -> list[Question[Any]]:
+    fitting, taken = learned.known(known)
+    pieces = in_pieces(said, 0, learned.room(taken))
+    return [Notes(**about, messages=piece.messages, since=piece.since, known=fitting) for piece in pieces]
+
+
+def _experiences(said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]) -> list[Question[Any]]:
+    return [Experiences(**about, messages=piece.messages, since=piece.since) for piece in in_pieces(said, 0, learned.room())]
+
+
+def _compaction(said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]) -> list[Question[Any]]:
+    chunks = in_chunks([(message.role, message.text) for message in said], data_tokens())
+    return [Compaction(**about, utterances=chunk) for chunk in chunks]
+
+
+def _of_conversation(question: type[Planning | Memo]) -> _Build:
+    return lambda said, _known, about: [question(**about, utterances=[(one.name or one.role, one.text) for one in said])]
+
+
+def _of_last(question: type[Summary | Poignancy | Triple | Keywords]) -> _Build:
+    return lambda said, _known, about: [question(**about, text=said[-1].text)]
+
+
+_QUESTIONS: dict[PromptName, _Build] = {
+    "extraction": _notes,
+    "experiences": _experiences,
+    "compaction": _compaction,
+    "planning": _of_conversation(Planning),
+    "memo": _of_conversation(Memo),
+    "summary": _of_last(Summary),
+    "poignancy": _of_last(Poignancy),
+    "triple": _of_last(Triple),
+    "keywords": _of_last(Keywords),
+}
