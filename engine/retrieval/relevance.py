@@ -195,8 +195,9 @@ def standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted =
     Chinese memory than like the English one that answers it. Compared with others of their own language, memories that
     answer stand out in both.
     """
-    codes = np.unique(groups if counted is None else groups[counted])
-    return standard(values, counted) if codes.size <= 1 else _standard_within(values, groups, counted)
+    of_counted = groups if counted is None else groups[counted]
+    several = np.count_nonzero(np.bincount(of_counted)) > 1
+    return _standard_within(values, groups, counted) if several else standard(values, counted)
 
 
 def _standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted) -> Floats:
