@@ -92,10 +92,10 @@ def hold(name: str, seconds: float) -> None:
 def held(name: str) -> float:
     """Seconds that are left of a :func:`hold`; 0 if there is none."""
     client = valkey()
-    left = 0
-    with suppress(redis.RedisError):
-        left = 0 if client is None else client.pttl(KEY + name + HOLD_SUFFIX)
-    return max(left / 1_000, _holds.get(name, 0.0) - time.monotonic(), 0.0)
+    if client is not None:
+        with suppress(redis.RedisError):  # away: what this process was asked for itself
+            return max(0.0, client.pttl(KEY + name + HOLD_SUFFIX) / 1_000)
+    return max(0.0, _holds.get(name, 0.0) - time.monotonic())
 
 
 def note_success(name: str) -> None:
