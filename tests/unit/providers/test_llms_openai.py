@@ -46,7 +46,8 @@ def use(server: Vendor, configure: Callable[..., Settings], monkeypatch: pytest.
     """The LLM at the misbehaving vendor, with these settings."""
 
     def make(spec: str = MODEL, **settings: object) -> llms.LLM:
-        configure(llm=spec, llm_base_url=server.base_url, **{"llm_timeout": 30, **settings})
+        # What is known is of this process only, whatever else runs in this session.
+        configure(llm=spec, llm_base_url=server.base_url, redis_url="", **{"llm_timeout": 30, **settings})
         llm.cache_clear()
         return llm()
 
