@@ -30,7 +30,8 @@ from jiyi import Client
 from jiyi.cli import stanford
 from jiyi.cli.stanford import Memory
 from jiyi.polling import poll
-from jiyi.protocol.memory import KeywordStrength, MemoryRow
+from jiyi.protocol import memory as protocol
+from jiyi.protocol.memory import KeywordStrength
 
 IMPORT_SECONDS = 300
 #: ada-002's; the made-up vectors of the edge cases have as many.
@@ -126,7 +127,7 @@ def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, 
     }
 
 
-def _all_nodes(client: Client, agent_id: str) -> Iterator[MemoryRow]:
+def _all_nodes(client: Client, agent_id: str) -> Iterator[protocol.Memory]:
     before = None
     while True:
         page = client.memory.nodes(agent_id, before=before, limit=500)

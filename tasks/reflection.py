@@ -21,7 +21,7 @@ from engine.reflection import RETRIEVED, Origin, Reflection, Retrieve, Statement
 from engine.rules.provider import Rules
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, RetrievedNode
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, ScoredMemory
 from jiyi.settings import get_settings
 from jiyi.zones import by_clock
 from models.db.connection import unit_of_work
@@ -259,7 +259,7 @@ def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> R
     return look_up
 
 
-def _in_force(node: RetrievedNode, now: datetime) -> str:
+def _in_force(node: ScoredMemory, now: datetime) -> str:
     """What a memory says that still is so; empty if that is nothing."""
     marks = marks_of(node.provenance, now.date())
     return live(node.description, marks) if marks else node.embedding_key

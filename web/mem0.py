@@ -27,7 +27,7 @@ from jiyi.protocol import mem0 as dialect
 from jiyi.protocol.conversation_commands import ExtractMessages
 from jiyi.protocol.conversations import AnyKind, Message
 from jiyi.protocol.erasure import MAX_NODES, Erasure, ErasureQuery
-from jiyi.protocol.memory import Memory, MemoryDetail
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import ListMemoriesFrom, MemoryRequest, UpdateMemory
 from jiyi.protocol.retrieval import Filters, RetrieveBody
 from jiyi.protocol.wire.signatures import KeyScope
@@ -342,11 +342,11 @@ def _is_of(memory: Mapping[str, Any], whose: dialect.Whose) -> bool:
     return all(metadata.get(name) == value for name, value in (whose.metadata or {}).items())
 
 
-def _memory(asker: Asker, node_id: UUID) -> MemoryDetail:
+def _memory(asker: Asker, node_id: UUID) -> Memory:
     return _do(asker, questions.get_memory, MemoryRequest(node_id=node_id))
 
 
-def _in_force(asker: Asker, memory_id: str) -> MemoryDetail:
+def _in_force(asker: Asker, memory_id: str) -> Memory:
     """The latest version of a memory, asked for by the id of any. 404 if there is none."""
     try:
         memory = _memory(asker, UUID(memory_id))
@@ -359,7 +359,7 @@ def _in_force(asker: Asker, memory_id: str) -> MemoryDetail:
     return memory
 
 
-def _versions(asker: Asker, memory: MemoryDetail) -> list[MemoryDetail]:
+def _versions(asker: Asker, memory: Memory) -> list[Memory]:
     """It and what it replaced, oldest first."""
     versions = [memory]
     while len(versions) < MOST_VERSIONS and versions[-1].supersedes:

@@ -15,7 +15,7 @@ from jiyi.cli import output
 from jiyi.cli.shell import Json, MemoryOrigin, NodeKind, Shown, connect, given, show, shows
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE, Rows
-from jiyi.protocol.memory import MAX_RESTORED, AgentState, ArchivedRow, KeywordStrength, MemoryRow
+from jiyi.protocol.memory import MAX_RESTORED, AgentState, KeywordStrength, Memory
 from jiyi.protocol.operations import Tick
 
 Agent = Annotated[str, typer.Argument(help="Whose.")]
@@ -105,7 +105,7 @@ def _print_agents(group: str, page: Rows[AgentState]) -> None:
     output.listing(table, page.next, "--after")
 
 
-def _node_table(title: str, rows: list[MemoryRow]) -> Table:
+def _node_table(title: str, rows: list[Memory]) -> Table:
     table = output.table(title, "#", "type", "created", "imp", "seen", "memory", right=["#", "imp", "seen"], grow=["memory"])
     fixed = [[row.node_count, row.type, output.local_time(row.created_at), row.poignancy, row.access_count] for row in rows]
     widths = [
@@ -167,7 +167,7 @@ def list_archived(
     return Shown(page, lambda: _print_page(agent, page))
 
 
-def _print_page(agent: str, page: Rows[ArchivedRow]) -> None:
+def _print_page(agent: str, page: Rows[Memory]) -> None:
     table = output.table(agent, "id", "created", "archived", "why", "imp", "memory", right=["imp"], grow=["memory"])
     for row in page.rows:
         output.row(

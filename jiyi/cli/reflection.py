@@ -16,7 +16,8 @@ from jiyi.cli import output
 from jiyi.cli.shell import Shown, given, shows
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
-from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, MAX_DEPTH, MAX_LIMIT, NewThought, Reason, Reasons, ReflectionState
+from jiyi.protocol.memory import Memory
+from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, MAX_DEPTH, MAX_LIMIT, NewThought, Reasons, ReflectionState
 
 #: Seconds that a reflection may take before the command stops waiting; some thirty answers of an LLM.
 PATIENCE = 300.0
@@ -120,7 +121,7 @@ def why_tree(found: Reasons) -> Tree:
     return tree
 
 
-def _came(reason: Reason) -> str:
+def _came(reason: Memory) -> str:
     """When it came, where from, and how far it is trusted."""
     return f"{output.local_date(reason.created_at)} · {reason.origin}, trust {reason.trust:g}"
 

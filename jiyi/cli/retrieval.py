@@ -17,7 +17,7 @@ from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.recall import RetrievalRecords
-from jiyi.protocol.retrieval import DEFAULT_TOP_K, Answer, Filters, FocalAnswer, RetrievedNode
+from jiyi.protocol.retrieval import DEFAULT_TOP_K, Answer, Filters, FocalAnswer, ScoredMemory
 from jiyi.settings import Mode, RelevanceMode
 
 #: Cells of a bar where there is room, and where there is not.
@@ -171,11 +171,11 @@ def _table(*columns: tuple[str, int, bool], rest: int) -> Table:
     return table
 
 
-def _contributions(node: RetrievedNode) -> tuple[float, float, float]:
+def _contributions(node: ScoredMemory) -> tuple[float, float, float]:
     return node.recency.contribution, node.relevance.contribution, node.importance.contribution
 
 
-def _wide(nodes: list[RetrievedNode], width: int) -> Table:
+def _wide(nodes: list[ScoredMemory], width: int) -> Table:
     """One line a memory, the long ones more."""
     columns = [
         ("#", 3, True),
@@ -204,7 +204,7 @@ def _wide(nodes: list[RetrievedNode], width: int) -> Table:
     return table
 
 
-def _narrow(nodes: list[RetrievedNode], width: int) -> Table:
+def _narrow(nodes: list[ScoredMemory], width: int) -> Table:
     """Two lines a memory: the numbers below the bar, the date below the type."""
     columns = [("#", 3, True), ("score", 5, True), (" rec  rel  imp", NARROW_BAR, False), ("created", 10, False)]
     rest = output.room(width, *(cells for _, cells, _ in columns))

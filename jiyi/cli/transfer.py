@@ -33,7 +33,7 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import parse_uri, uri_of
 from jiyi.protocol.events import Event, MemoryObserved
-from jiyi.protocol.memory import MemoryDetail
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import TRUST, claimable
 
 import_app = typer.Typer(no_args_is_help=True, help="Bring memories in from files.")
@@ -267,7 +267,7 @@ def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
                     yield _derived(group, client.get(state.event_id))
 
 
-def _derived(group: str, memory: MemoryDetail) -> JsonObject:
+def _derived(group: str, memory: Memory) -> JsonObject:
     """A memory that no event brought, as the event that stores the same."""
     origin = claimable(memory.origin)
     payload = {

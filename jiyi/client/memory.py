@@ -16,7 +16,7 @@ from jiyi.protocol.origins import Origin
 from jiyi.protocol.recall import AgainRequest, AskedAgain, RetrievalRecords, RetrievalsQuery
 from jiyi.protocol.reflection import ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest
 
-Found = dict[str, list[protocol.MemoryRow]]
+Found = dict[str, list[protocol.Memory]]
 ALL_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")
 
 
@@ -47,11 +47,11 @@ class Memory(Namespace[W]):
         min_trust: float | None = None,
         before: int | None = None,
         limit: int = DEFAULT_PAGE,
-    ) -> Steps[Rows[protocol.MemoryRow]]:
+    ) -> Steps[Rows[protocol.Memory]]:
         """An agent's memories, newest first; those with a ``node_count`` below ``before``."""
         filters = {"types": list(types), "user_id": user_id, "origins": list(origins), "min_trust": min_trust}
         query = checked(protocol.NodesQuery, agent_id=agent_id, before=before, limit=limit, **filters)
-        return self._ask("memory.nodes", query, Rows[protocol.MemoryRow])
+        return self._ask("memory.nodes", query, Rows[protocol.Memory])
 
     @verb
     def keywords(
@@ -99,10 +99,10 @@ class Archive(Namespace[W]):
     """The group's archived memories."""
 
     @verb
-    def list(self, agent_id: str, *, before: int | None = None, limit: int = DEFAULT_PAGE) -> Steps[Rows[protocol.ArchivedRow]]:
+    def list(self, agent_id: str, *, before: int | None = None, limit: int = DEFAULT_PAGE) -> Steps[Rows[protocol.Memory]]:
         """An agent's archived memories, newest first; those with a ``node_count`` below ``before``."""
         query = checked(protocol.ArchivedQuery, agent_id=agent_id, before=before, limit=limit)
-        return self._ask("archive.list", query, Rows[protocol.ArchivedRow])
+        return self._ask("archive.list", query, Rows[protocol.Memory])
 
     @verb
     def archive(self, *node_ids: Id) -> Steps[int]:

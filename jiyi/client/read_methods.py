@@ -14,8 +14,7 @@ from jiyi.client.write_methods import WriteMethods
 from jiyi.errors import InvalidRequest, unknown
 from jiyi.protocol.actions import ALIASES, TABLE, name_of
 from jiyi.protocol.erasure import Erasure, ErasureRequested
-from jiyi.protocol.memory import Memory as MemoryRow
-from jiyi.protocol.memory import MemoryDetail
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import (
     ForgetWhatWasSaid,
     Forgotten,
@@ -34,7 +33,7 @@ from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.calls import retrieval_queue
 
-Page = list[MemoryRow]
+Page = list[Memory]
 
 
 class ReadMethods(WriteMethods[W]):
@@ -91,14 +90,14 @@ class ReadMethods(WriteMethods[W]):
         return self._ask("memory.context", request, RecalledContext, timeout, queue=self._queue(agent_id))
 
     @verb
-    def get(self, node_id: Id, *, user_id: str | None = None, timeout: float | None = None) -> Steps[MemoryDetail]:
+    def get(self, node_id: Id, *, user_id: str | None = None, timeout: float | None = None) -> Steps[Memory]:
         """One memory with everything but its vector, if the user is told it. Raises :class:`jiyi.errors.NotFound`."""
-        return self._ask("memory.get", checked(MemoryRequest, node_id=node_id, user_id=user_id), MemoryDetail, timeout)
+        return self._ask("memory.get", checked(MemoryRequest, node_id=node_id, user_id=user_id), Memory, timeout)
 
     @rows
     def list(
         self, agent_id: str | None = None, *, page_size: int | None = None, timeout: float | None = None, **filters: Unpack[ListArguments]
-    ) -> PageFetcher[MemoryRow]:
+    ) -> PageFetcher[Memory]:
         """Memories, newest first, one after another; pages are fetched as they are needed.
 
         Args:

@@ -16,9 +16,9 @@ from pydantic import Field
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.integrations.turns import parts
+from jiyi.protocol import memory as protocol
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.limits import MAX_FOCAL_CHARS, MAX_TOP_K
-from jiyi.protocol.memory import MemoryRow
 from jiyi.text.prompting import quoted
 
 #: The only scope there is.
@@ -243,7 +243,7 @@ class JiyiMemory(Memory):
         """The same."""
         self.reset()
 
-    def _rows(self, **filters: Any) -> Iterator[MemoryRow]:
+    def _rows(self, **filters: Any) -> Iterator[protocol.Memory]:
         """What is in force, newest first; of a memory with a user what is that user's."""
         given = {name: value for name, value in filters.items() if value is not None}
         for row in self.client.list(self.agent_id, user_id=self.user_id, types=["event", "thought", "chat"], **given):
@@ -260,7 +260,7 @@ def _poignancy(importance: float) -> float:
     return LEAST_IMPORTANCE + importance * (MOST_IMPORTANCE - LEAST_IMPORTANCE)
 
 
-def _keywords(rows: Iterable[MemoryRow]) -> Counter[str]:
+def _keywords(rows: Iterable[protocol.Memory]) -> Counter[str]:
     return Counter(keyword for row in rows for keyword in row.keywords)
 
 

@@ -92,11 +92,11 @@ _ROWS = (
     observed, and what was taken from conversations. Empty if nothing was found. Needs a worker that answers.
     """,
     ),
-    read("memory.get", recall.MemoryRequest, memory.MemoryDetail),
+    read("memory.get", recall.MemoryRequest, memory.Memory),
     read("memory.list", recall.ListMemories, recall.MemoryRows),
     read("memory.nodes", memory.NodesQuery, Page),
     read("memory.keywords", memory.KeywordsQuery, Page),
-    read("memory.related", memory.RelatedQuery, dict[str, list[memory.MemoryRow]]),
+    read("memory.related", memory.RelatedQuery, dict[str, list[memory.Memory]]),
     read("memory.export", memory.ExportQuery, Page),
     read("memory.why", WhyQuery, Reasons),
     change(

@@ -1,12 +1,14 @@
 """Memories, the agents whose they are, and the archive: questions over the broker and over REST, and their answers.
 
-Every list, retrieval and page of a memory has the fields of :class:`MemoryFields`. A field that is a column of ``memory_nodes`` is read
-by each SELECT whose rows have it, see docs/architecture.md. Lists over the broker go on after a row's number or name, those over REST
+Every list, retrieval and page of a memory has the fields of :class:`Memory`. A field that is a column of ``memory_nodes`` is read by
+each SELECT of memories, see docs/architecture.md. Lists over the broker go on after a row's number or name, those over REST
 after a cursor.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
@@ -43,43 +45,65 @@ MAX_RESTORED = 1_000
 
 
 class MemoryBrief(BaseModel):
-    """A memory as another one's evidence or neighbour."""
+    """A memory where a page, a tree or a prompt names it."""
 
     node_id: UUID
-    agent_id: str
     type: NodeType
+    kind: Kind | None = Field(None, description="Of what was taken from conversations: which kind it is.")
     created_at: datetime
     description: str
-    poignancy: float | None = Field(description="Importance, 1 … 10; null while it is not known.")
-    depth: int = Field(description="Of a thought: how many levels of evidence it rests on.")
-    origin: Origin = Field(DEFAULT_ORIGIN, description="Where it comes from.")
-    trust: Trust = Field(TRUST[DEFAULT_ORIGIN], description="How far it is trusted, 0 … 1: at most as far as what it rests on.")
 
 
-class MemoryFields(MemoryBrief):
-    """A memory as an answer of its own."""
+class Memory(MemoryBrief):
+    """A stored memory, with everything but its vector. Lists cut its texts to 4,000 characters."""
 
+    agent_id: str
     session_id: str | None
-    node_count: int = Field(description="Its number within its agent, from 1.")
-    expires_at: datetime | None
-    keywords: list[str]
-    kind: Kind | None = Field(None, description="Of what was taken from conversations: which kind it is.")
-    uri: str | None = Field(None, description="Its address, if it has a kind.")
-    superseded_by: UUID | None = Field(None, description="The newer memory that corrects or contradicts it.")
-    superseded_at: datetime | None = Field(None, description="When that was said, or corrected.")
     user_id: str | None = Field(None, description="The user of the agent whom it comes from.")
     visibility: Visibility | None = Field(None, description="Who is told it; null: the user whom it comes from, or all if that is nobody.")
-
-
-class MemoryStatement(MemoryFields):
-    """With its triple, and what was said or what it rests on."""
-
+    origin: Origin = Field(DEFAULT_ORIGIN, description="Where it comes from.")
+    trust: Trust = Field(TRUST[DEFAULT_ORIGIN], description="How far it is trusted, 0 … 1: at most as far as what it rests on.")
+    node_count: int = Field(description="Its number within its agent, from 1.")
+    type_count: int = Field(description="Its number within its agent's memories of its type, from 1.")
+    poignancy: float | None = Field(description="Importance, 1 … 10; null while it is not known.")
+    depth: int = Field(description="Of a thought: how many levels of evidence it rests on.")
     subject: str | None
     predicate: str | None
     object: str | None
-    embedding_key: str
+    keywords: list[str]
     filling: list[Any] = Field(description="Ids of the memories it rests on, or of a conversation [speaker, text] pairs.")
     provenance: dict[str, Any]
+    uri: str | None = Field(None, description="Its address, if it has a kind.")
+    abstract: str | None = Field(None, description="It in three to five keywords (L0).")
+    overview: str | None = Field(None, description="It in one or two sentences (L1).")
+    is_idle: bool
+    embedding_key: str
+    embedding_model: str | None = Field(description="Null until the memory is embedded. Until then it is found by its words alone.")
+    stored_at: datetime
+    expires_at: datetime | None
+    superseded_by: UUID | None = Field(None, description="The newer memory that corrects or contradicts it.")
+    superseded_at: datetime | None = Field(None, description="When that was said, or corrected.")
+    archived_at: datetime | None
+    archived_reason: str | None = Field(None, description="`expired`, `faded`, or `chosen` by somebody.")
+    last_accessed: datetime | None
+    access_count: int | None = Field(None, description="How often it was returned; retrievals do not look it up.")
+    dimensions: int | None = Field(None, description="Of its vector; only of one memory by its id.")
+    supersedes: list[UUID] = Field([], description="The older memories that it corrects or contradicts; only of one memory by its id.")
+    recent: list[datetime] | None = Field(None, description="Its last accesses, oldest first; only of one memory by its id.")
+
+    @property
+    def evidence(self) -> list[UUID]:
+        """Ids of the memories that it rests on."""
+        return evidence_of(self.filling)
+
+
+def evidence_of(filling: Iterable[Any]) -> list[UUID]:
+    """The ids in a memory's ``filling``, which in a conversation holds what was said."""
+    ids = []
+    for entry in filling:
+        with suppress(ValueError, TypeError, AttributeError):
+            ids.append(UUID(entry))
+    return ids
 
 
 class NodesQuery(Request, ForUser, BySource):
@@ -172,30 +196,6 @@ class MemoriesQuery(Cursor, ForUser, BySource):
     as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
 
 
-class Memory(MemoryFields):
-    """One memory as it is listed."""
-
-    archived_at: datetime | None
-    is_idle: bool
-    embedding_model: str | None = Field(description="Null until the memory is embedded. Until then it is found by its words alone.")
-
-
-class MemoryRow(Memory, MemoryStatement):
-    """One memory of a list over the broker."""
-
-    type_count: int
-    last_accessed: datetime | None
-    access_count: int | None
-
-
-class MemoryDetail(MemoryRow):
-    """One memory with everything but its vector."""
-
-    stored_at: datetime
-    dimensions: int | None
-    supersedes: list[UUID] = Field([], description="The older memories that it corrects or contradicts.")
-
-
 class MemoriesWanted(MemoriesQuery):
     """The same, older than the page before: than a number of the agent's, without an agent than a time and an id of the group's."""
 
@@ -248,19 +248,11 @@ class RelatedQuery(Request, ForUser):
     limit: PageSize = Field(DEFAULT_PAGE, description="Most memories of each type.")
 
 
-class RelatedMemory(MemoryFields):
-    last_accessed: datetime
-    archived_at: datetime | None
-    subject: str | None
-    predicate: str | None
-    object: str | None
-
-
 class Related(BaseModel):
     """Newest first."""
 
-    events: list[RelatedMemory]
-    thoughts: list[RelatedMemory]
+    events: list[Memory]
+    thoughts: list[Memory]
 
 
 class ArchivedQuery(Request, ForUser):
@@ -269,22 +261,6 @@ class ArchivedQuery(Request, ForUser):
     agent_id: Name
     before: Number | None = None
     limit: PageSize = DEFAULT_PAGE
-
-
-class ArchivedRow(BaseModel):
-    """A memory of the archive."""
-
-    node_id: UUID
-    agent_id: str
-    node_count: int
-    type: str
-    created_at: datetime
-    expires_at: datetime | None
-    archived_at: datetime
-    archived_reason: str
-    poignancy: float | None
-    description: str
-    last_accessed: datetime | None
 
 
 class ArchiveRequest(Request):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from jiyi.protocol.base import ForUser, Name, Request, TimeAndId
-from jiyi.protocol.memory import MemoryBrief
+from jiyi.protocol.memory import Memory, MemoryBrief
 from jiyi.protocol.rest import Cursor
 
 #: Levels of evidence that are shown, and memories of them all, unless asked otherwise.
@@ -39,15 +39,6 @@ class ReflectionQuery(Request):
     reflection_id: UUID
 
 
-class Evidence(BaseModel):
-    """A memory that a thought rests on."""
-
-    node_id: UUID
-    type: str
-    created_at: datetime
-    description: str
-
-
 class NewThought(BaseModel):
     """A thought with its evidence."""
 
@@ -61,7 +52,7 @@ class NewThought(BaseModel):
     poignancy: float | None
     depth: int
     focal_point: str | None
-    evidence: list[Evidence]
+    evidence: list[MemoryBrief]
 
 
 class ReflectionState(BaseModel):
@@ -101,18 +92,11 @@ class WhyQuery(EvidenceQuery):
     node_id: UUID
 
 
-class Reason(MemoryBrief):
-    """A memory, and the ids of those that it rests on. Memories that are not there, or not shown, are ids only."""
-
-    provenance: dict[str, Any]
-    evidence: list[UUID]
-
-
 class Reasons(BaseModel):
-    """Each memory once, however often others rest on it: what rests on itself ends here."""
+    """Each memory once, however often others rest on it: what rests on itself ends here. What is not shown is named by its id only."""
 
     node_id: UUID
-    nodes: dict[UUID, Reason]
+    nodes: dict[UUID, Memory]
     #: Named as evidence, but no memories of this group.
     missing: list[UUID]
     #: Not looked at, because of the depth or the limit asked for.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
@@ -23,7 +22,7 @@ from jiyi.protocol.base import (
 )
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
 from jiyi.protocol.limits import QUESTION_CHARS
-from jiyi.protocol.memory import MemoryStatement
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import BySource
 from jiyi.protocol.wire.vectors import Vector
 from jiyi.settings import Decay, Mode, RelevanceMode, Weight
@@ -283,10 +282,9 @@ class RelevanceParts(BaseModel):
     named: float | None = None
 
 
-class RetrievedNode(MemoryStatement):
+class ScoredMemory(Memory):
     """A memory, with the reason why it was retrieved."""
 
-    last_accessed: datetime
     score: float
     recency: ScoreComponent
     relevance: ScoreComponent
@@ -329,7 +327,7 @@ class FocalAnswer(BaseModel):
     focal_text: str
     status: Status
     message: str = ""
-    retrieved_nodes: list[RetrievedNode] = []
+    retrieved_nodes: list[ScoredMemory] = []
     accessed_ids: list[UUID] = []
     debug: Debug = Debug()
 
@@ -342,7 +340,7 @@ class Answer(BaseModel):
     groups: list[FocalAnswer]
 
     @property
-    def retrieved_nodes(self) -> list[RetrievedNode]:
+    def retrieved_nodes(self) -> list[ScoredMemory]:
         """The first focal text's memories: all there are when one was asked about."""
         return self.groups[0].retrieved_nodes
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from jiyi.client.client import Client
 from jiyi.errors import ConfigError
-from jiyi.protocol.retrieval import Filters, RetrievedNode
+from jiyi.protocol.retrieval import Filters, ScoredMemory
 from jiyi.protocol.stores import Hit, MemoryItem, Snapshot
 from jiyi.stores.declarations import Stage
 from jiyi.stores.registry import register_memory_store
@@ -117,7 +117,7 @@ class LongTermStore:
         """Events are kept when they are published."""
 
 
-def _hit(node: RetrievedNode) -> Hit:
+def _hit(node: ScoredMemory) -> Hit:
     metadata = {"agent_role": node.agent_id, "type": node.type}
     at = node.created_at.timestamp()
     return Hit(item=MemoryItem(id=str(node.node_id), content_summary=node.description, timestamp=at, metadata=metadata), score=node.score)

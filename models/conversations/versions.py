@@ -17,12 +17,13 @@ from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.conversation_commands import JudgedTurns
 from jiyi.protocol.events import Event
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import Mistake, Mistakes, Reinstated, ReinstateMemory, Updated, UpdateMemory
 from jiyi.text.words import language_of
 from models.conversations import standing
 from models.memory.agents import lock_agents
 from models.memory.inbox import Stored, store
-from models.memory.reads import StoredMemory, node
+from models.memory.reads import node
 
 #: Under this name a version tells, among its provenance, which one it replaced.
 REPLACES = "replaces"
@@ -123,8 +124,8 @@ def mistakes(connection: Connection, group_id: str, request: JudgedTurns) -> Mis
     return Mistakes(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
-def _memory(connection: Connection, group_id: str, node_id: UUID) -> StoredMemory:
-    memory = node(connection, StoredMemory, group_id, node_id)
+def _memory(connection: Connection, group_id: str, node_id: UUID) -> Memory:
+    memory = node(connection, group_id, node_id)
     if memory is None:
         if connection.execute(_ERASED, {"group": group_id, "id": node_id}).first() is not None:
             raise NotFound(f"node_id: {node_id} was erased for good: nothing brings it back")
@@ -132,7 +133,7 @@ def _memory(connection: Connection, group_id: str, node_id: UUID) -> StoredMemor
     return memory
 
 
-def _next_version(group_id: str, old: StoredMemory, request: UpdateMemory) -> Event:
+def _next_version(group_id: str, old: Memory, request: UpdateMemory) -> Event:
     """The older version with the changes that are given; when it happened and what it rests on stay.
 
     A known importance does not count towards the next reflection a second time.
@@ -153,7 +154,7 @@ def _next_version(group_id: str, old: StoredMemory, request: UpdateMemory) -> Ev
     return wire.build({"type": "memory.observed", "group_id": group_id, "agent_id": old.agent_id, **envelope, "payload": payload})
 
 
-def _still_true(old: StoredMemory, description: str) -> dict[str, Any]:
+def _still_true(old: Memory, description: str) -> dict[str, Any]:
     """Triple, keywords and what else of the older version holds of the new description; keywords None: to be made anew."""
     if description == old.description:
         return {name: getattr(old, name) for name in (*TRIPLE, *DERIVED, "keywords")}
@@ -168,7 +169,7 @@ def _still_true(old: StoredMemory, description: str) -> dict[str, Any]:
     return {**triple, "keywords": keywords or None}
 
 
-def _provenance(old: StoredMemory, request: UpdateMemory) -> dict[str, Any]:
+def _provenance(old: Memory, request: UpdateMemory) -> dict[str, Any]:
     """Where it comes from, with the version that it replaces and what its evidence was before that was replaced."""
     given = old.provenance if request.provenance is None else request.provenance
     if request.description not in (None, old.description):  # marks are of the older words

@@ -42,13 +42,16 @@ _JSONB_VERSION = b"\x01"
 _TEXT_OID = 25
 
 
-def columns(row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any]) -> list[ColumnElement[Any]]:
+def columns(row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any] | None) -> list[ColumnElement[Any]]:
     """What to select for ``row``: for each field what ``computed`` says, else the column of its name in the first table that has it.
+
+    A field of which ``computed`` says None is not read, and keeps its default.
 
     Raises:
         LookupError: a field is neither.
     """
-    return [_column(name, tables, computed).label(name) for name in row.model_fields]
+    named = {name: computed[name] if name in computed else _column(name, tables) for name in row.model_fields}
+    return [column.label(name) for name, column in named.items() if column is not None]
 
 
 def names(row: type[BaseModel], table: type[Base]) -> list[str]:
@@ -79,9 +82,7 @@ def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
     return Rows.model_construct(rows=rows, next=place(rows[-1]) if len(rows) == limit else None)
 
 
-def _column(name: str, tables: tuple[type[Base], ...], computed: dict[str, SQLColumnExpression[Any]]) -> SQLColumnExpression[Any]:
-    if name in computed:
-        return computed[name]
+def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[Any]:
     for table in tables:
         if name in table.__table__.columns:
             column: ColumnElement[Any] = table.__table__.columns[name]

@@ -42,7 +42,7 @@ from models.db.actions import Context, action
 from models.memory import inbox
 from models.memory.access import RECENT
 from models.memory.agents import AgentName, agent_row, bind_name, no_agent
-from models.memory.reads import brief_nodes
+from models.memory.reads import nodes_of
 from models.memory.tables import MemoryNode
 from models.retrieval import records
 
@@ -310,7 +310,7 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
 
 
 def _must_exist(context: Context, node_ids: Sequence[UUID]) -> None:
-    known = {row.node_id for row in brief_nodes(context.connection, context.group_id, node_ids)}
+    known = {row.node_id for row in nodes_of(context.connection, context.group_id, node_ids)}
     missing = [str(node_id) for node_id in node_ids if node_id not in known]
     if missing:
         raise NotFound(f"node_ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")

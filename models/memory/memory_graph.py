@@ -12,8 +12,8 @@ from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import Kind
+from jiyi.protocol.memory import evidence_of
 from models.db.rows import columns, fetch
-from models.memory.reads import evidence_of
 from models.memory.tables import MemoryNode
 
 #: Of so many memories, the newest, those that are joined are looked for.

@@ -20,10 +20,7 @@ from jiyi.protocol.memory import (
     KeywordsWanted,
     MemoriesWanted,
     Memory,
-    MemoryDetail,
-    MemoryRow,
     NodesQuery,
-    RelatedMemory,
     RelatedQuery,
 )
 from jiyi.protocol.recall import ListMemories, ListMemoriesFrom, MemoryRequest, MemoryRows
@@ -67,12 +64,12 @@ def get_event(context: Context, request: EventRequest) -> StoredEvent:
 
 
 @action("memory.get")
-def get_memory(context: Context, request: MemoryRequest) -> MemoryDetail:
+def get_memory(context: Context, request: MemoryRequest) -> Memory:
     """Get one memory.
 
     Everything that is stored of one memory, but for its vector. Reading it here does not count as an access.
     """
-    memory = reads.node(context.connection, MemoryDetail, context.group_id, request.node_id)
+    memory = reads.node(context.connection, context.group_id, request.node_id)
     if memory is None:
         raise NotFound(f"node_id: the group {context.group_id!r} has no memory {request.node_id}")
     return memory
@@ -87,7 +84,7 @@ def search_memories(context: Context, request: MemoriesWanted) -> Rows[Memory]:
     use retrieve_memories instead. Descriptions are cut to 4,000 characters; get_memory has all of it.
     """
     wanted = reads.of_request(request, words=request.q, types=request.type)
-    memories = reads.search(context.connection, Memory, context.group_id, wanted, request.before, request.limit)
+    memories = reads.search(context.connection, context.group_id, wanted, request.before, request.limit)
     by_number = request.agent_id is not None
     return page(memories, request.limit, lambda last: last.node_count if by_number else (last.created_at, last.node_id))
 
@@ -149,21 +146,21 @@ def list_keywords(context: Context, request: KeywordsWanted) -> Rows[KeywordStre
 
 
 @read(scope="read")
-def related_memories(context: Context, request: RelatedQuery) -> dict[str, list[RelatedMemory]]:
+def related_memories(context: Context, request: RelatedQuery) -> dict[str, list[Memory]]:
     """Find memories that share a keyword with an event.
 
     Events and thoughts that have the last part of a subject, predicate or object (world:house:desk → desk) among
     their keywords, newest first. Use it when something is perceived, to find what the agent knows about it.
     """
     parts = (request.subject, request.predicate, request.object)
-    return reads.related(context.connection, RelatedMemory, context.group_id, request.agent_id, parts, request.limit)
+    return reads.related(context.connection, context.group_id, request.agent_id, parts, request.limit)
 
 
 @action("memory.related")
-def related(context: Context, request: RelatedQuery) -> dict[str, list[MemoryRow]]:
+def related(context: Context, request: RelatedQuery) -> dict[str, list[Memory]]:
     """Find events and thoughts that share a keyword with a statement, newest first."""
     parts = (request.subject, request.predicate, request.object)
-    return reads.related(context.connection, MemoryRow, context.group_id, request.agent_id, parts, request.limit)
+    return reads.related(context.connection, context.group_id, request.agent_id, parts, request.limit)
 
 
 @action("memory.export")
@@ -203,7 +200,8 @@ def get_agent(context: Context, request: AgentRequest) -> AgentState:
 @action("archive.list")
 def archived(context: Context, request: ArchivedQuery) -> Page:
     """List an agent's archived memories, newest first."""
-    rows = reads.archived_of(context.connection, context.group_id, request.agent_id, request.before, request.limit)
+    wanted = reads.MemoryFilter(agent_id=request.agent_id, archived="only")
+    rows = reads.search(context.connection, context.group_id, wanted, request.before, request.limit, most_chars=None)
     return _page(rows, request.limit, "node_count")
 
 

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, select, text, tuple_
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.memory import ArchivedRow, MemoriesQuery, Memory, MemoryBrief, MemoryDetail, MemoryRow, NodesQuery
+from jiyi.protocol.memory import MemoriesQuery, Memory, MemoryBrief, NodesQuery, evidence_of
 from jiyi.protocol.recall import ListMemories
 from jiyi.text.words import last_segment, tokens
-from models.db.rows import columns, fetch, fetch_one, ilike_pattern
+from models.db.rows import columns, equal_if_given, fetch, ilike_pattern
 from models.db.scope import current
 from models.memory.filters import Wanted, clause
 from models.memory.tables import MemoryNode, NodeAccess
 
-R = TypeVar("R", bound=BaseModel)
+#: Looked up of one memory by its id, not in lists.
+OF_ONE = ("dimensions", "supersedes", "recent")
+#: Texts that lists cut.
+CUT = ("description", "embedding_key")
 #: Memories of the agent, the newest ones, among which the nearest are looked for, exactly: half a second on a busy machine.
 LOOKED_AT = 10_000
 #: Numbers before and after a memory among which its session's others are looked for.
@@ -45,30 +47,6 @@ MAX_PLACE_DIGITS = 9
 Place = int | tuple[datetime, UUID]
 
 
-class StoredMemory(MemoryDetail):
-    """Everything that is stored of a memory but its vector."""
-
-    group_id: str
-    abstract: str | None
-    overview: str | None
-    archived_reason: str | None
-    #: Its last accesses, oldest first; None without any.
-    recent: list[datetime] | None
-
-
-class NearMemory(MemoryBrief):
-    """A memory whose vector is near another's."""
-
-    #: Cosine, 1 for the same direction.
-    similarity: float
-
-
-class SessionMemory(MemoryBrief):
-    """A memory of the same session."""
-
-    node_count: int
-
-
 class ArchivedCount(BaseModel):
     """How many archived memories an agent has, and why."""
 
@@ -78,8 +56,8 @@ class ArchivedCount(BaseModel):
     faded: int
 
 
-def node(connection: Connection, row: type[R], group_id: str, node_id: UUID) -> R | None:
-    """One memory, with the fields of ``row``."""
+def node(connection: Connection, group_id: str, node_id: UUID) -> Memory | None:
+    """One memory, with what lists do not look up: its vector's size, what it supersedes, its last accesses."""
     older = aliased(MemoryNode)
     superseded = (
         select(older.node_id)
@@ -87,49 +65,62 @@ def node(connection: Connection, row: type[R], group_id: str, node_id: UUID) -> 
         .order_by(older.superseded_at.desc(), older.node_count.desc())
         .limit(MAX_SUPERSEDED)
     )
-    computed = {"dimensions": func.vector_dims(MemoryNode.embedding), "supersedes": func.array(superseded.scalar_subquery())}
-    wanted = _of(row, **computed).where(MemoryNode.group_id == group_id, MemoryNode.node_id == node_id)
-    found = fetch_one(connection, row, wanted)
-    return None if found is None else without_hidden(connection, group_id, [found], "filling")[0]
+    of_one = {
+        "dimensions": func.vector_dims(MemoryNode.embedding),
+        "supersedes": func.array(superseded.scalar_subquery()),
+        "recent": _access(NodeAccess.recent),
+    }
+    wanted = _memories(group_id, None, of_one).where(MemoryNode.node_id == node_id)
+    return next(iter(_fetch(connection, group_id, wanted)), None)
 
 
-def nodes(connection: Connection, group_id: str, query: NodesQuery) -> list[MemoryRow]:
+def nodes_of(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[Memory]:
+    """Those of the ids that are memories of this group, in the order given."""
+    by_id = {row.node_id: row for row in _fetch(connection, group_id, _memories(group_id).where(MemoryNode.node_id.in_(node_ids)))}
+    return [by_id[node_id] for node_id in node_ids if node_id in by_id]
+
+
+def nodes(connection: Connection, group_id: str, query: NodesQuery) -> list[Memory]:
     """An agent's memories, newest first, below ``node_count`` ``before``."""
     kept = MemoryFilter(agent_id=query.agent_id, types=query.types, origins=query.origins, min_trust=query.min_trust, archived="with")
-    wanted = _of(MemoryRow).where(MemoryNode.group_id == group_id, clause(kept.wanted))
-    if query.before is not None:
-        wanted = wanted.where(MemoryNode.node_count < query.before)
-    rows = fetch(connection, MemoryRow, wanted.order_by(MemoryNode.node_count.desc()).limit(query.limit))
-    return without_hidden(connection, group_id, rows, "filling")
+    return search(connection, group_id, kept, query.before, query.limit, most_chars=None)
 
 
-def related(connection: Connection, row: type[R], group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> dict[str, list[R]]:
+def related(connection: Connection, group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> dict[str, list[Memory]]:
     """Memories with any of the parts (last path segment, lower case) among their keywords: ``events`` and ``thoughts``,
     newest first, ``limit`` of each.
     """
     wanted = sorted({last_segment(part).lower() for part in parts if part.strip()})
     matching = func.jiyi_with_keywords(group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type))
-    of_agent = _of(row).where(*_agent(group_id, agent_id), MemoryNode.node_id.in_(select(matching)))
+    of_agent = _memories(group_id).where(MemoryNode.agent_id == agent_id, MemoryNode.node_id.in_(select(matching)))
     newest = of_agent.order_by(MemoryNode.node_count.desc()).limit(limit)
-    found = {f"{kind}s": fetch(connection, row, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought")}
-    return {kind: without_hidden(connection, group_id, rows, "filling") for kind, rows in found.items()}
+    return {f"{kind}s": _fetch(connection, group_id, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought")}
 
 
-def evidence_of(filling: Iterable[Any]) -> list[UUID]:
-    """The ids in a memory's ``filling``, which in a conversation holds what was said."""
-    ids = []
-    for entry in filling:
-        with suppress(ValueError, TypeError, AttributeError):
-            ids.append(UUID(entry))
-    return ids
+def _memories(group_id: str, most_chars: int | None = None, computed: Mapping[str, ColumnElement[Any]] | None = None) -> Select[Any]:
+    """The columns of a group's memories, with when and how often each was accessed, and what is computed of one of them.
+
+    ``most_chars``: to which its texts are cut.
+    """
+    cut = {} if most_chars is None else {name: func.left(getattr(MemoryNode, name), most_chars) for name in CUT}
+    accesses = {name: _access(getattr(NodeAccess, name)) for name in ("last_accessed", "access_count")}
+    given: dict[str, Any] = {**dict.fromkeys(OF_ONE), **cut, **accesses, **(computed or {})}
+    return select(*columns(Memory, MemoryNode, **given)).where(MemoryNode.group_id == group_id)
 
 
-def without_hidden(connection: Connection, group_id: str, rows: list[R], field: str) -> list[R]:
-    """Where work is done for a user, the rows without the ids in ``field`` of what others told in private: row-level security hides it."""
-    hidden = hidden_of(connection, group_id, (entry for row in rows for entry in getattr(row, field, ())))
+def _access(column: InstrumentedAttribute[Any]) -> ColumnElement[Any]:
+    """Read after the memories of a page are known, which a join is not."""
+    of_memory = NodeAccess.group_id == MemoryNode.group_id, NodeAccess.node_id == MemoryNode.node_id
+    return select(column).where(*of_memory).scalar_subquery()
+
+
+def _fetch(connection: Connection, group_id: str, statement: Select[Any]) -> list[Memory]:
+    """The memories; where work is done for a user, without the ids in ``filling`` of what others said in private, which RLS hides."""
+    rows = fetch(connection, Memory, statement)
+    hidden = hidden_of(connection, group_id, (entry for row in rows for entry in row.filling))
     if not hidden:
         return rows
-    return [row.model_copy(update={field: [entry for entry in getattr(row, field) if entry not in hidden]}) for row in rows]
+    return [row.model_copy(update={"filling": [entry for entry in row.filling if entry not in hidden]}) for row in rows]
 
 
 def hidden_of(connection: Connection, group_id: str, filling: Iterable[Any]) -> list[str]:
@@ -141,13 +132,6 @@ def hidden_of(connection: Connection, group_id: str, filling: Iterable[Any]) -> 
     return list(map(str, named.difference(there)))
 
 
-def brief_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryBrief]:
-    """Those of the ids that are memories of this group, in the order given."""
-    wanted = select(*columns(MemoryBrief, MemoryNode)).where(MemoryNode.group_id == group_id, MemoryNode.node_id.in_(node_ids))
-    briefs = {row.node_id: row for row in fetch(connection, MemoryBrief, wanted)}
-    return [briefs[node_id] for node_id in node_ids if node_id in briefs]
-
-
 def resting_on(connection: Connection, group_id: str, agent_id: str, node_id: UUID, limit: int) -> list[MemoryBrief]:
     """Memories of the agent that name this one as evidence, newest first."""
     wanted = select(*columns(MemoryBrief, MemoryNode)).where(
@@ -156,26 +140,25 @@ def resting_on(connection: Connection, group_id: str, agent_id: str, node_id: UU
     return fetch(connection, MemoryBrief, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
 
 
-def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) -> list[NearMemory]:
-    """The agent's memories whose vectors, by the same model, are nearest; none if it has no vector yet.
+def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) -> list[tuple[Memory, float]]:
+    """The agent's memories whose vectors, by the same model, are nearest, with their cosines; none if it has no vector yet.
 
     Looks at the agent's ``LOOKED_AT`` newest.
     """
     parameters = {"group": group_id, "id": node_id, "limit": limit, "looked_at": LOOKED_AT}
     similarities = {row.node_id: row.similarity for row in connection.execute(_NEAREST, parameters)}
-    rows = brief_nodes(connection, group_id, list(similarities))
-    return [NearMemory.model_construct(**dict(row), similarity=similarities[row.node_id]) for row in rows]
+    return [(memory, similarities[memory.node_id]) for memory in nodes_of(connection, group_id, list(similarities))]
 
 
-def in_session(connection: Connection, group_id: str, node_id: UUID, limit: int) -> dict[str, list[SessionMemory]]:
+def in_session(connection: Connection, group_id: str, node_id: UUID, limit: int) -> dict[str, list[MemoryBrief]]:
     """Up to ``limit`` memories right ``before`` and right ``after`` it in its session, in their order."""
     me, other = aliased(MemoryNode), MemoryNode
     same = and_(other.group_id == me.group_id, other.agent_id == me.agent_id, other.session_id == me.session_id)
-    wanted = select(*columns(SessionMemory, other)).join(me, same).where(me.group_id == group_id, me.node_id == node_id).limit(limit)
+    wanted = select(*columns(MemoryBrief, other)).join(me, same).where(me.group_id == group_id, me.node_id == node_id).limit(limit)
     number, mine = other.node_count, me.node_count
     before = wanted.where(number < mine, number >= mine - SESSION_REACH).order_by(number.desc())
     after = wanted.where(number > mine, number <= mine + SESSION_REACH).order_by(number)
-    return {"before": fetch(connection, SessionMemory, before)[::-1], "after": fetch(connection, SessionMemory, after)}
+    return {"before": fetch(connection, MemoryBrief, before)[::-1], "after": fetch(connection, MemoryBrief, after)}
 
 
 def some_texts(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[str]:
@@ -189,36 +172,19 @@ def some_texts(connection: Connection, group_id: str, agent_id: str, limit: int)
 
 def archived(
     connection: Connection, group_id: str, *, agent_id: str | None, reason: str | None, before: tuple[datetime, UUID] | None, limit: int
-) -> list[ArchivedRow]:
+) -> list[Memory]:
     """Archived memories, the last to be archived first."""
-    wanted = _of(ArchivedRow, description=func.left(MemoryNode.description, MAX_ARCHIVED_CHARS))
-    wanted = wanted.where(MemoryNode.group_id == group_id, MemoryNode.archived_at.is_not(None))
-    if agent_id is not None:
-        wanted = wanted.where(MemoryNode.agent_id == agent_id)
-    if reason is not None:
-        wanted = wanted.where(MemoryNode.archived_reason == reason)
+    node = MemoryNode
+    given = equal_if_given((node.agent_id, agent_id), (node.archived_reason, reason))
+    wanted = _memories(group_id, MAX_ARCHIVED_CHARS).where(node.archived_at.is_not(None), *given)
     if before is not None:
-        wanted = wanted.where(tuple_(MemoryNode.archived_at, MemoryNode.node_id) < before)
-    return fetch(connection, ArchivedRow, wanted.order_by(MemoryNode.archived_at.desc(), MemoryNode.node_id.desc()).limit(limit))
-
-
-def archived_of(connection: Connection, group_id: str, agent_id: str, before: int | None, limit: int) -> list[ArchivedRow]:
-    """An agent's archived memories with their whole descriptions, newest first, below ``node_count`` ``before``."""
-    wanted = _of(ArchivedRow).where(*_agent(group_id, agent_id), MemoryNode.archived_at.is_not(None))
-    if before is not None:
-        wanted = wanted.where(MemoryNode.node_count < before)
-    return fetch(connection, ArchivedRow, wanted.order_by(MemoryNode.node_count.desc()).limit(limit))
+        wanted = wanted.where(tuple_(node.archived_at, node.node_id) < before)
+    return _fetch(connection, group_id, wanted.order_by(node.archived_at.desc(), node.node_id.desc()).limit(limit))
 
 
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
     """Agents with archived memories: how many, and why. Most first."""
     return fetch(connection, ArchivedCount, _ARCHIVED_COUNTS, group=group_id, limit=limit)
-
-
-def _of(row: type[BaseModel], **computed: ColumnElement[object]) -> Select[tuple[object, ...]]:
-    """The row's fields, of memories and their access times."""
-    accesses = NodeAccess.node_id == MemoryNode.node_id
-    return select(*columns(row, MemoryNode, NodeAccess, **computed)).outerjoin_from(MemoryNode, NodeAccess, accesses)
 
 
 def _agent(group_id: str, agent_id: str) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
@@ -267,27 +233,22 @@ class MemoryFilter:
         }
 
 
-class FoundMemory(Memory):
-    """A memory of a list, and how long its description is."""
-
-    chars: int
-
-
-def search(connection: Connection, row: type[R], group_id: str, wanted: MemoryFilter, before: Place | None, limit: int) -> list[R]:
+def search(
+    connection: Connection, group_id: str, wanted: MemoryFilter, before: Place | None, limit: int, most_chars: int | None = MAX_LISTED_CHARS
+) -> list[Memory]:
     """Memories, newest first: one agent's in the order of their numbers, a group's by when they happened.
 
     A memory is found by a text when it has all its tokens (those that retrieval goes by), or when its description has the text somewhere
     in it, as it was typed. Without an agent every memory of the group is looked at: nothing is indexed across agents.
     """
     node = MemoryNode
-    computed = {"description": func.left(node.description, MAX_LISTED_CHARS), "chars": func.length(node.description)}
-    statement = select(*columns(row, node, **computed)).where(node.group_id == group_id, clause(wanted.wanted)).limit(limit)
+    statement = _memories(group_id, most_chars).where(clause(wanted.wanted)).limit(limit)
     if isinstance(before, int):
         statement = statement.where(node.node_count < before)
     elif before is not None:
         statement = statement.where(tuple_(node.created_at, node.node_id) < before)
     order = [node.node_count.desc()] if wanted.agent_id is not None else [node.created_at.desc(), node.node_id.desc()]
-    return fetch(connection, row, statement.order_by(*order))
+    return _fetch(connection, group_id, statement.order_by(*order))
 
 
 def kind_counts(connection: Connection, group_id: str, wanted: MemoryFilter) -> dict[str, int]:
@@ -310,7 +271,7 @@ def page(connection: Connection, group_id: str, request: ListMemories, user_id: 
     wanted = of_request(
         request, words=request.words, types=request.types, from_user=user_id, archived="with" if request.include_archived else "without"
     )
-    rows = search(connection, Memory, group_id, wanted, _place_of(request), request.limit)
+    rows = search(connection, group_id, wanted, _place_of(request), request.limit)
     if len(rows) < request.limit:
         return rows, None
     last = rows[-1]

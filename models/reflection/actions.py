@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -11,9 +10,9 @@ from sqlalchemy import Connection, select, text, tuple_
 from engine.reflection import thought_id
 from jiyi.errors import NotFound
 from jiyi.protocol.base import Rows
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.reflection import (
     NewThought,
-    Reason,
     Reasons,
     ReflectionAsked,
     ReflectionBrief,
@@ -24,10 +23,9 @@ from jiyi.protocol.reflection import (
     WhyQuery,
 )
 from models.db.actions import Context, action, read
-from models.db.rows import columns, fetch, fetch_one, page
+from models.db.rows import fetch, fetch_one, page
 from models.memory.agents import key_of, no_agent
-from models.memory.reads import evidence_of, without_hidden
-from models.memory.tables import MemoryNode
+from models.memory.reads import nodes_of
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT
 from models.reflection.tables import Reflection
@@ -127,12 +125,12 @@ def why_thought(connection: Connection, group_id: str, node_id: UUID, depth: int
 
     Ends whatever rests on what: a memory that was met is not looked at again. Memories of other groups are not met.
     """
-    nodes: dict[UUID, Reason] = {}
+    nodes: dict[UUID, Memory] = {}
     missing: list[UUID] = []
     level = [node_id]
     for _ in range(depth + 1):
         wanted, level = level[: limit - len(nodes)], level[limit - len(nodes) :]
-        reasons = {reason.node_id: reason for reason in _reasons(connection, group_id, wanted)}
+        reasons = {reason.node_id: reason for reason in nodes_of(connection, group_id, wanted)}
         nodes.update(reasons)
         missing += [wanted_id for wanted_id in wanted if wanted_id not in reasons]
         beneath = [evidence for reason in reasons.values() for evidence in reason.evidence]
@@ -141,15 +139,6 @@ def why_thought(connection: Connection, group_id: str, node_id: UUID, depth: int
         if not level or len(nodes) == limit:
             break
     return Reasons.model_construct(node_id=node_id, nodes=nodes, missing=missing, beyond=level)
-
-
-def _reasons(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[Reason]:
-    """Those of the ids that are memories of this group, in the order given."""
-    wanted = select(*columns(Reason, MemoryNode, evidence=MemoryNode.__table__.columns["filling"]))
-    rows = fetch(connection, Reason, wanted.where(MemoryNode.group_id == group_id, MemoryNode.node_id.in_(node_ids)))
-    told = without_hidden(connection, group_id, rows, "evidence")
-    by_id = {row.node_id: row.model_copy(update={"evidence": evidence_of(row.evidence)}) for row in told}
-    return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
 # What is open, but owed no more, was given up (``models.reflection.tables.Reflection``). What stopped it before it began, or
@@ -185,7 +174,7 @@ _THOUGHTS = text("""
     SELECT n.node_id, n.created_at, n.expires_at, n.description, n.subject, n.predicate, n.object, n.poignancy, n.depth,
         n.provenance ->> 'focal_point' AS focal_point,
         coalesce((
-            SELECT jsonb_agg(jsonb_build_object('node_id', e.node_id, 'type', e.type, 'created_at', e.created_at,
+            SELECT jsonb_agg(jsonb_build_object('node_id', e.node_id, 'type', e.type, 'kind', e.kind, 'created_at', e.created_at,
                 'description', e.description) ORDER BY f.place)
             FROM (
                 SELECT CAST(id AS uuid) AS id, place FROM jsonb_array_elements_text(n.filling) WITH ORDINALITY AS k(id, place) OFFSET 0

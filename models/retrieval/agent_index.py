@@ -26,8 +26,9 @@ from engine.retrieval.corpus import FULL_CONTENT, NEIGHBOURS, NO_SESSION, Corpus
 from engine.retrieval.lexicon import Codes, Keywords, Lexicon, Statistics
 from engine.retrieval.ordering import Shown
 from engine.retrieval.ranking import Candidates
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import STANDING_TRUST
-from jiyi.protocol.retrieval import RetrievedNode
+from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import normalise
 from models.db.connection import driver, read_beside
@@ -450,7 +451,7 @@ class Described:
     """A memory as it was when the transaction ``xid`` had changed it."""
 
     xid: int
-    #: Those of a :class:`jiyi.protocol.retrieval.RetrievedNode` that are columns.
+    #: Those of a :class:`jiyi.protocol.retrieval.ScoredMemory` that are columns.
     fields: dict[str, Any]
     #: What its place in an answer depends on.
     shown: Shown
@@ -484,7 +485,7 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
     if new:
         with telling("SELECT … FROM memory_nodes"), driver(connection).cursor(binary=True, row_factory=dict_row) as cursor:
             for fields_of in cursor.execute(_DESCRIBE, {"group": index.key.group_id, "ids": new}):
-                known[index.row_of(fields_of["node_id"])] = Described.of(fields_of.pop("xid"), fields_of)
+                known[index.row_of(fields_of["node_id"])] = Described.of(fields_of.pop("xid"), fields_of | _NOT_READ)
     fields, shown = {}, {}
     for row, at in zip(wanted, accessed, strict=True):
         described = known.get(row)
@@ -492,15 +493,20 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
             known.move_to_end(row)
             # The database hears of accesses later than the index.
             fields[row] = described.fields | {"last_accessed": times[at]}
-            if not index.columns["superseded"][row]:  # at the time that was asked about
-                fields[row] |= {"superseded_by": None, "superseded_at": None}
+            for state, of_it in _SINCE.items():
+                if not index.columns[state][row]:  # at the time that was asked about
+                    fields[row] |= of_it
             shown[row] = described.shown
     while len(known) > CACHED:
         known.popitem(last=False)
     return fields, shown
 
 
-_FIELDS = sql.SQL(", ").join(map(sql.Identifier, names(RetrievedNode, MemoryNode)))
+#: What only other questions read of a memory: see its fields.
+_NOT_READ = {name: Memory.model_fields[name].get_default() for name in ("access_count", "dimensions", "supersedes", "recent")}
+#: What a memory of the index's time has nothing of yet.
+_SINCE = {"superseded": {"superseded_by": None, "superseded_at": None}, "archived": {"archived_at": None, "archived_reason": None}}
+_FIELDS = sql.SQL(", ").join(map(sql.Identifier, names(ScoredMemory, MemoryNode)))
 _DESCRIBING = sql.SQL("""
     SELECT {}, changed_xid::text::bigint AS xid FROM memory_nodes WHERE group_id = %(group)s AND node_id = ANY(%(ids)s)
 """).format(_FIELDS)

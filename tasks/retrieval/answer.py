@@ -82,7 +82,7 @@ def focal_answer(text: str, result: Result, described: dict[int, dict[str, Any]]
 
 
 def _nodes(result: Result, described: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The fields of each :class:`RetrievedNode`, best first."""
+    """The fields of each :class:`ScoredMemory`, best first."""
     best, scores = result.ranked.best, result.ranked.scores
     explained = zip(
         result.best_rows.tolist(),

@@ -17,7 +17,7 @@ from engine.times.past import with_dates
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.recall import AgainRequest, AskedAgain, RecalledContext, RecalledMemory, RecallRequest, RetrievalRecord
-from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
+from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
 from jiyi.text.prompt import Line, Section, Style, Written, compose
 from jiyi.text.words import Language, language_of
 from jiyi.zones import by_clock
@@ -50,7 +50,7 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     asked = for_prompt(actor.group_id, request, [request.query], top_k=top_k, now=now, **chosen)
     answer = retrieve(asked)
     assert isinstance(answer, Answer)  # nothing is touched yet
-    then = [RetrievedNode.model_validate(node) for node in happened_then(asked)]
+    then = [ScoredMemory.model_validate(node) for node in happened_then(asked)]
     ranked = {node.node_id: node for node in in_turn(answer.retrieved_nodes, then)}
     context = within(list(ranked.values()), request.max_tokens, language_of(request.query), now)
     if not context.memories:
@@ -68,13 +68,13 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     return context
 
 
-def within(ranked: list[RetrievedNode], budget: int, language: Language, now: datetime) -> RecalledContext:
+def within(ranked: list[ScoredMemory], budget: int, language: Language, now: datetime) -> RecalledContext:
     """A line for each of those that fit, the best first: one that is too long leaves its room to shorter ones.
 
     What was told several times in the same words or nearly is one line, at the place of the best of them: in the words, and with the day,
     of the latest of the most trusted; what somebody said before what was concluded.
     """
-    repeated: dict[Told, list[tuple[RetrievedNode, Shown]]] = {}
+    repeated: dict[Told, list[tuple[ScoredMemory, Shown]]] = {}
     for node in ranked:
         if node.kind == "session" and node.provenance.get("role") != "user":  # what an assistant said is no memory of what is so
             continue
@@ -86,7 +86,7 @@ def within(ranked: list[RetrievedNode], budget: int, language: Language, now: da
     return RecalledContext(text=prompt.text, tokens=prompt.tokens, memories=[_memory(one) for one in prompt.lines])
 
 
-def _line(nodes: list[tuple[RetrievedNode, Shown]]) -> Line:
+def _line(nodes: list[tuple[ScoredMemory, Shown]]) -> Line:
     node, told = max(nodes, key=lambda one: (one[0].type != "thought", one[0].trust, one[0].created_at))
     finish = partial(with_dates, said_at=told.at) if node.kind == "session" else None
     ended = node.superseded_at and node.superseded_at.astimezone(told.at.tzinfo).date()

@@ -23,7 +23,7 @@ from jiyi.protocol.mem0 import Search
 from jiyi.protocol.memory import KeywordsQuery, KeywordsWanted
 from jiyi.protocol.recall import ListMemories, MemoryRequest, RecallRequest
 from jiyi.protocol.reflection import WhyQuery
-from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
+from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
 from models.conversations import injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -65,7 +65,7 @@ def remember(group: str, description: str, user_id: str | None = None, **fields:
     return event.event_id
 
 
-def told(group: str, user_id: str | None, question: str) -> list[RetrievedNode]:
+def told(group: str, user_id: str | None, question: str) -> list[ScoredMemory]:
     request = RetrievalRequest(group_id=group, agent_id=AGENT, user_id=user_id, focal_texts=[question], touch=False)
     with for_groups(group, user=user_id):
         answer = retrieve(request)

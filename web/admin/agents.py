@@ -22,7 +22,7 @@ from models.db.bounded_reads import from_database
 from models.memory import agents as stored_agents
 from models.memory import archive, memory_graph
 from models.memory.agents import TimelineSpan
-from models.memory.reads import FoundMemory, MemoryFilter, search
+from models.memory.reads import MemoryFilter, search
 from models.reflection import actions as reflection
 from models.reflection.reflections import next_scheduled
 from models.retrieval import records
@@ -73,7 +73,7 @@ def agent(connection: Connection, group: str, agent: str) -> Context | None:
         **_keywords(keywords, 0),
         "questions": questions["questions"],
         "questions_next": questions["next"],
-        "thoughts": search(connection, FoundMemory, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN),
+        "thoughts": search(connection, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN),
         "has": stored_agents.belongings(connection, group, agent),
         "timeline": {"unit": unit, "spans": spans},
     }
@@ -155,7 +155,7 @@ def _nodes(connection: Connection, group: str, agent: str) -> Context:
     type_, before = inputs.choice("type", NODE_TYPES), inputs.whole("before")
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)
     wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", created_after=begin, created_before=end)
-    memory_rows = search(connection, FoundMemory, group, wanted, before, NODES_PER_PAGE + 1)
+    memory_rows = search(connection, group, wanted, before, NODES_PER_PAGE + 1)
     nodes = listed("nodes", memory_rows, NODES_PER_PAGE, "node_count")
     return {"type": type_, "before": before, "begin": asked("from"), "end": asked("to"), **nodes}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from flask import render_template
-from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from models.db.bounded_reads import attempt
@@ -21,13 +20,6 @@ finder_pages = Pages("finder", __name__)
 
 #: Of each kind; more are on the page of the kind.
 SHOWN = 6
-
-
-class Found(BaseModel):
-    """A memory that fits."""
-
-    node_id: UUID
-    description: str
 
 
 @finder_pages.get("/find")
@@ -62,8 +54,8 @@ def _stored(connection: Connection, group: str, words: str) -> Context:
     try:
         known_id = UUID(words)
     except ValueError:
-        memories = memory_reads.search(connection, Found, group, MemoryFilter(words=words), None, SHOWN)
+        memories = memory_reads.search(connection, group, MemoryFilter(words=words), None, SHOWN)
         return {"agents": stored_agents.agent_names(connection, group, SHOWN, words), "memories": memories, "event": None}
-    memory = memory_reads.node(connection, Found, group, known_id)
+    memory = memory_reads.node(connection, group, known_id)
     became = stored_events.became(connection, group, known_id)
     return {"agents": [], "memories": [memory] if memory else [], "event": known_id if became.event or became.letters else None}

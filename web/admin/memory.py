@@ -18,7 +18,7 @@ from engine.text import keywords
 from jiyi.protocol.base import NodeType, composed
 from jiyi.protocol.conversation_commands import JudgedTurns
 from jiyi.protocol.conversations import KINDS
-from jiyi.protocol.memory import MAX_RESTORED, ExportQuery
+from jiyi.protocol.memory import MAX_RESTORED, ExportQuery, Memory
 from jiyi.protocol.origins import ORIGINS
 from models.conversations import actions, entries, experiences
 from models.conversations.entries import RememberedOfTurn
@@ -30,7 +30,7 @@ from models.memory import events as stored_events
 from models.memory import questions
 from models.memory import reads as memory_reads
 from models.memory.archive import add_memory, list_mistakes, restore
-from models.memory.reads import MAX_WORDS_CHARS, Archived, FoundMemory, MemoryFilter, search
+from models.memory.reads import MAX_WORDS_CHARS, Archived, MemoryFilter, search
 from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, ids_of, perform
@@ -95,8 +95,8 @@ def _matches() -> Context:
     group, wanted = frame.group(), _wanted()
     before = inputs.unpacked() if wanted.agent_id is None else inputs.whole("before")
 
-    def question(connection: Connection) -> list[FoundMemory]:
-        return search(connection, FoundMemory, group, wanted, before, MEMORIES_PER_PAGE + 1)
+    def question(connection: Connection) -> list[Memory]:
+        return search(connection, group, wanted, before, MEMORIES_PER_PAGE + 1)
 
     reading = attempt(lambda: from_database(question))
     place = ("created_at", "node_id") if wanted.agent_id is None else ("node_count",)
@@ -183,12 +183,6 @@ def _lines(gathered: Callable[[object], Any], page: Any) -> Iterator[str]:
 TURNS_PER_PAGE = 200
 
 
-class Turn(FoundMemory):
-    """A memory of a session, and who it is about: of what was said, who said it."""
-
-    subject: str | None
-
-
 NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session)s” in the group “%(group)s”.")
 
 
@@ -196,7 +190,7 @@ NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session
 def session_page(connection: Connection, group: str, agent: str, session: str) -> Context | None:
     wanted = MemoryFilter(agent_id=agent, session_id=session, archived="with")
     before = inputs.whole("before")
-    nodes = search(connection, Turn, group, wanted, before, TURNS_PER_PAGE + 1)
+    nodes = search(connection, group, wanted, before, TURNS_PER_PAGE + 1)
     if not nodes and before is None:
         return None
     found = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
@@ -209,7 +203,7 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
     return {"agent_id": agent, "session_id": session, "turns": turns, "older": found["next"], "before": before, "injected": by_id}
 
 
-def _turn(memory: Turn, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[RememberedOfTurn]]) -> Context:
+def _turn(memory: Memory, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[RememberedOfTurn]]) -> Context:
     """A memory, who speaks if it is something that was said, what was remembered of it, and whether somebody said that it is worth that."""
     speaker = memory.subject if memory.kind == "session" else None
     of_it = [fact.model_dump(exclude={"filling"}) for fact in remembered.get(memory.node_id, ())]

@@ -12,8 +12,8 @@ from flask import render_template, request, url_for
 from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
-from jiyi.protocol.memory import MemoryBrief
-from jiyi.protocol.reflection import Reason, Reasons
+from jiyi.protocol.memory import Memory, MemoryBrief
+from jiyi.protocol.reflection import Reasons
 from models.db.bounded_reads import attempt, from_database
 from models.erasure.actions import preview, request_erasure
 from models.memory import archive, events, reads
@@ -67,7 +67,7 @@ def nearest(group: str, node_id: UUID) -> Context:
 
 @reads_database
 def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None:
-    node = reads.node(connection, reads.StoredMemory, group, node_id)
+    node = reads.node(connection, group, node_id)
     if node is None:
         return None
     utterances = [entry for entry in node.filling if isinstance(entry, list) and len(entry) == 2]
@@ -81,8 +81,8 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
         "utterances": [{"speaker": str(speaker), "text": str(text)} for speaker, text in utterances[:MAX_UTTERANCES]],
         "utterance_count": len(utterances),
         "session": reads.in_session(connection, group, node_id, BESIDE),
-        "replaced_by": next(iter(reads.brief_nodes(connection, group, [node.superseded_by])), None) if node.superseded_by else None,
-        "replaces": reads.brief_nodes(connection, group, node.supersedes),
+        "replaced_by": next(iter(reads.nodes_of(connection, group, [node.superseded_by])), None) if node.superseded_by else None,
+        "replaces": reads.nodes_of(connection, group, node.supersedes),
         **events.became(connection, group, node_id)._asdict(),
     }
 
@@ -90,7 +90,7 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
 def _why_address(node: Context) -> str:
     """Where its components for the question that led here are to be had, with the settings it was asked with."""
     given: dict[str, Any] = {name: values for name, values in request.args.lists() if name.startswith("a.") or name in ("focal", *FILTERS)}
-    return url_for("playground.one", **given | {"group": node["group_id"], "node_id": node["node_id"], "agent": node["agent_id"]})
+    return url_for("playground.one", **given | {"group": frame.group(), "node_id": node["node_id"], "agent": node["agent_id"]})
 
 
 IDS = {"node_ids": "node_id"}
@@ -109,7 +109,7 @@ def chosen(group: str) -> str:
     """What was chosen among the memories, and what goes with it if it is erased. Changes nothing."""
     need("admin")
     node_ids = chosen_ids()
-    nodes = from_database(lambda connection: reads.brief_nodes(connection, frame.group(), node_ids))
+    nodes = from_database(lambda connection: reads.nodes_of(connection, frame.group(), node_ids))
     found = perform(preview, node_ids=node_ids, timeout=PREVIEW_TIMEOUT)
     return render_template("chosen.html", group=group, nodes=nodes, found=found)
 
@@ -194,7 +194,7 @@ class Graph:
                 yield {"above": above, "below": below, "path": _curve(at[above], at[below])}
 
 
-def _levels(reasons: Reasons) -> Iterator[list[Reason]]:
+def _levels(reasons: Reasons) -> Iterator[list[Memory]]:
     """The evidence level by level, each memory where it is met first."""
     nodes = reasons.nodes
     met, level = {reasons.node_id}, [reasons.node_id]

@@ -21,7 +21,7 @@ from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS
 from jiyi.protocol.origins import ORIGINS
-from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrievedNode
+from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
 from jiyi.protocol.wire.calls import NOBODY, retrieval_queue
 from jiyi.settings import WEIGHTS, Mode, RelevanceMode, get_settings
 from models.db.bounded_reads import Reading, attempt, from_database, source
@@ -277,7 +277,7 @@ def compared(lists: dict[str, Context]) -> None:
             row["moved"] = None if row["elsewhere"] is None else row["elsewhere"] - row["rank"]
 
 
-def _row(rank: int, node: RetrievedNode) -> Context:
+def _row(rank: int, node: ScoredMemory) -> Context:
     parts = node.relevance_parts.model_dump()
     return {**node.model_dump(include=SHOWN), "rank": rank, "relevance_parts": {name: parts[name] for name in RELEVANCE_PARTS}}
 

@@ -45,11 +45,9 @@ def ask(jiyi):
 
 
 def comparable(nodes):
-    """Nodes without what differs between groups: ids, and what rests on them."""
-    return [
-        {name: value for name, value in node.items() if name not in ("node_id", "filling", "last_accessed", "access_count")}
-        for node in nodes
-    ]
+    """Nodes without what differs between groups: ids, what rests on them, and when they were stored."""
+    differing = ("node_id", "filling", "last_accessed", "access_count", "stored_at")
+    return [{name: value for name, value in node.items() if name not in differing} for node in nodes]
 
 
 def test_jobs_and_the_archive(jiyi, ask, service):

@@ -16,7 +16,7 @@ from uuid6 import uuid7
 from jiyi import Client
 from jiyi.errors import EventRejected, InvalidEvent, ModelMismatch, NoAnswer
 from jiyi.protocol.base import Page
-from jiyi.protocol.memory import MemoryRow
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
@@ -73,7 +73,7 @@ def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
     event_id = client.observe("klaus", "Klaus drinks tea", occurred_at=T0, wait=True)
     client.retrieve("klaus", "tea", now=T0 + timedelta(hours=3))
 
-    def node() -> MemoryRow:
+    def node() -> Memory:
         return client.memory.nodes("klaus").rows[0]
 
     until(lambda: node().access_count == 1)

@@ -19,6 +19,7 @@ from jiyi.protocol.base import ForUser
 from jiyi.protocol.conversation_commands import JudgeTurn
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.erasure import Erasure
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import ReinstateMemory, UpdateMemory
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
@@ -31,7 +32,7 @@ from models.db.scope import for_groups
 from models.erasure import matching
 from models.growth.work import AGGREGATE
 from models.memory.archive import archive_chosen, reinstate_memory, update_memory
-from models.memory.reads import StoredMemory, node
+from models.memory.reads import node
 from tasks import reflection as reflect
 from tasks.conversations.injection import build
 from tasks.framework.work import run_until_idle
@@ -190,11 +191,11 @@ def test_another_s_memory_is_neither_updated_nor_shared(group: str) -> None:
     secret = remember(group, "The alarm code is 4711.", "zoe")
     party = remember(group, "The party is on Friday.", "zoe", visibility="agent")
 
-    def update(node_id: UUID, user_id: str | None, **fields: Any) -> StoredMemory:
+    def update(node_id: UUID, user_id: str | None, **fields: Any) -> Memory:
         request = UpdateMemory(node_id=node_id, user_id=user_id, **fields)
         newer = update_memory.perform(Actor(group), request).node_id
         with unit_of_work() as connection:
-            found = node(connection, StoredMemory, group, newer)
+            found = node(connection, group, newer)
         assert found is not None
         return found
 

@@ -24,7 +24,7 @@ from sqlalchemy.exc import ProgrammingError
 from alembic import command
 from engine.operations import Job
 from jiyi.protocol import limits
-from jiyi.protocol.memory import ExportQuery, MemoryRow, NodesQuery
+from jiyi.protocol.memory import ExportQuery, NodesQuery
 from jiyi.protocol.operations import LettersRequest
 from jiyi.protocol.retrieval import Filters
 from models.accounts.users import groups as known_groups
@@ -37,7 +37,6 @@ from models.memory import agents, archive, events, reads
 from models.memory.event_rows import WorkRow
 from models.memory.filters import of_question
 from models.memory.ingest import Rejected
-from models.memory.reads import StoredMemory
 from models.operations import numbers
 from models.queue import dead_letters, pending_work
 from models.queue.tables import PendingWork
@@ -328,11 +327,11 @@ QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "texts": lambda c, g, _: reads.some_texts(c, g, "klaus", 1_000),
     "keywords": lambda c, g, _: agents.keywords(c, g, "klaus", 1_000),
     "agents": lambda c, g, _: agents.agent_rows(c, g, "", 1_000),
-    "related": lambda c, g, _: reads.related(c, MemoryRow, g, "klaus", ["x"], 1_000),
+    "related": lambda c, g, _: reads.related(c, g, "klaus", ["x"], 1_000),
     "events": lambda c, g, _: events.exported(c, g, ExportQuery(with_vectors=True, limit=500)),
     "counts": lambda c, g, _: {k: v for k, v in numbers.counts(c, g) if v},
-    "node": lambda c, g, i: reads.node(c, StoredMemory, g, i),
-    "brief": lambda c, g, i: reads.brief_nodes(c, g, [i]),
+    "node": reads.node,
+    "brief": lambda c, g, i: reads.nodes_of(c, g, [i]),
     "letters": lambda c, g, _: dead_letters.letters(c, g, LettersRequest(limit=limits.MAX_PAGE)),
     "why": lambda c, g, i: actions.why_thought(c, g, i, 2, 10).nodes,
 }
@@ -405,7 +404,7 @@ def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str
         assert reads.resting_on(connection, theirs, "klaus", secrets[theirs], 10) == []
         assert numbers.open_letters(connection, theirs) == 0
         assert [row.state for row in events.states(connection, theirs, [secrets[theirs]])] == ["unknown"]
-        assert reads.archived_of(connection, theirs, "klaus", None, 10) == []
+        assert reads.search(connection, theirs, reads.MemoryFilter(agent_id="klaus", archived="only"), None, 10) == []
         assert agents.agent_names(connection, theirs, 10) == []
         assert reads.nearest(connection, theirs, secrets[theirs], 10) == []
         assert dead_letters.close(connection, theirs, [], "agent", "replayed") == []

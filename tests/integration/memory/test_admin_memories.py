@@ -214,8 +214,8 @@ def test_a_memory_stands_among_its_like_its_session_and_its_work(signed_in: Flas
     assert [row["description"] for row in found["session"]["before"]] == ["turn 0"]
     assert [row["description"] for row in found["session"]["after"]] == ["turn 2", "turn 3", "turn 4"]
     nearest = data(signed_in, f"/nodes/{group}/{nodes[1]}/nearest.json")["nearest"]
-    assert [row["description"] for row in nearest] == ["turn 2", "turn 3", "turn 4", "turn 0"]
-    assert nearest[0]["similarity"] == pytest.approx(3 / 10**0.5)
+    assert [row["description"] for row, _ in nearest] == ["turn 2", "turn 3", "turn 4", "turn 0"]
+    assert nearest[0][1] == pytest.approx(3 / 10**0.5)
     assert found["event"]["payload"]["description"] == "turn 1"
     assert {row["kind"] for row in found["owed"]} == {"appraise", "embed"}
     assert found["node"]["access_count"] == 1

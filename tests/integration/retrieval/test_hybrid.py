@@ -18,7 +18,7 @@ from engine.providers.llms import reranker
 from engine.retrieval.query import sentences_of
 from engine.retrieval.relevance import DAY_WEIGHT, SUBJECT_BONUS
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
+from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, ScoredMemory
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db.connection import reading_engine
@@ -89,7 +89,7 @@ def first(group: str, question: str, **options: Any) -> str:
     return ask(group, question, **options).retrieved_nodes[0].description
 
 
-def by_description(answer: FocalAnswer) -> dict[str, RetrievedNode]:
+def by_description(answer: FocalAnswer) -> dict[str, ScoredMemory]:
     return {node.description: node for node in answer.retrieved_nodes}
 
 

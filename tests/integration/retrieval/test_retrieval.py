@@ -14,7 +14,7 @@ from sqlalchemy import text
 from engine.providers.embedders import embedder
 from jiyi.errors import ModelMismatch
 from jiyi.protocol.events import build
-from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, RetrievedNode
+from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, ScoredMemory
 from jiyi.protocol.wire.calls import reply_of
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -102,7 +102,7 @@ def descriptions(group: str, **options: Any) -> list[str]:
     return sorted(node.description for node in ask(group, **options).retrieved_nodes)
 
 
-def by_description(answer: FocalAnswer) -> dict[str, RetrievedNode]:
+def by_description(answer: FocalAnswer) -> dict[str, ScoredMemory]:
     return {node.description: node for node in answer.retrieved_nodes}
 
 
@@ -438,11 +438,17 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
     on_the_wire = json.loads(reply_of(answered.value))["value"]
     assert on_the_wire == Answer.model_validate(on_the_wire).model_dump(mode="json") == answer.model_dump(mode="json")
     plain = on_the_wire["groups"][0]["retrieved_nodes"][0]
-    assert plain.keys() == RetrievedNode.model_fields.keys()
+    assert plain.keys() == ScoredMemory.model_fields.keys()
     assert not {"embedding", "vector", "vectors"} & plain.keys()
     scores = {"score", "recency", "relevance", "importance", "relevance_parts", "probability", "reranked"}
-    assert RetrievedNode.model_validate(plain).model_dump(exclude=scores) == fields | {
-        **dict.fromkeys(["kind", "uri", "superseded_at", "superseded_by", "replaced_by", "user_id", "visibility"]),
+    assert ScoredMemory.model_validate(plain).model_dump(exclude=scores) == fields | {
+        **dict.fromkeys(["kind", "uri", "superseded_at", "superseded_by", "replaced_by", "user_id", "visibility", "abstract", "overview"]),
+        **dict.fromkeys(["archived_at", "archived_reason", "access_count", "dimensions", "recent"]),
+        "supersedes": [],
+        "type_count": 1,
+        "is_idle": False,
+        "embedding_model": MODEL,
+        "stored_at": answer.retrieved_nodes[0].stored_at,
         "origin": "user",
         "trust": 0.8,
         "node_id": thought,

@@ -49,7 +49,7 @@ from jiyi.protocol.artifacts import ArtifactState, Pattern
 from jiyi.protocol.conversations import MAX_BUDGET as MAX_TOKENS
 from jiyi.protocol.conversations import ChatMessage, ContextRequest, Profile
 from jiyi.protocol.openapi.functions import ToolCall, output_of
-from jiyi.protocol.retrieval import RetrievedNode
+from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tier_questions import TierItem
 from jiyi.stores.manager import END, LABEL, Ranked, rendered
@@ -228,11 +228,11 @@ class Door:
     at_once: int = len(FORGERIES)
 
 
-def _node(text: str) -> RetrievedNode:
+def _node(text: str) -> ScoredMemory:
     zero = {"raw": 0, "normalised": 0, "weight": 0, "contribution": 0}
     fields = {"node_id": uuid4(), "agent_id": "a", "type": "event", "created_at": NOW, "description": text, "poignancy": 5, "depth": 0}
     fields |= {"node_count": 1, "subject": "user", "provenance": {}, "kind": None}
-    return RetrievedNode.model_construct(**fields, score=1.0, recency=zero, relevance=zero, importance=zero)  # type: ignore[arg-type]
+    return ScoredMemory.model_construct(**fields, score=1.0, recency=zero, relevance=zero, importance=zero)  # type: ignore[arg-type]
 
 
 def _candidate(text: str) -> Candidate:

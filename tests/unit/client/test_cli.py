@@ -27,7 +27,7 @@ from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, I
 from jiyi.protocol.base import NodeType
 from jiyi.protocol.operations import GroupStats, ServiceStats
 from jiyi.protocol.providers import PRESETS, EmbedderReport, LLMReport, MoveState
-from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, RetrievedNode, ScoreComponent
+from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, ScoreComponent, ScoredMemory
 from jiyi.settings import Settings, get_settings
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -68,7 +68,7 @@ def part(contribution):
 
 def node(description, recency, relevance, importance):
     moment = datetime(2026, 3, 2, 12, tzinfo=UTC)
-    return RetrievedNode.model_construct(
+    return ScoredMemory.model_construct(
         node_id=uuid4(),
         type="event",
         node_count=1,
