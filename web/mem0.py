@@ -28,7 +28,7 @@ from jiyi.protocol.conversation_commands import ExtractMessages
 from jiyi.protocol.conversations import AnyKind, Message
 from jiyi.protocol.erasure import MAX_NODES, Erasure, ErasureQuery
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.recall import ListMemoriesFrom, MemoryRequest, UpdateMemory
+from jiyi.protocol.recall import ListMemories, MemoryRequest, UpdateMemory
 from jiyi.protocol.retrieval import Filters, RetrieveBody
 from jiyi.protocol.wire.signatures import KeyScope
 from models.conversations import actions as conversations
@@ -316,15 +316,15 @@ def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False
         "limit": 500,
     }
     if everything:
-        fields |= {"kinds": get_args(AnyKind), "superseded": True, "include_archived": True}
+        fields |= {"kinds": get_args(AnyKind), "superseded": True, "archived": "with"}
     after = ""
     while True:
         try:
-            page = _do(asker, questions.list_memories_from, ListMemoriesFrom.model_validate({**fields, "after": after}))
+            page = _do(asker, questions.list_memories, ListMemories.model_validate({**fields, "after": after}))
         except NotFound:
             return
         for row in page.rows:
-            if not narrow or _is_of(_memory(asker, row.node_id).model_dump(mode="json"), wanted):
+            if not narrow or _is_of(row.model_dump(mode="json"), wanted):
                 yield row
         if page.next is None:
             return

@@ -14,7 +14,8 @@ from queue import Empty, SimpleQueue
 from threading import BoundedSemaphore, Thread
 from typing import Protocol, TypeVar
 
-from jiyi.protocol.conversations import ChatMessage, InjectedContext, Message
+from jiyi.protocol.conversations import ChatMessage, Message
+from jiyi.protocol.recall import InjectedContext
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 
 log = logging.getLogger(__name__)

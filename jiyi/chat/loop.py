@@ -28,7 +28,8 @@ from jiyi.chat.workflows import LOOKED_AT, WorkflowTools
 from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
 from jiyi.errors import JiyiError
 from jiyi.protocol.base import JsonMapping, JsonObject
-from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, Format, InjectedContext, Message
+from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, Format, Message
+from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.trajectories import StepType
 from jiyi.zones import ZoneOf, zone_of_user
 

@@ -21,7 +21,8 @@ from jiyi.chat.chain import Exchange
 from jiyi.protocol.appointments import MAX_TEXT_CHARS, AskedSchedules
 from jiyi.protocol.artifacts import ArtifactKind
 from jiyi.protocol.base import JsonMapping, JsonObject
-from jiyi.protocol.conversations import ChatMessage, InjectedContext, Message
+from jiyi.protocol.conversations import ChatMessage, Message
+from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.trajectories import StepType, summary
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE, quoted, quoted_to_tokens

@@ -23,6 +23,8 @@ Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
 #: Cells of a keyword's bar, and lines of a description before it is cut.
 BAR, MAX_LINES = 24, 3
 
+After = Annotated[str, typer.Option(help="`next` of the page before: the following one.")]
+
 
 @shows
 def nodes(
@@ -33,12 +35,12 @@ def nodes(
     min_trust: Annotated[float | None, typer.Option(min=0, max=1, help="Trusted at least so much.")] = None,
     user: Annotated[str | None, typer.Option(help="What this user of the agent is told.")] = None,
     limit: Limit = DEFAULT_PAGE,
-    before: Annotated[int | None, typer.Option(min=1, help="Only below this number: the next page.")] = None,
+    after: After = "",
 ) -> Shown:
     """An agent's memories, newest first."""
     filters = given(types=types, origins=origins, min_trust=min_trust)
-    page = client.memory.nodes(agent, before=before, limit=limit, user_id=user, **filters)
-    return Shown(page, lambda: output.listing(_node_table(agent, page.rows), page.next, "--before"))
+    page = client.memory.nodes(agent, after=after, limit=limit, user_id=user, **filters)
+    return Shown(page, lambda: output.listing(_node_table(agent, page.rows), page.next, "--after"))
 
 
 @shows
@@ -54,7 +56,7 @@ def related(
     if not (subject or predicate or object_):
         raise typer.BadParameter("give at least one of --subject, --predicate, --object")
     memories = client.memory.related(agent, subject=subject, predicate=predicate, object=object_, limit=limit)
-    return Shown(memories, lambda: Group(*(_node_table(kind, rows) for kind, rows in memories.items())))
+    return Shown(memories, lambda: Group(_node_table("events", memories.events), _node_table("thoughts", memories.thoughts)))
 
 
 @shows
@@ -62,11 +64,11 @@ def keywords(
     client: Client,
     agent: Agent,
     limit: Limit = DEFAULT_PAGE,
-    offset: Annotated[int, typer.Option(min=0, help="Rows to skip: the next page.")] = 0,
+    after: After = "",
     user: Annotated[str | None, typer.Option(help="Those of what this user of the agent is told.")] = None,
 ) -> Shown:
     """An agent's keywords, strongest first."""
-    page = client.memory.keywords(agent, user_id=user, offset=offset, limit=limit)
+    page = client.memory.keywords(agent, user_id=user, after=after, limit=limit)
     return Shown(page, lambda: _print_keywords(agent, page))
 
 
@@ -75,7 +77,7 @@ def _print_keywords(agent: str, page: Rows[KeywordStrength]) -> None:
     best = max((row.strength for row in page.rows), default=0)
     for row in page.rows:
         output.row(table, row.keyword, row.memory_type, row.strength, output.single(row.strength, best, BAR))
-    output.listing(table, page.next, "--offset")
+    output.listing(table, page.next, "--after")
 
 
 @shows
@@ -160,10 +162,10 @@ def list_archived(
     client: Client,
     agent: Annotated[str, typer.Argument(help="Whose.")],
     limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
-    before: Annotated[int | None, typer.Option(min=1, help="Only those before this number: the next page.")] = None,
+    after: After = "",
 ) -> Shown:
     """An agent's archived memories, newest first."""
-    page = client.archive.list(agent, before=before, limit=limit)
+    page = client.memory.nodes(agent, archived="only", after=after, limit=limit)
     return Shown(page, lambda: _print_page(agent, page))
 
 
@@ -179,7 +181,7 @@ def _print_page(agent: str, page: Rows[Memory]) -> None:
             row.poignancy,
             output.cut(row.description, 1_000, 1),
         )
-    output.listing(table, page.next, "--before", f"nothing of {agent} is archived")
+    output.listing(table, page.next, "--after", f"nothing of {agent} is archived")
 
 
 @archive_app.command()

@@ -15,8 +15,8 @@ from jiyi.cli import output
 from jiyi.cli.shell import MemoryKind, MemoryOrigin, NodeKind, Shown, given, moment, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
-from jiyi.protocol.base import DEFAULT_PAGE
-from jiyi.protocol.recall import RetrievalRecords
+from jiyi.protocol.base import DEFAULT_PAGE, Rows
+from jiyi.protocol.recall import RetrievalRecord
 from jiyi.protocol.retrieval import DEFAULT_TOP_K, Answer, Filters, FocalAnswer, ScoredMemory
 from jiyi.settings import Mode, RelevanceMode
 
@@ -119,7 +119,7 @@ def retrievals(
     return Shown(page, lambda: _print_records(page))
 
 
-def _print_records(page: RetrievalRecords) -> None:
+def _print_records(page: Rows[RetrievalRecord]) -> None:
     table = output.table(
         "", "asked", "agent", "question and best memory", "found", "ms", right=["found", "ms"], grow=["question and best memory"]
     )

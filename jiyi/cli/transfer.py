@@ -258,7 +258,7 @@ def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
     """Events, then what came of them that is in force: what was taken from conversations, and thoughts; each after what it rests on."""
     yield from exported(client, None, with_vectors=with_vectors)
     group = group_of(client)
-    ids = [memory.node_id for memory in client.list(None, include_archived=True, page_size=min(PAGE, limits.MAX_PAGE))]
+    ids = [memory.node_id for memory in client.list(None, archived="with", page_size=min(PAGE, limits.MAX_PAGE))]
     for page in chunks(ids[::-1], min(PAGE, limits.MAX_PAGE)):
         states = client.memory.event_states(page)
         for state in states:
@@ -267,26 +267,21 @@ def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
                     yield _derived(group, client.get(state.event_id))
 
 
+#: What a memory and the payload of its event have under the same names.
+SAME = {
+    *("description", "subject", "predicate", "object", "keywords", "poignancy", "expires_at", "provenance"),
+    *("kind", "uri", "user_id", "visibility"),
+}
+
+
 def _derived(group: str, memory: Memory) -> JsonObject:
     """A memory that no event brought, as the event that stores the same."""
     origin = claimable(memory.origin)
-    payload = {
+    payload = memory.model_dump(include=SAME) | {
         "node_type": memory.type,
-        "description": memory.description,
         "embedding_key": memory.embedding_key if memory.embedding_key != memory.description else None,
-        "subject": memory.subject,
-        "predicate": memory.predicate,
-        "object": memory.object,
-        "keywords": memory.keywords,
-        "poignancy": memory.poignancy,
         "evidence": memory.filling if memory.type == "thought" else None,
-        "expires_at": memory.expires_at,
         "historic": True,
-        "provenance": memory.provenance,
-        "kind": memory.kind,
-        "uri": memory.uri,
-        "user_id": memory.user_id,
-        "visibility": memory.visibility,
         "origin": origin,
         "trust": min(memory.trust, TRUST[origin]),
     }

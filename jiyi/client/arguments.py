@@ -13,6 +13,7 @@ from uuid import UUID
 from jiyi.protocol.base import NodeType, Visibility
 from jiyi.protocol.conversations import AnyKind, Kind
 from jiyi.protocol.origins import Claimed, Origin
+from jiyi.protocol.recall import Archived
 from jiyi.protocol.retrieval import DialogueMessage, Filters
 from jiyi.protocol.tier_questions import Order, SearchType
 from jiyi.settings import AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
@@ -147,7 +148,8 @@ class ListArguments(TypedDict, total=False):
     created_after: Moment | None
     created_before: Moment | None
     superseded: bool
-    include_archived: bool
+    archived: Archived
+    from_user: str | None
     as_of: Moment | None
 
 

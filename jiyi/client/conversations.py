@@ -10,8 +10,9 @@ from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import Steps, verb
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules
 from jiyi.protocol.artifacts import ArtifactKind, GiveFeedback, GivenFeedback, Hint, HintQuery, Sentiment, Signal
-from jiyi.protocol.conversations import BUDGET, ContextRequest, Format, InjectedContext, InjectRequest
+from jiyi.protocol.conversations import BUDGET, ContextRequest, Format, InjectRequest
 from jiyi.protocol.origins import Origin
+from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.wire.calls import retrieval_queue
 
 

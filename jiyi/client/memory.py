@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 from uuid import UUID
 
 from jiyi.client.arguments import AgentArguments
@@ -11,12 +11,12 @@ from jiyi.client.calls import Id, Namespace, W, checked
 from jiyi.client.steps import PageFetcher, Steps, rows, verb
 from jiyi.protocol import memory as protocol
 from jiyi.protocol.base import DEFAULT_PAGE, NodeType, Page, Rows
+from jiyi.protocol.conversations import AnyKind
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.origins import Origin
-from jiyi.protocol.recall import AgainRequest, AskedAgain, RetrievalRecords, RetrievalsQuery
+from jiyi.protocol.recall import AgainRequest, Archived, AskedAgain, ListMemories, RetrievalRecord, RetrievalsQuery
 from jiyi.protocol.reflection import ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest
 
-Found = dict[str, list[protocol.Memory]]
 ALL_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")
 
 
@@ -45,20 +45,28 @@ class Memory(Namespace[W]):
         user_id: str | None = None,
         origins: Sequence[Origin] = (),
         min_trust: float | None = None,
-        before: int | None = None,
+        archived: Archived = "with",
+        after: str = "",
         limit: int = DEFAULT_PAGE,
     ) -> Steps[Rows[protocol.Memory]]:
-        """An agent's memories, newest first; those with a ``node_count`` below ``before``."""
-        filters = {"types": list(types), "user_id": user_id, "origins": list(origins), "min_trust": min_trust}
-        query = checked(protocol.NodesQuery, agent_id=agent_id, before=before, limit=limit, **filters)
-        return self._ask("memory.nodes", query, Rows[protocol.Memory])
+        """A page of all that an agent has, newest first, also turns and what was superseded.
+
+        ``after``: ``next`` of the page before.
+        """
+        filters = {"types": list(types), "user_id": user_id, "origins": list(origins), "min_trust": min_trust, "archived": archived}
+        everything = {"kinds": get_args(AnyKind), "superseded": True, **filters}
+        query = checked(ListMemories, agent_id=agent_id, after=after, limit=limit, **everything)
+        return self._ask("memory.list", query, Rows[protocol.Memory])
 
     @verb
     def keywords(
-        self, agent_id: str, *, user_id: str | None = None, offset: int = 0, limit: int = DEFAULT_PAGE
+        self, agent_id: str, *, user_id: str | None = None, after: str = "", limit: int = DEFAULT_PAGE
     ) -> Steps[Rows[protocol.KeywordStrength]]:
-        """An agent's keywords, strongest first, without the first ``offset``; for a user those of what the user is told."""
-        query = checked(protocol.KeywordsQuery, agent_id=agent_id, user_id=user_id, offset=offset, limit=limit)
+        """An agent's keywords, strongest first; ``after``: ``next`` of the page before.
+
+        For a user those of the memories that the user may see.
+        """
+        query = checked(protocol.KeywordsQuery, agent_id=agent_id, user_id=user_id, after=after, limit=limit)
         return self._ask("memory.keywords", query, Rows[protocol.KeywordStrength])
 
     @verb
@@ -70,10 +78,12 @@ class Memory(Namespace[W]):
         return self._ask("memory.export", query, Page)
 
     @verb
-    def retrievals(self, agent_id: str | None = None, *, before: UUID | None = None, limit: int = DEFAULT_PAGE) -> Steps[RetrievalRecords]:
+    def retrievals(
+        self, agent_id: str | None = None, *, before: UUID | None = None, limit: int = DEFAULT_PAGE
+    ) -> Steps[Rows[RetrievalRecord]]:
         """Retrievals of late, newest first, with what they returned: the group's, or an agent's."""
         query = checked(RetrievalsQuery, agent_id=agent_id, before=before, limit=limit)
-        return self._ask("retrieval.list", query, RetrievalRecords)
+        return self._ask("retrieval.list", query, Rows[RetrievalRecord])
 
     @verb
     def ask_again(self, retrieval_id: Id, *, timeout: float | None = None) -> Steps[AskedAgain]:
@@ -89,20 +99,14 @@ class Memory(Namespace[W]):
         predicate: str = "",
         object: str = "",  # noqa: A002 – the third part of a triple, as it is called everywhere
         limit: int = DEFAULT_PAGE,
-    ) -> Steps[Found]:
+    ) -> Steps[protocol.Related]:
         """Keyword retrieval: ``events`` and ``thoughts`` that share a keyword with a triple."""
         query = checked(protocol.RelatedQuery, agent_id=agent_id, subject=subject, predicate=predicate, object=object, limit=limit)
-        return self._ask("memory.related", query, Found)
+        return self._ask("memory.related", query, protocol.Related)
 
 
 class Archive(Namespace[W]):
     """The group's archived memories."""
-
-    @verb
-    def list(self, agent_id: str, *, before: int | None = None, limit: int = DEFAULT_PAGE) -> Steps[Rows[protocol.Memory]]:
-        """An agent's archived memories, newest first; those with a ``node_count`` below ``before``."""
-        query = checked(protocol.ArchivedQuery, agent_id=agent_id, before=before, limit=limit)
-        return self._ask("archive.list", query, Rows[protocol.Memory])
 
     @verb
     def archive(self, *node_ids: Id) -> Steps[int]:

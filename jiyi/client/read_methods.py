@@ -13,6 +13,7 @@ from jiyi.client.steps import PageFetcher, Steps, polled, rows, verb
 from jiyi.client.write_methods import WriteMethods
 from jiyi.errors import InvalidRequest, unknown
 from jiyi.protocol.actions import ALIASES, TABLE, name_of
+from jiyi.protocol.base import Rows
 from jiyi.protocol.erasure import Erasure, ErasureRequested
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import (
@@ -20,7 +21,6 @@ from jiyi.protocol.recall import (
     Forgotten,
     ListMemories,
     MemoryRequest,
-    MemoryRows,
     RecalledContext,
     RecallRequest,
     Reinstated,
@@ -105,14 +105,15 @@ class ReadMethods(WriteMethods[W]):
             page_size: memories that are fetched at once.
             timeout: seconds for a page.
             filters: ``user_id`` (for whom), ``types``, ``kinds``, ``words``, ``keyword``, ``session_id``, ``created_after``,
-                ``created_before``, ``superseded``, ``include_archived``, ``as_of``; all that are given must hold.
+                ``created_before``, ``superseded``, ``archived`` (`with`, `only`),
+                ``from_user``, ``as_of``; all that are given must hold.
         """
         given: dict[str, Any] = {"agent_id": agent_id, **filters, **({} if page_size is None else {"limit": page_size})}
         first = checked(ListMemories, **given)
 
         def turn(after: str | None) -> Steps[tuple[Page, Any]]:
             request = first if after is None else first.model_copy(update={"after": after})
-            page = yield from self._ask("memory.list", request, MemoryRows, timeout)
+            page = yield from self._ask("memory.list", request, Rows[Memory], timeout)
             return page.rows, page.next
 
         return turn

@@ -82,7 +82,7 @@ class JiyiMemory(Memory):
             await self._client.erasure.request(agent_id=self._memory.agent_id)
             return
         filters: dict[str, Any] = {"user_id": user_id, "types": ["event", "thought", "chat"], "superseded": True}
-        async for memory in self._client.list(self._memory.agent_id, include_archived=True, **filters):
+        async for memory in self._client.list(self._memory.agent_id, archived="with", **filters):
             if memory.user_id == user_id:
                 with suppress(NotFound):  # what was derived from another one went with it
                     await self._client.delete(memory.node_id)

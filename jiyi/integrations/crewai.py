@@ -264,18 +264,17 @@ def _keywords(rows: Iterable[protocol.Memory]) -> Counter[str]:
     return Counter(keyword for row in rows for keyword in row.keywords)
 
 
-def _record(memory: Any) -> MemoryRecord:
-    """Of what a list, a retrieval or ``get`` says of a memory; a list does not say where it came from."""
-    provenance = getattr(memory, "provenance", {})
+def _record(memory: protocol.Memory) -> MemoryRecord:
+    """A memory as CrewAI has it."""
     poignancy = memory.poignancy or LEAST_IMPORTANCE
     return MemoryRecord(
         id=str(memory.node_id),
         content=memory.description,
         categories=list(memory.keywords),
-        metadata=dict(provenance),
+        metadata=memory.provenance,
         importance=(poignancy - LEAST_IMPORTANCE) / (MOST_IMPORTANCE - LEAST_IMPORTANCE),
         created_at=memory.created_at,
-        last_accessed=getattr(memory, "last_accessed", None) or memory.created_at,
-        source=str(provenance.get("source") or "") or None,
+        last_accessed=memory.last_accessed or memory.created_at,
+        source=str(memory.provenance.get("source") or "") or None,
         private=memory.visibility == "user",
     )

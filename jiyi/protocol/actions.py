@@ -31,12 +31,13 @@ from jiyi.protocol import (
 from jiyi.protocol import conversation_commands as commands
 from jiyi.protocol import tier_questions as tiers
 from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, ListPeople, Person, PersonRequest, RevokeKey, RotateKey, SetPassword
-from jiyi.protocol.base import CHANGES, QUEUE, Page
+from jiyi.protocol.base import CHANGES, QUEUE, Page, Rows
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
 from jiyi.protocol.providers import EmbedderReport, LLMReport, MoveState, RecallReport, ReembeddingStep
 from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
+from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.wire.signatures import KeyScope
 
 
@@ -79,7 +80,7 @@ _ROWS = (
     # Agents and their memory.
     read("agents.get", commands.GetAgent, commands.AgentWithProfile),
     change("agents.configure", memory.ConfigureAgent, memory.AgentState, scope="publish"),
-    read("agents.list", memory.AgentsQuery, Page),
+    read("agents.list", memory.AgentsQuery, Rows[memory.AgentState]),
     change("memory.add", recall.AddMemory, recall.AddedMemory, scope="publish"),
     change("memory.update", recall.UpdateMemory, recall.Updated, scope="publish"),
     read(
@@ -93,10 +94,9 @@ _ROWS = (
     """,
     ),
     read("memory.get", recall.MemoryRequest, memory.Memory),
-    read("memory.list", recall.ListMemories, recall.MemoryRows),
-    read("memory.nodes", memory.NodesQuery, Page),
-    read("memory.keywords", memory.KeywordsQuery, Page),
-    read("memory.related", memory.RelatedQuery, dict[str, list[memory.Memory]]),
+    read("memory.list", recall.ListMemories, Rows[memory.Memory]),
+    read("memory.keywords", memory.KeywordsQuery, Rows[memory.KeywordStrength]),
+    read("memory.related", memory.RelatedQuery, memory.Related),
     read("memory.export", memory.ExportQuery, Page),
     read("memory.why", WhyQuery, Reasons),
     change(
@@ -112,11 +112,10 @@ _ROWS = (
     """,
     ),
     change("memory.reinstate", recall.ReinstateMemory, recall.Reinstated, scope="publish"),
-    read("memory.mistakes", commands.JudgedTurns, recall.Mistakes),
+    read("memory.mistakes", commands.JudgedTurns, Rows[recall.Mistake]),
     change("memory.rate", memory.RateMemories, memory.Rated, scope="publish"),
     change("archive.archive", memory.ArchiveRequest, memory.Archived, scope="admin"),
     change("archive.restore", memory.RestoreRequest, memory.Restored, scope="admin"),
-    read("archive.list", memory.ArchivedQuery, Page),
     read("events.states", EventStatesQuery, list[EventState], across_groups=True),
     read(
         "retrieval.check_recall",
@@ -124,7 +123,7 @@ _ROWS = (
         RecallReport,
         doc="""Compare a large agent's approximate search with an exact one, asking with texts of its own memories.""",
     ),
-    read("retrieval.list", recall.RetrievalsQuery, recall.RetrievalRecords),
+    read("retrieval.list", recall.RetrievalsQuery, Rows[recall.RetrievalRecord]),
     read(
         "retrieval.again",
         recall.AgainRequest,
@@ -140,27 +139,27 @@ _ROWS = (
     read(
         "conversations.search",
         commands.SearchOptions,
-        commands.Entries,
+        Rows[ScoredMemory],
         doc="""Search an agent's memories of conversations.
 
     By meaning and by words, the best first; of one type, or of a least importance, if asked. Needs a worker that answers.
     """,
     ),
-    change("conversations.store", commands.MemoryEntryInput, commands.StoredMemory, scope="publish"),
-    read("conversations.get", commands.GetMemory, commands.FoundMemory),
+    change("conversations.store", commands.MemoryEntryInput, recall.AddedMemory, scope="publish"),
+    read("conversations.get", recall.MemoryRequest, memory.PossibleMemory),
     change("conversations.judge", commands.JudgeTurn, commands.Done, scope="publish"),
-    read("conversations.judged", commands.JudgedTurns, commands.LabelledTurns),
-    change("conversations.delete", commands.MemoryId, commands.Deletion, scope="admin"),
+    read("conversations.judged", commands.JudgedTurns, Rows[commands.LabelledTurn]),
+    change("conversations.delete", recall.MemoryRequest, commands.Deletion, scope="admin"),
     change("conversations.delete_all", commands.AgentId, commands.Deletion, scope="admin"),
     read("conversations.stats", commands.Nothing, commands.MemoryStats),
-    read("conversations.export", commands.ExportMemories, commands.Entries),
+    read("conversations.export", commands.ExportMemories, Rows[memory.Memory]),
     change("conversations.import", commands.ImportMemories, commands.Imported, scope="publish", large=True),
     read("conversations.database", commands.Nothing, commands.DatabasePath),
     read("conversations.init", commands.Nothing, commands.Done),
     read(
         "conversations.context",
         conversations.ContextRequest,
-        conversations.InjectedContext,
+        recall.InjectedContext,
         large=True,
         doc="""Build what belongs before an answer.
 
@@ -171,7 +170,7 @@ _ROWS = (
     read(
         "conversations.inject",
         conversations.InjectRequest,
-        conversations.InjectedContext,
+        recall.InjectedContext,
         large=True,
         doc="""Put what is remembered into a prompt.
 
@@ -212,18 +211,18 @@ _ROWS = (
     read(
         "resources.find",
         commands.FindOptions,
-        commands.Entries,
+        Rows[ScoredMemory],
         doc="""Find memories below an address.
 
     By meaning and by words, among those of the address's agent only. Needs a worker that answers.
     """,
     ),
-    read("experiences.list", experiences.ListExperiences, experiences.Experiences),
+    read("experiences.list", experiences.ListExperiences, Rows[experiences.Experience]),
     read("experiences.get", experiences.GetExperience, experiences.Experience),
     read(
         "experiences.find",
         experiences.FindExperiences,
-        experiences.Experiences,
+        Rows[experiences.Experience],
         doc="""Find experiences of problems like one.
 
     By meaning and by words, the best first, with what was done, how it ended and how often it was used. Needs a worker that answers.
@@ -232,11 +231,11 @@ _ROWS = (
     change("experiences.store", experiences.TellExperience, experiences.Experience, scope="publish"),
     change("experiences.update", experiences.UpdateExperience, experiences.Experience, scope="publish"),
     change("experiences.delete", experiences.ExperienceId, commands.Deletion, scope="admin"),
-    change("resources.add", commands.AddResource, commands.StoredMemory, scope="publish", large=True),
-    read("resources.grep", commands.GrepOptions, commands.Entries),
-    read("resources.list", commands.ListResources, commands.Resources),
-    read("resources.tree", commands.TreeOptions, commands.Resources),
-    read("resources.read", commands.ReadOptions, commands.ResourceTexts),
+    change("resources.add", commands.AddResource, recall.AddedMemory, scope="publish", large=True),
+    read("resources.grep", commands.GrepOptions, Rows[memory.Memory]),
+    read("resources.list", commands.ListResources, Rows[commands.Resource]),
+    read("resources.tree", commands.TreeOptions, Rows[commands.Resource]),
+    read("resources.read", commands.ReadOptions, Rows[commands.ResourceText]),
     change("resources.remove", commands.ResourceUri, commands.Deletion, scope="admin"),
     read("resources.status", commands.Nothing, commands.StorageStatus),
     change("industry_words.set", commands.IndustryWords, commands.Done, scope="admin", large=True),

@@ -6,17 +6,17 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, Field, model_validator
 
 from jiyi.protocol.base import (
     DEFAULT_PAGE,
+    POIGNANCY,
     Description,
     ForUser,
     Keyword,
     Name,
     PageSize,
     Request,
-    Rows,
     UserId,
     Visibility,
     few_enough_keywords,
@@ -24,7 +24,8 @@ from jiyi.protocol.base import (
 )
 from jiyi.protocol.conversations import MAX_MESSAGES, MAX_URI_CHARS, CombinedExtraction, Kind, Message, Profile, parse_uri
 from jiyi.protocol.memory import AgentState
-from jiyi.protocol.origins import DEFAULT_ORIGIN, ORIGIN_DESCRIPTION, TRUST, Claimed, Origin, Trust
+from jiyi.protocol.origins import ORIGIN_DESCRIPTION, Claimed, Origin, Trust
+from jiyi.protocol.rest import MAX_CURSOR_CHARS
 from jiyi.protocol.retrieval import FocalText
 
 #: Characters of a regular expression, and seconds that a search by one may take.
@@ -61,37 +62,6 @@ class Nothing(Request):
     """A command that needs to be told nothing."""
 
 
-class MemoryEntry(BaseModel):
-    """A memory of a conversation as the commands give it."""
-
-    id: UUID
-    agent_id: str
-    memory_type: Kind
-    uri: str
-    content: str
-    keywords: list[str]
-    importance: float | None
-    created_at: datetime
-    session_id: str | None = None
-    user_id: str | None = None
-    visibility: Visibility | None = None
-    origin: Origin = DEFAULT_ORIGIN
-    trust: Trust = TRUST[DEFAULT_ORIGIN]
-    abstract: str | None = None
-    overview: str | None = None
-    superseded_by: UUID | None = None
-    superseded_at: datetime | None = None
-    metadata: dict[str, Any] = {}
-
-
-class Entries(BaseModel):
-    """Memories; ``next`` is what to pass on as ``after`` for the following page, and ``next_agent`` as ``after_agent``."""
-
-    memories: list[MemoryEntry]
-    next: int | None = None
-    next_agent: str | None = Field(None, description="Of an export of all agents: whose memories the page ended with.")
-
-
 class MemoryEntryInput(Request):
     """A memory to be stored."""
 
@@ -105,30 +75,6 @@ class MemoryEntryInput(Request):
     user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
     visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
-
-
-class StoredMemory(BaseModel):
-    """What is stored at an address; ``new`` is false if the same was there already."""
-
-    id: UUID
-    uri: str
-    new: bool
-
-
-class MemoryId(Request):
-    """Which memory."""
-
-    id: UUID
-
-
-class GetMemory(MemoryId, ForUser):
-    """Which memory, and for whom."""
-
-
-class FoundMemory(BaseModel):
-    """A memory, or null if there is none of that id."""
-
-    memory: MemoryEntry | None
 
 
 class SearchOptions(Request, ForUser):
@@ -200,33 +146,28 @@ class LabelledTurn(BaseModel):
     subject: str | None
 
 
-class LabelledTurns(Rows[LabelledTurn]):
-    """One page; ``next`` is the following one's ``after``, None at the end."""
-
-
 class ExportMemories(Request, ForUser):
     """The next page of an agent's memories, or of all agents', in the order in which they came."""
 
     agent_id: Name | None = Field(None, description="Whose; None: all agents'.")
-    after: int = Field(0, ge=0, le=2**63 - 1)  # what PostgreSQL takes as a number
-    after_agent: Name | None = Field(None, description="Of all agents': `next_agent` of the page before.")
+    after: Annotated[str, Field(max_length=MAX_CURSOR_CHARS)] = Field("", description="`next` of the page before.")
     limit: PageSize = DEFAULT_PAGE
 
 
 class PersistentMemory(BaseModel):
-    """A memory that comes from elsewhere, or from an export."""
+    """A memory that comes from elsewhere, or from an export: its fields are those of a memory that can be given."""
 
-    id: UUID | None = None
+    node_id: UUID | None = None
     agent_id: Name
-    memory_type: Kind
+    kind: Kind = Field(validation_alias=AliasChoices("kind", "memory_type"))
     uri: EntryUri | None = None
-    content: Description
+    description: Description = Field(validation_alias=AliasChoices("description", "content"))
     keywords: Keywords | None = None
-    importance: Importance | None = None
+    poignancy: Importance | None = Field(None, validation_alias=POIGNANCY)
     created_at: AwareDatetime | None = None
     abstract: str | None = Field(None, max_length=500)
     overview: str | None = Field(None, max_length=2_000)
-    metadata: Metadata = Field({})
+    provenance: Metadata = Field({}, validation_alias=AliasChoices("provenance", "metadata"))
     user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
     visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
     origin: Origin = Field("import", description="Where it came from; what only the service may say counts as `import`.")
@@ -234,8 +175,8 @@ class PersistentMemory(BaseModel):
 
     @model_validator(mode="after")
     def _address_is_its_own(self) -> Self:
-        if self.uri is not None and parse_uri(self.uri)[:2] != (self.agent_id, self.memory_type):
-            raise ValueError(f"uri: {self.uri!r} is no address of the agent {self.agent_id!r} and the type {self.memory_type}")
+        if self.uri is not None and parse_uri(self.uri)[:2] != (self.agent_id, self.kind):
+            raise ValueError(f"uri: {self.uri!r} is no address of the agent {self.agent_id!r} and the kind {self.kind}")
         return self
 
 
@@ -310,10 +251,6 @@ class Resource(BaseModel):
     children: list[Resource] = []
 
 
-class Resources(BaseModel):
-    resources: list[Resource]
-
-
 class ReadOptions(Request, ForUser):
     """What is read of an address; a level that is missing is made of the next deeper one."""
 
@@ -323,14 +260,10 @@ class ReadOptions(Request, ForUser):
 
 
 class ResourceText(BaseModel):
-    id: UUID
-    uri: str
+    node_id: UUID
+    uri: str | None
     level: Level
     text: str
-
-
-class ResourceTexts(BaseModel):
-    texts: list[ResourceText]
 
 
 class StorageStatus(BaseModel):

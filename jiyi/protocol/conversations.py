@@ -356,39 +356,3 @@ class InjectedSkill(BaseModel):
 
     id: UUID
     name: str
-
-
-class InjectedMemory(BaseModel):
-    """A memory in the context; ``turn_ids`` are the turns that it is shown in place of, or that is shown in place of it."""
-
-    node_id: UUID
-    kind: Kind
-    content: str
-    created_at: datetime
-    tokens: int
-    score: float
-    turn_ids: list[UUID] = []
-    #: It is shown as what was once so.
-    superseded_at: datetime | None = None
-    why: str = ""
-    #: How many of the memories found say this, in these words or nearly.
-    seen: int = 1
-
-
-class InjectedContext(BaseModel):
-    """The context, and what is in it, in its order; empty if nothing was found or fits."""
-
-    context: str
-    tokens: int
-    intent: Intent
-    memories: list[InjectedMemory]
-    injection_id: UUID | None = None
-    #: The prompt with the context; unchanged if there is none.
-    prompt: str = ""
-    #: With ``split``: what stays the same through the session, with the program's own prompt where that was given.
-    stable: str = ""
-    #: What was recalled for this message.
-    recalled: str = ""
-    #: What was recalled for the session's earlier messages, oldest first.
-    earlier: list[RecalledEarlier] = []
-    skills: list[InjectedSkill] = []

@@ -71,13 +71,6 @@ class ListExperiences(Request, ForUser):
     limit: PageSize = DEFAULT_PAGE
 
 
-class Experiences(BaseModel):
-    """Experiences; ``next`` is what to give as ``after`` for the following page, None at the end."""
-
-    rows: list[Experience]
-    next: UUID | None = None
-
-
 class FindExperiences(Request, ForUser):
     """What is to be solved: experiences of problems like it are looked for."""
 

@@ -13,30 +13,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field, model_serializer, model_validator
+from pydantic import BaseModel, Field, RootModel, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.base import (
-    AS_OF_DESCRIPTION,
-    DEFAULT_PAGE,
-    SUPERSEDED_DESCRIPTION,
-    AsOf,
-    ForUser,
-    JsonObject,
-    Keyword,
-    Moment,
-    Name,
-    NodeType,
-    Number,
-    PageSize,
-    Position,
-    Request,
-    TimeAndId,
-    Visibility,
-)
-from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind, Kind
-from jiyi.protocol.origins import DEFAULT_ORIGIN, TRUST, BySource, Origin, Trust
-from jiyi.protocol.rest import NOT_OF_THIS_LIST, Cursor
+from jiyi.protocol.base import DEFAULT_PAGE, ForUser, JsonObject, Name, NodeType, PageSize, Position, Request, Visibility
+from jiyi.protocol.conversations import Kind
+from jiyi.protocol.origins import DEFAULT_ORIGIN, TRUST, Origin, Trust
+from jiyi.protocol.rest import MAX_CURSOR_CHARS
 
 #: Characters that a text search may have.
 MAX_SEARCH_CHARS = 500
@@ -97,6 +80,10 @@ class Memory(MemoryBrief):
         return evidence_of(self.filling)
 
 
+class PossibleMemory(RootModel[Memory | None]):
+    """A memory, or null if there is none of that id."""
+
+
 def evidence_of(filling: Iterable[Any]) -> list[UUID]:
     """The ids in a memory's ``filling``, which in a conversation holds what was said."""
     ids = []
@@ -106,21 +93,12 @@ def evidence_of(filling: Iterable[Any]) -> list[UUID]:
     return ids
 
 
-class NodesQuery(Request, ForUser, BySource):
-    """One agent's nodes, newest first; ``before`` is the last page's smallest ``node_count``."""
-
-    agent_id: Name
-    types: list[NodeType] = Field(["event", "thought", "chat"], fail_fast=True)
-    before: Number | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
 class KeywordsQuery(Request, ForUser):
-    """One agent's keyword strengths, strongest first; ``offset`` rows are skipped."""
+    """Which keywords."""
 
-    agent_id: Name
-    offset: int = Field(0, ge=0, le=1_000_000)
-    limit: PageSize = DEFAULT_PAGE
+    agent_id: Name = Field(description="Whose keywords.")
+    after: Annotated[str, Field(max_length=MAX_CURSOR_CHARS)] = Field("", description="`next` of the page before.")
+    limit: PageSize = Field(DEFAULT_PAGE, description="Most keywords of the page.")
 
 
 class ExportQuery(Request):
@@ -180,62 +158,10 @@ class AgentPage(BaseModel):
     next: str | None
 
 
-class MemoriesQuery(Cursor, ForUser, BySource):
-    agent_id: Name | None = Field(None, description="Only this agent's memories.")
-    type: list[NodeType] = Field([], fail_fast=True, description="Only these types: `event`, `thought`, `chat`.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
-    q: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field(
-        "", description="Only memories with all of these words, or with this text in their description."
-    )
-    keyword: Keyword | None = Field(None, description="Only memories with this keyword.")
-    session_id: Name | None = Field(None, description="Only memories of this session.")
-    created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
-    created_before: Moment | None = Field(None, description="Only what happened before this time.")
-    archived: Literal["without", "with", "only"] = Field("without", description="Whether archived memories are listed.")
-    superseded: bool = Field(False, description=SUPERSEDED_DESCRIPTION)
-    as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
-
-
-class MemoriesWanted(MemoriesQuery):
-    """The same, older than the page before: than a number of the agent's, without an agent than a time and an id of the group's."""
-
-    before: Number | TimeAndId | None = None
-
-    @model_validator(mode="after")
-    def _is_of_this_list(self) -> Self:
-        if self.before is not None and isinstance(self.before, int) is not (self.agent_id is not None):
-            raise ValueError(NOT_OF_THIS_LIST)
-        return self
-
-
-class MemoryPage(BaseModel):
-    """Newest first."""
-
-    nodes: list[Memory]
-    next: str | None = Field(description="Give it as `after` for the following page; null on the last one.")
-
-
-class KeywordsParameters(Cursor, ForUser):
-    agent_id: Name = Field(description="Whose keywords.")
-
-
-class KeywordsWanted(KeywordsParameters):
-    """The same, behind the strength, the keyword and the type that the page before ended with."""
-
-    before: tuple[Number, str, str] | None = None
-
-
 class KeywordStrength(BaseModel):
     keyword: str
     memory_type: Literal["event", "thought"]
     strength: int = Field(description="How many memories of this type have it.")
-
-
-class KeywordPage(BaseModel):
-    """Strongest first."""
-
-    keywords: list[KeywordStrength]
-    next: str | None
 
 
 class RelatedQuery(Request, ForUser):
@@ -253,14 +179,6 @@ class Related(BaseModel):
 
     events: list[Memory]
     thoughts: list[Memory]
-
-
-class ArchivedQuery(Request, ForUser):
-    """One agent's archived memories, newest first; ``before`` is the last page's smallest ``node_count``."""
-
-    agent_id: Name
-    before: Number | None = None
-    limit: PageSize = DEFAULT_PAGE
 
 
 class ArchiveRequest(Request):

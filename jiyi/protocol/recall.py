@@ -25,21 +25,22 @@ from jiyi.protocol.base import (
     PageSize,
     Part,
     Request,
-    Rows,
     UserId,
     Visibility,
     few_enough_keywords,
     small_enough,
 )
-from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind
-from jiyi.protocol.memory import MAX_SEARCH_CHARS, Memory, MemoryBrief
+from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind, InjectedSkill, Intent, Kind, RecalledEarlier
+from jiyi.protocol.memory import MAX_SEARCH_CHARS, MemoryBrief
 from jiyi.protocol.origins import BySource
+from jiyi.protocol.rest import MAX_CURSOR_CHARS
 from jiyi.protocol.retrieval import Answer, FocalText
 from jiyi.zones import TZ_DESCRIPTION, TimeZone
 
 #: Tokens of a context unless told otherwise, and at most.
 BUDGET, MAX_BUDGET = 2_000, 100_000
-MAX_PLACE_CHARS = 100
+#: Whether archived memories are among those that are listed.
+Archived = Literal["without", "with", "only"]
 #: Characters of a reason.
 MAX_REASON_CHARS = 1_000
 
@@ -59,26 +60,14 @@ class ListMemories(Request, ForUser, BySource):
     words: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field("", description="Only with all of these words, or this text.")
     keyword: Keyword | None = Field(None, description="Only with this keyword.")
     session_id: Name | None = Field(None, description="Only of this session.")
+    from_user: Name | None = Field(None, description="Only what comes from this user, without what others shared.")
     created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
     created_before: Moment | None = Field(None, description="Only what happened before this time.")
     superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
-    include_archived: bool = Field(False, description="Archived memories, too.")
+    archived: Archived = Field("without", description="Whether archived memories are listed: `with` the others, or `only` they.")
     as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
-    after: Annotated[str, Field(max_length=MAX_PLACE_CHARS)] = Field("", description="`next` of the page before.")
+    after: Annotated[str, Field(max_length=MAX_CURSOR_CHARS)] = Field("", description="`next` of the page before.")
     limit: PageSize = Field(DEFAULT_PAGE, description="Most memories of the page.")
-
-
-class ListMemoriesFrom(ListMemories):
-    """Memories that come from a user, without what others shared."""
-
-    from_user: Name | None = None
-
-
-class MemoryRows(BaseModel):
-    """A page of memories; ``next`` is what to give as ``after`` for the following one, None at the end."""
-
-    rows: list[Memory]
-    next: str | None = None
 
 
 class UpdateBody(Request, ForUser):
@@ -122,9 +111,11 @@ class AddMemory(Request):
 
 
 class AddedMemory(BaseModel):
-    """The memory that was added."""
+    """The memory that was added, or that says the same at the same address already."""
 
     node_id: UUID
+    uri: str | None = Field(None, description="Its address, if it was added at one.")
+    new: bool = Field(True, description="False if the same was there already.")
 
 
 class UpdateMemory(UpdateBody):
@@ -149,20 +140,13 @@ class ForgetWhatWasSaid(Request, ForUser):
     every: bool = Field(False, description="Whether all that fits is to go, where several things do; else it is asked which.")
 
 
-class Fitting(BaseModel):
-    """Something that fits what is to be forgotten."""
-
-    node_id: UUID
-    text: str
-
-
 class Forgotten(BaseModel):
     """What is being erased, with its report (`erasure_id`); or, where nothing is clear, what it could be."""
 
     answer: str = Field(description="What was done, or is to be asked back, in a sentence to pass on, in the language of the request.")
     erasure_id: UUID | None = None
-    forgotten: list[Fitting] = []
-    asks: list[Fitting] = Field([], description="Several things fit: name one of them in its own words, or give `every`.")
+    forgotten: list[MemoryBrief] = Field([], description="The turns that said it; `description` is what goes of each.")
+    asks: list[MemoryBrief] = Field([], description="Several things fit: name one of them in its own words, or give `every`.")
 
 
 class ReinstateBody(Request):
@@ -189,10 +173,6 @@ class Mistake(BaseModel):
     label: Literal["adds", "unrelated"]
 
 
-class Mistakes(Rows[Mistake]):
-    """One page; ``next`` is the following one's ``after``, None at the end."""
-
-
 class Reinstated(BaseModel):
     """The memory is in force again, and what had superseded it stays so, too."""
 
@@ -217,12 +197,16 @@ class RecallRequest(Request, ForUser, BySource):
     touch: bool = Field(True, description="Whether what is returned counts as accessed.")
 
 
-class RecalledMemory(MemoryBrief):
-    """A memory of the text."""
+class PromptLine(MemoryBrief):
+    """A memory that stands in a prompt, in these words, with what the prompt made of it."""
 
-    score: float
+    kind: Kind | None = Field(None, description="Its kind; in a conversation's prompt, the heading that it stands below.")
     tokens: int = Field(description="Of its line.")
+    score: float
     seen: int = Field(1, description="How many of the memories found say this, in these words or nearly: one line, of the latest.")
+    turn_ids: list[UUID] = Field([], description="The turns that it is shown in place of, or that are shown in place of it.")
+    superseded_at: datetime | None = Field(None, description="It is shown as what was once so.")
+    why: str = ""
 
 
 class RecalledContext(BaseModel):
@@ -230,8 +214,27 @@ class RecalledContext(BaseModel):
 
     text: str
     tokens: int
-    memories: list[RecalledMemory]
+    memories: list[PromptLine]
     message: str = Field("", description="Why there are none, and what the filters left out.")
+
+
+class InjectedContext(BaseModel):
+    """The context of a conversation, and what is in it, in its order; empty if nothing was found or fits."""
+
+    context: str
+    tokens: int
+    intent: Intent
+    memories: list[PromptLine]
+    injection_id: UUID | None = None
+    #: The prompt with the context; unchanged if there is none.
+    prompt: str = ""
+    #: With ``split``: what stays the same through the session, with the program's own prompt where that was given.
+    stable: str = ""
+    #: What was recalled for this message.
+    recalled: str = ""
+    #: What was recalled for the session's earlier messages, oldest first.
+    earlier: list[RecalledEarlier] = []
+    skills: list[InjectedSkill] = []
 
 
 class RetrievalsQuery(Request, ForUser):
@@ -284,10 +287,3 @@ class AskedAgain(BaseModel):
     now: Answer
     same: bool = Field(description="Whether `then` has the memories that were returned, less what was erased since.")
     notes: list[str] = Field(description="What could not be asked as it was.")
-
-
-class RetrievalRecords(BaseModel):
-    """One page; ``next`` is the following one's ``before``, None at the end."""
-
-    rows: list[RetrievalRecord]
-    next: UUID | None = None

@@ -93,7 +93,10 @@ class WhyQuery(EvidenceQuery):
 
 
 class Reasons(BaseModel):
-    """Each memory once, however often others rest on it: what rests on itself ends here. What is not shown is named by its id only."""
+    """Each memory once, however often others rest on it: what rests on itself ends here.
+
+    What is not shown is named by its id only.
+    """
 
     node_id: UUID
     nodes: dict[UUID, Memory]

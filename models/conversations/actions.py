@@ -17,6 +17,7 @@ from jiyi.chat import compaction
 from jiyi.chat.recording import Recorder
 from jiyi.errors import NotFound
 from jiyi.protocol import events as wire
+from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import (
     AddResource,
     AgentId,
@@ -24,13 +25,10 @@ from jiyi.protocol.conversation_commands import (
     DatabasePath,
     Deletion,
     Done,
-    Entries,
     EstimateTokens,
     ExportMemories,
     ExtractMessages,
-    FoundMemory,
     GetAgent,
-    GetMemory,
     GrepOptions,
     Imported,
     ImportMemories,
@@ -38,35 +36,36 @@ from jiyi.protocol.conversation_commands import (
     JudgedTurns,
     JudgeTurn,
     LabelledTurn,
-    LabelledTurns,
     ListResources,
     MemoryEntryInput,
-    MemoryId,
     MemoryStats,
     Nothing,
     PersistentMemory,
     ReadOptions,
-    Resources,
-    ResourceTexts,
+    Resource,
+    ResourceText,
     ResourceUri,
     StorageStatus,
-    StoredMemory,
     StoredSession,
     Tokens,
     TreeOptions,
 )
-from jiyi.protocol.conversations import CheckThreshold, CountMessages, Threshold, uri_of
+from jiyi.protocol.conversations import KINDS, CheckThreshold, CountMessages, Threshold, uri_of
 from jiyi.protocol.erasure import MAX_NODES, Erasure
+from jiyi.protocol.memory import Memory, PossibleMemory
 from jiyi.protocol.origins import claimable
+from jiyi.protocol.recall import AddedMemory, MemoryRequest
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
 from models.conversations import entries, injections
+from models.conversations.entries import at_address
 from models.db.actions import Context, action, by_worker
-from models.erasure import matching, progress
-from models.erasure.progress import ERASE
+from models.erasure import actions as erasure
+from models.erasure import matching
+from models.memory import reads
 from models.memory.agents import agent_row, make_groups, no_agent
-from models.memory.inbox import Stored, announce, store
+from models.memory.inbox import Stored, finish, store
 
 #: Importance of memories that come without one.
 DEFAULT_IMPORTANCE = 5.0
@@ -76,7 +75,7 @@ forget = by_worker("memory.forget")
 
 
 @action("conversations.store")
-def store_memory(context: Context, request: MemoryEntryInput) -> StoredMemory:
+def store_memory(context: Context, request: MemoryEntryInput) -> AddedMemory:
     """Store a memory of a conversation.
 
     At the address agent://{agent}/{type}/{category}, where the same content is in force once. It is embedded and summarised
@@ -88,12 +87,12 @@ def store_memory(context: Context, request: MemoryEntryInput) -> StoredMemory:
 
 
 @action("conversations.get")
-def get(context: Context, request: GetMemory) -> FoundMemory:
-    """Get one memory of a conversation.
+def get(context: Context, request: MemoryRequest) -> PossibleMemory:
+    """Get one memory.
 
-    By its id; null if the group has none of that id.
+    As memory.get does; null if the group has none of that id.
     """
-    return FoundMemory(memory=entries.memory(context.connection, context.group_id, request.id))
+    return PossibleMemory(reads.node(context.connection, context.group_id, request.node_id))
 
 
 @action("conversations.judge")
@@ -112,7 +111,7 @@ def judge_turn(context: Context, request: JudgeTurn) -> Done:
 
 
 @action("conversations.judged")
-def judged_turns(context: Context, request: JudgedTurns) -> LabelledTurns:
+def judged_turns(context: Context, request: JudgedTurns) -> Rows[LabelledTurn]:
     """List the turns that people have judged, as rows to train on.
 
     Each with what was said right before it, and with attribute, kind and subject of what was remembered of it.
@@ -120,17 +119,18 @@ def judged_turns(context: Context, request: JudgedTurns) -> LabelledTurns:
     parameters = {"group": context.group_id, "agent": request.agent_id, "after": request.after, "limit": request.limit}
     found = context.connection.execute(_JUDGED, parameters).mappings()
     rows = [LabelledTurn(**row, language=language_of(row["text"])) for row in found]
-    return LabelledTurns(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
+    return Rows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
 @action("conversations.delete")
-def delete(context: Context, request: MemoryId) -> Deletion:
-    """Erase one memory of a conversation.
+def delete(context: Context, request: MemoryRequest) -> Deletion:
+    """Erase one memory.
 
-    For good, with what was concluded from it and its words in what was said; a job does it. Nothing happens if there is none of that id.
+    As erasure.request does, for good, with what was concluded from it and its words in what was said. Nothing happens if there is none of
+    that id.
     """
-    known = matching.known_nodes(context.connection, context.group_id, [request.id])
-    return erase(context, Erasure(node_ids=[request.id]) if known else None, len(known), str(request.id))
+    known = matching.known_nodes(context.connection, context.group_id, [request.node_id])
+    return erase(context, Erasure(node_ids=[request.node_id]) if known else None, len(known), str(request.node_id))
 
 
 @action("conversations.delete_all")
@@ -154,12 +154,14 @@ def stats(context: Context, request: Nothing) -> MemoryStats:
 
 
 @action("conversations.export")
-def export(context: Context, request: ExportMemories) -> Entries:
+def export(context: Context, request: ExportMemories) -> Rows[Memory]:
     """Export memories of conversations: an agent's, or all agents'.
 
     Page by page in the order in which they came, with what was superseded; conversations.import takes them in again.
     """
-    return entries.page(context.connection, context.group_id, request)
+    wanted = reads.MemoryFilter(agent_id=request.agent_id, kinds=KINDS, archived="with")
+    whole = {"most_chars": None, "oldest_first": True}
+    return reads.page(context.connection, context.group_id, wanted, request.after, request.limit, **whole)
 
 
 @action("conversations.import")
@@ -194,19 +196,13 @@ def init(context: Context, request: Nothing) -> Done:
     return Done()
 
 
-def add(context: Context, uri: str, content: str, **fields: Any) -> StoredMemory:
+def add(context: Context, uri: str, content: str, **fields: Any) -> AddedMemory:
     """Store a text at an address, with its audit row and the work that follows."""
     stored = Stored()
     done = entries.add(context.connection, context.group_id, uri, content, stored, **fields)
-    context.audit(uri, id=done.id, new=done.new)
+    context.audit(uri, id=done.node_id, new=done.new)
     finish(context, stored)
     return done
-
-
-def finish(context: Context, stored: Stored) -> None:
-    """What follows the commit of what was stored."""
-    context.wake(*stored.owed)
-    context.after_commit(lambda: announce(stored))
 
 
 def erase(context: Context, what: Erasure | None, count: int, target: str) -> Deletion:
@@ -214,28 +210,17 @@ def erase(context: Context, what: Erasure | None, count: int, target: str) -> De
     if what is None:
         context.audit(target, count=0, erasure_id=None)
         return Deletion(count=0, erasure_id=None)
-    erasure_id = progress.owe(context.connection, context.group_id, what.kind, progress.described(what), context.actor.name)
-    context.audit("memories", count=count, erasure_id=erasure_id)
-    context.wake(ERASE)
-    return Deletion(count=count, erasure_id=erasure_id)
+    asked = erasure.ask(context, what)
+    context.audit("memories", count=count, erasure_id=asked.erasure_id)
+    return Deletion(count=count, erasure_id=asked.erasure_id)
 
 
 def _imported(connection: Connection, group_id: str, memory: PersistentMemory, stored: Stored) -> bool:
-    uri = memory.uri or uri_of(memory.agent_id, memory.memory_type, "imported")
-    fields = {
-        "event_id": memory.id,
-        "created_at": memory.created_at,
-        "keywords": memory.keywords,
-        "poignancy": memory.importance or DEFAULT_IMPORTANCE,
-        "abstract": memory.abstract,
-        "overview": memory.overview,
-        "provenance": memory.metadata,
-        "user_id": memory.user_id,
-        "visibility": memory.visibility,
-        "origin": claimable(memory.origin),
-        "trust": memory.trust,
-    }
-    return entries.add(connection, group_id, uri, memory.content, stored, **fields).new
+    uri = memory.uri or uri_of(memory.agent_id, memory.kind, "imported")
+    same = memory.model_dump(exclude={"node_id", "agent_id", "kind", "uri", "description"})
+    fields = {**same, "event_id": memory.node_id, "origin": claimable(memory.origin)}
+    fields["poignancy"] = memory.poignancy or DEFAULT_IMPORTANCE
+    return entries.add(connection, group_id, uri, memory.description, stored, **fields).new
 
 
 find = by_worker("resources.find")
@@ -244,7 +229,7 @@ configure_summaries = by_worker("llms.check")
 
 
 @action("resources.add")
-def add_resource(context: Context, request: AddResource) -> StoredMemory:
+def add_resource(context: Context, request: AddResource) -> AddedMemory:
     """Add a text at an address, with its keywords, importance and metadata.
 
     The same text is in force at an address once; adding it again gives the id that it has. A worker makes its overview (L1) and its
@@ -255,41 +240,40 @@ def add_resource(context: Context, request: AddResource) -> StoredMemory:
 
 
 @action("resources.grep")
-def grep(context: Context, request: GrepOptions) -> Entries:
+def grep(context: Context, request: GrepOptions) -> Rows[Memory]:
     """Search texts below an address by a regular expression.
 
     PostgreSQL's expressions, of at most 200 characters; a search may take two seconds.
     """
-    matches = entries.grep(context.connection, context.group_id, request.uri, request.pattern, request.limit)
-    return Entries(memories=matches)
+    return Rows(rows=entries.grep(context.connection, context.group_id, request.uri, request.pattern, request.limit))
 
 
 @action("resources.list")
-def ls(context: Context, request: ListResources) -> Resources:
+def ls(context: Context, request: ListResources) -> Rows[Resource]:
     """List what is right below an address.
 
     Names with the number of memories in force below each.
     """
-    return Resources(resources=entries.tree(context.connection, context.group_id, request.uri, 1))
+    return Rows(rows=entries.tree(context.connection, context.group_id, request.uri, 1))
 
 
 @action("resources.tree")
-def tree(context: Context, request: TreeOptions) -> Resources:
+def tree(context: Context, request: TreeOptions) -> Rows[Resource]:
     """Show what is below an address as a tree.
 
     Names with the number of memories in force below each, so many levels deep.
     """
-    return Resources(resources=entries.tree(context.connection, context.group_id, request.uri, request.depth))
+    return Rows(rows=entries.tree(context.connection, context.group_id, request.uri, request.depth))
 
 
 @action("resources.read")
-def read(context: Context, request: ReadOptions) -> ResourceTexts:
+def read(context: Context, request: ReadOptions) -> Rows[ResourceText]:
     """Read what is at an address or below it.
 
     As keywords (L0), an overview (L1) or whole (L2); a level that is not there yet is made of the text.
     """
-    memories = entries.below(context.connection, context.group_id, request.uri, request.limit)
-    return ResourceTexts(texts=[entries.text_at(entry, request.level) for entry in memories])
+    memories = reads.search(context.connection, context.group_id, at_address(request.uri), None, request.limit, most_chars=None)
+    return Rows(rows=[entries.text_at(memory, request.level) for memory in memories])
 
 
 @action("resources.remove")
@@ -298,7 +282,8 @@ def remove(context: Context, request: ResourceUri) -> Deletion:
 
     For good, with what was concluded from it, up to a thousand memories at once; a job does it.
     """
-    ids = entries.ids_below(context.connection, context.group_id, request.uri)[:MAX_NODES]
+    everything = at_address(request.uri, superseded=True, archived="with")
+    ids = [memory.node_id for memory in reads.search(context.connection, context.group_id, everything, None, MAX_NODES)]
     return erase(context, Erasure(node_ids=ids) if ids else None, len(ids), request.uri)
 
 

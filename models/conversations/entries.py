@@ -9,8 +9,8 @@ from uuid import UUID
 
 import psycopg
 from pydantic import BaseModel
-from sqlalchemy import BigInteger, Boolean, Connection, Row, Uuid, any_, bindparam, func, literal_column, or_, select, text, tuple_
-from sqlalchemy.dialects.postgresql import ARRAY, array
+from sqlalchemy import Connection, Row, func, literal_column, select, text
+from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.exc import DBAPIError
 from uuid6 import uuid7
 
@@ -18,24 +18,18 @@ from engine.memory import content_key
 from engine.text.keywords import keywords_ranked
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversation_commands import (
-    GREP_SECONDS,
-    Entries,
-    ExportMemories,
-    Level,
-    MemoryEntry,
-    MemoryStats,
-    Resource,
-    ResourceText,
-    StoredMemory,
-)
-from jiyi.protocol.conversations import Kind, MemoryUri, parse_uri, uri_of
+from jiyi.protocol.conversation_commands import GREP_SECONDS, Level, MemoryStats, Resource, ResourceText
+from jiyi.protocol.conversations import KINDS, Kind, MemoryUri, parse_uri, uri_of
+from jiyi.protocol.memory import Memory
 from jiyi.protocol.origins import DEFAULT_ORIGIN
+from jiyi.protocol.recall import AddedMemory
 from jiyi.text.budget import cut_to_tokens
 from models.conversations.tables import JudgedTurn
-from models.db.rows import columns, fetch
+from models.db.rows import fetch
 from models.memory.agents import AgentName
+from models.memory.filters import clause
 from models.memory.inbox import Stored, store
+from models.memory.reads import MemoryFilter, fetch_memories, memories, search
 from models.memory.tables import MemoryNode
 
 #: Characters by which a question and a turn are known as the same.
@@ -43,33 +37,10 @@ COMPARED_CHARS = 200
 #: Tokens of what is made of a deeper level where one is missing; keywords of an abstract.
 OVERVIEW_TOKENS, ABSTRACT_WORDS = 200, 5
 _N = MemoryNode
-_COLUMNS = (
-    *(_N.node_id, _N.node_count, _N.agent_id, _N.kind, _N.uri, _N.description, _N.keywords, _N.poignancy, _N.created_at),
-    *(_N.session_id, _N.user_id, _N.visibility, _N.origin, _N.trust, _N.abstract, _N.overview),
-    *(_N.superseded_by, _N.superseded_at, _N.provenance),
-)
-_OF_GROUP = (_N.group_id == bindparam("group"), _N.kind.is_not(None))
 _IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
-_HERE = (
-    _N.agent_id == bindparam("agent"),
-    or_(bindparam("all", type_=Boolean), _N.uri == bindparam("uri"), func.starts_with(_N.uri, bindparam("prefix"))),
-)
-_SELECT = select(*_COLUMNS).where(*_OF_GROUP)
-_NEWEST = _SELECT.where(*_HERE, *_IN_FORCE).order_by(_N.node_count.desc()).limit(bindparam("limit"))
-_ONE = _SELECT.where(_N.node_id == bindparam("id"))
-_SOME = _SELECT.where(_N.node_id == any_(bindparam("ids", type_=ARRAY(Uuid))))
-_PAGE = (
-    _SELECT.where(tuple_(_N.agent_id, _N.node_count) > tuple_(bindparam("agent"), bindparam("after", type_=BigInteger)))
-    .order_by(_N.agent_id, _N.node_count)
-    .limit(bindparam("limit"))
-)
-_IDS_BELOW = select(_N.node_id).where(*_OF_GROUP, *_HERE)
-_COUNT = select(func.count()).select_from(_N).where(_N.group_id == bindparam("group"), _N.agent_id == bindparam("agent"))
-_GREP = _NEWEST.where(_N.description.regexp_match(bindparam("pattern")))
-_COUNTS = select(_N.uri, func.count().label("memories")).where(*_OF_GROUP, *_HERE, *_IN_FORCE).group_by(_N.uri).order_by(_N.uri)
 
 
-def add(connection: Connection, group_id: str, uri: str, content: str, stored: Stored, **fields: Any) -> StoredMemory:
+def add(connection: Connection, group_id: str, uri: str, content: str, stored: Stored, **fields: Any) -> AddedMemory:
     """Store a text at an address, once: what is in force there already stays as it is."""
     place = parse_uri(uri)
     assert place.kind is not None
@@ -86,51 +57,28 @@ def add(connection: Connection, group_id: str, uri: str, content: str, stored: S
     )
     key = content_key(content, fields.get("user_id"), fields.get("origin") or DEFAULT_ORIGIN)
     if place.kind == "session" and (known := _at(connection, group_id, uri, key)) is not None:
-        return StoredMemory(id=known, uri=uri, new=False)
+        return AddedMemory(node_id=known, uri=uri, new=False)
     done = store(connection, [event])
     stored.add(done)
     if done.nodes:
-        return StoredMemory(id=event.event_id, uri=uri, new=True)
-    return StoredMemory(id=_at(connection, group_id, uri, key) or event.event_id, uri=uri, new=False)
+        return AddedMemory(node_id=event.event_id, uri=uri, new=True)
+    return AddedMemory(node_id=_at(connection, group_id, uri, key) or event.event_id, uri=uri, new=False)
 
 
-def memory(connection: Connection, group_id: str, node_id: UUID) -> MemoryEntry | None:
-    rows = _entries(connection.execute(_ONE, {"group": group_id, "id": node_id}))
-    return rows[0] if rows else None
-
-
-def memories(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[MemoryEntry]:
-    """Those of the memories that there are, in the order given."""
-    by_id = {entry.id: entry for entry in _entries(connection.execute(_SOME, {"group": group_id, "ids": list(node_ids)}))}
-    return [by_id[node_id] for node_id in node_ids if node_id in by_id]
-
-
-def page(connection: Connection, group_id: str, request: ExportMemories) -> Entries:
-    """The next memories of an agent, or of all agents in the order of their names, in the order in which they came."""
-    of_agent = [] if request.agent_id is None else [_N.agent_id == request.agent_id]
-    after = {"agent": request.agent_id or request.after_agent or "", "after": request.after}
-    rows = connection.execute(_PAGE.where(*of_agent), {"group": group_id, **after, "limit": request.limit}).all()
-    last = rows[-1] if len(rows) == request.limit else None
-    next_agent = None if last is None or request.agent_id is not None else last.agent_id
-    return Entries(memories=_entries(rows), next=None if last is None else last.node_count, next_agent=next_agent)
-
-
-def below(connection: Connection, group_id: str, uri: str, limit: int) -> list[MemoryEntry]:
-    """What is in force at an address or below it, newest first."""
-    return _entries(connection.execute(_NEWEST, {**_place(group_id, uri), "limit": limit}))
-
-
-def ids_below(connection: Connection, group_id: str, uri: str) -> list[UUID]:
-    """Ids of all that is, or was, at an address or below it."""
-    return list(connection.execute(_IDS_BELOW, _place(group_id, uri)).scalars())
+def at_address(uri: str, **others: Any) -> MemoryFilter:
+    """The filter for what is in force at an address or below it; ``others`` are more of its fields."""
+    place = parse_uri(uri)
+    below = None if place.kind is None else uri_of(*_parts(place))
+    return MemoryFilter(**{"agent_id": place.agent_id, "kinds": KINDS, "below": below, "superseded": False, **others})
 
 
 def count_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
     """How many memories the agent has, of whatever kind."""
-    return int(connection.execute(_COUNT, {"group": group_id, "agent": agent_id}).scalar_one())
+    count = select(func.count()).select_from(_N).where(_N.group_id == group_id, _N.agent_id == agent_id)
+    return int(connection.execute(count).scalar_one())
 
 
-def grep(connection: Connection, group_id: str, uri: str, pattern: str, limit: int) -> list[MemoryEntry]:
+def grep(connection: Connection, group_id: str, uri: str, pattern: str, limit: int) -> list[Memory]:
     """What is in force below an address and matches a regular expression of PostgreSQL's.
 
     Raises:
@@ -138,7 +86,7 @@ def grep(connection: Connection, group_id: str, uri: str, pattern: str, limit: i
     """
     connection.execute(_LIMIT, {"timeout": str(int(GREP_SECONDS * 1_000))})
     try:
-        return _entries(connection.execute(_GREP, {**_place(group_id, uri), "pattern": pattern, "limit": limit}).all())
+        return search(connection, group_id, at_address(uri, pattern=pattern), None, limit, most_chars=None)
     except DBAPIError as error:
         if isinstance(error.orig, psycopg.errors.InvalidRegularExpression):
             raise InvalidRequest([f"pattern: {error.orig.diag.message_primary}"]) from None
@@ -155,7 +103,8 @@ def tree(connection: Connection, group_id: str, uri: str, depth: int) -> list[Re
     start = 1 + (root.kind is not None) + len(root.path)
     resources: dict[tuple[str, ...], Resource] = {}
     top: list[Resource] = []
-    for row in connection.execute(_COUNTS, _place(group_id, uri)):
+    counts = select(_N.uri, func.count().label("memories")).where(_N.group_id == group_id, clause(at_address(uri).wanted))
+    for row in connection.execute(counts.group_by(_N.uri).order_by(_N.uri)):
         parts = _parts(parse_uri(row.uri))
         for level in range(start, min(len(parts), start + depth)):
             key = parts[: level + 1]
@@ -166,74 +115,29 @@ def tree(connection: Connection, group_id: str, uri: str, depth: int) -> list[Re
     return top
 
 
-def text_at(entry: MemoryEntry, level: Level) -> ResourceText:
+def text_at(memory: Memory, level: Level) -> ResourceText:
     """A memory at a level; one that is missing is made of the next deeper one."""
-    told = {
-        "L2": entry.content,
-        "L1": entry.overview or cut_to_tokens(entry.content, OVERVIEW_TOKENS),
-        "L0": entry.abstract or _keywords(entry),
+    keywords = memory.keywords or keywords_ranked(memory.overview or memory.description)
+    texts = {
+        "L2": memory.description,
+        "L1": memory.overview or cut_to_tokens(memory.description, OVERVIEW_TOKENS),
+        "L0": memory.abstract or ", ".join(keywords[:ABSTRACT_WORDS]),
     }
-    return ResourceText(id=entry.id, uri=entry.uri, level=level, text=told[level])
+    return ResourceText(node_id=memory.node_id, uri=memory.uri, level=level, text=texts[level])
 
 
 def stats(connection: Connection, group_id: str) -> MemoryStats:
-    row = connection.execute(_STATS, {"group": group_id}).one()
-    return MemoryStats(
-        total=row.total,
-        by_type=row.by_type or {},
-        by_agent=row.by_agent or {},
-        superseded=row.superseded,
-        oldest=row.oldest,
-        newest=row.newest,
-        size_bytes=row.size,
-    )
-
-
-def _keywords(entry: MemoryEntry) -> str:
-    return ", ".join((entry.keywords or keywords_ranked(entry.overview or entry.content))[:ABSTRACT_WORDS])
+    return MemoryStats.model_validate(connection.execute(_STATS, {"group": group_id}).one(), from_attributes=True)
 
 
 def _parts(uri: MemoryUri) -> tuple[str, ...]:
     return (uri.agent_id, *([] if uri.kind is None else [uri.kind]), *uri.path)
 
 
-def _place(group_id: str, uri: str) -> dict[str, str | bool]:
-    """What an address and all below it are found by; the agent is always named."""
-    place = parse_uri(uri)
-    exact = uri_of(*_parts(place))
-    return {"group": group_id, "agent": place.agent_id, "uri": exact, "prefix": f"{exact}/", "all": place.kind is None}
-
-
 def _at(connection: Connection, group_id: str, uri: str, key: bytes) -> UUID | None:
     parameters = {"group": group_id, "agent": parse_uri(uri).agent_id, "uri": uri, "hash": key}
     node_id: UUID | None = connection.execute(_AT, parameters).scalar_one_or_none()
     return node_id
-
-
-def _entries(rows: Any) -> list[MemoryEntry]:
-    return [
-        MemoryEntry(
-            id=row.node_id,
-            agent_id=row.agent_id,
-            memory_type=row.kind,
-            uri=row.uri,
-            content=row.description,
-            keywords=row.keywords,
-            importance=row.poignancy,
-            created_at=row.created_at,
-            session_id=row.session_id,
-            user_id=row.user_id,
-            visibility=row.visibility,
-            origin=row.origin,
-            trust=row.trust,
-            abstract=row.abstract,
-            overview=row.overview,
-            superseded_by=row.superseded_by,
-            superseded_at=row.superseded_at,
-            metadata=row.provenance,
-        )
-        for row in rows
-    ]
 
 
 def to_summarise(connection: Connection, node_ids: Sequence[UUID]) -> list[Row[tuple[UUID, str, str, str]]]:
@@ -256,21 +160,6 @@ class TalkingAgent(BaseModel):
     latest: datetime
 
 
-class RememberedLine(BaseModel):
-    """A memory as a list shows it: its overview (L1), or its text where it has none yet."""
-
-    node_id: UUID
-    kind: Kind
-    uri: str
-    line: str
-    abstract: str | None
-    poignancy: float | None
-    created_at: datetime
-    session_id: str | None
-    superseded_by: UUID | None
-    superseded_at: datetime | None
-
-
 class InjectionRow(BaseModel):
     """What was put before one answer, and why."""
 
@@ -289,16 +178,19 @@ def agents(connection: Connection, group_id: str, after: str, limit: int) -> lis
     return fetch(connection, TalkingAgent, _AGENTS, group=group_id, after=after, limit=limit)
 
 
-def remembered(connection: Connection, name: AgentName, kind: Kind, limit: int) -> list[RememberedLine]:
+def remembered(connection: Connection, name: AgentName, kind: Kind, limit: int) -> list[Memory]:
     """What is in force of a kind, newest first; of turns all."""
-    if kind == "session":
-        return fetch(connection, RememberedLine, _TURNS, group=name[0], agent=name[1], limit=limit)
-    return fetch(connection, RememberedLine, _REMEMBERED, group=name[0], agent=name[1], kind=kind, limit=limit)
+    turns = [_N.kind == literal_column("'session'")]  # as their index has it
+    wanted_kind = turns if kind == "session" else [_N.kind == kind, *_IN_FORCE]
+    wanted = memories(name[0]).where(_N.agent_id == name[1], *wanted_kind)
+    return fetch_memories(connection, name[0], wanted.order_by(_N.node_count.desc()).limit(limit))
 
 
-def superseded(connection: Connection, name: AgentName, limit: int) -> list[RememberedLine]:
+def superseded(connection: Connection, name: AgentName, limit: int) -> list[Memory]:
     """What was once so, the latest changes first; turns are left out."""
-    return fetch(connection, RememberedLine, _SUPERSEDED, group=name[0], agent=name[1], limit=limit)
+    once_so = _N.agent_id == name[1], _N.kind != "session", _N.superseded_at.is_not(None)
+    latest = memories(name[0]).where(*once_so).order_by(_N.superseded_at.desc(), _N.node_count.desc())
+    return fetch_memories(connection, name[0], latest.limit(limit))
 
 
 def injections(connection: Connection, name: AgentName, before: UUID | None, limit: int) -> list[InjectionRow]:
@@ -326,9 +218,10 @@ _STATS = text("""
         FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL
     )
     SELECT count(*) AS total, count(superseded_at) AS superseded, min(created_at) AS oldest, max(created_at) AS newest,
-        coalesce(sum(size), 0)::bigint AS size,
-        (SELECT jsonb_object_agg(kind, n) FROM (SELECT kind, count(*) AS n FROM these GROUP BY kind) k) AS by_type,
-        (SELECT jsonb_object_agg(agent_id, n) FROM (SELECT agent_id, count(*) AS n FROM these GROUP BY agent_id) a) AS by_agent
+        coalesce(sum(size), 0)::bigint AS size_bytes,
+        (SELECT coalesce(jsonb_object_agg(kind, n), '{}') FROM (SELECT kind, count(*) AS n FROM these GROUP BY kind) k) AS by_type,
+        (SELECT coalesce(jsonb_object_agg(agent_id, n), '{}') FROM (SELECT agent_id, count(*) AS n FROM these GROUP BY agent_id) a)
+            AS by_agent
     FROM these
 """)
 _TO_SUMMARISE = text("SELECT node_id, group_id, agent_id, description FROM memory_nodes WHERE node_id = ANY(:ids) AND overview IS NULL")
@@ -342,19 +235,6 @@ _AGENTS = text("""
     FROM memory_nodes WHERE group_id = :group AND agent_id > :after AND kind IS NOT NULL AND (superseded_at IS NULL OR kind = 'session')
     GROUP BY agent_id ORDER BY agent_id LIMIT :limit
 """)
-_LINES = select(*columns(RememberedLine, MemoryNode, line=func.coalesce(MemoryNode.overview, MemoryNode.description))).where(
-    MemoryNode.group_id == bindparam("group"), MemoryNode.agent_id == bindparam("agent")
-)
-# Each by an index of its own.
-_TURNS = _LINES.where(MemoryNode.kind == literal_column("'session'")).order_by(MemoryNode.node_count.desc()).limit(bindparam("limit"))
-_REMEMBERED = (
-    _LINES.where(MemoryNode.kind == bindparam("kind"), *_IN_FORCE).order_by(MemoryNode.node_count.desc()).limit(bindparam("limit"))
-)
-_SUPERSEDED = (
-    _LINES.where(MemoryNode.kind != "session", MemoryNode.superseded_at.is_not(None))
-    .order_by(MemoryNode.superseded_at.desc(), MemoryNode.node_count.desc())
-    .limit(bindparam("limit"))
-)
 _INJECTIONS_FOR = text("""
     SELECT DISTINCT ON (left(query, :chars)) injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections
     WHERE group_id = :group AND agent_id = :agent AND session_id = :session AND left(query, :chars) = ANY(:said)
@@ -377,28 +257,15 @@ def judgements(connection: Connection, group_id: str, turns: Iterable[UUID]) -> 
     return {row.node_id: row.lasting for row in connection.execute(wanted)}
 
 
-class RememberedOfTurn(BaseModel):
-    """What was remembered of a turn."""
-
-    node_id: UUID
-    kind: Kind
-    description: str
-    superseded_at: datetime | None
-    filling: list[str]
-
-
-def remembered_of(connection: Connection, name: AgentName, turns: Mapping[UUID, int]) -> dict[UUID, list[RememberedOfTurn]]:
+def remembered_of(connection: Connection, name: AgentName, turns: Mapping[UUID, int]) -> dict[UUID, list[Memory]]:
     """What was remembered of each of an agent's turns, which are given with their numbers; turns of which nothing was are left out."""
     if not turns:
         return {}
-    node = MemoryNode
-    near = node.node_count.between(min(turns.values()), max(turns.values()) + SOON_AFTER)
-    resting = (near, node.filling.has_any(array([str(turn) for turn in turns])))
-    statement = select(*columns(RememberedOfTurn, node)).where(
-        node.group_id == name[0], node.agent_id == name[1], node.kind != "session", *resting
-    )
-    found: dict[UUID, list[RememberedOfTurn]] = {}
-    for memory in fetch(connection, RememberedOfTurn, statement.order_by(node.node_count)):
-        for turn in memory.filling:
-            found.setdefault(UUID(turn), []).append(memory)
-    return found
+    near = _N.node_count.between(min(turns.values()), max(turns.values()) + SOON_AFTER)
+    resting = (near, _N.filling.has_any(array([str(turn) for turn in turns])))
+    wanted = memories(name[0]).where(_N.agent_id == name[1], _N.kind != "session", *resting)
+    of_turns: dict[UUID, list[Memory]] = {}
+    for memory in fetch_memories(connection, name[0], wanted.order_by(_N.node_count)):
+        for turn in memory.evidence:
+            of_turns.setdefault(turn, []).append(memory)
+    return of_turns

@@ -9,36 +9,30 @@ from uuid import UUID
 from engine.conversations.memories import StoredExperience, text_of
 from engine.memory import Source
 from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import Deletion
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.experiences import (
-    Experience,
-    ExperienceId,
-    Experiences,
-    GetExperience,
-    ListExperiences,
-    TellExperience,
-    UpdateExperience,
-)
+from jiyi.protocol.experiences import Experience, ExperienceId, GetExperience, ListExperiences, TellExperience, UpdateExperience
 from jiyi.protocol.recall import UpdateMemory
 from models.conversations import experiences, follow_ups, versions
-from models.conversations.actions import erase, finish
+from models.conversations.actions import erase
 from models.conversations.follow_ups import Extraction
 from models.db.actions import Context, action, by_worker
 from models.memory.agents import lock_agents
+from models.memory.inbox import finish
 
 find_experiences = by_worker("experiences.find")
 
 
 @action("experiences.list")
-def list_experiences(context: Context, request: ListExperiences) -> Experiences:
+def list_experiences(context: Context, request: ListExperiences) -> Rows[Experience]:
     """List an agent's experiences.
 
     The newest first, each with the problem, what was done, how it ended and how often it was used since.
     """
     rows = experiences.page(context.connection, context.group_id, request)
     more = len(rows) > request.limit
-    return Experiences(rows=rows[: request.limit], next=rows[request.limit - 1].id if more else None)
+    return Rows(rows=rows[: request.limit], next=rows[request.limit - 1].id if more else None)
 
 
 @action("experiences.get")

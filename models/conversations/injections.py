@@ -138,11 +138,6 @@ def note(
     return injection_id
 
 
-def latest(connection: Connection, name: AgentName, limit: int, before: UUID | None = None) -> list[Any]:
-    """The agent's latest injections, newest first."""
-    return list(connection.execute(_LATEST, {"group": name[0], "agent": name[1], "before": before, "limit": limit}))
-
-
 def find_profile(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
     """What is known about the user, or, without one, of whoever was not named."""
     row = connection.execute(_FIND, {"group": name[0], "agent": name[1], "user": user_id or NO_USER}).one_or_none()
@@ -228,8 +223,3 @@ _NOTE = text("""
     )
     SELECT count(*) FROM reused
 """).bindparams(bindparam("reasons", type_=JSONB))
-_LATEST = text("""
-    SELECT * FROM injections
-    WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)
-    ORDER BY injection_id DESC LIMIT :limit
-""")

@@ -15,10 +15,11 @@ from engine.memory import Source
 from engine.text.keywords import keywords_of
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol import events as wire
+from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import JudgedTurns
 from jiyi.protocol.events import Event
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.recall import Mistake, Mistakes, Reinstated, ReinstateMemory, Updated, UpdateMemory
+from jiyi.protocol.recall import Mistake, Reinstated, ReinstateMemory, Updated, UpdateMemory
 from jiyi.text.words import language_of
 from models.conversations import standing
 from models.memory.agents import lock_agents
@@ -107,7 +108,7 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
     return Reinstated(node_id=old.node_id, superseded_by=by)
 
 
-def mistakes(connection: Connection, group_id: str, request: JudgedTurns) -> Mistakes:
+def mistakes(connection: Connection, group_id: str, request: JudgedTurns) -> Rows[Mistake]:
     """Memories that were superseded by mistake, each with what had superseded it, as rows to train on."""
     given = {"group": group_id, "agent": request.agent_id, "user": request.user_id, "after": request.after, "limit": request.limit}
     found = connection.execute(_MISTAKES, given).all()
@@ -121,7 +122,7 @@ def mistakes(connection: Connection, group_id: str, request: JudgedTurns) -> Mis
         )
         for row in found
     ]
-    return Mistakes(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
+    return Rows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
 
 
 def _memory(connection: Connection, group_id: str, node_id: UUID) -> Memory:

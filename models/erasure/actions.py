@@ -21,6 +21,11 @@ def request_erasure(context: Context, request: Erasure) -> ErasureRequested:
     back. A job does it: see get_erasure for how far it is and, in the end, for a report that proves it. The same asked for
     again while that is pending is the same erasure.
     """
+    return ask(context, request)
+
+
+def ask(context: Context, request: Erasure) -> ErasureRequested:
+    """The same, of another action."""
     connection, group_id = context.connection, context.group_id
     if request.agent_id is not None and not matching.is_agent(connection, group_id, request.agent_id):
         raise NotFound(f"agent_id: no agent {request.agent_id!r} in the group {group_id!r}; see `jiyi agents`")

@@ -25,12 +25,12 @@ from jiyi.protocol.growth import (
     SolutionProposal,
 )
 from jiyi.protocol.identity import override_in
-from models.conversations.actions import finish
 from models.db.actions import Context, action
 from models.growth import pains
 from models.growth.pains import PainReport
 from models.growth.work import SOLVE_PAIN
 from models.memory.agents import belonging, known_agent, lock_agents
+from models.memory.inbox import finish
 
 #: Evidence that one answer shows, the newest.
 EVIDENCE_SHOWN = 100

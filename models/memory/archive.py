@@ -22,6 +22,7 @@ from uuid6 import uuid7
 from engine.memory import Source
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
+from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import JudgedTurns
 from jiyi.protocol.events import AgentConfigured, Configuration
 from jiyi.protocol.memory import (
@@ -35,7 +36,7 @@ from jiyi.protocol.memory import (
     Restored,
     RestoreRequest,
 )
-from jiyi.protocol.recall import AddedMemory, AddMemory, Mistakes, Reinstated, ReinstateMemory, Updated, UpdateMemory
+from jiyi.protocol.recall import AddedMemory, AddMemory, Mistake, Reinstated, ReinstateMemory, Updated, UpdateMemory
 from models.accounts import audit
 from models.conversations import versions
 from models.db.actions import Context, action
@@ -202,9 +203,8 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
     payload = Configuration.model_validate(given)
     event = AgentConfigured(event_id=uuid7(), group_id=group_id, agent_id=agent_id, payload=payload)
     stored = inbox.store(connection, [event])
-    context.wake(*stored.owed)
     context.audit(agent_id, settings=given, event_id=event.event_id)
-    context.after_commit(lambda: inbox.announce(stored))
+    inbox.finish(context, stored)
     after = agent_row(connection, group_id, agent_id)
     assert after is not None  # locked by this transaction
     return after
@@ -222,9 +222,8 @@ def add_memory(context: Context, request: AddMemory) -> AddedMemory:
     stored = inbox.store(context.connection, [wire.build({"type": "memory.observed", **envelope, "payload": payload})], source=source)
     if stored.reused:
         raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
-    context.wake(*stored.owed)
     context.audit(request.agent_id, node_id=str(request.event_id))
-    context.after_commit(lambda: inbox.announce(stored))
+    inbox.finish(context, stored)
     return AddedMemory(node_id=request.event_id)
 
 
@@ -236,9 +235,8 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
     superseded memories are asked for. What is not given stays as it was. What was said in a conversation cannot be changed.
     """
     done, stored = versions.update(context.connection, context.group_id, request, datetime.now(UTC))
-    context.wake(*stored.owed)
     context.audit(str(done.supersedes), node_id=done.node_id, fields=sorted(request.model_fields_set - {"node_id"}))
-    context.after_commit(lambda: inbox.announce(stored))
+    inbox.finish(context, stored)
     return done
 
 
@@ -255,7 +253,7 @@ def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
 
 
 @action("memory.mistakes")
-def list_mistakes(context: Context, request: JudgedTurns) -> Mistakes:
+def list_mistakes(context: Context, request: JudgedTurns) -> Rows[Mistake]:
     """List the supersessions that were mistakes, as rows to train on.
 
     Of each memory that was held in force again (`memory.reinstate`) the last, with what had wrongly superseded it.

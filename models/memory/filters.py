@@ -141,6 +141,8 @@ FILTERS: Mapping[str, Filter] = {
     "agent_id": Filter(Translatable("%(count)s of other agents (agent_id)"), "n.agent_id = %(agent_id)s"),
     "from_user": Filter(Translatable("%(count)s of nobody or another user (from_user)"), "n.user_id = %(from_user)s"),
     "archived": Filter(Translatable("%(count)s not archived (archived)"), "n.archived_at IS NOT NULL", past="n.archived_at <= %(as_of)s"),
+    "below": Filter(Translatable("%(count)s at other addresses (below)"), "(n.uri = %(below)s OR starts_with(n.uri, %(below)s || '/'))"),
+    "pattern": Filter(Translatable("%(count)s that the pattern does not match"), "n.description ~ %(pattern)s"),
     "importance": Filter(Translatable("%(count)s less important than importance"), "n.poignancy >= %(importance)s"),
     "without_vector": Filter(Translatable("%(count)s embedded (vector)"), "n.embedding_model IS NULL"),
     "words": Filter(

@@ -17,6 +17,7 @@ from engine.memory import Rest, Source, brings_all, derive, missing, resting_on,
 from jiyi import tracing
 from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
+from models.db.actions import Context
 from models.db.connection import driver
 from models.db.rows import Copy, copy_rows
 from models.memory import event_rows
@@ -196,6 +197,12 @@ def announce(done: Stored) -> None:
     stream.publish_all([*stream.about(done.nodes, "node.stored"), *configured])
     if done.refused:
         stream.refused(done.refused)
+
+
+def finish(context: Context, stored: Stored) -> None:
+    """What follows the commit of an action that stored something."""
+    context.wake(*stored.owed)
+    context.after_commit(lambda: announce(stored))
 
 
 def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list[Event]]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, select, text, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
-from jiyi.errors import InvalidRequest
-from jiyi.protocol.memory import MemoriesQuery, Memory, MemoryBrief, NodesQuery, evidence_of
-from jiyi.protocol.recall import ListMemories
+from jiyi.protocol.base import Number, Rows
+from jiyi.protocol.memory import Memory, MemoryBrief, Related, evidence_of
+from jiyi.protocol.recall import Archived, ListMemories
+from jiyi.protocol.rest import TIME_AND_ID, decode_cursor, encode_cursor
 from jiyi.text.words import last_segment, tokens
 from models.db.rows import columns, equal_if_given, fetch, ilike_pattern
 from models.db.scope import current
@@ -33,18 +34,15 @@ SESSION_REACH = 5_000
 MAX_SUPERSEDED = 50
 #: Characters of a description that the list of the archive carries.
 MAX_ARCHIVED_CHARS = 1_000
-Archived = Literal["without", "with", "only"]
 #: Characters of what is searched for; more is a text, and for a text there is retrieval.
 MAX_WORDS_CHARS = 500
 #: Characters of a description that a list carries; the memory's own page has all of it.
 MAX_LISTED_CHARS = 4_000
-#: Between the time and the id of a place in a group's list.
-PLACE_SEPARATOR = "/"
-#: What PostgreSQL's ``integer`` holds has at most so many digits.
-MAX_PLACE_DIGITS = 9
 #: Where a page ends, so that rows which arrive do not move the next one: the number of its last memory in an agent, when
 #: it happened and its id in a group.
-Place = int | tuple[datetime, UUID]
+Place = tuple[Any, ...] | int
+#: The first of them as a cursor.
+NUMBER: TypeAdapter[tuple[Number]] = TypeAdapter(tuple[Number])
 
 
 class ArchivedCount(BaseModel):
@@ -57,7 +55,7 @@ class ArchivedCount(BaseModel):
 
 
 def node(connection: Connection, group_id: str, node_id: UUID) -> Memory | None:
-    """One memory, with what lists do not look up: its vector's size, what it supersedes, its last accesses."""
+    """One memory, with what lists do not look up: :data:`OF_ONE`."""
     older = aliased(MemoryNode)
     superseded = (
         select(older.node_id)
@@ -70,37 +68,34 @@ def node(connection: Connection, group_id: str, node_id: UUID) -> Memory | None:
         "supersedes": func.array(superseded.scalar_subquery()),
         "recent": _access(NodeAccess.recent),
     }
-    wanted = _memories(group_id, None, of_one).where(MemoryNode.node_id == node_id)
-    return next(iter(_fetch(connection, group_id, wanted)), None)
+    wanted = memories(group_id, None, of_one).where(MemoryNode.node_id == node_id)
+    return next(iter(fetch_memories(connection, group_id, wanted)), None)
 
 
 def nodes_of(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[Memory]:
     """Those of the ids that are memories of this group, in the order given."""
-    by_id = {row.node_id: row for row in _fetch(connection, group_id, _memories(group_id).where(MemoryNode.node_id.in_(node_ids)))}
+    rows = fetch_memories(connection, group_id, memories(group_id).where(MemoryNode.node_id.in_(node_ids)))
+    by_id = {row.node_id: row for row in rows}
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
-def nodes(connection: Connection, group_id: str, query: NodesQuery) -> list[Memory]:
-    """An agent's memories, newest first, below ``node_count`` ``before``."""
-    kept = MemoryFilter(agent_id=query.agent_id, types=query.types, origins=query.origins, min_trust=query.min_trust, archived="with")
-    return search(connection, group_id, kept, query.before, query.limit, most_chars=None)
+def related(connection: Connection, group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> Related:
+    """Memories with any of the parts (last path segment, lower case) among their keywords, newest first.
 
-
-def related(connection: Connection, group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> dict[str, list[Memory]]:
-    """Memories with any of the parts (last path segment, lower case) among their keywords: ``events`` and ``thoughts``,
-    newest first, ``limit`` of each.
+    ``limit`` of each type.
     """
     wanted = sorted({last_segment(part).lower() for part in parts if part.strip()})
     matching = func.jiyi_with_keywords(group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type))
-    of_agent = _memories(group_id).where(MemoryNode.agent_id == agent_id, MemoryNode.node_id.in_(select(matching)))
+    of_agent = memories(group_id).where(MemoryNode.agent_id == agent_id, MemoryNode.node_id.in_(select(matching)))
     newest = of_agent.order_by(MemoryNode.node_count.desc()).limit(limit)
-    return {f"{kind}s": _fetch(connection, group_id, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought")}
+    events, thoughts = (fetch_memories(connection, group_id, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought"))
+    return Related.model_construct(events=events, thoughts=thoughts)
 
 
-def _memories(group_id: str, most_chars: int | None = None, computed: Mapping[str, ColumnElement[Any]] | None = None) -> Select[Any]:
-    """The columns of a group's memories, with when and how often each was accessed, and what is computed of one of them.
+def memories(group_id: str, most_chars: int | None = None, computed: Mapping[str, ColumnElement[Any]] | None = None) -> Select[Any]:
+    """The columns of a group's memories, with when and how often each was accessed.
 
-    ``most_chars``: to which its texts are cut.
+    ``most_chars``: to which their texts are cut. ``computed``: columns of a single one (:data:`OF_ONE`).
     """
     cut = {} if most_chars is None else {name: func.left(getattr(MemoryNode, name), most_chars) for name in CUT}
     accesses = {name: _access(getattr(NodeAccess, name)) for name in ("last_accessed", "access_count")}
@@ -114,8 +109,11 @@ def _access(column: InstrumentedAttribute[Any]) -> ColumnElement[Any]:
     return select(column).where(*of_memory).scalar_subquery()
 
 
-def _fetch(connection: Connection, group_id: str, statement: Select[Any]) -> list[Memory]:
-    """The memories; where work is done for a user, without the ids in ``filling`` of what others said in private, which RLS hides."""
+def fetch_memories(connection: Connection, group_id: str, statement: Select[Any]) -> list[Memory]:
+    """The memories that a statement of :func:`memories` selects.
+
+    Where work is done for a user, ``filling`` has no ids of what others said in private, which RLS hides.
+    """
     rows = fetch(connection, Memory, statement)
     hidden = hidden_of(connection, group_id, (entry for row in rows for entry in row.filling))
     if not hidden:
@@ -141,8 +139,9 @@ def resting_on(connection: Connection, group_id: str, agent_id: str, node_id: UU
 
 
 def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) -> list[tuple[Memory, float]]:
-    """The agent's memories whose vectors, by the same model, are nearest, with their cosines; none if it has no vector yet.
+    """The agent's memories whose vectors, by the same model, are nearest, with their cosines.
 
+    None if it has no vector yet.
     Looks at the agent's ``LOOKED_AT`` newest.
     """
     parameters = {"group": group_id, "id": node_id, "limit": limit, "looked_at": LOOKED_AT}
@@ -176,10 +175,10 @@ def archived(
     """Archived memories, the last to be archived first."""
     node = MemoryNode
     given = equal_if_given((node.agent_id, agent_id), (node.archived_reason, reason))
-    wanted = _memories(group_id, MAX_ARCHIVED_CHARS).where(node.archived_at.is_not(None), *given)
+    wanted = memories(group_id, MAX_ARCHIVED_CHARS).where(node.archived_at.is_not(None), *given)
     if before is not None:
         wanted = wanted.where(tuple_(node.archived_at, node.node_id) < before)
-    return _fetch(connection, group_id, wanted.order_by(node.archived_at.desc(), node.node_id.desc()).limit(limit))
+    return fetch_memories(connection, group_id, wanted.order_by(node.archived_at.desc(), node.node_id.desc()).limit(limit))
 
 
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
@@ -209,6 +208,9 @@ class MemoryFilter:
     importance: float | None = None
     keywords: Sequence[str] = ()
     archived: Archived = "without"
+    #: Only at this address or below it, and only with a match of this regular expression of PostgreSQL's.
+    below: str | None = None
+    pattern: str | None = None
     #: Also what newer memories superseded.
     superseded: bool = True
     #: What was known then.
@@ -234,21 +236,28 @@ class MemoryFilter:
 
 
 def search(
-    connection: Connection, group_id: str, wanted: MemoryFilter, before: Place | None, limit: int, most_chars: int | None = MAX_LISTED_CHARS
+    connection: Connection,
+    group_id: str,
+    wanted: MemoryFilter,
+    place: Place | None,
+    limit: int,
+    *,
+    most_chars: int | None = MAX_LISTED_CHARS,
+    oldest_first: bool = False,
 ) -> list[Memory]:
-    """Memories, newest first: one agent's in the order of their numbers, a group's by when they happened.
+    """Memories behind a place, newest first: an agent's by their numbers, a group's by when they happened.
 
     A memory is found by a text when it has all its tokens (those that retrieval goes by), or when its description has the text somewhere
     in it, as it was typed. Without an agent every memory of the group is looked at: nothing is indexed across agents.
     """
     node = MemoryNode
-    statement = _memories(group_id, most_chars).where(clause(wanted.wanted)).limit(limit)
-    if isinstance(before, int):
-        statement = statement.where(node.node_count < before)
-    elif before is not None:
-        statement = statement.where(tuple_(node.created_at, node.node_id) < before)
-    order = [node.node_count.desc()] if wanted.agent_id is not None else [node.created_at.desc(), node.node_id.desc()]
-    return _fetch(connection, group_id, statement.order_by(*order))
+    order = (node.node_count,) if wanted.agent_id is not None else (node.created_at, node.node_id)
+    statement = memories(group_id, most_chars).where(clause(wanted.wanted)).limit(limit)
+    if place is not None:
+        here, there = tuple_(*order), place if isinstance(place, tuple) else (place,)
+        statement = statement.where(here > there if oldest_first else here < there)
+    ordered = statement.order_by(*(column.asc() if oldest_first else column.desc() for column in order))
+    return fetch_memories(connection, group_id, ordered)
 
 
 def kind_counts(connection: Connection, group_id: str, wanted: MemoryFilter) -> dict[str, int]:
@@ -259,46 +268,26 @@ def kind_counts(connection: Connection, group_id: str, wanted: MemoryFilter) -> 
     return dict(rows.tuples().all())
 
 
-def of_request(request: ListMemories | MemoriesQuery, **given: Any) -> MemoryFilter:
-    """What a request for a list wants; ``given`` is what the two requests call by other names."""
-    keywords = [request.keyword] if request.keyword else ()
+def of_request(request: ListMemories) -> MemoryFilter:
+    """What a request for a list wants."""
     same = {field.name: getattr(request, field.name) for field in fields(MemoryFilter) if field.name in type(request).model_fields}
-    return MemoryFilter(**{**same, "keywords": keywords, **given})
+    return MemoryFilter(**{**same, "keywords": [request.keyword] if request.keyword else ()})
 
 
-def page(connection: Connection, group_id: str, request: ListMemories, user_id: str | None = None) -> tuple[list[Memory], str | None]:
-    """The memories of a page, and what stands for its end; None if it is the last one. ``user_id``: only what comes from this user."""
-    wanted = of_request(
-        request, words=request.words, types=request.types, from_user=user_id, archived="with" if request.include_archived else "without"
-    )
-    rows = search(connection, group_id, wanted, _place_of(request), request.limit)
-    if len(rows) < request.limit:
-        return rows, None
-    last = rows[-1]
-    numbered = request.agent_id is not None
-    return rows, str(last.node_count) if numbered else f"{last.created_at.isoformat()}{PLACE_SEPARATOR}{last.node_id}"
-
-
-def _place_of(request: ListMemories) -> Place | None:
-    """Where the page before ended: a number of the agent's memories, or a time and an id of the group's.
+def page(connection: Connection, group_id: str, wanted: MemoryFilter, after: str, limit: int, **options: Any) -> Rows[Memory]:
+    """The memories of a page; ``next`` is the following one's ``after``. For ``options`` see :func:`search`.
 
     Raises:
-        InvalidRequest: it is no place of this list.
+        InvalidRequest: ``after`` is no cursor of this list.
     """
-    after = request.after
-    if not after:
-        return None
-    try:
-        if request.agent_id is not None and after.isdecimal() and len(after) <= MAX_PLACE_DIGITS:
-            return int(after)
-        if request.agent_id is None:
-            at, _, node_id = after.partition(PLACE_SEPARATOR)
-            moment = datetime.fromisoformat(at)
-            if moment.tzinfo is not None:
-                return moment, UUID(node_id)
-    except ValueError:
-        pass
-    raise InvalidRequest(["after: is no place of this list; give `next` of the page before"])
+    numbered = wanted.agent_id is not None
+    place: Place | None = decode_cursor(after, NUMBER) if numbered else decode_cursor(after, TIME_AND_ID)
+    rows = search(connection, group_id, wanted, place, limit, **options)
+    if len(rows) < limit:
+        return Rows(rows=rows)
+    last = rows[-1]
+    end = (last.node_count,) if numbered else (last.created_at, last.node_id)
+    return Rows(rows=rows, next=encode_cursor(*end))
 
 
 _SHOWN = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")

@@ -21,7 +21,8 @@ from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
 from jiyi.errors import NotFound
-from jiyi.protocol.recall import RetrievalRecord, RetrievalRecords, RetrievalsQuery, ReturnedMemory
+from jiyi.protocol.base import Rows
+from jiyi.protocol.recall import RetrievalRecord, RetrievalsQuery, ReturnedMemory
 from jiyi.protocol.retrieval import Question
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -146,7 +147,7 @@ ask_again = by_worker("retrieval.again")
 
 
 @action("retrieval.list")
-def list_retrievals(context: Context, request: RetrievalsQuery) -> RetrievalRecords:
+def list_retrievals(context: Context, request: RetrievalsQuery) -> Rows[RetrievalRecord]:
     """List retrievals of late.
 
     The group's, or an agent's, newest first, page by page: what was asked, by whom, which options, how long it took, and
@@ -155,7 +156,7 @@ def list_retrievals(context: Context, request: RetrievalsQuery) -> RetrievalReco
     rows = listed(context.connection, context.group_id, request.agent_id, request.before, request.limit)
     if not rows and request.agent_id is not None and key_of(context.connection, context.group_id, request.agent_id) is None:
         raise no_agent(context.group_id, request.agent_id)
-    return RetrievalRecords.model_construct(rows=rows, next=rows[-1].retrieval_id if len(rows) == request.limit else None)
+    return Rows.model_construct(rows=rows, next=rows[-1].retrieval_id if len(rows) == request.limit else None)
 
 
 def tell(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:

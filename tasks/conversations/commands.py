@@ -21,17 +21,16 @@ from engine.text.keywords import keywords_ranked
 from jiyi.chat import compaction
 from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidRequest, JiyiError, SettingsError
+from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import (
     ConfigureEmbedding,
     ConfigureSummaries,
     DriverState,
     EmbeddedText,
     EmbedText,
-    Entries,
     ExtractMessages,
     Fact,
     FindOptions,
-    MemoryEntry,
     SearchOptions,
     SessionMemories,
 )
@@ -46,17 +45,18 @@ from jiyi.protocol.conversations import (
     parse_uri,
     uri_of,
 )
-from jiyi.protocol.experiences import Experiences, FindExperiences
+from jiyi.protocol.experiences import Experience, FindExperiences
+from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.providers import MoveState, ReembeddingStep
-from jiyi.protocol.recall import Fitting, ForgetWhatWasSaid, Forgotten
-from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
+from jiyi.protocol.recall import ForgetWhatWasSaid, Forgotten
+from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, ScoredMemory
 from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import split
 from jiyi.text.words import language_of
-from models.conversations import actions, entries, experiences, extractions, standing
+from models.conversations import actions, experiences, extractions, standing
 from models.conversations.experience_actions import find_experiences
-from models.conversations.extractions import HANDED_OVER
+from models.conversations.extractions import HANDED_OVER, StoredTurn
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.agents import agent_row, lock_agents, no_agent
@@ -75,72 +75,65 @@ PIECE_KEYWORDS = 5
 
 
 @implements(actions.search)
-def search(actor: Actor, request: SearchOptions) -> Entries:
+def search(actor: Actor, request: SearchOptions) -> Rows[ScoredMemory]:
     """Safe to repeat because accesses only move forward."""
     kinds: Sequence[Kind] = KINDS if request.memory_type is None else [request.memory_type]
     least = request.min_importance or 0
-    matches = _matches(
-        actor.group_id,
-        request.agent_id,
-        request.user_id,
-        request.query,
-        kinds,
-        request.limit,
-        lambda entry: (entry.importance or 0) >= least,
-    )
-    return Entries(memories=matches)
+
+    def important(memory: ScoredMemory) -> bool:
+        return (memory.poignancy or 0) >= least
+
+    return Rows(rows=_matches(actor, request.agent_id, request, request.query, kinds, important))
 
 
 @implements(actions.find)
-def find(actor: Actor, request: FindOptions) -> Entries:
+def find(actor: Actor, request: FindOptions) -> Rows[ScoredMemory]:
     """Safe to repeat because accesses only move forward."""
     place = parse_uri(request.scope)
     kinds: Sequence[Kind] = KINDS if place.kind is None else [place.kind]
 
-    def below(entry: MemoryEntry) -> bool:
-        return parse_uri(entry.uri).path[: len(place.path)] == place.path
+    def below(memory: ScoredMemory) -> bool:
+        return memory.uri is not None and parse_uri(memory.uri).path[: len(place.path)] == place.path
 
-    return Entries(memories=_matches(actor.group_id, place.agent_id, request.user_id, request.query, kinds, request.limit, below))
+    return Rows(rows=_matches(actor, place.agent_id, request, request.query, kinds, below))
 
 
 @implements(find_experiences)
-def find_experiences_like(actor: Actor, request: FindExperiences) -> Experiences:
+def find_experiences_like(actor: Actor, request: FindExperiences) -> Rows[Experience]:
     """Safe to repeat because accesses only move forward."""
-    found = _matches(actor.group_id, request.agent_id, request.user_id, request.problem, ["experience"], request.limit, lambda _entry: True)
+    memories = _matches(actor, request.agent_id, request, request.problem, ["experience"], lambda _memory: True)
     with unit_of_work() as connection:
-        return Experiences(rows=experiences.shown(connection, actor.group_id, [entry.id for entry in found]))
+        return Rows(rows=experiences.shown(connection, actor.group_id, [memory.node_id for memory in memories]))
 
 
 def _matches(
-    group_id: str, agent_id: str, user_id: str | None, query: str, kinds: Sequence[Kind], limit: int, wanted: Callable[[MemoryEntry], bool]
-) -> list[MemoryEntry]:
-    """The best of an agent's memories in force that are wanted, as many as there are up to ``limit``; they count as accessed."""
-    pool = limit
+    actor: Actor,
+    agent_id: str,
+    request: SearchOptions | FindOptions | FindExperiences,
+    query: str,
+    kinds: Sequence[Kind],
+    wanted: Callable[[ScoredMemory], bool],
+) -> list[ScoredMemory]:
+    """The best of an agent's memories in force that are wanted, up to the limit; they count as accessed."""
+    top_k = request.limit
     while True:
-        retrieved = _retrieved(group_id, agent_id, user_id, query, kinds, pool)
-        matches = [entry for entry in retrieved if wanted(entry)][:limit]
-        if len(matches) == limit or len(retrieved) < pool:
+        question = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
+            group_id=actor.group_id,
+            agent_id=agent_id,
+            user_id=request.user_id,
+            focal_texts=[query],
+            top_k=top_k,
+            touch=False,
+            filters=Filters(kinds=list(kinds)),
+        )
+        answer = retrieve(question)
+        assert isinstance(answer, Answer)  # nothing is touched, so nothing follows from it
+        matches = [memory for memory in answer.retrieved_nodes if wanted(memory)][: request.limit]
+        if len(matches) == request.limit or len(answer.retrieved_nodes) < top_k:
             break
-        pool *= POOL_FACTOR
-    note_accesses(group_id, agent_id, [entry.id for entry in matches], datetime.now(UTC).timestamp())
+        top_k *= POOL_FACTOR
+    note_accesses(actor.group_id, agent_id, [memory.node_id for memory in matches], datetime.now(UTC).timestamp())
     return matches
-
-
-def _retrieved(group_id: str, agent_id: str, user_id: str | None, query: str, kinds: Sequence[Kind], limit: int) -> list[MemoryEntry]:
-    """Memories in force of one agent, the best first."""
-    request = RetrievalRequest.model_construct(  # unchecked: the limits are those of clients
-        group_id=group_id,
-        agent_id=agent_id,
-        user_id=user_id,
-        focal_texts=[query],
-        top_k=limit,
-        touch=False,
-        filters=Filters(kinds=list(kinds)),
-    )
-    answer = retrieve(request)
-    assert isinstance(answer, Answer)  # nothing is touched, so nothing follows from it
-    with unit_of_work() as connection:
-        return entries.memories(connection, group_id, [node.node_id for node in answer.retrieved_nodes])
 
 
 @implements(actions.forget)
@@ -155,8 +148,8 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
         order = Order(0, len(request.text), request.text)
         found = to_forget("", order, [turn.message.text for turn in said])
         parts = [Part(said[number].node_id, start, end) for number, start, end in found]
-        fitting = [Fitting(node_id=said[number].node_id, text=said[number].message.text[start:end]) for number, start, end in found]
-        if len({subject_words(one.text) for one in fitting}) > 1 and not request.every:
+        fitting = [_fitting(said[number], start, end) for number, start, end in found]
+        if len({subject_words(part.description) for part in fitting}) > 1 and not request.every:
             return Forgotten(answer=_answer(request, "asks", len(fitting)), asks=fitting)
         stored, erasure_id = standing.forget(connection, name, parts, actor.name)
     announce(stored)
@@ -164,6 +157,11 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
     if erasure_id is None:
         return Forgotten(answer=_answer(request, "nothing", 0))
     return Forgotten(answer=_answer(request, "erased", len(fitting)), erasure_id=erasure_id, forgotten=fitting)
+
+
+def _fitting(turn: StoredTurn, start: int, end: int) -> MemoryBrief:
+    part = {"created_at": turn.message.at, "description": turn.message.text[start:end]}
+    return MemoryBrief.model_validate({"node_id": turn.node_id, "type": "event", "kind": "session", **part})
 
 
 #: What is said of an order to forget.

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate
-from typing import Any, TypedDict, cast
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection
@@ -22,19 +22,8 @@ from engine.text.statements import topics_of
 from jiyi.errors import InvalidRequest
 from jiyi.once import once
 from jiyi.protocol import limits
-from jiyi.protocol.base import NodeType
-from jiyi.protocol.conversations import (
-    KINDS,
-    PROSE,
-    ContextRequest,
-    InjectedContext,
-    InjectedMemory,
-    InjectedSkill,
-    InjectRequest,
-    Kind,
-    QueryAnalysis,
-    RecalledEarlier,
-)
+from jiyi.protocol.conversations import KINDS, PROSE, ContextRequest, InjectedSkill, InjectRequest, Kind, QueryAnalysis, RecalledEarlier
+from jiyi.protocol.recall import InjectedContext, PromptLine
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import Prompt, Section, Written, compose, joined
@@ -188,26 +177,8 @@ def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
     return bool(prepared.earlier) and not asks
 
 
-class FoundMemory(TypedDict):
-    """What is read of a memory that a retrieval has found, as it answers it: to validate all would take as long as to rank them."""
-
-    node_id: UUID
-    kind: Kind | None
-    type: NodeType
-    description: str
-    created_at: datetime
-    score: float
-    probability: float | None
-    provenance: dict[str, Any]
-    filling: list[str]
-    superseded_by: UUID | None
-    superseded_at: datetime | None
-    replaced_by: UUID | None
-    session_id: str | None
-    subject: str | None
-    user_id: str | None
-    visibility: str | None
-    trust: float
+#: The fields of a ScoredMemory, as a retrieval answers it: to validate all would take as long as to rank.
+Node = dict[str, Any]
 
 
 @once
@@ -223,7 +194,7 @@ def _composed(
     prepared: Prepared,
     sections: Sequence[Section],
     room: int,
-    found: list[FoundMemory],
+    found: list[Node],
 ) -> Prompt:
     least = get_settings().min_probability
     if _tells(analysis, prepared):
@@ -278,17 +249,17 @@ def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, r
     return _once(retrieved)
 
 
-def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[FoundMemory]:
+def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Node]:
     texts = [analysis.original, *([" ".join(analysis.expansions)] if analysis.expansions else [])]
     top_k = max(LOOKED_AT, request.max_tokens // USUAL_TOKENS)
     asked = for_prompt(name[0], request, texts, top_k=top_k, now=now, kinds=list(PROMPT_KINDS), superseded=True)
     fields = answer(asked)
     assert isinstance(fields, dict)  # nothing is touched yet
-    found: list[FoundMemory] = [node for group in fields["groups"] for node in group["retrieved_nodes"]]
-    return in_turn(found, cast("list[FoundMemory]", happened_then(asked)))
+    found: list[Node] = [node for group in fields["groups"] for node in group["retrieved_nodes"]]
+    return in_turn(found, happened_then(asked))
 
 
-def _retrieved(request: ContextRequest, found: list[FoundMemory], least: float) -> list[Candidate]:
+def _retrieved(request: ContextRequest, found: list[Node], least: float) -> list[Candidate]:
     """What was found and is likely enough to answer, but for what was said in this session."""
     nodes = [node for node in found if node["probability"] is None or node["probability"] >= least]
     created: dict[UUID | None, datetime] = {node["node_id"]: node["created_at"] for node in nodes}
@@ -300,7 +271,7 @@ def _retrieved(request: ContextRequest, found: list[FoundMemory], least: float) 
     return [candidate for candidate in candidates if candidate.text or candidate.ended]
 
 
-def _candidate(node: FoundMemory, renewed_at: datetime | None, on: datetime) -> Candidate:
+def _candidate(node: Node, renewed_at: datetime | None, on: datetime) -> Candidate:
     role = node["provenance"].get("role") if node["kind"] is not None else None
     told = shown(node["description"], node["created_at"], node["provenance"], on)
     return Candidate(
@@ -339,11 +310,12 @@ def _profile(name: AgentName, request: ContextRequest, query: str) -> tuple[str,
     return () if profile is None else tuple(memories.lines(profile, language_of(query)))
 
 
-def _memory(written: Written, choice: Chosen) -> InjectedMemory:
-    return InjectedMemory(
+def _memory(written: Written, choice: Chosen) -> PromptLine:
+    return PromptLine(
         node_id=choice.candidate.node_id,
+        type="thought" if choice.candidate.concluded else "event",
         kind=choice.candidate.kind,
-        content=written.text,
+        description=written.text,
         created_at=choice.candidate.created_at,
         tokens=written.tokens,
         score=choice.candidate.score,

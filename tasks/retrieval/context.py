@@ -16,7 +16,7 @@ from engine.text.wordings import Told
 from engine.times.past import with_dates
 from jiyi.protocol import limits
 from jiyi.protocol.memory import MemoryBrief
-from jiyi.protocol.recall import AgainRequest, AskedAgain, RecalledContext, RecalledMemory, RecallRequest, RetrievalRecord
+from jiyi.protocol.recall import AgainRequest, AskedAgain, PromptLine, RecalledContext, RecallRequest, RetrievalRecord
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
 from jiyi.text.prompt import Line, Section, Style, Written, compose
 from jiyi.text.words import Language, language_of
@@ -94,10 +94,10 @@ def _line(nodes: list[tuple[ScoredMemory, Shown]]) -> Line:
     return Line(told.text, at=told.at, ended=ended, over=told.ended, concluded=node.type == "thought", finish=finish, item=item)
 
 
-def _memory(written: Written) -> RecalledMemory:
+def _memory(written: Written) -> PromptLine:
     node, score, seen = written.line.item
     fields = {name: getattr(node, name) for name in MemoryBrief.model_fields}
-    return RecalledMemory(**fields, score=score, tokens=written.tokens, seen=seen)
+    return PromptLine(**fields, superseded_at=node.superseded_at, score=score, tokens=written.tokens, seen=seen)
 
 
 #: Options of a record that are no fields of a request as they stand there.

@@ -36,7 +36,7 @@ def test_one_of_three_hundred_facts_is_deleted_from_a_message_of_20000_character
     [turn] = [row for row in nodes(group, "session") if "Village000" in row["description"]]
     assert turn["description"] == long
     done = forget(Actor(group, "test"), ForgetWhatWasSaid(agent_id="helper", text="Nr007 in Village007"))
-    assert [one.text for one in done.forgotten] == [FACTS[7].removesuffix(".")]
+    assert [part.description for part in done.forgotten] == [FACTS[7].removesuffix(".")]
     carry_on()
     [turn] = [row for row in nodes(group, "session") if "Village000" in row["description"]]
     assert "Village007" not in " ".join(row["description"] for row in nodes(group))

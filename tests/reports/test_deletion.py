@@ -10,10 +10,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.protocol.conversation_commands import ExtractMessages, JudgedTurns, MemoryId
+from jiyi.protocol.conversation_commands import ExtractMessages, JudgedTurns
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.recall import ForgetWhatWasSaid, ReinstateMemory, UpdateMemory
+from jiyi.protocol.recall import ForgetWhatWasSaid, MemoryRequest, ReinstateMemory, UpdateMemory
 from models.conversations import actions, injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -68,7 +68,7 @@ def by_client(group: str, node_id: UUID) -> None:
 
 
 def by_conversations(group: str, node_id: UUID) -> None:
-    actions.delete.perform(Actor(group, "test"), MemoryId(id=node_id))
+    actions.delete.perform(Actor(group, "test"), MemoryRequest(node_id=node_id))
 
 
 DOORS = pytest.mark.parametrize("door", [by_client, by_conversations])
@@ -253,7 +253,7 @@ def test_forgetting_by_words_keeps_the_memories_of_the_rest(group: str) -> None:
     """One memory holds both sentences: it is told again without the one that goes."""
     told(group, "My phone number is 415-555-0199. Olga waters my plants on Sundays.")
     done = forget(Actor(group, "test"), ForgetWhatWasSaid(agent_id="helper", text="my phone number"))
-    assert [one.text for one in done.forgotten] == ["My phone number is 415-555-0199"]
+    assert [part.description for part in done.forgotten] == ["My phone number is 415-555-0199"]
     carry_on()
     assert "0199" not in said(group)
     assert fact(group, "Olga")

@@ -192,7 +192,7 @@ def long_answers() -> dict[str, Any]:
         "memory_why": {"node_id": nodes[0]["node_id"], "nodes": {one["node_id"]: one for one in nodes}, "missing": [], "beyond": []},
         "memory_working_memory": {"entries": nodes, "source": "valkey"},
         "memory_query_knowledge": {"results": nodes, "tiers": [], "status": "ok"},
-        "memory_list": {"nodes": nodes},
+        "memory_list": {"rows": nodes},
         "memory_list_knowledge": {"knowledge": nodes, "counts": {}},
         "memory_list_agents": {"agents": brief},
     }
@@ -243,14 +243,14 @@ def test_a_list_goes_on_by_its_own_cursor(program: Any, web_app: Flask, api_key:
         result = call(of, key, "memory_list", agent_id="tea", limit=200, **({} if after is None else {"after": after}))
         assert 2 * estimate_tokens(text_of(result)) <= HOSTS_TAKE
         page = said(result)
-        seen += [node["node_id"] for node in page["nodes"]]
+        seen += [node["node_id"] for node in page["rows"]]
         after, pages = page.get("next"), pages + 1
     assert pages > 1
     assert len(seen) == len({*seen}) == 200
     arguments = json.dumps({"agent_id": "tea", "limit": 200})  # as it is with function calling
     told = asks.post("/tools/call", {"id": "1", "type": "function", "function": {"name": "memory_list", "arguments": arguments}}, 200)
     page = json.loads(told["content"])
-    assert seen[: len(page["nodes"])] == [node["node_id"] for node in page["nodes"]]
+    assert seen[: len(page["rows"])] == [node["node_id"] for node in page["rows"]]
     assert page["next"] is not None
     assert "left_out" not in page
 

@@ -20,7 +20,7 @@ from jiyi.protocol.event_requests import SessionEnd
 from jiyi.protocol.events import build
 from jiyi.protocol.growth import FoundPain, ReportPain
 from jiyi.protocol.mem0 import Search
-from jiyi.protocol.memory import KeywordsQuery, KeywordsWanted
+from jiyi.protocol.memory import KeywordsQuery
 from jiyi.protocol.recall import ListMemories, MemoryRequest, RecallRequest
 from jiyi.protocol.reflection import WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
@@ -161,16 +161,15 @@ def test_keywords_for_a_user_are_those_of_what_the_user_is_told(group: str) -> N
         strengthen(connection, ids)
 
     def shown(user_id: str | None, **page: Any) -> list[tuple[str, int]]:
-        found = questions.list_keywords.perform(Actor(group), KeywordsWanted(agent_id=AGENT, user_id=user_id, **page))
+        found = questions.keywords.perform(Actor(group), KeywordsQuery(agent_id=AGENT, user_id=user_id, **page))
         return [(row.keyword, row.strength) for row in found.rows]
 
     assert shown("ben") == [("tea", 2), ("ben", 1), ("scones", 1), ("song", 1)]
     assert shown("nobody") == [("scones", 1), ("song", 1), ("tea", 1)]
     assert shown(None)[0] == ("tea", 3)
     assert shown("ben", limit=2) == [("tea", 2), ("ben", 1)]
-    assert shown("ben", limit=2, before=(1, "ben", "event")) == [("scones", 1), ("song", 1)]
-    page = questions.keywords.perform(Actor(group), KeywordsQuery(agent_id=AGENT, user_id="ben", offset=1, limit=2))
-    assert ([row["keyword"] for row in page.rows], page.next) == (["ben", "scones"], 3)
+    page = questions.keywords.perform(Actor(group), KeywordsQuery(agent_id=AGENT, user_id="ben", limit=2))
+    assert shown("ben", limit=2, after=page.next) == [("scones", 1), ("song", 1)]
 
 
 def test_what_another_said_in_private_is_not_even_named_as_evidence(group: str) -> None:

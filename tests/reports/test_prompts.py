@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from engine.conversations.stable import VITAL_TOKENS, is_vital_fact
-from jiyi.protocol.conversations import ContextRequest, InjectedContext, InjectRequest
-from jiyi.protocol.recall import RecallRequest
+from jiyi.protocol.conversations import ContextRequest, InjectRequest
+from jiyi.protocol.recall import InjectedContext, RecallRequest
 from jiyi.text.budget import estimate_tokens
 from models.conversations.injections import NOT_READ_YET
 from models.db.actions import Actor

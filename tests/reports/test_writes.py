@@ -51,7 +51,7 @@ def test_what_is_stored_is_answered_while_valkey_hangs(
     asks: Program = program(group)
     for number in range(3):  # more than there are threads that store
         assert asks.post("/events", {**EVENT, "description": f"{EVENT['description']} {number}"})["accepted"] == 1
-    assert len(asks.get("/nodes", agent_id="bee")["nodes"]) == 3
+    assert len(asks.get("/nodes", agent_id="bee")["rows"]) == 3
 
 
 def test_what_waits_for_valkey_is_announced_together(monkeypatch: pytest.MonkeyPatch, released: threading.Event) -> None:

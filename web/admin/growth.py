@@ -15,9 +15,9 @@ from jiyi.protocol.artifacts import Status as ArtifactStatus
 from jiyi.protocol.growth import ListPains
 from jiyi.protocol.growth import Status as PainStatus
 from jiyi.protocol.identity import FILES, PROPOSABLE, File, IdentityProposal, ListProposals, diff
-from models.conversations import entries
 from models.growth import artifacts, evolution, identity, identity_actions, pain_actions, pains, trajectories
 from models.memory import agents
+from models.memory.reads import nodes_of
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, checked
 from web.admin.frame import Page, Pages, asked
@@ -71,7 +71,7 @@ def artifact_page(connection: Connection, group: str, which: str, artifact_id: U
         "which": which,
         "grown": artifact,
         "pattern": artifacts.pattern_of(connection, group, artifact),
-        "memories": entries.memories(connection, group, latest) if which == "skills" else [],
+        "memories": nodes_of(connection, group, latest) if which == "skills" else [],
         "trajectories": trajectories.trajectories_by_id(connection, group, latest) if which == "workflows" else [],
         "votes": artifacts.votes_on(connection, group, artifact_id, LATEST),
         "happened": evolution.evolution_events(connection, group, artifact_id, LATEST),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, get_args
 from uuid import UUID
@@ -20,8 +20,9 @@ from jiyi.protocol.conversation_commands import JudgedTurns
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery, Memory
 from jiyi.protocol.origins import ORIGINS
+from jiyi.protocol.recall import Archived
 from models.conversations import actions, entries, experiences
-from models.conversations.entries import RememberedOfTurn
+from models.conversations.entries import InjectionRow
 from models.conversations.injections import find_profile
 from models.db.actions import Action
 from models.db.bounded_reads import attempt, from_database
@@ -30,7 +31,7 @@ from models.memory import events as stored_events
 from models.memory import questions
 from models.memory import reads as memory_reads
 from models.memory.archive import add_memory, list_mistakes, restore
-from models.memory.reads import MAX_WORDS_CHARS, Archived, MemoryFilter, search
+from models.memory.reads import MAX_WORDS_CHARS, MemoryFilter, search
 from web.accounts.identity import need
 from web.admin import frame, inputs
 from web.admin.acting import action_form_route, ids_of, perform
@@ -198,16 +199,27 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
     judged, remembered = entries.judgements(connection, group, numbers), entries.remembered_of(connection, (group, agent), numbers)
     before_answers = entries.injections_for(connection, (group, agent), session, {node.node_id: node.description for node in nodes})
     turns = [{**_turn(turn, judged, remembered), "injection": before_answers.get(turn.node_id)} for turn in reversed(found["turns"])]
-    injected = entries.memories(connection, group, list({node_id for row in before_answers.values() for node_id in row.node_ids}))
-    by_id = {str(entry.id): entry for entry in injected}
-    return {"agent_id": agent, "session_id": session, "turns": turns, "older": found["next"], "before": before, "injected": by_id}
+    return {
+        "agent_id": agent,
+        "session_id": session,
+        "turns": turns,
+        "older": found["next"],
+        "before": before,
+        "injected": _injected(connection, group, before_answers.values()),
+    }
 
 
-def _turn(memory: Memory, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[RememberedOfTurn]]) -> Context:
+def _turn(memory: Memory, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[Memory]]) -> Context:
     """A memory, who speaks if it is something that was said, what was remembered of it, and whether somebody said that it is worth that."""
     speaker = memory.subject if memory.kind == "session" else None
     of_it = [fact.model_dump(exclude={"filling"}) for fact in remembered.get(memory.node_id, ())]
     return {**memory.model_dump(), "speaker": speaker, "judged": judged.get(memory.node_id), "remembered": of_it}
+
+
+def _injected(connection: Connection, group: str, injections: Iterable[InjectionRow]) -> dict[str, Memory]:
+    """The memories that were put before answers, by their ids."""
+    node_ids = {node_id for row in injections for node_id in row.node_ids}
+    return {str(memory.node_id): memory for memory in memory_reads.nodes_of(connection, group, list(node_ids))}
 
 
 def _turn_address(shown: Context) -> str:
@@ -319,13 +331,12 @@ def conversation(connection: Connection, group: str, agent: str) -> Context | No
     injections = entries.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)
     kinds = {kind: entries.remembered(connection, name, kind, SHOWN) for kind in KINDS}
     told = experiences.shown(connection, group, [row.node_id for row in kinds["experience"]])
-    injected = entries.memories(connection, group, list({node_id for row in injections[:INJECTIONS_PER_PAGE] for node_id in row.node_ids}))
     return {
         "agent_id": agent,
         "kinds": kinds,
         "experiences": {str(row.id): row for row in told},
         "profile": find_profile(connection, name),
         "changes": entries.superseded(connection, name, CHANGES_SHOWN),
-        "injected": {str(entry.id): entry for entry in injected},
+        "injected": _injected(connection, group, injections[:INJECTIONS_PER_PAGE]),
         **listed("injections", injections, INJECTIONS_PER_PAGE, "injection_id"),
     }

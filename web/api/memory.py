@@ -28,9 +28,9 @@ from jiyi.protocol.event_requests import (
     WaitQuery,
 )
 from jiyi.protocol.events import Event
-from jiyi.protocol.memory import AgentPage, KeywordPage, KeywordsParameters, MemoriesQuery, MemoryPage, Related, RelatedQuery
+from jiyi.protocol.memory import AgentPage, KeywordsQuery, RelatedQuery
 from jiyi.protocol.openapi.document import PREFIX
-from jiyi.protocol.recall import ForgetWhatWasSaid, RecallRequest, ReinstateBody, RetrievalsQuery, UpdateBody
+from jiyi.protocol.recall import ForgetWhatWasSaid, ListMemories, RecallRequest, ReinstateBody, RetrievalsQuery, UpdateBody
 from jiyi.protocol.reflection import Asked, EvidenceQuery, ReflectionAsked, ReflectionPage, ReflectionsQuery
 from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage, FieldProblem, OnceQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
@@ -314,14 +314,14 @@ def shed_load(queue: str) -> None:
 
 
 expose(
-    questions.search_memories,
+    questions.list_memories,
     "GET",
     "/nodes",
     id="list_memories",
     tag="memories",
-    query=MemoriesQuery,
-    answer=MemoryPage,
-    flat=("agent_id", "q", "keyword", "session_id", "user_id", "created_after", "created_before", "limit", "after"),
+    query=ListMemories,
+    errors=(404,),
+    flat=("agent_id", "words", "keyword", "session_id", "user_id", "created_after", "created_before", "limit", "after"),
 )
 expose(
     questions.get_memory,
@@ -354,8 +354,8 @@ expose(
     flat=("agent_id", "query", "user_id", "max_tokens", "session_id"),
 )
 expose(reflection.why, "GET", "/nodes/<uuid:node_id>/evidence", id="explain_memory", tag="memories", query=EvidenceQuery, flat=("depth",))
-expose(questions.list_keywords, "GET", "/keywords", id="list_keywords", tag="memories", query=KeywordsParameters, answer=KeywordPage)
-expose(questions.related_memories, "GET", "/related", id="related_memories", tag="memories", query=RelatedQuery, answer=Related)
+expose(questions.keywords, "GET", "/keywords", id="list_keywords", tag="memories", query=KeywordsQuery, errors=(404,))
+expose(questions.related, "GET", "/related", id="related_memories", tag="memories", query=RelatedQuery)
 
 
 expose(questions.agents, "GET", "/agents", id="list_agents", tag="agents", query=Cursor, answer=AgentPage, flat=("limit", "after"))

@@ -43,7 +43,7 @@ def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
     """Do or ask anything by its name.
 
     Everything that the service can do for a program, by the name that it has in the audit log and on the broker (`agents.list`,
-    `memory.nodes`, `knowledge.promote` …), or by
+    `memory.list`, `knowledge.promote` …), or by
     an alias: what the client library speaks. The key needs the right that the action needs. The
     other operations are the same actions with addresses and words of their own.
     """

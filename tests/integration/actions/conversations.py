@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.conversation_commands import AddResource, AgentId, IndustryWords, JudgeTurn, MemoryId, ResourceUri
+from jiyi.protocol.conversation_commands import AddResource, AgentId, IndustryWords, JudgeTurn, ResourceUri
 from jiyi.protocol.experiences import ExperienceId, TellExperience, UpdateExperience
+from jiyi.protocol.recall import MemoryRequest
 from models.conversations import actions
 from models.conversations import experience_actions as experiences
 from models.db.actions import Actor
@@ -21,7 +22,7 @@ SAID = "用户对花生过敏。"
 
 def stored(group: str) -> str:
     """The id of a memory."""
-    return str(actions.add_resource.perform(Actor(group, "test"), AddResource(uri=URI, content=SAID)).id)
+    return str(actions.add_resource.perform(Actor(group, "test"), AddResource(uri=URI, content=SAID)).node_id)
 
 
 def turn(group: str) -> str:
@@ -64,7 +65,7 @@ CASES = (
     Case(action=experiences.update_experience, prepare=told, request=lambda made: UpdateExperience(id=made, outcome="partial")),
     Case(action=experiences.delete_experience, prepare=told, request=lambda made: ExperienceId(id=made)),
     Case(action=actions.judge_turn, prepare=turn, request=lambda made: JudgeTurn(node_id=made, lasting=True)),
-    Case(action=actions.delete, prepare=stored, request=lambda made: MemoryId(id=made)),
+    Case(action=actions.delete, prepare=stored, request=lambda made: MemoryRequest(node_id=made)),
     Case(action=actions.delete_all, prepare=stored, request=lambda _made: AgentId(agent_id="小伴")),
     Case(action=actions.remove, prepare=stored, request=lambda _made: ResourceUri(uri=URI)),
     Case(

@@ -130,7 +130,7 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         found = said(await client.call_tool("memory_retrieve", {"agent_id": "mia", "messages": talk}))
         assert [memory["node_id"] for memory in found["memories"]] == [node_id]
         listed = said(await client.call_tool("memory_list", {"agent_id": "mia", "limit": 5}))
-        assert [node["description"] for node in listed["nodes"]] == ["Mia is allergic to peanuts"]
+        assert [node["description"] for node in listed["rows"]] == ["Mia is allergic to peanuts"]
         assert said(await client.call_tool("memory_why", {"node_id": node_id, "depth": 1}))["node_id"] == node_id
         [read] = (await client.read_resource(f"jiyi://memories/{node_id}")).contents
         assert "allergic to peanuts" in read.text
@@ -188,7 +188,7 @@ def test_a_key_bounds_its_tools_and_its_group(mcp_address: str, api_key: KeyMake
         assert not {"memory_observe", "memory_delete", "memory_promote"} & await names(client)
         with pytest.raises(MCPError, match="there is no tool 'memory_observe' that this key may use"):
             await client.call_tool("memory_observe", {"agent_id": "mia", "description": "x"})
-        assert said(await client.call_tool("memory_list", {}))["nodes"] == []
+        assert said(await client.call_tool("memory_list", {}))["rows"] == []
 
     async def writer(client: McpClient) -> None:
         assert "memory_observe" in await names(client)

@@ -60,7 +60,7 @@ def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered
     observations = [{"agent_id": "klaus", "description": f"observation {i}", "keywords": ["k"]} for i in range(1_200)]
     ids = client.observe_many(observations, wait=True, timeout=60)
     assert len(set(ids)) == 1_200
-    found = list(pages(client.memory.nodes, "before", "klaus", limit=500))
+    found = list(pages(client.memory.nodes, "after", "klaus", limit=500))
     assert [node.node_count for node in found] == list(range(1_200, 0, -1))
     # Within a message the order is kept; whole messages may overtake each other.
     of = {node.node_id: node.node_count for node in found}
@@ -102,7 +102,7 @@ def test_related_finds_keywords_whatever_the_case_in_chinese_and_by_the_end_of_a
 
     def related(**triple: str) -> tuple[list[UUID], list[UUID]]:
         found = client.memory.related("klaus", **triple)
-        return [row.node_id for row in found["events"]], [row.node_id for row in found["thoughts"]]
+        return [row.node_id for row in found.events], [row.node_id for row in found.thoughts]
 
     one, two, three, _, _, six = ids
     assert related(object="BOOK") == ([one], [three])

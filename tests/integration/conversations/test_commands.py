@@ -25,13 +25,11 @@ from jiyi.protocol.conversation_commands import (
     ExtractMessages,
     FindOptions,
     GetAgent,
-    GetMemory,
     GrepOptions,
     ImportMemories,
     IndustryWords,
     ListResources,
     MemoryEntryInput,
-    MemoryId,
     Nothing,
     PersistentMemory,
     PromptName,
@@ -53,6 +51,7 @@ from jiyi.protocol.conversations import (
 )
 from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
+from jiyi.protocol.recall import MemoryRequest
 from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -84,19 +83,19 @@ def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") ->
 def test_what_is_stored_can_be_got_and_nothing_under_another_id_or_in_another_group(group: str) -> None:
     entry = MemoryEntryInput(agent_id="小伴", content="用户对花生过敏。", category="allergy", keywords=["花生"], importance=9)
     done = actions.store_memory.perform(me(group), entry)
-    found = actions.get.perform(me(group), GetMemory(id=done.id)).memory
+    found = actions.get.perform(me(group), MemoryRequest(node_id=done.node_id)).root
     assert found is not None
-    assert (found.content, found.uri, found.keywords) == ("用户对花生过敏。", "agent://小伴/knowledge/allergy", ["花生"])
-    assert found.importance == 9
-    assert actions.get.perform(me(group), GetMemory(id=uuid4())).memory is None
-    assert actions.get.perform(me(f"{group}-other"), GetMemory(id=done.id)).memory is None
+    assert (found.description, found.uri, found.keywords) == ("用户对花生过敏。", "agent://小伴/knowledge/allergy", ["花生"])
+    assert found.poignancy == 9
+    assert actions.get.perform(me(group), MemoryRequest(node_id=uuid4())).root is None
+    assert actions.get.perform(me(f"{group}-other"), MemoryRequest(node_id=done.node_id)).root is None
 
 
 @pytest.mark.parametrize("kind", ["knowledge", "session"])
 def test_bug_h2_a_resource_that_is_added_again_is_stored_once(group: str, kind: str) -> None:
     one = add(group, "Peanuts are bad.", f"agent://helper/{kind}/food")
     two = add(group, "  PEANUTS are bad. ", f"agent://helper/{kind}/food")
-    assert (one.new, two.new, one.id) == (True, False, two.id)
+    assert (one.new, two.new, one.node_id) == (True, False, two.node_id)
     assert add(group, "Peanuts are bad.", f"agent://helper/{kind}/other").new
 
 
@@ -108,7 +107,7 @@ def test_search_finds_by_words_type_and_importance(group: str) -> None:
 
     def found(**options: Any) -> list[str]:
         request = SearchOptions(agent_id="helper", query="peanuts", **options)
-        return sorted(entry.memory_type for entry in worker.search(me(group), request).memories)
+        return sorted(memory.kind or "" for memory in worker.search(me(group), request).rows)
 
     assert found() == ["knowledge", "preference"]
     assert found(memory_type="preference") == ["preference"]
@@ -123,19 +122,19 @@ def test_filters_come_before_the_limit_and_what_is_found_counts_as_accessed(grou
         me(group), MemoryEntryInput(agent_id="helper", content="Something about peanuts.", category="rare", importance=9)
     )
     best = worker.search(me(group), SearchOptions(agent_id="helper", query="peanuts", min_importance=8, limit=1))
-    assert [entry.id for entry in best.memories] == [done.id]
+    assert [memory.node_id for memory in best.rows] == [done.node_id]
     below = worker.find(me(group), FindOptions(query="peanuts", scope="agent://helper/knowledge/rare", limit=1))
-    assert [entry.id for entry in below.memories] == [done.id]
+    assert [memory.node_id for memory in below.rows] == [done.node_id]
     access.flush()
     with unit_of_work() as connection:
         count = text("SELECT access_count FROM node_access WHERE group_id = :g AND node_id = :id")
-        assert connection.execute(count, {"g": group, "id": done.id}).scalar_one() == 2
+        assert connection.execute(count, {"g": group, "id": done.node_id}).scalar_one() == 2
 
 
 def test_deleting_is_an_erasure(group: str) -> None:
     done = add(group, "peanuts")
-    assert actions.delete.perform(me(group), MemoryId(id=done.id)).count == 1
-    assert actions.delete.perform(me(group), MemoryId(id=uuid4())).erasure_id is None
+    assert actions.delete.perform(me(group), MemoryRequest(node_id=done.node_id)).count == 1
+    assert actions.delete.perform(me(group), MemoryRequest(node_id=uuid4())).erasure_id is None
     assert actions.delete_all.perform(me(group), AgentId(agent_id="helper")).count == 1
     assert actions.delete_all.perform(me(group), AgentId(agent_id="nobody")).count == 0
     for blank in ("", " ", "\t"):
@@ -161,18 +160,15 @@ def test_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
         add(group, f"fact {number}")
     page = actions.export.perform(me(group), ExportMemories(agent_id="helper", limit=2))
     rest = actions.export.perform(me(group), ExportMemories(agent_id="helper", limit=2, after=page.next))
-    assert [len(page.memories), len(rest.memories), rest.next] == [2, 1, None]
-    wanted = [
-        PersistentMemory.model_validate(entry.model_dump(include=set(PersistentMemory.model_fields) - {"id"}))
-        for entry in (*page.memories, *rest.memories)
-    ]
+    assert [len(page.rows), len(rest.rows), rest.next] == [2, 1, None]
+    wanted = [PersistentMemory.model_validate(memory.model_dump(exclude={"node_id"})) for memory in (*page.rows, *rest.rows)]
     add(group, "fact of another", "agent://zoe/knowledge/food")
     everything: list[str] = []
     page = actions.export.perform(me(group), ExportMemories(limit=2))
     while page.next is not None:
-        everything += [entry.content for entry in page.memories]
-        page = actions.export.perform(me(group), ExportMemories(limit=2, after=page.next, after_agent=page.next_agent))
-    assert [*everything, *(entry.content for entry in page.memories)] == ["fact 0", "fact 1", "fact 2", "fact of another"]
+        everything += [memory.description for memory in page.rows]
+        page = actions.export.perform(me(group), ExportMemories(limit=2, after=page.next))
+    assert [*everything, *(memory.description for memory in page.rows)] == ["fact 0", "fact 1", "fact 2", "fact of another"]
     other = me(f"{group}-other")
     assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).stored == 3
     assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).known == 3
@@ -186,9 +182,9 @@ def test_ls_and_tree_count_what_is_in_force_and_removing_takes_what_is_below(gro
     add(group, "one", "agent://helper/knowledge/food")
     add(group, "two", "agent://helper/knowledge/home/city")
     add(group, "three", "agent://helper/preference/food")
-    listed = actions.ls.perform(me(group), ListResources(uri="agent://helper")).resources
+    listed = actions.ls.perform(me(group), ListResources(uri="agent://helper")).rows
     assert [(one.name, one.memories) for one in listed] == [("knowledge", 2), ("preference", 1)]
-    tree = actions.tree.perform(me(group), TreeOptions(uri="agent://helper/knowledge", depth=2)).resources
+    tree = actions.tree.perform(me(group), TreeOptions(uri="agent://helper/knowledge", depth=2)).rows
     assert [(one.name, [child.name for child in one.children]) for one in tree] == [("food", []), ("home", ["city"])]
     add(group, "four", "agent://helper/knowledge/food/nuts")
     add(group, "five", "agent://helper/knowledge/foods")
@@ -199,7 +195,7 @@ def test_a_level_that_is_missing_is_made_of_the_text(group: str) -> None:
     add(group, "The user is allergic to peanuts. " * 40)
 
     def read(level: Any) -> str:
-        [found] = actions.read.perform(me(group), ReadOptions(uri="agent://helper/knowledge/food", level=level)).texts
+        [found] = actions.read.perform(me(group), ReadOptions(uri="agent://helper/knowledge/food", level=level)).rows
         return found.text
 
     assert len(read("L2")) > len(read("L1")) > len(read("L0")) > 0
@@ -214,7 +210,7 @@ def test_grep_knows_regular_expressions(group: str) -> None:
     add(group, "生日是3月2日")
 
     def found(pattern: str) -> int:
-        return len(actions.grep.perform(me(group), GrepOptions(pattern=pattern, uri="agent://helper")).memories)
+        return len(actions.grep.perform(me(group), GrepOptions(pattern=pattern, uri="agent://helper")).rows)
 
     assert [found(r"\d{4}-\d\d"), found("3月"), found("^x"), found("(a+)+$")] == [1, 1, 0, 0]
     with pytest.raises(InvalidRequest, match="pattern"):

@@ -127,9 +127,7 @@ def test_a_correction_replaces_what_the_experience_said(group: str) -> None:
 def test_an_export_brings_experiences_back(group: str) -> None:
     tell(group)
     page = actions.export.perform(me(group), ExportMemories(agent_id=AGENT))
-    wanted = [
-        PersistentMemory.model_validate(entry.model_dump(include=set(PersistentMemory.model_fields) - {"id"})) for entry in page.memories
-    ]
+    wanted = [PersistentMemory.model_validate(memory.model_dump(exclude={"node_id"})) for memory in page.rows]
     other = f"{group}-other"
     assert actions.import_memories.perform(me(other), ImportMemories(memories=wanted)).stored == 1
     assert [row.solution_steps for row in listed(other)] == [STEPS]

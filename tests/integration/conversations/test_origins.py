@@ -14,7 +14,7 @@ from jiyi.protocol import events as wire
 from jiyi.protocol.artifacts import PatternsQuery
 from jiyi.protocol.conversation_commands import ExportMemories, ExtractMessages, ImportMemories, MemoryEntryInput, PersistentMemory
 from jiyi.protocol.conversations import ContextRequest, Message
-from jiyi.protocol.memory import ExportQuery, NodesQuery
+from jiyi.protocol.memory import ExportQuery
 from jiyi.protocol.origins import TRUST
 from jiyi.protocol.recall import AddMemory, ListMemories, RecallRequest, UpdateMemory
 from jiyi.protocol.reflection import WhyQuery
@@ -66,7 +66,7 @@ def test_each_door_sets_where_a_memory_comes_from(group: str) -> None:
     do("memory.add", group, AddMemory(agent_id="helper", description="eight"), "user:mia")
     do("memory.add", group, AddMemory(agent_id="helper", description="nine"))
     do("conversations.store", group, MemoryEntryInput(agent_id="helper", content="ten", origin="document"))
-    do("conversations.import", group, ImportMemories(memories=[PersistentMemory(agent_id="helper", memory_type="knowledge", content="x")]))
+    do("conversations.import", group, ImportMemories(memories=[PersistentMemory(agent_id="helper", kind="knowledge", description="x")]))
     expected = "user assistant tool assistant document user tool import operator user document import".split()
     rows = nodes(group)
     assert [row["origin"] for row in rows] == expected
@@ -113,10 +113,10 @@ def test_exports_keep_it_and_what_only_this_service_says_is_an_import_elsewhere(
     assert came(f"{group}-b") == {"one": ("user", 0.8), "two": ("tool", 0.3), "three": ("import", 0.6)}
     assert save(wire.build(row) for row in rows).reused == [], "the same again is the same"
     told = do("conversations.store", group, MemoryEntryInput(agent_id="helper", content="four", origin="tool"))
-    [entry] = do("conversations.export", group, ExportMemories(agent_id="helper")).memories
-    again = PersistentMemory.model_validate(entry.model_dump(include=set(PersistentMemory.model_fields)))
+    [entry] = do("conversations.export", group, ExportMemories(agent_id="helper")).rows
+    again = PersistentMemory.model_validate(entry.model_dump())
     assert do("conversations.import", group, ImportMemories(memories=[again])).known == 1
-    assert (told.id, entry.origin, entry.trust) == (entry.id, "tool", 0.3)
+    assert (told.node_id, entry.origin, entry.trust) == (entry.node_id, "tool", 0.3)
 
 
 @pytest.mark.parametrize("user", [None, "zoe"])
@@ -139,8 +139,6 @@ def test_filters_go_by_it_and_tell_what_they_left_out(group: str, user: str | No
         assert {row.description for row in listed} == wanted
         request = RecallRequest(agent_id="helper", query="tea", user_id=user, touch=False, **filters)
         assert {memory.description for memory in context.build(Actor(group), request).memories} == wanted
-        listed = do("memory.nodes", group, NodesQuery(agent_id="helper", user_id=user, **filters)).rows
-        assert {row["description"] for row in listed} == wanted
     empty = asked(origins=["operator"], min_trust=0.5).groups[0]
     assert empty.debug.left_out == {"origins.user": 1, "origins.tool": 1, "origins.document": 1, "min_trust": 2}
     assert "2 trusted less than min_trust" in empty.message

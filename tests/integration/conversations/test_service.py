@@ -46,6 +46,6 @@ def test_commands_through_the_client(client: Client) -> None:
     done = client.command("resources.add", uri="agent://小伴/knowledge/allergy", content="用户对花生过敏。")
     assert done.model_dump()["new"]
     listed = client.command("resources.list", uri="agent://小伴")
-    assert listed.model_dump()["resources"][0]["name"] == "knowledge"
+    assert listed.model_dump()["rows"][0]["name"] == "knowledge"
     with pytest.raises(InvalidRequest, match="unknown action"):
         client.command("viking_fly")

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from jiyi.protocol.conversations import InjectedContext, InjectRequest, ProfileSignals
+from jiyi.protocol.conversations import InjectRequest, ProfileSignals
+from jiyi.protocol.recall import InjectedContext
 from jiyi.text.budget import estimate_tokens
 from models.conversations import injections
 from models.db.actions import Actor

@@ -24,7 +24,7 @@ from sqlalchemy.exc import ProgrammingError
 from alembic import command
 from engine.operations import Job
 from jiyi.protocol import limits
-from jiyi.protocol.memory import ExportQuery, NodesQuery
+from jiyi.protocol.memory import ExportQuery
 from jiyi.protocol.operations import LettersRequest
 from jiyi.protocol.retrieval import Filters
 from models.accounts.users import groups as known_groups
@@ -323,11 +323,11 @@ def test_the_owners_rights_end_with_the_block_and_with_a_copy_that_fails(groups:
 
 #: Question → whether it has an answer for a group with a row in every table.
 QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
-    "nodes": lambda c, g, _: reads.nodes(c, g, NodesQuery(agent_id="klaus", types=["event"], limit=100)),
+    "nodes": lambda c, g, _: reads.search(c, g, reads.MemoryFilter(agent_id="klaus", types=["event"]), None, 100),
     "texts": lambda c, g, _: reads.some_texts(c, g, "klaus", 1_000),
     "keywords": lambda c, g, _: agents.keywords(c, g, "klaus", 1_000),
     "agents": lambda c, g, _: agents.agent_rows(c, g, "", 1_000),
-    "related": lambda c, g, _: reads.related(c, g, "klaus", ["x"], 1_000),
+    "related": lambda c, g, _: reads.related(c, g, "klaus", ["x"], 1_000).events,
     "events": lambda c, g, _: events.exported(c, g, ExportQuery(with_vectors=True, limit=500)),
     "counts": lambda c, g, _: {k: v for k, v in numbers.counts(c, g) if v},
     "node": reads.node,

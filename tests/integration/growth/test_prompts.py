@@ -11,8 +11,9 @@ from sqlalchemy import text
 
 from jiyi.protocol.artifacts import Deciding, HintQuery
 from jiyi.protocol.conversation_commands import AgentId
-from jiyi.protocol.conversations import InjectedContext, InjectRequest
+from jiyi.protocol.conversations import InjectRequest
 from jiyi.protocol.identity import UpdateUser
+from jiyi.protocol.recall import InjectedContext
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompting import PREFACE
 from models.appointments import heartbeat_actions

@@ -30,7 +30,6 @@ _BLOCK = re.compile(r"^( *)```python\n *# ([^\s,]+)(?:, class (\w+))?\n(.*?)^ *`
 SCRIPT = """
 import json
 from jiyi.protocol.events import build
-from jiyi.protocol.memory import NodesQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
@@ -47,9 +46,9 @@ with for_groups("g"):
     with unit_of_work() as connection:
         store(connection, [event])
         found = {
-            "list": reads.nodes(connection, "g", NodesQuery(agent_id="klaus", types=["event"], limit=10)),
+            "list": reads.page(connection, "g", MemoryFilter(agent_id="klaus", types=["event"]), "", 10).rows,
             "page": [reads.node(connection, "g", event.event_id)],
-            "related": reads.related(connection, "g", "klaus", ["book"], 10)["events"],
+            "related": reads.related(connection, "g", "klaus", ["book"], 10).events,
             "search": search(connection, "g", MemoryFilter(words="book"), None, 10),
         }
     asked = RetrievalRequest(group_id="g", agent_id="klaus", focal_texts=["book"], relevance="lexical", touch=False)

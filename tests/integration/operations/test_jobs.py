@@ -18,8 +18,9 @@ from engine.memory import counts_for_keywords
 from engine.operations import DAY, HOUR, JOBS, Job, Schedule
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
 from jiyi.protocol.events import build
-from jiyi.protocol.memory import ArchivedQuery, Restored, RestoreRequest
+from jiyi.protocol.memory import Restored, RestoreRequest
 from jiyi.protocol.operations import JobsRequest, RunJob
+from jiyi.protocol.recall import ListMemories
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db import valkey_keys
 from models.db.actions import Actor
@@ -442,8 +443,8 @@ def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> Non
     old(faded.event_id)
     run_in(group, archive)
     run_in(group, expire_thoughts)
-    page = memory_questions.archived.perform(Actor(group), ArchivedQuery(agent_id="klaus"))
-    assert [(row["description"], row["archived_reason"]) for row in page.rows] == [("expired", "expired"), ("faded", "faded")]
+    page = memory_questions.list_memories.perform(Actor(group), ListMemories(agent_id="klaus", archived="only"))
+    assert [(row.description, row.archived_reason) for row in page.rows] == [("expired", "expired"), ("faded", "faded")]
     assert restore(f"{group}-other", node_ids=[faded.event_id]) == Restored(restored=0, agents={})
     assert restore(group, node_ids=[faded.event_id]).restored == 1
     assert restore(group, agent_id="klaus") == Restored(restored=1, agents={"klaus": 1})

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from sqlalchemy import text
 
 from engine.providers.embedders import embedder
-from jiyi.protocol.conversations import ContextRequest, InjectedContext
+from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.memory import ArchiveRequest
-from jiyi.protocol.recall import AgainRequest, ListMemories, RetrievalsQuery, UpdateMemory
+from jiyi.protocol.recall import AgainRequest, InjectedContext, ListMemories, RetrievalsQuery, UpdateMemory
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.actions import ACTIONS
 from models.db.actions import Actor

@@ -42,9 +42,9 @@ def test_what_conversations_left_is_found_and_an_empty_answer_says_what_was_left
     assert kinds_of(ask(group)) == {"memory", *(fact["kind"] for fact in facts)}
     assert kinds_of(ask(group, filters={"kinds": ["session"]})) == {"session"}
     assert kinds_of(ask(group, mode="stanford", relevance=None, filters={"kinds": ["memory"]})) == set(), "nothing is embedded yet"
-    listed = api.get("/nodes", agent_id="helper")["nodes"]
+    listed = api.get("/nodes", agent_id="helper")["rows"]
     assert {node["kind"] for node in listed} == {None, *(fact["kind"] for fact in facts)}
-    assert len(api.get("/nodes", agent_id="helper", kinds="session")["nodes"]) == len(SAID)
+    assert len(api.get("/nodes", agent_id="helper", kinds="session")["rows"]) == len(SAID)
     assert api.get("/nodes", 422, agent_id="helper", kinds="dream")["errors"][0]["field"] == "kinds.0"
 
 

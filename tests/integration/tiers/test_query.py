@@ -14,8 +14,9 @@ from pydantic import ValidationError
 from sqlalchemy import text
 
 from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, NoAnswer, TooManyQuestions
-from jiyi.protocol.conversations import ContextRequest, InjectedContext
+from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
+from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer, MemoryQuery
 from jiyi.text.prompting import quoted
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, NodeEvent

@@ -673,10 +673,10 @@ def test_what_was_said_in_conversations(client: Client) -> None:
     frame = Frame(r"(?:user: )?…(?: \(earlier; .+\))?", (*days, *map(re.escape, HEADINGS["en"].values())), PREFACE["en"])
     for form in ("markdown", "compact"):
         made = client.conversations.context("maria", "What does Maria like?", max_tokens=50_000, format=form)  # type: ignore[arg-type]
-        _said(frame, made.context, made.memories, [one.content for one in made.memories])
+        _said(frame, made.context, made.memories, [one.description for one in made.memories])
     injected = client.conversations.inject("maria", "What does Maria like?", base_prompt="You are kind.", max_tokens=50_000)
     assert injected.prompt == f"You are kind.\n\n{injected.context}"
-    _said(frame, injected.context, injected.memories, [one.content for one in injected.memories])
+    _said(frame, injected.context, injected.memories, [one.description for one in injected.memories])
 
 
 @pytest.mark.usefixtures("own_caller")  # tests of another folder have had a service of their own

@@ -18,7 +18,8 @@ from jiyi.chat.secrets import MASK, masked
 from jiyi.client.outbox import Outbox
 from jiyi.errors import BrokerUnavailable, InvalidEvent
 from jiyi.protocol.appointments import AskedSchedules
-from jiyi.protocol.conversations import InjectedContext, Message
+from jiyi.protocol.conversations import Message
+from jiyi.protocol.recall import InjectedContext
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted
 

@@ -14,7 +14,8 @@ from jiyi.chat.steps import ANSWERED_WITHIN, ScheduleStage, Scheduling, SkillSta
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.appointments import AskedSchedules
-from jiyi.protocol.conversations import ChatMessage, InjectedContext, InjectedSkill
+from jiyi.protocol.conversations import ChatMessage, InjectedSkill
+from jiyi.protocol.recall import InjectedContext
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "invoice"}'}}
 ASKED = ChatMessage(role="user", content="find the invoice")

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import rest
 from jiyi.protocol.base import Request, Rows
-from jiyi.protocol.memory import AgentsQuery, KeywordsWanted, MemoriesWanted
+from jiyi.protocol.memory import AgentsQuery
 from jiyi.protocol.operations import LettersRequest
 from jiyi.protocol.reflection import ReflectionsWanted
 from jiyi.protocol.rest import Cursor
@@ -20,14 +20,7 @@ from web.api.registry import Paging
 
 ID = UUID("0198a6c8-0000-7000-8000-000000000001")
 THEN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-PLACES = [
-    (AgentsQuery, "after", "klaus"),
-    (LettersRequest, "before", ID),
-    (ReflectionsWanted, "before", (THEN, ID)),
-    (KeywordsWanted, "before", (3, "bread", "event")),
-    (MemoriesWanted, "before", 7),
-    (MemoriesWanted, "before", (THEN, ID)),
-]
+PLACES = [(AgentsQuery, "after", "klaus"), (LettersRequest, "before", ID), (ReflectionsWanted, "before", (THEN, ID))]
 
 
 class Numbers(BaseModel):
@@ -72,9 +65,3 @@ def test_the_last_page_has_no_cursor_and_the_first_none_either() -> None:
 def test_a_cursor_of_another_list_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidRequest, match="after: is no cursor of this list"):
         paging(LettersRequest).replace_cursor({"after": cursor})
-
-
-@pytest.mark.parametrize(("agent_id", "before"), [(None, 7), ("klaus", (THEN, ID))])
-def test_an_agents_list_and_a_groups_do_not_take_each_others_cursors(agent_id: str | None, before: Any) -> None:
-    with pytest.raises(ValueError, match="after: is no cursor of this list"):
-        MemoriesWanted(agent_id=agent_id, before=before)
