@@ -44,7 +44,7 @@ test-browser: setup
 
 # Benchmarks and examples that start a service of their own, frameworks that need an environment of their own, a storm of faults, and each fault over RabbitMQ: many minutes.
 test-long: setup
-	@$(PYTEST) tests/integration tests/security tests/smoke/test_storm.py -m long $(ARGS)
+	@$(PYTEST) tests/integration tests/security tests/reports tests/smoke -m long $(ARGS)
 	@$(PYTEST) tests/smoke/test_faults.py --broker=amqp $(ARGS)
 
 # A real LLM on this machine, 127 MB: its packages stay out of what is locked. JIYI_TEST_LLM asks another server in its place.

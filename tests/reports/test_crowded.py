@@ -47,6 +47,7 @@ def test_one_of_three_hundred_facts_is_deleted_from_a_message_of_20000_character
     assert first["node_id"] not in {row["node_id"] for row in nodes(group)}
 
 
+@pytest.mark.long
 def test_two_hundred_contradictions_leave_the_last_and_what_nobody_contradicted(group: str) -> None:
     said = [f"I moved to Town{number:03}." for number in range(UNDECIDED)]
     say(group, *CALLED, "I'm allergic to walnuts.", *said[:100], "My sister Nora plays the cello.", *said[100:])

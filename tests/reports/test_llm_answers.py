@@ -160,6 +160,7 @@ def test_an_answer_that_is_cut_off_all_the_same_is_asked_for_in_halves(group: st
     assert letters(group) == []
 
 
+@pytest.mark.long
 def test_what_is_said_late_in_long_messages_is_remembered(group: str, use: Callable[[Any], Any]) -> None:
     llm = use(Perfect())
     long = "I went to the market and looked at many things there. " * 330
@@ -171,6 +172,7 @@ def test_what_is_said_late_in_long_messages_is_remembered(group: str, use: Calla
     assert all(len(row["filling"]) == 1 for row in nodes(group, "knowledge"))
 
 
+@pytest.mark.long
 def test_a_small_context_gets_smaller_questions(group: str, use: Callable[[Any], Any], configure: Callable[..., None]) -> None:
     configure(llm_context=4_096)
     llm = use(Perfect())
@@ -204,6 +206,7 @@ class Busy(Perfect):
         return super().answer(question)
 
 
+@pytest.mark.long
 def test_an_llm_that_answers_few_questions_a_minute_gets_through_in_the_end(group: str, use: Callable[[Any], Any]) -> None:
     use(Busy())
     say(group, *(f"I like number{number} very much, more than anything else that I ever tried before." for number in range(60)))

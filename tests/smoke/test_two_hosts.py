@@ -124,6 +124,7 @@ def _undone(group: str, events: int) -> dict[str, int]:
     return {"missing": events - int(stored), "owed": int(owed)}
 
 
+@pytest.mark.long
 def test_a_link_that_is_cut_and_healed_loses_nothing_and_leaves_nobody_deaf(both: tuple[Host, Host], hosts: Hosts) -> None:
     service, other = both
     group = "two-hosts"

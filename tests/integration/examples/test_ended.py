@@ -36,8 +36,10 @@ def of_folder(folder: Path) -> set[str]:
 @pytest.mark.timeout(START_SECONDS + END_SECONDS + 30)
 @pytest.mark.parametrize(
     ("number", "command"),
-    [(signal.SIGTERM, ["bench.due", "--agents", "3"]), (signal.SIGINT, ["examples.debate"])],
-    ids=["bench-SIGTERM", "example-SIGINT"],
+    [
+        pytest.param(signal.SIGTERM, ["bench.due", "--agents", "3"], id="bench-SIGTERM"),
+        pytest.param(signal.SIGINT, ["examples.debate"], id="example-SIGINT", marks=pytest.mark.long),
+    ],
 )
 def test_ended_in_the_middle_it_leaves_nothing(number: signal.Signals, command: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="je-", dir="/tmp") as made:  # short, for unix sockets

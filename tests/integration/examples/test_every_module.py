@@ -52,7 +52,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.web": ["--clients", "1", "--memories", "20", "--seconds", "0.2"],
 }
 #: Those that take seconds, because they need no worker; nor does bench.due, which ``test_ended`` starts. ``make test-long`` has the others.
-QUICK = {"bench.intents", "bench.satisfaction", "bench.schedule"}
+QUICK = {"bench.intents", "bench.schedule"}
 #: Modules that end with exit code 1 where a bound is exceeded, as it is on a machine that does much else.
 BOUNDED = {"bench.attack"}
 #: Modules that replay recordings which do not come with the code.
