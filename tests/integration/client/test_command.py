@@ -41,7 +41,7 @@ def test_without_a_name_all_are_listed_with_what_they_take(jiyi: Run) -> None:
 def test_fields_are_given_as_pairs_or_as_a_document(jiyi: Run) -> None:
     made = json.loads(jiyi("appointments.create", "agent_id=小伴", "text=每天早上8点提醒我喝水", "--json").stdout)
     assert made["schedule"]["cron"] == "0 8 * * *"
-    listed = json.loads(jiyi("schedule_list", '{"agent_id": "小伴", "limit": 5}', "--json").stdout)  # an alias
+    listed = json.loads(jiyi("appointments.list", '{"agent_id": "小伴", "limit": 5}', "--json").stdout)
     assert [one["id"] for one in listed["schedules"]] == [made["schedule"]["id"]]
 
 
