@@ -17,10 +17,12 @@ from engine.providers.llm_prompts import Usage
 from jiyi import Client
 from jiyi.cli.app import app
 from jiyi.errors import LLMUnavailable
+from jiyi.protocol.events import build
 from jiyi.protocol.providers import LLMUsage
 from jiyi.settings import Settings
 from models.db.connection import unit_of_work
 from models.operations import budgets, numbers
+from tests.integration.memory.test_inbox import save
 
 pytestmark = pytest.mark.usefixtures("database")
 
@@ -105,3 +107,19 @@ def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: 
     document = json.loads(CliRunner().invoke(app, ["llms", "--json", "--days", "7", "--group", client.group]).stdout)
     assert document["days"] == 7
     assert document["usage"] == found.model_dump(mode="json")["usage"]
+
+
+def test_jiyi_prompts_show_prints_what_would_be_sent_for_a_session(client: Client) -> None:
+    turn = {"type": "turn.recorded", "group_id": client.group, "agent_id": "helper", "session_id": "s1"}
+    save(build({**turn, "payload": {"role": "user", "text": "I am allergic to peanuts.\x1b[2J"}}))
+    asked = ["prompts", "show", "extraction", "--agent", "helper", "--session", "s1", "--group", client.group]
+    shown = CliRunner().invoke(app, asked)
+    assert shown.exit_code == 0, shown.output
+    assert "extraction@2, about " in shown.stdout
+    assert "allergic to peanuts" in shown.stdout
+    assert "\x1b" not in shown.stdout
+    [only] = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["prompts"]
+    assert [message["role"] for message in only["messages"]] == ["system", "user"]
+    nowhere = CliRunner().invoke(app, [*asked[:-4], "--session", "s2", "--group", client.group])
+    assert nowhere.exit_code == 1
+    assert "no turns of the session" in nowhere.stderr
