@@ -26,13 +26,8 @@ _lock = Lock()
 _said: tuple[int, float] = (0, float("-inf"))
 
 
-def known_context() -> int:
-    """Tokens, as far as is known without asking; 0 if it is not."""
-    return get_settings().llm_context or _said[0]
-
-
 def asked_context() -> int:
-    """The same, once the server was asked. Never raises: 0 if it does not say."""
+    """Tokens; 0 if the server does not say. Asks it once an hour, and never raises."""
     global _said  # noqa: PLW0603 – one of each process
     settings = get_settings()
     if settings.llm_context or settings.llm.partition(":")[0] not in LOCAL:

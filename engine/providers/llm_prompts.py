@@ -74,12 +74,20 @@ def _load(folder: Path, file: str, name: str) -> Prompt:
 
 def data_tokens() -> int:
     """Tokens of data that one question may have: as many as the model's context leaves, as far as that is known."""
-    from engine.providers.contexts import known_context  # late: it reads the settings of providers
-
-    context = known_context()
+    settings = get_settings()
+    context = settings.llm_context or _served
     if not context:
         return PROMPT_TOKENS
-    return min(PROMPT_TOKENS, max(LEAST_DATA_TOKENS, context - get_settings().llm_max_tokens - INSTRUCTION_TOKENS))
+    return min(PROMPT_TOKENS, max(LEAST_DATA_TOKENS, context - settings.llm_max_tokens - INSTRUCTION_TOKENS))
+
+
+_served = 0
+
+
+def note_context(tokens: int) -> None:
+    """The LLM's server says that it reads so many tokens; 0: it does not say."""
+    global _served  # noqa: PLW0603 – one of each process
+    _served = tokens
 
 
 #: What an answer looks like, after the data: small models keep to what they read last. A schema that is sent says the rest.

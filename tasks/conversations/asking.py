@@ -11,7 +11,7 @@ from engine.conversations.notes import Experiences, LivedThrough, Notes, kept, t
 from engine.conversations.pieces import Patience, Piece, Room, ask_about, in_pieces, line_tokens
 from engine.heads.local import heads
 from engine.providers.contexts import asked_context
-from engine.providers.llm_prompts import data_tokens, signature
+from engine.providers.llm_prompts import data_tokens, note_context, signature
 from engine.providers.llms import LLM, RULES
 from engine.providers.questions import Extraction
 from engine.rules.provider import Rules
@@ -49,7 +49,7 @@ class LearnedRoom:
 
     def room(self, taken: int = 0) -> Room:
         """What a question has room for beside the tokens that are taken."""
-        asked_context()
+        note_context(asked_context())
         most = data_tokens() if self._most is None else min(data_tokens(), self._most)
         return Room(most - taken, get_settings().llm_max_tokens)
 
