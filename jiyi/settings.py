@@ -407,7 +407,7 @@ class Settings(BaseSettings):
         return float(prompt), float(answer)
 
     @property
-    def llm_extras(self) -> dict[str, Any]:
+    def llm_extras(self) -> Mapping[str, Any]:
         """What ``llm_extra_body`` adds to requests."""
         return dict(json.loads(self.llm_extra_body or "{}"))
 

@@ -25,7 +25,7 @@ ROOMS = {
     "web": {"api", "admin", "stream", "static", "templates", "translations"},
     "web/api": {"examples"},
     "web/admin": {"forms"},
-    "tests": {"reports", "unit", "integration", "smoke", "browser", "security"},
+    "tests": {"reports", "unit", "integration", "smoke", "browser", "security", "llm"},
     "tests/unit": set("client imports proxy protocol providers rules text times heads parsing db queue web workers bench docs".split()),
     "tests/integration": {"deploy", "client", "frameworks", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
     "bench": {"support", "adapters", "labelled", "conversations", "kept_back"},
