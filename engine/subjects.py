@@ -80,10 +80,10 @@ GROWTH = Subject(
     jobs=("due_scan",),
     events=("turn.step", "feedback.given"),
     actions=(
-        *("skills", "workflows", "feedback", "patterns", "evolution", "trajectories", "pains", "identity", "self_review", "tallies"),
+        *("artifacts", "feedback", "patterns", "evolution", "pains", "identity", "self_review", "tallies"),
         *("appointments", "heartbeats", "health"),
     ),
-    paths="/growth/",
+    paths="/(artifacts|feedback|patterns|evolution|pains|identity|self_review|tallies|appointments|heartbeats)/",
 )
 STORES = Subject(
     name="stores",
