@@ -152,11 +152,6 @@ def due_scan(run: Run) -> None:
 
     Safe to repeat because what is owed for a time is not found again for it, and what is delivered is not delivered again.
     """
-    if run.dry:
-        with run.transaction() as connection:
-            due_schedules, due_heartbeats = schedules.count_due(connection, run.now)
-        run.count(fire_schedule=due_schedules, heartbeat=due_heartbeats)
-        return
     run.repeat(partial(_repair_clock, run), SCAN_BATCH)
     for kind, owe in _OWE.items():
         _owe(run, kind, owe)

@@ -72,8 +72,4 @@ def expire_items(run: Run) -> None:
 
     Safe to repeat because what is deleted is no longer there.
     """
-    if run.dry:
-        with run.transaction() as connection:
-            run.count(expired=storage.count_expired(connection, run.now))
-        return
     run.count(expired=run.repeat(partial(storage.delete_expired, now=run.now, limit=BATCH), BATCH))

@@ -337,9 +337,6 @@ def expire_thoughts(run: Run) -> None:
             if _is_left_alone(connection, agent):
                 continue
             at = archiving.clock(connection, agent, run.now) or run.now
-            if run.dry:
-                run.count(agents=1, expired=archiving.count_expired(connection, agent, at))
-                continue
         run.count(agents=1, expired=run.repeat(partial(archiving.archive_expired, agent=agent, at=at, limit=BATCH, actor=run.actor), BATCH))
         if run.time_is_up():
             return
@@ -358,20 +355,6 @@ def archive(run: Run) -> None:
             if clock is None or _is_left_alone(connection, agent):
                 continue
             rules = Rules.of(clock, run.now, settings.archive_after_days, BELOW_POIGNANCY)
-            verdicts = archiving.judge(connection, agent, rules) if run.dry else {}
-        if run.dry:
-            run.count(agents=1, **verdicts)
-            if len(shown := run.summary.setdefault("by_agent", [])) < MAX_SHOWN:
-                shown.append(
-                    {
-                        "group_id": agent[0],
-                        "agent_id": agent[1],
-                        "clock": clock.isoformat(),
-                        "accessed_before": rules.accessed_before.isoformat(),
-                        **verdicts,
-                    }
-                )
-            continue
         run.count(
             agents=1, archived=run.repeat(partial(archiving.archive_faded, agent=agent, rules=rules, limit=BATCH, actor=run.actor), BATCH)
         )

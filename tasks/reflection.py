@@ -314,13 +314,12 @@ def reflect_by_schedule(run: Run) -> None:
     def owe_some(connection: Connection) -> int:
         nonlocal found
         due = reflections.due_by_schedule(connection, run.group_id, run.now, min(AGENTS_BATCH, MOST_A_RUN - found))
-        for agent_key, group_id, agent_id in due if not run.dry else ():
+        for agent_key, group_id, agent_id in due:
             reflections.ask(connection, group_id, agent_id, "schedule")
             pending_work.enqueue(connection, REFLECT, [(agent_key, group_id)])
         run.count(agents=len(due))
         found += len(due)
-        return 0 if run.dry or found >= MOST_A_RUN else len(due)
+        return 0 if found >= MOST_A_RUN else len(due)
 
     run.repeat(owe_some, AGENTS_BATCH)
-    if not run.dry:
-        wake(REFLECT)
+    wake(REFLECT)

@@ -233,14 +233,12 @@ def expire_working_memory(run: Run) -> None:
         expired = quarantine.expired(connection, run.now, EXPIRE_BATCH)
         for group_id in sorted(expired):
             ids = expired[group_id]
-            if not run.dry:
-                quarantine.lock_group(connection, group_id)
-                quarantine.mark_left(connection, group_id, ids, run.now)
-                working.remove(group_id, ids)
-                working.count(group_id, expired=len(ids))
+            quarantine.lock_group(connection, group_id)
+            quarantine.mark_left(connection, group_id, ids, run.now)
+            working.remove(group_id, ids)
+            working.count(group_id, expired=len(ids))
             run.count(groups=1, entries=len(ids))
-        total = sum(map(len, expired.values()))
-        return 0 if run.dry else total
+        return sum(map(len, expired.values()))
 
     run.repeat(step, EXPIRE_BATCH)
 
@@ -353,13 +351,9 @@ def digest_quarantine(run: Run) -> None:
         with run.transaction() as connection:
             groups = digests.groups(connection, since, young, after, run.group_id)
         for group_id in groups:
-            if run.dry:
-                with run.transaction() as connection:
-                    run.count(groups=1, entries=digests.entries(connection, group_id, since, run.now)[1])
-            else:
-                with for_groups(group_id):
-                    _, items = make(group_id, since, run.now, run.actor)
-                run.count(groups=1, items=items)
+            with for_groups(group_id):
+                _, items = make(group_id, since, run.now, run.actor)
+            run.count(groups=1, items=items)
             after = group_id
             if run.time_is_up():
                 run.summary["more"] = after

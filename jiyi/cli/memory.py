@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID
 
 import typer
@@ -16,7 +16,6 @@ from jiyi.cli.shell import Json, MemoryOrigin, NodeKind, Shown, connect, given, 
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE, Rows
 from jiyi.protocol.memory import MAX_RESTORED, AgentState, KeywordStrength, Memory
-from jiyi.protocol.operations import Tick
 
 Agent = Annotated[str, typer.Argument(help="Whose.")]
 Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
@@ -122,16 +121,9 @@ def _node_table(title: str, rows: list[Memory]) -> Table:
 
 archive_app = typer.Typer(help="The archive: memories that are found only when they are asked for.")
 
-#: What a dry run counts: what would go, and why the others stay.
-VERDICTS = ("fades", "recent", "important", "evidence")
-
 
 @archive_app.callback(invoke_without_command=True)
-def archive(
-    ctx: typer.Context,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only tell what would be archived.")] = False,
-    as_json: Json = False,
-) -> None:
+def archive(ctx: typer.Context, as_json: Json = False) -> None:
     """Archive the group's faded memories now, as the job does every night.
 
     A memory fades when it was long not accessed, is of little importance, and no live thought rests on it.
@@ -139,21 +131,8 @@ def archive(
     if ctx.invoked_subcommand is not None:
         return
     with connect(ctx) as client:
-        tick = client.jobs.run("archive", dry_run=dry_run, whole_service=False)
-    shown = jobs.finished(tick)
-    show(Shown(tick, lambda: _print_verdicts(client.group, tick)) if dry_run else shown, as_json=as_json)
-
-
-def _print_verdicts(group: str, tick: Tick) -> None:
-    agents: list[dict[str, Any]] = tick.summary.get("by_agent", [])
-    table = output.table(group, "agent", "not accessed since", *VERDICTS, right=VERDICTS)
-    for agent in agents:
-        output.row(table, agent["agent_id"], output.local_date(agent["accessed_before"]), *(agent[name] for name in VERDICTS))
-    output.show(table)
-    output.notice(
-        f"{tick.summary.get('fades', 0):,} would be archived; the others stay: accessed or stored recently, important, "
-        "or evidence of a live thought"
-    )
+        tick = client.jobs.run("archive", whole_service=False)
+    show(jobs.finished(tick), as_json=as_json)
 
 
 @archive_app.command("list")

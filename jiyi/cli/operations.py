@@ -96,11 +96,10 @@ def _short(value: Any) -> str:
 def run_job(
     client: Client,
     name: Annotated[str, typer.Argument(help="As `jiyi jobs` lists it.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only tell what it would do.")] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = JOB_SECONDS,
 ) -> Shown:
     """Run a scheduled job now, for the whole service, and wait for its end."""
-    return finished(client.jobs.run(name, dry_run=dry_run, timeout=timeout))
+    return finished(client.jobs.run(name, timeout=timeout))
 
 
 def finished(tick: Tick) -> Shown:

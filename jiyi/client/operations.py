@@ -34,16 +34,14 @@ class Jobs(Namespace[W]):
         return self._ask("jobs.list", protocol.JobsRequest(), States)
 
     @verb
-    def run(self, job: str, *, dry_run: bool = False, whole_service: bool = True, timeout: float = JOB_SECONDS) -> Steps[protocol.Tick]:
-        """Run a scheduled job now and wait for its end; or (``dry_run``) tell what it would do.
+    def run(self, job: str, *, whole_service: bool = True, timeout: float = JOB_SECONDS) -> Steps[protocol.Tick]:
+        """Run a scheduled job now and wait for its end.
 
         Raises:
             NotFound: there is no such job.
             NoAnswer: it has not ended within ``timeout`` seconds, but goes on.
         """
         request = checked(protocol.RunJob, job=job, whole_service=whole_service)
-        if dry_run:
-            return (yield from self._ask("jobs.preview", request, protocol.Tick, timeout))
         begun = yield from self._act("jobs.run", request, protocol.Tick)
         slot = checked(protocol.TickRequest, job=job, slot=begun.slot)
 

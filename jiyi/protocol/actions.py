@@ -402,15 +402,6 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
     read("jobs.list", operations.JobsRequest, list[operations.JobState], scope="operator"),
     change("jobs.run", operations.RunJob, operations.Tick, scope="operator", whole_service=True),
     read("jobs.tick", operations.TickRequest, operations.Tick | None, scope="operator"),
-    read(
-        "jobs.preview",
-        operations.RunJob,
-        operations.Tick,
-        scope="operator",
-        doc="""Tell what a scheduled job would do now.
-
-It runs in transactions that cannot write. Changes nothing.""",
-    ),
     read("workers.list", operations.WorkersRequest, operations.WorkersReport, scope="operator", whole_service=True),
     *(
         change(f"workers.{verb}", operations.WorkerRequest, operations.WorkerWished, scope="operator", whole_service=True)

@@ -146,7 +146,7 @@ class TickRequest(Request):
 
 
 class Tick(BaseModel):
-    """A run of a job. ``waiting``: no worker has begun it yet; ``dry run``: what it would do."""
+    """A run of a job. ``waiting``: no worker has begun it yet."""
 
     job: str
     slot: datetime

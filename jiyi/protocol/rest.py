@@ -152,12 +152,11 @@ class JobStates(BaseModel):
 class RunBody(BaseModel, extra="forbid"):
     """How to run it."""
 
-    dry_run: bool = Field(False, description="Only tell what it would do.")
     whole_service: bool = Field(True, description="For all groups, not only the one that is spoken for.")
 
 
 class JobRun(BaseModel):
-    """A run that has begun, or what a dry one found."""
+    """A run that has begun."""
 
     job: JobName
     slot: datetime

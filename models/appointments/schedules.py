@@ -243,12 +243,6 @@ def owe_heartbeats(connection: Connection, now: datetime, limit: int) -> list[da
     return list(connection.execute(_HEARTBEATS, {"kind": HEARTBEAT, "until": now + AHEAD, "limit": limit}).scalars())
 
 
-def count_due(connection: Connection, now: datetime) -> tuple[int, int]:
-    """How many schedules and heartbeats would be owed."""
-    row = connection.execute(_COUNT, {"until": now + AHEAD}).one()
-    return row.schedules, row.heartbeats
-
-
 _FORGET = text("DELETE FROM schedule_runs WHERE group_id = :group AND schedule_id = ANY(:ids) AND due_at < :before")
 _AHEAD = text("""
     SELECT schedule_id, group_id, kind, cron, at, every_seconds, tz, next_run_at FROM schedules s
@@ -290,11 +284,4 @@ _HEARTBEATS = text("""
         SELECT CAST(:kind AS text), agent_key, group_id, next_tick_at FROM owed ON CONFLICT DO NOTHING
     )
     SELECT next_tick_at FROM owed
-""")
-_COUNT = text("""
-    SELECT
-        (SELECT count(*) FROM schedules WHERE state = 'active' AND next_run_at <= :until AND owed_for IS DISTINCT FROM next_run_at)
-            AS schedules,
-        (SELECT count(*) FROM heartbeats WHERE enabled AND next_tick_at <= :until AND owed_for IS DISTINCT FROM next_tick_at)
-            AS heartbeats
 """)

@@ -147,11 +147,6 @@ def namespaces(connection: Connection, group_id: str, asked: ListNamespaces) -> 
     return list(connection.execute(_NAMESPACES, parameters).scalars())
 
 
-def count_expired(connection: Connection, now: Any) -> int:
-    """How many items are past their time."""
-    return int(connection.execute(_COUNT_EXPIRED, {"now": now}).scalar_one())
-
-
 def delete_expired(connection: Connection, now: Any, limit: int) -> int:
     """Delete up to ``limit`` items past their time; returns how many."""
     return connection.execute(_DELETE_EXPIRED, {"now": now, "limit": limit}).rowcount
@@ -263,7 +258,6 @@ _NAMESPACES = text("""
     )
     ORDER BY found LIMIT :limit OFFSET :offset
 """).bindparams(bindparam("matches", type_=JSONB))
-_COUNT_EXPIRED = text("SELECT count(*) FROM items WHERE expires_at <= :now")
 _DELETE_EXPIRED = text("""
     DELETE FROM items WHERE item_id = ANY(ARRAY(
         SELECT item_id FROM items WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED

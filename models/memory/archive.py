@@ -48,7 +48,6 @@ from models.memory.tables import MemoryNode
 from models.retrieval import records
 
 Reason = Literal["expired", "faded", "chosen"]
-_VERDICTS = ("fades", "recent", "important", "evidence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +83,6 @@ def with_expired(connection: Connection, group_id: str | None, now: datetime) ->
     return [(row.group_id, row.agent_id) for row in connection.execute(_WITH_EXPIRED, {"group": group_id, "now": now})]
 
 
-def count_expired(connection: Connection, agent: AgentName, at: datetime) -> int:
-    return int(connection.execute(_COUNT_EXPIRED, {**bind_name(agent), "at": at}).scalar_one())
-
-
 def archive_expired(connection: Connection, agent: AgentName, at: datetime, limit: int, actor: str) -> int:
     """Archive up to ``limit`` memories that expired before ``at``; returns how many.
 
@@ -95,11 +90,6 @@ def archive_expired(connection: Connection, agent: AgentName, at: datetime, limi
     """
     node_ids = connection.execute(_EXPIRE, {**bind_name(agent), "at": at, "limit": limit}).scalars()
     return _record(connection, agent, list(node_ids), "expired", actor, clock=at)
-
-
-def judge(connection: Connection, agent: AgentName, rules: Rules) -> dict[str, int]:
-    """How many memories fade, and how many stay for which reason; each is counted once."""
-    return dict(connection.execute(_JUDGE, _bound(agent, rules)).mappings().one())
 
 
 def archive_faded(connection: Connection, agent: AgentName, rules: Rules, limit: int, actor: str) -> int:
@@ -337,30 +327,25 @@ _EXPIRED = and_(
     MemoryNode.expires_at.is_not(None),
     MemoryNode.expires_at <= bindparam("at"),
 )
-_COUNT_EXPIRED = select(func.count()).select_from(MemoryNode).where(_EXPIRED)
 _SOONEST = select(MemoryNode.node_id).where(_EXPIRED).order_by(MemoryNode.expires_at).limit(bindparam("limit"))
 _EXPIRE = _archive("expired", _SOONEST.with_for_update(skip_locked=True))
-# The first reason that holds is the one that counts. A conversation's filling holds no ids, so only thoughts' are read.
-_JUDGED = (
+# A conversation's filling holds no ids, so only thoughts' are read.
+_FADING = (
     text("""
     WITH evidence AS MATERIALIZED (
         SELECT DISTINCT e.id FROM memory_nodes t CROSS JOIN LATERAL jsonb_array_elements_text(t.filling) AS e(id)
         WHERE t.group_id = :group AND t.agent_id = :agent AND t.type = 'thought' AND t.archived_at IS NULL
           AND (t.expires_at IS NULL OR t.expires_at > :clock)
     )
-    SELECT n.node_id, n.node_count, CASE
-        WHEN a.last_accessed >= :accessed_before OR n.stored_at >= :stored_before THEN 'recent'
-        WHEN coalesce(n.poignancy, 0) >= :below THEN 'important'
-        WHEN CAST(n.node_id AS text) IN (SELECT id FROM evidence) THEN 'evidence'
-        ELSE 'fades' END AS verdict
-    FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
+    SELECT n.node_id, n.node_count FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.archived_at IS NULL
+      AND a.last_accessed < :accessed_before AND n.stored_at < :stored_before AND coalesce(n.poignancy, 0) < :below
+      AND CAST(n.node_id AS text) NOT IN (SELECT id FROM evidence)
     """)
-    .columns(column("node_id"), column("node_count"), column("verdict"))
-    .cte("judged")
+    .columns(column("node_id"), column("node_count"))
+    .cte("fading")
 )
-_JUDGE = select(*(func.count().filter(_JUDGED.c.verdict == verdict).label(verdict) for verdict in _VERDICTS)).select_from(_JUDGED)
-_OLDEST_FADING = select(_JUDGED.c.node_id).where(_JUDGED.c.verdict == "fades").order_by(_JUDGED.c.node_count).limit(bindparam("limit"))
+_OLDEST_FADING = select(_FADING.c.node_id).order_by(_FADING.c.node_count).limit(bindparam("limit"))
 _FADE = _archive("faded", _locked(MemoryNode.node_id.in_(_OLDEST_FADING)))
 _ARCHIVE_CHOSEN = _archive("chosen", _locked(MemoryNode.node_id == any_(_IDS), MemoryNode.archived_at.is_(None)))
 _OTHERWISE = MemoryNode.poignancy.is_distinct_from(bindparam("importance"))

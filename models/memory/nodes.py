@@ -187,11 +187,6 @@ def accumulate(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[U
     return [(row.agent_key, row.group_id) for row in rows if row.importance_trigger_curr <= 0]
 
 
-def drift(connection: Connection, group_id: str, agent_id: str) -> Drift:
-    drift = connection.execute(_DRIFT, {"group": group_id, "agent": agent_id, "kinds": NOT_COUNTED_YET}).one()
-    return Drift(drift.keywords, drift.off_by)
-
-
 def repair(connection: Connection, group_id: str, agent_id: str) -> Drift:
     """Make strengths what the memories say.
 

@@ -73,7 +73,6 @@ def count_group(context: Context, request: StatsRequest) -> Stats:
     return Stats(group_id=group_id, counts=numbers.counts(connection, group_id), work_owed=pending_work.by_kind(connection, group_id))
 
 
-preview_job = by_worker("jobs.preview")
 show_llms = by_worker("llms.show")
 show_embedders = by_worker("embedders.show")
 step_reembedding = by_worker("reembedding.step")

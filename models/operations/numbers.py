@@ -136,11 +136,6 @@ def usage_by(connection: Connection, group_id: str | None, first_day: date, by: 
     return sorted(rows, key=lambda row: row.key, reverse=True) if by == "month" else rows
 
 
-def count_old(connection: Connection, table: str, before: datetime) -> int:
-    rows = table_of(table).alias("t")
-    return int(connection.execute(select(func.count()).select_from(rows).where(text(_OLD[table])), {"before": before}).scalar_one())
-
-
 def delete_old(connection: Connection, table: str, before: datetime, limit: int) -> int:
     """Delete up to ``limit`` of them; returns how many.
 

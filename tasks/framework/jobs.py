@@ -15,15 +15,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
 from celery import shared_task
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from engine.operations import JOBS, Job
 from jiyi.errors import JiyiError, NotAllowed
-from jiyi.protocol.base import JsonObject
 from jiyi.settings import Settings, get_settings
 from models.db.connection import database_time, unit_of_work
 from models.db.scope import for_groups, whole_service
@@ -58,11 +57,10 @@ class BeatEntry(TypedDict):
 
 @dataclass(slots=True)
 class Run:
-    """One run of a job. A dry one may look at everything and change nothing: its transactions are read-only."""
+    """One run of a job."""
 
     job: str
     now: datetime
-    dry: bool = False
     #: Only this group; None: the whole service.
     group_id: str | None = None
     summary: dict[str, Any] = field(default_factory=dict)
@@ -83,8 +81,6 @@ class Run:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         with unit_of_work() as connection:
-            if self.dry:
-                connection.execute(text("SET TRANSACTION READ ONLY"))
             yield connection
 
     def count(self, **numbers: float) -> None:
@@ -136,8 +132,8 @@ FUNCTIONS: dict[str, JobFunction] = {}
 def job(name: str) -> Callable[[JobFunction], JobFunction]:
     """Make a function what the job ``name`` of the catalogue (``engine.operations``) does, with the Celery task that runs it.
 
-    Its docstring says why it is safe to repeat. It has to look at ``run.dry``, write through ``run.transaction`` or
-    ``run.repeat`` in small pieces, and record what it changes of memories (``models.accounts.audit``).
+    Its docstring says why it is safe to repeat. It has to write through ``run.transaction`` or ``run.repeat`` in small pieces, and record
+    what it changes of memories (``models.accounts.audit``).
     """
     known = JOBS[name]
 
@@ -198,14 +194,6 @@ class _Held:
     def renew(self) -> None:
         with unit_of_work() as connection:
             ticks.renew(connection, self.tick, get_settings().work_lease_seconds)
-
-
-def rehearse(known: Job, group_id: str | None = None) -> JsonObject:
-    """What a run would do now. Changes nothing, and no tick is written."""
-    run = Run(known.name, datetime.now(UTC), dry=True, group_id=group_id, deadline=time.monotonic() + known.time_limit)
-    with run.scope():
-        FUNCTIONS[known.name](run)
-    return run.summary
 
 
 def _attempt(known: Job, run: Run) -> str | None:

@@ -11,13 +11,12 @@ from typing import Any
 
 from celery import shared_task
 
-from engine import operations as jobs
 from engine.operations import BACKUP_SECONDS, JOBS
 from engine.providers import breakers, llms
 from engine.providers.llm_prompts import on_question, on_usage
 from engine.providers.spec import has_key
 from jiyi.errors import BrokerUnavailable, SettingsError
-from jiyi.protocol.operations import LLMsRequest, RunJob, Tick
+from jiyi.protocol.operations import LLMsRequest
 from jiyi.protocol.providers import PRESETS, ActiveLLM, LLMReport, LLMVendor
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -25,14 +24,14 @@ from models.db.actions import Actor
 from models.db.connection import CLOCK_AHEAD, unit_of_work
 from models.memory import access, nodes
 from models.operations import backups, budgets, numbers, signs_of_life
-from models.operations.actions import preview_job, show_llms
+from models.operations.actions import show_llms
 from models.operations.backups import BackupError
 from models.queue import pending_work, stream, ticks
 from models.queue.broker_queues import task_queues
 from models.queue.wakeups import send, wake
 from models.retrieval import records
 from tasks.erasure import TRY_AGAIN_MAX
-from tasks.framework.jobs import LOOK_SECONDS, BeatEntry, Run, job, rehearse
+from tasks.framework.jobs import LOOK_SECONDS, BeatEntry, Run, job
 from tasks.framework.rpc import implements
 from tasks.framework.work import KINDS, MAX_ATTEMPTS, MAX_BACKOFF_SECONDS, summary
 
@@ -59,8 +58,6 @@ def reconcile(run: Run) -> None:
     """
     with run.transaction() as connection:
         run.summary.update(summary(overdue := pending_work.due_counts(connection)))
-    if run.dry:
-        return
     with run.transaction() as connection:
         run.count(brought_forward=pending_work.bring_forward(connection, _longest_wait(), BROUGHT_FORWARD))
         letters = {kind: pending_work.dead_letter_exhausted(connection, kind, MAX_ATTEMPTS) for kind in KINDS}
@@ -96,9 +93,8 @@ def recompute_kw_strength(run: Run) -> None:
     """
     for group_id, agent_id in run.agents():
         with run.transaction() as connection:
-            look = nodes.drift if run.dry else nodes.repair
-            drift = look(connection, group_id, agent_id)
-            if drift.keywords and not run.dry:
+            drift = nodes.repair(connection, group_id, agent_id)
+            if drift.keywords:
                 audit.record(
                     connection,
                     group_id=group_id,
@@ -126,10 +122,6 @@ def prune(run: Run) -> None:
         if not days:
             continue
         before = run.now - timedelta(days=days)
-        if run.dry:
-            with run.transaction() as connection:
-                run.count(**{table: numbers.count_old(connection, table, before)})
-            continue
         deleted = run.repeat(partial(numbers.delete_old, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
         run.count(**{table: deleted})
         if deleted and table == "events":
@@ -148,23 +140,12 @@ def take_snapshot(run: Run) -> None:
     run.summary.update(numbers.queued())
 
 
-@implements(preview_job)
-def preview(actor: Actor, request: RunJob) -> Tick:
-    """Safe to repeat because it changes nothing."""
-    job, now, began = jobs.find(request.job), datetime.now(UTC), time.monotonic()
-    rehearsal = rehearse(job, None if request.whole_service else actor.group_id)
-    return Tick(job=job.name, slot=now, state="dry run", summary=rehearsal, seconds=time.monotonic() - began)
-
-
 @job("backup")
 def back_up(run: Run) -> None:
     """Back the database up to a new file, and delete the oldest of too many.
 
     Safe to repeat because a backup has a name of its own and overwrites nothing.
     """
-    if run.dry:
-        run.summary["folder"] = str(backups.folder())
-        return
     backup = backups.make(keep=get_settings().backup_keep, seconds=BACKUP_SECONDS)
     run.summary.update(file=str(backup.path), bytes=backup.bytes)
 

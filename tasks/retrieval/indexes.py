@@ -118,8 +118,6 @@ def warm(run: Run) -> None:
     """
     agents = records.asked_lately(WARM_AGENTS)
     run.summary["agents"] = len(agents)
-    if run.dry:
-        return
     for group_id, agent_id in reversed(agents):  # the latest last: indexes make room for others in order of their use
         request = RetrievalRequest(
             group_id=group_id, agent_id=agent_id, focal_texts=[QUESTION], top_k=1, mode="recent", relevance="lexical", touch=False

@@ -83,14 +83,12 @@ def scan_stores(run: Run) -> None:
     while True:
         with run.transaction() as connection:
             page = file_rows.stores_of_files(connection, run.group_id, after, PAGE)
-            if not run.dry:
-                pending_work.enqueue(connection, SCAN, page)
+            pending_work.enqueue(connection, SCAN, page)
         run.count(stores=len(page))
         if len(page) < PAGE:
             break
         after = page[-1][0]
-    if not run.dry:
-        wake(SCAN)
+    wake(SCAN)
 
 
 def _cut(config: FileMemoryConfig) -> dict[str, tuple[int, int, str]]:

@@ -220,9 +220,6 @@ action_form_route(
 
 job_pages = Pages("schedules", __name__, Page("jobs", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True))
 
-#: Seconds that a dry run may take while the page waits.
-DRY_RUN_TIMEOUT = 25.0
-
 
 @page(job_pages, "/schedules", "schedules.html", live="_schedules.html")
 def jobs(connection: Connection) -> Context:
@@ -231,9 +228,6 @@ def jobs(connection: Connection) -> Context:
 
 
 action_form_route(job_pages, "/schedules/<name:job>/run", actions.run_job, Part("_run.html"), name="run")
-action_form_route(
-    job_pages, "/schedules/<name:job>/rehearse", actions.preview_job, Part("_run.html"), name="rehearse", timeout=DRY_RUN_TIMEOUT
-)
 
 
 @job_pages.get("/schedules/<name:job>/run")

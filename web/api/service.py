@@ -121,10 +121,10 @@ expose(
 def run_job(asker: Asker, job: str, body: RunBody) -> JobRun:
     """Run a scheduled job now.
 
-    Beside its schedule; or, with dry_run, only tell what it would do. Jobs may be run as often as one likes.
+    Beside its schedule. Jobs may be run as often as one likes.
     """
     request = RunJob(job=find_job(job).name, whole_service=body.whole_service)
-    tick = perform(operations.preview_job if body.dry_run else operations.run_job, asker.group_id, request)
+    tick = perform(operations.run_job, asker.group_id, request)
     return JobRun(job=tick.job, slot=tick.slot, state=tick.state, seconds=tick.seconds, summary=tick.summary)
 
 

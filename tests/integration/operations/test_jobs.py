@@ -12,7 +12,6 @@ from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import SQLAlchemyError
 
 from engine.memory import counts_for_keywords
 from engine.operations import DAY, HOUR, JOBS, Job, Schedule
@@ -35,15 +34,13 @@ from models.queue import ticks, wakeups
 from models.retrieval import records
 from tasks import memory as memory_tasks
 from tasks.framework import jobs
-from tasks.framework.jobs import FUNCTIONS, Run, perform, rehearse
+from tasks.framework.jobs import FUNCTIONS, Run, perform
 from tasks.memory import archive, expire_thoughts
 from tasks.operations import maintenance
-from tasks.operations import maintenance as operations
 from tasks.retrieval import indexes
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.threads import Threads
 from tests.integration.waiting import until
-from web.show import WORDS
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -227,17 +224,6 @@ def test_a_run_whose_time_is_up_is_taken_up_by_the_next_look(a_job: Callable[...
     assert (tick["summary"], tick["attempts"], tick["state"]) == ({"done": 10}, 4, "done")
 
 
-def test_a_dry_run_cannot_write_and_leaves_no_tick(a_job: Callable[..., Job], group: str) -> None:
-    def writes(run: Run) -> None:
-        with run.transaction() as connection:
-            connection.execute(text("INSERT INTO groups (group_id) VALUES (:g)"), {"g": group})
-
-    job = a_job(writes)
-    with pytest.raises(SQLAlchemyError, match="read-only"):
-        rehearse(job)
-    assert tick_of(job) == []
-
-
 def test_a_job_that_is_switched_off_is_run_by_hand_only(a_job: Callable[..., Job]) -> None:
     job = a_job(lambda _: None, setting="backup_hours")
     assert perform(job) is None
@@ -272,8 +258,6 @@ def test_expired_thoughts_are_archived_with_the_reason_and_a_record(group: str) 
     gone = thought(group, "gone", occurred_at=NOW - timedelta(days=31))
     save(gone, thought(group, "fresh"), observed(group, "an event", occurred_at=NOW - timedelta(days=400)))
     before = nodes(group)
-    assert run_in(group, expire_thoughts, dry=True) == {"agents": 1, "expired": 1}
-    assert nodes(group) == before
     assert run_in(group, expire_thoughts) == {"agents": 1, "expired": 1}
     assert archived(group) == {"gone": "expired"}
     (entry,) = audit_of(group)
@@ -317,17 +301,6 @@ def test_what_fades_is_old_unimportant_and_no_evidence_of_a_live_thought(group: 
     old(*(event.event_id for event in [*kept.values(), *fading.values()]))
     execute("UPDATE node_access SET last_accessed = :at WHERE node_id = :id", at=NOW, id=kept["accessed"].event_id)
     execute("UPDATE memory_nodes SET stored_at = :at WHERE node_id = :id", at=NOW, id=kept["stored lately"].event_id)
-    before = nodes(group)
-    dry = run_in(group, archive, dry=True)
-    assert {name: dry[name] for name in ("agents", "fades", "recent", "important", "evidence")} == {
-        "agents": 1,
-        "fades": 4,
-        "recent": 4,
-        "important": 1,
-        "evidence": 1,
-    }
-    assert dry["by_agent"][0]["agent_id"] == "klaus"
-    assert (nodes(group), audit_of(group)) == (before, [])
     assert run_in(group, archive) == {"agents": 1, "archived": 4}
     assert archived(group) == dict.fromkeys(fading, "faded")
     (entry,) = audit_of(group)
@@ -487,11 +460,8 @@ def test_keyword_strengths_that_drifted_are_reported_and_repaired(group: str) ->
     execute("UPDATE kw_strength SET strength = 7 WHERE group_id = :g AND keyword = 'klaus'", g=group)
     execute("DELETE FROM kw_strength WHERE group_id = :g AND memory_type = 'thought'", g=group)
     execute("INSERT INTO kw_strength VALUES (:g, 'klaus', 'event', 'ghost', 3)", g=group)
-    wrong = strengths(group)
     drift = [{"group_id": group, "agent_id": "klaus", "keywords": 3, "off_by": 5 + 1 + 3}]
     expected = {"agents": 1, "keywords_off": 3, "drift": drift}
-    assert run_in(group, maintenance.recompute_kw_strength, dry=True) == expected
-    assert (strengths(group), audit_of(group)) == (wrong, [])
     assert run_in(group, maintenance.recompute_kw_strength) == expected
     assert strengths(group) == right
     assert audit_of(group)[0]["details"] == {"keywords": 3, "off_by": 9}
@@ -558,11 +528,7 @@ def test_only_old_rows_that_nothing_needs_are_pruned(group: str, monkeypatch: py
             len(rows("SELECT 1 AS x FROM job_ticks WHERE job = :j", j=job)),
         )
 
-    before = left()
     with environment(prune_events_days="30"):
-        dry = run_in(group, maintenance.prune, dry=True)
-        assert (dry["events"] >= 5, dry["dead_letters"] >= 2, dry["job_ticks"] >= 2) == (True, True, True)
-        assert left() == before
         run_in(group, maintenance.prune)
     assert left() == ({"owing", "young", "nodeless"}, ["discarded", "open"], 1)
     assert len(nodes(group)) == 7
@@ -603,8 +569,6 @@ def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_
         records.tell(group, name, [uuid4()], NOW.timestamp())
         time.sleep(0.002)  # the streams' own clock has milliseconds
     monkeypatch.setattr(indexes, "WARM_AGENTS", 2)
-    assert run_in(group, indexes.warm, dry=True) == {"agents": 2}
-    assert sent == []
     run_in(group, indexes.warm)
     requests = [RetrievalRequest.model_validate(each["args"][1]) for each in sent]
     assert [(request.group_id, request.agent_id, request.touch) for request in requests] == [
@@ -638,13 +602,9 @@ def test_the_schedule_tells_of_every_job_when_it_ran_and_when_it_will(group: str
     assert (found["backup"].next, found["backup"].schedule) == (None, "off")
 
 
-def test_a_job_that_is_there_can_be_rehearsed_and_one_that_is_not_is_named(group: str) -> None:
-    save(observed(group, "memory"))
-    answer = operations.preview(Actor(group), RunJob(job="archive", whole_service=False))
-    assert (answer.state, answer.summary["agents"]) == ("dry run", 1)
-    for door in (operations.preview, actions.run_job.perform):
-        with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
-            door(Actor(group), RunJob(job="sleep"))
+def test_a_job_that_is_not_there_is_named(group: str) -> None:
+    with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
+        actions.run_job.perform(Actor(group), RunJob(job="sleep"))
 
 
 def test_a_run_that_cannot_be_sent_leaves_no_audit_row(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -652,16 +612,3 @@ def test_a_run_that_cannot_be_sent_leaves_no_audit_row(group: str, monkeypatch: 
     with environment(broker_url="redis://127.0.0.1:1/0"), pytest.raises(BrokerUnavailable):
         actions.run_job.perform(Actor(group), RunJob(job="snapshot", whole_service=False))
     assert audit_of(group) == []
-
-
-def test_a_dry_run_of_each_job_works_and_leaves_no_trace(group: str) -> None:
-    def everything() -> list[Any]:
-        tables = ("memory_nodes", "node_access", "kw_strength", "events", "dead_letters", "audit_log")
-        return [rows(f"SELECT * FROM {table} WHERE group_id = :g ORDER BY 1", g=group) for table in tables]
-
-    save(observed(group, "memory", keywords=["tea"]), thought(group, "gone", occurred_at=NOW - timedelta(days=99)))
-    execute("INSERT INTO kw_strength VALUES (:g, 'klaus', 'event', 'ghost', 3)", g=group)
-    before = everything()
-    for name in sorted(JOBS):
-        assert rehearse(JOBS[name]).keys() <= WORDS["results"].keys(), name
-        assert everything() == before, name

@@ -95,12 +95,12 @@ def tier(answer: MemoryAnswer, name: str) -> TierStatus:
     return next(status for status in answer.tiers if status.tier == name)
 
 
-def job(name: str, group: str | None = None, now: datetime | None = None, *, dry: bool = False) -> dict[str, Any]:
+def job(name: str, group: str | None = None, now: datetime | None = None) -> dict[str, Any]:
     """A run of a job, here; its summary."""
     from datetime import UTC
 
     jobs = tasks("framework.jobs")
-    made = jobs.Run(name, now or datetime.now(UTC), dry=dry, group_id=group)
+    made = jobs.Run(name, now or datetime.now(UTC), group_id=group)
     function: Callable[[Any], None] = jobs.FUNCTIONS[name]
     with made.scope():
         function(made)

@@ -34,8 +34,6 @@ def latest(group: str) -> list[DigestState]:
 def test_each_group_has_its_digest_once_a_week(group: str) -> None:
     ids = [say(group, one, session_id=session)[0] for one, session in zip(KILN, ("s1", "s2"), strict=True)]
     say(group, "ok", TEXTS[1], TEXTS[3])
-    assert job("digest", group, dry=True) == {"groups": 1, "entries": 4}
-    assert latest(group) == []
     assert job("digest", group)["groups"] == 1
     assert job("digest", group) == {}  # this week's is there
     (made,) = latest(group)

@@ -195,8 +195,6 @@ def test_expired_entries_are_noted_before_they_go_and_the_keys_outlive_them(grou
     old, new = say(group, *TEXTS[:2])
     with unit_of_work() as connection:
         connection.execute(text("UPDATE quarantine_logs SET working_until = now() WHERE entry_id = :id"), {"id": old})
-    assert job("expire_working_memory", group, dry=True) == {"groups": 1, "entries": 1}
-    assert entry(old)["expired_at"] is None
     assert job("expire_working_memory", group) == {"groups": 1, "entries": 1}
     assert job("expire_working_memory", group) == {}
     assert entry(old)["expired_at"] is not None
