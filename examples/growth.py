@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from examples.fast_clock import keep_time
 from examples.service import service
 from jiyi import Client
 from jiyi.chat import pipelines
 from jiyi.chat.loop import ConversationLoop
-from workers.fast_clock import keep_time
 
 AGENT, DAYS = "helper", 30
 #: Seconds that one kind of thing may take to grow, and between two looks.

@@ -47,7 +47,6 @@ ExtractFallback = Literal["wait", "rules"]
 Derive = Literal["off", "llm"]
 StructuredBy = Literal["auto", "schema", "object", "words"]
 DeriveKeywords = Literal["text", "llm"]
-PendingClaims = Literal["refuse", "flag"]
 LogFormat = Literal["text", "json"]
 AppendFsync = Literal["everysec", "always"]
 WebSearchEngine = Literal["off", "tavily", "searxng"]
@@ -155,13 +154,11 @@ class Settings(BaseSettings):
         pattern=r"^(https://[\w.-]+(:\d+)?(/\S*)?|http://(localhost|127\.0\.0\.1)(:\d+)?(/\S*)?|)$",
         description="Where MCP hosts reach `jiyi mcp --http`, such as `https://memory.example.com/mcp`: they connect by OAuth then ([integrations.md](integrations.md#oauth)).",
     )
-    metrics_open: bool = Field(False, description="Whether `/metrics` answers this machine without an operator's key.")
     rate_limit: str = Field(
         "1200/minute",
         pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$",
         description="Most requests of one API key, such as `20/second`; empty: no limit.",
     )
-    memory_queries_per_minute: int = Field(0, ge=0, le=1_000_000, description="Most questions to a group's tiers in a minute; 0: no limit.")
 
     # Choose an embedder
     embedder: str = Field(
@@ -295,12 +292,6 @@ class Settings(BaseSettings):
         "wait",
         description="While the LLM is away: `wait` for it, or let `rules` answer, marked as such; `rules` also takes the place of answers that cannot be used, for every prompt.",
     )
-    change_precision: float = Field(
-        0.9,
-        ge=0.8,
-        le=0.98,
-        description="How often it should be right that a newer statement takes back an older one, which is then superseded or marked as earlier. In steps: 0.8, 0.85, 0.9, 0.95, 0.98 ([conversations.md](conversations.md#learned-judgements)).",
-    )
     heads_weights: str = Field(
         "",
         description="File of weights of the learned judgements, as `python -m tools.train --out FILE` writes it; empty: those that come with Jiyi.",
@@ -313,9 +304,6 @@ class Settings(BaseSettings):
     wm_consistency: bool = Field(
         False,
         description="Whether the LLM is asked if an output contradicts itself; until it has answered, the output stays, as unverified.",
-    )
-    wm_pending_claims: PendingClaims = Field(
-        "refuse", description="What becomes of outputs with claims that nobody has checked yet: they stay out, or enter with a flag."
     )
     store_roots: str = Field(
         "docs",

@@ -253,7 +253,6 @@ def _tell(_pipe: Pipeline, _actor: Actor, _query: MemoryQuery, _answer: MemoryAn
 @answers("retrieval.memory", MemoryQuery, scope="read", tell=_tell)
 def query_memory(query: MemoryQuery) -> MemoryAnswer:
     """Safe to repeat because it changes nothing."""
-    memory.throttle(query.group_id)
     return memory.query_memory(query, embed_query)
 
 
@@ -284,7 +283,6 @@ def known_to_group(name: AgentName, request: ContextRequest, most: int) -> list[
     """What the group's tiers know of a question, each with its mark; nothing for too few tokens."""
     if most < LEAST_TOKENS:
         return []
-    memory.throttle(name[0])
     query = request.query.strip()[: limits.MAX_FOCAL_CHARS]
     known = memory.query_memory(MemoryQuery(group_id=name[0], agent_id=name[1], query=query, now=request.now), embed_query)
     language = language_of(query)
@@ -296,7 +294,6 @@ def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     """Safe to repeat because it changes nothing."""
     about = request.query or request.proposal.strip()[: limits.MAX_FOCAL_CHARS]
     query = MemoryQuery(group_id=actor.group_id, query=about, max_results=GROUP_MEMORIES, **request.model_dump(include=ASKED))
-    memory.throttle(actor.group_id)
     known = memory.query_memory(query, embed_query)
     experiences = [] if request.agent_id is None else _experiences(actor.group_id, request.agent_id, about, query.now)
     language = language_of(about)

@@ -60,7 +60,6 @@ app.conf.update(
         "tasks.operations.reembedding",
         "tasks.retrieval.retrieve",
         "tasks.retrieval.context",
-        "tasks.retrieval.context",
         "tasks.framework.rpc",
         "tasks.erasure",
         "tasks.conversations.extraction",

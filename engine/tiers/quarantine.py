@@ -64,8 +64,6 @@ class IngressRules(BaseModel, frozen=True, extra="forbid"):
     max_similarity: float | None = Field(None, ge=-1, le=2, allow_inf_nan=False)
     #: Whether the LLM is asked if a text contradicts itself.
     check_consistency: bool = False
-    #: What becomes of claims that nobody has checked yet.
-    pending_claims: Literal["refuse", "flag"] = "refuse"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +176,12 @@ def _duplicate(candidate: Candidate, rules: IngressRules, known: Iterable[KnownE
     return Verdict("near_duplicate", {"entry": entry_id, "similarity": f"{similarity:.3f}", "limit": f"{limit:g}"})
 
 
-def _flags(candidate: Candidate, rules: IngressRules) -> Verdict | None:
+def _flags(candidate: Candidate, _rules: IngressRules) -> Verdict | None:
     if REFUTED in candidate.flags:
         return Verdict("claim_refuted")
     if RUNAWAY in candidate.flags:
         return Verdict("runaway")
-    return Verdict("claim_pending") if rules.pending_claims == "refuse" and _pending(candidate) else None
+    return Verdict("claim_pending") if _pending(candidate) else None
 
 
 def _pending(candidate: Candidate) -> bool:

@@ -161,6 +161,7 @@ for function, panel in (
     (memory.related, LOOKING),
     (memory.agents, LOOKING),
     (operations.stats, LOOKING),
+    (service.doctor, LOOKING),
     (models.llms, LOOKING),
     (operations.jobs, LOOKING),
     (models.embedders, LOOKING),
@@ -189,7 +190,6 @@ for function, panel in (
 ):
     app.command(rich_help_panel=panel)(function)
 app.add_typer(operations.dead_letters_app, name="dead", rich_help_panel=LOOKING)
-app.add_typer(service.doctor_app, name="doctor", rich_help_panel=LOOKING)
 app.add_typer(prompts.app, name="prompts", rich_help_panel=LOOKING)
 app.add_typer(stores.app, name="stores", rich_help_panel=TALKING)
 app.add_typer(accounts.keys_app, name="keys", rich_help_panel=RUNNING)

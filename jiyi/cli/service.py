@@ -16,18 +16,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 import jiyi
 from jiyi.cli import output
-from jiyi.cli.shell import Json, Shown, shows
-from jiyi.client.client import Client, needs_broker
+from jiyi.cli.shell import Json
+from jiyi.client.client import needs_broker
 from jiyi.errors import InvalidRequest, JiyiError, SettingsError
 from jiyi.extras import install_command
 from jiyi.protocol.conversations import BUDGET, MAX_BUDGET
 from jiyi.protocol.limits import MOST_TRUSTED_SECONDS, TRUSTED_SECONDS
-from jiyi.protocol.providers import RecallReport
 from jiyi.protocol.wire.signatures import key_of
 from jiyi.settings import Settings, get_settings
 
@@ -226,40 +223,9 @@ def _with_broker(settings: Settings) -> Settings:
     return settings
 
 
-doctor_app = typer.Typer(help="Is everything all right?")
-
-
-@doctor_app.callback(invoke_without_command=True)
-def doctor(ctx: typer.Context, as_json: Json = False) -> None:
+def doctor(as_json: Json = False) -> None:
     """Is everything all right? Servers, workers, queues, jobs, backups, providers, the database's collation.
 
     Runs where the service runs. Ends with 0 if nothing is wrong, 1 if something needs attention, 2 if something cannot be reached.
     """
-    if ctx.invoked_subcommand is None:
-        become(DOCTOR, "jiyi doctor", ["--json"] if as_json else [])
-
-
-@doctor_app.command()
-@shows
-def recall(
-    client: Client,
-    agent: Annotated[str, typer.Argument(help="Whose memories.")],
-    questions: Annotated[int, typer.Option(min=1, max=200, help="How many of its own texts to ask with.")] = 20,
-    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="How many memories of each answer.")] = 10,
-) -> Shown:
-    """How much of the exact answer the search in a large agent's memories finds."""
-    report = client.service.check_recall(agent, questions=questions, top_k=top_k)
-    return Shown(report.model_dump(exclude_unset=True), lambda: recall_view(agent, report))
-
-
-def recall_view(agent: str, report: RecallReport) -> Table | Text:
-    if not report.large:
-        return Text(output.plain(f"{agent} has {report.memories:,} memories: every answer is exact"))
-    table = output.table(f"{agent}: {report.questions} questions, the best {report.top_k} of {report.memories:,}", "", "")
-    table.show_header = False
-    if report.recall is not None:
-        output.row(table, "found of the exact answer", f"{report.recall:.1%}")
-        output.row(table, "in the worst case", f"{report.worst:.1%}")
-        output.row(table, "median, this way / exact", f"{report.large_ms:.0f} ms / {report.exact_ms:.0f} ms")
-    output.row(table, "answers cut short", report.short)
-    return table
+    become(DOCTOR, "jiyi doctor", ["--json"] if as_json else [])

@@ -14,7 +14,7 @@ from jiyi.protocol import erasure as wire
 from jiyi.protocol import operations as protocol
 from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.erasure import ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
-from jiyi.protocol.providers import DEFAULT_BATCH, QUEUE, STEP_SECONDS, EmbedderReport, LLMReport, MoveState, RecallReport, ReembeddingStep
+from jiyi.protocol.providers import DEFAULT_BATCH, QUEUE, STEP_SECONDS, EmbedderReport, LLMReport, MoveState, ReembeddingStep
 
 #: What a job that is run now may take, in seconds.
 JOB_SECONDS = 600.0
@@ -95,10 +95,6 @@ class DeadLetters(Namespace[W]):
         return self._act("dead_letters.resolve", request, protocol.Resolved)
 
 
-#: Seconds that a check of an agent's search may take: all of its memories are read for the comparison.
-CHECK_SECONDS = 60.0
-
-
 class Service(Namespace[W]):
     """The service's counts, its LLM, its pending work."""
 
@@ -118,12 +114,6 @@ class Service(Namespace[W]):
         request = checked(protocol.RetryWork, kind=kind, subject_ids=list(subject_ids), all_groups=all_groups)
         done = yield from self._act("pending_work.retry", request, protocol.Retried)
         return done.retried
-
-    @verb
-    def check_recall(self, agent_id: str, *, questions: int = 20, top_k: int = 10, timeout: float = CHECK_SECONDS) -> Steps[RecallReport]:
-        """How much of the exact answer the search in a large agent's memories finds."""
-        request = checked(protocol.RecallRequest, agent_id=agent_id, questions=questions, top_k=top_k)
-        return self._ask("retrieval.check_recall", request, RecallReport, timeout)
 
 
 class Embeddings(Namespace[W]):

@@ -35,7 +35,7 @@ from jiyi.protocol.base import CHANGES, QUEUE, Page, Rows
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
-from jiyi.protocol.providers import EmbedderReport, LLMReport, MoveState, RecallReport, ReembeddingStep
+from jiyi.protocol.providers import EmbedderReport, LLMReport, MoveState, ReembeddingStep
 from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.wire.signatures import KeyScope
@@ -117,12 +117,6 @@ _ROWS = (
     change("archive.archive", memory.ArchiveRequest, memory.Archived, scope="admin"),
     change("archive.restore", memory.RestoreRequest, memory.Restored, scope="admin"),
     read("events.states", EventStatesQuery, list[EventState], across_groups=True),
-    read(
-        "retrieval.check_recall",
-        operations.RecallRequest,
-        RecallReport,
-        doc="""Compare a large agent's approximate search with an exact one, asking with texts of its own memories.""",
-    ),
     read("retrieval.list", recall.RetrievalsQuery, Rows[recall.RetrievalRecord]),
     read(
         "retrieval.again",
@@ -154,7 +148,6 @@ _ROWS = (
     read("conversations.stats", commands.Nothing, commands.MemoryStats),
     read("conversations.export", commands.ExportMemories, Rows[memory.Memory]),
     change("conversations.import", commands.ImportMemories, commands.Imported, scope="publish", large=True),
-    read("conversations.database", commands.Nothing, commands.DatabasePath),
     read("conversations.init", commands.Nothing, commands.Done),
     read(
         "conversations.context",

@@ -191,12 +191,6 @@ class Imported(BaseModel):
     known: int
 
 
-class DatabasePath(BaseModel):
-    """Where memories are kept, without what would open it."""
-
-    path: str
-
-
 class Done(BaseModel):
     done: bool = True
 
@@ -267,8 +261,9 @@ class ResourceText(BaseModel):
 
 
 class StorageStatus(BaseModel):
-    """Whether what is remembered can be read, searched by meaning and summarised."""
+    """Where what is remembered is kept, and whether it can be read, searched by meaning and summarised."""
 
+    path: str = Field(description="Host and name of the database.")
     memories: int
     embedded: int
     embedder: str | None

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, PageSize, Request
 
 #: Most dead letters that one request names, or closes.
 MAX_RESOLVED = 1_000
@@ -287,11 +287,3 @@ class LLMsRequest(Request):
 
 class EmbeddersRequest(Request):
     """Which embedders there are, which is in use, how they fare, and how many memories each model has embedded."""
-
-
-class RecallRequest(Request):
-    """How much of the exact answer does a large agent's approximate search find? Asked with its own memories' texts."""
-
-    agent_id: Name
-    questions: int = Field(20, ge=1, le=200)
-    top_k: int = Field(10, ge=1, le=100)

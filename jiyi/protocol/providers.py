@@ -127,20 +127,6 @@ class EmbedderReport(BaseModel):
     models: list[EmbeddedByModel]
 
 
-class RecallReport(BaseModel):
-    """How much of the exact answers a large agent's search finds; of any other agent every answer is exact."""
-
-    large: bool
-    memories: int
-    questions: int | None = None
-    top_k: int | None = None
-    recall: float | None = None
-    worst: float | None = None
-    short: int | None = None
-    exact_ms: float | None = None
-    large_ms: float | None = None
-
-
 QUEUE = "embedding"
 #: Memories of one step: a few seconds on one machine, so that new memories are embedded in between.
 DEFAULT_BATCH = 256

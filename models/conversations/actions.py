@@ -22,7 +22,6 @@ from jiyi.protocol.conversation_commands import (
     AddResource,
     AgentId,
     AgentWithProfile,
-    DatabasePath,
     Deletion,
     Done,
     EstimateTokens,
@@ -177,16 +176,6 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
     return Imported(stored=new, known=len(request.memories) - new)
 
 
-@action("conversations.database")
-def database_path(context: Context, request: Nothing) -> DatabasePath:
-    """Tell where memories are kept.
-
-    Host and name of the database, without user or password.
-    """
-    address = urlsplit(get_settings().need("database_url"))
-    return DatabasePath(path=f"{address.hostname or 'local'}{address.path}")
-
-
 @action("conversations.init")
 def init(context: Context, request: Nothing) -> Done:
     """Do nothing.
@@ -291,11 +280,18 @@ def remove(context: Context, request: ResourceUri) -> Deletion:
 def status(context: Context, request: Nothing) -> StorageStatus:
     """Tell how the store is.
 
-    How many memories of conversations there are, how many have vectors, what embeds and summarises them, and what is owed.
+    In which database (its host and name, no user or password), how many memories of conversations there are, how many have vectors,
+    what embeds and summarises them, and what is owed.
     """
     row = context.connection.execute(_STATUS, {"group": context.group_id}).one()
+    address = urlsplit(get_settings().need("database_url"))
     return StorageStatus(
-        memories=row.memories, embedded=row.embedded, embedder=row.embedder, llm=get_settings().llm, waiting=row.waiting or {}
+        path=f"{address.hostname or 'local'}{address.path}",
+        memories=row.memories,
+        embedded=row.embedded,
+        embedder=row.embedder,
+        llm=get_settings().llm,
+        waiting=row.waiting or {},
     )
 
 

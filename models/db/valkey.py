@@ -5,8 +5,6 @@ Counting may raise ``redis.RedisError``; whoever counts knows whether to go on w
 
 from __future__ import annotations
 
-import time
-
 import redis
 from limits.storage import RedisStorage
 from redis.backoff import ExponentialWithJitterBackoff
@@ -37,11 +35,6 @@ def retry_unless_late(retries: int = RETRIES) -> Retry:
 def count_within(key: str, seconds: int) -> int:
     """One more; how many there are in the window of ``seconds`` that the first one began."""
     return _storage().incr(key.removeprefix(PREFIX), seconds)
-
-
-def seconds_left(key: str) -> float:
-    """Until the window of a key that was counted is over."""
-    return max(0.0, _storage().get_expiry(key.removeprefix(PREFIX)) - time.time())
 
 
 def _storage() -> RedisStorage:

@@ -166,10 +166,6 @@ def working_stats(group_id: str) -> str:
     return f"{WORKING}stats:{group_id}"
 
 
-def memory_queries(group_id: str) -> str:
-    return f"jiyi:asked:{group_id}"
-
-
 SEARCH = "jiyi:search:"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel, TypeAdapter
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, bindparam, cast, func, select, text, tuple_
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, select, text, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from jiyi.protocol.base import Number, Rows
@@ -158,15 +158,6 @@ def in_session(connection: Connection, group_id: str, node_id: UUID, limit: int)
     before = wanted.where(number < mine, number >= mine - SESSION_REACH).order_by(number.desc())
     after = wanted.where(number > mine, number <= mine + SESSION_REACH).order_by(number)
     return {"before": fetch(connection, MemoryBrief, before)[::-1], "after": fetch(connection, MemoryBrief, after)}
-
-
-def some_texts(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[str]:
-    """Texts of some of the agent's memories, always the same ones, spread over all of them."""
-    wanted = select(MemoryNode.embedding_key).where(
-        *_agent(group_id, agent_id), ~MemoryNode.is_idle, MemoryNode.archived_at.is_(None), MemoryNode.embedding_model.is_not(None)
-    )
-    spread = func.md5(cast(MemoryNode.node_id, Text))
-    return list(connection.execute(wanted.order_by(spread).limit(limit)).scalars())
 
 
 def archived(

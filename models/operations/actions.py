@@ -76,4 +76,3 @@ def count_group(context: Context, request: StatsRequest) -> Stats:
 show_llms = by_worker("llms.show")
 show_embedders = by_worker("embedders.show")
 step_reembedding = by_worker("reembedding.step")
-check_recall = by_worker("retrieval.check_recall")

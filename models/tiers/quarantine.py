@@ -130,11 +130,7 @@ def rules() -> IngressRules:
     """The filters as the deployment has set them."""
     settings = get_settings()
     return IngressRules(
-        min_confidence=WM_CONFIDENCE,
-        min_chars=WM_MIN_CHARS,
-        max_similarity=WM_MAX_SIMILARITY,
-        check_consistency=settings.wm_consistency,
-        pending_claims=settings.wm_pending_claims,
+        min_confidence=WM_CONFIDENCE, min_chars=WM_MIN_CHARS, max_similarity=WM_MAX_SIMILARITY, check_consistency=settings.wm_consistency
     )
 
 

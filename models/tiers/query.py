@@ -23,14 +23,14 @@ from engine.providers.embedder_specs import thresholds_of
 from engine.providers.web_search import SearchOptions, SearchResult, chosen
 from engine.retrieval.ranking import MIN_NORM
 from engine.tiers.answer import SECONDS, Gathered, Reader, Searcher, Skipped, gather, items_of, merge
-from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TooManyQuestions
+from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError
 from jiyi.once import once
 from jiyi.protocol.tier_questions import NO_THRESHOLD, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier, TierItem
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import snapshot, unit_of_work
-from models.db.valkey import count_within, seconds_left, valkey
+from models.db.valkey import count_within, valkey
 from models.operations import embedding_models
 from models.operations.embedding_models import ActiveModel
 from models.tiers import knowledge, quarantine, working
@@ -45,8 +45,6 @@ Embed = Callable[[ActiveModel | None, str], tuple[str, Float32]]
 RELEVANT_BY_WORDS = 0.5
 #: The session of those who name none: in each group they share one allowance of web searches.
 NO_SESSION = ""
-#: Seconds in which a group's questions are counted.
-MINUTE = 60
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, DriverError)
 
 
@@ -83,29 +81,6 @@ def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float 
     if asked.note and results.tiers["longterm"].state == "ok":
         results.tiers["longterm"] = results.tiers["longterm"].model_copy(update={"message": asked.note})
     return _answer(asked, results)
-
-
-def throttle(group_id: str) -> None:
-    """Count one question of the group. Without a limit, and while Valkey is away, nothing is counted.
-
-    Raises:
-        TooManyQuestions: it has asked as often as it may in this minute.
-    """
-    most = get_settings().memory_queries_per_minute
-    if not most:
-        return
-    key = valkey_keys.memory_queries(group_id)
-    try:
-        asked = count_within(key, MINUTE)
-        left = seconds_left(key) if asked > most else 0.0
-    except redis.RedisError:
-        return
-    if asked > most:
-        raise TooManyQuestions(
-            f"the group {group_id!r} has asked its memory {most:,} times in this minute, which is all it may "
-            "(JIYI_MEMORY_QUERIES_PER_MINUTE); ask again in the next one",
-            retry_after=left,
-        )
 
 
 def _answer(asked: _TierQuery, found: Gathered) -> MemoryAnswer:

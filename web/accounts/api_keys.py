@@ -24,8 +24,7 @@ from jiyi.protocol.limits import ANONYMOUS
 from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey, PresentedKeys
 from models.db.valkey import retry_unless_late
-from web.accounts.identity import Identity, Scope, identify, need
-from web.security import LOOPBACK, is_loopback
+from web.accounts.identity import Identity, Scope, identify
 
 
 def identify_by_key() -> None:
@@ -64,14 +63,6 @@ def identify_again() -> Callable[[], Identity | None]:
 def _identity_of(key: ApiKey) -> Identity:
     groups = None if key.group_id is None else frozenset({key.group_id})
     return Identity(key.actor, cast("frozenset[Scope]", key.scopes), groups)
-
-
-def operator_or_own_machine() -> None:
-    """For ``/metrics``: whoever is on this machine, without a proxy in between, or who brings an operator's key."""
-    if "Authorization" not in request.headers and request.remote_addr in LOOPBACK and is_loopback(request.host):
-        return
-    identify_by_key()
-    need("operator")
 
 
 def _good_key() -> ApiKey | str:

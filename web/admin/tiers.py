@@ -240,7 +240,6 @@ def _ask_tiers(group: str, query: str, wanted: Context) -> Reading[MemoryAnswer]
         try:
             return MemoryAnswer.model_validate_json(caller().call_for_json("retrieval.memory", queue, question, TIMEOUT))
         except BrokerUnavailable:  # the queue is in Valkey, as working memory is: what is left of the tiers answers here
-            memory.throttle(group)
             return memory.query_memory(question)
 
     def ask() -> MemoryAnswer | JiyiError:

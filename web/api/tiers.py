@@ -78,7 +78,6 @@ def ask(query: MemoryQuery, seconds: float) -> MemoryAnswer:
         return MemoryAnswer.model_validate_json(caller().call_for_json(TASK, queue, query, seconds))
     except (BrokerUnavailable, NoAnswer) as error:
         log.warning("the web asks the tiers by itself: %s", error)
-    memory.throttle(query.group_id)  # also where a worker has counted it: two have the work of it
     return memory.query_memory(query, None, DIRECT_SECONDS)
 
 

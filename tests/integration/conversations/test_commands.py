@@ -149,7 +149,7 @@ def test_stats_count_by_type_and_by_agent(group: str) -> None:
     assert (found.total, found.by_type, found.by_agent) == (2, {"knowledge": 1, "preference": 1}, {"helper": 1, "other": 1})
     assert found.size_bytes == 6
     assert actions.stats.perform(me(f"{group}-other"), Nothing()).total == 0
-    assert "@" not in actions.database_path.perform(me(group), Nothing()).path, "the path tells no secret"
+    assert "@" not in actions.status.perform(me(group), Nothing()).path, "the path tells no secret"
     assert actions.init.perform(me(group), Nothing()).done
     assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(content="渡口停航")).tokens == 6
     assert isinstance(embedder_report(me(group), EmbeddersRequest()), EmbedderReport)

@@ -324,7 +324,6 @@ def test_the_owners_rights_end_with_the_block_and_with_a_copy_that_fails(groups:
 #: Question → whether it has an answer for a group with a row in every table.
 QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
     "nodes": lambda c, g, _: reads.search(c, g, reads.MemoryFilter(agent_id="klaus", types=["event"]), None, 100),
-    "texts": lambda c, g, _: reads.some_texts(c, g, "klaus", 1_000),
     "keywords": lambda c, g, _: agents.keywords(c, g, "klaus", 1_000),
     "agents": lambda c, g, _: agents.agent_rows(c, g, "", 1_000),
     "related": lambda c, g, _: reads.related(c, g, "klaus", ["x"], 1_000).events,

@@ -20,13 +20,13 @@ import yaml
 from flask import Flask
 
 from examples import graph, plain_python, prompt
+from examples.fast_clock import keep_time
 from jiyi import Client
 from jiyi.text.prompting import quoted
 from jiyi.tiers.middleware import MemoryMiddleware
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode
 from tests.integration.tiers.outputs import long_ago
 from tests.integration.web.test_api import until
-from workers.fast_clock import keep_time
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Seconds until a service of its own has started, on a busy machine, and the debate is over.

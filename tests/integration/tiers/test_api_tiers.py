@@ -12,7 +12,6 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import create_engine
 
-from jiyi.settings import get_settings
 from jiyi.text.prompting import PREFACE
 from jiyi.tiers.retrieval_node import HEADINGS
 from models.db import connection
@@ -400,11 +399,3 @@ def test_what_is_not_there_is_404(api: Program) -> None:
     api.post("/memory/promote", {"entry_ids": [nothing]}, 404)
     api.post("/memory/demote", {"knowledge_ids": [nothing]}, 404)
     api.ask("PATCH", f"/knowledge/{nothing}", 404, json={"content": "x"})
-
-
-def test_a_group_that_asks_too_often_is_told_to_wait(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    with other_settings(monkeypatch, memory_queries_per_minute="2"):
-        answers = [api.ask("POST", "/memory/query", json={"query": "x", "timeout": 0.05}) for _ in range(6)]
-    assert 429 in {answer.status_code for answer in answers}
-    assert all(answer.headers["Retry-After"] for answer in answers if answer.status_code == 429)
-    assert get_settings().memory_queries_per_minute == 0

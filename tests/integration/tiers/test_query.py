@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import text
 
-from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, NoAnswer, TooManyQuestions
+from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.knowledge import EditKnowledge, PromoteBody
 from jiyi.protocol.recall import InjectedContext
@@ -30,7 +30,6 @@ from tests.integration.growth.growing import AGENT, experienced
 from tests.integration.memory.test_inbox import observed, rows
 from tests.integration.memory.test_inbox import save as observe
 from tests.integration.tiers.outputs import TEXTS, ask, embed, say, tasks, tier
-from web.api import tiers as api
 from workers.ephemeral import environment
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -156,28 +155,6 @@ def test_who_lives_in_another_time_finds_what_was_said_in_it(group: str) -> None
         (one,) = [item for item in ask(group, "x", now=now + timedelta(hours=1)).results if item.content.startswith(str(year))]
         assert one.expires_at == now + timedelta(hours=24)
         assert str(year) not in str(contents(ask(group, "x", now=now + timedelta(hours=25))))
-
-
-def test_a_group_may_ask_only_so_often_if_that_is_set(group: str) -> None:
-    query = MemoryQuery(group_id=group, query="x")
-    for _ in range(3):
-        tasks("tiers").query_memory(query)
-    with environment(memory_queries_per_minute="2"):
-        for _ in range(2):
-            memory.throttle(group)
-        with pytest.raises(TooManyQuestions, match="2 times"):
-            memory.throttle(group)
-        memory.throttle(f"{group}-other")
-
-
-@pytest.mark.parametrize("away", [BrokerUnavailable("away"), NoAnswer("late")])
-def test_a_question_that_the_web_answers_by_itself_counts_too(group: str, monkeypatch: pytest.MonkeyPatch, away: Exception) -> None:
-    monkeypatch.setattr(api, "caller", lambda: Mock(call_for_json=Mock(side_effect=away)))
-    query = MemoryQuery(group_id=group, query="x")
-    with environment(memory_queries_per_minute="1"):
-        assert api.ask(query, 1.0).results == []
-        with pytest.raises(TooManyQuestions):
-            api.ask(query, 1.0)
 
 
 # Away

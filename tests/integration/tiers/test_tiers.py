@@ -149,16 +149,6 @@ def rows_ids(group: str, content: str) -> Any:
     return rows("SELECT entry_id FROM quarantine_logs WHERE group_id = :g AND content = :c", g=group, c=content)[0]["entry_id"]
 
 
-def test_pending_claims_may_enter_with_a_flag(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"WM_MIN_CHARS": 1, "WM_CONFIDENCE": 0.5, "WM_MAX_SIMILARITY": 1.1}.items():
-        monkeypatch.setattr(quarantine, name, value)
-    with environment(wm_pending_claims="flag"):
-        pending = TEXTS[1] + " [citation needed]"
-        ids = say(group, "ok", pending, TEXTS[0], TEXTS[0] + " !", confidence=0.6)
-        assert [entry(one)["rejected_reason"] for one in ids] == [None] * 4
-        assert "verify_pending" in entry(ids[1])["flags"]
-
-
 # The list
 
 

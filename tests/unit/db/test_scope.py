@@ -34,7 +34,6 @@ WHOLE_SERVICE = {
     "workers/web/serve.py": "whether there is anybody who can sign in",
     "models/accounts/sign_in.py": "nobody is known yet, and people belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
-    "workers/fast_clock.py": "counts in a database of its own",
     "workers/doctor.py": "an operator asks whether the whole deployment is well",
     "workers/worker_setup.py": "whether a pause was taken back stands in the audit log, whose workers' rows are of no group",
     "workers/up.py": "the first person who can sign in",
