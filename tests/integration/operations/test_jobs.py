@@ -31,6 +31,7 @@ from models.memory import questions as memory_questions
 from models.memory.nodes import lock, strengthen
 from models.operations import actions
 from models.queue import ticks, wakeups
+from models.queue.ticks import MORE
 from models.retrieval import records
 from tasks import memory as memory_tasks
 from tasks.framework import jobs
@@ -41,6 +42,7 @@ from tasks.retrieval import indexes
 from tests.integration.memory.test_inbox import nodes, observed, rows, save
 from tests.integration.threads import Threads
 from tests.integration.waiting import until
+from web.show import WORDS
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -251,6 +253,7 @@ def archived(group: str) -> dict[str, str]:
 def run_in(group: str, function: Callable[[Run], None], **options: Any) -> dict[str, Any]:
     run = Run(function.__name__, NOW, group_id=group, **options)
     function(run)
+    assert run.summary.keys() <= {*WORDS["results"], MORE}, "what the page of jobs has no word for"
     return run.summary
 
 

@@ -17,6 +17,7 @@ from models.db.scope import for_groups
 from models.tiers import working
 from models.tiers.working import Entry
 from tests.integration.memory.test_inbox import rows, save
+from web.show import WORDS
 
 #: Long enough for the filters, and unlike each other for the hashing embedder.
 TEXTS = [
@@ -105,4 +106,5 @@ def job(name: str, group: str | None = None, now: datetime | None = None) -> dic
     with made.scope():
         function(made)
     found: dict[str, Any] = made.summary
+    assert found.keys() <= {*WORDS["results"], "more"}, "what the page of jobs has no word for"
     return found
