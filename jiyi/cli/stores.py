@@ -15,7 +15,7 @@ from jiyi.cli.shell import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.base import DEFAULT_PAGE
-from jiyi.protocol.stores import AppliedGraph, FilePage, FoundStoreItems, ItemPage, OperationPage, StoreMap, StorePage, StoreState
+from jiyi.protocol.stores import AppliedGraph, FilePage, FoundStoreItems, ItemPage, StorePage, StoreState
 
 app = typer.Typer(help="Stores that graphs of agents declare (docs/workflows.md).", no_args_is_help=True)
 
@@ -200,52 +200,3 @@ def delete(
         typer.confirm(f"Delete the store {name} with {client.stores.show(name, run_id=run).items:,} items?", abort=True, err=True)
     gone = client.stores.delete(name, run_id=run)
     return Shown({"items": gone}, lambda: output.line(f"{gone:,} items deleted"))
-
-
-@app.command("map")
-@shows
-def node_map(client: Client, graph: Annotated[str | None, typer.Argument(help="A graph; all unless given.")] = None) -> Shown:
-    """Show which node reads and writes which store, and at which stages."""
-    nodes = client.stores.map(graph)
-    return Shown(nodes, lambda: _map(nodes))
-
-
-def _map(map_: StoreMap) -> None:
-    table = output.table("", "graph", "node", "store", "type", "reads", "writes", "stages", "top k", right=["top k"])
-    for node in map_.nodes:
-        stages = "all" if node.retrieve_stage is None else ", ".join(node.retrieve_stage)
-        uses = ["yes" if value else "no" for value in (node.read, node.write)]
-        output.row(table, node.graph, node.node_id, node.store_name, node.store_type, *uses, stages if node.read else "", node.top_k)
-    output.listing(table, None, "", "no node uses a store")
-
-
-@app.command()
-@shows
-def log(
-    client: Client,
-    graph: Annotated[str | None, typer.Argument(help="A graph; all unless given.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
-    before: Annotated[UUID | None, typer.Option(help="Only those before this id: the next page.")] = None,
-) -> Shown:
-    """What nodes did with their stores, newest first."""
-    page = client.stores.operations(graph, limit=limit, before=before)
-    return Shown(page, lambda: _operations(page))
-
-
-def _operations(page: OperationPage) -> None:
-    table = output.table("", "when", "graph", "node", "what", "stage", "items", "ms", "failed", right=["items", "ms"])
-    for operation in page.operations:
-        failed = ", ".join(use.name for use in operation.stores if use.error)
-        what = operation.operation_type.lower()
-        output.row(
-            table,
-            output.local_date(operation.created_at),
-            operation.graph,
-            operation.node_id,
-            what,
-            operation.stage,
-            operation.item_count,
-            f"{operation.duration_ms:.0f}",
-            failed,
-        )
-    output.listing(table, page.next, "--before", "nothing was done with stores yet")

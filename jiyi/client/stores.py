@@ -142,19 +142,6 @@ class Stores(Namespace[W]):
         return answer.items
 
     @verb
-    def map(self, graph: str | None = None) -> Steps[protocol.StoreMap]:
-        """Which node uses which store."""
-        return self._ask("stores.map", checked(protocol.MapQuery, graph=graph), protocol.StoreMap)
-
-    @verb
     def log(self, operation: protocol.LogOperation) -> Steps[None]:
         """Note what a node did with its stores."""
         yield from self._act("stores.log", operation, object)
-
-    @verb
-    def operations(
-        self, graph: str | None = None, *, limit: int = DEFAULT_PAGE, before: UUID | None = None
-    ) -> Steps[protocol.OperationPage]:
-        """A page of what nodes did with stores, newest first."""
-        query = checked(protocol.OperationsQuery, graph=graph, limit=limit, before=before)
-        return self._ask("stores.operations", query, protocol.OperationPage)

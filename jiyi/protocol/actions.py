@@ -350,9 +350,7 @@ _ROWS = (
     change("stores.save", stores.StoreName, stores.SavedStore, scope="publish", large=True),
     change("stores.reindex", stores.StoreName, stores.ReindexedStore, scope="admin"),
     change("stores.delete", stores.StoreName, stores.DeletedStore, scope="admin"),
-    read("stores.map", stores.MapQuery, stores.StoreMap),
     change("stores.log", stores.LogOperation, stores.LoggedOperation, scope="publish"),
-    read("stores.operations", stores.OperationsQuery, stores.OperationPage),
     read(
         "items.search",
         SearchItems,

@@ -267,12 +267,6 @@ class AttachmentBytes(BaseModel):
     data: str
 
 
-class MapQuery(Request):
-    """Which graph's nodes; all graphs' unless given."""
-
-    graph: Name | None = None
-
-
 class NodeStore(BaseModel):
     """A node that reads or writes a store."""
 
@@ -286,12 +280,6 @@ class NodeStore(BaseModel):
     similarity_threshold: float
     read: bool
     write: bool
-
-
-class StoreMap(BaseModel):
-    """Which node uses which store, in the order of their declaration."""
-
-    nodes: list[NodeStore]
 
 
 OperationType = Literal["RETRIEVE", "UPDATE"]
@@ -329,14 +317,6 @@ class LoggedOperation(BaseModel):
     operation_id: UUID
 
 
-class OperationsQuery(Request):
-    """A page of the log, newest first."""
-
-    graph: Name | None = None
-    limit: PageSize = DEFAULT_PAGE
-    before: UUID | None = None
-
-
 class Operation(BaseModel):
     """An entry of the log."""
 
@@ -353,11 +333,6 @@ class Operation(BaseModel):
     duration_ms: float
     stores: list[StoreUse]
     created_at: datetime
-
-
-class OperationPage(BaseModel):
-    operations: list[Operation]
-    next: UUID | None = None
 
 
 class SchemaQuery(Request):

@@ -24,13 +24,9 @@ from jiyi.protocol.stores import (
     ItemsQuery,
     LoggedOperation,
     LogOperation,
-    MapQuery,
-    OperationPage,
-    OperationsQuery,
     ReindexedStore,
     SavedStore,
     SchemaQuery,
-    StoreMap,
     StoreName,
     StorePage,
     StoreSchema,
@@ -187,15 +183,6 @@ def delete(context: Context, request: StoreName) -> DeletedStore:
     return DeletedStore(items=gone)
 
 
-@action("stores.map")
-def node_map(context: Context, request: MapQuery) -> StoreMap:
-    """Show which node uses which store.
-
-    What each reads and writes, at which stages, as declared.
-    """
-    return reads.node_map(context.connection, context.group_id, request)
-
-
 @action("stores.log")
 def log(context: Context, request: LogOperation) -> LoggedOperation:
     """Log what a node did with its stores.
@@ -208,15 +195,6 @@ def log(context: Context, request: LogOperation) -> LoggedOperation:
     context.audit(request.graph, operation=operation_id, node=request.node_id, type=request.operation_type)
     context.after_commit(lambda: _announce(context.group_id, request))
     return LoggedOperation(operation_id=operation_id)
-
-
-@action("stores.operations")
-def operation_log(context: Context, request: OperationsQuery) -> OperationPage:
-    """List what nodes did with stores.
-
-    Each search and each update with its stage, counts, sizes and duration, and which stores failed; newest first.
-    """
-    return reads.operations(context.connection, context.group_id, request)
 
 
 def _announce(group_id: str, done: LogOperation) -> None:

@@ -20,12 +20,8 @@ from jiyi.protocol.stores import (
     ItemsQuery,
     ListedFile,
     ListedItem,
-    MapQuery,
     NodeStore,
     Operation,
-    OperationPage,
-    OperationsQuery,
-    StoreMap,
     StorePage,
     StoresQuery,
     StoreState,
@@ -81,17 +77,14 @@ def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> F
     return FilePage(files=files[: query.limit], next=files[query.limit - 1].file_id if more else None)
 
 
-def node_map(connection: Connection, group_id: str, query: MapQuery) -> StoreMap:
-    """Which node uses which store."""
-    return StoreMap(nodes=fetch(connection, NodeStore, _MAP, group=group_id, graph=query.graph))
+def node_map(connection: Connection, group_id: str) -> list[NodeStore]:
+    """Which node uses which store, in the order of their declaration."""
+    return fetch(connection, NodeStore, _MAP, group=group_id)
 
 
-def operations(connection: Connection, group_id: str, query: OperationsQuery) -> OperationPage:
-    """A page of the log, newest first."""
-    values = {"group": group_id, "graph": query.graph, "before": query.before, "limit": query.limit + 1}
-    rows = [Operation.model_validate(dict(row)) for row in connection.execute(_OPERATIONS, values).mappings()]
-    more = len(rows) > query.limit
-    return OperationPage(operations=rows[: query.limit], next=rows[query.limit - 1].operation_id if more else None)
+def operations(connection: Connection, group_id: str, limit: int) -> list[Operation]:
+    """What nodes did with stores, newest first."""
+    return fetch(connection, Operation, _OPERATIONS, group=group_id, limit=limit)
 
 
 def _described(found: StoreState) -> StoreState:
@@ -211,13 +204,12 @@ _STORES = text("""
 """)
 _MAP = text("""
     SELECT graph, node_id, store_name, store_type, retrieve_stage, top_k, similarity_threshold, read, write FROM store_nodes
-    WHERE group_id = :group AND (CAST(:graph AS text) IS NULL OR graph = :graph) ORDER BY graph, node_id, number
+    WHERE group_id = :group ORDER BY graph, node_id, number
 """)
 _OPERATIONS = text("""
     SELECT operation_id, graph, run_id, node_id, operation_type, stage, item_count, attachment_count, input_size, output_size,
         duration_ms, stores, created_at
-    FROM store_operations WHERE group_id = :group AND (CAST(:graph AS text) IS NULL OR graph = :graph)
-        AND (CAST(:before AS uuid) IS NULL OR operation_id < :before)
+    FROM store_operations WHERE group_id = :group
     ORDER BY operation_id DESC LIMIT :limit
 """)
 _indexes: OrderedDict[UUID, StoreIndex] = OrderedDict()

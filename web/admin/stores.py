@@ -6,7 +6,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.stores import FilesQuery, ItemsQuery, MapQuery, OperationsQuery, RetrieveItems, StoresQuery
+from jiyi.protocol.stores import FilesQuery, ItemsQuery, RetrieveItems, StoresQuery
 from models.stores import actions, reads
 from web.admin import inputs
 from web.admin.acting import action_form_route, perform
@@ -27,8 +27,8 @@ def index(connection: Connection, group: str) -> Context:
     return {
         "stores": page_.stores,
         "next": page_.next,
-        "nodes": reads.node_map(connection, group, MapQuery()).nodes,
-        "operations": reads.operations(connection, group, OperationsQuery(limit=OPERATIONS_SHOWN)).operations,
+        "nodes": reads.node_map(connection, group),
+        "operations": reads.operations(connection, group, OPERATIONS_SHOWN),
     }
 
 

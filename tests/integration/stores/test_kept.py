@@ -13,11 +13,11 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.errors import ConfigError, InvalidRequest, NotFound
-from jiyi.protocol.stores import AttachmentQuery, MapQuery, Snapshot, SnapshotBlock, StoreName, UpdateStore
+from jiyi.protocol.stores import AttachmentQuery, Snapshot, SnapshotBlock, StoreName, UpdateStore
 from jiyi.settings import get_settings
 from models.db.connection import unit_of_work
 from models.operations import numbers
-from models.stores import actions, rows
+from models.stores import actions, reads, rows
 from models.stores.saved_files import kept_path, own_folder, source_path
 from tests.integration.stores.kept import BOARD, SIMPLE, Kept, embed
 
@@ -238,7 +238,8 @@ def test_the_map_has_what_nodes_use(kept: Kept) -> None:
     kept.apply(
         SIMPLE, BOARD, nodes=({"id": "a", "memories": [{"name": "board", "read": False}, {"name": "notes", "retrieve_stage": ["pre"]}]},)
     )
-    found = kept.perform(actions.node_map, MapQuery(graph="team")).nodes
+    with unit_of_work() as connection:
+        found = reads.node_map(connection, kept.group)
     assert [(one.store_name, one.read, one.write, one.retrieve_stage) for one in found] == [
         ("board", False, True, None),
         ("notes", True, True, ["pre_gen_thinking"]),
