@@ -302,7 +302,6 @@ _ROWS = (
     change("appointments.create", appointments.CreateSchedule, appointments.CreatedSchedule, scope="publish"),
     read("appointments.list", appointments.ListSchedules, appointments.Schedules),
     read("appointments.get", appointments.ScheduleId, appointments.ScheduleDetails),
-    read("appointments.runs", appointments.ListRuns, appointments.ScheduleRuns),
     change("appointments.update", appointments.UpdateSchedule, appointments.ScheduleState, scope="publish"),
     change("appointments.pause", appointments.ScheduleId, appointments.ScheduleState, scope="publish"),
     change("appointments.resume", appointments.ScheduleId, appointments.ScheduleState, scope="publish"),

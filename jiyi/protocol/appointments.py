@@ -230,11 +230,6 @@ class ListSchedules(Request, ForUser):
     limit: PageSize = DEFAULT_PAGE
 
 
-class ListRuns(Request):
-    id: UUID
-    limit: PageSize = DEFAULT_PAGE
-
-
 class ScheduleState(BaseModel):
     """A schedule as it is kept."""
 
@@ -311,10 +306,6 @@ class ScheduleRunState(BaseModel):
     missed: bool
     skipped: bool
     alert_id: UUID | None
-
-
-class ScheduleRuns(BaseModel):
-    runs: list[ScheduleRunState]
 
 
 class Deleted(BaseModel):

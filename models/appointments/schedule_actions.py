@@ -33,14 +33,12 @@ from jiyi.protocol.appointments import (
     CreatedSchedule,
     CreateSchedule,
     Deleted,
-    ListRuns,
     ListSchedules,
     ParseSchedule,
     ScheduleDetails,
     ScheduleId,
     ScheduleParse,
     ScheduleReading,
-    ScheduleRuns,
     Schedules,
     ScheduleState,
     Target,
@@ -132,16 +130,6 @@ def get_schedule(context: Context, request: ScheduleId) -> ScheduleDetails:
     """
     schedule = _find(context, request)
     return ScheduleDetails(schedule=schedule, next_runs=schedules.upcoming(schedule, datetime.now(UTC), SHOWN_RUNS))
-
-
-@action("appointments.runs")
-def schedule_runs(context: Context, request: ListRuns) -> ScheduleRuns:
-    """List the runs of a schedule, the latest first.
-
-    When each was due, when it ran, and whether it was missed.
-    """
-    _find(context, ScheduleId(id=request.id))
-    return ScheduleRuns(runs=schedules.runs_of(context.connection, context.group_id, request.id, request.limit))
 
 
 @action("appointments.update")

@@ -17,7 +17,6 @@ from jiyi.protocol.appointments import (
     AcknowledgeAlerts,
     CreateSchedule,
     ListAlerts,
-    ListRuns,
     ListSchedules,
     ParseSchedule,
     ScheduleId,
@@ -25,7 +24,7 @@ from jiyi.protocol.appointments import (
     UpdateSchedule,
 )
 from models.appointments import heartbeat_actions, schedule_actions
-from models.appointments.schedules import FIRE
+from models.appointments.schedules import FIRE, runs_of
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups, whole_service
@@ -76,7 +75,8 @@ def alerts(group: str) -> list[Any]:
 
 
 def runs(group: str, schedule_id: UUID) -> list[Any]:
-    return schedule_actions.schedule_runs.perform(me(group), ListRuns(id=schedule_id)).runs
+    with unit_of_work() as connection:
+        return runs_of(connection, group, schedule_id, 50)
 
 
 def test_zc_95_a_message_becomes_a_schedule_with_a_confirmation(group: str) -> None:
