@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -141,8 +141,6 @@ IDLE_AFTER = timedelta(hours=24)
 LATE_SECONDS = 900.0
 #: Memories get their vectors within seconds; for so long they wait for a reason. Seconds.
 WAITING_SECONDS = 120.0
-#: Corrections of one kind that are worth a word.
-CORRECTIONS = 3
 #: The same is told once in this time.
 AGAIN_AFTER = timedelta(hours=24)
 #: The least urgency that each proactivity speaks up for; silent never does.
@@ -169,7 +167,6 @@ class Facts:
     last_interaction_at: datetime | None = None
     #: Problems that were not solved, the latest first.
     pains: tuple[str, ...] = ()
-    corrections: dict[str, int] = field(default_factory=dict)
     #: What the agent's file HEARTBEAT lists.
     checklist: tuple[str, ...] = ()
     language: Language = "en"
@@ -188,7 +185,7 @@ class Finding:
 
 def findings(facts: Facts, now: datetime) -> list[Finding]:
     """Everything that the checks find, the most urgent first."""
-    all_findings = [*_tasks(facts), *_memory(facts), *_pains(facts), *_corrections(facts), *_checklist(facts), *_idle(facts, now)]
+    all_findings = [*_tasks(facts), *_memory(facts), *_pains(facts), *_checklist(facts), *_idle(facts, now)]
     return sorted(all_findings, key=lambda finding: _ORDER[finding.urgency])
 
 
@@ -223,14 +220,6 @@ def _pains(facts: Facts) -> Iterable[Finding]:
     for pain in facts.pains:
         title = "还没解决的问题" if facts.language == "zh" else "A problem that is still open"
         yield Finding("pain", pain, title, pain, "medium")
-
-
-def _corrections(facts: Facts) -> Iterable[Finding]:
-    for kind, count in facts.corrections.items():
-        if count >= CORRECTIONS:
-            zh = facts.language == "zh"
-            content = f"用户已 {count} 次纠正：{kind}。" if zh else f"The user corrected {kind} {count} times."
-            yield Finding("corrections", kind, "多次纠正" if zh else "Corrected several times", content, "medium")
 
 
 def _checklist(facts: Facts) -> Iterable[Finding]:

@@ -323,7 +323,6 @@ _ROWS = (
     read("heartbeats.status", commands.AgentId, appointments.HeartbeatState),
     read("heartbeats.alerts", appointments.ListAlerts, appointments.Alerts),
     change("heartbeats.acknowledge", appointments.AcknowledgeAlerts, appointments.Acknowledged, scope="publish"),
-    change("heartbeats.correct", appointments.CorrectAgent, appointments.HeartbeatState, scope="publish"),
     read("health.snapshot", appointments.HealthRequest, appointments.Health),
     # Stores and items.
     change("stores.apply", stores.ApplyGraph, stores.AppliedGraph, scope="admin"),

@@ -381,7 +381,6 @@ class HeartbeatState(BaseModel):
     config: HeartbeatConfig
     last_tick_at: datetime | None = None
     next_tick_at: datetime | None = None
-    corrections: dict[str, int] = {}
     quiet_now: bool = False
     open_alerts: int = 0
 
@@ -443,13 +442,6 @@ class AcknowledgeAlerts(Request):
 
 class Acknowledged(BaseModel):
     acknowledged: int
-
-
-class CorrectAgent(Request):
-    """The user said that the agent got something wrong."""
-
-    agent_id: Name
-    kind: str = Field(min_length=1, max_length=100, description="What it got wrong, such as tone or facts.")
 
 
 class Health(BaseModel):

@@ -15,7 +15,6 @@ from jiyi.protocol.appointments import (
     Acknowledged,
     Alerts,
     ConfigureHeartbeat,
-    CorrectAgent,
     Deleted,
     Health,
     HealthRequest,
@@ -120,19 +119,6 @@ def acknowledge_alerts(context: Context, request: AcknowledgeAlerts) -> Acknowle
     return Acknowledged(acknowledged=done)
 
 
-@action("heartbeats.correct")
-def heartbeat_correct(context: Context, request: CorrectAgent) -> HeartbeatState:
-    """Note that the user corrected an agent.
-
-    Counted by kind; from three of a kind the next tick tells of it.
-    """
-    name, now = (context.group_id, request.agent_id), datetime.now(UTC)
-    _ensure_heartbeat(context, name, now)
-    heartbeats.correct(context.connection, name, request.kind)
-    context.audit(request.agent_id, kind=request.kind)
-    return _state(context.connection, name, now)
-
-
 @action("health.snapshot")
 def health_snapshot(context: Context, request: HealthRequest) -> Health:
     """Tell how memory, heartbeats and growth are.
@@ -156,13 +142,6 @@ def _configured(context: Context, agent_id: str, given: JsonObject) -> Heartbeat
     heartbeats.configure(context.connection, name, agent.agent_key, config, now)
     context.audit(agent_id, **config.model_dump(mode="json"))
     return _state(context.connection, name, now)
-
-
-def _ensure_heartbeat(context: Context, name: AgentName, now: datetime) -> None:
-    """A heartbeat, switched off, for an agent without one."""
-    agent_key = _key(context, name)
-    if heartbeats.find(context.connection, name, lock=True) is None:
-        heartbeats.configure(context.connection, name, agent_key, HeartbeatConfig(), now)
 
 
 def _key(context: Context, name: AgentName) -> UUID:

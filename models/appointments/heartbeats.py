@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Any
@@ -86,7 +86,6 @@ def state_of(row: Row[Any], now: datetime, open_alerts: int = 0) -> HeartbeatSta
         config=config_of(row),
         last_tick_at=row.last_tick_at,
         next_tick_at=row.next_tick_at,
-        corrections=dict(row.corrections),
         quiet_now=is_quiet(now, quiet_of(row), zone_of(row.tz)),
         open_alerts=open_alerts,
     )
@@ -96,22 +95,17 @@ def quiet_of(row: Row[Any]) -> QuietHours | None:
     return None if row.quiet_from is None else (row.quiet_from, row.quiet_to)
 
 
-def correct(connection: Connection, name: AgentName, kind: str) -> dict[str, int]:
-    """Count a correction; returns all that were counted since they were last told."""
-    return dict(connection.execute(_CORRECT, {"group": name[0], "agent": name[1], "kind": kind}).scalar_one())
-
-
 def locked(connection: Connection, group_id: str, agent_keys: Sequence[UUID]) -> list[Row[Any]]:
     """The heartbeats of these agents that are switched on, locked until the transaction ends."""
     which = (Heartbeat.group_id == group_id, Heartbeat.agent_key.in_(agent_keys), Heartbeat.enabled)
     return list(connection.execute(_OF_AGENT.where(*which).order_by(Heartbeat.agent_id).with_for_update(of=Heartbeat)))
 
 
-def note_tick(connection: Connection, name: AgentName, tick: TickState, next_tick_at: datetime | None, told: Sequence[str]) -> None:
-    """Note a tick, once for each time it was due; ``told`` are the kinds of corrections that are told now, and begin anew."""
+def note_tick(connection: Connection, name: AgentName, tick: TickState, next_tick_at: datetime | None) -> None:
+    """Note a tick, once for each time it was due."""
     whose = {"group": name[0], "agent": name[1]}
     connection.execute(insert(HeartbeatTick), {"group_id": name[0], "agent_id": name[1], **tick.model_dump()})
-    connection.execute(_NEXT, {**whose, "next": next_tick_at, "now": tick.ran_at, "told": list(told)})
+    connection.execute(_NEXT, {**whose, "next": next_tick_at, "now": tick.ran_at})
     connection.execute(_PRUNE, {**whose, "kept": KEPT_TICKS})
 
 
@@ -148,14 +142,9 @@ def facts(connection: Connection, row: Row[Any], now: datetime) -> Facts:
         without_vector=counts.without_vector,
         last_interaction_at=counts.last_turn_at,
         pains=tuple(counts.pains or ()),
-        corrections=_counts(row.corrections),
         checklist=listed(current_file(connection, (row.group_id, row.agent_id), "HEARTBEAT").content),
         language=language_of(counts.last_turn or ""),
     )
-
-
-def _counts(corrections: Mapping[str, Any]) -> dict[str, int]:
-    return {kind: int(count) for kind, count in corrections.items()}
 
 
 def _clock(moment: time) -> str:
@@ -198,9 +187,8 @@ def tick(connection: Connection, row: Row[Any], due_at: datetime, now: datetime)
         quiet=is_quiet(now, quiet, zone),
         checks=counts,
     )
-    corrections = [finding.subject for finding in chosen if finding.source == "corrections"]
     following = now + timedelta(minutes=row.interval_minutes) if row.enabled else None
-    note_tick(connection, name, state, following, corrections)
+    note_tick(connection, name, state, following)
     return state, new_alerts
 
 
@@ -293,13 +281,8 @@ _SET_RIGHT = text("""
         SELECT group_id, agent_id FROM heartbeats WHERE enabled AND last_tick_at > :ahead LIMIT :limit FOR UPDATE SKIP LOCKED
     )
 """)
-_CORRECT = text("""
-    UPDATE heartbeats SET corrections = jsonb_set(
-        corrections, ARRAY[CAST(:kind AS text)], to_jsonb(coalesce(CAST(corrections ->> :kind AS integer), 0) + 1)
-    ) WHERE group_id = :group AND agent_id = :agent RETURNING corrections
-""")
 _NEXT = text("""
-    UPDATE heartbeats SET next_tick_at = :next, last_tick_at = :now, corrections = corrections - CAST(:told AS text[])
+    UPDATE heartbeats SET next_tick_at = :next, last_tick_at = :now
     WHERE group_id = :group AND agent_id = :agent
 """)
 _PRUNE = text("""

@@ -92,8 +92,6 @@ class Heartbeat(Base):
     next_tick_at: Mapped[datetime | None] = mapped_column(Timestamp)
     owed_for: Mapped[datetime | None] = mapped_column(Timestamp)
     last_tick_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    #: Kind of correction → how often the user made it since it was last told.
-    corrections: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
     updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
 
 

@@ -25,7 +25,6 @@ SCRUBBED: tuple[Scrubbed, ...] = (
         "DELETE FROM schedules",
     ),
     ("alerts", "alert_id::text", "title, content, subject", "group_id = :group", "DELETE FROM alerts"),
-    ("heartbeats", "agent_id", "corrections::text", "group_id = :group", "UPDATE heartbeats SET corrections = '{}'"),
     (
         "trajectory_events",
         "event_id::text",

@@ -54,8 +54,7 @@ def test_a_worker_killed_anywhere_keeps_each_appointment_once(running: Service, 
         client.growth.schedule(AGENTS[0], f"每天{far}提醒我查房{number}", timeout=SECONDS)
     for agent in AGENTS:
         client.command("heartbeats.configure", SECONDS, agent_id=agent, enabled=True, quiet_hours=None)
-        for _ in range(3):
-            client.command("heartbeats.correct", SECONDS, agent_id=agent, kind="tone")
+        client.command("pains.report", SECONDS, agent_id=agent, summary="The kiln never gets hot.")
     for name, fault in FAULTS.items():
         if name in _DUE:  # not before: what is due is done in any order, and a worker dies of its own fault only
             _make_due(name, group)
@@ -102,6 +101,6 @@ _FOUND = text("""
     SELECT (SELECT count(*) FROM schedule_runs WHERE group_id = :group) AS runs,
         (SELECT count(*) FROM alerts WHERE group_id = :group AND source = 'schedule') AS reminders,
         (SELECT count(*) FROM heartbeat_ticks WHERE group_id = :group) AS ticks,
-        (SELECT count(*) FROM alerts WHERE group_id = :group AND source = 'corrections') AS told,
+        (SELECT count(*) FROM alerts WHERE group_id = :group AND source = 'pain') AS told,
         (SELECT count(*) FROM dead_letters WHERE group_id = :group) AS letters
 """)

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.appointments import CorrectAgent, CreateSchedule
+from jiyi.protocol.appointments import CreateSchedule
 from jiyi.protocol.conversation_commands import AgentId
+from jiyi.protocol.growth import ReportPain
 from models.appointments import heartbeat_actions, schedule_actions
 from models.db.actions import Actor
+from models.growth.pain_actions import report_pain
 from tests.integration.conftest import SignIn
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -29,11 +31,10 @@ def scheduled(group: str) -> str:
 def beating(group: str) -> str:
     """The group of an agent that has something to say."""
     who = Actor(group, "test")
-    for _ in range(3):
-        heartbeat_actions.heartbeat_correct.perform(who, CorrectAgent(agent_id=AGENT, kind="语气"))
     heartbeat_actions.configure_heartbeat.perform(
         who, heartbeat_actions.configure_heartbeat.request(agent_id=AGENT, enabled=True, quiet_hours=None)
     )
+    report_pain.perform(who, ReportPain(agent_id=AGENT, summary="窑总是烧不热"))
     heartbeat_actions.tick_heartbeat.perform(who, AgentId(agent_id=AGENT))
     return group
 
@@ -66,10 +67,10 @@ def test_heartbeats_and_what_they_have_to_say(beating: str, sign_in: SignIn) -> 
     page = browser.get("/growth/heartbeats", query_string={"group": beating})
     assert page.status_code == 200
     assert AGENT in page.text
-    assert "语气" in page.text
+    assert "窑总是烧不热" in page.text
     one = browser.get(f"/growth/heartbeats/{AGENT}", query_string={"group": beating})
     assert one.status_code == 200
-    assert "corrections" in one.text
+    assert "pain points" in one.text
 
 
 def test_an_appointment_is_added_on_its_page_as_one_of_its_readings(group: str, sign_in: SignIn) -> None:

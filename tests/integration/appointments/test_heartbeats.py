@@ -10,13 +10,15 @@ from sqlalchemy import text
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.appointments import ConfigureHeartbeat, CorrectAgent, HealthRequest, ListAlerts
+from jiyi.protocol.appointments import ConfigureHeartbeat, HealthRequest, ListAlerts
 from jiyi.protocol.conversation_commands import AgentId
+from jiyi.protocol.growth import ReportPain
 from models.appointments import heartbeat_actions, heartbeats
 from models.appointments.schedules import HEARTBEAT
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
+from models.growth.pain_actions import report_pain
 from tasks import appointments as schedules
 from tasks.appointments import due_scan
 from tasks.framework import work
@@ -36,10 +38,9 @@ def configure(group: str, **fields: Any) -> Any:
     return heartbeat_actions.configure_heartbeat.perform(me(group), ConfigureHeartbeat(agent_id="helper", **fields))
 
 
-def corrected(group: str) -> None:
-    """Something to say: three corrections of one kind."""
-    for _ in range(3):
-        heartbeat_actions.heartbeat_correct.perform(me(group), CorrectAgent(agent_id="helper", kind="tone"))
+def troubled(group: str) -> None:
+    """Something to say: a problem that is still open."""
+    report_pain.perform(me(group), ReportPain(agent_id="helper", summary="The kiln never gets hot."))
 
 
 def due(group: str) -> None:
@@ -88,7 +89,7 @@ def test_zc_134_configured_switched_on_and_off(group: str) -> None:
 
 def test_zc_135_what_is_due_ticks_once_and_what_it_finds_becomes_an_alert_once_in_a_day(group: str) -> None:
     configure(group, enabled=True, quiet_hours=None)
-    corrected(group)
+    troubled(group)
     due(group)
     assert [scan()[HEARTBEAT], scan()[HEARTBEAT]] == [1, 0]
     assert [beat(), beat()] == [1, 0]
@@ -100,8 +101,8 @@ def test_zc_135_what_is_due_ticks_once_and_what_it_finds_becomes_an_alert_once_i
     assert state.next_tick_at is not None
     assert state.next_tick_at > datetime.now(UTC)
     [alert] = alerts(group)
-    assert (alert.source, alert.urgency, alert.channel) == ("corrections", "medium", "ui")
-    corrected(group)
+    assert (alert.source, alert.urgency, alert.channel) == ("pain", "medium", "ui")
+    troubled(group)
     again = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     assert (again.tick.status, again.alerts) == ("ok", [])
     assert len(alerts(group, everything=True)) == 1
@@ -109,7 +110,7 @@ def test_zc_135_what_is_due_ticks_once_and_what_it_finds_becomes_an_alert_once_i
 
 def test_in_quiet_hours_alerts_wait_and_are_delivered_after_them(group: str) -> None:
     configure(group, enabled=True, quiet_hours=quiet_now())
-    corrected(group)
+    troubled(group)
     due(group)
     scan()
     beat()
@@ -129,9 +130,9 @@ def test_zc_136_a_greeting_to_who_has_not_been_there_for_a_day(group: str) -> No
     result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     assert [one.source for one in result.alerts] == ["idle"]
     configure(group, proactivity="silent")  # looks after things and says nothing
-    corrected(group)
+    troubled(group)
     result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
-    assert (result.tick.checks.get("corrections"), result.alerts) == (1, [])
+    assert (result.tick.checks.get("pain"), result.alerts) == (1, [])
 
 
 def test_zc_136_reminders_memory_and_pains_are_looked_after(group: str) -> None:

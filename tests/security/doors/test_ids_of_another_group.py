@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 
 from engine.tiers.quarantine import Digest
 from jiyi.client.caller import Caller
-from jiyi.protocol.appointments import CorrectAgent, CreateSchedule
+from jiyi.protocol.appointments import ConfigureHeartbeat, CreateSchedule
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.events import build
 from jiyi.protocol.items import ItemWrite, PutItems
@@ -74,7 +74,7 @@ WRITING = {
         "extract_and_store_memories",
     ),
     "viking_load_industry_keywords",
-    *("appointments_create", "heartbeats_configure", "heartbeats_correct"),
+    *("appointments_create", "heartbeats_configure"),
 }
 #: The same by the names of actions.
 WRITING_ACTIONS = {operation.action.name for operation in OPERATIONS if operation.action is not None and operation.id in WRITING}
@@ -273,7 +273,7 @@ def _appointments(connection: Connection, group: str) -> None:
     who, now = Actor(group, "test"), datetime.now(UTC)
     asked = CreateSchedule(agent_id=AGENT, kind="cron", cron="0 9 * * *", task=SECRET, tz="UTC")
     done_within(connection, schedule_actions.create_schedule, who, asked)
-    done_within(connection, heartbeat_actions.heartbeat_correct, who, CorrectAgent(agent_id=AGENT, kind=SECRET))
+    done_within(connection, heartbeat_actions.configure_heartbeat, who, ConfigureHeartbeat(agent_id=AGENT))
     new = NewAlert(agent_id=AGENT, source="schedule", title=SECRET, content=SECRET, urgency="high", channel="ui", deliver_at=now)
     heartbeats.add(connection, group, [new], now)
 
@@ -369,7 +369,7 @@ def state_of(other: Other) -> Any:
             ("store_items", "item_id"),
             ("schedules", "schedule_id, state"),
             ("alerts", "alert_id, acknowledged_at"),
-            ("heartbeats", "agent_id, enabled, corrections"),
+            ("heartbeats", "agent_id, enabled, interval_minutes"),
         ):
             statement = (
                 f"SELECT {columns} FROM {table} WHERE group_id = %s ORDER BY 1, 2"

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import ValidationError
 
-from engine.appointments.schedule import CORRECTIONS, IDLE_AFTER, LATE_SECONDS, Facts, findings, is_quiet, listed, loud_from, to_tell
+from engine.appointments.schedule import IDLE_AFTER, LATE_SECONDS, Facts, findings, is_quiet, listed, loud_from, to_tell
 from jiyi.protocol.appointments import ConfigureHeartbeat
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -41,12 +41,11 @@ def test_zc_136_each_check_finds_its_own() -> None:
         dead_letters=1,
         last_interaction_at=NOW - IDLE_AFTER,
         pains=("打印机总是离线",),
-        corrections={"tone": CORRECTIONS},
         checklist=listed("- 看看窑\n- [x] done"),
         language="zh",
     )
     found = findings(facts, NOW)
-    assert [one.source for one in found] == ["memory", "tasks", "memory", "pain", "corrections", "checklist", "idle"]
+    assert [one.source for one in found] == ["memory", "tasks", "memory", "pain", "checklist", "idle"]
     assert all(one.title and one.content for one in found)
     assert findings(Facts(), NOW) == []
     assert findings(Facts(last_interaction_at=NOW - IDLE_AFTER + timedelta(minutes=1)), NOW) == [], "a greeting waits for a day"

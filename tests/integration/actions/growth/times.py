@@ -72,6 +72,5 @@ CASES = (
     _on_heartbeat(heartbeat_actions.configure_heartbeat, prepare=lambda _group: None, enabled=True),
     _on_heartbeat(heartbeat_actions.delete_heartbeat),
     _on_heartbeat(heartbeat_actions.tick_heartbeat),
-    _on_heartbeat(heartbeat_actions.heartbeat_correct, kind="tone"),
     Case(action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: AcknowledgeAlerts(ids=[made])),
 )
