@@ -312,8 +312,6 @@ def flush_accesses() -> None:
 
 #: Memories archived by one transaction: each is a rewrite of a row with its vector, about a millisecond.
 BATCH = 500
-#: Agents that a dry run reports one by one.
-MAX_SHOWN = 1_000
 #: Only memories of less importance fade, of at most 10; one without importance counts as 0.
 BELOW_POIGNANCY = 5
 
