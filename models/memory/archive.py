@@ -340,7 +340,7 @@ _FADING = (
     SELECT n.node_id, n.node_count FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.archived_at IS NULL
       AND a.last_accessed < :accessed_before AND n.stored_at < :stored_before AND coalesce(n.poignancy, 0) < :below
-      AND CAST(n.node_id AS text) NOT IN (SELECT id FROM evidence)
+      AND NOT EXISTS (SELECT FROM evidence e WHERE e.id = CAST(n.node_id AS text))
     """)
     .columns(column("node_id"), column("node_count"))
     .cte("fading")
