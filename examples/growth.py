@@ -2,8 +2,7 @@
 
     python -m examples.growth [--json]
 
-The days pass as fast as the service works them off; what is said carries its own day. No LLM is needed. The appointments of these days
-run in a database of their own, hour by hour, and what is told of them is counted in its tables.
+The days pass as fast as the service works them off; what is said carries its own day. No LLM is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from examples.fast_clock import keep_time
 from examples.service import service
 from jiyi import Client
 from jiyi.chat import pipelines
@@ -153,7 +151,7 @@ def run(client: Client) -> dict[str, Any]:
     """All thirty days."""
     begun = datetime.now(UTC).replace(microsecond=0) - (DAYS + 1) * DAY
     live(client, begun)
-    return {"days": DAYS, **learn(client), **mend(client), **change_and_go_back(client), **keep_time(begun, DAYS)}
+    return {"days": DAYS, **learn(client), **mend(client), **change_and_go_back(client)}
 
 
 def main() -> None:

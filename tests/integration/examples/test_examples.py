@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ import yaml
 from flask import Flask
 
 from examples import graph, plain_python, prompt
-from examples.fast_clock import keep_time
 from jiyi import Client
 from jiyi.text.prompting import quoted
 from jiyi.tiers.middleware import MemoryMiddleware
@@ -236,9 +234,3 @@ def test_three_agents_have_what_their_stores_are_declared_to_give(client: Client
     assert [row["stage"] for row in told["critic"]] == ["gen", "post_gen_thinking"]
     assert set(told["critic"][-1]["written"]) == {"shared_notes"}
     assert all(len(row["given"]) == len(row["scores"]) for rows in told.values() for row in rows)
-
-
-def test_days_of_a_fast_clock_have_each_reminder_once_and_no_alert_in_quiet_hours() -> None:
-    counted = keep_time(datetime(2026, 3, 1, tzinfo=UTC), days=3)
-    assert (counted["runs"], counted["fired_twice"], counted["alerts_in_quiet_hours"]) == (3, 0, 0)
-    assert counted["alerts"] > 0

@@ -1,4 +1,4 @@
-"""Days of an agent's appointments, hour by hour, faster than they pass: for the example ``examples.growth`` and its test."""
+"""Days of an agent's appointments, hour by hour, faster than they pass."""
 
 from __future__ import annotations
 
