@@ -43,6 +43,7 @@ def test_fields_are_given_as_pairs_or_as_a_document(jiyi: Run) -> None:
     assert made["schedule"]["cron"] == "0 8 * * *"
     listed = json.loads(jiyi("appointments.list", '{"agent_id": "小伴", "limit": 5}', "--json").stdout)
     assert [one["id"] for one in listed["schedules"]] == [made["schedule"]["id"]]
+    assert json.loads(jiyi("memory_init", "--json").stdout) == {"done": True}, "an alias"
 
 
 def test_a_value_is_a_text_where_the_field_is_one_and_json_elsewhere(jiyi: Run) -> None:
