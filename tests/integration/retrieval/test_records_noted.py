@@ -49,7 +49,7 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
     missing = signed_in.get(f"/retrievals/{client.group}/{old}", query_string={"group": client.group, "whole": 1})
     assert missing.status_code == 404
     listed = signed_in.get("/memories.json", query_string={"group": client.group, "kind": ["session"]})
-    assert listed.json["rows"] == []
+    assert listed.json["nodes"] == []
 
 
 def test_what_was_told_several_times_in_the_same_words_or_nearly_is_one_line_of_a_prompt(client: Client) -> None:
