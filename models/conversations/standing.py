@@ -51,12 +51,12 @@ Goes = Callable[[str, str, str], bool]
 
 
 def keep(connection: Connection, name: AgentName, standing: Standing, now: datetime) -> Stored:
-    """Write the marks, end the statements that say what ended, and have what is to be forgotten erased. Call it under the agent's lock."""
+    """Write the marks, in turns and in what was taken from them, and have what is to be forgotten erased. Call it under the agent's lock."""
     rows = _rows(connection, name, standing.marks)
     for node_id, marks in standing.marks.items():
         if marks and node_id in rows:
             _mark(connection, name, rows[node_id], marks)
-            _end_statements(connection, name, rows[node_id], [mark for mark in marks if mark.why in ENDS], now)
+            _mark_statements(connection, name, rows[node_id], [mark for mark in marks if mark.why in (*ENDS, "until")], now)
     changed = [node_id for node_id, marks in standing.marks.items() if marks]
     if changed:
         connection.execute(_PROMPTS_ANEW, {"group": name[0], "agent": name[1], "ids": changed})
@@ -125,14 +125,14 @@ def _prefix(row: Any) -> int:
     return len(speaker) if row.role != row.subject and row.description.startswith(speaker) else 0
 
 
-def _end_statements(connection: Connection, name: AgentName, turn: Any, ended: Sequence[Mark], now: datetime) -> None:
-    """Of the statements that were taken from a turn those, or the parts of those, that say what ended in it."""
-    if not ended:
+def _mark_statements(connection: Connection, name: AgentName, turn: Any, marks: Sequence[Mark], now: datetime) -> None:
+    """Mark what the statements that were taken from a turn say of its marked parts; what has ended altogether is superseded."""
+    if not marks:
         return
     said = turn.description[_prefix(turn) :]
     for statement in connection.execute(_STATEMENTS_OF, {"group": name[0], "agent": name[1], "turn": [str(turn.node_id)]}).all():
         parts = []
-        for mark in ended:
+        for mark in marks:
             part = said[mark.start : mark.end]
             span = span_of_part(part, statement.description)
             if span is None and is_same(statement.description, part):
@@ -142,8 +142,8 @@ def _end_statements(connection: Connection, name: AgentName, turn: Any, ended: S
         if not parts:
             continue
         entries = added(statement.provenance, parts)
-        only_earlier = any(mark.why == "earlier" for mark in parts)
-        if only_earlier or live(statement.description, marks_of({"marks": entries})):
+        may_hold = any(mark.why in ("earlier", "until") for mark in parts)
+        if may_hold or live(statement.description, marks_of({"marks": entries})):
             _write(connection, name, statement.node_id, entries)
         else:
             last = {"group": name[0], "agent": name[1], "id": statement.node_id, "by": parts[-1].by, "now": now}

@@ -83,6 +83,27 @@ def test_what_is_vital_is_found_however_much_came_after_it(group: str) -> None:
     assert "lupins" in ask(group, "Which film shall we watch?").stable
 
 
+@pytest.mark.parametrize(
+    ("usual", "exception", "word", "question"),
+    [
+        (
+            "I work from the Leeds office every day.",
+            "The lift is being mended, so I work from the Hull office only till the 20th.",
+            "Hull",
+            "Which office do I work from?",
+        ),
+        ("我每天在静安的办公室上班。", "电梯在修，这个礼拜先改到虹桥的办公室上班。", "虹桥", "我在哪个办公室上班？"),
+    ],
+)
+def test_an_exception_is_over_after_its_last_day_in_whatever_was_taken_from_it(
+    group: str, usual: str, exception: str, word: str, question: str
+) -> None:
+    told(group, usual, exception)
+    prompt = ask(group, question, now=START + timedelta(days=60)).prompt
+    assert "no longer so" in prompt or "已改变" in prompt
+    assert not [line for line in prompt.splitlines() if word in line and "no longer so" not in line and "已改变" not in line]
+
+
 def test_a_chat_s_prompt_follows_what_is_vital_as_it_comes_and_ends(group: str) -> None:
     assert "latex" not in ask(group, "Hello there!").stable
     told(group, "I'm allergic to walnuts and latex.")
