@@ -62,6 +62,8 @@ _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*|[〇零一二两三四五六七八九十
 _NAMES = re.compile(r"(?:(?<=[\w,;:*] )|(?<=\*)|(?<=['’]s ))[A-Z][a-z]{3,30}\b")
 #: The sign by which chats correct the message before: "*23".
 _STARRED = re.compile(r"\s{0,9}[*＊]\s?\w")
+#: What is over is named with all its words: "No more piano lessons with Osk", 再也不上瑜伽课了.
+_NO_MORE = re.compile(r"\W{0,9}no more\b|\W{0,9}我?再也不", re.IGNORECASE)
 #: A part that only says what it was not.
 _NOT_IT = re.compile(r"\W{0,9}(?:and |but )?not\b|\W{0,9}(?:而?不是|不叫|并非)", re.IGNORECASE)
 #: A name that a sentence begins with: a word with a capital before a verb or an 's.
@@ -198,7 +200,7 @@ class Candidate:
     by: Span
     corrected: bool
     vital: bool
-    #: By its form alone: another value of what has one, an illness denied in its own words, "not 241", "*23".
+    #: By its form alone: another value of what has one, an illness denied in its own words, "not 241", "*23", "no more …".
     certain: bool
     features: tuple[float, ...]
 
@@ -235,6 +237,7 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
         float(_CORRECTION.search(newer.text) is not None),
         min(1.0, len(newer.text) / LONG_MESSAGE),
     )
+    starred = _STARRED.match(newer.text) is not None
     found = []
     for pair in pairs:
         answers = [one for one in (next(judged) for _ in pair.newer.readings) if one is not None]
@@ -259,8 +262,9 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
         )
         corrected, vital = pair.how in ("corrected", "value"), is_vital(part.context)
         denied = pair.how == "contrary" and vital and is_vital(newer_part.context) and part.words <= newer_part.words
-        said_not = pair.how == "value" and (bool(newer_part.denied) or _STARRED.match(newer.text) is not None)
-        certain = denied or said_not or pair.how == "replaced"
+        said_not = pair.how == "value" and (bool(newer_part.denied) or (starred and _is_slip(part, newer_part)))
+        gone = pair.how == "named" and part.words <= newer_part.words and _NO_MORE.match(newer_part.clause.text) is not None
+        certain = denied or said_not or pair.how == "replaced" or (gone and not vital)
         found.append(Candidate(pair.old, part.span, newer_part.span, corrected, vital, certain, features))
     return found
 
@@ -390,6 +394,12 @@ def _same_attribute(part: Part, newer: Part) -> bool:
 def _other_value(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether both have a number or a time, and not the same: 214 and 241, 三千二 and 三千八."""
     return bool(mine) and bool(theirs) and set(mine).isdisjoint(theirs) and any(_alike(one, other) for one in mine for other in theirs)
+
+
+def _is_slip(part: Part, newer: Part) -> bool:
+    """Whether a number is the other one with its digits in another order, or of what both name."""
+    turned = any(sorted(one) == sorted(other) for one in part.numbers for other in newer.numbers)
+    return turned or bool(part.words & newer.words)
 
 
 def _respelled(part: Part, newer: Part) -> bool:

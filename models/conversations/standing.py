@@ -51,7 +51,10 @@ Goes = Callable[[str, str, str], bool]
 
 
 def keep(connection: Connection, name: AgentName, standing: Standing, now: datetime) -> Stored:
-    """Write the marks, in turns and in what was taken from them, and have what is to be forgotten erased. Call it under the agent's lock."""
+    """Write the marks, in turns and in what was taken from them, and have what is to be forgotten erased.
+
+    Call it under the agent's lock.
+    """
     rows = _rows(connection, name, standing.marks)
     for node_id, marks in standing.marks.items():
         if marks and node_id in rows:

@@ -67,6 +67,12 @@ def test_another_spelling_of_a_name_may_correct_it_and_another_name_does_not(jud
     assert not candidates([older], Said("Actually it's Brennan who has the keys", session="b"), judges)
 
 
+def test_a_correction_of_one_thing_is_not_sure_of_another(judges: Heads) -> None:
+    older = Said("Mrs Aerts at 9, the bar at 11", session="a")
+    found = candidates([older], Said("*10 for Mrs Aerts, I read my own handwriting wrong", session="a"), judges)
+    assert {older.text[slice(*one.span)] for one in found if one.certain} == {"Mrs Aerts at 9"}
+
+
 def test_without_judges_nothing_ends() -> None:
     assert ended([Said("I live in Porto.")], Said("I live in Lisbon now."), None) == []
 
