@@ -263,7 +263,7 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
         corrected, vital = pair.how in ("corrected", "value"), is_vital(part.context)
         denied = pair.how == "contrary" and vital and is_vital(newer_part.context) and part.words <= newer_part.words
         said_not = pair.how == "value" and (bool(newer_part.denied) or (starred and _is_slip(part, newer_part)))
-        gone = pair.how == "named" and part.words <= newer_part.words and _NO_MORE.match(newer_part.clause.text) is not None
+        gone = pair.how in ("named", "contrary") and part.words <= newer_part.words and _NO_MORE.match(newer_part.clause.text) is not None
         certain = denied or said_not or pair.how == "replaced" or (gone and not vital)
         found.append(Candidate(pair.old, part.span, newer_part.span, corrected, vital, certain, features))
     return found
