@@ -45,6 +45,8 @@ CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 600.0
 #: Seconds that a connection to an upstream is kept for another request: many servers close theirs after 5, and a request that is on
 #: its way just then is lost.
 IDLE_SECONDS = 3.0
+#: Bytes of a body that are sent to the upstream at once.
+PIECE_BYTES = 256 * 1024
 #: Requests to upstreams at a time.
 MOST_REQUESTS = 1_000
 #: Names of agents, users and sessions in headers.
@@ -300,7 +302,7 @@ class Proxy:
     async def _send(self, method: str, url: str, headers: httpx2.Headers, content: bytes) -> httpx2.Response:
         sized = httpx2.Headers(headers) if not content else httpx2.Headers({**headers, "content-length": str(len(content))})
         try:
-            outgoing = self._http.build_request(method, url, headers=sized, content=_once([content]) if content else None)
+            outgoing = self._http.build_request(method, url, headers=sized, content=_pieces(content) if content else None)
             return await self._http.send(outgoing, stream=True)
         except httpx2.InvalidURL as error:
             raise Refusal(400, "invalid_request_error", f"the address cannot be sent on: {words_of(error)}") from None
@@ -337,10 +339,10 @@ async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
             working.exception()  # it is known, or nobody wants to know
 
 
-async def _once(parts: list[bytes]) -> AsyncIterator[bytes]:
-    """Parts, of which each is gone when it was sent."""
-    while parts:
-        yield parts.pop(0)
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    """A body piece by piece, so that other requests have their turn while a large one is sent."""
+    for start in range(0, len(content), PIECE_BYTES):
+        yield content[start : start + PIECE_BYTES]
 
 
 async def _begin(pieces: AsyncIterator[bytes]) -> bytes:
