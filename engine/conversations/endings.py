@@ -56,12 +56,12 @@ RESPELLED = 0.6
 MOST_ENDED = 3
 
 _CUES = unions("engine.conversations", "endings.txt")
-_CORRECTION, _RESUMES, _BESIDE, _CHANGES, _NEGATIVE = (_CUES[name] for name in ("correction", "resumes", "beside", "changes", "negative"))
+_CORRECTION, _STARRED, _RESUMES, _BESIDE, _CHANGES, _NEGATIVE = (
+    _CUES[name] for name in ("correction", "starred", "resumes", "beside", "changes", "negative")
+)
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*|[〇零一二两三四五六七八九十百千万]{2,}|(?<=第)[一二三四五六七八九十]")
 #: A name in the middle of a sentence, or that a correction begins with.
 _NAMES = re.compile(r"(?:(?<=[\w,;:*] )|(?<=\*)|(?<=['’]s ))[A-Z][a-z]{3,30}\b")
-#: The sign by which chats correct the message before: "*23".
-_STARRED = re.compile(r"\s{0,9}[*＊]\s?\w")
 #: What is over is named with all its words: "No more piano lessons with Osk", 再也不上瑜伽课了.
 _NO_MORE = re.compile(r"\W{0,9}no more\b|\W{0,9}我?再也不", re.IGNORECASE)
 #: A part that only says what it was not.
@@ -234,10 +234,10 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
     said = Counter(word for message in older for word in subject_words(message.text))
     of_message = (
         float(OVER.search(newer.text.lower()) is not None),
-        float(_CORRECTION.search(newer.text) is not None),
+        float(_corrects(newer.text)),
         min(1.0, len(newer.text) / LONG_MESSAGE),
     )
-    starred = _STARRED.match(newer.text) is not None
+    starred = _STARRED.search(newer.text) is not None
     found = []
     for pair in pairs:
         answers = [one for one in (next(judged) for _ in pair.newer.readings) if one is not None]
@@ -290,9 +290,14 @@ def _logit(probability: float) -> float:
     return math.log(kept / (1 - kept))
 
 
+def _corrects(text: str) -> bool:
+    """Whether a message corrects something, by its words or by the sign of chats."""
+    return _CORRECTION.search(text) is not None or _STARRED.search(text) is not None
+
+
 def _possible(older: Sequence[Said], newer: Said, new_parts: Sequence[Part]) -> Iterator[_Pair]:
     """The pairs of parts that structure lets through, those of the latest messages first."""
-    corrects = _CORRECTION.search(newer.text) is not None
+    corrects = _corrects(newer.text)
     for number, part in islice(_latest_parts(older), EARLIER_PARTS):
         last = len(older) - number <= CORRECTED_BACK
         just_said = last and older[number].session == newer.session

@@ -72,13 +72,13 @@ def lacks(summary: str, source: str) -> str:
     invented = {number for number in _DIGITS.findall(summary) if number not in source}
     if invented:
         return f"{', '.join(sorted(invented)[:3])} are no numbers of what it is of"
-    told = names_and_numbers(source)
-    if len(told) < TELLING:
+    details = names_and_numbers(source)
+    if len(details) < TELLING:
         return ""
     whole = summary.lower()
-    wanted = min(KEPT_ENOUGH, max(1, int(KEPT * len(told))))
-    if sum(one in whole for one in told) < wanted:
-        return f"it keeps fewer than {wanted} of {len(told)} names, numbers and dates"
+    wanted = min(KEPT_ENOUGH, max(1, int(KEPT * len(details))))
+    if sum(one in whole for one in details) < wanted:
+        return f"it keeps fewer than {wanted} of {len(details)} names, numbers and dates"
     return ""
 
 

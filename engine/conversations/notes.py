@@ -19,7 +19,7 @@ from engine.conversations.extract import category_of, linked, one_value
 from engine.conversations.gate import GATES, copies, shared_words, unknown_names, words_of
 from engine.conversations.memories import keywords, profile_signals
 from engine.heads.judgements import Heads, concerns_health, is_vital, said_of
-from engine.providers.questions import Question, speaker
+from engine.providers.questions import AboutLines
 from jiyi.protocol.conversations import (
     MAX_CONTENT_CHARS,
     MAX_KEYWORDS,
@@ -90,29 +90,13 @@ def _fits(form: type[BaseModel], entry: Any) -> bool:
     return True
 
 
-class _AboutLines(Question[Any]):
-    """A question about the new lines of a conversation; the lines before ``since`` are there to understand them by."""
-
-    messages: list[Message] = Field(min_length=1)
-    since: int = Field(0, ge=0)
-
-    @property
-    def about(self) -> str:
-        return f"new are the lines from L{self.since} on"
-
-    @property
-    def utterances(self) -> list[tuple[str, str]]:
-        """Speaker with role and day, and what was said: the form of a block's lines."""
-        return [(speaker(message), message.text) for message in self.messages]
-
-
-class Notes(_AboutLines):
+class Notes(AboutLines[Noted]):
     """Which statements about people do the new lines make that are worth remembering?"""
 
     prompt: ClassVar[str] = "extraction"
     answer: ClassVar[type[BaseModel]] = Noted
 
-    #: What is in force already: not to be told again, perhaps to be ended.
+    #: What is in force already: not to be given again, perhaps to be ended.
     known: list[KnownFact] = Field(default_factory=list)
 
     @property
@@ -145,7 +129,7 @@ class LivedThrough(BaseModel):
     experiences: list[Lived] = Field([], max_length=MOST_EXPERIENCES)
 
 
-class Experiences(_AboutLines):
+class Experiences(AboutLines[LivedThrough]):
     """Which problems did somebody have, and how did they end?"""
 
     prompt: ClassVar[str] = "experiences"
@@ -182,7 +166,7 @@ def kept(notes: Noted, lived: LivedThrough, question: Notes, heads: Heads | None
         every = list(dict.fromkeys([*shadow.supersedes, *also]))[: MOST_ENDS - taken_back]
         taken_back += len(every)
         memories[place] = memories[place].model_copy(update={"single_valued": shadow.single_valued, "supersedes": every})
-    experiences = [one for told in lived.experiences if (one := _experience(told, messages, since)) is not None]
+    experiences = [one for entry in lived.experiences if (one := _experience(entry, messages, since)) is not None]
     dropped = notes.unusable + len(notes.memories) - len(memories) + len(lived.experiences) - len(experiences)
     signals = profile_signals(messages, since)
     return CombinedExtraction(memories=memories, experiences=experiences, profile_signals=signals), dropped
@@ -258,17 +242,17 @@ def _may_end(memory: ExtractedMemory, number: int, known: Sequence[KnownFact]) -
     return same and concerns_health(said_of(fact.content)) is False and not is_vital(fact.content)
 
 
-def _experience(told: Lived, messages: Sequence[Message], since: int) -> ExtractedExperience | None:
+def _experience(entry: Lived, messages: Sequence[Message], since: int) -> ExtractedExperience | None:
     """None if no message says so, or none of them is new."""
-    lines = [line for line in dict.fromkeys(told.lines) if 0 <= line < len(messages)]
+    lines = [line for line in dict.fromkeys(entry.lines) if 0 <= line < len(messages)]
     said = "\n".join(messages[line].text for line in lines if messages[line].role == "user")
-    if not any(line >= since for line in lines) or not shared_words(told.problem, said):
+    if not any(line >= since for line in lines) or not shared_words(entry.problem, said):
         return None
     return ExtractedExperience(
-        pain_pattern=told.problem,
-        solution_steps=told.steps,
-        outcome=told.outcome,
+        pain_pattern=entry.problem,
+        solution_steps=entry.steps,
+        outcome=entry.outcome,
         confidence=CONFIDENCE,
-        tools_used=told.tools,
+        tools_used=entry.tools,
         turns=lines,
     )

@@ -15,11 +15,11 @@ from engine.conversations.gate import GATES, shared_words
 from engine.conversations.memories import lines
 from engine.growth.pains import SelfReflected, find_pains, propose_solution, review
 from engine.growth.skills import draft_skill
-from engine.providers.questions import Question, speaker
+from engine.providers.questions import AboutLines, Question
 from engine.rules.provider import RULES
 from jiyi.chat.secrets import masked
 from jiyi.protocol.artifacts import Pattern, SkillCandidate
-from jiyi.protocol.conversations import Message, Profile
+from jiyi.protocol.conversations import Profile
 from jiyi.protocol.growth import Category, FoundPains, KnownSolution, ProposedSolution
 from jiyi.protocol.identity import File, tidy
 from jiyi.text.prompt import Line, Section, Style, compose
@@ -52,22 +52,11 @@ class SkillDraft(Question[SkillCandidate]):
         return [f"tools: {unknown} were not used; name only tools of the data"] if unknown else []
 
 
-class Pains(Question[FoundPains]):
+class Pains(AboutLines[FoundPains]):
     """Which trouble do the new messages of a conversation tell of, and which say that something helped?"""
 
     prompt: ClassVar[str] = "pains"
     answer: ClassVar[type[BaseModel]] = FoundPains
-
-    messages: list[Message] = Field(min_length=1)
-    since: int = Field(0, ge=0)
-
-    @property
-    def about(self) -> str:
-        return f"new are the lines from L{self.since} on"
-
-    @property
-    def utterances(self) -> list[tuple[str, str]]:
-        return [(speaker(message), message.text) for message in self.messages]
 
 
 class Solution(Question[ProposedSolution]):

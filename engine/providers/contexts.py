@@ -47,7 +47,7 @@ def _ask() -> int:
         headers["Authorization"] = f"Bearer {endpoint.api_key.get_secret_value()}"
     try:
         answer = httpx2.get(f"{endpoint.base_url.rstrip('/')}/models", headers=headers, timeout=SECONDS).json()
-    except (httpx2.HTTPError, ValueError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         log.info("the LLM's server does not say how much it reads: %s", type(error).__name__)
         return 0
     return context_in(answer, endpoint.spec.model)

@@ -1,4 +1,4 @@
-"""Any LLM behind OpenAI's protocol: held to a schema where its server takes one, asked in words, told what is
+"""Any LLM behind OpenAI's protocol: held to a schema where its server takes one, asked in words, and again with what is
 wrong with its answer.
 """
 
@@ -133,8 +133,8 @@ class OpenAICompatible:
                 problem = (
                     f"it was cut off at {self._settings.llm_max_tokens:,} tokens (JIYI_LLM_MAX_TOKENS)" if reply.cut_off else str(error)
                 )
-                told = (_SHORTER if reply.cut_off else _AGAIN)[question.language].format(problem=error.localized(question.language))
-                correction = _correction(reply.text, told)
+                wish = (_SHORTER if reply.cut_off else _AGAIN)[question.language].format(problem=error.localized(question.language))
+                correction = _correction(reply.text, wish)
             if cut == CUT_OFF_TRIES:
                 break
         quoted = f"; it began {reply.text[:QUOTED]!r}" if reply.text else ""
@@ -242,9 +242,9 @@ def _corrected(messages: list[dict[str, str]], correction: list[dict[str, str]])
     return [*before, {**last, "content": f"{last['content']}\n\n{correction[0]['content']}"}]
 
 
-def _correction(reply: str, told: str) -> list[dict[str, str]]:
+def _correction(reply: str, wish: str) -> list[dict[str, str]]:
     said = [{"role": "assistant", "content": reply[:SHOWN_AGAIN]}] if reply.strip() else []
-    return [*said, {"role": "user", "content": told}]
+    return [*said, {"role": "user", "content": wish}]
 
 
 def _count(value: object) -> int:

@@ -57,6 +57,22 @@ def speaker(message: Message) -> str:
     return f"{message.name or message.role} ({message.role}{day})"
 
 
+class AboutLines(Question[A], Generic[A]):
+    """A question about a conversation's lines from number ``since`` on; those before it are there to understand them by."""
+
+    messages: list[Message] = Field(min_length=1)
+    since: int = Field(0, ge=0)
+
+    @property
+    def about(self) -> str:
+        return f"new are the lines from L{self.since} on"
+
+    @property
+    def utterances(self) -> list[tuple[str, str]]:
+        """Speaker with role and day, and what was said: the form of a block's lines."""
+        return [(speaker(message), message.text) for message in self.messages]
+
+
 class Poignant(BaseModel):
     #: 1 (brushing teeth) … 10 (a break-up).
     poignancy: int = Field(ge=1, le=10)
@@ -203,19 +219,16 @@ class Compaction(Question[Condensed]):
     utterances: list[tuple[str, str]] = Field(min_length=1)
 
 
-class Extraction(Question[CombinedExtraction]):
+class Extraction(AboutLines[CombinedExtraction]):
     """What do the new messages of a conversation tell that is worth remembering?
 
-    Messages before ``since`` were asked about before: they are there to understand the others by. Rules answer it; an LLM is asked less at
-    a time (``engine.conversations.notes``).
+    Rules answer it; an LLM is asked less at a time (``engine.conversations.notes``).
     """
 
     prompt: ClassVar[str] = "extraction"
     answer: ClassVar[type[BaseModel]] = CombinedExtraction
 
-    messages: list[Message] = Field(min_length=1)
-    since: int = Field(0, ge=0)
-    #: What is in force already: not to be told again, perhaps to be superseded.
+    #: What is in force already: not to be given again, perhaps to be superseded.
     known: list[KnownFact] = Field(default_factory=list)
 
 

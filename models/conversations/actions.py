@@ -281,7 +281,7 @@ def status(context: Context, request: Nothing) -> StorageStatus:
     """Tell how the store is.
 
     In which database (its host and name, no user or password), how many memories of conversations there are, how many have vectors,
-    what embeds and summarises them, and what is owed.
+    what embeds and summarises them, and what is pending.
     """
     row = context.connection.execute(_STATUS, {"group": context.group_id}).one()
     address = urlsplit(get_settings().need("database_url"))

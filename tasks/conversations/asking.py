@@ -123,10 +123,10 @@ def united(parts: Sequence[Part]) -> CombinedExtraction:
     """All that the parts of one conversation tell of its users, with the numbers of its messages."""
     result = CombinedExtraction()
     for part in parts:
-        told = of_user(part.extraction, part.messages)
-        for memory in told.memories:
+        found = of_user(part.extraction, part.messages)
+        for memory in found.memories:
             result.memories.append(memory.model_copy(update={"turns": _of_conversation(part, memory.turns)}))
-        for experience in told.experiences:
+        for experience in found.experiences:
             result.experiences.append(experience.model_copy(update={"turns": _of_conversation(part, experience.turns)}))
     signals = merge_profile(Profile(), ProfileSignals())
     for part in parts:

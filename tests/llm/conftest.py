@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from engine.providers import breakers, dialects, llms
+from engine.providers import llms
 from engine.providers.llm_prompts import Usage, on_usage
 from jiyi.settings import Settings
 from tests.llm.serve import model_file
-from tests.misbehaving import Reply, Request, Vendor, vendor
+from tests.misbehaving import Reply, Request, Vendor, forget_vendors, vendor
 from tests.unit.conftest import configure
 
 __all__ = ["configure"]
@@ -116,9 +116,7 @@ def wire(model: Model) -> Iterator[Vendor]:
 
 def forget() -> None:
     llms.llm.cache_clear()
-    dialects._learned.clear()
-    breakers._local.clear()
-    breakers._holds.clear()
+    forget_vendors()
 
 
 @pytest.fixture

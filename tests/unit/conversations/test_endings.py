@@ -54,6 +54,8 @@ def test_what_is_named_replaced_or_corrected_ends(older: str, newer: str, over: 
         ("😀", "I moved."),
         ("I have a bike.", "😀"),
         ("The room is booked for 45 guests in May", "*so* happy today"),
+        ("The room is booked for 45 guests in May", "shopping:\n* 12 eggs\n* tea"),
+        ("The room is booked for 45 guests in May", "12 of us are *happy*"),
     ],
 )
 def test_news_of_others_questions_and_quotations_end_nothing(older: str, newer: str, judges: Heads) -> None:

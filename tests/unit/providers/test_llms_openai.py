@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from engine.providers import breakers, dialects, llms, openai_compatible
+from engine.providers import breakers, llms, openai_compatible
 from engine.providers.llm_prompts import Usage, on_usage
 from engine.providers.llms import llm
 from engine.providers.questions import Insights, Keywords, Poignancy, Question
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.settings import Settings
-from tests.misbehaving import Reply, Request, Vendor, chat, json_body, slow, status, text, vendor
+from tests.misbehaving import Reply, Request, Vendor, chat, forget_vendors, json_body, slow, status, text, vendor
 
 MODEL = "compatible:test-model"
 Use = Callable[..., llms.LLM]
@@ -30,15 +30,9 @@ INSIGHTS = Insights(agent_id="Mira", focal_point="boats?", statements=["Pavel ro
 @pytest.fixture
 def server() -> Iterator[Vendor]:
     with vendor() as running:
-        forget()
+        forget_vendors()
         yield running
-        forget()
-
-
-def forget() -> None:
-    breakers._local.clear()
-    breakers._holds.clear()
-    dialects._learned.clear()
+        forget_vendors()
 
 
 @pytest.fixture

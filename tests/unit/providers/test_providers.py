@@ -39,8 +39,7 @@ def _fresh(configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch) 
         for name in preset.key_variables:
             monkeypatch.delenv(name, raising=False)
     configure(redis_url="")  # breakers of this process only, whatever else runs in this session
-    breakers._local.clear()
-    breakers._holds.clear()
+    bad.forget_vendors()
 
 
 def endpoint(vendor: bad.Vendor, model: str = "m") -> Endpoint:
