@@ -92,7 +92,7 @@ class Said:
 class Ended:
     """Part ``span`` of message number ``old``, ended by ``by`` of the newer one.
 
-    ``corrected``: it never was so; ``sure``: else it only may have ended.
+    ``corrected``: it never was so, and the newer part says what is; ``sure``: else it only may have ended.
     """
 
     old: int
@@ -260,7 +260,9 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
             *(float(cue.search(newer_part.context.lower()) is not None) for cue in (OVER, CHANGE, _CHANGES, _NEGATIVE)),
             *of_message,
         )
-        corrected, vital = pair.how in ("corrected", "value"), is_vital(part.context)
+        # Of "*23" nobody knows what there are 23 of: what it corrects is still shown, as no longer so.
+        named = bool(subject_words(newer_part.context) & subject_words(part.context)) or _respelled(part, newer_part)
+        corrected, vital = named and pair.how in ("corrected", "value"), is_vital(part.context)
         denied = pair.how == "contrary" and vital and is_vital(newer_part.context) and part.words <= newer_part.words
         said_not = pair.how == "value" and (bool(newer_part.denied) or (starred and _is_slip(part, newer_part)))
         gone = pair.how in ("named", "contrary") and part.words <= newer_part.words and _NO_MORE.match(newer_part.clause.text) is not None

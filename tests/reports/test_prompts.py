@@ -104,6 +104,14 @@ def test_an_exception_is_over_after_its_last_day_in_whatever_was_taken_from_it(
     assert not [line for line in prompt.splitlines() if word in line and "no longer so" not in line and "已改变" not in line]
 
 
+def test_what_a_bare_number_corrects_is_still_known(group: str) -> None:
+    told(group, "The party at the Anchor is for 32 people.", "*23")
+    lines = ask(group, "How many people come to the party?", now=LATER).prompt.splitlines()
+    assert [line for line in lines if "*23" in line]
+    [party] = {line for line in lines if "32 people" in line}
+    assert "no longer so" in party
+
+
 def test_a_chat_s_prompt_follows_what_is_vital_as_it_comes_and_ends(group: str) -> None:
     assert "latex" not in ask(group, "Hello there!").stable
     told(group, "I'm allergic to walnuts and latex.")
