@@ -39,6 +39,8 @@ CHEER = union("engine.growth", _CUES, "cheer")
 UNREAL = union("engine.growth", _CUES, "unreal")
 #: Directly before a word of annoyance: it is denied, or a wish about how to answer ("别太啰嗦", "it's not annoying").
 DENIED = union("engine.growth", _CUES, "denied")
+#: Directly before a word of trouble: it is over, or never was ("不再报错了", "it doesn't crash any more").
+OVER = union("engine.growth", _CUES, "over")
 HELPED = union("engine.growth", _CUES, "helped")
 NOT_HELPED = union("engine.growth", _CUES, "not_helped")
 #: In the order in which they are tried: the first that is told decides.
@@ -48,15 +50,15 @@ _CATEGORIES: tuple[protocol.Category, ...] = ("slow", "tedious", "unclear", "fau
 def tells_of_trouble(sentence: str) -> bool:
     """Whether a sentence of the user tells of trouble that is: not imagined, not over, not a mere question."""
     sentence = CHEER.sub(" ", sentence[:SENTENCE_CHARS])
-    if not (cue.TROUBLE.search(sentence) or _is_annoyed(sentence)):
+    if not (_is_felt(cue.TROUBLE, OVER, sentence) or _is_felt(ANNOYED, DENIED, sentence)):
         return False
     if cue.IMAGINED.search(sentence) or UNREAL.search(sentence) or cue.SOLVED.search(sentence):
         return False
     return AGAIN.search(sentence) is not None or cue.QUESTION_MARK.search(sentence) is None
 
 
-def _is_annoyed(sentence: str) -> bool:
-    return any(DENIED.search(sentence[: match.start()]) is None for match in ANNOYED.finditer(sentence))
+def _is_felt(words: re.Pattern[str], denied: re.Pattern[str], sentence: str) -> bool:
+    return any(denied.search(sentence[: match.start()]) is None for match in words.finditer(sentence))
 
 
 def says_helped(sentence: str) -> bool:

@@ -8,6 +8,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 #: Seconds within which the head of a request has to arrive.
 HEAD_SECONDS = 10.0
+#: Seconds after which a thread that computes gives way to the event loop, which has let it go on at each read, write and wait.
+SWITCH_INTERVAL = 0.0002
 
 
 class Impatient(H11Protocol):

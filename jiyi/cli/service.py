@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import socket
 import sys
@@ -131,7 +132,7 @@ def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
     """Serve an ASGI application until it is interrupted. Raises :class:`SettingsError` if the address cannot be had."""
     import uvicorn
 
-    from jiyi.cli.listening import Impatient
+    from jiyi.cli.listening import SWITCH_INTERVAL, Impatient
 
     # With the protocol named: asyncio has only such sockets send small pieces at once (TCP_NODELAY), else each waits 40 ms.
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -144,6 +145,9 @@ def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
         if error.errno == errno.EADDRINUSE:
             raise SettingsError(f"--port: {port} of {host} is taken by another program; choose another one") from None
         raise SettingsError(f"--host: cannot listen on {host}, port {port}: {error.strerror or error}") from None
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    gc.collect()
+    gc.freeze()  # to look through all modules for garbage takes a tenth of a second, in which nobody is answered
     output.line(f"{what}: http://{host}:{listening.getsockname()[1]}{path}")
     with suppress(KeyboardInterrupt):
         config = uvicorn.Config(app, http=Impatient, ws="none", log_level="warning", timeout_graceful_shutdown=5)

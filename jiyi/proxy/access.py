@@ -16,7 +16,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from jiyi.protocol.events import CONTENT_TYPE
-from jiyi.protocol.wire.json_checks import gives_each_once, keys_in, repeated_key, sentence
+from jiyi.protocol.wire.bounds import names_in
+from jiyi.protocol.wire.json_checks import keys_in, repeated_key, sentence
 from jiyi.protocol.wire.signatures import FORM, parse_key
 
 
@@ -144,7 +145,7 @@ def passed_query(request: Request, *, lent: bool) -> str:
 
 def refuse_stored(content: bytes, body: Mapping[str, Any]) -> None:
     """Raises :class:`Refusal` for a request that names what an account stores, or of which the upstream may read something else."""
-    if not gives_each_once(content, keys_in(body)) and (repeated := repeated_key(content)) is not None:
+    if names_in(content) != keys_in(body) and (repeated := repeated_key(content)) is not None:
         raise Refusal(400, "invalid_request_error", sentence(repeated))
     place = next(_stored(body), None)
     if place is not None:

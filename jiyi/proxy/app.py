@@ -28,7 +28,6 @@ from jiyi.protocol.accounts import KeyId
 from jiyi.protocol.base import composed
 from jiyi.protocol.conversations import BUDGET
 from jiyi.protocol.limits import TRUSTED_SECONDS
-from jiyi.protocol.wire.bounds import TooMuchError
 from jiyi.protocol.wire.signatures import parse_key
 from jiyi.proxy import access, bodies
 from jiyi.proxy.access import OF_CONNECTION, Refusal
@@ -268,29 +267,32 @@ class Proxy:
 
     async def _prepare(self, request: Request, path: str, dialect: Dialect, caller: _Caller, asked: _Asked) -> None:
         """Check what is lent the deployment's key, and put memories in. What is parsed for that is gone when it returns."""
-        size = len(asked.content)
-        with self._room.held() as held:
-            try:
-                body = await bodies.parsed(asked.content, held)
-            except TooMuchError as error:
-                raise Refusal(413, "request_too_large", f"the request has {error}") from None
-            if body is None and not caller.lent:
-                return  # what is wrong with it is for the upstream to say
-            if body is None:
+        size, (reads, writes) = len(asked.content), _mode(request)
+        remembers = path in REMEMBERED and caller.memory is not None and (reads or writes)
+
+        def look() -> tuple[list[Said], Conversation] | None:
+            """What was said, and whose it is; None where nothing is remembered."""
+            body = bodies.parsed(asked.content)
+            if body is None and caller.lent:
                 raise Refusal(400, "invalid_request_error", "the request must be a JSON object in UTF-8")
+            if body is None:
+                return None  # what is wrong with it is for the upstream to say
             if caller.lent:
-                await bodies.elsewhere(size, access.refuse_stored, asked.content, body)
-            reads, writes = _mode(request)
-            if path not in REMEMBERED or caller.memory is None or not (reads or writes):
-                return
-            asked.told = await bodies.elsewhere(size, said, dialect, body)
-            asked.conversation = self._conversation(request, dialect, body)
-            asked.records = bool(writes and asked.told)
-            if reads and asked.told:
-                asked.remembered = await caller.memory.recall(asked.conversation, asked.told)
-            if asked.remembered:
-                more = await bodies.elsewhere(size, with_memory, dialect, asked.content, asked.remembered, self._config.where)
-                asked.plain, asked.content = asked.content, more
+                access.refuse_stored(asked.content, body)
+            if not remembers:
+                return None
+            return [one._replace(content=None) for one in said(dialect, body)], self._conversation(request, dialect, body)
+
+        found = await bodies.elsewhere(size, look)
+        if found is None or caller.memory is None:
+            return
+        asked.told, asked.conversation = found
+        asked.records = bool(writes and asked.told)
+        if reads and asked.told:
+            asked.remembered = await caller.memory.recall(asked.conversation, asked.told)
+        if asked.remembered:
+            more = await bodies.elsewhere(size, with_memory, dialect, asked.content, asked.remembered, self._config.where)
+            asked.plain, asked.content = asked.content, more
 
     def _conversation(self, request: Request, dialect: Dialect, body: Mapping[str, Any]) -> Conversation:
         """Whose it is: headers, then what the API itself has for it."""

@@ -1,8 +1,13 @@
-"""Bodies of requests: bounded in bytes, in time, in what they become once they are parsed, and in all together."""
+"""Bodies of requests: bounded in bytes, in time, in what they become once they are parsed, and in all together.
+
+One large body is looked into at a time, in a thread, and nothing that is parsed outlives that look. The event loop and the thread take
+turns (Python's GIL), so no step of it may be long that cannot be interrupted.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +20,7 @@ from pydantic_core import from_json
 from starlette.requests import ClientDisconnect, Request
 
 from jiyi.protocol.base import JsonObject
-from jiyi.protocol.wire.bounds import Bounds
+from jiyi.protocol.wire.bounds import Bounds, TooMuchError
 from jiyi.proxy.access import Refusal
 
 T = TypeVar("T")
@@ -24,19 +29,15 @@ _threads: RunVar[CapacityLimiter] = RunVar("threads for large bodies")
 
 #: Bytes of a request: images are in it.
 MAX_BODY_BYTES = 32 * 1024 * 1024
-#: Bytes of all requests that no upstream has taken yet, with what those become that are parsed.
+#: Bytes of all requests that no upstream has taken yet.
 BODIES_BYTES = 256 * 1024 * 1024
 #: Seconds within which a body has to arrive: 32 MB at 4 Mbit/s.
 BODY_SECONDS = 60.0
 #: What a body may have: one for embeddings brings 300,000 numbers.
 BOUNDS = Bounds(MAX_BODY_BYTES, values=320_000)
-#: Bytes that a value takes at most once it is parsed.
-VALUE_BYTES = 200
-#: Bytes that begin a value.
-SIGNS = (b"{", b"[", b",")
 #: Bytes of a body that is handled in a thread: a smaller one takes about a millisecond.
 LARGE_BYTES = 64 * 1024
-#: Threads for these: two would wait for each other, and the event loop for both.
+#: Threads for these: two would wait for each other, and the event loop for both. What is parsed in one takes 64 MB at most.
 THREADS = 1
 #: Seconds after which to try again when there was no room.
 RETRY_SECONDS = "5"
@@ -101,39 +102,38 @@ async def read(request: Request, held: Held) -> bytes:
         raise Refusal(408, "request_timeout", f"the request did not arrive within {BODY_SECONDS:g} s", Connection="close") from None
     except ClientDisconnect:
         raise Refusal(400, "invalid_request_error", "the request broke off") from None
-    return b"".join(parts)
+    return await elsewhere(size, b"".join, parts)
 
 
-async def parsed(content: bytes, held: Held) -> JsonObject | None:
-    """The request; None if it is no JSON object.
-
-    Raises:
-        TooMuchError: it has too many values.
-        Refusal: there is no room for them.
-    """
-    await elsewhere(len(content), BOUNDS.check, content)
-    held.take(min(await elsewhere(len(content), _signs, content), BOUNDS.values) * VALUE_BYTES)
-    return await elsewhere(len(content), _object, content)
+def parsed(content: bytes) -> JsonObject | None:
+    """The request; None if it is no JSON object. Raises :class:`Refusal` if it has too many values."""
+    try:
+        BOUNDS.check(content)
+        body = from_json(content)
+    except TooMuchError as error:
+        raise Refusal(413, "request_too_large", f"the request has {error}") from None
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
 
 
 async def elsewhere(size: int, function: Callable[..., T], *arguments: object) -> T:
-    """What a function gives: of much in one of a few threads, so that other requests go on."""
+    """What a function gives: of much in a thread, one after the other, so that other requests go on."""
     if size < LARGE_BYTES:
         return function(*arguments)
     try:
         threads = _threads.get()
     except LookupError:
         _threads.set(threads := CapacityLimiter(THREADS))
-    return await run_sync(partial(function, *arguments), limiter=threads)
+    return await run_sync(partial(_without_gc, function, *arguments), limiter=threads)
 
 
-def _signs(content: bytes) -> int:
-    return sum(map(content.count, SIGNS))
-
-
-def _object(content: bytes) -> JsonObject | None:
+def _without_gc(function: Callable[..., T], *arguments: object) -> T:
+    """Nothing of JSON is in a cycle, and a look for cycles among many values stops all threads for a tenth of a second."""
+    looked = gc.isenabled()
+    gc.disable()
     try:
-        body = from_json(content)
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None
+        return function(*arguments)
+    finally:
+        if looked:
+            gc.enable()

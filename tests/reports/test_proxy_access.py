@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -572,6 +574,33 @@ def test_while_a_long_conversation_is_looked_through_for_secrets_others_are_answ
         assert proxy.chat().status_code == 200
     finally:
         go_on.set()
+
+
+def test_while_a_large_body_is_looked_into_others_are_answered(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight bodies of 24 MB held ``/healthz`` up for a quarter of a second: each look for garbage among their values, or copy of one,
+    stopped whoever asked for something small.
+    """
+    begun, go_on, looks = threading.Event(), threading.Event(), list[bool]()
+
+    def parse(content: bytes) -> Any:
+        if len(content) > bodies.LARGE_BYTES:
+            looks.append(gc.isenabled())
+            begun.set()
+            assert go_on.wait(PATIENCE)
+        return json.loads(content)
+
+    monkeypatch.setattr(bodies, "from_json", parse)
+    large = CHAT | {"messages": [{"role": "user", "content": "tea " * 20_000}]}
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(proxy.ask, "POST", "/v1/chat/completions", body=large) for _ in range(2)]
+        try:
+            assert begun.wait(PATIENCE)
+            assert proxy.chat().status_code == 200
+            assert looks == [False]  # the other one waits its turn, unparsed
+        finally:
+            go_on.set()
+        assert [one.result().status_code for one in asked] == [200, 200]
+    assert gc.isenabled()
 
 
 def test_texts_with_many_brackets_pass(proxy: Proxied) -> None:

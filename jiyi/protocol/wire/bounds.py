@@ -80,12 +80,21 @@ def most_names(text: bytes) -> int:
     return text.count(b"[") + text.count(b"{") + text.count(b":")
 
 
+def names_in(text: bytes) -> int:
+    """How many members the objects of a JSON text have, those that are given again as well."""
+    return sum(structure.count(b":") for structure in _structure(text))
+
+
 def _structure(text: bytes) -> Iterator[bytes]:
     """The commas, colons and brackets of a JSON text that are in no string, piece by piece."""
-    if b"\\" in text:
-        text = text.replace(rb"\\", b"").replace(rb"\"", b"")  # what remains of a backslash cannot hide a quote
-    within = 0
-    for start in range(0, len(text), _CHUNK):
-        parts = text[start : start + _CHUNK].translate(None, _OTHERS).split(b'"')
+    within = start = 0
+    while start < len(text):
+        piece = text[start : start + _CHUNK]
+        start += _CHUNK
+        if b"\\" in piece:
+            if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # the last one escapes what comes next
+                piece, start = piece + text[start : start + 1], start + 1
+            piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")  # what remains of a backslash cannot hide a quote
+        parts = piece.translate(None, _OTHERS).split(b'"')
         yield b"".join(parts[within::2])
         within = (within + len(parts) - 1) % 2

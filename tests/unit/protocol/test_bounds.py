@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jiyi.protocol.wire.bounds import Bounds, TooDeepError, TooMuchError
+from jiyi.protocol.wire import bounds
+from jiyi.protocol.wire.bounds import Bounds, TooDeepError, TooMuchError, names_in
+from jiyi.protocol.wire.json_checks import keys_in
 
 FEW = Bounds(size=10_000, values=10, depth=3)
 
@@ -44,6 +47,12 @@ def test_values_and_depth_are_counted_exactly_whatever_the_words_are(value: obje
     if depth:
         with pytest.raises(TooDeepError, match="deep"):
             Bounds(len(text), count, depth=depth - 1).check(text)
+
+
+@given(_JSON, st.booleans(), st.integers(1, 5))
+def test_names_are_counted_exactly_however_the_text_is_cut(value: object, ascii_only: bool, size: int) -> None:
+    with mock.patch.object(bounds, "_CHUNK", size):
+        assert names_in(json.dumps(value, ensure_ascii=ascii_only).encode()) == keys_in(value)
 
 
 @pytest.mark.parametrize("text", [b"[1,1,1,1,1,1,1,1,1,1,1]", b'["","","","","","","","","","",""]', b"[{},{},{},{},{},{},{},{},{},{},{}]"])
