@@ -67,3 +67,13 @@ def test_what_looks_again_by_itself_does_not_flicker(page: Page, town: Town) -> 
     page.route("**/workers/live*", lambda route: None)  # never answered: the look stays under way
     page.locator("#workers.htmx-request").wait_for()
     expect(page.locator("#workers").get_by_role("button", name="Pause").first).to_have_css("opacity", "1")
+
+
+def test_on_a_telephone_no_comma_begins_a_line_of_a_workers_queues(open_browser: Open, town: Town) -> None:
+    page = open_browser(viewport=PHONE)
+    page.goto(f"/workers?group={town.group}")
+    queues = page.locator("#workers td.whole").first
+    expect(queues).to_be_visible()
+    of_a_line = "(one) => one.getBoundingClientRect().height < 1.5 * parseFloat(getComputedStyle(one).lineHeight)"
+    assert queues.evaluate(f"cell => cell.children.length > 1 && [...cell.children].every({of_a_line})")
+    assert queues.evaluate("cell => cell.offsetWidth / cell.parentElement.offsetWidth") > 0.9
