@@ -44,7 +44,7 @@ STRANGERS_BYTES = 64 * 1024
 #: tool, is nested some twenty deep. Parsers themselves stop at two hundred.
 MAX_VALUES, MAX_DEPTH = 100_000, 100
 #: A message may have one more value for each so many of its bytes: vectors are many numbers, of a dozen characters each.
-BYTES_A_VALUE = 4
+BYTES_A_VALUE = 6
 #: Bytes of bodies that a web process has in hand at a time, those of less than ``SMALL_BODY_BYTES`` left out. A body takes about ten times
 #: as much memory while it is looked at.
 BODIES_BYTES = 16 * 1024 * 1024

@@ -34,7 +34,7 @@ class Bounds:
 
     Attributes:
         size: bytes.
-        values: members of all lists and objects together; so many lists and objects, and so many names of members.
+        values: members of all lists and objects together; so many lists and objects, so many names of members, and so many texts.
         density: there may be a member for each so many bytes, where that is more: vectors are many numbers. 0: not so.
         depth: lists and objects within one another.
     """
@@ -55,8 +55,8 @@ class Bounds:
         if len(text) <= self.values and text.count(b"[") + text.count(b"{") <= self.depth:
             return  # whatever its bytes are: nearly every message is so short
         most = max(self.values, len(text) // self.density if self.density else 0)
-        values = containers = names = level = 0
-        for structure in _structure(text):
+        values = containers = names = quotes = level = 0
+        for structure, more in _structure(text):
             brackets = structure.translate(None, b",:")
             levels = [*accumulate(map(_STEPS.__getitem__, brackets), initial=level)]
             if max(levels) > self.depth:
@@ -65,8 +65,11 @@ class Bounds:
             values += structure.count(b",")
             containers += brackets.count(b"[") + brackets.count(b"{")
             names += structure.count(b":")
-            if containers > self.values or names > self.values:
-                raise TooMuchError(f"more than {self.values:,} {'lists and objects' if containers > self.values else 'names of values'}")
+            quotes += more
+            counted = {"lists and objects": containers, "names of values": names, "texts": quotes // 2 - names}
+            for what, count in counted.items():
+                if count > self.values:
+                    raise TooMuchError(f"more than {self.values:,} {what}")
             if values + containers > most:
                 raise TooMuchError(f"more than {most:,} values in its lists and objects")
 
@@ -82,11 +85,11 @@ def most_names(text: bytes) -> int:
 
 def names_in(text: bytes) -> int:
     """How many members the objects of a JSON text have, those that are given again as well."""
-    return sum(structure.count(b":") for structure in _structure(text))
+    return sum(structure.count(b":") for structure, _ in _structure(text))
 
 
-def _structure(text: bytes) -> Iterator[bytes]:
-    """The commas, colons and brackets of a JSON text that are in no string, piece by piece."""
+def _structure(text: bytes) -> Iterator[tuple[bytes, int]]:
+    """The commas, colons and brackets of a JSON text that are in no string, piece by piece, each with how many quotes are in it."""
     within = start = 0
     while start < len(text):
         piece = text[start : start + _CHUNK]
@@ -96,5 +99,5 @@ def _structure(text: bytes) -> Iterator[bytes]:
                 piece, start = piece + text[start : start + 1], start + 1
             piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")  # what remains of a backslash cannot hide a quote
         parts = piece.translate(None, _OTHERS).split(b'"')
-        yield b"".join(parts[within::2])
+        yield b"".join(parts[within::2]), len(parts) - 1
         within = (within + len(parts) - 1) % 2
