@@ -76,7 +76,11 @@ _FIRST_NAME = re.compile(
 _FIRST_CHINESE_NAME = re.compile(
     rf"\W{{0,9}}(?:但是?|不过|那)?([小老阿][{CJK}]|[{CJK}](?:姐|哥|总|叔|姨|爷|婶|师傅|老师|医生|经理|主任|教练))"
 )
-_OWN = re.compile(r"\W{0,9}(?:i|i'm|im|i've|i'd|my|we|our)\b|\W{0,9}[我咱俺]", re.IGNORECASE)
+_OWN = re.compile(r"\b(?:i|i'm|im|i've|i'd|my|we|our)\b|[我咱俺]", re.IGNORECASE)
+#: What a clause begins with: "even the boss", 连老板.
+_HEAD = re.compile(rf"\W{{0,9}}(?:(?:and|but|so|even|the)\s{{1,9}}){{0,2}}(?:[a-z'’-]+|[连那就]?[{CJK}]{{1,3}})", re.IGNORECASE)
+#: Characters within which a sentence that is of its writer says so.
+OWN_WITHIN = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +142,16 @@ class Part:
 
     @cached_property
     def first_name(self) -> str:
-        """The name that its sentence begins with."""
-        found = _FIRST_NAME.match(self.context) or _FIRST_CHINESE_NAME.match(self.context)
-        return found[1] if found else ""
+        """The name that it, or its sentence, begins with."""
+        texts = (self.clause.text, self.context)
+        return next((found[1] for text in texts for name in (_FIRST_NAME, _FIRST_CHINESE_NAME) if (found := name.match(text))), "")
+
+    @cached_property
+    def headed(self) -> bool:
+        """Whether the part itself begins with somebody else: "even the boss has a new phone", 连老板都换手机了."""
+        head = _HEAD.match(self.clause.text)
+        names = (_FIRST_NAME.match(self.clause.text), _FIRST_CHINESE_NAME.match(self.clause.text))
+        return any(names) or (head is not None and bool(relations_in(head[0])))
 
     @cached_property
     def things(self) -> frozenset[str]:
@@ -226,7 +237,8 @@ def ended(older: Sequence[Said], newer: Said, heads: Heads | None) -> list[Ended
 def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candidate]:
     """The parts of earlier messages that structure lets a newer message end."""
     new_parts = live_parts(newer.text)[:NEWER_PARTS]
-    pairs = list(islice(chain(_possible(older, newer, new_parts), _resumed(older, new_parts, heads)), MOST_PAIRS)) if new_parts else []
+    possible = chain(_possible(older, newer, new_parts), _resumed(older, new_parts, heads)) if new_parts else ()
+    pairs = _of_slips(list(islice(possible, MOST_PAIRS)))
     if not pairs:
         return []
     judged = iter(heads.changes([(pair.part.clause.said, text) for pair in pairs for text in pair.newer.readings]))
@@ -309,6 +321,16 @@ def _possible(older: Sequence[Said], newer: Said, new_parts: Sequence[Part]) -> 
                 yield _Pair(number, part, new_part, how)
 
 
+def _of_slips(pairs: Sequence[_Pair]) -> list[_Pair]:
+    """Without the numbers of a message that were right: of "17th May, 32 people" the newer "*23" corrects only the second."""
+    slips = {(pair.old, pair.newer.span) for pair in pairs if pair.how == "value" and _is_turned(pair.part, pair.newer)}
+    return [
+        pair
+        for pair in pairs
+        if pair.how != "value" or (pair.old, pair.newer.span) not in slips or _is_turned(pair.part, pair.newer)
+    ]
+
+
 def _latest_parts(messages: Sequence[Said]) -> Iterator[tuple[int, Part]]:
     """The number of the message and the part, those of the latest message first."""
     return ((number, part) for number in reversed(range(len(messages))) for part in live_parts(messages[number].text))
@@ -368,11 +390,11 @@ def _of_others(part: Part, newer: Part) -> bool:
         return part.relations.isdisjoint(newer.relations)
     if part.first_name and newer.first_name:
         return part.first_name != newer.first_name
-    if (not newer.relations and not newer.first_name) or _OWN.match(newer.context):
+    if (not newer.relations and not newer.first_name) or (not newer.headed and _OWN.search(newer.context[:OWN_WITHIN])):
         return False
     # News of somebody else ends what was said of the writer only if that names them.
     named = bool(newer.first_name) and newer.first_name.lower() in part.context.lower()
-    return not named and not newer.relations & part.relations and _OWN.match(part.context) is not None
+    return not named and not newer.relations & part.relations and _OWN.search(part.context) is not None
 
 
 def _is_negative(text: str) -> bool:
@@ -404,9 +426,13 @@ def _other_value(mine: Sequence[str], theirs: Sequence[str]) -> bool:
 
 
 def _is_slip(part: Part, newer: Part) -> bool:
-    """Whether a number is the other one with its digits in another order, or of what both name."""
-    turned = any(sorted(one) == sorted(other) for one in part.numbers for other in newer.numbers)
-    return turned or bool(part.words & newer.words)
+    """Whether a number is the other one with its digits turned, or of what both name."""
+    return _is_turned(part, newer) or bool(part.words & newer.words)
+
+
+def _is_turned(part: Part, newer: Part) -> bool:
+    """Whether a number is one of the other part with its digits in another order."""
+    return any(one != other and sorted(one) == sorted(other) for one in part.numbers for other in newer.numbers)
 
 
 def _respelled(part: Part, newer: Part) -> bool:

@@ -135,10 +135,11 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) ->
     if memory.kind == "session" or ranked.superseded_at is not None:
         return memory.text, ()
     size = estimate_tokens(memory.text)
+    speaker = set(tokens(memory.subject or ""))
     for turn in sources:
         turn_size = estimate_tokens(turn.text)
         found_first = turn is ranked and turn_size > size
-        words = set(tokens(WORKED_OUT.sub("", _ASKED.sub("", memory.text) if found_first else memory.text)))
+        words = set(tokens(WORKED_OUT.sub("", _ASKED.sub("", memory.text) if found_first else memory.text))) - speaker
         says_all = bool(words) and len(words & set(tokens(turn.text))) >= SAID_IN_TURN * len(words)
         short = found_first or turn_size <= max(SHORT_TOKENS, LONGER * size)
         if turn.superseded_at is None and short and says_all:

@@ -48,6 +48,8 @@ def test_what_is_named_replaced_or_corrected_ends(older: str, newer: str, over: 
         ("My dentist moved to Park Street.", "Clara's team switched its standup to Wednesday."),
         ("小李的工位在三楼", "小张的工位搬到了五楼"),
         ("我邻居伊娃有一只鹦鹉", "我邻居伊娃换了新工作"),
+        ("我的手机是云帆3", "我们这层楼好热闹:前台换了人,连老板都换手机了"),
+        ("my bike has rim brakes", "club news: Marek quit, Henrike switched to disc brakes after years"),
         ("I'm allergic to shellfish.", "Leo is not allergic to anything."),
         ("I live in Porto.", "Do you like Porto?"),
         ("I live in Porto.", "Sam wrote me: I live in Tokyo now and hate it."),
@@ -73,6 +75,12 @@ def test_a_correction_of_one_thing_is_not_sure_of_another(judges: Heads) -> None
     older = Said("Mrs Aerts at 9, the bar at 11", session="a")
     found = candidates([older], Said("*10 for Mrs Aerts, I read my own handwriting wrong", session="a"), judges)
     assert {older.text[slice(*one.span)] for one in found if one.certain} == {"Mrs Aerts at 9"}
+
+
+def test_turned_digits_correct_their_own_number_and_leave_the_others(judges: Heads) -> None:
+    older = Said("choir supper 16th June, upstairs at the Anchor, 42 people", session="a")
+    found = candidates([older], Said("*24, I always turn them round", session="a"), judges)
+    assert {older.text[slice(*one.span)] for one in found} == {"42 people"}
 
 
 def test_without_judges_nothing_ends() -> None:
