@@ -190,6 +190,7 @@ def cached(loop: ConversationLoop, talks: Sequence[Talk], *, split: bool) -> flo
 
 
 def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
+    before = _stored()
     with ConversationLoop(client, seconds=PATIENCE) as loop:
         for talk in track(talks, description="remembering", console=console):
             for session_id, messages in talk.sessions.items():
@@ -197,7 +198,12 @@ def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
         if not loop.flush(FLUSH_SECONDS):
             raise TimeoutError(f"turns were not published in {FLUSH_SECONDS:g} s")
         published = loop.counts.published
-    poll(_stored, lambda stored: stored >= published, FLUSH_SECONDS, lambda stored: f"{stored:,} of {published:,} turns are stored")
+    poll(
+        lambda: _stored() - before,
+        lambda stored: stored >= published,
+        FLUSH_SECONDS,
+        lambda stored: f"{stored:,} of {published:,} turns are stored",
+    )
     settle()
 
 

@@ -29,9 +29,13 @@ from jiyi import Client
 MARKED = re.compile(
     r"\((?:[^()]*; )?(?:earlier|no longer|ended|until|replaced)[^()]*\)|（(?:早先|曾经|已)[^（）]*）|\(早先；[^()]*\)", re.IGNORECASE
 )
+#: As shipped; what was said days ago waits no longer than a second.
+SETTINGS = {**AS_SHIPPED.settings, "extract_window_seconds": "1"}
 #: Questions asked at once.
 AT_ONCE = 2
 Judged = tuple[bool, bool]
+#: The name of a file, and a line of it.
+Life = tuple[str, dict[str, Any]]
 
 
 def main() -> None:
@@ -40,26 +44,35 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one line, for programs")
     parser.add_argument("--show", action="store_true", help="the prompts that are not right, to standard error")
     arguments = parser.parse_args()
-    lines = [(file.stem, line) for file in arguments.files for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    lives = [(file, json.loads(line)) for file, line in lines]
-    with running(**AS_SHIPPED.settings, extract_window_seconds="1") as client:
-        _live(client, [life for _, life in lives])
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            answers = list(pool.map(lambda life: list(_asked(client, life[1])), lives))
+    with running(**SETTINGS) as client:
+        table = measured(client, read(arguments.files), show=arguments.show)
+    if arguments.json:
+        print(json.dumps(table, ensure_ascii=False))
+        return
+    for name, row in table.items():
+        print(f"{name:16} {row['questions']:4}  " + "  ".join(f"{way}: {row[way]}" for way in ("prompt", "find")))
+
+
+def read(files: Iterable[Path]) -> list[Life]:
+    """The lives of some files, each with its file's name."""
+    lines = [(file.stem, line) for file in files for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return [(name, json.loads(line)) for name, line in lines]
+
+
+def measured(client: Client, lives: list[Life], *, show: bool = False) -> dict[str, dict[str, Any]]:
+    """Live them, ask their questions, and give the shares of all, of each file and of each kind. ``show``: what is not right."""
+    _live(client, [life for _, life in lives])
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = list(pool.map(lambda life: list(_asked(client, life[1])), lives))
     figures: dict[str, list[tuple[Judged, Judged]]] = defaultdict(list)
     for (file, life), answered in zip(lives, answers, strict=True):
         for question, prompt, found in answered:
             judged = judge(prompt, question), judge(found, question)
             for name in dict.fromkeys(("all", file, life["kind"])):
                 figures[name].append(judged)
-            if arguments.show and not all(judged[0]):
+            if show and not all(judged[0]):
                 print(life["id"], life["kind"], judged[0], json.dumps(question, ensure_ascii=False), prompt, sep="\n", file=sys.stderr)
-    table = {name: _shares(judged) for name, judged in figures.items()}
-    if arguments.json:
-        print(json.dumps(table, ensure_ascii=False))
-        return
-    for name, row in table.items():
-        print(f"{name:16} {row['questions']:4}  " + "  ".join(f"{way}: {row[way]}" for way in ("prompt", "find")))
+    return {name: _shares(judged) for name, judged in figures.items()}
 
 
 def holding(text: str) -> str:

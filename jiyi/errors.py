@@ -170,6 +170,10 @@ class BadReply(JiyiError):  # noqa: N818 – users know it by this name
     too_long: Literal["", "question", "answer"] = ""
 
 
+class LeftToRules(BadReply):
+    """The LLM is not asked this: it cannot do it, or has had nothing usable to say for a while."""
+
+
 class ModelMismatch(JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """Vectors of different models, or of different sizes, were about to be compared."""
 

@@ -233,6 +233,12 @@ class Settings(BaseSettings):
         le=10_000_000,
         description="Tokens that the LLM reads and answers in one question, for a model that reads few: conversations are asked about in smaller pieces. 0: as its server says, or else learned from its refusals.",
     )
+    llm_trial_days: int = Field(
+        30,
+        ge=0,
+        le=365,
+        description="Days after which the LLM is asked again five short questions with known answers; what it cannot do is left to the rules ([details](deployment.md#what-a-model-can-do)). 0: it is asked everything.",
+    )
     derive: str = Field(
         "poignancy",
         pattern=r"^(poignancy|triple|keywords|[, ])*$",

@@ -38,7 +38,7 @@ from models.reflection.reflections import REFLECT
 from models.retrieval import enlargement, records
 from tasks.framework.embedding import in_use
 from tasks.framework.jobs import Run, job
-from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, or_by_rules, work_task
+from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, or_by_rules, with_llm, work_task
 
 K = TypeVar("K")
 #: Counting is cheap, so one run takes many: the cost is in the round trips.
@@ -230,7 +230,10 @@ def _ask_for_all(batches: list[Batch]) -> None:
 
 
 @work_task(
-    APPRAISE, batch=RULES_BATCH if get_settings().llm == RULES else APPRAISE_BATCH, time_limit=APPRAISE_TIME_LIMIT, prepare=_ask_for_all
+    APPRAISE,
+    batch=RULES_BATCH if get_settings().llm == RULES else APPRAISE_BATCH,
+    time_limit=with_llm(APPRAISE_TIME_LIMIT),
+    prepare=_ask_for_all,
 )
 def appraise_memories(batch: Batch) -> None:
     """Ask for what new memories lack, and owe what had to wait for it: keyword strengths and the sum of importance.

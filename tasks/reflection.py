@@ -33,7 +33,7 @@ from models.queue.wakeups import wake
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
 from tasks.framework.jobs import Run, job
-from tasks.framework.work import Batch, LeaseRenewingLLM, or_by_rules, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, or_by_rules, with_llm, work_task
 from tasks.memory import note_accesses
 from tasks.retrieval.retrieve import retrieve
 
@@ -112,7 +112,7 @@ class Reflector:
         )
 
 
-@work_task(REFLECT, batch=1, time_limit=REFLECTION_TIME_LIMIT)
+@work_task(REFLECT, batch=1, time_limit=with_llm(REFLECTION_TIME_LIMIT))
 def reflect(batch: Batch) -> None:
     """Think about an agent's latest memories, and what else it looks at; store the thoughts and start counting anew.
 
@@ -125,7 +125,7 @@ def reflect(batch: Batch) -> None:
             _reflect(batch, agent_key, LeaseRenewingLLM(llms.llm(), batch))
 
 
-@work_task(REFLECT_CONVERSATION, batch=1, time_limit=REFLECTION_TIME_LIMIT)
+@work_task(REFLECT_CONVERSATION, batch=1, time_limit=with_llm(REFLECTION_TIME_LIMIT))
 def reflect_on_conversation(batch: Batch) -> None:
     """Two thoughts about a conversation that has ended; the counters stay as they are.
 

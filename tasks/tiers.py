@@ -11,14 +11,14 @@ from uuid import UUID
 from redis.client import Pipeline
 from sqlalchemy import Connection
 
-from engine.conversations.gate import Careful
+from engine.conversations.trials import Careful
 from engine.operations import DIGEST_HOURS
 from engine.providers.embedder_specs import sized, texts_aside
 from engine.providers.embedders import embedder, embedder_of, query_vector
 from engine.providers.llms import LLM, ForGroup, llm
 from engine.providers.questions import Consistency
 from engine.providers.questions import Digest as Question
-from engine.rules.provider import Rules
+from engine.rules.provider import StandIn
 from engine.tiers.answer import EXPERIENCES, GROUP_MEMORIES, council_sections
 from engine.tiers.quarantine import Candidate, Cluster, Digest, KnownEntry, Verdict, digest, screen
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError, TextRefused
@@ -52,7 +52,7 @@ from tasks.framework.answering import answers
 from tasks.framework.embedding import embed_owed, in_use
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
-from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, answer_or_rules, work_task
+from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, answer_or_rules, with_llm, work_task
 from tasks.retrieval.retrieve import retrieve
 
 #: The kind of work of an entry that the LLM is to be asked about.
@@ -190,7 +190,7 @@ def _question(output: Output) -> Consistency:
     return Consistency(agent_id=output.agent_id, language=language_of(output.content), text=output.content)
 
 
-@work_task(CONSISTENCY, batch=CONSISTENCY_BATCH, time_limit=900)
+@work_task(CONSISTENCY, batch=CONSISTENCY_BATCH, time_limit=with_llm(900))
 def consistency(batch: Batch) -> None:
     """Ask the LLM whether outputs contradict themselves; those that do leave working memory.
 
@@ -379,10 +379,10 @@ def _summed(group_id: str, made: Digest) -> list[ClusterSummary]:
         try:
             summed.append(_ask(provider, group_id, cluster))
         except TRANSIENT_ERRORS:
-            provider = Rules()  # away for one is away for the rest
+            provider = StandIn(provider.model)  # away for one is away for the rest
             summed.append(_ask(provider, group_id, cluster))
         except JiyiError:
-            summed.append(_ask(Rules(), group_id, cluster))
+            summed.append(_ask(StandIn(provider.model), group_id, cluster))
     return summed
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -12,6 +14,7 @@ from engine.providers.questions import Question
 from engine.rules.provider import Rules
 from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.text.budget import estimate_tokens
+from tests.misbehaving import Reply, Request, chat
 
 
 class Scripted:
@@ -107,3 +110,39 @@ class Perfect:
                 for memory in extraction.memories
             ]
         )
+
+
+class Answering:
+    """A model's replies to its trials and some questions; ``wrong`` are abilities that it lacks. ``asked`` counts prompts."""
+
+    def __init__(self) -> None:
+        self.wrong: set[str] = set()
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, request: Request) -> Reply:
+        name, data = request.body["response_format"]["json_schema"]["name"], request.body["messages"][1]["content"]
+        self.asked[name] += 1
+        return chat(json.dumps(getattr(self, f"_{name}")(data), ensure_ascii=False))(request)
+
+    def _poignancy(self, data: str) -> dict[str, Any]:
+        return {"poignancy": 3 if "importance" in self.wrong else 9 if "died" in data else 1}
+
+    def _triple(self, data: str) -> dict[str, Any]:
+        if "triple" in self.wrong:
+            return {"subject": "statement", "predicate": "is", "object": "Klaus"}
+        return {"subject": "Klaus", "predicate": "sold", "object": "his boat"}
+
+    def _keywords(self, data: str) -> dict[str, Any]:
+        return {"keywords": ["tea"]}
+
+    def _extraction(self, data: str) -> dict[str, Any]:
+        note = ""
+        if "17 times" in data:
+            note = "The user asked for a product." if "nothing" in self.wrong else ""
+        elif "护士" in data:
+            note = "The user is a nurse." if "chinese" in self.wrong else "用户在杭州一家医院当护士。"
+        elif "administrator" in data:
+            note = "The user is the administrator." if "injection" in self.wrong else "The user works as a nurse in Turku."
+        else:
+            note = "用户养了两箱蜜蜂。" if "蜜蜂" in data else "The user keeps bees."
+        return {"memories": [{"content": note, "lines": ["L0"]}] if note else []}

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from engine.providers import breakers, dialects, guarded
+from engine.providers import breakers, guarded, known
 from engine.providers.embedders import HashingEmbedder
 
 #: Values of the vectors that a good reply has.
@@ -251,7 +251,7 @@ def forget_vendors() -> None:
     """What this process has learned of vendors: their dialects, who failed, and who wants to be left alone."""
     breakers._local.clear()
     breakers._holds.clear()
-    dialects._learned.clear()
+    known._own.clear()
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from pydantic import BaseModel
 from engine.conversations.attributes import CALENDAR, NAME, subject_words
 from engine.providers import questions as ask
 from engine.providers.llm_prompts import FRAME, prompt
-from engine.providers.llms import LLM, RULES
 from engine.providers.questions import A, Question
 from jiyi.errors import BadReply
 from jiyi.text.budget import estimate_tokens
@@ -80,18 +79,6 @@ def lacks(summary: str, source: str) -> str:
     if sum(one in whole for one in details) < wanted:
         return f"it keeps fewer than {wanted} of {len(details)} names, numbers and dates"
     return ""
-
-
-class Careful:
-    """An LLM, with what can be used of its answers. Thread-safe, if it is."""
-
-    def __init__(self, llm: LLM) -> None:
-        self.model, self._llm = llm.model, llm
-
-    def ask(self, question: Question[A]) -> A:
-        """Raises as the LLM does, and :class:`BadReply` as :func:`usable` does; the rules are not looked at."""
-        answer = self._llm.ask(question)
-        return answer if self.model.startswith(RULES) else usable(question, answer)
 
 
 def usable(question: Question[A], answer: A) -> A:

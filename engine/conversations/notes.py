@@ -109,7 +109,7 @@ def _without_copies(question: Notes, answer: Noted) -> Noted | str:
     kept = [note for note in answer.memories if not copies(note.content, question)]
     if answer.memories and not kept:
         return "it repeats the prompt itself"
-    return answer.model_copy(update={"memories": kept, "unusable": answer.unusable + len(answer.memories) - len(kept)})
+    return answer.model_copy(update={"memories": kept})
 
 
 GATES[Notes] = _without_copies

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from engine.conversations.statements import READ_CHARS
 from engine.providers.llm_prompts import shown_chars
-from jiyi.errors import BadReply, LLMUnavailable
+from jiyi.errors import BadReply, LeftToRules, LLMUnavailable
 from jiyi.protocol.conversations import Message
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.splitting import LEAST_SIZE, split
@@ -233,6 +233,10 @@ def ask_about(
             if not halves:
                 raise
             waiting.extendleft(reversed(halves))
+        except LeftToRules:
+            if alone:
+                raise
+            results.append(Answered(piece, rules(piece), by_rules=True))
         except BadReply as error:
             patience.note(error)
             parts = piece.halves() if error.too_long else piece.apart()

@@ -106,10 +106,10 @@ def note_success(name: str) -> None:
             client.set(KEY + name + SUCCESS_SUFFIX, datetime.now(UTC).isoformat(), ex=ERROR_SECONDS)
 
 
-def note_error(name: str, message: str) -> None:
-    """Keep the last error where ``jiyi embedders`` finds it."""
+def note_error(name: str, message: str, *, late: bool = False) -> None:
+    """Keep the last error where ``jiyi embedders`` finds it. ``late``: nothing but the time was up."""
     client = valkey()
-    content = json.dumps({"at": datetime.now(UTC).isoformat(), "error": message}, ensure_ascii=False)
+    content = json.dumps({"at": datetime.now(UTC).isoformat(), "error": message, "late": late}, ensure_ascii=False)
     try:
         if client is not None:
             client.set(KEY + name + ERROR_SUFFIX, content, ex=ERROR_SECONDS)
@@ -139,6 +139,7 @@ def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
         until=until,
         last_error=last.get("error"),
         last_error_at=last.get("at"),
+        last_error_late=last.get("late", False),
         last_success_at=datetime.fromisoformat(str(success, "ascii")) if isinstance(success, bytes) else None,
     )
 

@@ -1,24 +1,16 @@
 """What an LLM's server takes of OpenAI's protocol: learned from its refusals, since no list of vendors stays true.
 
-What is learned is kept for a server's address and a model, in Valkey for all processes (while that is away, in this
-process), and asked again after a day. This part of the library writes the key itself, as breakers do (see
-``models/db/valkey_keys.py``).
+It is kept for a server's address and a model, for a day (:mod:`engine.providers.known`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
-import redis
-
-from engine.providers.breakers import valkey
+from engine.providers import known
 from engine.providers.spec import Endpoint
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.providers import Structured
@@ -30,7 +22,6 @@ REFUSED = frozenset({400, 413, 422})
 TOO_LARGE = 413
 #: Seconds that what was learned holds: servers are updated.
 LEARNED_SECONDS = 86_400
-KEY = "jiyi:dialect:"
 
 #: From the most to the least that a server is asked for.
 FORMS: tuple[Structured, ...] = get_args(Structured)
@@ -128,47 +119,24 @@ def strict_schema(schema: Any, without: frozenset[str] = frozenset()) -> Any:
     return {**strict, "required": list(strict.get("properties", ())), "additionalProperties": False} if is_object else strict
 
 
-_learned: dict[str, tuple[Dialect, float]] = {}
+DIALECT = "dialect"
 
 
 def recall(endpoint: Endpoint, pinned: Structured | None) -> Dialect:
     """What the endpoint's server takes: learned in the last day, or the vendor's usual. ``pinned``: the form to ask for."""
-    key = _key(endpoint)
-    dialect = _of_all(key) or _of_this_process(key) or Dialect(endpoint.preset.structured)
+    dialect = _of(known.read(endpoint).get(DIALECT)) or Dialect(endpoint.preset.structured)
     return dialect if pinned is None else replace(dialect, structured=pinned)
 
 
 def remember(endpoint: Endpoint, dialect: Dialect, pinned: Structured | None) -> None:
     """Keep what has helped, for a day; a form that was ``pinned`` was not learned."""
-    key = _key(endpoint)
-    if pinned is not None:
-        dialect = replace(dialect, structured=endpoint.preset.structured)
-    _learned[key] = dialect, time.monotonic() + LEARNED_SECONDS
-    content = {"structured": dialect.structured, "temperature": dialect.temperature, "limit": dialect.limit}
-    client = valkey()
-    with suppress(redis.RedisError):  # then each process learns it by itself
-        if client is not None:
-            text = json.dumps({**content, "without_keywords": sorted(dialect.without_keywords)})
-            client.set(KEY + key, text, ex=LEARNED_SECONDS)
+    structured = dialect.structured if pinned is None else endpoint.preset.structured
+    content = {"structured": structured, "temperature": dialect.temperature, "limit": dialect.limit}
+    known.write(endpoint, DIALECT, {**content, "without_keywords": sorted(dialect.without_keywords)}, LEARNED_SECONDS)
 
 
-def _key(endpoint: Endpoint) -> str:
-    named = json.dumps([endpoint.base_url, endpoint.spec.vendor, endpoint.spec.model])
-    return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _of_all(key: str) -> Dialect | None:
-    client = valkey()
+def _of(content: Any) -> Dialect | None:
     try:
-        text = None if client is None else cast("bytes | None", client.get(KEY + key))
-        if text is None:
-            return None
-        content = json.loads(text)
         return Dialect(**{**content, "without_keywords": frozenset(content["without_keywords"])})
-    except (redis.RedisError, ValueError, TypeError, KeyError):  # away, or another version's
+    except (TypeError, KeyError):  # not learned, or another version's
         return None
-
-
-def _of_this_process(key: str) -> Dialect | None:
-    dialect, until = _learned.get(key, (None, 0.0))
-    return dialect if time.monotonic() < until else None

@@ -120,7 +120,7 @@ class Provider:
             failure.retry_after = min(retry_after(error) or 0.0, LONGEST_HOLD)
             if failure.retry_after > MAX_RETRY_AFTER:
                 breakers.hold(endpoint.breaker, failure.retry_after)
-        breakers.note_error(endpoint.breaker, str(failure))
+        breakers.note_error(endpoint.breaker, str(failure), late=failure.timed_out)
         raise failure
 
     def _try(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from typing import Literal
 
 from engine.providers import breakers, llms, web_search
 from engine.providers.embedder_specs import LOCAL, chosen, complete, dimensions_of, endpoint, model_of
 from engine.providers.spec import Endpoint, Spec
+from engine.providers.verdicts import verdict
 from jiyi.errors import SearchUnavailable, SettingsError
 from jiyi.protocol.providers import PRESETS, EmbedderVendor
 from jiyi.settings import Settings
 
 ProviderName = Literal["embedder", "llm", "reranker", "search"]
 #: ``off``: not wanted. ``not_configured``: a key, an address or a package is missing. ``failing``: the last calls failed.
-#: ``unknown``: Valkey, which remembers that, is away.
-ProviderState = Literal["ok", "off", "not_configured", "failing", "unknown"]
+#: ``limited``: it answers, and rules answer some of the prompts. ``unknown``: Valkey, which remembers that, is away.
+ProviderState = Literal["ok", "off", "not_configured", "failing", "limited", "unknown"]
+
+
+#: Who has answered in this time is slow and not away, though the last request had no time left: one may have half an hour.
+ANSWERS = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,15 @@ def _embedder(settings: Settings, in_use: str | None) -> tuple[ProviderState, st
 
 
 def _llm(settings: Settings) -> tuple[ProviderState, str]:
-    return ("ok", llms.RULES) if settings.llm == llms.RULES else _at(llms.llm_endpoint(settings))
+    if settings.llm == llms.RULES:
+        return "ok", llms.RULES
+    endpoint = llms.llm_endpoint(settings)
+    state, detail = _at(endpoint)
+    left = verdict(endpoint).left() if state == "ok" else []
+    if not left:
+        return state, detail
+    names = ", ".join(f"{row.prompt} ({row.language})" if row.language else row.prompt for row in left)
+    return "limited", f"{detail}: rules answer {names}; `jiyi llms` says why"
 
 
 def _reranker(settings: Settings) -> tuple[ProviderState, str]:
@@ -83,8 +97,11 @@ def _by(breaker: str, who: str) -> tuple[ProviderState, str]:
     known = breakers.read_state(breaker)
     if known.state == "unknown":
         return "unknown", f"{who}: Valkey is away"
-    error, success = known.last_error_at, known.last_success_at
-    if known.state != breakers.CLOSED or known.failures or (error is not None and (success is None or error > success)):
+    error, success, closed = known.last_error_at, known.last_success_at, known.state == breakers.CLOSED
+    failed = error is not None and (success is None or error > success)
+    if closed and failed and known.last_error_late and success is not None and datetime.now(UTC) - success < ANSWERS:
+        return "ok", f"{who}: slow, {known.last_error}"
+    if not closed or known.failures or failed:
         return "failing", f"{who}: {known.last_error or 'the last call failed'}"
     return "ok", who
 

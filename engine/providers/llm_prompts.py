@@ -237,21 +237,32 @@ PRICED_TOKENS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """One question, however often it was tried."""
+    """Something to count of a prompt: one question, however often it was tried, or what became of its answer later."""
 
     #: The prompt's name and version: ``insights@1``.
     prompt: str
     model: str
     #: Whose it was; empty where the question does not say.
     group_id: str
-    calls: int
-    #: Calls that brought nothing that could be used.
-    failures: int
+    #: Questions that were answered, and those whose answer could not be used.
+    questions: int = 0
+    unusable: int = 0
+    #: Usable answers that were not the first.
+    repaired: int = 0
+    #: Questions that rules answered in the LLM's place.
+    by_rules: int = 0
+    #: Entries of usable answers that were left out.
+    dropped: int = 0
+    #: Of all questions together, and of their tries.
+    seconds: float = 0.0
+    #: Requests, and those that brought nothing that could be used.
+    calls: int = 0
+    failures: int = 0
     #: As the vendor counts them; 0 where it does not.
-    prompt_tokens: int
-    completion_tokens: int
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
     #: In the currency of ``JIYI_LLM_PRICES``; 0 where none are set.
-    cost: float
+    cost: float = 0.0
 
 
 _listener: Callable[[Usage], None] | None = None
@@ -280,6 +291,12 @@ def report(usage: Usage) -> None:
     """Tell the listener, if there is one."""
     if _listener is not None:
         _listener(usage)
+
+
+def count(model: str, question: Question[Any], **numbers: int) -> None:
+    """Count what became of a question to a model, by the fields of :class:`Usage`."""
+    prompt = signature(question, question.language)
+    report(Usage(prompt=prompt, model=model, group_id=question.group_id, **numbers))
 
 
 def cost_of(prompt_tokens: int, completion_tokens: int, prices: tuple[float, float]) -> float:

@@ -20,8 +20,19 @@ LLM_SETTING = "JIYI_LLM"
 RULES = "rules"
 
 
+#: What the slowest question takes, in time-outs of one request: as long as another one before it, all its tries, a last one that
+#: began just in time, and one to see whether others are answered.
+SLOWEST_QUESTION = 6
+
+
+def slower_seconds(settings: Settings) -> int:
+    """Seconds that the slowest question takes longer than with the time-out by default: by so much work with an LLM may take longer."""
+    default: float = Settings.model_fields["llm_timeout"].default
+    return 0 if settings.llm == RULES else int(SLOWEST_QUESTION * max(0.0, settings.llm_timeout - default))
+
+
 class LLM(Protocol):
-    """Thread-safe."""
+    """Thread-safe. One that is asked over a network has an ``endpoint`` as well, where that is."""
 
     @property
     def model(self) -> str:

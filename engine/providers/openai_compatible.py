@@ -4,8 +4,9 @@ wrong with its answer.
 
 from __future__ import annotations
 
+import logging
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from threading import BoundedSemaphore
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from jiyi.protocol.base import JsonObject
 from jiyi.protocol.providers import Structured
 from jiyi.settings import Settings
 
+log = logging.getLogger(__name__)
 #: Answers that the LLM may give until one fits what was asked. Of those that are cut off, so many: another
 #: one ends at the same place.
 TRIES, CUT_OFF_TRIES = 3, 2
@@ -51,6 +53,12 @@ _WHY = {"length": "it is too long for the model", "filter": "a filter of content
 
 @dataclass(slots=True)
 class _Tally:
+    """Of one question; see :class:`Usage`."""
+
+    questions: int = 0
+    unusable: int = 0
+    repaired: int = 0
+    seconds: float = 0.0
     calls: int = 0
     failures: int = 0
     prompt_tokens: int = 0
@@ -82,7 +90,7 @@ class OpenAICompatible:
     """Thread-safe; see :class:`engine.providers.llms.LLM`."""
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
-        self.model = str(endpoint.spec)
+        self.model, self.endpoint = str(endpoint.spec), endpoint
         self._settings = settings
         self._provider = Provider(endpoint, LLMUnavailable)
         self._turns = BoundedSemaphore(settings.llm_questions)
@@ -98,11 +106,14 @@ class OpenAICompatible:
         allow(question.group_id)
         if not self._turns.acquire(timeout=QUESTION_TIMEOUTS * self._settings.llm_timeout):
             raise LLMUnavailable(f"{self._settings.llm_questions} questions to {self.model} are open (JIYI_LLM_QUESTIONS): the rest waits")
-        tally = _Tally()
+        tally, began, outcome = _Tally(), time.monotonic(), "unavailable"
         try:
-            if not breakers.is_closed(self._provider.endpoint.breaker):
+            if not breakers.is_closed(self.endpoint.breaker):
                 self._probe(tally)  # a short question is the breaker's trial
-            return self._until_it_fits(question, tally)
+            answer = self._until_it_fits(question, tally)
+        except BadReply:
+            tally.questions, tally.unusable, outcome = 1, 1, "unusable"
+            raise
         except LLMUnavailable as error:
             # Work waits for a vendor that is away for as long as it takes. A question that is too long for the model, or
             # that a filter does not let through, would wait for ever.
@@ -110,11 +121,17 @@ class OpenAICompatible:
                 name = prompts.signature(question, question.language)
                 failure = BadReply(f"{name} was not answered, {why}: {error}")
                 failure.refused, failure.too_long = True, "question" if why == _WHY["length"] else ""
+                tally.questions, tally.unusable, outcome = 1, 1, "refused"
                 raise failure from None
+            outcome = "timed_out" if error.timed_out else outcome
             raise
+        else:
+            tally.questions, outcome = 1, "repaired" if tally.repaired else "usable"
+            return answer
         finally:
             self._turns.release()
-            self._report(question, tally)
+            tally.seconds = time.monotonic() - began
+            self._report(question, tally, outcome)
 
     def _until_it_fits(self, question: Question[A], tally: _Tally) -> A:
         deadline = time.monotonic() + QUESTION_TIMEOUTS * self._settings.llm_timeout
@@ -127,7 +144,7 @@ class OpenAICompatible:
             reply = self._say(question, correction, deadline, tally)
             cut += reply.cut_off
             try:
-                return reply.answer(question)
+                answer = reply.answer(question)
             except Unusable as error:
                 tally.failures += 1
                 problem = (
@@ -135,6 +152,9 @@ class OpenAICompatible:
                 )
                 wish = (_SHORTER if reply.cut_off else _AGAIN)[question.language].format(problem=error.localized(question.language))
                 correction = _correction(reply.text, wish)
+            else:
+                tally.repaired = int(number > 0)
+                return answer
             if cut == CUT_OFF_TRIES:
                 break
         quoted = f"; it began {reply.text[:QUOTED]!r}" if reply.text else ""
@@ -166,7 +186,7 @@ class OpenAICompatible:
         return _Said(text, finish == "length", "" if text else f"it is empty{refused}")
 
     def _request(self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally) -> JsonObject:
-        endpoint, schema = self._provider.endpoint, question.answer.model_json_schema()
+        endpoint, schema = self.endpoint, question.answer.model_json_schema()
         known = dialect = recall(endpoint, self._pinned)
         while True:
             remaining = max(deadline - time.monotonic(), LEAST_SECONDS)
@@ -190,14 +210,14 @@ class OpenAICompatible:
                 return completion
 
     def _body(self, messages: list[dict[str, str]]) -> JsonObject:
-        return {"model": self._provider.endpoint.spec.model, "messages": messages}
+        return {"model": self.endpoint.spec.model, "messages": messages}
 
     def _why_alone(self, error: LLMUnavailable, tally: _Tally) -> str:
         """Why the vendor refuses this question and not all; empty if it refuses all, as with wrong keys and
         unpaid bills.
         """
         if why := _WHY.get(cause_of(error.words, error.status)):
-            breakers.note_success(self._provider.endpoint.breaker)
+            breakers.note_success(self.endpoint.breaker)
             return why
         try:
             self._probe(tally)
@@ -207,7 +227,7 @@ class OpenAICompatible:
 
     def _probe(self, tally: _Tally) -> None:
         """Ask for a word. Raises :class:`LLMUnavailable` if nothing at all is answered."""
-        limit: JsonObject = {recall(self._provider.endpoint, self._pinned).limit: PROBE_TOKENS}
+        limit: JsonObject = {recall(self.endpoint, self._pinned).limit: PROBE_TOKENS}
         body = {**self._body([{"role": "user", "content": "Say OK."}]), **self._settings.llm_extras, **limit}
         tally.calls += 1
         try:
@@ -216,20 +236,15 @@ class OpenAICompatible:
             tally.failures += 1
             raise
 
-    def _report(self, question: Question[Any], tally: _Tally) -> None:
-        settings = self._settings
-        report(
-            Usage(
-                prompt=prompts.signature(question, question.language),
-                model=self.model,
-                group_id=question.group_id,
-                calls=tally.calls,
-                failures=tally.failures,
-                prompt_tokens=tally.prompt_tokens,
-                completion_tokens=tally.completion_tokens,
-                cost=cost_of(tally.prompt_tokens, tally.completion_tokens, settings.token_prices),
-            )
+    def _report(self, question: Question[Any], tally: _Tally, outcome: str) -> None:
+        prompt, spec = prompts.signature(question, question.language), self.endpoint.spec
+        log.info(
+            "llm_question provider=%s model=%s prompt=%s form=%s requests=%d tokens_in=%d tokens_out=%d seconds=%.1f outcome=%s",
+            *(spec.vendor, spec.model, prompt, recall(self.endpoint, self._pinned).structured, tally.calls),
+            *(tally.prompt_tokens, tally.completion_tokens, tally.seconds, outcome),
         )
+        cost = cost_of(tally.prompt_tokens, tally.completion_tokens, self._settings.token_prices)
+        report(Usage(prompt=prompt, model=self.model, group_id=question.group_id, cost=cost, **asdict(tally)))
 
 
 def _corrected(messages: list[dict[str, str]], correction: list[dict[str, str]]) -> list[dict[str, str]]:

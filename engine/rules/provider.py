@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from engine.providers import questions as ask
+from engine.providers.llm_prompts import count
 from engine.providers.questions import A, Digest, Digested, Memo, OneSentence, Planning, Poignancy, Question
 from engine.retrieval.lexicon import Lexicon
 from engine.rules.insights import focal_points, insights
@@ -43,6 +44,17 @@ class Rules:
         if rule is None:
             raise TypeError(f"the rules have no answer to {type(question).__name__}")
         return cast("A", rule(question))
+
+
+class StandIn(Rules):
+    """The rules in place of an LLM, whose questions they answer: that is counted."""
+
+    def __init__(self, llm: str) -> None:
+        self._llm = llm
+
+    def ask(self, question: Question[A]) -> A:
+        count(self._llm, question, by_rules=1)
+        return super().ask(question)
 
 
 def _poignancy(question: ask.Poignancy) -> ask.Poignant:

@@ -17,7 +17,7 @@ from jiyi.cli import output
 from jiyi.cli.shell import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import BrokerUnavailable, NoAnswer, ProviderUnavailable
-from jiyi.protocol.providers import DEFAULT_BATCH, BreakerState, EmbedderReport, LLMReport, LLMVendor, MoveState
+from jiyi.protocol.providers import DEFAULT_BATCH, BreakerState, EmbedderReport, LeftToRules, LLMReport, LLMVendor, MoveState
 
 #: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider that
 #: restarts is back by then.
@@ -135,8 +135,14 @@ def _calls(breaker: BreakerState | None) -> str | None:
 
 
 @shows
-def llms(client: Client, days: Annotated[int, typer.Option(min=1, max=3_650, help="Usage of so many days, today included.")] = 30) -> Shown:
-    """The LLM in use and the state of its breaker, the vendors with keys, the group's usage."""
+def llms(
+    client: Client,
+    days: Annotated[int, typer.Option(min=1, max=3_650, help="Usage of so many days, today included.")] = 30,
+    again: Annotated[bool, typer.Option("--again", help="Have the LLM asked again what it can do, before its next question.")] = False,
+) -> Shown:
+    """The LLM in use, what it can do and the state of its breaker, the vendors with keys, the group's usage."""
+    if again:
+        output.notice(f"{client.service.forget_llm().model} is asked again what it can do, before its next question")
     report = client.service.llms(days)
     return Shown(report, lambda: _print_report(client.group, report))
 
@@ -148,14 +154,26 @@ def _print_report(group: str, found: LLMReport) -> None:
 
 
 def llms_tables(group: str, found: LLMReport, now: datetime) -> Group:
-    breaker = found.active.breaker
+    active, breaker = found.active, found.active.breaker
     used = output.table("", "", "", grow=[""])
     used.show_header = False
-    output.row(used, "LLM", found.active.model)
+    output.row(used, "LLM", active.model)
     output.row(used, "breaker", "none needed" if breaker is None else breaker.state)
+    if breaker is not None:
+        output.row(used, "asked for", ", ".join(active.tried) or "nothing yet: it is tried out before its first question")
     if breaker is not None and breaker.last_error:
         output.row(used, "last error", f"{output.age(breaker.last_error_at, now)} ago: {breaker.last_error}")
-    return Group(used, "", _vendors(found.vendors), "", _usage(group, found))
+    left = (_left(active.left_to_rules), "") if active.left_to_rules else ()
+    answers = (_answers(found), "") if found.usage else ()
+    return Group(used, "", *left, _vendors(found.vendors), "", *answers, _usage(group, found))
+
+
+def _left(rows: list[LeftToRules]) -> Table:
+    table = output.table("left to the rules", "prompt", "language", "until", "why", grow=["why"])
+    for row in rows:
+        until = f"{row.until:%H:%M} UTC" if row.until else None
+        output.row(table, row.prompt, row.language or "all", until, row.why)
+    return table
 
 
 def _vendors(vendors: list[LLMVendor]) -> Table:
@@ -166,8 +184,18 @@ def _vendors(vendors: list[LLMVendor]) -> Table:
     return table
 
 
+def _answers(report: LLMReport) -> Table:
+    numbers = ["asked", "usable", "repaired", "by rules", "dropped", "seconds each"]
+    table = output.table("answers", "prompt", "model", *numbers, right=numbers)
+    for row in report.usage:
+        seconds = f"{row.seconds / row.questions:.1f}" if row.questions else None
+        usable = row.questions - row.unusable
+        output.row(table, row.prompt, row.model, row.questions, usable, row.repaired, row.by_rules, row.dropped, seconds)
+    return table
+
+
 def _usage(group: str, report: LLMReport) -> Table:
-    numbers = ["calls", "failed", "tokens in", "tokens out", "cost"]
+    numbers = ["requests", "failed", "tokens in", "tokens out", "cost"]
     table = output.table(f"usage of group {group}, {report.days} days", "prompt", "model", *numbers, right=numbers)
     for row in report.usage:
         cost = f"{row.cost:.4f}" if row.cost else None

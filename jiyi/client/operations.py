@@ -14,7 +14,7 @@ from jiyi.protocol import erasure as wire
 from jiyi.protocol import operations as protocol
 from jiyi.protocol.base import DEFAULT_PAGE
 from jiyi.protocol.erasure import ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
-from jiyi.protocol.providers import DEFAULT_BATCH, QUEUE, STEP_SECONDS, EmbedderReport, LLMReport, MoveState, ReembeddingStep
+from jiyi.protocol.providers import DEFAULT_BATCH, QUEUE, STEP_SECONDS, EmbedderReport, ForgottenLLM, LLMReport, MoveState, ReembeddingStep
 
 #: What a job that is run now may take, in seconds.
 JOB_SECONDS = 600.0
@@ -107,6 +107,11 @@ class Service(Namespace[W]):
     def llms(self, days: int = 30) -> Steps[LLMReport]:
         """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
         return self._ask("llms.show", checked(protocol.LLMsRequest, days=days), LLMReport)
+
+    @verb
+    def forget_llm(self) -> Steps[ForgottenLLM]:
+        """Have the LLM in use asked again what it can do, before its next question."""
+        return self._act("llms.forget", protocol.ForgetLLM(), ForgottenLLM)
 
     @verb
     def retry(self, kind: str, subject_ids: Sequence[Id] = (), *, all_groups: bool = False) -> Steps[int]:

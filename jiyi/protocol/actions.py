@@ -35,7 +35,7 @@ from jiyi.protocol.base import CHANGES, QUEUE, Page, Rows
 from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
-from jiyi.protocol.providers import EmbedderReport, LLMReport, MoveState, ReembeddingStep
+from jiyi.protocol.providers import EmbedderReport, ForgottenLLM, LLMReport, MoveState, ReembeddingStep
 from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.wire.signatures import KeyScope
@@ -454,6 +454,7 @@ Repeat it until its phase is done.""",
         scope="operator",
         doc="""Show the LLM in use with the state of its breaker, the vendors there are, and what the group has used.""",
     ),
+    change("llms.forget", operations.ForgetLLM, ForgottenLLM, scope="operator"),
 )
 #: Name → what is declared of it.
 TABLE: Mapping[str, Declaration] = {row.name: row for row in _ROWS}

@@ -285,5 +285,9 @@ class LLMsRequest(Request):
     days: int = Field(30, ge=1, le=3_650)
 
 
+class ForgetLLM(Request):
+    """Forget all that was learned of the LLM in use: what it can do, which prompts rules have for a while, what its server takes."""
+
+
 class EmbeddersRequest(Request):
     """Which embedders there are, which is in use, how they fare, and how many memories each model has embedded."""

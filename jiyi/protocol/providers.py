@@ -20,8 +20,19 @@ class BreakerState(BaseModel):
     until: datetime | None = None
     last_error: str | None = None
     last_error_at: datetime | None = None
+    #: It took longer than it was given.
+    last_error_late: bool = False
     #: A request that alone was at fault is an error before the next success, and no failure of the breaker.
     last_success_at: datetime | None = None
+
+
+class LeftToRules(BaseModel):
+    """A prompt that rules answer in the LLM's place. ``language``: in this one only. ``until``: for a while only."""
+
+    prompt: str
+    why: str
+    language: Literal["zh"] | None = None
+    until: datetime | None = None
 
 
 class ActiveLLM(BaseModel):
@@ -30,6 +41,9 @@ class ActiveLLM(BaseModel):
     breaker: BreakerState | None
     #: Why it cannot be used.
     problem: str | None
+    #: What it was asked to find out what it can do; a model is asked when that is needed first.
+    tried: list[str] = []
+    left_to_rules: list[LeftToRules] = []
 
 
 class LLMVendor(BaseModel):
@@ -40,30 +54,40 @@ class LLMVendor(BaseModel):
     key: bool
 
 
-class LLMUsage(BaseModel):
-    """What questions by one prompt to one model have used."""
+class LLMCounts(BaseModel):
+    """What questions to LLMs have used, and what became of them."""
 
-    prompt: str
-    model: str
+    #: Questions that were answered, those whose answer could not be used, usable answers that were not the first, questions that rules
+    #: answered in the LLM's place, entries of usable answers that were left out.
+    questions: int
+    unusable: int
+    repaired: int
+    by_rules: int
+    dropped: int
+    #: Of all questions together.
+    seconds: float
+    #: Requests, and those that brought nothing that could be used.
     calls: int
     failures: int
     prompt_tokens: int
     completion_tokens: int
     cost: float
+
+
+class LLMUsage(LLMCounts):
+    """By one prompt to one model."""
+
+    prompt: str
+    model: str
 
 
 UsageKey = Literal["model", "task", "group", "month"]
 
 
-class UsageRow(BaseModel):
-    """What questions have used, by a model, a prompt, a group or a month: ``key``."""
+class UsageRow(LLMCounts):
+    """By a model, a prompt, a group or a month: ``key``."""
 
     key: str
-    calls: int
-    failures: int
-    prompt_tokens: int
-    completion_tokens: int
-    cost: float
 
 
 class LLMReport(BaseModel):
@@ -71,6 +95,12 @@ class LLMReport(BaseModel):
     vendors: list[LLMVendor]
     days: int
     usage: list[LLMUsage]
+
+
+class ForgottenLLM(BaseModel):
+    """The model that is asked again what it can do, before its next question."""
+
+    model: str
 
 
 class ModelInUse(BaseModel):

@@ -22,7 +22,8 @@
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:error`` | string, JSON: a provider's last error | workers | a week |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:success`` | string, time of a provider's last answer | workers | a week |
 | ``jiyi:breaker:<purpose>:<vendor>:<model>:hold`` | string: a provider wants to be left alone | workers | an hour at most |
-| ``jiyi:dialect:<sha256>`` | string, JSON: what an LLM's server takes (``engine.providers.dialects``) | workers | a day |
+| ``jiyi:llm:<sha256>`` | hash, name → JSON: what was learned of a model (``engine.providers.known``) | workers | each value its own |
+| ``jiyi:llm:<sha256>:claim`` | string: a worker asks the model what it can do | workers | minutes |
 | ``jiyi:attempts:name:<sha256>``, ``jiyi:attempts:address:<address>`` | hash, wrong passwords | web | 15 minutes |
 | ``jiyi:attempts:known:<sha256>`` | sorted set, addresses from which somebody signed in | web | 30 days |
 | ``LIMITS:LIMITER/…`` | string, requests of one API key, by Flask-Limiter | web | the limit's own span |

@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 from typing import cast
 
 from engine import operations as jobs
-from jiyi.protocol.operations import GroupCounts, JobsRequest, JobState, RunJob, ServiceStats, StatsRequest, Tick, TickRequest
+from engine.providers import known
+from engine.providers.llms import RULES, llm_endpoint
+from jiyi.protocol.operations import ForgetLLM, GroupCounts, JobsRequest, JobState, RunJob, ServiceStats, StatsRequest, Tick, TickRequest
+from jiyi.protocol.providers import ForgottenLLM
 from jiyi.protocol.rest import Stats
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -76,3 +79,16 @@ def count_group(context: Context, request: StatsRequest) -> Stats:
 show_llms = by_worker("llms.show")
 show_embedders = by_worker("embedders.show")
 step_reembedding = by_worker("reembedding.step")
+
+
+@action("llms.forget")
+def forget_llm(context: Context, request: ForgetLLM) -> ForgottenLLM:
+    """Have the LLM in use asked again what it can do.
+
+    Before its next question; what its server takes is found out again as well, and prompts that rules have for a while are tried again.
+    """
+    settings = get_settings()
+    if settings.llm != RULES:  # which are known
+        known.forget(llm_endpoint(settings))
+    context.audit(settings.llm)
+    return ForgottenLLM(model=settings.llm)

@@ -12,6 +12,7 @@ import redis
 
 from engine import subjects
 from engine.providers.health import ProviderHealth
+from engine.providers.llms import slower_seconds
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.protocol.wire.calls import OF_VALKEY, state_of_valkey
@@ -214,7 +215,7 @@ def _named(readers: Sequence[Reader]) -> str:
 
 def _is_silent(canary: Canary) -> bool:
     """For longer than a task of the queue may take, though it was sent something to answer."""
-    limit = BUSY_SECONDS.get(canary.queue, MAX_BUSY_SECONDS)
+    limit = BUSY_SECONDS.get(canary.queue, MAX_BUSY_SECONDS) + slower_seconds(get_settings())
     return canary.outstanding > 0 and canary.age is not None and canary.age > limit
 
 

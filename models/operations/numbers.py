@@ -19,7 +19,7 @@ from engine.operations import JOBS, Job
 from engine.providers.llm_prompts import Usage
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.operations import GroupStats, JobState, Tick
-from jiyi.protocol.providers import LLMUsage, UsageKey, UsageRow
+from jiyi.protocol.providers import LLMCounts, LLMUsage, UsageKey, UsageRow
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
@@ -32,7 +32,7 @@ from models.queue import broker_queues, ticks
 
 log = logging.getLogger(__name__)
 #: What adds up over a day.
-COUNTED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
+COUNTED = tuple(LLMCounts.model_fields)
 _U = tables.LLMUsage
 #: Tables of optional subjects → days after which rows are old.
 OTHER_AGES: dict[str, int] = {}
@@ -211,19 +211,25 @@ _OPEN_LETTERS = text("""
     SELECT count(*) FROM dead_letters
     WHERE state = 'open' AND (CAST(:group AS text) IS NULL OR group_id = :group OR group_id IS NULL)
 """)
-_SINCE = text("""
-    SELECT prompt, model, sum(calls)::bigint AS calls, sum(failures)::bigint AS failures,
-        sum(prompt_tokens)::bigint AS prompt_tokens, sum(completion_tokens)::bigint AS completion_tokens, sum(cost) AS cost
+_SUMS = ", ".join(
+    f"CAST(sum({name}) AS {'float8' if field.annotation is float else 'bigint'}) AS {name}"
+    for name, field in LLMCounts.model_fields.items()
+)
+_SINCE = text(
+    """
+    SELECT prompt, model, SUMS
     FROM llm_usage WHERE group_id = :group AND day >= :day
     GROUP BY prompt, model ORDER BY cost DESC, calls DESC, prompt, model
-""")
-_BY = text("""
+""".replace("SUMS", _SUMS)
+)
+_BY = text(
+    """
     SELECT CASE CAST(:by AS text) WHEN 'model' THEN model WHEN 'task' THEN prompt WHEN 'group' THEN group_id
-            ELSE to_char(day, 'YYYY-MM') END AS key, sum(calls)::bigint AS calls, sum(failures)::bigint AS failures,
-        sum(prompt_tokens)::bigint AS prompt_tokens, sum(completion_tokens)::bigint AS completion_tokens, sum(cost) AS cost
+            ELSE to_char(day, 'YYYY-MM') END AS key, SUMS
     FROM llm_usage WHERE (CAST(:group AS text) IS NULL OR group_id = :group) AND day >= :day
     GROUP BY 1 ORDER BY cost DESC, calls DESC, 1
-""")
+""".replace("SUMS", _SUMS)
+)
 #: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is the
 #: only trace of something: it stays. So does what is left of an erased one, which keeps it from coming back.
 _OLD = {

@@ -63,6 +63,14 @@ class LLMUsage(Base):
     #: With its version: ``insights@1``.
     prompt: Mapped[str] = mapped_column(Text, primary_key=True)
     model: Mapped[str] = mapped_column(Text, primary_key=True)
+    #: Answered, not usable, not usable at once, answered by rules in its place; entries left out (``engine.providers.llm_prompts``).
+    questions: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    unusable: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    repaired: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    by_rules: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    dropped: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    #: Of all questions together.
+    seconds: Mapped[float] = mapped_column(server_default="0")
     calls: Mapped[int] = mapped_column(BigInteger)
     #: Calls that brought nothing that could be used.
     failures: Mapped[int] = mapped_column(BigInteger)

@@ -11,12 +11,12 @@ from engine.conversations.notes import Experiences, LivedThrough, Notes, kept, t
 from engine.conversations.pieces import Patience, Piece, Room, ask_about, in_pieces, line_tokens
 from engine.heads.local import heads
 from engine.providers.contexts import asked_context
-from engine.providers.llm_prompts import data_tokens, note_context, signature
+from engine.providers.llm_prompts import count, data_tokens, note_context, signature
 from engine.providers.llms import LLM, RULES
 from engine.providers.questions import Extraction
-from engine.rules.provider import Rules
-from jiyi.errors import BadReply
-from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message, Profile, ProfileSignals
+from engine.rules.provider import Rules, StandIn
+from jiyi.errors import BadReply, LeftToRules
+from jiyi.protocol.conversations import CombinedExtraction, ExtractedExperience, KnownFact, Message, Profile, ProfileSignals
 from jiyi.settings import get_settings
 from tasks.framework.work import or_by_rules
 
@@ -102,8 +102,13 @@ class Asking:
         known, taken = learned.known(question.known)
         question = question.model_copy(update={"known": known})
         pieces = in_pieces(question.messages, question.since, learned.room(taken), known=bool(known))
+        rules = StandIn(llm.model)
         answers = ask_about(
-            pieces, lambda piece: _noted(llm, question, piece), lambda piece: _by_rules(question, piece), self._patience, alone=self._alone
+            pieces,
+            lambda piece: _noted(llm, question, piece),
+            lambda piece: _by_rules(rules, question, piece),
+            self._patience,
+            alone=self._alone,
         )
         return [
             Part(
@@ -138,8 +143,8 @@ def _of_conversation(part: Part, turns: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(part.turns[turn] for turn in turns))
 
 
-def _by_rules(question: Extraction, piece: Piece) -> CombinedExtraction:
-    return Rules().ask(question.model_copy(update={"messages": piece.messages, "since": piece.since}))
+def _by_rules(rules: Rules, question: Extraction, piece: Piece) -> CombinedExtraction:
+    return rules.ask(question.model_copy(update={"messages": piece.messages, "since": piece.since}))
 
 
 def _noted(llm: LLM, question: Extraction, piece: Piece) -> CombinedExtraction:
@@ -152,13 +157,17 @@ def _noted(llm: LLM, question: Extraction, piece: Piece) -> CombinedExtraction:
         if error.too_long == "question":
             learned.refused(piece)
         raise
-    lived = LivedThrough()
+    lived, also = LivedThrough(), list[ExtractedExperience]()
     if tells_of_a_problem(asked.messages, asked.since):
+        problems = Experiences(**about, messages=piece.messages, since=piece.since)
         try:
-            lived = llm.ask(Experiences(**about, messages=piece.messages, since=piece.since))
+            lived = llm.ask(problems)
+        except LeftToRules:
+            also = _by_rules(Rules(), question, piece).experiences
+            count(llm.model, problems, by_rules=1)
         except BadReply as error:
             log.warning("no experience is taken from what was said: %s", error)
     extraction, dropped = kept(notes, lived, asked, heads())
     if dropped:
-        log.info("%d of what the LLM noted for %s is not in what was said, and not kept", dropped, question.agent_id)
-    return extraction
+        count(llm.model, asked, dropped=dropped)
+    return extraction.model_copy(update={"experiences": [*extraction.experiences, *also]})

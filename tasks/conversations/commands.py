@@ -9,18 +9,18 @@ from typing import Literal
 
 from engine.conversations.attributes import subject_words
 from engine.conversations.forgetting import Order, to_forget
-from engine.conversations.gate import Careful
 from engine.conversations.pieces import Patience, in_chunks
 from engine.conversations.standing import Part
+from engine.conversations.trials import Careful
 from engine.providers import llms
 from engine.providers.embedder_specs import complete
 from engine.providers.embedders import embedder, embedder_of
-from engine.providers.llm_prompts import data_tokens
+from engine.providers.llm_prompts import count, data_tokens
 from engine.providers.questions import Compaction, Extraction
 from engine.text.keywords import keywords_ranked
 from jiyi.chat import compaction
 from jiyi.chat.secrets import masked
-from jiyi.errors import InvalidRequest, JiyiError, SettingsError
+from jiyi.errors import BadReply, InvalidRequest, JiyiError, ProviderUnavailable, SettingsError
 from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import (
     ConfigureEmbedding,
@@ -256,7 +256,11 @@ class _Summariser:
         most = min(most, room // 2)
         for chunk in in_chunks(utterances, room - most):
             question = Compaction(agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=chunk)
-            previous = cut_to_tokens(self.llm.ask(question).summary, most)
+            try:
+                previous = cut_to_tokens(self.llm.ask(question).summary, most)
+            except (ProviderUnavailable, BadReply):
+                count(self.llm.model, question, by_rules=1)
+                raise
         return previous
 
 

@@ -14,7 +14,7 @@ from engine.heads.local import heads
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
 from engine.providers.questions import Extraction, Summarised, Summary
-from engine.rules.provider import SUMMARY_SENTENCES, Rules
+from engine.rules.provider import SUMMARY_SENTENCES, Rules, StandIn
 from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.protocol.conversations import CombinedExtraction
 from jiyi.text.budget import cut_to_tokens
@@ -30,7 +30,7 @@ from models.memory.inbox import announce
 from models.memory.work import SUMMARIZE
 from models.queue.wakeups import wake
 from tasks.conversations.asking import Asking
-from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, with_llm, work_task
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class _Look:
     injected: dict[str | None, list[str]]
 
 
-@work_task(EXTRACT, batch=1, time_limit=EXTRACTION_TIME_LIMIT)
+@work_task(EXTRACT, batch=1, time_limit=with_llm(EXTRACTION_TIME_LIMIT))
 def extract(batch: Batch) -> None:
     """Look through an agent's new turns, session by session, and store what they tell.
 
@@ -162,7 +162,7 @@ SUMMARY_TIME_LIMIT = 600
 OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
 
 
-@work_task(SUMMARIZE, batch=SUMMARIES_AT_ONCE, time_limit=SUMMARY_TIME_LIMIT)
+@work_task(SUMMARIZE, batch=SUMMARIES_AT_ONCE, time_limit=with_llm(SUMMARY_TIME_LIMIT))
 def summarize(batch: Batch) -> None:
     """Make overview and abstract of memories that have none.
 
@@ -187,7 +187,7 @@ def _summarised(llm: llms.LLM, group_id: str, agent_id: str, text: str) -> Summa
         return answer_or_rules(llm, question)[0]
     except BadReply as error:
         log.warning("a memory is summarised by rules: %s", error)
-        return Rules().ask(question)
+        return StandIn(llm.model).ask(question)
 
 
 def _limited_summary(summary: Summarised) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,14 +25,14 @@ from uuid import UUID
 from celery import shared_task
 from sqlalchemy import Connection
 
-from engine.conversations.gate import Careful
+from engine.conversations.trials import Careful
 from engine.providers.embedder_specs import embedding_threads
 from engine.providers.embedders import giving_way
-from engine.providers.llms import LLM, RULES
+from engine.providers.llms import LLM, RULES, SLOWEST_QUESTION, slower_seconds
 from engine.providers.questions import A, Question
-from engine.rules.provider import Rules
+from engine.rules.provider import Rules, StandIn
 from jiyi import tracing
-from jiyi.errors import BadReply, JiyiError, ProviderUnavailable, SettingsError, kind_and_words
+from jiyi.errors import BadReply, JiyiError, LeftToRules, ProviderUnavailable, SettingsError, kind_and_words
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
@@ -58,9 +58,6 @@ TRANSIENT_ERRORS = (ProviderUnavailable, SettingsError)
 KINDS: dict[str, Kind] = {}
 #: Seconds that the rules have for a question: they answer at once.
 RULES_SECONDS = 30.0
-#: What the slowest question takes, in time-outs of one request: as long as another one before it, all its tries, a last one that
-#: began just in time, and one to see whether others are answered.
-SLOWEST_QUESTION = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +195,11 @@ def work_task(
         return handle
 
     return register
+
+
+def with_llm(time_limit: int) -> int:
+    """Seconds that a task may take that asks the LLM, by those it may take with one that keeps to the time-out by default."""
+    return time_limit + slower_seconds(get_settings())
 
 
 class BesideMemories:
@@ -366,40 +368,49 @@ def summary(counts: dict[str, int]) -> dict[str, dict[str, int]]:
     }
 
 
-class LeaseRenewingLLM:
+class _Renewing:
     """An LLM with which the claims on batches are renewed for as long as each question may take. Thread-safe.
 
     A slow LLM's answers would otherwise all come after somebody else has begun anew, and be thrown away.
     """
 
-    def __init__(self, llm: LLM, *batches: Batch) -> None:
-        self.model, self._llm, self._batches = llm.model, Careful(llm), batches
+    def __init__(self, llm: LLM, batches: Sequence[Batch]) -> None:
+        self.model, self._llm, self._batches = llm.model, llm, batches
+        self.endpoint = getattr(llm, "endpoint", None)
         settings = get_settings()
         self._seconds = RULES_SECONDS if settings.llm == RULES else SLOWEST_QUESTION * settings.llm_timeout
 
     def ask(self, question: Question[A]) -> A:
-        """What of the LLM's answer can be used. Raises as :class:`Careful` does."""
         for batch in self._batches:
             batch.extend(self._seconds)
         return self._llm.ask(question)
 
 
+class LeaseRenewingLLM(Careful):
+    """What work asks: an LLM with what can be used of its answers, while the claims on the batches are renewed."""
+
+    def __init__(self, llm: LLM, *batches: Batch) -> None:
+        super().__init__(_Renewing(llm, batches))
+
+
 def or_by_rules(llm: LLM, work: Callable[[LLM], T], *, fallback: bool | None = None) -> tuple[T, str]:
     """What is made with an LLM's answers, and whose they are.
 
-    The rules stand in for an LLM that is away, or answers nothing usable, where that is wanted: by ``fallback``, else by
-    ``JIYI_EXTRACT_FALLBACK``. Then all of it is theirs.
+    The rules stand in for an LLM that cannot do it; and for one that is away, or answers nothing usable, where that is wanted: by
+    ``fallback``, else by ``JIYI_EXTRACT_FALLBACK``. Then all of it is theirs.
 
     Raises:
         LLMUnavailable, BadReply: the rules are not wanted.
     """
     try:
         return work(llm), llm.model
+    except LeftToRules as error:
+        log.debug("%s", error)
     except (ProviderUnavailable, BadReply) as error:
         if not (get_settings().extract_fallback == "rules" if fallback is None else fallback):
             raise
         log.warning("answered by rules: %s", error)
-        return work(Rules()), Rules.model
+    return work(StandIn(llm.model)), Rules.model
 
 
 def answer_or_rules(llm: LLM, question: Question[A]) -> tuple[A, str]:

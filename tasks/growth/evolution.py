@@ -19,6 +19,7 @@ from engine.heads.local import heads
 from engine.providers import llms
 from engine.providers.embedder_specs import thresholds_of
 from engine.providers.embedders import embedder
+from engine.providers.llm_prompts import count
 from jiyi.errors import BadReply
 from jiyi.protocol.artifacts import ArtifactKind, Pattern, SkillCandidate
 from jiyi.settings import get_settings
@@ -32,7 +33,7 @@ from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.queue import pending_work
 from models.queue.wakeups import wake
-from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, with_llm, work_task
 
 log = logging.getLogger(__name__)
 #: A pattern is worth a skill when its experiences were used again so often together.
@@ -48,7 +49,7 @@ BATCH = 20
 COMPRESS_SECONDS = 60
 
 
-@work_task(AGGREGATE, batch=1, time_limit=TIME_LIMIT)
+@work_task(AGGREGATE, batch=1, time_limit=with_llm(TIME_LIMIT))
 def aggregate(batch: Batch) -> None:
     """Look for patterns in an agent's experiences, and propose skills for those that are due.
 
@@ -58,7 +59,7 @@ def aggregate(batch: Batch) -> None:
     _grow(batch, "skill", _patterns_of_problems)
 
 
-@work_task(COMPOSE, batch=1, time_limit=TIME_LIMIT)
+@work_task(COMPOSE, batch=1, time_limit=with_llm(TIME_LIMIT))
 def compose(batch: Batch) -> None:
     """Look for chains of tools that worked in an agent's trajectories, and propose workflows.
 
@@ -136,10 +137,12 @@ def _written(
         return candidate
     language = language_of(pattern.title)
     question = SkillDraft(agent_id=name[1], group_id=name[0], language=language, pattern=pattern)
+    llm = LeaseRenewingLLM(llms.llm(), batch)
     try:
-        draft, _ = answer_or_rules(LeaseRenewingLLM(llms.llm(), batch), question)
+        draft, _ = answer_or_rules(llm, question)
     except BadReply as error:
         log.warning("a skill is written by rules: %s", error)
+        count(llm.model, question, by_rules=1)
         return candidate
     return draft.model_copy(update={"confidence": min(draft.confidence, pattern.confidence)})
 

@@ -13,7 +13,7 @@ from engine.growth.pains import advice_in, confirmed_proposal
 from engine.growth.questions import Pains, Solution
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
-from engine.rules.provider import Rules
+from engine.rules.provider import StandIn
 from jiyi.protocol.conversations import Message
 from jiyi.protocol.growth import FoundPains, KnownSolution
 from jiyi.text.words import language_of
@@ -30,7 +30,7 @@ from models.memory.inbox import Stored, announce
 from models.queue import pending_work
 from models.queue.wakeups import wake
 from tasks.conversations.asking import learned
-from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, or_by_rules, work_task
+from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, or_by_rules, with_llm, work_task
 
 #: Seconds. The claim is extended before questions: some sessions, one question each.
 TIME_LIMIT = 600
@@ -45,7 +45,7 @@ IN_WORDS = "user: in words"
 _Asked = tuple[list[Message], list[StoredTurn], FoundPains]
 
 
-@work_task(MERGE_PAINS, batch=1, time_limit=TIME_LIMIT)
+@work_task(MERGE_PAINS, batch=1, time_limit=with_llm(TIME_LIMIT))
 def merge_pains(batch: Batch) -> None:
     """Look through an agent's new turns for pain, and for words that a proposal helped.
 
@@ -80,7 +80,7 @@ def merge_pains(batch: Batch) -> None:
         wake(*stored.owed, *([SOLVE_PAIN] if owed_more else []), *([MERGE_PAINS] if batch.again else []))
 
 
-@work_task(SOLVE_PAIN, batch=1, time_limit=TIME_LIMIT)
+@work_task(SOLVE_PAIN, batch=1, time_limit=with_llm(TIME_LIMIT))
 def solve_pain(batch: Batch) -> None:
     """Propose what to do about a pain point.
 
@@ -117,7 +117,8 @@ def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: l
         return Pains(agent_id=name[1], group_id=name[0], language=language, messages=piece.messages, since=piece.since)
 
     def answers(llm: llms.LLM) -> list[Answered[FoundPains]]:
-        return ask_about(pieces, lambda piece: llm.ask(question(piece)), lambda piece: Rules().ask(question(piece)), patience)
+        rules = StandIn(llm.model)
+        return ask_about(pieces, lambda piece: llm.ask(question(piece)), lambda piece: rules.ask(question(piece)), patience)
 
     found, _ = or_by_rules(LeaseRenewingLLM(llms.llm(), batch), answers)
     return [(one.piece.messages, [every[line.turn] for line in one.piece.lines], one.answer) for one in found]

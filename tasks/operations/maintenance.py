@@ -15,6 +15,7 @@ from engine.operations import BACKUP_SECONDS, JOBS
 from engine.providers import breakers, llms
 from engine.providers.llm_prompts import on_question, on_usage
 from engine.providers.spec import has_key
+from engine.providers.verdicts import verdict
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.operations import LLMsRequest
 from jiyi.protocol.providers import PRESETS, ActiveLLM, LLMReport, LLMVendor
@@ -200,7 +201,10 @@ def _active() -> ActiveLLM:
     except SettingsError as error:
         return ActiveLLM(vendor=None, model=settings.llm, breaker=None, problem=str(error))
     missing = endpoint.preset.needs_key and endpoint.api_key is None
+    found = verdict(endpoint)
     return ActiveLLM(
+        tried=list(found.found),
+        left_to_rules=found.left(),
         vendor=endpoint.spec.vendor,
         model=str(endpoint.spec),
         breaker=breakers.read_state(endpoint.breaker),

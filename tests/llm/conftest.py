@@ -8,29 +8,29 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.support import smollm
 from engine.providers import llms
 from engine.providers.llm_prompts import Usage, on_usage
 from jiyi.settings import Settings
-from tests.llm.serve import model_file
 from tests.misbehaving import Reply, Request, Vendor, forget_vendors, vendor
+from tests.shared import share
 from tests.unit.conftest import configure
 
 __all__ = ["configure"]
 
+pytest_configure = share
+
 # Read when the tests are collected: none of them has settings from outside.
 OTHER, OTHER_MODEL = os.environ.get("JIYI_TEST_LLM", ""), os.environ.get("JIYI_TEST_LLM_MODEL", "smollm2")
-ROOT = Path(__file__).parents[2]
 #: Seconds of one question: the machine may do other things.
 SECONDS = 120
 #: Tokens of an answer: the questions here want a sentence.
@@ -47,27 +47,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Model:
     """A server with a model, by ``start`` and ``stop``."""
 
-    address: str = ""
+    address: str = OTHER
     _process: subprocess.Popen[str] | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        if OTHER:
-            self.address = OTHER
-            return
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.llm.serve"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        assert self._process.stdout is not None
-        said = next((line for line in self._process.stdout if line.startswith("listening ")), "")
-        assert said, f"llama.cpp ended with {self._process.wait()}"
-        self.address = said.split()[1].rstrip("/") + "/v1"
+        if not OTHER:
+            self.stop()
+            self._process, self.address = smollm.start()
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+            smollm.stop(self._process)
             self._process = None
 
     def answer(self, request: Request, body: bytes) -> Reply:
@@ -75,7 +65,7 @@ class Model:
         asked = urllib.request.Request(f"{self.address}/{request.path.rpartition('/v1/')[2]}", body, {"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(asked, timeout=SECONDS) as response:
-                return Reply(response.status, response.read(), {"Content-Type": "application/json"})
+                return Reply(response.status, response.read(), {"Content-Type": response.headers["Content-Type"]})
         except urllib.error.HTTPError as error:
             with error:
                 return Reply(error.code, error.read(), {"Content-Type": "application/json"})
@@ -85,7 +75,7 @@ class Model:
 
 @pytest.fixture(scope="session")
 def model() -> Iterator[Model]:
-    if not OTHER and (model_file() is None or find_spec("xllamacpp") is None):
+    if not OTHER and not smollm.is_installed():
         pytest.skip("make test-llm installs llama.cpp and a model")
     served = Model()
     try:

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from engine.conversations.trials import Careful
+from engine.providers import llms
 from engine.providers.llm_prompts import Usage
 from engine.providers.llms import LLM
 from engine.providers.questions import Keywords, Memo, Poignancy, Question, Triple
+from engine.providers.verdicts import verdict
 from jiyi.errors import BadReply, LLMUnavailable
 from tests.llm.conftest import OTHER, Model
 from tests.misbehaving import Vendor
@@ -98,3 +101,23 @@ def test_a_server_that_is_stopped_is_waited_for_and_asked_again(use: Use, model:
     finally:
         model.start()
     assert 1 <= llm.ask(Poignancy(agent_id="Maria", text="Maria is brushing her teeth.")).poignancy <= 10
+
+
+def test_a_model_is_tried_out_once_and_what_it_cannot_do_costs_no_request_any_more(use: Use, wire: Vendor) -> None:
+    llm = Careful(use(llm_trial_days=30))
+
+    def ask() -> int:
+        """Requests of two questions."""
+        before = len(wire.requests)
+        for question in SHORT[:2]:
+            try:
+                llm.ask(question)
+            except BadReply as error:
+                print(f"{question.prompt}: {error}")  # noqa: T201 – shown where a test fails, or by -s
+        return len(wire.requests) - before
+
+    assert 3 <= ask() <= 15  # two events and a sentence, and what is left to the model, each with at most two corrections
+    found = verdict(llms.llm().endpoint)  # type: ignore[attr-defined]
+    assert list(found.found) == ["importance", "triple"]
+    possible = sum(not found.why_rules(question) for question in SHORT[:2])
+    assert possible <= ask() <= 3 * possible

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from engine.providers import breakers, dialects, health, llms
+from engine.providers import breakers, health, known, llms
 from engine.providers.questions import Poignancy
 from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.settings import get_settings
@@ -34,8 +34,8 @@ def another_process() -> Callable[[], Any]:
     """The LLM as a process has it that knows only what Valkey does."""
 
     def make() -> Any:
-        for known in (breakers._holds, breakers._local, dialects._learned):
-            known.clear()
+        for remembered in (breakers._holds, breakers._local, known._own):
+            remembered.clear()
         llms.llm.cache_clear()
         return llms.llm()
 

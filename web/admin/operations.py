@@ -12,8 +12,11 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from engine.operations import JOBS
+from engine.providers.llms import RULES, llm_endpoint
+from engine.providers.verdicts import verdict
+from jiyi.errors import SettingsError
 from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest, WorkersReport
-from jiyi.protocol.providers import UsageKey
+from jiyi.protocol.providers import LeftToRules, LLMCounts, UsageKey, UsageRow
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
@@ -247,7 +250,6 @@ def _job(row: JobState, now: datetime) -> Context:
 llm_pages = Pages("llm_use", __name__, Page("jobs", lazy_gettext("Cost of LLMs"), "llm_use.page"))
 
 DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
-SUMMED = ("calls", "failures", "prompt_tokens", "completion_tokens", "cost")
 
 
 @page(llm_pages, "/llm-use", "llm_use.html", choices=DAYS, keys=get_args(UsageKey), across_groups=True)
@@ -256,6 +258,15 @@ def llm_use(connection: Connection, group: str) -> Context:
     days, by = int(inputs.choice("days", DAYS) or DEFAULT_DAYS), cast("UsageKey", inputs.choice("by", get_args(UsageKey)) or "task")
     first = datetime.now(UTC).date() - timedelta(days=days - 1)
     rows = numbers.usage_by(connection, None if by == "group" else group, first, by)
-    total = {name: sum(getattr(row, name) for row in rows) for name in SUMMED}
-    known = {"llm": get_settings().llm, "budgets": budgets.of(connection, group)}
+    total = UsageRow(key="", **{name: sum(getattr(row, name) for row in rows) for name in LLMCounts.model_fields})
+    known = {"llm": get_settings().llm, "left": _left_to_rules(), "budgets": budgets.of(connection, group)}
     return {"days": days, "by": by, "rows": rows, "total": total, **known}
+
+
+def _left_to_rules() -> list[LeftToRules]:
+    """Prompts that the LLM in use is not asked."""
+    settings = get_settings()
+    try:
+        return [] if settings.llm == RULES else verdict(llm_endpoint(settings)).left()
+    except SettingsError:
+        return []

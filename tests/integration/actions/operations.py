@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.operations import RunJob, WorkerRequest
+from jiyi.protocol.operations import ForgetLLM, RunJob, WorkerRequest
 from models.operations import actions, signs_of_life, worker_actions
 from tests.integration.actions.cases import Case
 
@@ -23,5 +23,6 @@ def _of_worker(verb: str) -> Case:
 
 CASES = (
     Case(action=actions.run_job, prepare=lambda _group: None, request=lambda _made: RunJob(job=JOB)),
+    Case(action=actions.forget_llm, prepare=lambda _group: None, request=lambda _made: ForgetLLM()),
     *map(_of_worker, ("pause", "resume", "drain", "stop")),
 )

@@ -33,6 +33,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.injection": [LOCOMO, "--limit", "1", "--budgets", "500"],
     "bench.judgements": ["--labelled", LABELLED],
     "bench.latency": ["--nodes", "50", "--retrievals", "3"],
+    "bench.llm": [LIFE, "--lives", "1", "--talks", "1"],
     "bench.locomo": [LOCOMO, "--limit", "1"],
     "bench.memdaily": [MEMDAILY, "--limit", "1"],
     "bench.pages": ["--memories", "60", "--agents", "3", "--visits", "1"],

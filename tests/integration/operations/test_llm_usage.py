@@ -28,7 +28,8 @@ pytestmark = pytest.mark.usefixtures("database")
 
 
 def used(group: str, prompt: str = "insights@1", **changes: Any) -> Usage:
-    values = {"calls": 2, "failures": 1, "prompt_tokens": 100, "completion_tokens": 10, "cost": 0.5, **changes}
+    values = {"calls": 2, "failures": 1, "prompt_tokens": 100, "completion_tokens": 10, "cost": 0.5}
+    values |= {"questions": 1, "repaired": 1, "seconds": 1.5, **changes}
     return Usage(prompt=prompt, model="openai:x", group_id=group, **values)
 
 
@@ -51,6 +52,12 @@ def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
         "prompt_tokens": 4_000,
         "completion_tokens": 400,
         "cost": pytest.approx(20.0),
+        "questions": 40,
+        "unusable": 0,
+        "repaired": 40,
+        "by_rules": 0,
+        "dropped": 0,
+        "seconds": pytest.approx(60.0),
     }
     assert second.prompt == "poignancy@1"
     with unit_of_work() as connection:
@@ -96,7 +103,14 @@ def test_an_answer_is_not_lost_because_it_cannot_be_counted(
 def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: Client) -> None:
     numbers.record_usage(used(client.group))
     found = client.service.llms()
-    assert found.active.model_dump() == {"vendor": "rules", "model": "rules-2", "breaker": None, "problem": None}
+    assert found.active.model_dump() == {
+        "vendor": "rules",
+        "model": "rules-2",
+        "breaker": None,
+        "problem": None,
+        "tried": [],
+        "left_to_rules": [],
+    }
     assert {row.vendor for row in found.vendors} >= {"openai", "deepseek", "ollama", "compatible"}
     assert [(row.prompt, row.calls) for row in found.usage] == [("insights@1", 2)]
 

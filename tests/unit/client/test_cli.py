@@ -515,7 +515,8 @@ def shown(active: dict[str, Any], usage: list[dict[str, Any]]) -> str:
 
 def test_breakers_keys_and_costs_are_shown_as_they_are_known() -> None:
     breaker = {"state": "open", "last_error": "openai failed\x1b[2J on its side", "last_error_at": "2026-03-01T11:57:00+00:00"}
-    row = {"prompt": "memo@1", "model": "m", "calls": 1_200, "failures": 0, "prompt_tokens": 5, "completion_tokens": 6}
+    answers = {"questions": 1_100, "unusable": 100, "repaired": 30, "by_rules": 7, "dropped": 4, "seconds": 2_200.0}
+    row = {"prompt": "memo@1", "model": "m", "calls": 1_200, "failures": 0, "prompt_tokens": 5, "completion_tokens": 6, **answers}
     usage = [row | {"cost": 0.0}, row | {"cost": 1.23456}]
     text = shown({"vendor": "openai", "model": "openai:gpt-4o-mini", "breaker": breaker, "problem": None}, usage)
     assert "breaker     open" in text
@@ -523,6 +524,18 @@ def test_breakers_keys_and_costs_are_shown_as_they_are_known() -> None:
     assert "\x1b" not in text
     costs = [line.split()[-1] for line in text.splitlines() if line.split()[:-1] == ["memo@1", "m", "1,200", "0", "5", "6"]]
     assert costs == ["–", "1.2346"]  # what is not known is not zero
+    assert ["memo@1", "m", "1,100", "1,000", "30", "7", "4", "2.0"] in [line.split() for line in text.splitlines()]
+    assert "nothing yet" in text
+    assert "left to the rules" not in text
+    left = [
+        {"prompt": "memo", "why": "injection: \x1b[2J", "language": "zh"},
+        {"prompt": "triple", "why": "row", "until": "2026-03-01T12:30:00Z"},
+    ]
+    tried = {"tried": ["importance"], "left_to_rules": left}
+    text = shown({"vendor": "openai", "model": "openai:gpt-4o-mini", "breaker": breaker, "problem": None, **tried}, [])
+    assert "\x1b" not in text
+    assert ["triple", "all", "12:30", "UTC", "row"] in [line.split() for line in text.splitlines()]
+    assert "asked for   importance" in text
     text = shown({"vendor": "rules", "model": "rules-2", "breaker": None, "problem": None}, [])
     for words in ("openai      found", "gemini      missing", "compatible  not needed", "none needed", "nothing"):
         assert words in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -83,3 +84,25 @@ def test_14_a_provider_whose_last_call_failed_is_failing_with_the_reason(
     found = health.providers(vendors(configure))
     assert {one.state for one in found} == {state}
     assert all(one.detail.endswith(": refuses the key") for one in found) or state != "failing"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "told", "state"),
+    [
+        (30, {}, "ok"),
+        (30, {"last_error_late": False}, "failing"),
+        (90, {}, "failing"),
+        (None, {}, "failing"),
+        (30, {"state": "open"}, "failing"),
+    ],
+)
+def test_a_provider_that_is_slow_and_answers_is_not_away(
+    minutes: int | None, told: dict[str, Any], state: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    answered = None if minutes is None else now - timedelta(minutes=minutes)
+    late = {"last_error": "did not answer within 1800 s", "last_error_at": now, "last_error_late": True}
+    known(monkeypatch, **{**late, "failures": 1, "last_success_at": answered, **told})
+    found = next(one for one in health.providers(vendors(configure)) if one.name == "embedder")
+    assert found.state == state
+    assert "did not answer within 1800 s" in found.detail

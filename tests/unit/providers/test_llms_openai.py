@@ -317,8 +317,8 @@ def test_what_was_learned_holds_for_a_day_and_for_one_model(use: Use, server: Ve
     use().ask(QUESTION)
     use().ask(QUESTION)  # another process would learn it by Valkey, as this new object does from its process
     use("compatible:another").ask(QUESTION)
-    real = time.monotonic
-    monkeypatch.setattr(time, "monotonic", lambda: real() + 86_401)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 86_401)
     use().ask(QUESTION)
     assert forms(server) == ["json_schema", "json_object", "json_object", "json_schema", "json_schema"]
 
@@ -467,7 +467,8 @@ def test_usage_is_told_once_a_question_with_its_cost_for_the_group_it_is_asked_f
     made = use(llm_prices="1000/2000")
     made.ask(QUESTION)
     cost = pytest.approx(0.04)
-    counts = {"calls": 2, "failures": 1, "prompt_tokens": 20, "completion_tokens": 10}
+    counts = {"questions": 1, "repaired": 1, "calls": 2, "failures": 1, "prompt_tokens": 20, "completion_tokens": 10}
+    counts["seconds"] = pytest.approx(used[0].seconds)
     assert used == [Usage(prompt="poignancy@1", model=MODEL, group_id="harbour", cost=cost, **counts)]
     whose = llms.ForGroup(made, "lighthouse")
     assert whose.ask(QUESTION).poignancy == 7

@@ -1,0 +1,98 @@
+"""Knowledge of a model at an address, by name: what its server takes, what it can do, which prompts rules have for a while.
+
+In Valkey for all processes; while that is away, in this process. Each value has its time. This part of the library writes the key
+itself, as breakers do (see ``models/db/valkey_keys.py``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, cast
+
+import redis
+
+from engine.providers.breakers import valkey
+from engine.providers.spec import Endpoint
+
+KEY, CLAIM_SUFFIX = "jiyi:llm:", ":claim"
+#: Seconds after the last change in which all of it stays: longer than anything is valid.
+KEPT_SECONDS = 400 * 86_400
+
+_lock = threading.Lock()
+#: Of this process: key → name → JSON of (until when, value).
+_own: dict[str, dict[str, str]] = {}
+
+
+def read(endpoint: Endpoint) -> dict[str, Any]:
+    """All that is still valid, by name."""
+    key, client = _key(endpoint), valkey()
+    if client is not None:
+        with suppress(redis.RedisError):
+            found = cast("dict[bytes, bytes]", client.hgetall(key))
+            return _valid({name.decode(): text.decode() for name, text in found.items()})
+    with _lock:
+        return _valid(_own.get(key, {}))
+
+
+def write(endpoint: Endpoint, name: str, value: Any, seconds: float) -> None:
+    """Keep a value, anything that JSON holds, for so long."""
+    key, text, client = _key(endpoint), json.dumps([time.time() + seconds, value], ensure_ascii=False), valkey()
+    with _lock:
+        _own.setdefault(key, {})[name] = text
+    with suppress(redis.RedisError):  # then each process learns it by itself
+        if client is not None:
+            with client.pipeline(transaction=False) as pipe:
+                pipe.hset(key, name, text)
+                pipe.expire(key, KEPT_SECONDS)
+                pipe.execute()
+
+
+def forget(endpoint: Endpoint, *names: str) -> None:
+    """Forget these values, or all."""
+    key, client = _key(endpoint), valkey()
+    with _lock:
+        own = _own.get(key, {})
+        for name in names or list(own):
+            own.pop(name, None)
+    with suppress(redis.RedisError):
+        if client is not None and names:
+            client.hdel(key, *names)
+        elif client is not None:
+            client.delete(key)
+
+
+def claim(endpoint: Endpoint, seconds: float) -> bool:
+    """Whether nobody else has this model in hand; for so long it is the caller's, or until :func:`release`."""
+    client = valkey()
+    with suppress(redis.RedisError):
+        if client is not None:
+            return bool(client.set(_key(endpoint) + CLAIM_SUFFIX, 1, nx=True, px=max(1, int(seconds * 1_000))))
+    return True
+
+
+def release(endpoint: Endpoint) -> None:
+    """The model may be taken in hand by others."""
+    client = valkey()
+    with suppress(redis.RedisError):  # then its time runs out
+        if client is not None:
+            client.delete(_key(endpoint) + CLAIM_SUFFIX)
+
+
+def _key(endpoint: Endpoint) -> str:
+    named = json.dumps([endpoint.base_url, endpoint.spec.vendor, endpoint.spec.model])
+    return KEY + hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _valid(found: Mapping[str, str]) -> dict[str, Any]:
+    values = {}
+    for name, text in found.items():
+        with suppress(ValueError, TypeError):  # another version's
+            until, value = json.loads(text)
+            if time.time() < until:
+                values[name] = value
+    return values
