@@ -173,6 +173,8 @@ class BadReply(JiyiError):  # noqa: N818 – users know it by this name
 class LeftToRules(BadReply):
     """The LLM is not asked this: it cannot do it, or has had nothing usable to say for a while."""
 
+    code = "left_to_rules"
+
 
 class ModelMismatch(JiyiError, ValueError):  # noqa: N818 – users know it by this name
     """Vectors of different models, or of different sizes, were about to be compared."""

@@ -27,7 +27,7 @@ ROOMS = {
     "web/admin": {"forms"},
     "tests": {"reports", "unit", "integration", "smoke", "browser", "security", "llm"},
     "tests/unit": set("client imports proxy protocol providers rules text times heads parsing db queue web workers bench docs".split()),
-    "tests/integration": {"deploy", "client", "frameworks", "proxy", "db", "queue", "actions", "web", "workers", "examples", "docs"},
+    "tests/integration": set("deploy client frameworks providers proxy db queue actions web workers examples docs".split()),
     "bench": {"support", "adapters", "labelled", "conversations", "kept_back"},
 }
 #: In the root of the library only what all of it needs.

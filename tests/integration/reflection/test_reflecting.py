@@ -119,7 +119,8 @@ def _of_reflections(client: Client, agent: str = "klaus") -> list[dict[str, Any]
 
 @pytest.fixture
 def server(nothing_owed: None) -> Iterator[Vendor]:
-    with vendor() as running, ephemeral.environment(llm="compatible:small", llm_base_url=running.base_url):
+    untried = {"llm": "compatible:small", "llm_trial_days": "0"}
+    with vendor() as running, ephemeral.environment(**untried, llm_base_url=running.base_url):
         llms.llm.cache_clear()
         breakers._local.clear()
         yield running
