@@ -13,7 +13,7 @@ from engine.conversations.notes import Note, Noted, Notes
 from engine.providers import contexts, llm_prompts, llms
 from engine.providers.questions import Compaction, Condensed, Keywords, Poignancy, Question, Triple
 from engine.rules.provider import Rules
-from jiyi.errors import LLMUnavailable
+from jiyi.errors import LeftToRules, LLMUnavailable
 from jiyi.protocol.conversations import ChatMessage, CompactMessages
 from jiyi.protocol.operations import LettersRequest, ResolveBody
 from jiyi.settings import get_settings
@@ -101,6 +101,25 @@ def test_one_turn_that_a_filter_refuses_stops_nobody_s_memory(group: str, use: C
     )
     assert len(facts(group)) == 5
     assert len(llm.asked) == asked + 1
+
+
+def test_where_a_model_is_not_asked_for_experiences_those_that_rules_find_are_kept(group: str, use: Callable[[Any], Any]) -> None:
+    class Half(Perfect):
+        def ask(self, question: Any) -> Any:
+            if question.prompt == "experiences":
+                raise LeftToRules("rules answer experiences for an hour")
+            return super().ask(question)
+
+    use(Half())
+    said = (
+        "My app keeps crashing with a KeyError on startup.",
+        ("assistant", "Which key?"),
+        "Adding a default value to the config fixed it!",
+    )
+    looked_through(group, *said)
+    [lived] = nodes(group, "experience")
+    assert "KeyError" in lived["description"]
+    assert letters(group) == []
 
 
 def test_a_refused_turn_is_looked_at_by_rules_and_asked_about_again_when_somebody_wants_it(group: str, use: Callable[[Any], Any]) -> None:

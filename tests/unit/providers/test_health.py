@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from engine.providers import breakers, embedder_specs, health
+from engine.providers import breakers, embedder_specs, health, llms
 from jiyi.protocol.providers import BreakerState
 from jiyi.settings import Settings
+from models.operations import health_checks
+from models.operations.signs_of_life import Canary
 
 Configure = Callable[..., Settings]
 
@@ -106,3 +109,12 @@ def test_a_provider_that_is_slow_and_answers_is_not_away(
     found = next(one for one in health.providers(vendors(configure)) if one.name == "embedder")
     assert found.state == state
     assert "did not answer within 1800 s" in found.detail
+
+
+def test_work_and_health_have_more_time_with_a_longer_time_out_of_the_llm(configure: Configure) -> None:
+    assert [llms.slower_seconds(configure(llm_timeout=seconds)) for seconds in (30, 1_800)] == [0, 0]  # rules wait for nobody
+    assert [llms.slower_seconds(configure(llm="openai", llm_timeout=seconds)) for seconds in (10, 30, 1_800)] == [0, 0, 6 * 1_770]
+    canary = Canary("reflection", sent_at=time.time(), ran_at=time.time() - 3_600, outstanding=1)
+    assert not health_checks._is_silent(canary)
+    configure(llm="openai", llm_timeout=30)
+    assert health_checks._is_silent(canary)

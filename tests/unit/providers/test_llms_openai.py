@@ -462,6 +462,23 @@ def test_instructions_in_a_memory_stay_in_the_block(use: Use, server: Vendor) ->
 # Usage, threads, choice
 
 
+def test_a_question_is_a_line_of_the_log(use: Use, server: Vendor, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "engine.providers.openai_compatible")
+    server.script(chat("no"), SEVEN, *[chat("no")] * 3, status(400, "content_filter"))
+    made = use()
+    made.ask(QUESTION)
+    for _ in range(2):
+        with pytest.raises(BadReply):
+            made.ask(QUESTION)
+    lines = [dict(field.split("=") for field in record.getMessage().split()[1:]) for record in caplog.records]
+    assert [line["outcome"] for line in lines] == ["repaired", "unusable", "refused"]
+    seconds = lines[0].pop("seconds")
+    assert float(seconds) >= 0
+    said = {"provider": "compatible", "model": "test-model", "prompt": "poignancy@1", "form": "schema", "outcome": "repaired"}
+    assert lines[0] == {**said, "requests": "2", "tokens_in": "20", "tokens_out": "10"}
+    assert QUESTION.text not in caplog.text
+
+
 def test_usage_is_told_once_a_question_with_its_cost_for_the_group_it_is_asked_for(use: Use, server: Vendor, used: list[Usage]) -> None:
     server.script(chat("no"), SEVEN, SEVEN)
     made = use(llm_prices="1000/2000")
