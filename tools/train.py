@@ -1,4 +1,4 @@
-"""Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--each FOLDER] [--endings] [--without WRITER … --out FILE]``.
+"""Train the heads: ``python -m tools.train [FOLDER …] [--cache FILE] [--each FOLDER] [--only HEAD] [--without WRITER … --out FILE]``.
 
 Rows are read from the folders given (by default ``../shared/data/labelled``, where it is, and ``bench/labelled``) and from
 ``bench/*.jsonl``. Writes ``engine/heads/weights.npz``: the same bytes from the same rows. Figures are of writers that a head was not
@@ -7,7 +7,7 @@ two cores, most of them for the vectors: ``--cache`` keeps these. ``--without`` 
 service on them with ``JIYI_HEADS_WEIGHTS=FILE``. ``--each`` also writes, for each writer, ``WRITER.npz`` of heads that saw no row of
 theirs: ``python -m bench.judgements --each FOLDER`` judges every writer by these.
 
-The head of endings reads what the others say, so it is trained last; ``--endings`` trains only that one, beside the shipped others.
+The head of endings reads what the others say, so it is trained last. ``--only HEAD`` trains one, beside the shipped others.
 
 ``--matrix …`` trains the matrix behind an embedder instead: what follows are the arguments of :mod:`tools.matrix`.
 """
@@ -81,6 +81,17 @@ def with_endings(weights: Weights, folders: Sequence[Path], without: Collection[
     return replace(weights, heads={**weights.heads, ENDINGS: head}, about=about)
 
 
+def with_head(name: str, weights: Weights, rows: Sequence[Row], cache: Path | None) -> Weights:
+    """The weights with one head trained again."""
+    task = next(task for task in TASKS if task.name == name)
+    vectors = vectors_of([text for row in rows for text in row.texts if text.strip()], cache)
+    read = dict(zip(vectors, centred(np.array(list(vectors.values()), dtype=np.float32), weights.centre), strict=True))
+    head, figures, _ = trained(task, rows, read)
+    print(name, json.dumps(figures, ensure_ascii=False))
+    about = {**weights.about, "figures": {**weights.about["figures"], name: figures}}
+    return replace(weights, heads={**weights.heads, name: head}, about=about)
+
+
 def trained(task: Task, rows: Sequence[Row], vectors: dict[str, Features]) -> tuple[Head, dict[str, Any], dict[str, Head]]:
     """The head of all rows, calibrated, with the figures of writers left out, and the heads that did not see them.
 
@@ -130,7 +141,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="file of vectors that were computed before")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--without", action="append", default=[], metavar="WRITER", help="whose rows are left out; needs --out")
-    parser.add_argument("--endings", action="store_true", help="only the head of endings, beside the shipped others")
+    parser.add_argument("--only", choices=[*(task.name for task in TASKS), ENDINGS], help="only this head, beside the shipped others")
     parser.add_argument("--each", type=Path, metavar="FOLDER", help="also write heads without each writer in turn")
     arguments = parser.parse_args()
     if arguments.without and arguments.out == OUT:
@@ -139,9 +150,12 @@ def main() -> None:
     folders = [folder for folder in wanted if folder.is_dir()]
     for folder in set(wanted) - set(folders):
         print(f"{folder}: not there, left out")
-    given = {task.name: [row for row in labelled.of(folders, task.name, arguments.without) if is_readable(row.texts[1])] for task in TASKS}
-    if arguments.endings:
+    if arguments.only == ENDINGS:
         _save(arguments.out, with_endings(model.load(), folders, arguments.without, arguments.cache))
+        return
+    given = {task.name: [row for row in labelled.of(folders, task.name, arguments.without) if is_readable(row.texts[1])] for task in TASKS}
+    if arguments.only:
+        _save(arguments.out, with_head(arguments.only, model.load(), given[arguments.only], arguments.cache))
         return
     if not all(given.values()):
         raise SystemExit(f"no labelled rows for {', '.join(name for name, some in given.items() if not some)}: name a folder that has them")

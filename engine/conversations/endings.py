@@ -324,11 +324,7 @@ def _possible(older: Sequence[Said], newer: Said, new_parts: Sequence[Part]) -> 
 def _of_slips(pairs: Sequence[_Pair]) -> list[_Pair]:
     """Without the numbers of a message that were right: of "17th May, 32 people" the newer "*23" corrects only the second."""
     slips = {(pair.old, pair.newer.span) for pair in pairs if pair.how == "value" and _is_turned(pair.part, pair.newer)}
-    return [
-        pair
-        for pair in pairs
-        if pair.how != "value" or (pair.old, pair.newer.span) not in slips or _is_turned(pair.part, pair.newer)
-    ]
+    return [pair for pair in pairs if pair.how != "value" or (pair.old, pair.newer.span) not in slips or _is_turned(pair.part, pair.newer)]
 
 
 def _latest_parts(messages: Sequence[Said]) -> Iterator[tuple[int, Part]]:

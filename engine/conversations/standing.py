@@ -6,19 +6,21 @@ Asked once for the new messages of a session, with or without an LLM: an LLM may
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
+from engine.conversations.attributes import subject_words
 from engine.conversations.endings import Said, ended
-from engine.conversations.forgetting import forgets, to_forget
+from engine.conversations.forgetting import Fit, Order, forgets, may_order, to_forget
 from engine.conversations.marks import Mark, Why
 from engine.conversations.temporary import temporary
-from engine.conversations.whose import others_words, played
-from engine.heads.judgements import Heads
+from engine.conversations.whose import Span, others_words, played
+from engine.heads.judgements import FORGET, KEEPING, PRIVATE, Heads, Judged
 from jiyi.protocol.conversations import Message
-from jiyi.text.kept import NOT_KEPT
+from jiyi.text.clauses import sentences
+from jiyi.text.kept import NOT_KEPT, may_be_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,17 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
         said_at = turn.message.at or datetime.now(UTC)
         result.marks[turn.node_id] += [Mark(start, end, "else") for start, end in others_words(text)]
         result.marks[turn.node_id] += [Mark(*one.span, "until", one.until) for one in temporary(text, said_at)]
-        _forget(turn, older, result)
+        orders = forgets(text)
+        if heads is not None and not orders and not text.startswith(tuple(NOT_KEPT.values())):
+            wish = _wish(heads, text)
+            if wish == PRIVATE:
+                result.forgotten += [Part(turn.node_id, *span) for span in _without(sentences(text), may_be_kept(text))]
+            elif wish == FORGET and may_order(text):
+                orders = _order(heads, text)
+        _forget(turn, orders, older, result)
         mine = [one for one in older if one.message.name == turn.message.name and (one.message.at or said_at) <= said_at]
-        said = [Said(_blanked(one.message.text, [*one.marks, *result.marks[one.node_id]]), one.message.at, one.session_id) for one in mine]
-        newer = Said(_blanked(text, result.marks[turn.node_id]), said_at, turn.session_id)
+        said = [Said(_left(one, result), one.message.at, one.session_id) for one in mine]
+        newer = Said(_left(turn, result), said_at, turn.session_id)
         for end in ended(said, newer, heads):
             why: Why = "earlier" if not end.sure else "corrected" if end.corrected else "ended"
             result.marks[mine[end.old].node_id].append(Mark(*end.span, why, said_at.date(), str(turn.node_id)))
@@ -86,30 +95,67 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
     return result
 
 
+def _is_one(turns: Sequence[SaidTurn], fits: Sequence[Fit]) -> bool:
+    """Whether it is clear which of the sentences are meant: all of one message, or the same in several."""
+    words = {subject_words(turns[number].message.text[start:end]) for number, start, end in fits}
+    return len({number for number, _, _ in fits}) == 1 or len(words) == 1
+
+
 def _is_elses(turn: SaidTurn, found: Standing) -> bool:
     """Whether a message is, or has, somebody else's words, or is not to be kept: then so is the answer to it."""
     marks = [*turn.marks, *found.marks[turn.node_id]]
-    return any(mark.why == "else" for mark in marks) or turn.message.text.startswith(tuple(NOT_KEPT.values()))
+    gone = turn.message.text.startswith(tuple(NOT_KEPT.values())) or any(part.node_id == turn.node_id for part in found.forgotten)
+    return gone or any(mark.why == "else" for mark in marks)
 
 
-def _forget(turn: SaidTurn, older: Sequence[SaidTurn], result: Standing) -> None:
+def _wish(heads: Heads, text: str) -> str:
+    """What a message surely asks of the memory, by the head of ``keeping``; empty if nothing."""
+    [judged] = heads.keeping([text])
+    sure = [] if judged is None else [label for label in (PRIVATE, FORGET) if judged.probabilities[label] >= heads.least(KEEPING, label)]
+    return sure[0] if sure else ""
+
+
+def _order(heads: Heads, text: str) -> list[Order]:
+    """The order that a message gives in words that are on no list: its likeliest sentence."""
+    spans = sentences(text)
+
+    def likely(judged: Judged | None) -> float:
+        return 0.0 if judged is None else judged.probabilities[FORGET]
+
+    _, span = max(zip(map(likely, heads.keeping([text[slice(*span)] for span in spans])), spans, strict=True))
+    return [Order(*span, text[slice(*span)])]
+
+
+def _without(spans: Iterable[Span], kept: Collection[Span]) -> Iterator[Span]:
+    """The spans without those, and the ends of those, that are kept."""
+    for start, end in spans:
+        stop = next((first for first, last in kept if start <= first and last <= end), end)
+        if stop > start:
+            yield start, stop
+
+
+def _forget(turn: SaidTurn, orders: Iterable[Order], older: Sequence[SaidTurn], result: Standing) -> None:
     text = turn.message.text
-    for order in forgets(text):
-        parts = to_forget(text, order, [one.message.text for one in older])
+    for order in orders:
+        things = to_forget(text, order, [one.message.text for one in older])
+        parts = [span for fits in things if order.of_all or _is_one(older, fits) for span in fits]
         result.forgotten += [Part(older[number].node_id, start, end) for number, start, end in parts]
         result.forgotten.append(Part(turn.node_id, order.start, order.end))
         if not parts:
-            result.not_found.append(order.about)
+            result.not_found.append(order.text)
 
 
-def own(turn: SaidTurn, marks: Sequence[Mark]) -> Message:
-    """A message with what its writer says of their own, at the places at which they said it."""
-    foreign = [mark for mark in (*turn.marks, *marks) if mark.why == "else"]
-    return turn.message.model_copy(update={"text": _blanked(turn.message.text, foreign)}) if foreign else turn.message
+def own(turn: SaidTurn, changes: Standing) -> Message:
+    """A message with what its writer says of their own and wants to have kept, at the places at which they said it."""
+    left = _left(turn, changes, "else")
+    return turn.message if left == turn.message.text else turn.message.model_copy(update={"text": left})
 
 
-def _blanked(text: str, marks: Iterable[Mark]) -> str:
-    """The text with spaces in the place of what does not stand."""
-    for mark in marks:
-        text = f"{text[: mark.start]}{' ' * (mark.end - mark.start)}{text[mark.end :]}"
+def _left(turn: SaidTurn, changes: Standing, why: Why | None = None) -> str:
+    """A turn's text with spaces in the place of what is marked, or only of what is marked so, and of what is forgotten."""
+    spans = [(mark.start, mark.end) for mark in (*turn.marks, *changes.marks[turn.node_id]) if why in (None, mark.why)]
+    spans += [(part.start, part.end) for part in changes.forgotten if part.node_id == turn.node_id]
+    text = turn.message.text
+    for start, end in spans:
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
     return text

@@ -1,8 +1,8 @@
 """The judgements that are learned, and what each of them reads.
 
 ``facts``, ``kinds``, ``attributes`` read a message and what was said before it; ``satisfaction`` the messages of an exchange, the
-newest last; ``requests`` one message; ``changes`` an older and a newer statement. Texts in another language than English and
-Chinese, and texts without a letter, are not judged.
+newest last; ``requests`` and ``keeping`` one message; ``changes`` an older and a newer statement. Texts in another language than
+English and Chinese, and texts without a letter, are not judged.
 
 Which older statements hold no longer, by newer ones: the head's judgement, and what it may never decide alone.
 """
@@ -31,6 +31,9 @@ FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES = "facts", "kinds", "a
 ENDINGS = "endings"
 #: Labels of ``endings``; and the name of its thresholds by the share of messages of ordinary conversations that end nothing.
 ENDED, HOLDS, LIKELY = "ended", "holds", "likely"
+#: Whether a message asks that it is not kept, or that something is forgotten; and its labels.
+KEEPING = "keeping"
+PRIVATE, FORGET = "private", "forget"
 #: Labels of ``facts``.
 LASTING, PASSING = "lasting", "passing"
 #: Labels of ``changes`` by which the older statement holds no longer.
@@ -92,6 +95,10 @@ class Heads:
     def requests(self, texts: Sequence[str]) -> list[Judged | None]:
         """What each message asks of the agent's appointments: ``new``, ``cancel``, ``move``, ``list`` or ``none``."""
         return self._in_context(REQUESTS, [("", text) for text in texts])
+
+    def keeping(self, texts: Sequence[str]) -> list[Judged | None]:
+        """What each message asks of the memory: ``private`` (not to keep it), ``forget`` (something said before) or ``none``."""
+        return self._in_context(KEEPING, [("", text) for text in texts])
 
     def changes(self, pairs: Sequence[Pair]) -> list[Judged | None]:
         """What each newer statement does to the older: ``replaces``, ``ends``, ``adds``, ``repeats`` or ``unrelated``."""

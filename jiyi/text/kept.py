@@ -1,7 +1,8 @@
 """What somebody asks not to have kept: "don't save this", 别存.
 
-What such a message says stays out of the memory, but for what it marks as to be kept ("what you can save: …"). Told by a closed list of
-wordings (``kept.txt``): a wish that is not understood has to be told again, and one that is imagined would lose what was said.
+What such a message says stays out of the memory, but for what it marks as to be kept ("what you can save: …"). Known by a closed list of
+wordings (``kept.txt``): it is asked of each message as it comes, in clients too. What is asked in other words is found later
+(``engine.conversations.standing``).
 """
 
 from __future__ import annotations
@@ -19,8 +20,17 @@ READ_CHARS = 4_000
 #: In a message of more characters only the first and the last so many say what is to become of it.
 MOST_CHARS, EDGE_CHARS = 1_000, 200
 
+#: Characters of a message, from the first to the one behind the last.
+Span = tuple[int, int]
+
 _CUES = unions("jiyi.text", "kept.txt")
 _PRIVATE, _AGREES, _KEEPS = (_CUES[name] for name in ("private", "agrees", "keeps"))
+#: After what may be kept, what may not.
+_YET = re.compile(
+    r"[,;]?\s{1,3}(?:but|except|just not|only not)\b|[,;] (?:please )?(?:not|don'?t|do not|leave out|skip)\b|[，,；]?(?:但|不过|就是|只是)"
+    r"|[，,；][^，。；]{0,10}(?:别|勿|甭|莫|不要|不许|不可|不能|不用)",
+    re.IGNORECASE,
+)
 _ASKS_HOW = re.compile(
     r"\b(?:how (?:do|can|to)|why do|did you|do you)\b[^.!?]{0,30}\Z|(?:怎么|如何|为什么|有没有)[^。！？]{0,12}\Z", re.IGNORECASE
 )
@@ -32,29 +42,35 @@ def to_keep(text: str, *, assistant: bool = False) -> str:
     That is all of it but for sentences after one that says what may be kept. An assistant that says it will not keep something
     (``assistant``) has just repeated it.
     """
-    read = text
     # Within a document such words are for its own readers; what is asked of us stands before or behind it.
     asked = text if len(text) <= MOST_CHARS else f"{text[:EDGE_CHARS]}\n{text[-EDGE_CHARS:]}"
-    asks = (_AGREES if assistant else _PRIVATE).search(asked)
+    wish = _AGREES if assistant else _PRIVATE
+    asks = wish.search(asked)
     if asks is None or asks_how(asked, asks):
         return text
-    kept: list[str] = []
-    keeps, left_out = False, False
-    for begin, end in sentences(read):
-        start, sentence = begin, read[begin:end]
-        if (_AGREES if assistant else _PRIVATE).search(sentence) and not _KEEPS.search(sentence):
-            keeps = False
+    kept = may_be_kept(text, wish)
+    if sum(end - start for start, end in kept) == sum(end - start for start, end in sentences(text)):
+        return text
+    return " ".join([NOT_KEPT[language_of(text)], *(text[start:end] + _mark_after(text, end) for start, end in kept)])
+
+
+def may_be_kept(text: str, wish: re.Pattern[str] = _PRIVATE) -> list[Span]:
+    """Of a message that asks not to be kept, what it says may be: from where it says so up to a "but not", or the next ``wish``."""
+    kept: list[Span] = []
+    keeps = False
+    for begin, end in sentences(text):
+        start, sentence = begin, text[begin:end]
         marked = _KEEPS.search(sentence)
         if marked is not None:
-            keeps = True
-            start = begin + marked.start()
-        if keeps:
-            kept.append(read[start:end] + _mark_after(read, end))
-        else:
-            left_out = True
-    if not left_out:
-        return text
-    return " ".join([NOT_KEPT[language_of(text)], *(part.strip() for part in kept)])
+            keeps, start = True, begin + marked.start()
+        elif wish.search(sentence):
+            keeps = False
+        if not keeps:
+            continue
+        yet = _YET.search(text, start, end)
+        keeps = yet is None
+        kept.append((start, end if yet is None else yet.start()))
+    return kept
 
 
 def asks_how(text: str, match: re.Match[str]) -> bool:

@@ -146,7 +146,7 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
         lock_agents(connection, [name])
         said = [turn for turn in extractions.said_by(connection, name, request.user_id) if turn.message.role == "user"]
         order = Order(0, len(request.text), request.text)
-        found = to_forget("", order, [turn.message.text for turn in said])
+        found = list(dict.fromkeys(fit for fits in to_forget("", order, [turn.message.text for turn in said]) for fit in fits))
         parts = [Part(said[number].node_id, start, end) for number, start, end in found]
         fitting = [_fitting(said[number], start, end) for number, start, end in found]
         if len({subject_words(part.description) for part in fitting}) > 1 and not request.every:

@@ -137,7 +137,7 @@ def _extracted(batch: Batch, look: _Look, session: Session, turns: list[StoredTu
         agent_id=agent_id,
         group_id=group_id,
         language=language_of("\n".join(turn.message.text for turn in turns)),
-        messages=[own(turn, changes.marks[turn.node_id]) for turn in said],
+        messages=[own(turn, changes) for turn in said],
         since=len(before),
         known=[fact.fact for fact in known],
     )

@@ -310,3 +310,49 @@ def test_nothing_to_forget_is_refused_by_its_field(group: str) -> None:
     for text in ("", "   "):
         with pytest.raises((InvalidRequest, ValueError), match="text"):
             ForgetWhatWasSaid(agent_id="helper", text=text)
+
+
+@pytest.mark.parametrize(
+    ("before", "order", "gone", "stays"),
+    [
+        ("My new mobile number is 040 771 88.", "Kindly strike my phone number from whatever it is you keep.", "771 88", "plums"),
+        ("I told you about the row with Marthe.", "that business with marthe, could u unremember it pls", "Marthe", "plums"),
+        ("我家住在青石巷12号。", "麻烦您把我的家庭住址抹了吧，谢谢", "青石巷", "plums"),
+    ],
+)
+def test_an_order_to_forget_in_a_persons_own_words_is_carried_out(group: str, before: str, order: str, gone: str, stays: str) -> None:
+    told(group, before, "I keep plums in the cellar.")
+    told(group, order, start=LATER)
+    carry_on()
+    assert gone not in said(group)
+    assert stays in said(group)
+
+
+@pytest.mark.parametrize(
+    ("message", "secret"),
+    [
+        ("This needn't go in your files: my aunt lent us nine thousand for the roof.", "aunt"),
+        ("我偷偷报了钢琴班，这事儿别给我往里记", "钢琴"),
+    ],
+)
+def test_what_is_told_in_confidence_is_not_kept_whatever_the_words(group: str, message: str, secret: str) -> None:
+    told(group, "I keep plums in the cellar.", message)
+    carry_on()
+    assert secret not in said(group)
+    assert "plums" in said(group)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Can you remove the second paragraph of the letter about the plums?",
+        "He asked me not to tell anyone about the plums, so I did not.",
+        "把稿子第二段关于李子的删掉，太长了",
+    ],
+)
+def test_what_only_sounds_like_an_order_erases_nothing_that_was_said(group: str, message: str) -> None:
+    told(group, "My sister keeps plums in the cellar.", "我妹妹在地窖里存李子")
+    told(group, message, start=LATER)
+    carry_on()
+    assert "sister keeps plums" in said(group)
+    assert "地窖里存李子" in said(group)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.appointments.parse import declines
-from engine.heads.judgements import is_statement
+from engine.heads.judgements import FORGET, PRIVATE, is_statement
 from jiyi.text.words import language_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +28,12 @@ STRIDE, STRANGER_WEIGHT = 17, 0.5
 BESIDE, BESIDE_WEIGHT = 4, 0.25
 #: The same of a message that has nothing to do with the judgement.
 ORDINARY_WEIGHT = 0.5
+#: Of the messages of conversations every how many is taken, where hardly one has to do with the judgement.
+TALK = 4
+#: Groups of writers that talk about something else.
+GROUPS = 3
+#: Labels of ``keeping``: the others of ``acts`` ask nothing of the memory.
+KEEPING_LABELS = (PRIVATE, FORGET)
 #: Everyday rows are many and alike.
 EVERYDAY_WEIGHT = 0.5
 
@@ -72,8 +78,12 @@ def of(folders: Sequence[Path], judgement: str, without: Collection[str] = ()) -
     rows = [_row(judgement, writer, one) for writer, one in read(folders, judgement, without)]
     if judgement == "changes":
         return rows + _strangers(rows) + _told_beside(folders, without)
-    if judgement == "requests":
+    if judgement == "keeping":
+        rows += _acts(folders, without) + _requests(folders, without) + _talk(folders, without)
+    if judgement in ("requests", "keeping"):
         rows += _ordinary(folders, without)
+    if judgement == "keeping":
+        rows = _grouped(rows)
     return rows + (_everyday(judgement) if rows and EVERYDAY not in without else [])
 
 
@@ -146,6 +156,36 @@ def _ordinary(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
     said += [(writer, one["messages"][-1]) for writer, one in read(folders, "satisfaction", without)]
     said += [(writer, question) for writer, question in _questions() if writer not in without]
     return [Row(writer, ("", text), "none", ORDINARY_WEIGHT) for writer, text in said]
+
+
+def _acts(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
+    """What messages do to what was said before: most ask nothing of the memory."""
+    rows = [_row("acts", writer, one) for writer, one in read(folders, "acts", without)]
+    return [row if row.label in KEEPING_LABELS else replace(row, label="none") for row in rows]
+
+
+def _grouped(rows: Sequence[Row]) -> list[Row]:
+    """Those who only talk are measured in :data:`GROUPS` groups: to train one head without each would take an hour."""
+    writers = {row.writer for row in rows}
+    others = sorted(writers - {row.writer for row in rows if row.label in KEEPING_LABELS})
+    group = {writer: f"talk {place % GROUPS}" for place, writer in enumerate(others)}
+    return [replace(row, writer=group.get(row.writer, row.writer)) for row in rows]
+
+
+def _requests(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
+    """Orders to the agent's appointments, which are cancelled and deleted in the words in which memories are forgotten."""
+    return [Row(writer, ("", one["text"]), "none") for writer, one in read(folders, "requests", without)]
+
+
+def _talk(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
+    """Every :data:`TALK`-th message of conversations and of rows that are about something else."""
+    said = [(writer, text) for writer, one in read(folders, "endings", without) for text in (*one["before"], one["text"])]
+    for path in sorted((path for folder in CONVERSATIONS for path in folder.glob("conv_*_*.json")), key=lambda path: path.name):
+        writer = path.stem.split("_")[1]
+        if writer not in without:
+            sessions = json.loads(path.read_text(encoding="utf-8"))["sessions"]
+            said += [(writer, turn["text"]) for session in sessions for turn in session["turns"]]
+    return [Row(writer, ("", text), "none", ORDINARY_WEIGHT) for writer, text in dict.fromkeys(said[::TALK])]
 
 
 def _questions() -> list[tuple[str, str]]:

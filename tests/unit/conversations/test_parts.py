@@ -123,17 +123,21 @@ def test_an_assistant_that_promises_not_to_keep_something_has_just_repeated_it()
 
 
 @pytest.mark.parametrize(
-    ("text", "about"),
+    ("text", "said"),
     [
-        ("Forget my phone number", "my phone number"),
-        ("Can you forget my phone number?", "my phone number"),
-        ("please forget what I told you about my back", "my back"),
-        ("忘掉我的地址", "我的地址"),
-        ("请把我上次说的体检结果都删掉", "我上次说的体检结果"),
+        ("Forget my phone number", "My new mobile number is 040 118 22, the old one is closed"),
+        ("Can you forget my phone number?", "my phone number is 5550 182"),
+        ("please forget what I told you about my back", "my back hurts since the move"),
+        ("Please forget what I told you about Nadia and the loan, it was silly.", "Nadia still owes me the loan"),
+        ("忘掉我的地址", "我家住在青石巷的老楼里"),
+        ("请把我上次说的体检结果都删掉", "体检结果出来了，血脂偏高"),
+        ("护照号你给我忘了,当我没说过", "我护照号EX1188,下个月到期"),
     ],
 )
-def test_an_order_to_forget_says_what(text: str, about: str) -> None:
-    assert [order.about for order in forgets(text)] == [about]
+def test_an_order_to_forget_finds_what_it_names(text: str, said: str) -> None:
+    [order] = forgets(text)
+    earlier = ["Nice day today.", said, "I like tea."]
+    assert {earlier[number][start:end] for fits in to_forget(text, order, earlier) for number, start, end in fits} == {said}
 
 
 @pytest.mark.parametrize(
@@ -146,7 +150,7 @@ def test_what_only_sounds_like_an_order_is_none(text: str) -> None:
 def test_only_the_sentences_that_are_meant_are_forgotten() -> None:
     earlier = ["Two things. My phone number is 555-0199. And Olga waters my plants.", "Nice day today."]
     order = "Forget my phone number"
-    [(number, start, end)] = to_forget(order, forgets(order)[0], earlier)
+    [[(number, start, end)]] = to_forget(order, forgets(order)[0], earlier)
     assert (number, earlier[0][start:end]) == (0, "My phone number is 555-0199")
 
 

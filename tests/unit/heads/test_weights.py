@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from engine.heads import model
-from engine.heads.judgements import ATTRIBUTES, CHANGES, ENDINGS, FACTS, KINDS, REQUESTS, SATISFACTION
+from engine.heads.judgements import ATTRIBUTES, CHANGES, ENDINGS, FACTS, KEEPING, KINDS, REQUESTS, SATISFACTION
 from jiyi.errors import HeadsError
 
 
@@ -22,7 +22,7 @@ def packaged(tmp_path: Path) -> Path:
 
 def test_the_packaged_file_has_every_head_and_says_where_it_comes_from() -> None:
     found = model.load()
-    assert set(found.heads) == {FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES, ENDINGS}
+    assert set(found.heads) == {FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, KEEPING, CHANGES, ENDINGS}
     assert {"version", "embedder", "command", "data", "writers", "figures"} <= set(found.about)
     assert set(found.about["figures"]) == set(found.heads)
 
