@@ -22,6 +22,11 @@ from jiyi.protocol.conversations import Message
 from jiyi.text.clauses import sentences
 from jiyi.text.kept import NOT_KEPT, may_be_kept
 
+#: Characters of the messages that the head of ``keeping`` has learned from, but for one in twenty.
+LEARNED_CHARS = 200
+#: The label of what asks nothing of the memory, and the probability from which on a known wording of an order is taken for none.
+NOTHING, SURELY_NOTHING = "none", 0.8
+
 
 @dataclass(frozen=True, slots=True)
 class SaidTurn:
@@ -78,13 +83,12 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
         result.marks[turn.node_id] += [Mark(start, end, "else") for start, end in others_words(text)]
         result.marks[turn.node_id] += [Mark(*one.span, "until", one.until) for one in temporary(text, said_at)]
         orders = forgets(text)
-        if heads is not None and not orders and not text.startswith(tuple(NOT_KEPT.values())):
-            wish = _wish(heads, text)
-            if wish == PRIVATE:
-                result.forgotten += [Part(turn.node_id, *span) for span in _without(sentences(text), may_be_kept(text))]
-            elif wish == FORGET and may_order(text):
-                orders = _order(heads, text)
-        _forget(turn, orders, older, result)
+        wish = "" if heads is None or text.startswith(tuple(NOT_KEPT.values())) else _wish(heads, text)
+        if wish == PRIVATE and not orders:
+            result.forgotten += [Part(turn.node_id, *span) for span in _without(sentences(text), may_be_kept(text))]
+        if heads is not None and wish == FORGET and not orders and may_order(text):
+            orders = _order(heads, text)
+        _forget(turn, orders, older, result, certain=wish != NOTHING)
         mine = [one for one in older if one.message.name == turn.message.name and (one.message.at or said_at) <= said_at]
         said = [Said(_left(one, result), one.message.at, one.session_id) for one in mine]
         newer = Said(_left(turn, result), said_at, turn.session_id)
@@ -109,10 +113,15 @@ def _is_elses(turn: SaidTurn, found: Standing) -> bool:
 
 
 def _wish(heads: Heads, text: str) -> str:
-    """What a message surely asks of the memory, by the head of ``keeping``; empty if nothing."""
-    [judged] = heads.keeping([text])
-    sure = [] if judged is None else [label for label in (PRIVATE, FORGET) if judged.probabilities[label] >= heads.least(KEEPING, label)]
-    return sure[0] if sure else ""
+    """What a message surely asks of the memory, by the head of ``keeping``: surely nothing, too; empty if that is not clear.
+
+    In a long message a sentence has to ask it.
+    """
+    texts = [text] if len(text) <= LEARNED_CHARS else [text[slice(*span)] for span in sentences(text)]
+    judged = [one for one in heads.keeping(texts) if one is not None]
+    sure = {label: heads.least(KEEPING, label) for label in (PRIVATE, FORGET)}
+    wish = next((label for label, least in sure.items() if any(one.probabilities[label] >= least for one in judged)), "")
+    return NOTHING if not wish and judged and all(one.probabilities[NOTHING] >= SURELY_NOTHING for one in judged) else wish
 
 
 def _order(heads: Heads, text: str) -> list[Order]:
@@ -134,12 +143,15 @@ def _without(spans: Iterable[Span], kept: Collection[Span]) -> Iterator[Span]:
             yield start, stop
 
 
-def _forget(turn: SaidTurn, orders: Iterable[Order], older: Sequence[SaidTurn], result: Standing) -> None:
+def _forget(turn: SaidTurn, orders: Iterable[Order], older: Sequence[SaidTurn], result: Standing, *, certain: bool) -> None:
+    """Carry out the orders of a message; one that fits nothing goes as well, unless it is not ``certain`` to be one."""
     text = turn.message.text
     for order in orders:
         things = to_forget(text, order, [one.message.text for one in older])
         parts = [span for fits in things if order.of_all or _is_one(older, fits) for span in fits]
         result.forgotten += [Part(older[number].node_id, start, end) for number, start, end in parts]
+        if not parts and not certain:  # "delete the second paragraph"
+            continue
         result.forgotten.append(Part(turn.node_id, order.start, order.end))
         if not parts:
             result.not_found.append(order.text)

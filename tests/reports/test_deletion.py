@@ -356,3 +356,4 @@ def test_what_only_sounds_like_an_order_erases_nothing_that_was_said(group: str,
     carry_on()
     assert "sister keeps plums" in said(group)
     assert "地窖里存李子" in said(group)
+    assert message in said(group)
