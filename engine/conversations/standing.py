@@ -84,8 +84,8 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
         result.marks[turn.node_id] += [Mark(*one.span, "until", one.until) for one in temporary(text, said_at)]
         orders = forgets(text)
         wish = "" if heads is None or text.startswith(tuple(NOT_KEPT.values())) else _wish(heads, text)
-        if wish == PRIVATE and not orders:
-            result.forgotten += [Part(turn.node_id, *span) for span in _without(sentences(text), may_be_kept(text))]
+        if heads is not None and wish == PRIVATE and not orders:
+            result.forgotten += [Part(turn.node_id, *span) for span in _confidences(heads, text)]
         if heads is not None and wish == FORGET and not orders and may_order(text):
             orders = _order(heads, text)
         _forget(turn, orders, older, result, certain=wish != NOTHING)
@@ -133,6 +133,14 @@ def _order(heads: Heads, text: str) -> list[Order]:
 
     _, span = max(zip(map(likely, heads.keeping([text[slice(*span)] for span in spans])), spans, strict=True))
     return [Order(*span, text[slice(*span)])]
+
+
+def _confidences(heads: Heads, text: str) -> list[Span]:
+    """What a message does not want to have kept: all but what it says may be, if the rest still asks for something."""
+    kept = may_be_kept(text)
+    rest = list(_without(sentences(text), kept))
+    asks = not kept or _wish(heads, " ".join(text[slice(*span)] for span in rest)) != NOTHING
+    return rest if asks else []
 
 
 def _without(spans: Iterable[Span], kept: Collection[Span]) -> Iterator[Span]:

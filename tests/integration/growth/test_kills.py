@@ -111,6 +111,7 @@ CASES: list[Case] = [
 ]
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_in_any_kind_of_work_loses_and_doubles_nothing(group: str) -> None:
     for kind, *_, prepare, _tables in CASES:
         prepare(f"{group}-{kind}")

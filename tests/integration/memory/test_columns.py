@@ -85,6 +85,7 @@ def run(copy: Path, environment: Mapping[str, str], *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_three_edits_and_a_migration_bring_a_column_from_the_event_to_every_answer(empty: Database, tmp_path: Path) -> None:
     for folder in FOLDERS:
         shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "static", "*.mo"))

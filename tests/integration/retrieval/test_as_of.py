@@ -92,6 +92,7 @@ def a_month_passes(group: str) -> None:
     index_cache.forget_all()
 
 
+@pytest.mark.long
 def test_past_retrievals_give_the_same_memories_after_a_month_of_changes(group: str) -> None:
     soon = datetime.now(UTC) + timedelta(days=10)
     first = [node for thing in THINGS for node in remember(group, *(f"Mia's {thing} number {n} stands in room {n}" for n in range(5)))]
