@@ -143,15 +143,13 @@ class Part:
     @cached_property
     def first_name(self) -> str:
         """The name that it, or its sentence, begins with."""
-        texts = (self.clause.text, self.context)
-        return next((found[1] for text in texts for name in (_FIRST_NAME, _FIRST_CHINESE_NAME) if (found := name.match(text))), "")
+        return _first_name(self.clause.text) or _first_name(self.context)
 
     @cached_property
     def headed(self) -> bool:
         """Whether the part itself begins with somebody else: "even the boss has a new phone", 连老板都换手机了."""
         head = _HEAD.match(self.clause.text)
-        names = (_FIRST_NAME.match(self.clause.text), _FIRST_CHINESE_NAME.match(self.clause.text))
-        return any(names) or (head is not None and bool(relations_in(head[0])))
+        return bool(_first_name(self.clause.text)) or (head is not None and bool(relations_in(head[0])))
 
     @cached_property
     def things(self) -> frozenset[str]:
@@ -391,6 +389,11 @@ def _of_others(part: Part, newer: Part) -> bool:
     # News of somebody else ends what was said of the writer only if that names them.
     named = bool(newer.first_name) and newer.first_name.lower() in part.context.lower()
     return not named and not newer.relations & part.relations and _OWN.search(part.context) is not None
+
+
+def _first_name(text: str) -> str:
+    found = _FIRST_NAME.match(text) or _FIRST_CHINESE_NAME.match(text)
+    return found[1] if found else ""
 
 
 def _is_negative(text: str) -> bool:

@@ -13,43 +13,23 @@ from engine.conversations.attributes import attribute_of, subject_words
 from engine.text.statements import is_of, relations_in, topics_of
 from jiyi.text.clauses import sentences
 from jiyi.text.kept import READ_CHARS, asks_how
-from jiyi.text.sections import unions
+from jiyi.text.sections import first, unions
 from jiyi.text.words import CJK, is_filler, telling
 
-#: What names no thing, but the time at which it was said: "what I told you last night".
-_LATELY = re.compile(
-    r"\b(?:just now|last night|yesterday|a (?:minute|moment) ago|earlier today)\b|昨晚|昨天|刚才|刚刚|上次|上回", re.IGNORECASE
-)
-#: The message before: "what I just said", 刚说的那句.
-_JUST_SAID = re.compile(
-    r"\b(?:just (?:now|said|told|wrote|sent)|that last (?:one|bit|thing)|the last thing)\b|刚(?:才|刚)?[^，。]{0,2}(?:说|讲|发)|撤回",
-    re.IGNORECASE,
-)
-#: That all that fits is meant.
-_ALL = re.compile(r"\b(?:all|every\w*|anything|whatever|stuff|both|any|business)\b|所有|全|统统|通通|一切|都", re.IGNORECASE)
 #: Between the clauses of an order, and between the things that it names.
 _CLAUSES, _AND = re.compile(r"[,，;；]"), re.compile(r"、|\band\b|\bor\b|还有|以及|和", re.IGNORECASE)
-#: That something is not meant: "the e-mail can stay".
-_STAYS = re.compile(r"\b(?:stays?|keep|kept|remains?|leave|fine|still)\b|留|不用|不必|别动|照旧|保留|无所谓|没事", re.IGNORECASE)
-_CUES = unions("engine.conversations", "forgetting.txt")
-#: What every order has: most messages are told by it.
+#: What every order in a known wording has: most messages are done with by it.
 _HINT = re.compile(
     "forget|delete|erase|wipe|remove|scrub|drop|get rid|take out|take off|want|忘|删|清|抹|没讲|没说|没提|没有[讲说提]", re.IGNORECASE
 )
 _CHINESE = re.compile(f"[{CJK}]")
-#: The clause of an order that says what is to happen.
-_VERB = re.compile(
-    r"\b(?:forget|un\w{0,3}(?:remember|know|learn)|delet\w*|eras\w*|wip\w*|remov\w*|scrub\w*|purg\w*|drop|bin|clear|strike|discard|chuck"
-    r"|throw|lose|scratch|rid|take|gone|go|vanish|disappear)\b|忘|删|清|抹|擦|销毁|移除|[去划消拿倒撤]掉|作废|[划抹撤]了|撤回|没[有]?[讲说提听]",
-    re.IGNORECASE,
-)
-#: By names of attributes what orders call them.
-_ATTRIBUTES = {tuple(name.removeprefix("of ").split(", ")): cue for name, cue in _CUES.items() if name.startswith("of ")}
-_FORGETS, _NO_ORDER, _ORDER_WORDS = _CUES["forgets"], _CUES["no_order"], _CUES["order_words"]
-
-
+_CUES = unions("engine.conversations", "forgetting.txt")
+#: By the name of an attribute what orders call it.
+_ATTRIBUTES = unions("engine.conversations", "forgetting.txt", "of ")
 #: What many things have.
 GENERIC = frozenset({"number", "address", "name", "code", "date", "day", "time", "detail", "号码", "地址", "名字", "时间", "信息"})
+#: Whose attribute it is that an order names without saying whose.
+USER = "user"
 #: A sentence of an earlier message: the message's number, the first character and the one behind the last.
 Fit = tuple[int, int, int]
 
@@ -65,18 +45,18 @@ class Order:
     @property
     def of_all(self) -> bool:
         """Whether all that fits is meant, and not the one thing."""
-        return _ALL.search(self.text) is not None
+        return _CUES["all"].search(self.text) is not None
 
 
 def forgets(text: str) -> list[Order]:
     """The orders to forget in a message that are given in known wordings."""
     read = text[:READ_CHARS]
-    if _HINT.search(read) is None or _NO_ORDER.search(read):
+    if _HINT.search(read) is None or _CUES["no_order"].search(read):
         return []
     orders = []
     for start, end in sentences(read):
         sentence = read[start:end]
-        match = _FORGETS.search(sentence)
+        match = _CUES["forgets"].search(sentence)
         if match is not None and not asks_how(sentence, match):
             orders.append(Order(start, end, sentence))
     return orders
@@ -84,7 +64,12 @@ def forgets(text: str) -> list[Order]:
 
 def may_order(text: str) -> bool:
     """Whether a message can be an order to forget at all: not what is about reminders, or says not to forget."""
-    return _NO_ORDER.search(text[:READ_CHARS]) is None
+    return _CUES["no_order"].search(text[:READ_CHARS]) is None
+
+
+def says_what_to_do(sentence: str) -> bool:
+    """Whether a sentence has a word for what is to happen, as orders do: "erased", 抹掉; "the e-mail can stay" has none."""
+    return _CUES["verb"].search(sentence) is not None
 
 
 def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]]:
@@ -96,6 +81,8 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
         earlier: the user's earlier messages, oldest first.
     """
     named, ordered, stays = _parts(order.text)
+    if not named:  # "That about the rent was wrong of me. Please delete it."
+        named = [thing for start, end in sentences(text[: order.start])[-1:] for thing in _parts(text[start:end])[0]]
     staying = subject_words(stays) | subject_words(text[order.end :])
     spans = [
         (number, start, end)
@@ -103,14 +90,12 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
         for start, end in sentences(message)
         if staying.isdisjoint(subject_words(message[start:end]))  # "the dinner stands"
     ]
-    before = text[: order.start]
-    last = [span for span in spans if text and span[0] == len(earlier) - 1]
-    if not named and (_JUST_SAID.search(ordered) or not _words(_subject(before))):  # "forget that": what was said last
-        return [last] if last and len(_CHINESE.findall(_subject(ordered))) <= 1 else []
     texts = [earlier[number][start:end] for number, start, end in spans]
-    fitting = [[spans[place] for place in _fitting(about, texts, exact=bool(named))] for about in named or [before]]
-    found = list(filter(None, fitting))  # by words and topics in common, never by similarity of vectors: erasing cannot be undone
-    return found or ([last] if last and _LATELY.search(order.text) else [])
+    # By words and topics in common, never by similarity of vectors: erasing cannot be undone.
+    found = [[spans[place] for place in places] for thing in named if (places := _fitting(thing, texts))]
+    last = [span for span in spans if text and span[0] == len(earlier) - 1]
+    says_that = not named and len(_CHINESE.findall(_subject(ordered))) <= 1  # "forget that": what was said last
+    return found or ([last] if last and (says_that or _CUES["lately"].search(order.text)) else [])
 
 
 def _parts(order: str) -> tuple[list[str], str, str]:
@@ -119,36 +104,36 @@ def _parts(order: str) -> tuple[list[str], str, str]:
     What is named stands in that clause, or else before it.
     """
     clauses = _CLAUSES.split(order)
-    stop = next((place for place, clause in enumerate(clauses) if _VERB.search(clause)), len(clauses) - 1)
+    verb = next((place for place, clause in enumerate(clauses) if says_what_to_do(clause)), None)
+    upto = clauses if verb is None else clauses[: verb + 1]
     named: list[str] = []
-    for clause in reversed(clauses[: stop + 1]):
+    for clause in upto if verb is None else [clauses[verb], *upto]:
         named = named or [thing for thing in _AND.split(clause) if _words(_subject(thing))]
-    return named, " ".join(clauses[: stop + 1]), " ".join(filter(_STAYS.search, clauses[stop + 1 :]))
+    return named, " ".join(upto), " ".join(filter(_CUES["stays"].search, clauses[len(upto) :]))
 
 
 def _subject(order: str) -> str:
     """What an order is about: without the words of such orders."""
-    return " ".join(_ORDER_WORDS.sub(" ", order).split())
+    return " ".join(_CUES["order_words"].sub(" ", order).split())
 
 
-def _fitting(about: str, texts: Sequence[str], *, exact: bool) -> list[int]:
+def _fitting(thing: str, texts: Sequence[str]) -> list[int]:
     """The places of the sentences that say what is to be forgotten, or share the most words and topics with it.
 
-    ``exact``: where that is named, half of its words have to be in the sentence, or of a topic of it, and not only what many things
-    have: "my tax number" is no phone number.
+    Half of its words have to be in the sentence, or of a topic of it, and not only what many things have: "my tax number" is no phone
+    number.
     """
-    attributes = next((names for names, cue in _ATTRIBUTES.items() if exact and cue.search(about)), ())
-    whose = relations_in(about) or {"user"}
-    said = [place for place, text in enumerate(texts) if attributes and _says(text, attributes, whose)]
+    attribute = first(_ATTRIBUTES, thing)
+    said = [place for place, text in enumerate(texts) if attribute and _says(text, attribute, relations_in(thing) or {USER})]
     if said:
         return said
-    words, topics = _words(_subject(about)), topics_of(about)
+    words, topics = _words(_subject(thing)), topics_of(thing)
     scores = []
     for text in texts:
         common, shared = _shared(words, text), topics_of(text) & topics
         missing = [word for word in words - common if not any(is_of(word, topic) for topic in shared)]
-        names = 2 * len(missing) < len(words) or (2 * len(missing) == len(words) and not common <= GENERIC)
-        scores.append(len(common) + len(shared) if names or not exact else 0)
+        fits = 2 * len(missing) < len(words) or (2 * len(missing) == len(words) and not common <= GENERIC)
+        scores.append(len(common) + len(shared) if fits else 0)
     best = max(scores, default=0)
     return [place for place, score in enumerate(scores) if best and score == best]
 
@@ -165,7 +150,7 @@ def _shared(words: Collection[str], sentence: str) -> set[str]:
     return {word for word in words if word in own or (not word.isascii() and word in sentence)}
 
 
-def _says(text: str, attributes: Collection[str], whose: Collection[str]) -> bool:
-    """Whether a sentence says one of these of one of these."""
+def _says(text: str, attribute: str, whose: Collection[str]) -> bool:
+    """Whether a sentence says this of one of these."""
     found = attribute_of(text)
-    return found is not None and found.name in attributes and found.subject in whose
+    return found is not None and found.name == attribute and found.subject in whose

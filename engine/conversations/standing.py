@@ -13,19 +13,19 @@ from uuid import UUID
 
 from engine.conversations.attributes import subject_words
 from engine.conversations.endings import Said, ended
-from engine.conversations.forgetting import Fit, Order, forgets, may_order, to_forget
+from engine.conversations.forgetting import Fit, Order, forgets, may_order, says_what_to_do, to_forget
 from engine.conversations.marks import Mark, Why
 from engine.conversations.temporary import temporary
 from engine.conversations.whose import Span, others_words, played
-from engine.heads.judgements import FORGET, KEEPING, PRIVATE, Heads, Judged
+from engine.heads.judgements import FORGET, KEEPING, NOTHING, PRIVATE, Heads, Judged
 from jiyi.protocol.conversations import Message
 from jiyi.text.clauses import sentences
 from jiyi.text.kept import NOT_KEPT, may_be_kept
 
 #: Characters of the messages that the head of ``keeping`` has learned from, but for one in twenty.
 LEARNED_CHARS = 200
-#: The label of what asks nothing of the memory, and the probability from which on a known wording of an order is taken for none.
-NOTHING, SURELY_NOTHING = "none", 0.8
+#: Probability of asking nothing from which on a known wording of an order is taken for none.
+SURELY_NOTHING = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
     result = Standing()
     acted = played([turn.message for turn in session])
     older = [turn for turn in earlier if turn.message.role == "user"]
+    new = [turn.message.text for turn in session[since:] if turn.message.role == "user"]
+    wishes = {} if heads is None else _wishes(heads, [text for text in new if not text.startswith(tuple(NOT_KEPT.values()))])
     for number, turn in enumerate(session):
         if number < since:
             continue
@@ -83,7 +85,7 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
         result.marks[turn.node_id] += [Mark(start, end, "else") for start, end in others_words(text)]
         result.marks[turn.node_id] += [Mark(*one.span, "until", one.until) for one in temporary(text, said_at)]
         orders = forgets(text)
-        wish = "" if heads is None or text.startswith(tuple(NOT_KEPT.values())) else _wish(heads, text)
+        wish = wishes.get(text, "")
         if heads is not None and wish == PRIVATE and not orders:
             result.forgotten += [Part(turn.node_id, *span) for span in _confidences(heads, text)]
         if heads is not None and wish == FORGET and not orders and may_order(text):
@@ -112,26 +114,31 @@ def _is_elses(turn: SaidTurn, found: Standing) -> bool:
     return gone or any(mark.why == "else" for mark in marks)
 
 
-def _wish(heads: Heads, text: str) -> str:
-    """What a message surely asks of the memory, by the head of ``keeping``: surely nothing, too; empty if that is not clear.
+def _wishes(heads: Heads, texts: Sequence[str]) -> dict[str, str]:
+    """What each message surely asks of the memory, by the head of ``keeping``: surely nothing, too; empty if that is not clear.
 
     In a long message a sentence has to ask it.
     """
-    texts = [text] if len(text) <= LEARNED_CHARS else [text[slice(*span)] for span in sentences(text)]
-    judged = [one for one in heads.keeping(texts) if one is not None]
+    pieces = {text: [text] if len(text) <= LEARNED_CHARS else [text[slice(*span)] for span in sentences(text)] for text in texts}
+    judged = iter(heads.keeping([piece for some in pieces.values() for piece in some]))
+    return {text: _wish(heads, [one for _ in some if (one := next(judged)) is not None]) for text, some in pieces.items()}
+
+
+def _wish(heads: Heads, judged: Sequence[Judged]) -> str:
     sure = {label: heads.least(KEEPING, label) for label in (PRIVATE, FORGET)}
     wish = next((label for label, least in sure.items() if any(one.probabilities[label] >= least for one in judged)), "")
     return NOTHING if not wish and judged and all(one.probabilities[NOTHING] >= SURELY_NOTHING for one in judged) else wish
 
 
 def _order(heads: Heads, text: str) -> list[Order]:
-    """The order that a message gives in words that are on no list: its likeliest sentence."""
+    """The order that a message gives in words that are on no list: its likeliest sentence of those that say what is to happen."""
     spans = sentences(text)
-
-    def likely(judged: Judged | None) -> float:
-        return 0.0 if judged is None else judged.probabilities[FORGET]
-
-    _, span = max(zip(map(likely, heads.keeping([text[slice(*span)] for span in spans])), spans, strict=True))
+    judged = heads.keeping([text[slice(*span)] for span in spans])
+    likely = [
+        (says_what_to_do(text[slice(*span)]), 0.0 if one is None else one.probabilities[FORGET], span)
+        for one, span in zip(judged, spans, strict=True)
+    ]
+    *_, span = max(likely)
     return [Order(*span, text[slice(*span)])]
 
 
@@ -139,8 +146,8 @@ def _confidences(heads: Heads, text: str) -> list[Span]:
     """What a message does not want to have kept: all but what it says may be, if the rest still asks for something."""
     kept = may_be_kept(text)
     rest = list(_without(sentences(text), kept))
-    asks = not kept or _wish(heads, " ".join(text[slice(*span)] for span in rest)) != NOTHING
-    return rest if asks else []
+    left = " ".join(text[slice(*span)] for span in rest)
+    return rest if not kept or _wishes(heads, [left])[left] != NOTHING else []
 
 
 def _without(spans: Iterable[Span], kept: Collection[Span]) -> Iterator[Span]:

@@ -33,7 +33,9 @@ ENDINGS = "endings"
 ENDED, HOLDS, LIKELY = "ended", "holds", "likely"
 #: Whether a message asks that it is not kept, or that something is forgotten; and its labels.
 KEEPING = "keeping"
-PRIVATE, FORGET = "private", "forget"
+PRIVATE, FORGET, NOTHING = "private", "forget", "none"
+#: What weights have to have a head for.
+JUDGEMENTS = (FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES, ENDINGS, KEEPING)
 #: Labels of ``facts``.
 LASTING, PASSING = "lasting", "passing"
 #: Labels of ``changes`` by which the older statement holds no longer.

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from engine.heads.judgements import Heads
+from engine.heads.judgements import JUDGEMENTS, Heads
 from engine.heads.model import Features, Weights, load
 from engine.providers.embedders import embedder_of
-from jiyi.errors import EmbeddingUnavailable
+from jiyi.errors import EmbeddingUnavailable, HeadsError
 from jiyi.once import once
 from jiyi.settings import get_settings
 
@@ -35,7 +35,10 @@ KEPT = 4_096
 def learned() -> Weights:
     """The weights that the settings name, by default the packaged ones. Raises :class:`HeadsError`."""
     named = get_settings().heads_weights
-    return load(Path(named)) if named else load()
+    weights = load(Path(named)) if named else load()
+    if missing := set(JUDGEMENTS) - set(weights.heads):
+        raise HeadsError(f"the heads' weights in {named} have none of {', '.join(sorted(missing))}: run python -m tools.train")
+    return weights
 
 
 @once

@@ -15,7 +15,7 @@ from engine.providers import known
 from engine.providers.llm_prompts import FRAME, prompt
 from engine.providers.questions import Question
 from engine.providers.spec import Endpoint
-from jiyi.protocol.providers import LeftToRules
+from jiyi.protocol.providers import PromptByRules
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 
@@ -83,24 +83,24 @@ class Verdict:
         """Why rules are to answer; empty if the LLM may be asked."""
         if question.prompt in self.paused:
             return f"rules answer {question.prompt} for an hour: {IN_A_ROW}"
-        failed = [f"{ability}: {why}" for ability in ABILITIES if ability in needs(question) and (why := self.found.get(ability))]
-        return f"rules answer {question.prompt}, which needs {'; '.join(failed)}" if failed else ""
+        failed = self._failed(needs(question))
+        return f"rules answer {question.prompt}, which needs {failed}" if failed else ""
 
     def untried(self, question: Question[Any]) -> list[Ability]:
         """What the question needs and the model has not been asked yet."""
         return [ability for ability in ABILITIES if ability in needs(question) and ability not in self.found]
 
-    def left(self) -> list[LeftToRules]:
+    def left(self) -> list[PromptByRules]:
         """Prompts that rules answer, with the reasons."""
         rows = []
         for name in NEEDS:
             if name in self.paused:
                 until = datetime.fromtimestamp(self.paused[name], UTC)
-                rows.append(LeftToRules(prompt=name, why=IN_A_ROW, until=until))
+                rows.append(PromptByRules(prompt=name, why=IN_A_ROW, until=until))
                 continue
             always, chinese = (self._failed(_needs(name, language)) for language in ("en", "zh"))
             if chinese:
-                rows.append(LeftToRules(prompt=name, language=None if always else "zh", why=always or chinese))
+                rows.append(PromptByRules(prompt=name, language=None if always else "zh", why=always or chinese))
         return rows
 
     def _failed(self, needed: frozenset[Ability]) -> str:

@@ -17,7 +17,7 @@ from jiyi.cli import output
 from jiyi.cli.shell import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import BrokerUnavailable, NoAnswer, ProviderUnavailable
-from jiyi.protocol.providers import DEFAULT_BATCH, BreakerState, EmbedderReport, LeftToRules, LLMReport, LLMVendor, MoveState
+from jiyi.protocol.providers import DEFAULT_BATCH, BreakerState, EmbedderReport, LLMReport, LLMVendor, MoveState, PromptByRules
 
 #: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider that
 #: restarts is back by then.
@@ -168,7 +168,7 @@ def llms_tables(group: str, found: LLMReport, now: datetime) -> Group:
     return Group(used, "", *left, _vendors(found.vendors), "", *answers, _usage(group, found))
 
 
-def _left(rows: list[LeftToRules]) -> Table:
+def _left(rows: list[PromptByRules]) -> Table:
     table = output.table("left to the rules", "prompt", "language", "until", "why", grow=["why"])
     for row in rows:
         until = f"{row.until:%H:%M} UTC" if row.until else None

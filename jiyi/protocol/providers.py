@@ -26,7 +26,7 @@ class BreakerState(BaseModel):
     last_success_at: datetime | None = None
 
 
-class LeftToRules(BaseModel):
+class PromptByRules(BaseModel):
     """A prompt that rules answer in the LLM's place. ``language``: in this one only. ``until``: for a while only."""
 
     prompt: str
@@ -43,7 +43,7 @@ class ActiveLLM(BaseModel):
     problem: str | None
     #: What it was asked to find out what it can do; a model is asked when that is needed first.
     tried: list[str] = []
-    left_to_rules: list[LeftToRules] = []
+    left_to_rules: list[PromptByRules] = []
 
 
 class LLMVendor(BaseModel):

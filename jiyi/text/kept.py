@@ -24,13 +24,7 @@ MOST_CHARS, EDGE_CHARS = 1_000, 200
 Span = tuple[int, int]
 
 _CUES = unions("jiyi.text", "kept.txt")
-_PRIVATE, _AGREES, _KEEPS = (_CUES[name] for name in ("private", "agrees", "keeps"))
-#: After what may be kept, what may not.
-_YET = re.compile(
-    r"[,;]?\s{1,3}(?:but|except|just not|only not)\b|[,;] (?:please )?(?:not|don'?t|do not|leave out|skip)\b|[，,；]?(?:但|不过|就是|只是)"
-    r"|[，,；][^，。；]{0,10}(?:别|勿|甭|莫|不要|不许|不可|不能|不用)",
-    re.IGNORECASE,
-)
+_PRIVATE, _AGREES, _KEEPS, _YET = (_CUES[name] for name in ("private", "agrees", "keeps", "yet"))
 _ASKS_HOW = re.compile(
     r"\b(?:how (?:do|can|to)|why do|did you|do you)\b[^.!?]{0,30}\Z|(?:怎么|如何|为什么|有没有)[^。！？]{0,12}\Z", re.IGNORECASE
 )

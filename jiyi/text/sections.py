@@ -8,15 +8,23 @@ from functools import cache
 from importlib.resources import files
 
 _HEADER = re.compile(r"\[([\w: -]+)\]")
+#: What was meant for one, and would be a pattern that finds nearly everything: its letters, each by itself.
+_NO_HEADER = re.compile(r"\[[a-z]+\W[^\]]*\]")
 
 
 def parsed(text: str) -> dict[str, list[str]]:
-    """The lines of each section, in order, without comments and blank lines. What stands before the first is of section ``''``."""
+    """The lines of each section, in order, without comments and blank lines. What stands before the first is of section ``''``.
+
+    Raises:
+        ValueError: a line looks like the name of a section, and has signs that a name cannot have.
+    """
     sections: dict[str, list[str]] = {}
     section = ""
     for line in text.splitlines():
         if header := _HEADER.fullmatch(line):
             section = header[1]
+        elif _NO_HEADER.fullmatch(line):
+            raise ValueError(f"{line} is no name of a section: it may have letters, digits, colons, spaces and hyphens")
         elif line.strip() and not line.startswith("#"):
             sections.setdefault(section, []).append(line)
     return sections

@@ -19,7 +19,7 @@ from engine.conversations.endings import Candidate, Said, candidates
 from engine.heads.judgements import ENDED, HOLDS, LIKELY, Heads
 from engine.heads.model import Head, Probabilities, Rows, stacked
 from tools.training.fitting import Shape, calibration, fit, least_probability, left_out
-from tools.training.rows import CONVERSATIONS, ROOT, read
+from tools.training.rows import ROOT, conversations, read
 
 #: Lives, beside the checkout.
 LIVES = ROOT.parent / "shared" / "data" / "truth"
@@ -54,7 +54,7 @@ class Example:
 
 def messages_of_conversations(without: Collection[str] = ()) -> int:
     """How many messages there are in the conversations that ``examples`` reads."""
-    sessions = [session for _, said in _conversations(without) for session in said["sessions"]]
+    sessions = [session for _, said in conversations(without, EVERY) for session in said["sessions"]]
     return sum(len(session["turns"]) for session in sessions)
 
 
@@ -101,17 +101,8 @@ def _of_life(writer: str, life: dict[str, Any], heads: Heads) -> Iterator[Exampl
             before.append(said)
 
 
-def _conversations(without: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every third conversation, with its writer: that is enough of what ends nothing."""
-    paths = sorted((path for folder in CONVERSATIONS for path in folder.glob("conv_*_*.json")), key=lambda path: path.name)
-    for path in paths[2::EVERY]:
-        writer = path.stem.split("_")[1]
-        if writer not in without:
-            yield writer, json.loads(path.read_text(encoding="utf-8"))
-
-
 def _talked(heads: Heads, without: Collection[str]) -> Iterator[Example]:
-    for writer, conversation in _conversations(without):
+    for writer, conversation in conversations(without, EVERY):
         before: dict[str, list[Said]] = {}
         for session in conversation["sessions"]:
             for number, turn in enumerate(session["turns"]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,15 @@ def read(folders: Sequence[Path], judgement: str, without: Collection[str] = ())
                 except json.JSONDecodeError as error:
                     raise SystemExit(f"{path}, line {number}: not JSON ({error}): mend or remove the line") from None
     return found
+
+
+def conversations(without: Collection[str] = (), every: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every so many conversation of ours with its writer, in the order of their files' names, but for the writers ``without``."""
+    paths = sorted((path for folder in CONVERSATIONS for path in folder.glob("conv_*_*.json")), key=lambda path: path.name)
+    for path in paths[every - 1 :: every]:
+        writer = path.stem.split("_")[1]
+        if writer not in without:
+            yield writer, json.loads(path.read_text(encoding="utf-8"))
 
 
 def of(folders: Sequence[Path], judgement: str, without: Collection[str] = ()) -> list[Row]:
@@ -138,12 +147,11 @@ def _told(folders: Sequence[Path], without: Collection[str]) -> list[tuple[str, 
         for writer, one in read(folders, judgement, without):
             text = one[name] if name == "text" else one[name][-1]
             told.setdefault((writer, language_of(text)), []).append(_Told(text, text, lasts=False))
-    for path in sorted((path for folder in CONVERSATIONS for path in folder.glob("conv_*_*.json")), key=lambda path: path.name):
-        writer = path.stem.split("_")[1]
-        if writer not in without:
-            for session in json.loads(path.read_text(encoding="utf-8"))["sessions"]:
-                for turn in session["turns"]:
-                    told.setdefault((writer, path.stem, turn["speaker"]), []).append(_Told(turn["text"], session["id"], by_hand=False))
+    for writer, conversation in conversations(without):
+        for session in conversation["sessions"]:
+            for turn in session["turns"]:
+                speaker = (writer, conversation["id"], turn["speaker"])
+                told.setdefault(speaker, []).append(_Told(turn["text"], session["id"], by_hand=False))
     short = {key: [one for one in some if is_statement(one.text)] for key, some in told.items()}
     return [(key[0], some) for key, some in short.items() if sum(one.lasts for one in some) > STRIDE]
 
@@ -180,11 +188,8 @@ def _requests(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
 def _talk(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
     """Every :data:`TALK`-th message of conversations and of rows that are about something else."""
     said = [(writer, text) for writer, one in read(folders, "endings", without) for text in (*one["before"], one["text"])]
-    for path in sorted((path for folder in CONVERSATIONS for path in folder.glob("conv_*_*.json")), key=lambda path: path.name):
-        writer = path.stem.split("_")[1]
-        if writer not in without:
-            sessions = json.loads(path.read_text(encoding="utf-8"))["sessions"]
-            said += [(writer, turn["text"]) for session in sessions for turn in session["turns"]]
+    for writer, conversation in conversations(without):
+        said += [(writer, turn["text"]) for session in conversation["sessions"] for turn in session["turns"]]
     return [Row(writer, ("", text), "none", ORDINARY_WEIGHT) for writer, text in dict.fromkeys(said[::TALK])]
 
 

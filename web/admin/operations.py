@@ -16,7 +16,7 @@ from engine.providers.llms import RULES, llm_endpoint
 from engine.providers.verdicts import verdict
 from jiyi.errors import SettingsError
 from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest, WorkersReport
-from jiyi.protocol.providers import LeftToRules, LLMCounts, UsageKey, UsageRow
+from jiyi.protocol.providers import LLMCounts, PromptByRules, UsageKey, UsageRow
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
@@ -263,7 +263,7 @@ def llm_use(connection: Connection, group: str) -> Context:
     return {"days": days, "by": by, "rows": rows, "total": total, **known}
 
 
-def _left_to_rules() -> list[LeftToRules]:
+def _left_to_rules() -> list[PromptByRules]:
     """Prompts that the LLM in use is not asked."""
     settings = get_settings()
     try:

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from engine.conversations.forgetting import forgets, to_forget
+from engine.conversations.forgetting import Order, forgets, to_forget
 from engine.conversations.marks import Mark, live, marks_of, shown, span_of_part
 from engine.conversations.temporary import temporary
 from engine.conversations.whose import others_words, played
@@ -152,6 +152,34 @@ def test_only_the_sentences_that_are_meant_are_forgotten() -> None:
     order = "Forget my phone number"
     [[(number, start, end)]] = to_forget(order, forgets(order)[0], earlier)
     assert (number, earlier[0][start:end]) == (0, "My phone number is 555-0199")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Forget the row with Marthe.", ["I'm 45.", "I live in Lyon."]),
+        ("Please forget my mum's phone number", ["My phone number is 5550 182."]),
+        ("忘掉我在成都的地址", ["我住在武汉。", "我在成都有个表姐。"]),
+    ],
+)
+def test_an_order_takes_no_attribute_that_it_does_not_name(text: str, said: list[str]) -> None:
+    order = Order(0, len(text), text)
+    named = [said[number] for fits in to_forget(text, order, said) for number, _, _ in fits]
+    assert not order.of_all
+    assert named in ([], ["我住在武汉。"])
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Don't save this. You can keep this: I like tea but hate coffee.", "hate coffee"),
+        ("Don't store any of this: I sleep badly. What you can keep: I moved to Lund, but not the reason, we were evicted.", "Lund"),
+        ("别存这个。可以记：我每天都喝粥，就是不放糖", "就是不放糖"),
+    ],
+)
+def test_what_may_be_kept_ends_where_it_says_what_may_not(text: str, kept: str) -> None:
+    assert kept in to_keep(text)
+    assert "evicted" not in to_keep(text)
 
 
 def test_an_order_that_fits_nothing_forgets_nothing() -> None:

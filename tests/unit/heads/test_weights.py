@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from engine.heads import model
-from engine.heads.judgements import ATTRIBUTES, CHANGES, ENDINGS, FACTS, KEEPING, KINDS, REQUESTS, SATISFACTION
+from engine.heads.judgements import JUDGEMENTS, KEEPING
+from engine.heads.local import learned
 from jiyi.errors import HeadsError
+from jiyi.settings import Settings
 
 
 @pytest.fixture
@@ -22,7 +26,7 @@ def packaged(tmp_path: Path) -> Path:
 
 def test_the_packaged_file_has_every_head_and_says_where_it_comes_from() -> None:
     found = model.load()
-    assert set(found.heads) == {FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, KEEPING, CHANGES, ENDINGS}
+    assert set(found.heads) == set(JUDGEMENTS)
     assert {"version", "embedder", "command", "data", "writers", "figures"} <= set(found.about)
     assert set(found.about["figures"]) == set(found.heads)
 
@@ -41,6 +45,14 @@ def test_a_broken_file_is_refused_with_one_sentence(packaged: Path, spoilt: byte
     for file in (packaged, packaged.with_name("none.npz")):
         with pytest.raises(HeadsError, match=r"cannot be read .* python -m tools\.train$"):
             model.load(file)
+
+
+def test_weights_of_before_a_judgement_was_added_are_refused_by_its_name(tmp_path: Path, configure: Callable[..., Settings]) -> None:
+    found = model.load()
+    model.save(tmp_path / "older.npz", replace(found, heads={name: head for name, head in found.heads.items() if name != KEEPING}))
+    configure(heads_weights=str(tmp_path / "older.npz"))
+    with pytest.raises(HeadsError, match=r"older\.npz have none of keeping: run python -m tools\.train"):
+        learned.__wrapped__()
 
 
 def _changed(path: Path, **arrays: object) -> None:

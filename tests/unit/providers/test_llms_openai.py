@@ -51,14 +51,6 @@ def use(server: Vendor, configure: Callable[..., Settings], monkeypatch: pytest.
     llm.cache_clear()
 
 
-@pytest.fixture
-def used() -> Iterator[list[Usage]]:
-    heard: list[Usage] = []
-    on_usage(heard.append)
-    yield heard
-    on_usage(None)
-
-
 def sent(server: Vendor, number: int = -1) -> dict[str, Any]:
     return server.requests[number].body
 

@@ -12,7 +12,7 @@ import pytest
 from engine.conversations.notes import Notes
 from engine.conversations.trials import TRIALS, Careful
 from engine.providers import breakers, health, known, llms, verdicts
-from engine.providers.llm_prompts import Usage, on_usage
+from engine.providers.llm_prompts import Usage
 from engine.providers.questions import Keywords, Memo, Poignancy, Triple
 from engine.providers.verdicts import ABILITIES, NEEDS, verdict
 from jiyi.errors import BadReply, LeftToRules, LLMUnavailable
@@ -35,14 +35,6 @@ def server() -> Iterator[Vendor]:
         forget_vendors()
         yield running
         forget_vendors()
-
-
-@pytest.fixture
-def used() -> Iterator[list[Usage]]:
-    heard: list[Usage] = []
-    on_usage(heard.append)
-    yield heard
-    on_usage(None)
 
 
 @pytest.fixture
