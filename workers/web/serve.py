@@ -11,11 +11,14 @@ import socket
 import sys
 from types import FrameType
 
+from flask import Flask
 from sqlalchemy.exc import SQLAlchemyError
 
+from engine.text.keywords import words_of
 from jiyi.errors import SettingsError
 from jiyi.protocol import limits
 from jiyi.protocol.limits import REQUESTS_AT_ONCE
+from jiyi.protocol.wire.json_checks import schema_of
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import Settings, get_settings
 from models.accounts import users
@@ -24,6 +27,7 @@ from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 from web import create_app, stream
 from web.api import docs
+from web.api.registry import OPERATIONS
 from web.security import LOOPBACK, require_login_on_public_bind
 from workers import gc_tuning, logs, tracing
 from workers.web.http_server import BACKLOG, Server
@@ -71,11 +75,20 @@ def somebody_signs_in() -> bool:
         ) from None
 
 
+def warm_up(app: Flask) -> None:
+    """Make what the first requests would all wait for, some of it with Python's lock held: documents, types of bodies, Chinese words."""
+    with app.app_context():
+        docs.make()
+    for operation in OPERATIONS:
+        if operation.body is not None:
+            schema_of(operation.body)
+    words_of("")
+
+
 def serve(settings: Settings, sock: socket.socket) -> None:
     """Serve until told to stop; whoever watches is let go at once, and requests under way get some seconds."""
     app = create_app()
-    with app.app_context():
-        docs.make()
+    warm_up(app)
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.collect()
     gc_tuning.tune_gc()  # to look through all of it for garbage took a fifth of a second, again and again, in which nobody was answered

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
 
 from jiyi.errors import readable_part
+from jiyi.once import once_each
 from jiyi.protocol.base import JsonObject
 
 _COLON_APART = re.compile(rb'"\s+:')
@@ -116,12 +116,13 @@ def wrong_types(model: type[BaseModel], value: Any) -> Iterator[str]:
 
     Where the model leaves the choice between several objects, only a choice of one is looked into.
     """
-    schema = _schema(model)
+    schema = schema_of(model)
     return _found(schema, schema.get("$defs", {}), value, "")
 
 
-@lru_cache(MODELS)
-def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
+@once_each(MODELS)
+def schema_of(model: type[BaseModel]) -> Mapping[str, Any]:
+    """Its JSON schema, made once however many threads ask for it first."""
     return model.model_json_schema()
 
 
