@@ -73,18 +73,12 @@ RETRIEVAL_THREADS = 8
 
 # What a caller may hold of the web
 
-#: Requests at a time of one web process, and of them those of one caller: a key, a session, or else an address.
+#: Requests to the API at a time of one web process, and of them those of all keys of one group. More are refused.
 REQUESTS_AT_ONCE = 96
-REQUESTS_OF_CALLER = 16
-#: Requests of one caller that wait for a thread; more are refused.
-REQUESTS_WAITING = 64
-#: Requests at a time of all keys of one group.
 REQUESTS_OF_GROUP = 48
+#: Threads of a web process besides: probes, pages, streams, and what is refused.
+OTHER_THREADS = 32
 #: Requests to the API's documents by one address without a key.
 ANONYMOUS = "120/minute"
 #: Seconds after which whoever was refused should ask again.
 RETRY_SECONDS = 1
-#: Seconds for which the refusal of a caller who asks again before that is held back, so that asking at once gains nothing; and how many
-#: are held back at a time. They take no thread.
-REFUSAL_PAUSE = 1.0
-REFUSALS_HELD = 256

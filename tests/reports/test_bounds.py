@@ -29,7 +29,6 @@ from web.api.registry import OPERATIONS
 from workers.embedded.stack import Stack
 from workers.intake.opening import KEPT_OF_TOO_LARGE, Opened, Signatures, open_messages
 from workers.intake.sources import Batch, Taken
-from workers.web.dispatching import Dispatchers
 
 #: More values than anything but vectors may have; of a kilobyte's thousand each there is an error where they are not counted before.
 MANY = limits.MAX_VALUES + 1
@@ -248,16 +247,3 @@ def test_a_call_of_too_many_values_is_put_aside_before_it_is_parsed(database: St
     consumer.bounded(lambda _: pytest.fail("it was handled"))(message)
     assert rejected == [1]
     assert "more than 100,000 values" in caplog.text
-
-
-# Callers
-
-
-def test_blanks_around_a_key_make_no_other_caller_of_it() -> None:
-    def caller(authorization: str) -> str:
-        request = SimpleNamespace(headers={"AUTHORIZATION": authorization}, path="/api/v1/events")
-        return Dispatchers._caller(SimpleNamespace(), SimpleNamespace(requests=[request], addr=("127.0.0.1", 1)))  # type: ignore[arg-type]
-
-    key = caller("Bearer jiyi_a_b")
-    assert {caller("Bearer" + " " * blanks + "jiyi_a_b" + " " * blanks) for blanks in range(1, 9)} | {caller("bearer jiyi_a_b")} == {key}
-    assert caller("Bearer jiyi_a_c") != key

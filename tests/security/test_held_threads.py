@@ -7,23 +7,15 @@ import json
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from types import SimpleNamespace
-from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from jiyi.protocol import limits
 from tests.integration.programs import Program
-from web import create_app
-from web.api.running import REQUESTS
-from web.probes import UP
-from workers.web import dispatching
-from workers.web.dispatching import Dispatchers, FairQueue, Loop, Refusals
-from workers.web.http_server import Server
+from web.api.problems import Refused
+from web.api.running import REQUESTS, InHand
 
 #: Seconds after which a test that waits has failed.
 PATIENCE = 60.0
@@ -31,11 +23,10 @@ PATIENCE = 60.0
 FEW_OBJECTS = 20_000
 LOOKED_THROUGH = """
 import gc, socket
-from jiyi.settings import get_settings
 from workers.web import serve
 serve.Server.run = lambda _: print(len(gc.get_objects()))  # those that a full collection looks at
 with socket.create_server(("127.0.0.1", 0)) as sock:
-    serve.serve(get_settings(), sock)
+    serve.serve(sock)
 """
 
 
@@ -93,6 +84,15 @@ def test_all_keys_of_one_group_together_leave_threads_to_others(program: Callabl
     first.post("/events", event)
 
 
+def test_requests_of_many_groups_leave_threads_to_probes_and_pages() -> None:
+    in_hand = InHand(2, 2)
+    with in_hand.one_of("a"), in_hand.one_of("b"), pytest.raises(Refused) as caught, in_hand.one_of("c"):
+        pytest.fail("it was begun")
+    assert caught.value.status == 503
+    with in_hand.one_of("c"):
+        pass
+
+
 def test_a_refused_or_failed_request_is_no_longer_under_way(program: Callable[..., Program], group: str) -> None:
     one = program(group, "publish")
     for body, status in (({"agent_id": "klaus"}, 422), ({"agent_id": "klaus", "description": "Klaus waits."}, 202)):
@@ -110,152 +110,8 @@ def test_what_is_no_request_is_answered_and_stops_nobody(port: int, sent: bytes)
         assert probe.getresponse().status == 200
 
 
-# Who is next
-
-
-def _connection(key: str = "", path: str = "/api/v1/stats", address: str = "192.0.2.1", **headers: str) -> Any:
-    named = {name.upper(): value for name, value in headers.items()} | ({"AUTHORIZATION": f"Bearer {key}"} if key else {})
-    request = SimpleNamespace(headers=named, path=path, error=None)
-    return SimpleNamespace(requests=[request], addr=(address, 1), server=Mock(), service=lambda: None, cancel=lambda: None)
-
-
-def _queue(at_once: int = 2, most: int = 3) -> FairQueue:
-    return FairQueue(threading.Lock(), lambda one: str(one.requests[0].headers["AUTHORIZATION"]), at_once, most)
-
-
-def test_callers_are_served_in_turn() -> None:
-    queue = _queue()
-    first, second, third = _connection("a"), _connection("a"), _connection("b")
-    for one in (first, second, third):
-        queue.append(one)
-    assert len(queue) == 3
-    assert [queue.popleft()._connection for _ in range(3)] == [first, third, second]
-
-
-def test_a_caller_with_as_many_as_it_may_have_waits_until_one_is_done() -> None:
-    queue = _queue()
-    for _ in range(3):
-        queue.append(_connection("a"))
-    served = [queue.popleft(), queue.popleft()]
-    assert not queue
-    assert len(queue) == 0
-    served[0].service()
-    assert len(queue) == 1
-    queue.popleft().service()
-    served[1].service()
-    assert not queue._callers  # nobody is remembered
-
-
-def test_of_a_caller_with_too_many_that_wait_the_next_is_refused_at_once() -> None:
-    queue = _queue()
-    for _ in range(2):
-        queue.append(_connection("a"))
-        queue.popleft()
-    for _ in range(3):
-        queue.append(_connection("a"))
-    assert not queue.append(_connection("a"))
-    assert queue.append(_connection("b"))
-
-
-def test_whoever_asks_again_too_early_is_refused_later_and_without_a_thread() -> None:
-    dispatchers = Dispatchers(0)
-    first, again, other = _connection("a"), _connection("a"), _connection("b")
-    dispatchers.dispatch(first)
-    dispatchers.limited(first, seconds=3_600)
-    dispatchers.dispatch(again)
-    assert again.requests[0].error.code == 429
-    assert 0 < again.requests[0].error.seconds <= 3_600
-    assert not dispatchers.loop.due()
-    assert 0 < dispatchers.loop.seconds(60) <= limits.REFUSAL_PAUSE
-    for one in (other, _connection("a", path="/api/v1/agents")):
-        dispatchers.dispatch(one)
-        assert one.requests[0].error is None
-
-
-def test_of_refusals_that_are_held_back_so_many_at_a_time() -> None:
-    loop = Loop()
-    for _ in range(limits.REFUSALS_HELD):
-        loop.add(_connection("a"), 3_600)
-    assert not loop.due()
-    loop.add(one := _connection("a"), 3_600)
-    assert loop.due() == [one]
-
-
-def test_of_refused_callers_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatching, "MOST_REFUSED", 3)
-    refusals = Refusals()
-    for number in range(10):
-        refusals.remember(str(number), "/", 3_600)
-    assert [bool(refusals.seconds(str(number), "/")) for number in range(10)] == [False] * 7 + [True] * 3
-
-
-def test_liveness_is_answered_without_a_thread(database: object) -> None:
-    """All threads there are do something else."""
-    application = create_app()
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        server = Server(application, sock, threads=0, max_body=1, patience=PATIENCE)
-        server.task_dispatcher.shutdown(timeout=PATIENCE)
-        loop = threading.Thread(target=server.run)
-        loop.start()
-        try:
-            with connected(sock.getsockname()[1]) as probe:
-                for method, body in (("GET", UP), ("HEAD", b""), ("GET", UP)):
-                    probe.request(method, "/healthz")
-                    answer = probe.getresponse()
-                    assert (answer.status, answer.read()) == (200, body)
-                    told = application.test_client().get("/healthz").headers
-                    assert {name: answer.headers[name] for name in told.keys()} == dict(told)  # noqa: SIM118 – werkzeug's are pairs
-        finally:
-            server.stop()
-            loop.join()
-            server.finish(0)
-
-
 @pytest.mark.long
 def test_no_look_for_garbage_stops_all_threads_for_long(database: object) -> None:
     """It holds up everything, the server's loop as well: what is there from the start is left out of it."""
     done = subprocess.run([sys.executable, "-c", LOOKED_THROUGH], check=True, capture_output=True, text=True, timeout=PATIENCE)
     assert int(done.stdout) < FEW_OBJECTS
-
-
-def test_a_request_that_fails_leaves_its_place() -> None:
-    queue = _queue(at_once=1)
-    failing = _connection("a")
-    failing.service = lambda: 1 / 0
-    queue.append(failing)
-    with pytest.raises(ZeroDivisionError):
-        queue.popleft().service()
-    queue.append(_connection("a"))
-    assert len(queue) == 1
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "proxies", "same"),
-    [
-        ({"key": "a"}, {"key": "a", "address": "192.0.2.2"}, 0, True),
-        ({"key": "a"}, {"key": "b"}, 0, False),
-        ({"cookie": "session=1"}, {"cookie": "session=2"}, 0, False),
-        ({}, {"x_forwarded_for": "198.51.100.7"}, 0, True),
-        ({"x_forwarded_for": "198.51.100.7"}, {"x_forwarded_for": "198.51.100.8"}, 1, False),
-        ({"x_forwarded_for": "made up, 198.51.100.7"}, {"x_forwarded_for": "198.51.100.7"}, 1, True),
-        ({}, {"address": "192.0.2.2"}, 0, False),
-    ],
-)
-def test_a_caller_is_a_key_a_session_or_an_address(one: dict[str, str], other: dict[str, str], proxies: int, *, same: bool) -> None:
-    dispatchers = Dispatchers(proxies)
-    assert (dispatchers._caller(_connection(**one)) == dispatchers._caller(_connection(**other))) is same
-
-
-def test_threads_see_what_arrived_after_the_loop_has_read_what_there_was() -> None:
-    """However long the threads' lock is held."""
-    dispatchers = Dispatchers(0)
-    seen = threading.Event()
-    connection = _connection("a")
-    connection.service = seen.set
-    dispatchers.set_thread_count(1)
-    with dispatchers._others.lock:
-        dispatchers.add_task(connection)
-        dispatchers.end_turn()
-        assert not seen.is_set()
-    assert seen.wait(PATIENCE)
-    dispatchers.shutdown()

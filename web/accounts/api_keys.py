@@ -88,9 +88,6 @@ def _keys() -> PresentedKeys:
 SOCKET_TIMEOUT = 1
 #: Requests of one address without a good key: whoever tries keys, or has forgotten to change an old one.
 REFUSED = "120/minute"
-#: Key of a request's environment, from a server that refuses callers by itself: called with the seconds for which this caller's requests
-#: for this path would be refused.
-LIMITED = "jiyi.limited"
 
 
 class Limits:
@@ -134,8 +131,6 @@ class Limits:
         except RateLimitExceeded:
             self._note()
             seconds = _seconds_left(g.get("rate"))
-            if (limited := request.environ.get(LIMITED)) is not None:
-                limited(seconds)
             raise TooManyRequests(f"{refusal} Ask again in {seconds} s.", retry_after=seconds) from None
         self._note()
 

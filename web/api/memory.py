@@ -37,13 +37,12 @@ from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from models.conversations import actions as conversations
-from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, ask, from_database, one_line
+from models.db.bounded_reads import FAILURES, PATIENCE, Unanswered, from_database, one_line
 from models.erasure import actions as erasure_actions
 from models.memory import archive, inbox, questions, repeats
 from models.memory import events as stored
 from models.memory.agents import key_of
 from models.memory.ingest import Kept, Looks, group_commit
-from models.queue import broker_queues
 from models.queue.dead_letters import VECTOR_FIELD, MisfitVectors, ReusedIds, reason_of
 from models.reflection import actions as reflection
 from models.retrieval import records
@@ -269,10 +268,6 @@ def status_url(ids: Sequence[UUID]) -> str:
     return address if len(unique) > MAX_STATES_GET else f"{address}?id={quote(','.join(map(str, unique)), safe=',')}"
 
 
-#: Retrievals that may wait in a queue: each more would wait longer than its caller does.
-MOST_WAITING = 200
-
-
 @operation(
     "POST",
     "/retrieve",
@@ -297,20 +292,12 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     fields = {name: getattr(body, name) for name in RetrievalRequest.model_fields if name != "group_id"}
     request = RetrievalRequest.model_construct(group_id=asker.group_id, **fields)
     queue = retrieval_queue(asker.group_id, body.agent_id, settings.retrieval_shards)
-    shed_load(queue)
     answer = caller().call_for_json("retrieval.retrieve", queue, request, body.timeout, actor=asker.actor)
     return Answer.model_validate_json(answer).groups[0].model_dump_json().encode() if body.flat else answer
 
 
 expose(records.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
 expose(records.ask_again, "GET", "/retrievals/<uuid:retrieval_id>/again", id="ask_retrieval_again", tag="retrieval", errors=(404, 504))
-
-
-def shed_load(queue: str) -> None:
-    """503 if more than :data:`MOST_WAITING` wait, where that is known."""
-    waiting = ask("broker", lambda: broker_queues.waiting(queue))
-    if waiting is not None and waiting > MOST_WAITING:
-        raise Refused(503, f"{waiting:,} retrievals wait, which is more than {MOST_WAITING:,}.", Retry_After=str(RETRY_SECONDS))
 
 
 expose(

@@ -16,7 +16,7 @@ from werkzeug.exceptions import TooManyRequests
 
 from jiyi.protocol.base import unstorable
 from jiyi.protocol.events import CONTENT_TYPE
-from jiyi.protocol.limits import REQUESTS_OF_GROUP, RETRY_SECONDS
+from jiyi.protocol.limits import REQUESTS_AT_ONCE, REQUESTS_OF_GROUP, RETRY_SECONDS
 from jiyi.protocol.openapi.document import GROUP_HEADER, field_problem
 from jiyi.settings import get_settings
 from models.db.scope import for_groups
@@ -126,30 +126,34 @@ def _is_list(model: type[BaseModel], name: str) -> bool:
 
 
 class InHand:
-    """Requests by group. Thread-safe."""
+    """Requests that are being answered. Thread-safe.
 
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.Lock()
+    Args:
+        most: of all groups.
+        most_of_group: of one.
+    """
+
+    def __init__(self, most: int, most_of_group: int) -> None:
+        self._most, self._most_of_group, self._lock = most, most_of_group, threading.Lock()
         self._counts: Counter[str] = Counter()
 
     @contextmanager
     def one_of(self, group_id: str) -> Iterator[None]:
         """One more request of the group, until the end of the block. Raises :class:`TooManyRequests`."""
+        again = f"Ask again in {RETRY_SECONDS} s."
         with self._lock:
-            if self._counts[group_id] >= self._most:
-                raise TooManyRequests(
-                    f"{self._most} requests of this group are being answered; send fewer at a time. Ask again in {RETRY_SECONDS} s.",
-                    retry_after=RETRY_SECONDS,
-                )
+            if self._counts[group_id] >= self._most_of_group:
+                detail = f"{self._most_of_group} requests of this group are being answered; send fewer at a time. {again}"
+                raise TooManyRequests(detail, retry_after=RETRY_SECONDS)
+            if self._counts.total() >= self._most:
+                raise Refused(503, f"{self._most} requests are being answered. {again}", Retry_After=str(RETRY_SECONDS))
             self._counts[group_id] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._counts[group_id] -= 1
-                if not self._counts[group_id]:
-                    del self._counts[group_id]
+                self._counts -= Counter({group_id: 1})  # forgets groups of which there are none
 
 
 #: This process's.
-REQUESTS = InHand(REQUESTS_OF_GROUP)
+REQUESTS = InHand(REQUESTS_AT_ONCE, REQUESTS_OF_GROUP)

@@ -1,7 +1,8 @@
 """The HTTP server: waitress, whose one loop reads whole requests before a thread sees them, and sends what threads leave to it.
 
 What a client may take its time with is bounded here: sending a request, being idle, reading an answer. However many are slow, the
-threads answer those that are not. waitress itself bounds headers and bodies, and has no limit on how slowly they come.
+threads answer those that are not. waitress itself bounds headers and bodies, and has no limit on how slowly they come. A caller that
+asks again at once for what was refused as too much is answered a second later, so that it gains nothing and takes no thread from others.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import logging
 import resource
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,9 @@ from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
-from waitress.task import ErrorTask, Task, WSGITask
+from waitress.task import ErrorTask, WSGITask
 
-from web.accounts.api_keys import LIMITED
-from web.probes import UP
-from web.security import HEADERS
 from web.stream import CONNECTION
-from workers.web.dispatching import Dispatchers, TooManyRequests, is_liveness_probe
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -44,31 +41,24 @@ KEEPALIVE_SECONDS = 75.0
 MAX_CONNECTIONS = 4_000
 #: Bytes that an answer may be ahead of its client; then its thread waits.
 HIGH_WATERMARK = 1024 * 1024
-#: New connections that the loop takes in one turn: as many as the system keeps for it.
+#: Connections that the system keeps until the loop takes them.
 BACKLOG = 128
+#: Seconds for which a caller's next requests for what was refused are held back.
+REFUSAL_PAUSE = 1.0
 #: Seconds of one wait for sockets, and between two looks at who is too slow.
 LOOK_SECONDS = 1.0
-#: Seconds until the loop looks again whether a client has read what it was sent before, which the loop cannot wait for.
-UNREAD_SECONDS = 0.05
 
 
 class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
     def get_environment(self) -> WSGIEnvironment:
         environment: WSGIEnvironment = super().get_environment()
         environment[CONNECTION] = self.channel
-        environment[LIMITED] = partial(self.channel.server.task_dispatcher.limited, self.channel)
         return environment
 
-
-class _Up(Task):  # type: ignore[misc]
-    """The answer of ``/healthz``, as the application would give it."""
-
-    complete = True
-
-    def execute(self) -> None:
-        self.response_headers += [*HEADERS.items(), ("Cache-Control", "no-store"), ("Content-Type", "application/json")]
-        self.content_length = len(UP)
-        self.write(b"" if self.request.command == "HEAD" else UP)
+    def finish(self) -> None:
+        super().finish()
+        if self.status.startswith("429"):
+            self.channel.server.refused[self.channel.caller()] = time.monotonic() + REFUSAL_PAUSE
 
 
 class _Problem(ErrorTask):  # type: ignore[misc]
@@ -80,8 +70,6 @@ class _Problem(ErrorTask):  # type: ignore[misc]
         body = json.dumps(problem).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers.append(("Content-Type", "application/problem+json"))
-        if isinstance(error, TooManyRequests):
-            self.response_headers.append(("Retry-After", str(error.seconds)))
         self.set_close_on_finish()
         self.content_length = len(body)
         self.write(body)
@@ -90,7 +78,7 @@ class _Problem(ErrorTask):  # type: ignore[misc]
 class Connection(HTTPChannel):  # type: ignore[misc]
     """One client's connection."""
 
-    task_class: type[Task] = _Task
+    task_class = _Task
     error_task_class = _Problem
     #: The request that was being received when it was looked at last, and since when.
     _receiving: HTTPRequestParser | None = None
@@ -99,7 +87,6 @@ class Connection(HTTPChannel):  # type: ignore[misc]
 
     def service(self) -> None:
         self._served = True
-        self.task_class = _Up if is_liveness_probe(self) else _Task
         super().service()
 
     def too_slow(self, now: float, patience: float) -> bool:
@@ -112,6 +99,17 @@ class Connection(HTTPChannel):  # type: ignore[misc]
         if request is not None:
             return bool(now - self._since > HEAD_SECONDS + request.body_bytes_received / BODY_RATE)
         return self.idle and now - self.last_activity > (KEEPALIVE_SECONDS if self._served else HEAD_SECONDS)
+
+    def caller(self) -> tuple[str, str]:
+        """Who sent the next request (a key, good or not, a session, or else an address), and for which path."""
+        request = self.requests[0]
+        headers, proxies = request.headers, self.server.proxies
+        scheme, _, key = headers.get("AUTHORIZATION", "").partition(" ")
+        who = key.strip() or scheme or headers.get("COOKIE", "")
+        forwarded = headers.get("X_FORWARDED_FOR", "").split(",")
+        if not who and 0 < proxies <= len(forwarded):  # as ``werkzeug.middleware.proxy_fix`` reads it
+            who = forwarded[-proxies].strip()
+        return who or str(self.addr[0]), getattr(request, "path", "")  # nonsense has no path
 
     @property
     def idle(self) -> bool:
@@ -128,7 +126,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         threads: requests answered at a time.
         max_body: bytes of a request's body.
         patience: seconds that a client may leave an answer unread.
-        proxies: reverse proxies in front of it.
+        proxies: reverse proxies in front, whose word on where a request comes from counts.
     """
 
     channel_class = Connection
@@ -136,7 +134,11 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
     def __init__(
         self, application: Callable[..., Any], sock: socket.socket, *, threads: int, max_body: int, patience: float, proxies: int = 0
     ) -> None:
-        self._patience, self._stopping, self._looked = patience, False, 0.0
+        self._patience, self._stopping, self.proxies = patience, False, proxies
+        #: Until when callers that were refused are held back, and the connections that are held, with the end of
+        #: each; on ``time.monotonic``'s clock.
+        self.refused: dict[tuple[str, str], float] = {}
+        self._held: deque[tuple[float, Connection]] = deque()
         settings = Adjustments(
             sockets=[sock],
             threads=threads,
@@ -144,16 +146,22 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             max_request_header_size=MAX_HEAD,
             max_request_body_size=max_body,
             outbuf_high_watermark=HIGH_WATERMARK,
-            connection_limit=MAX_CONNECTIONS + threads,  # it is kept below by _close_slow()
+            connection_limit=MAX_CONNECTIONS + threads,  # it is kept below by maintenance()
+            cleanup_interval=LOOK_SECONDS,
             clear_untrusted_proxy_headers=False,  # the application trusts as many proxies as it is told (ProxyFix)
             log_socket_errors=False,
         )
         name = (sock.family, sock.type, sock.proto, sock.getsockname())
-        dispatchers = Dispatchers(proxies)
-        dispatchers.set_thread_count(threads)
-        super().__init__(application, _sock=sock, dispatcher=dispatchers, adj=settings, bind_socket=False, sockinfo=name)
+        super().__init__(application, _sock=sock, adj=settings, bind_socket=False, sockinfo=name)
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it would tell of every request that waits for a thread
         _allow_files(2 * MAX_CONNECTIONS)
+
+    def add_task(self, task: Connection) -> None:
+        now = time.monotonic()
+        if self.refused.get(task.caller(), 0.0) > now:
+            self._held.append((now + REFUSAL_PAUSE, task))
+        else:
+            super().add_task(task)
 
     def run(self) -> None:
         """Serve until :meth:`stop`."""
@@ -176,44 +184,25 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         self.task_dispatcher.shutdown(timeout=max(0.0, until - time.monotonic()))
         wasyncore.close_all(self._map, ignore_all=True)
 
-    def handle_accept(self) -> None:
-        """Take all connections that wait. The base takes one a turn, and a turn is long while many threads compute: a probe would wait
-        as many turns as there are connections before it.
-        """
-        for _ in range(BACKLOG):
-            before = len(self.active_channels)
-            super().handle_accept()
-            if len(self.active_channels) <= before:
-                return
-
     def maintenance(self, now: float) -> None:
-        """The base's own look, from within its loop over the sockets; ours is beside it."""
-
-    def _turn(self, seconds: float) -> None:
-        """Read and write what can be, wait for more if there is nothing, answer what needs no thread, and look who is too slow."""
-        loop = self.task_dispatcher.loop
-        wasyncore.poll2(loop.seconds(seconds), self._map)
-        for connection in loop.due():
-            if connection.total_outbufs_len:
-                loop.add(connection, UNREAD_SECONDS)
-            else:
-                connection.service()
-        self.task_dispatcher.end_turn()
-        now = time.time()
-        if now - self._looked >= LOOK_SECONDS or now < self._looked:
-            self._looked = now
-            self._close_slow(now)
-
-    def _close_slow(self, now: float) -> None:
         """Close connections whose clients have used up their time, and of too many those that can best be spared."""
-        for one in self._connections():
-            if one.too_slow(now, self._patience):
-                one.handle_close()  # at once: a client that does not read would never let it close in order
+        self.refused = {caller: until for caller, until in self.refused.copy().items() if until > time.monotonic()}
+        for connection in self._connections():
+            if connection.too_slow(now, self._patience):
+                connection.handle_close()  # at once: a client that does not read would never let it close in order
         spare = len(self.active_channels) - MAX_CONNECTIONS * 9 // 10
         if spare > 0:
-            idle = sorted((connection for connection in self._connections() if connection.idle), key=lambda one: one.last_activity)
-            for one in islice(idle, spare):
-                one.handle_close()
+            idle = sorted((each for each in self._connections() if each.idle), key=lambda each: each.last_activity)
+            for connection in islice(idle, spare):
+                connection.handle_close()
+
+    def _turn(self, seconds: float) -> None:
+        """Read and write what can be, wait for more if there is nothing; threads see what was held for long enough."""
+        if self._held:
+            seconds = min(seconds, max(0.0, self._held[0][0] - time.monotonic()))
+        wasyncore.loop(seconds, use_poll=True, map=self._map, count=1)
+        while self._held and self._held[0][0] <= time.monotonic():
+            super().add_task(self._held.popleft()[1])
 
     def _connections(self) -> list[Connection]:
         return list(self.active_channels.values())

@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from engine.text.keywords import words_of
 from jiyi.errors import SettingsError
 from jiyi.protocol import limits
-from jiyi.protocol.limits import REQUESTS_AT_ONCE
+from jiyi.protocol.limits import OTHER_THREADS, REQUESTS_AT_ONCE
 from jiyi.protocol.wire.json_checks import schema_of
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import Settings, get_settings
@@ -85,7 +85,7 @@ def warm_up(app: Flask) -> None:
     words_of("")
 
 
-def serve(settings: Settings, sock: socket.socket) -> None:
+def serve(sock: socket.socket) -> None:
     """Serve until told to stop; whoever watches is let go at once, and requests under way get some seconds."""
     app = create_app()
     warm_up(app)
@@ -95,10 +95,10 @@ def serve(settings: Settings, sock: socket.socket) -> None:
     server = Server(
         app,
         sock,
-        threads=REQUESTS_AT_ONCE,
+        threads=REQUESTS_AT_ONCE + OTHER_THREADS,
         max_body=limits.MAX_MESSAGE_BYTES + ROOM_FOR_413,
         patience=stream.PATIENCE_SECONDS,
-        proxies=settings.web_proxies,
+        proxies=get_settings().web_proxies,
     )
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -132,7 +132,7 @@ def main() -> int:
         return 1
     host = f"[{settings.web_host}]" if ":" in settings.web_host else settings.web_host
     logs.say(f"web: admin at http://{host}:{settings.web_port}/")
-    serve(settings, sock)
+    serve(sock)
     return 0
 
 

@@ -158,7 +158,7 @@ MEANINGS: Mapping[int, str] = {
     429: "The key has asked more often than it may, or it or its group has too many requests under way; the header `Retry-After` says "
     "when to go on.",
     500: "A failure of the service's own. Its log has the details.",
-    503: "The database, the broker or the embedding model is away, or too many retrievals wait; `Retry-After` says when to "
+    503: "The database, the broker or the embedding model is away, or too many requests are being answered; `Retry-After` says when to "
     "ask again. Nothing was changed.",
     504: "No worker answered within the time given; it may be slow or away. Reading again is harmless. Or the database has not confirmed "
     "in time what was to be stored: it may be stored, and to send it again with the same `event_id` is harmless.",

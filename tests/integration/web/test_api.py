@@ -412,19 +412,6 @@ def test_retrieval_without_workers_ends_in_time(api: Program) -> None:
     assert answer.headers["Retry-After"]
 
 
-def test_a_crowd_before_retrieval_is_refused(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = broker_queues.broker_client(broker_queues.redis_address(get_settings().broker_url) or "")
-    client.delete("retrieval")
-    monkeypatch.setattr("web.api.memory.MOST_WAITING", 2)
-    client.lpush("retrieval", *(["{}"] * 3))
-    try:
-        answer = api.ask("POST", "/retrieve", 503, json={"agent_id": AGENT, "focal_text": "雨?"})
-    finally:
-        client.delete("retrieval")
-    assert answer.headers["Retry-After"] == "1"
-    assert "3 retrievals wait, which is more than 2" in answer.json["detail"]
-
-
 def test_bad_questions_are_refused_before_anybody_is_asked(api: Program) -> None:
     said = {"role": "user", "content": "y"}
     bodies: tuple[tuple[dict[str, Any], str], ...] = (

@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from workers.web import http_server
-from workers.web.http_server import Server
+from workers.web.http_server import Connection, Server
 
 MANY = 500
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
@@ -165,3 +166,52 @@ def test_of_too_many_connections_the_idle_ones_go(served: int, monkeypatch: pyte
     monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 20)
     with sockets(served, 40, b"GET / HTTP/1.1\r\n"):
         assert healthz(served) < 20
+
+
+def test_who_asks_again_at_once_for_what_was_refused_is_held_back_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "REFUSAL_PAUSE", 3_600.0)
+
+    def application(environ: dict[str, object], start: Callable[..., object]) -> Iterator[bytes]:
+        start("429 Too many requests" if environ["PATH_INFO"] == "/much" else "200 OK", [("Content-Length", "0")])
+        return iter(())
+
+    def ask(path: str, key: str) -> socket.socket:
+        sock = socket.create_connection(("127.0.0.1", port), timeout=20)
+        sock.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization:  Bearer {key} \r\n\r\n".encode())
+        return sock
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = int(listening.getsockname()[1])
+        server = Server(application, listening, threads=2, max_body=10, patience=20)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            with ask("/much", "a") as first:
+                assert first.recv(12) == b"HTTP/1.1 429"
+            with ask("/much", "a") as again, ask("/else", "a") as other, ask("/much", "b") as somebody:
+                assert other.recv(12) == b"HTTP/1.1 200"
+                assert somebody.recv(12) == b"HTTP/1.1 429"
+                again.settimeout(0.2)
+                with pytest.raises(TimeoutError):
+                    again.recv(1)
+        finally:
+            server.stop()
+            thread.join()
+            server.finish(0)
+
+
+@pytest.mark.parametrize(
+    ("headers", "proxies", "caller"),
+    [
+        ({"AUTHORIZATION": "Bearer  a "}, 0, "a"),
+        ({"COOKIE": "session=1"}, 0, "session=1"),
+        ({"X_FORWARDED_FOR": "198.51.100.7"}, 0, "192.0.2.1"),
+        ({"X_FORWARDED_FOR": "made up, 198.51.100.7"}, 1, "198.51.100.7"),
+        ({}, 1, "192.0.2.1"),
+    ],
+)
+def test_a_caller_is_a_key_a_session_or_an_address(headers: dict[str, str], proxies: int, caller: str) -> None:
+    connection = Connection.__new__(Connection)
+    connection.requests, connection.addr = [SimpleNamespace(headers=headers, path="/")], ("192.0.2.1", 1)
+    connection.server = SimpleNamespace(proxies=proxies)
+    assert connection.caller() == (caller, "/")
