@@ -136,7 +136,7 @@ class Asked:
     source_key: str | None
     user_at: int | None
     check: Path | None
-    drop_branches: bool
+    drop_earlier: bool
 
 
 def _bring(
@@ -158,12 +158,12 @@ def _bring(
     try:
         with connect(ctx) as client:
             to = Target(source=source, group=client.group, now=datetime.now(UTC), **target)
-            report = _run(client, to, drafts, drop_branches=asked.drop_branches, wait=wait, timeout=timeout, as_json=as_json)
+            report = _run(client, to, drafts, drop_earlier=asked.drop_earlier, wait=wait, timeout=timeout, as_json=as_json)
             compared = None
             if questions and report.complete:
                 search = None if service is None else service.search
                 compared = compare(client, questions, to.agent or to.default_agent, to.user, search)
-            _show(report, compared, as_json=as_json)
+            _show(report, compared, dropped=asked.drop_earlier, as_json=as_json)
     finally:
         if service is not None:
             service.source.close()
@@ -181,11 +181,11 @@ def _questions(check: Path | None) -> Any:
         return read_questions(stream, str(check))
 
 
-def _run(client: Client, target: Target, drafts: Drafts, *, drop_branches: bool, wait: bool, timeout: float, as_json: bool) -> Report:
+def _run(client: Client, target: Target, drafts: Drafts, *, drop_earlier: bool, wait: bool, timeout: float, as_json: bool) -> Report:
     """Bring all in. Whatever ends it early, the report tells what was taken before."""
     with output.progress(counted=False) as progress:
         task = progress.add_task("importing", total=None)
-        bringing = Bringing(client, target, lambda count: progress.advance(task, count), drop_branches=drop_branches)
+        bringing = Bringing(client, target, lambda count: progress.advance(task, count), drop_earlier=drop_earlier)
         report = bringing.report
         try:
             bringing.bring(drafts)
@@ -202,7 +202,7 @@ def _run(client: Client, target: Target, drafts: Drafts, *, drop_branches: bool,
     return report
 
 
-def _show(report: Report, compared: Compared | None, *, as_json: bool) -> None:
+def _show(report: Report, compared: Compared | None, *, dropped: bool, as_json: bool) -> None:
     if as_json:
         output.document({**report.model_dump(), "check": None if compared is None else compared.model_dump()})
         return
@@ -215,6 +215,9 @@ def _show(report: Report, compared: Compared | None, *, as_json: bool) -> None:
     early = "" if report.complete else "; it ended early, run it again to go on"
     agents = f" (agent {', '.join(report.agents)})" if report.agents else ""
     output.line(f"{report.taken:,} taken, {report.already:,} there already{left_out}{agents}{early}")
+    if report.without_user:
+        became = "it is being erased" if dropped else "--drop-earlier erases it"
+        output.line(f"{report.without_user:,} imported before without --user, and there for whom the source says: {became}")
     if compared is not None:
         table = output.table(f"found among the first {compared.among_first}, of {compared.questions} questions", "here", "there")
         output.row(table, compared.ours, compared.theirs)
@@ -236,15 +239,15 @@ def _command(source: str, way: Way) -> None:
         check: Annotated[
             Path | None, typer.Option(help='Ask both sides afterwards: a file of lines {"question": …, "expected": …}.')
         ] = None,
-        drop_branches: Annotated[
-            bool, typer.Option("--drop-branches", help="Erase what was imported before and is not of the branch shown now.")
+        drop_earlier: Annotated[
+            bool, typer.Option("--drop-earlier", help="Erase what was imported before of branches not shown now, or without --user.")
         ] = False,
         wait: Wait = True,
         timeout: Timeout = DEFAULT_TIMEOUT,
         as_json: Json = False,
     ) -> None:
         target = {"agent": agent, "user": user, "split": split}
-        asked = Asked(of or [], source_key, user_at, check, drop_branches)
+        asked = Asked(of or [], source_key, user_at, check, drop_earlier)
         _bring(ctx, source, where, asked, target=target, wait=wait, timeout=timeout, as_json=as_json)
 
     import_app.command(source, help=f"{way.about} Give it: {way.given} Run again, it goes on: what is there already is not stored twice.")(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from uuid import UUID
 
 from pydantic import BaseModel, Field
@@ -38,6 +37,7 @@ class Report(BaseModel):
     reasons: dict[str, int] = Field({}, description="How many were left out for which reason.")
     told: list[Told] = Field([], description="The first ones that were left out.")
     split: int = Field(0, description="Of those taken: texts that became several memories, because they were long.")
+    without_user: int = Field(0, description="Of those taken or there already: an import without --user left them to others, too.")
     agents: list[str] = []
     complete: bool = Field(False, description="False: it ended early; run it again, and it goes on.")
     problem: str = Field("", description="Why it ended early.")
@@ -53,16 +53,18 @@ class Report(BaseModel):
 class Bringing:
     """One run: a client, where the drafts go, and what has become of them so far.
 
-    ``drop_branches``: what an earlier run imported, and is not of the branch that is shown any more, is erased; else it stays.
+    ``drop_earlier``: what an earlier run imported is erased where this one does so no longer, as its branch is not the one that is
+    shown any more, or ``user`` is another now; else it stays.
     """
 
     def __init__(
-        self, client: Client, target: Target, told: Callable[[int], None] = lambda _count: None, *, drop_branches: bool = False
+        self, client: Client, target: Target, told: Callable[[int], None] = lambda _count: None, *, drop_earlier: bool = False
     ) -> None:
         self.report, self.ids = Report(source=target.source), list[UUID]()
         self._client, self._target, self._told = client, target, told
-        self._drop_branches = drop_branches
-        self._branches: dict[UUID, LeftOut] = {}
+        self._drop_earlier = drop_earlier
+        # Ids under which an earlier run may have stored a draft, and why it is left out now; None: it is not, but another user's.
+        self._earlier: list[tuple[list[UUID], LeftOut | None]] = []
 
     def bring(self, drafts: Drafts) -> Report:
         """Publish every draft that is not there yet. What was published stays so, whatever is raised."""
@@ -73,13 +75,16 @@ class Bringing:
             if isinstance(built, LeftOut):
                 self._leave_out(built)
                 continue
-            if batch and size + len(built) > STATES_A_CALL:
+            if size + len(built) > STATES_A_CALL or len(self._earlier) > STATES_A_CALL:
                 self._publish(batch)
+                self._look_at_earlier()  # only now: nothing is erased before it is stored for its user
                 batch, size = [], 0
             batch.append(built)
             size += len(built)
+            if isinstance(draft, Draft) and (ids := self._target.ids_without_user(draft)):
+                self._earlier.append((ids, None))
         self._publish(batch)
-        self._look_at_branches()
+        self._look_at_earlier()
         self.report.complete = True
         return self.report
 
@@ -87,31 +92,29 @@ class Bringing:
         built = what.draft and self._target.events(what.draft)
         if not built or isinstance(built, LeftOut):
             self.report.leave_out(what)
-            return
-        for part, event in enumerate(built):
-            self._branches[event.event_id] = what if part == 0 else replace(what, draft=None)
-        if len(self._branches) >= STATES_A_CALL:
-            self._look_at_branches()
+        else:
+            self._earlier.append(([event.event_id for event in built], what))
 
-    def _look_at_branches(self) -> None:
-        """Say what of other branches is new, and what was imported before, when its branch was the one that is shown."""
-        there: list[UUID] = []
-        for page in chunks(list(self._branches), STATES_A_CALL):
+    def _look_at_earlier(self) -> None:
+        """Say what an earlier run imported and this one does not, or for another user; and erase it if that is wanted."""
+        there: set[UUID] = set()
+        for page in chunks([event_id for ids, _ in self._earlier for event_id in ids], STATES_A_CALL):
             states = self._client.memory.event_states(page)
-            there += [state.event_id for state in states if state.state in ("stored", "retrievable", "duplicate")]
-        for event_id, what in self._branches.items():
-            if what.draft is None:  # a later part of a long text, which counts once
-                continue
-            if event_id in there:
-                became = "it is being erased" if self._drop_branches else "it is still there: --drop-branches erases it"
+            there |= {state.event_id for state in states if state.state in ("stored", "retrievable", "duplicate")}
+        for ids, what in self._earlier:
+            found = not there.isdisjoint(ids)
+            if what is None:
+                self.report.without_user += found
+            elif found:
+                became = "it is being erased" if self._drop_earlier else "it is still there: --drop-earlier erases it"
                 detail = f"imported before, and not of the branch that is shown now; {became}"
                 self.report.leave_out(LeftOut(what.where, "earlier branch", detail))
             else:
                 self.report.leave_out(what)
-        if there and self._drop_branches:
-            for page in chunks(there, MAX_NODES):
+        if self._drop_earlier:
+            for page in chunks(list(there), MAX_NODES):
                 self._client.erasure.request(node_ids=page)
-        self._branches.clear()
+        self._earlier.clear()
 
     def _publish(self, batch: list[list[Event]]) -> None:
         """The events of some drafts: those that are not there, in one message or a few."""
@@ -126,9 +129,7 @@ class Bringing:
                 states |= {events[0].event_id: "id_reused"}  # twice in this batch, with other words
             became = {states.get(event.event_id, "unknown") for event in events}
             if "id_reused" in became:
-                self.report.leave_out(
-                    LeftOut(str(events[0].event_id), "changed since", "it was imported before with other words, or for another user")
-                )
+                self.report.leave_out(LeftOut(str(events[0].event_id), "changed since", "it was imported before with other words"))
             elif became == {"erased"}:
                 self.report.leave_out(LeftOut(str(events[0].event_id), "erased", "somebody has erased it here"))
             elif "unknown" in became and events[0].event_id not in new:

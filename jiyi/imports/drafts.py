@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID, uuid5
@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol import limits
-from jiyi.protocol.base import JsonObject, Role
+from jiyi.protocol.base import JsonObject, Role, composed
 from jiyi.protocol.events import Event
 from jiyi.protocol.origins import Claimed
 from jiyi.protocol.parts import parts_of
@@ -75,7 +75,7 @@ class Target:
     """Where a source's drafts go.
 
     ``agent`` and ``user`` stand for all that the source says; ``default_agent`` is for what it does not say. ``now`` is the time of
-    what has none.
+    what has none. Each agent and each user has memories of their own: the same file can be brought in for several.
     """
 
     source: str
@@ -86,6 +86,13 @@ class Target:
     default_agent: str = "assistant"
     split: bool = True
 
+    def ids_without_user(self, draft: Draft) -> list[UUID]:
+        """Ids that the draft's events have in an import without ``user``; none if that is the same user's."""
+        if self.user is None or self.user == draft.user:
+            return []
+        built = replace(self, user=None).events(draft)
+        return [] if isinstance(built, LeftOut) else [event.event_id for event in built]
+
     def events(self, draft: Draft) -> list[Event] | LeftOut:
         """The draft's event, or several if its text is long; else why there is none."""
         where = " ".join(draft.key)[:MAX_ID_CHARS]
@@ -93,8 +100,8 @@ class Target:
             return LeftOut(where, "empty")
         if len(draft.text) > limits.MAX_DESCRIPTION_CHARS and not self.split:
             return LeftOut(where, "too long", f"{len(draft.text):,} characters are more than {limits.MAX_DESCRIPTION_CHARS:,}")
-        agent = self.agent or draft.agent or self.default_agent
-        known_by = "\n".join((self.source, agent, *draft.key)).encode(errors="backslashreplace").decode()
+        agent, user = self.agent or draft.agent or self.default_agent, self.user or draft.user
+        known_by = "\n".join((self.source, agent, composed(user or ""), *draft.key)).encode(errors="backslashreplace").decode()
         provenance = {"source": self.source, "id": draft.key[-1][:MAX_ID_CHARS], **draft.provenance}
         event: JsonObject = {
             "event_id": str(uuid5(NAMESPACE, known_by)),
@@ -103,7 +110,7 @@ class Target:
             "agent_id": agent,
             "session_id": draft.session,
         }
-        said: JsonObject = {"user_id": self.user or draft.user, "provenance": provenance}
+        said: JsonObject = {"user_id": user, "provenance": provenance}
         if draft.role is None:
             event["type"] = "memory.observed"
             said |= {"description": draft.text, "origin": "import", "historic": True, "expires_at": draft.expires_at}

@@ -53,7 +53,9 @@ REMEMBERED_SECONDS, REMEMBERED_KEYS = 60.0, 1_000
 INVALID, REFUSED = -32602, -32000
 #: Of no key that the service knows, so that a host gets another one.
 UNKNOWN = -32001
-UNAUTHORIZED = 401
+UNAUTHORIZED, TOO_OFTEN, UNAVAILABLE = 401, 429, 503
+#: When a host may ask again that the service could not answer, unless it says so itself.
+RETRY_SECONDS = "1"
 #: The first version of the protocol in which an answer has a structure beside its text.
 STRUCTURED_SINCE = "2025-06-18"
 #: Tool → what is said of it to a model that has it.
@@ -86,6 +88,14 @@ class Away(MCPError):  # noqa: N818 – its name says what happened
         self.may_be_done = may_be_done
 
 
+class TooOften(MCPError):  # noqa: N818 – its name says what happened
+    """The service has been asked too often, by this key or without a good one; ``retry_after``: its header."""
+
+    def __init__(self, message: str, retry_after: str) -> None:
+        super().__init__(REFUSED, message)
+        self.retry_after = retry_after
+
+
 class Gateway:
     """Requests to the service on behalf of whoever has a key. ``agent``: whose memory it is where a call does not say."""
 
@@ -101,6 +111,8 @@ class Gateway:
             response = await self._send("GET", f"{API}/tools", key)
             if response.status_code >= 500:
                 raise Away(_problem(response), may_be_done=False)
+            if response.status_code == TOO_OFTEN:
+                raise TooOften(_problem(response), response.headers.get("Retry-After", RETRY_SECONDS))
             if not response.is_success:
                 raise MCPError(UNKNOWN if response.status_code == UNAUTHORIZED else REFUSED, _problem(response))
             tools = {tool.name: tool for tool in Tools.model_validate_json(response.content).tools}
@@ -397,18 +409,20 @@ class _KeyRequired:
                 await self._gateway.tools(key)
                 _asking.set(key)
             except MCPError as error:
-                headers = {"WWW-Authenticate": self._challenge}
-                refused = JSONResponse({"error": error.message}, 401, headers) if error.code == UNKNOWN else _unavailable(error)
-                await refused(scope, receive, send)
+                await self._refusal(error)(scope, receive, send)
                 return
             if scope["method"] != "POST":
                 await JSONResponse({"error": "send messages with POST"}, 405, {"Allow": "POST"})(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-
-def _unavailable(error: MCPError) -> JSONResponse:
-    return JSONResponse({"error": error.message}, 503, {"Retry-After": "1"})
+    def _refusal(self, error: MCPError) -> JSONResponse:
+        told = {"error": error.message}
+        if error.code == UNKNOWN:
+            return JSONResponse(told, UNAUTHORIZED, {"WWW-Authenticate": self._challenge})
+        if isinstance(error, TooOften):
+            return JSONResponse(told, TOO_OFTEN, {"Retry-After": error.retry_after})
+        return JSONResponse(told, UNAVAILABLE, {"Retry-After": RETRY_SECONDS})
 
 
 def _bearer(request: Request) -> str:

@@ -182,12 +182,39 @@ def test_what_was_edited_away_since_the_last_import_is_named_and_erased_if_that_
     assert bring(first, "a1").taken == 2
     kept = bring(edited, "u2")
     assert (kept.taken, kept.reasons) == (1, {"earlier branch": 2, "other branch": 1})
-    assert "still there: --drop-branches erases it" in kept.told[0].detail
+    assert "still there: --drop-earlier erases it" in kept.told[0].detail
     assert len(texts()) == 3
-    assert bring(edited, "u2", drop_branches=True).reasons == {"earlier branch": 2, "other branch": 1}
+    assert bring(edited, "u2", drop_earlier=True).reasons == {"earlier branch": 2, "other branch": 1}
     assert poll(lambda: len(texts()), lambda count: count == 1, 120)
     assert "Faro" in texts().pop()
     assert bring(edited, "u2").reasons == {"other branch": 3}
+
+
+def test_an_import_that_is_repeated_with_a_user_is_that_users(client: Client) -> None:
+    """F058: all was left out as "changed since", and stayed everybody's; a wrong name could not be corrected at all."""
+    export = [claude_chat({"uuid": "m", "sender": "human", "text": "My sister lives in Bergen.", "created_at": "2026-01-02T03:04:05Z"})]
+    now = datetime.now(UTC)
+
+    def bring(user: str | None, **how: bool) -> tuple[int, int, int]:
+        bringing = Bringing(client, Target(source="claude", group=client.group, now=now, user=user), **how)
+        report = bringing.bring(draft for chat in export for draft in claude(chat))
+        client.wait_for(bringing.ids, 120)
+        return report.taken, report.already, report.without_user
+
+    def users() -> list[str | None]:
+        found = rows("SELECT user_id FROM memory_nodes WHERE group_id = :g AND kind = 'session'", g=client.group)
+        return sorted((row["user_id"] for row in found), key=str)
+
+    assert bring(None) == (1, 0, 0)
+    assert bring("zoe") == (1, 0, 1)
+    assert users() == [None, "zoe"]
+    assert bring("zoe", drop_earlier=True) == (0, 1, 1)
+    assert poll(users, lambda found: len(found) == 1, 120) == ["zoe"]
+    assert bring("zoe") == (0, 1, 0)
+    assert bring("ben") == (1, 0, 0)
+    assert users() == ["ben", "zoe"]
+    assert bring("zo\u0065\u0308") == (1, 0, 0)
+    assert bring("zo\u00eb") == (0, 1, 0)
 
 
 def test_half_a_surrogate_pair_costs_nothing_but_itself() -> None:

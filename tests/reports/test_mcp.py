@@ -278,6 +278,21 @@ def test_there_is_no_stream_to_wait_at(web_app: Flask, api_key: KeyMaker, group:
     asyncio.run(run())
 
 
+def test_who_asks_too_often_is_told_when_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts were answered 503, as if the service were away, and asked again a second later."""
+    told = httpx2.Response(429, headers={"Retry-After": "23"}, json={"detail": "Too many requests without a good key."})
+    monkeypatch.setattr(mcp, "Gateway", lambda _url, agent="": gateway(httpx2.MockTransport(lambda _: told), agent))
+    app = http_app("http://localhost")
+
+    async def ask() -> httpx2.Response:
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as http:
+            return await http.post("/mcp", headers={"Authorization": "Bearer jiyi_unknown"}, json=asked(1))
+
+    answer = asyncio.run(ask())
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "23")
+    assert answer.json() == {"error": "Too many requests without a good key."}
+
+
 def asked(number: int, method: str = "tools/list", **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 

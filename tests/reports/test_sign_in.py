@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from typing import Any
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
+from jiyi.protocol.limits import STRANGERS_BYTES
 from tests.integration.accounts.test_oauth import BACK, Row, _on, asking, change, client_id, connect, ended, person, program, renew, works
 from tests.integration.conftest import Browser, SignIn
 
+FORM = "application/x-www-form-urlencoded"
 __all__ = ["_on", "client_id", "program"]
 
 
@@ -76,3 +79,14 @@ def test_an_address_that_is_refused_at_registration_is_refused_in_the_request(
     assert signed_in.get("/oauth/authorize", query_string=asking(client_id, redirect_uri=uri)).status_code == 400
     kept: Row = asking(client_id, redirect_uri="http://127.0.0.1:65535/cb")
     assert signed_in.get("/oauth/authorize", query_string=kept).status_code == 200
+
+
+@pytest.mark.parametrize("address", ["register", "token", "revoke"])
+def test_a_body_that_is_too_large_is_refused_unread_and_by_its_own_limit(program: FlaskClient, address: str) -> None:
+    """The refusal named the limit of other addresses, of 1 MiB, for a body of 70 kB."""
+    sent = BytesIO(b"x" * (STRANGERS_BYTES + 1))
+    answer: Any = program.post(f"/api/oauth/{address}", input_stream=sent, content_length=STRANGERS_BYTES + 1, content_type=FORM)
+    assert answer.status_code == 413
+    assert answer.json["detail"] == "The body has more than the 65,536 bytes that are taken here."
+    assert sent.tell() == 0
+    assert program.post(f"/api/oauth/{address}", data=b"x" * STRANGERS_BYTES, content_type=FORM).status_code in (200, 400, 401)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from flask import Response, request
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTooLarge
 from werkzeug.exceptions import NotFound as WerkzeugNotFound
 
 from engine import subjects
@@ -102,6 +102,8 @@ def _of_werkzeug(error: HTTPException) -> Response:
         return Response(status=error.code or 500, headers=error.get_headers())  # a redirect
     own_words = error.description != type(error).description
     detail = (error.description if own_words else MEANINGS.get(error.code)) or error.name
+    if isinstance(error, RequestEntityTooLarge) and not own_words and (most := request.max_content_length) is not None:
+        detail = f"The body has more than the {most:,} bytes that are taken here."
     headers = {name: value for name, value in error.get_headers() if name in ("Retry-After", "WWW-Authenticate")}
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         headers["Allow"] = ", ".join(sorted(error.valid_methods))
