@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,8 @@ from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.memory import Appraisal, appraise, missing
-from engine.providers.embedder_specs import texts_at_once
+from engine.providers.embedder_specs import chars_at_once, texts_at_once
+from engine.providers.embedders import MAX_CHARS
 from engine.providers.llms import LLM, RULES, ForGroup, llm
 from jiyi import tracing
 from jiyi.errors import EvidenceMissing, JiyiError, LLMUnavailable
@@ -180,18 +182,32 @@ class _Embedded:
 
 
 def _embed_texts(batches: list[Batch]) -> None:
-    """Make the vectors of all groups' texts in one call; equal texts share one computation."""
+    """Make the vectors of all groups' texts in one call; equal texts share one computation.
+
+    What is too much for one run is left to others: each group has an equal share of its characters, and a text at least.
+    """
     with unit_of_work() as connection:
         engine, spec = in_use(connection)
+    most = chars_at_once(get_settings())
     wanted: list[list[TextToEmbed]] = []
     for batch in batches:
         with within(batch.scope), unit_of_work() as connection:
-            wanted.append(nodes.texts_to_embed(connection, batch.subject_ids, engine.model))
+            items = nodes.texts_to_embed(connection, batch.subject_ids, engine.model)
+        wanted.append(items if most is None else _that_fit(items, most // len(batches)))
+        if left := {item.node_id for item in items} - {item.node_id for item in wanted[-1]}:
+            batch.leave(left)
+            wake(EMBED)
     missing = {item.key_hash: item.embedding_key for items in wanted for item in items if item.reuse is None}
     made = engine.passages(list(missing.values())) if missing else None
     vectors = {} if made is None else dict(zip(missing, made, strict=True))
     for batch, items in zip(batches, wanted, strict=True):
         batch.prepared = _Embedded(items, vectors, engine.model, spec, None if made is None else made.shape[1])
+
+
+def _that_fit(items: list[TextToEmbed], chars: int) -> list[TextToEmbed]:
+    """The first texts of at most so many characters, as far as models of this machine read them, but one at least."""
+    ends = itertools.accumulate(min(len(item.embedding_key), MAX_CHARS) if item.reuse is None else 0 for item in items)
+    return [item for number, (item, end) in enumerate(zip(items, ends, strict=True)) if end <= chars or number == 0]
 
 
 @work_task(EMBED, batch=texts_at_once(get_settings()), time_limit=TIME_LIMIT, prepare=_embed_texts)

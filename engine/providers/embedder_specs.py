@@ -51,6 +51,9 @@ LOCAL_BATCHES = 2
 BESIDES_CALLS = 2
 #: Texts of one task that gives way, where a model of this machine embeds: seconds, so that several kinds take turns.
 ASIDE = 16
+#: Characters of one task's memories, where a model of this machine embeds: some ten seconds of two cores (3,000 Chinese characters
+#: take 2.6 CPU seconds), in which memories of others wait. 64 such texts took longer than a task may, so that none was ever stored.
+LOCAL_CHARS = 24_000
 #: Names that other programs use for the same things. Ours come first.
 OTHER_PROVIDER, OTHER_MODEL = "EMBEDDING_PROVIDER", "EMBEDDING_MODEL"
 OTHER_BASE_URL, OTHER_KEY = "EMBEDDING_BASE_URL", "EMBEDDING_API_KEY"
@@ -153,6 +156,11 @@ def texts_at_once(settings: Settings) -> int:
 def texts_aside(settings: Settings) -> int:
     """Texts that one task takes of those that give way to memories: few where a model of this machine embeds, in turns with memories."""
     return min(ASIDE, settings.embed_batch) if _is_local(settings) else texts_at_once(settings)
+
+
+def chars_at_once(settings: Settings) -> int | None:
+    """Characters of memories that one embedding task takes; None: as many as its texts have."""
+    return LOCAL_CHARS if _is_local(settings) else None
 
 
 def embedding_threads(settings: Settings) -> int:

@@ -129,6 +129,16 @@ class Batch:
         seconds = max(get_settings().work_backoff_seconds, getattr(reason, "retry_after", 0.0))
         with within(self.scope), unit_of_work() as connection:
             pending_work.postpone(connection, self.kind, list(waiting), seconds, str(reason))
+        self._without(waiting)
+
+    def leave(self, subject_ids: Iterable[UUID]) -> None:
+        """Leave some to other runs, at once, as this one has enough to do; to be woken when that is committed."""
+        waiting = set(subject_ids)
+        with within(self.scope), unit_of_work() as connection:
+            pending_work.postpone(connection, self.kind, list(waiting), 0.0, "")
+        self._without(waiting)
+
+    def _without(self, waiting: set[UUID]) -> None:
         self.subject_ids = [subject_id for subject_id in self.subject_ids if subject_id not in waiting]
 
     @contextmanager

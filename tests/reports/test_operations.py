@@ -18,18 +18,23 @@ import redis
 import yaml
 from kombu.transport import get_transport_cls
 
-from engine.providers.embedder_specs import sized
-from engine.providers.embedders import FEW, Turns, forget_questions, giving_way, own_embedder, query_vectors
+from engine.providers import embedder_specs
+from engine.providers.embedder_specs import LOCAL_CHARS, sized
+from engine.providers.embedders import FEW, MAX_CHARS, HashingEmbedder, Turns, forget_questions, giving_way, own_embedder, query_vectors
 from jiyi import __version__
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.operations import Tick
 from jiyi.protocol.wire import broker
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
+from models.memory.work import EMBED
 from models.operations.health_checks import Check
 from models.operations.signs_of_life import Told, Worker
 from tasks.framework import work
+from tasks.framework.work import run_until_idle
+from tasks.memory import embed
 from tests import misbehaving
+from tests.integration.memory.test_inbox import observed, rows, save
 from workers import doctor
 from workers.embedded.postgres import INITDB_OPTIONS
 
@@ -127,6 +132,35 @@ def test_texts_of_stores_leave_a_thread_of_the_embedding_worker_to_memories(monk
     assert woken == ["embed_items", "embed_values"]
     with beside.enter("embed_values") as first:
         assert first
+
+
+@pytest.mark.usefixtures("database", "nothing_owed")
+def test_long_memories_are_embedded_a_few_at_a_time_and_those_of_others_between_them(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F021: 64 texts of 3,000 Chinese characters took longer than a task may: they had no vector, nor had what others said meanwhile."""
+    calls: list[list[str]] = []
+    passages = HashingEmbedder.passages
+
+    def counted(self: HashingEmbedder, texts: Sequence[str]) -> Float32:
+        calls.append(list(texts))
+        return passages(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "passages", counted)
+    long = [f"{number:03}" + "茶" * MAX_CHARS for number in range(20)]
+    save(*(observed(group, text) for text in long), observed(f"{group}-other", "short"))
+    run_until_idle(EMBED, embed)
+    assert "short" in calls[0]
+    assert sorted(text for texts in calls for text in texts) == sorted([*long, "short"])
+    assert max(sum(min(len(text), MAX_CHARS) for text in texts) for texts in calls) <= LOCAL_CHARS
+    told = "SELECT count(*) AS left, (SELECT count(*) FROM dead_letters WHERE group_id = :g) AS lost FROM pending_work WHERE kind = 'embed'"
+    assert rows(told, g=group) == [{"left": 0, "lost": 0}]
+
+
+@pytest.mark.usefixtures("database", "nothing_owed")
+def test_a_memory_that_is_longer_than_a_run_takes_is_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedder_specs, "LOCAL_CHARS", 1)
+    save(observed(group, "one of many characters"), observed(group, "another one"))
+    run_until_idle(EMBED, embed)
+    assert rows("SELECT count(*) AS left FROM pending_work WHERE kind = 'embed' AND group_id = :g", g=group) == [{"left": 0}]
 
 
 @pytest.mark.parametrize(
