@@ -51,9 +51,9 @@ LOCAL_BATCHES = 2
 BESIDES_CALLS = 2
 #: Texts of one task that gives way, where a model of this machine embeds: seconds, so that several kinds take turns.
 ASIDE = 16
-#: Characters of one task's memories, where a model of this machine embeds: some ten seconds of two cores (3,000 Chinese characters
+#: Characters of one task's memories, where a model of this machine embeds: some five seconds of two cores (3,000 Chinese characters
 #: take 2.6 CPU seconds), in which memories of others wait. 64 such texts took longer than a task may, so that none was ever stored.
-LOCAL_CHARS = 24_000
+LOCAL_CHARS = 12_000
 #: Names that other programs use for the same things. Ours come first.
 OTHER_PROVIDER, OTHER_MODEL = "EMBEDDING_PROVIDER", "EMBEDDING_MODEL"
 OTHER_BASE_URL, OTHER_KEY = "EMBEDDING_BASE_URL", "EMBEDDING_API_KEY"
