@@ -111,10 +111,10 @@ def main() -> None:
 
 
 _GROWN = text("""
-    SELECT (SELECT count(*) FROM artifacts WHERE artifact = 'skill') AS skills,
-        (SELECT count(*) FROM artifacts WHERE artifact = 'pipeline') AS workflows,
+    SELECT (SELECT count(*) FROM proposals WHERE kind = 'skill') AS skills,
+        (SELECT count(*) FROM proposals WHERE kind = 'pipeline') AS workflows,
         (SELECT count(*) FROM identity_versions WHERE file = 'SOUL') AS soul_versions,
-        (SELECT count(*) FROM identity_proposals) + (SELECT count(*) FROM proposals) AS proposals,
+        (SELECT count(*) FROM proposals WHERE kind IN ('identity', 'solution')) AS proposals,
         (SELECT count(*) FROM trajectories) AS trajectories, (SELECT count(*) FROM patterns) AS patterns,
         (SELECT count(*) FROM dead_letters) AS dead_letters
 """)

@@ -66,7 +66,8 @@ GROWTH = Subject(
     always=("models.growth.erasure",),
     handlers=("models.growth.trajectories", "models.growth.evolution", "models.growth.self_review", "models.growth.prompts"),
     models=(
-        *("models.growth.artifacts", "models.growth.trajectories", "models.growth.identity_actions", "models.growth.pain_actions"),
+        *("models.growth.proposal_actions", "models.growth.artifacts", "models.growth.trajectories"),
+        *("models.growth.identity_actions", "models.growth.pain_actions"),
         *("models.growth.self_review", "models.appointments.schedule_actions", "models.appointments.heartbeat_actions"),
     ),
     tasks=("tasks.growth.self_review", "tasks.growth.pains", "tasks.growth.evolution"),
@@ -80,10 +81,10 @@ GROWTH = Subject(
     jobs=("due_scan",),
     events=("turn.step", "feedback.given"),
     actions=(
-        *("artifacts", "feedback", "patterns", "evolution", "pains", "identity", "self_review", "tallies"),
+        *("proposals", "feedback", "patterns", "evolution", "pains", "identity", "self_review", "tallies"),
         *("appointments", "heartbeats", "health"),
     ),
-    paths="/(artifacts|feedback|patterns|evolution|pains|identity|self_review|tallies|appointments|heartbeats)/",
+    paths="/(proposals|feedback|patterns|evolution|pains|identity|self_review|tallies|appointments|heartbeats)/",
 )
 STORES = Subject(
     name="stores",

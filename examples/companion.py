@@ -195,9 +195,9 @@ def learn(client: Client) -> Learned:
                 loop.after_completion(MENDER, told, f"session-{number}-{part}")
                 loop.flush()
                 client.end_session(MENDER, f"session-{number}-{part}")
-        skill = _poll(lambda: client.command("artifacts.list", agent_id=MENDER, status="pending").rows)[0]
-        client.command("artifacts.decide", id=skill.id, decision="accept", reason="it helped")
-        client.command("artifacts.decide", id=skill.id, decision="enable")
+        skill = _poll(lambda: client.command("proposals.list", kind="skill", agent_id=MENDER, status="pending").rows)[0]
+        client.command("proposals.decide", id=skill.id, decision="approve", reason="it helped")
+        client.command("proposals.decide", id=skill.id, decision="enable")
         chat: list[Message] = []
         tokens, shown = [], False
         for said, answer in AGAIN:
@@ -210,7 +210,7 @@ def learn(client: Client) -> Learned:
         share = loop.cache_share(MENDER, "session-3")
         loop.flush()
         client.end_session(MENDER, "session-3")
-        trusted = _poll(lambda: [row for row in [client.command("artifacts.get", id=skill.id)] if row.votes])[0]
+        trusted = _poll(lambda: [row for row in [client.command("proposals.get", id=skill.id)] if row.votes])[0]
         replies = [loop.before(MENDER, SYSTEM, said, session_id="session-4").reply for said in REMINDERS]
     left = client.command("appointments.list", agent_id=MENDER).schedules
     return Learned(

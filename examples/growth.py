@@ -76,7 +76,7 @@ def grown(client: Client, kind: str, status: str, least: int = 1) -> list[dict[s
     """Skills, or workflows, of a status; waits until there are enough."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        rows: list[dict[str, Any]] = client.command("artifacts.list", artifact=kind, agent_id=AGENT, status=status).model_dump()["rows"]
+        rows: list[dict[str, Any]] = client.command("proposals.list", kind=kind, agent_id=AGENT, status=status).model_dump()["rows"]
         if len(rows) >= least or time.monotonic() > deadline:
             return rows
         time.sleep(PAUSE)
@@ -87,11 +87,11 @@ def learn(client: Client) -> dict[str, Any]:
     [refused] = grown(client, "skill", "refused")
     [skill] = grown(client, "skill", "pending")
     hint = client.growth.hint(AGENT).text
-    client.command("artifacts.decide", id=skill["id"], decision="accept", reason="it helped every week")
-    enabled = client.command("artifacts.decide", id=skill["id"], decision="enable").model_dump()
+    client.command("proposals.decide", id=skill["id"], decision="approve", reason="it helped every week")
+    enabled = client.command("proposals.decide", id=skill["id"], decision="enable").model_dump()
     trust = [client.growth.feedback("skill", skill["id"], "positive") for _ in range(5)][-1]
     [workflow] = grown(client, "pipeline", "pending")
-    client.command("artifacts.decide", id=workflow["id"], decision="accept")
+    client.command("proposals.decide", id=workflow["id"], decision="approve")
     mailed: list[str] = []
 
     def mail(text: str = "", **_: Any) -> str:
@@ -128,7 +128,7 @@ def mend(client: Client) -> dict[str, Any]:
         told = client.command("pains.report", agent_id=AGENT, summary="The weekly report is always late because figures come in late.")
     pain = told.model_dump()["pain"]
     proposal = proposed(client, pain["pain_id"])
-    decided = {"pain_id": pain["pain_id"], "proposal_id": proposal["proposal_id"], "resolution": "confirmed"}
+    decided = {"pain_id": pain["pain_id"], "proposal_id": proposal["id"], "resolution": "confirmed"}
     done = client.command("pains.resolve", **decided).model_dump()
     return {
         "pain": {"confidence": pain["confidence"], "status": done["pain"]["status"]},
@@ -141,7 +141,7 @@ def change_and_go_back(client: Client) -> dict[str, Any]:
     """Two changes of who the agent is, each approved by somebody; then back to the first, as a new version."""
     for soul in ("I am helpful and brief.", "I am a pirate."):
         proposed = client.command("identity.propose", agent_id=AGENT, file="SOUL", suggested=soul, reason="tried out").model_dump()
-        client.command("identity.approve", proposal_id=proposed["proposal_id"])
+        client.command("proposals.decide", id=proposed["id"], decision="approve")
     client.command("identity.rollback", agent_id=AGENT, file="SOUL", version=1, reason="no pirates")
     now = client.command("identity.get", agent_id=AGENT, file="SOUL").model_dump()
     return {"identity": {"version": now["version"], "content": now["content"], "rolled_back": now["content"] == "I am helpful and brief."}}

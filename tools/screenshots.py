@@ -168,7 +168,7 @@ def become_somebody() -> None:
         for number, text in enumerate(SOULS):
             proposed = client.command("identity.propose", agent_id="Tomas", file="SOUL", suggested=text, reason=REASONS[number])
             if text != SOULS[-1]:
-                client.command("identity.approve", proposal_id=proposed.model_dump()["proposal_id"])
+                client.command("proposals.decide", id=proposed.model_dump()["id"], decision="approve")
 
 
 def send_broken() -> None:

@@ -169,7 +169,7 @@ def _look_after_itself(client: Client) -> None:
     for place, text in enumerate(SOULS):
         proposed = tell("identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="said in the workshop").model_dump()
         if place == 0:
-            tell("identity.approve", proposal_id=proposed["proposal_id"])
+            tell("proposals.decide", id=proposed["id"], decision="approve")
     tell("heartbeats.configure", agent_id=AGENT, enabled=True, tz=TZ, quiet_hours=None)
     tell("heartbeats.tick", agent_id=AGENT)
 

@@ -13,6 +13,7 @@ from engine.conversations.memories import StoredExperience, pattern_hash
 from engine.text.keywords import words_of
 from jiyi.protocol import artifacts as protocol
 from jiyi.protocol.identity import override_in
+from jiyi.protocol.proposals import Status
 from jiyi.text.prompt import Line, Section
 from jiyi.text.prompting import one_line, quoted, quoted_to_tokens
 from jiyi.text.words import Language, beginning, content_digest, language_of, stem, tokens
@@ -225,7 +226,7 @@ def _duplicates(candidate: protocol.SkillCandidate, known: Sequence[ComparedArti
     ]
 
 
-#: A declined candidate returns when its evidence has grown so many times.
+#: A rejected candidate returns when its evidence has grown so many times.
 RETURNS_AT = 2
 
 
@@ -233,19 +234,19 @@ RETURNS_AT = 2
 class PriorDecision:
     """What is known of a pattern's artifact: its status, and how much evidence there was when that was decided."""
 
-    status: protocol.Status
+    status: Status
     evidence_count: int
 
 
-def next_status(known: PriorDecision | None, report: protocol.GateReport, evidence_count: int, *, auto_mode: bool) -> protocol.Status:
-    """The status that the artifact has from now on. Nothing that somebody accepted or archived changes by itself."""
-    if known is not None and known.status in ("pending", "accepted", "archived"):
+def next_status(known: PriorDecision | None, report: protocol.GateReport, evidence_count: int, *, auto_mode: bool) -> Status:
+    """The status that the artifact has from now on. Nothing that somebody approved or archived changes by itself."""
+    if known is not None and known.status in ("pending", "approved", "archived"):
         return known.status
-    if known is not None and known.status in ("declined", "deleted") and evidence_count < RETURNS_AT * max(known.evidence_count, 1):
+    if known is not None and known.status in ("rejected", "deleted") and evidence_count < RETURNS_AT * max(known.evidence_count, 1):
         return known.status
     if not report.passed:
         return "refused" if known is None else known.status
-    return "accepted" if auto_mode and (known is None or known.status == "refused") else "pending"
+    return "approved" if auto_mode and (known is None or known.status == "refused") else "pending"
 
 
 #: Share of the words of a message, or of a trigger, that the other has where the message fits the trigger; and so many at least.

@@ -80,9 +80,7 @@ class ConversationLoop:
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
         self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group)
         self._workflows = WorkflowTools(
-            lambda agent_id: (
-                client.command("artifacts.list", artifact="pipeline", agent_id=agent_id, status="accepted", limit=LOOKED_AT).rows
-            ),
+            lambda agent_id: client.command("proposals.list", kind="pipeline", agent_id=agent_id, status="approved", limit=LOOKED_AT).rows,
             functions or {},
             self._outbox.put,
             client.group,

@@ -13,11 +13,11 @@ from uuid import uuid4
 
 from jiyi.chat import pipelines
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.artifacts import ArtifactState
 from jiyi.protocol.base import JsonMapping, JsonObject
+from jiyi.protocol.proposals import SkillProposal
 from jiyi.text.prompting import one_line, quoted_to_tokens
 
-#: Accepted workflows that are looked at, the newest; those that are offered; characters of the arguments of a call, and of what it answers.
+#: Approved workflows that are looked at, the newest; those that are offered; characters of the arguments of a call, and of what it answers.
 LOOKED_AT, MAX_TOOLS, MAX_CHARS = 100, 20, 100_000
 #: Tokens of a trigger in a description, and triggers that it names.
 _TRIGGER_TOKENS, _TRIGGERS = 30, 3
@@ -28,7 +28,7 @@ class WorkflowTools:
     """Offers and runs enabled workflows all of whose tools the program has functions for. Thread-safe.
 
     Args:
-        enabled: an agent's accepted workflows.
+        enabled: an agent's approved workflows.
         functions: the program's functions by the names of their tools.
         put: takes an event to be published: each run is a vote on its workflow.
         group_id: whose workflows they are.
@@ -36,13 +36,13 @@ class WorkflowTools:
 
     def __init__(
         self,
-        enabled: Callable[[str], Iterable[ArtifactState]],
+        enabled: Callable[[str], Iterable[SkillProposal]],
         functions: Mapping[str, pipelines.Tool],
         put: Callable[[JsonMapping], None],
         group_id: str,
     ) -> None:
         self._enabled, self._functions, self._put, self._group_id = enabled, dict(functions), put, group_id
-        self._offered: dict[tuple[str, str], ArtifactState] = {}
+        self._offered: dict[tuple[str, str], SkillProposal] = {}
         self._lock = Lock()
 
     def schemas(self, agent_id: str) -> list[JsonObject]:
@@ -73,7 +73,7 @@ class WorkflowTools:
         output = done.output if len(_json(done.output)) <= MAX_CHARS else _json(done.output)[:MAX_CHARS] + "…"
         return {"completed": done.completed, "output": output, "steps": steps, **({} if failed is None else {"error": failed})}
 
-    def _schema(self, state: ArtifactState) -> JsonObject:
+    def _schema(self, state: SkillProposal) -> JsonObject:
         given: dict[str, set[str]] = {}
         for step in pipelines.from_yaml(state.body).steps:
             given[step.tool] = given.get(step.tool, set(step.inputs)) & set(step.inputs)
@@ -86,7 +86,7 @@ class WorkflowTools:
         parameters = {"type": "object", "properties": properties, "required": required}
         return {"type": "function", "function": {"name": function_name(state), "description": description, "parameters": parameters}}
 
-    def _vote(self, agent_id: str, state: ArtifactState, *, worked: bool) -> None:
+    def _vote(self, agent_id: str, state: SkillProposal, *, worked: bool) -> None:
         payload = {"artifact": "pipeline", "artifact_id": str(state.id), "signal": "completion_rate"}
         self._put(
             {
@@ -100,7 +100,7 @@ class WorkflowTools:
         )
 
 
-def function_name(state: ArtifactState) -> str:
+def function_name(state: SkillProposal) -> str:
     """The name of a workflow among a model's functions: its own in ASCII, and the end of its id."""
     words = re.sub(r"[^A-Za-z0-9]+", "_", state.name)[:40].strip("_")
     return f"{words or 'workflow'}_{state.id.hex[-8:]}"

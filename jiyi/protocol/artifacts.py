@@ -12,10 +12,6 @@ from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request
 
 #: What a pattern can become; a workflow is called pipeline where it is voted on.
 ArtifactKind = Literal["skill", "pipeline"]
-#: ``refused`` by the gate; ``pending`` until somebody decides; ``accepted``: registered, still to be enabled; ``declined``;
-#: ``archived``: once accepted, now out of use; ``deleted``: its texts are gone.
-Status = Literal["refused", "pending", "accepted", "declined", "archived", "deleted"]
-
 MAX_NAME_CHARS, MAX_DESCRIPTION_CHARS, MAX_BODY_CHARS = 120, 500, 20_000
 MAX_TRIGGERS, MAX_TOOLS = 8, 20
 MAX_COMMENT_CHARS = 1_000
@@ -113,8 +109,8 @@ EvolutionKind = Literal[
     "refused",
     "registered",
     "returned",
-    "accepted",
-    "declined",
+    "approved",
+    "rejected",
     "enabled",
     "disabled",
     "archived",
@@ -141,75 +137,6 @@ class EvolutionEvent(BaseModel, frozen=True):
     issues: int | None = None
     trust_score: float | None = None
     recommendation: Recommendation | None = None
-
-
-MAX_REASON_CHARS = 1_000
-
-Reason = Annotated[str, Field(max_length=MAX_REASON_CHARS)]
-
-
-Verb = Literal["accept", "decline", "enable", "disable", "archive", "delete"]
-
-
-class ArtifactId(Request):
-    """Which skill, or which workflow."""
-
-    id: UUID
-
-
-class Deciding(ArtifactId):
-    """What is decided about which one, and why."""
-
-    decision: Verb
-    reason: Reason | None = None
-
-
-class ArtifactsQuery(Request):
-    """Which skills and workflows: of a kind, of an agent, of a status; ``before`` is the last id of the page before."""
-
-    artifact: ArtifactKind | None = Field(None, description="A `skill`, or a `pipeline`, which is a workflow.")
-    agent_id: Name | None = None
-    status: Status | None = None
-    before: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
-class ArtifactState(BaseModel):
-    """A skill, or a workflow (``pipeline``), as it is now; only what is accepted and enabled is meant to be used."""
-
-    id: UUID
-    artifact: ArtifactKind
-    agent_id: str
-    user_id: str | None = Field(None, description="Who told in private what it rests on: nobody else is told it.")
-    name: str
-    description: str
-    triggers: list[str]
-    tools: list[str]
-    #: Of a skill Markdown, of a workflow YAML.
-    body: str
-    confidence: float
-    #: What the gate found.
-    issues: list[str]
-    status: Status
-    enabled: bool
-    #: Memories, or trajectories, that it rests on.
-    evidence: list[UUID]
-    evidence_count: int
-    decided_by: str | None
-    decided_at: datetime | None
-    created_at: datetime
-    updated_at: datetime
-    #: None without votes.
-    trust_score: float | None
-    votes: int
-    recommendation: Recommendation | None
-
-
-class ArtifactRows(BaseModel):
-    """A page of skills, or workflows; ``next`` is what to pass on as ``before``."""
-
-    rows: list[ArtifactState]
-    next: UUID | None = None
 
 
 class PatternsQuery(Request):

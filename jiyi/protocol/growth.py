@@ -1,4 +1,4 @@
-"""Pain points, proposals against them, and an agent's self-review; requests and answers of the commands on them."""
+"""Pain points, what is proposed against them, and an agent's self-review; requests and answers of the commands on them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request, UserId
 from jiyi.protocol.conversations import Outcome
 from jiyi.protocol.identity import OfAgent
 from jiyi.protocol.numbered import LineNumber
+from jiyi.protocol.proposals import SolutionProposal
 from jiyi.protocol.reflection import ReflectionState, State, Trigger
 
 #: What kind of trouble it is.
@@ -20,7 +21,6 @@ Category = Literal["fault", "slow", "wrong", "tedious", "unclear", "other"]
 Severity = Literal["low", "medium", "high"]
 #: ``open`` → ``proposed`` (there is a proposal to decide on) → ``solved``; or ``dismissed`` by somebody.
 Status = Literal["open", "proposed", "solved", "dismissed"]
-ProposalStatus = Literal["pending", "confirmed", "rejected"]
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
@@ -105,20 +105,6 @@ class PainEvidence(BaseModel):
     quote: str
     said_at: datetime
     session_id: str | None = None
-
-
-class SolutionProposal(BaseModel):
-    """What might be done about it, step by step."""
-
-    proposal_id: UUID
-    pain_id: UUID
-    title: str
-    steps: list[str]
-    status: ProposalStatus
-    made_by: str
-    created_at: datetime
-    decided_at: datetime | None
-    decided_by: str | None
 
 
 class PainDetail(PainPoint):

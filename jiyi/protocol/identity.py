@@ -21,7 +21,6 @@ File = Literal["SOUL", "AGENTS", "USER", "HEARTBEAT"]
 FILES: tuple[File, ...] = get_args(File)
 #: Changed by proposal only; ``USER`` follows the profile.
 PROPOSABLE: tuple[File, ...] = ("SOUL", "AGENTS", "HEARTBEAT")
-ProposalStatus = Literal["pending", "approved", "rejected"]
 #: Whoever knows the files by their names in a folder may name them so.
 _SUFFIX = ".md"
 #: Kinds of characters that are seen as nothing: text that people approve must be what they see.
@@ -182,51 +181,6 @@ class ProposeChange(OfAgent):
     suggested: Content
     reason: Reason
     base_version: Number | None = Field(None, description="The version that was read; the one in force unless given.")
-
-
-class IdentityProposal(BaseModel):
-    """A change that waits for somebody, or was decided on. ``stale``: the file has changed since."""
-
-    proposal_id: UUID
-    agent_id: str
-    file: File
-    reason: str
-    base_version: int
-    current: str
-    suggested: str
-    status: ProposalStatus
-    stale: bool
-    author: str
-    evidence: list[UUID]
-    reflection_id: UUID | None
-    created_at: datetime
-    decided_at: datetime | None
-    decided_by: str | None
-    note: str
-
-
-class ListProposals(Request):
-    """Which proposals; the latest first."""
-
-    agent_id: Name | None = None
-    file: FileName | None = None
-    status: ProposalStatus | None = None
-    before: UUID | None = Field(None, description="Go on after this one.")
-    limit: PageSize = DEFAULT_PAGE
-
-
-class ProposalPage(BaseModel):
-    """``next`` is what to pass on as ``before``."""
-
-    proposals: list[IdentityProposal]
-    next: UUID | None = None
-
-
-class DecideProposal(Request):
-    """Which proposal, and what is to be said about it."""
-
-    proposal_id: UUID
-    note: str = Field("", max_length=MAX_REASON_CHARS)
 
 
 class UpdateUser(OfAgent):

@@ -147,7 +147,7 @@ def action(name: str, *, doc: str | None = None) -> Callable[[Callable[[Context,
     """
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
-        hints = get_type_hints(function)
+        hints = get_type_hints(function, include_extras=True)
         declared = TABLE[name]
         if (hints["request"], hints["return"]) != (declared.request, declared.result):
             raise TypeError(f"{name}: jiyi/protocol/actions.py declares another request or result than {function.__qualname__}")

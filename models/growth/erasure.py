@@ -47,30 +47,21 @@ SCRUBBED: tuple[Scrubbed, ...] = (
         "DELETE FROM patterns",
     ),
     (
-        "artifacts",
-        "artifact_id::text",
-        "agent_id, name, description, array_to_string(triggers || tools, ' '), body, issues::text, decided_by",
+        "proposals",
+        "proposal_id::text",
+        "agent_id, content::text, reason, made_by, decided_by, note",
         "group_id = :group",
-        "DELETE FROM artifacts",
+        "DELETE FROM proposals",
     ),
     ("feedback", "feedback_id::text", "agent_id, comment, given_by", "group_id = :group", "DELETE FROM feedback"),
     ("pain_points", "pain_id::text", "agent_id, user_id, summary", "group_id = :group", "DELETE FROM pain_points"),
     ("pain_evidence", "pain_id::text || '/' || source_id::text", "quote, session_id", "group_id = :group", "DELETE FROM pain_evidence"),
-    ("proposals", "proposal_id::text", "title, made_by, decided_by", "group_id = :group", "DELETE FROM proposals"),
-    ("proposal_steps", "proposal_id::text || '/' || number::text", "step", "group_id = :group", "DELETE FROM proposal_steps"),
     (
         "identity_versions",
         "agent_id || '/' || file || '/' || version::text",
         "content, reason, author",
         "group_id = :group",
         "DELETE FROM identity_versions",
-    ),
-    (
-        "identity_proposals",
-        "proposal_id::text",
-        "reason, current, suggested, author, decided_by, note",
-        "group_id = :group",
-        "DELETE FROM identity_proposals",
     ),
     ("identity_snapshots", "snapshot_id::text", "name, author", "group_id = :group", "DELETE FROM identity_snapshots"),
 )
@@ -86,7 +77,7 @@ def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counte
     gone["trajectories"] = len(trajectories)
     evidence = these | {"ids": [*ids, *trajectories]}
     gone["patterns"] = connection.execute(_PATTERNS, evidence).rowcount
-    gone["artifacts"] = connection.execute(_ARTIFACTS, evidence).rowcount
+    gone["proposals"] = connection.execute(_PROPOSALS, evidence).rowcount
     touched = connection.execute(_EVIDENCE, these).all()
     gone["pain_evidence"] = len(touched)
     for pain_id, agent_id in {(row.pain_id, row.agent_id) for row in touched}:
@@ -101,7 +92,10 @@ _STEPS = text("DELETE FROM trajectory_events WHERE group_id = :group AND event_i
 _VOTES = text("DELETE FROM feedback WHERE group_id = :group AND feedback_id = ANY(:ids)")
 _TRAJECTORIES = text("DELETE FROM trajectories WHERE group_id = :group AND step_ids && CAST(:ids AS uuid[]) RETURNING trajectory_id")
 _PATTERNS = text("DELETE FROM patterns WHERE group_id = :group AND evidence && CAST(:ids AS uuid[])")
-_ARTIFACTS = text("DELETE FROM artifacts WHERE group_id = :group AND evidence && CAST(:ids AS uuid[])")
+# A change of a file that was approved is a version of it.
+_PROPOSALS = text("""
+    DELETE FROM proposals WHERE group_id = :group AND evidence && CAST(:ids AS uuid[]) AND NOT (kind = 'identity' AND status = 'approved')
+""")
 _EVIDENCE = text("""
     DELETE FROM pain_evidence e USING pain_points p
     WHERE e.group_id = :group AND e.source_id = ANY(:ids) AND p.group_id = e.group_id AND p.pain_id = e.pain_id
@@ -120,9 +114,6 @@ _DELETE = {
         DELETE FROM identity_versions v USING memory_nodes n
         WHERE v.group_id = :group AND v.file = 'USER' AND n.group_id = :group AND n.agent_id = v.agent_id AND n.kind = 'session'
           AND n.node_id = ANY(:ids)
-    """),
-    "identity_proposals": text("""
-        DELETE FROM identity_proposals WHERE group_id = :group AND evidence && CAST(:ids AS uuid[]) AND status <> 'approved'
     """),
 }
 _FINDINGS = text("""

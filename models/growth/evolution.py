@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid5
 
-from sqlalchemy import Connection, bindparam, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience
@@ -30,14 +29,16 @@ from jiyi.protocol.artifacts import (
     Sentiment,
     Signal,
     SkillCandidate,
-    Status,
     Trust,
     Vote,
 )
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.events import FeedbackGiven
 from jiyi.protocol.origins import STANDING_TRUST
+from jiyi.protocol.proposals import Status
 from models.accounts import audit
+from models.db.rows import upsert
+from models.growth.tables import ProposalRow
 from models.memory.agents import AgentName, bind_name
 from models.memory.event_types import EventType, register_event
 
@@ -47,7 +48,7 @@ WEIGH = "weigh"
 MAX_EXPERIENCES, MAX_TRAJECTORIES = 500, 1_000
 #: Who does what nobody asked for by name, in the audit log.
 GROWTH = "growth"
-_HAPPENED: dict[Status, EvolutionKind] = {"pending": "proposed", "refused": "refused", "accepted": "registered"}
+_HAPPENED: dict[Status, EvolutionKind] = {"pending": "proposed", "refused": "refused", "approved": "registered"}
 
 
 def record_event(connection: Connection, group_id: str, actor: str, event: EvolutionEvent) -> None:
@@ -156,7 +157,7 @@ class KnownArtifact:
 
 
 def known_artifacts(connection: Connection, name: AgentName, kind: ArtifactKind) -> list[KnownArtifact]:
-    """The agent's artifacts of a kind, oldest first, with those that were declined or refused."""
+    """The agent's artifacts of a kind, oldest first, with those that were rejected or refused."""
     return [KnownArtifact(**row) for row in connection.execute(_KNOWN, bind_name(name) | {"artifact": kind}).mappings()]
 
 
@@ -170,7 +171,7 @@ def store_grown(
 ) -> int:
     """Store the agent's patterns of a kind, and what became of their candidates; returns how many are new or have changed status.
 
-    Call it under the agent's lock. What somebody accepted is never changed by it.
+    Call it under the agent's lock. What somebody approved is never changed by it.
     """
     hashes = [item.pattern.hashes[0] for item in grown]
     connection.execute(_DELETE_PATTERNS, bind_name(name) | {"artifact": kind, "hashes": hashes})
@@ -199,18 +200,19 @@ def _save_candidate(
     before = None if existing is None else PriorDecision(existing.status, existing.decided_evidence)
     status = next_status(before, report, count, auto_mode=auto_mode)
     artifact_id = uuid7() if existing is None else existing.artifact_id
-    evidence = {"id": artifact_id, "evidence": grown.pattern.evidence, "count": count, "now": now, "group": name[0]}
     if existing is not None and status == existing.status and status != "refused":
+        evidence = {"id": artifact_id, "evidence": grown.pattern.evidence, "count": count, "now": now, "group": name[0]}
         connection.execute(_MORE_EVIDENCE, evidence)
         return False
-    texts = candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues}
-    pattern = grown.pattern
-    parameters = bind_name(name) | evidence | texts | {"artifact": pattern.kind, "hash": pattern.hashes[0], "status": status}
-    parameters |= {"user": pattern.user_id}
-    connection.execute(_SAVE_CANDIDATE, parameters)
+    pattern, says = grown.pattern, candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues}
+    seen = {"evidence": pattern.evidence, "evidence_count": count, "updated_at": now}
+    values = {"content": says, "status": status, "enabled": False, **seen}
+    own = {"proposal_id": artifact_id, "group_id": name[0], "agent_id": name[1], "kind": pattern.kind, "made_by": GROWTH}
+    known = {"user_id": pattern.user_id, "pattern_hash": pattern.hashes[0], "created_at": now}
+    connection.execute(upsert(ProposalRow, *values).values(**own, **known, **values))
     if existing is not None and status == existing.status:
         return False
-    happened: EvolutionKind = "returned" if existing is not None and existing.status in ("declined", "deleted") else _HAPPENED[status]
+    happened: EvolutionKind = "returned" if existing is not None and existing.status in ("rejected", "deleted") else _HAPPENED[status]
     event = EvolutionEvent(
         kind=happened,
         agent_id=name[1],
@@ -236,8 +238,8 @@ _EVENTS = text("""
     ORDER BY audit_id DESC LIMIT :limit
 """)
 _OWNER = text("""
-    SELECT agent_id FROM artifacts
-    WHERE group_id = :group AND artifact_id = :id AND artifact = :artifact AND status NOT IN ('deleted', 'refused') FOR NO KEY UPDATE
+    SELECT agent_id FROM proposals
+    WHERE group_id = :group AND proposal_id = :id AND kind = :artifact AND status NOT IN ('deleted', 'refused') FOR NO KEY UPDATE
 """)
 _GIVE = text("""
     INSERT INTO feedback (group_id, feedback_id, agent_id, artifact_id, signal, sentiment, comment, given_by, given_at)
@@ -276,8 +278,9 @@ _TOOLS_CALLED = text("""
     SELECT DISTINCT lower(tool) FROM trajectories, unnest(tools_used) AS tool WHERE group_id = :group AND agent_id = :agent
 """)
 _KNOWN = text("""
-    SELECT artifact_id, pattern_hash, name, description, triggers, body, status, decided_evidence, evidence_count FROM artifacts
-    WHERE group_id = :group AND agent_id = :agent AND artifact = :artifact ORDER BY artifact_id
+    SELECT proposal_id AS artifact_id, pattern_hash, content ->> 'name' AS name, content ->> 'description' AS description,
+        content -> 'triggers' AS triggers, content ->> 'body' AS body, status, decided_evidence, evidence_count
+    FROM proposals WHERE group_id = :group AND agent_id = :agent AND kind = :artifact ORDER BY proposal_id
 """)
 _DELETE_PATTERNS = text("""
     DELETE FROM patterns WHERE group_id = :group AND agent_id = :agent AND artifact = :artifact AND NOT pattern_hash = ANY(:hashes)
@@ -293,18 +296,8 @@ _PATTERN = text("""
         evidence = excluded.evidence, updated_at = excluded.updated_at
 """)
 _MORE_EVIDENCE = text("""
-    UPDATE artifacts SET evidence = :evidence, evidence_count = :count, updated_at = :now WHERE group_id = :group AND artifact_id = :id
+    UPDATE proposals SET evidence = :evidence, evidence_count = :count, updated_at = :now WHERE group_id = :group AND proposal_id = :id
 """)
-_SAVE_CANDIDATE = text("""
-    INSERT INTO artifacts (artifact_id, group_id, agent_id, artifact, user_id, pattern_hash, name, description, triggers, tools, body,
-        confidence, issues, status, enabled, evidence, evidence_count, created_at, updated_at)
-    VALUES (:id, :group, :agent, :artifact, :user, :hash, :name, :description, :triggers, :tools, :body,
-        :confidence, :issues, :status, false, :evidence, :count, :now, :now)
-    ON CONFLICT (artifact_id) DO UPDATE SET name = excluded.name, description = excluded.description, triggers = excluded.triggers,
-        tools = excluded.tools, body = excluded.body, confidence = excluded.confidence, issues = excluded.issues,
-        status = excluded.status, enabled = false, evidence = excluded.evidence, evidence_count = excluded.evidence_count,
-        updated_at = excluded.updated_at
-""").bindparams(bindparam("issues", type_=JSONB))
 
 
 register_event(FeedbackGiven, EventType(owes=WEIGH))

@@ -5,20 +5,22 @@ Nothing is overwritten, the latest version is in force. A proposal is approved o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, select, text
+from sqlalchemy import Connection, bindparam, delete, func, select, text
 from sqlalchemy.dialects.postgresql import JSONB, distinct_on
 from uuid6 import uuid7
 
 from engine.growth.questions import notes_of, render_user_file
 from jiyi.errors import Conflict
 from jiyi.protocol import limits
-from jiyi.protocol.identity import FILES, File, IdentityFile, IdentityProposal, ListProposals, SnapshotState, VersionBrief
+from jiyi.protocol.identity import FILES, File, IdentityFile, SnapshotState, VersionBrief
+from jiyi.protocol.proposals import FileProposal
 from models.conversations import injections
-from models.db.rows import columns, equal_if_given, fetch, fetch_one
-from models.growth import tables, work
+from models.db.rows import columns, fetch, fetch_one
+from models.growth import proposals, work
+from models.growth.proposals import Decision, follows
 from models.growth.tables import IdentitySnapshot, IdentityVersion
 from models.memory.agents import AgentName, bind_name
 
@@ -92,33 +94,18 @@ def add_proposal(
     name: AgentName,
     base: IdentityFile,
     suggested: str,
-    reason: str,
-    author: str,
+    by: str,
     *,
-    evidence: Sequence[UUID] = (),
     reflection_id: UUID | None = None,
-) -> IdentityProposal:
-    """Store it, to be decided on."""
-    fields = {"id": uuid7(), "group": name[0], "agent": name[1], "file": base.file, "reason": reason, "base": base.version}
-    more = {"current": base.content, "suggested": suggested, "author": author, "evidence": list(evidence), "reflection": reflection_id}
-    connection.execute(_ADD, fields | more)
+    **values: Any,
+) -> FileProposal:
+    """Store a change of a file, to be decided on. ``values``: of :func:`models.growth.proposals.add`."""
     work.note(connection, name, "identity_proposal", grown=1)
-    proposal = find_proposal(connection, name[0], fields["id"])
-    assert proposal is not None  # it was just stored
+    says: dict[str, Any] = {"file": base.file, "base_version": base.version, "current": base.content, "suggested": suggested}
+    says |= {"reflection_id": reflection_id and str(reflection_id)}
+    proposal = proposals.add(connection, name, "identity", says, by, **values)
+    assert isinstance(proposal, FileProposal)  # one does not exclude another
     return proposal
-
-
-def find_proposal(connection: Connection, group_id: str, proposal_id: object) -> IdentityProposal | None:
-    return fetch_one(connection, IdentityProposal, _ONE_PROPOSAL, group=group_id, id=proposal_id)
-
-
-def proposal_page(connection: Connection, group_id: str, request: ListProposals) -> list[IdentityProposal]:
-    """One more than asked for, if there are more: the latest first."""
-    given = equal_if_given((_P.agent_id, request.agent_id), (_P.file, request.file), (_P.status, request.status))
-    wanted = _SHOWN_PROPOSAL.where(_P.group_id == group_id, *given)
-    if request.before is not None:
-        wanted = wanted.where(_P.proposal_id < request.before)
-    return fetch(connection, IdentityProposal, wanted.order_by(_P.proposal_id.desc()).limit(request.limit + 1))
 
 
 def suggested_lines(connection: Connection, name: AgentName, file: File) -> list[str]:
@@ -128,54 +115,28 @@ def suggested_lines(connection: Connection, name: AgentName, file: File) -> list
     return [line.strip("- ") for line in added if line.strip()]
 
 
-def approve_proposal(connection: Connection, proposal: IdentityProposal, name: AgentName, by: str, note: str) -> IdentityFile:
-    """The suggested text becomes the next version. Call it under the agent's lock.
-
-    Raises:
-        Conflict: it was decided on, or the file has changed since it was proposed: then it stays pending.
-    """
+@follows("identity")
+def write_approved(decision: Decision) -> None:
+    """The suggested text becomes the next version; in conflict if the file has changed since it was proposed: then it stays pending."""
+    proposal: FileProposal = decision.proposal
+    if decision.choice.done != "approved":
+        return
+    connection, name = decision.connection, decision.name
     base = current_file(connection, name, proposal.file)
     if base.version != proposal.base_version:
         raise Conflict(
-            f"proposal_id: it rests on version {proposal.base_version} of {proposal.file}, and {base.version} is in force now; "
+            f"id: it rests on version {proposal.base_version} of {proposal.file}, and {base.version} is in force now; "
             "read that, and propose the change anew"
         )
-    decide_proposal(connection, proposal, name[0], "approved", by, note)
     work.note(connection, name, "identity_proposal", used=1)
-    why, whence = proposal.reason, proposal.proposal_id
-    return write_version(connection, name, proposal.file, proposal.suggested, reason=why, author=by, proposal_id=whence)
+    why, by = proposal.reason, decision.by
+    written = write_version(connection, name, proposal.file, proposal.suggested, reason=why, author=by, proposal_id=proposal.id)
+    decision.became["version"] = written.version
 
 
-def decide_proposal(connection: Connection, proposal: IdentityProposal, group_id: str, status: str, by: str, note: str) -> None:
-    """Approve or reject it.
-
-    Raises:
-        Conflict: somebody else has decided on it already.
-    """
-    fields = {"group": group_id, "id": proposal.proposal_id, "status": status, "by": by, "note": note}
-    if connection.execute(_DECIDE, fields).rowcount == 0:
-        now = find_proposal(connection, group_id, proposal.proposal_id)
-        was = "decided on" if now is None else f"{now.status} by {now.decided_by}"
-        raise Conflict(f"proposal_id: it was {was} already")
-
-
-_P, _VERSIONS = tables.IdentityProposal, tables.IdentityVersion
-_OF_ITS_FILE = (_VERSIONS.group_id == _P.group_id, _VERSIONS.agent_id == _P.agent_id, _VERSIONS.file == _P.file)
-_IN_FORCE = func.coalesce(select(func.max(_VERSIONS.version)).where(*_OF_ITS_FILE).scalar_subquery(), 0)
-_SHOWN_PROPOSAL = select(*columns(IdentityProposal, _P, stale=and_(_P.status == "pending", _P.base_version != _IN_FORCE)))
-_ONE_PROPOSAL = _SHOWN_PROPOSAL.where(_P.group_id == bindparam("group"), _P.proposal_id == bindparam("id"))
-_ADD = text("""
-    INSERT INTO identity_proposals (proposal_id, group_id, agent_id, file, reason, base_version, current, suggested, author, evidence,
-        reflection_id)
-    VALUES (:id, :group, :agent, :file, :reason, :base, :current, :suggested, :author, :evidence, :reflection)
-""")
-_DECIDE = text("""
-    UPDATE identity_proposals SET status = :status, decided_by = :by, decided_at = clock_timestamp(), note = :note
-    WHERE group_id = :group AND proposal_id = :id AND status = 'pending'
-""")
 _SUGGESTIONS = text("""
-    SELECT suggested, current FROM identity_proposals
-    WHERE group_id = :group AND agent_id = :agent AND file = :file AND status IN ('pending', 'rejected')
+    SELECT content ->> 'suggested' AS suggested, content ->> 'current' AS current FROM proposals
+    WHERE group_id = :group AND agent_id = :agent AND kind = 'identity' AND content ->> 'file' = :file AND status IN ('pending', 'rejected')
     ORDER BY proposal_id DESC LIMIT 100
 """)
 

@@ -1,8 +1,6 @@
-"""Actions on the files that say who an agent is: read, compare, propose, approve, reject, roll back."""
+"""Actions on the files that say who an agent is: read, compare, propose, roll back."""
 
 from __future__ import annotations
-
-from uuid import UUID
 
 from engine.growth.questions import compose_prompt
 from jiyi.errors import Conflict, InvalidRequest, NotFound
@@ -11,15 +9,11 @@ from jiyi.protocol.identity import (
     ChangedFiles,
     ComposedPrompt,
     ComposePrompt,
-    DecideProposal,
     File,
     FileHistory,
     GetFile,
     IdentityFile,
-    IdentityProposal,
-    ListProposals,
     ListSnapshots,
-    ProposalPage,
     ProposeChange,
     Rollback,
     SnapshotPage,
@@ -28,6 +22,7 @@ from jiyi.protocol.identity import (
     UpdateUser,
     VersionPage,
 )
+from jiyi.protocol.proposals import FileProposal
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action
 from models.growth import identity
@@ -69,17 +64,6 @@ def history(context: Context, request: FileHistory) -> VersionPage:
     return VersionPage(versions=versions[: request.limit], next=versions[request.limit - 1].version if more else None)
 
 
-@action("identity.proposals")
-def list_proposals(context: Context, request: ListProposals) -> ProposalPage:
-    """List proposals.
-
-    The latest first, with reason, current and suggested text, and whether the file has changed since.
-    """
-    rows = identity.proposal_page(context.connection, context.group_id, request)
-    more = len(rows) > request.limit
-    return ProposalPage(proposals=rows[: request.limit], next=rows[request.limit - 1].proposal_id if more else None)
-
-
 @action("identity.versions")
 def list_snapshots(context: Context, request: ListSnapshots) -> SnapshotPage:
     """List snapshots.
@@ -100,46 +84,20 @@ def _version_of(context: Context, name: AgentName, file: File, number: int) -> I
 
 
 @action("identity.propose")
-def propose(context: Context, request: ProposeChange) -> IdentityProposal:
+def propose(context: Context, request: ProposeChange) -> FileProposal:
     """Propose a change of a file.
 
-    SOUL, AGENTS or HEARTBEAT as it should be, and why. Nothing changes before somebody approves it. With `base_version`, refused if
-    another version is in force.
+    SOUL, AGENTS or HEARTBEAT as it should be, and why. Nothing changes before somebody approves it (proposals.decide). With
+    `base_version`, refused if another version is in force.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     base = identity.current_file(context.connection, name, request.file)
     _still(request.file, base, request.base_version)
     if base.content == request.suggested:
         raise InvalidRequest([f"suggested: is what {request.file} says already"])
-    proposal = identity.add_proposal(context.connection, name, base, request.suggested, request.reason, context.actor.name)
-    context.audit(request.agent_id, proposal_id=proposal.proposal_id, file=request.file)
+    proposal = identity.add_proposal(context.connection, name, base, request.suggested, context.actor.name, reason=request.reason)
+    context.audit(request.agent_id, proposal_id=proposal.id, file=request.file)
     return proposal
-
-
-@action("identity.approve")
-def approve(context: Context, request: DecideProposal) -> IdentityFile:
-    """Approve a proposal.
-
-    What it suggests becomes the next version of the file. In conflict if somebody else has decided, or the file has changed since.
-    """
-    proposal = _proposal(context, request.proposal_id)
-    name = known_agent(context.connection, context.group_id, proposal.agent_id, lock=True)
-    written = identity.approve_proposal(context.connection, proposal, name, context.actor.name, request.note)
-    context.audit(proposal.agent_id, proposal_id=proposal.proposal_id, file=proposal.file, version=written.version)
-    return written
-
-
-@action("identity.reject")
-def reject(context: Context, request: DecideProposal) -> IdentityProposal:
-    """Reject a proposal.
-
-    The file stays as it is. In conflict if somebody else has decided already.
-    """
-    proposal = _proposal(context, request.proposal_id)
-    known_agent(context.connection, context.group_id, proposal.agent_id, lock=True)
-    identity.decide_proposal(context.connection, proposal, context.group_id, "rejected", context.actor.name, request.note)
-    context.audit(proposal.agent_id, proposal_id=proposal.proposal_id, file=proposal.file)
-    return _proposal(context, request.proposal_id)
 
 
 @action("identity.update_user")
@@ -203,11 +161,4 @@ def _still(file: File, now: IdentityFile, read: int | None) -> None:
         raise Conflict(f"base_version: version {now.version} of {file} is in force, not {read}; read it first")
 
 
-def _proposal(context: Context, proposal_id: UUID) -> IdentityProposal:
-    proposal = identity.find_proposal(context.connection, context.group_id, proposal_id)
-    if proposal is None:
-        raise NotFound(f"proposal_id: no proposal {proposal_id} in the group {context.group_id!r}; see identity.proposals")
-    return proposal
-
-
-belonging("identity", "SELECT FROM identity_versions WHERE group_id = :group AND agent_id = :agent")
+belonging("identity", "SELECT FROM agents WHERE group_id = :group AND agent_id = :agent")

@@ -22,12 +22,13 @@ from jiyi.protocol.growth import (
     ProposeSolution,
     ReportPain,
     ResolvePain,
-    SolutionProposal,
 )
 from jiyi.protocol.identity import override_in
+from jiyi.protocol.proposals import SolutionProposal, Verb
 from models.db.actions import Context, action
 from models.growth import pains
 from models.growth.pains import PainReport
+from models.growth.proposals import decide
 from models.growth.work import SOLVE_PAIN
 from models.memory.agents import belonging, known_agent, lock_agents
 from models.memory.inbox import finish
@@ -134,24 +135,17 @@ def propose_solution(context: Context, request: ProposeSolution) -> ProposalAske
 def _decide(context: Context, pain: PainPoint, request: ResolvePain) -> str | None:
     """The address of the experience, where it was confirmed."""
     name, proposal = (context.group_id, pain.agent_id), _pending(context, pain, request.proposal_id)
-    if request.resolution == "confirmed":
-        done = pains.confirm_proposal(context.connection, name, pain, proposal, context.actor.name, datetime.now(UTC))
-        assert done is not None  # it is pending, under the agent's lock
-        stored, uri = done
-        finish(context, stored)
-        return uri
-    pains.decide_proposal(context.connection, context.group_id, proposal.proposal_id, "rejected", context.actor.name)
-    pains.set_status(context.connection, name, pain.pain_id, "open")
-    return None
+    verb: Verb = "approve" if request.resolution == "confirmed" else "reject"
+    decision = decide(context.connection, proposal, name, verb, context.actor.name)
+    finish(context, decision.stored)
+    return decision.became.get("experience")
 
 
 def _pending(context: Context, pain: PainPoint, wanted: UUID | None) -> SolutionProposal:
     proposals = pains.proposals_of(context.connection, context.group_id, pain.pain_id)
-    named = next((proposal for proposal in proposals if proposal.proposal_id == wanted), None)
+    named = next((proposal for proposal in proposals if proposal.id == wanted), None)
     if wanted is not None and named is None:
         raise NotFound(f"proposal_id: the pain point has no proposal {wanted}")
-    if named is not None and named.status != "pending":
-        raise Conflict(f"proposal_id: it was {named.status} by {named.decided_by} already")
     pending = named or next((proposal for proposal in proposals if proposal.status == "pending"), None)
     if pending is None:
         raise Conflict("pain_id: nothing is proposed that could be decided on; see pains.propose")
@@ -162,7 +156,7 @@ def _withdraw(context: Context, pain: PainPoint) -> None:
     """No proposal waits any more."""
     for proposal in pains.proposals_of(context.connection, context.group_id, pain.pain_id):
         if proposal.status == "pending":
-            pains.decide_proposal(context.connection, context.group_id, proposal.proposal_id, "rejected", context.actor.name)
+            decide(context.connection, proposal, (context.group_id, pain.agent_id), "reject", context.actor.name)
 
 
 def _owe_proposal(context: Context, pain: PainPoint) -> None:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import Connection, and_, bindparam, func, literal, select, text, tuple_
-from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
+from sqlalchemy import Connection, bindparam, select, text, tuple_
 from sqlalchemy.orm import aliased
 from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience, pattern_hash
 from engine.growth.pains import Offer, most_alike
+from jiyi.protocol import limits
 from jiyi.protocol.conversations import uri_of
-from jiyi.protocol.growth import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, SolutionProposal, confidence_of, graver
+from jiyi.protocol.growth import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, confidence_of, graver
+from jiyi.protocol.proposals import ListProposals, SolutionProposal
 from models.conversations import experiences, extractions
 from models.conversations.extractions import Session, StoredTurn
-from models.db.base import EMPTY_LIST
 from models.db.rows import columns, equal_if_given, fetch, fetch_one
-from models.growth import tables, work
+from models.growth import proposals, tables, work
+from models.growth.proposals import Decision, follows
 from models.growth.work import AGGREGATE
 from models.memory import agents
 from models.memory.agents import AgentName, bind_name
-from models.memory.inbox import Stored
 from models.queue import pending_work
 
 #: What each distinct turn that tells of a pain point adds to its confidence.
@@ -173,23 +172,19 @@ def wants_proposal(connection: Connection, group_id: str, pain: PainPoint) -> bo
 
 def add_proposal(connection: Connection, name: AgentName, pain: PainPoint, solution: ProposedSolution, by: str) -> SolutionProposal | None:
     """Store it, to be decided on; None if one waits already. Call it under the agent's lock."""
-    fields = {"id": uuid7(), "group": name[0], "pain": pain.pain_id, "title": solution.title, "by": by, "turns": pain.occurrence_count}
-    if connection.execute(_ADD, fields).rowcount == 0:
+    of_pain = {"pain_id": pain.pain_id, "user_id": pain.user_id, "evidence_count": pain.occurrence_count}
+    proposal = proposals.add(connection, name, "solution", solution.model_dump(), by, **of_pain)
+    if not isinstance(proposal, SolutionProposal):
         return None
-    steps = [{"group": name[0], "id": fields["id"], "number": number, "step": step} for number, step in enumerate(solution.steps, 1)]
-    connection.execute(_ADD_STEP, steps)
     set_status(connection, name, pain.pain_id, "proposed")
     work.note(connection, name, "proposal", grown=1)
-    return find_proposal(connection, name[0], fields["id"])
-
-
-def find_proposal(connection: Connection, group_id: str, proposal_id: object) -> SolutionProposal | None:
-    return fetch_one(connection, SolutionProposal, _ONE_PROPOSAL, group=group_id, id=proposal_id)
+    return proposal
 
 
 def proposals_of(connection: Connection, group_id: str, pain_id: UUID) -> list[SolutionProposal]:
     """All of them, the latest first."""
-    return fetch(connection, SolutionProposal, _OF_PAIN, group=group_id, pain=pain_id)
+    found = proposals.find(connection, group_id, ListProposals(limit=limits.MAX_PAGE), pain_id=pain_id)
+    return [proposal for proposal in found if isinstance(proposal, SolutionProposal)]
 
 
 def open_offers(connection: Connection, name: AgentName) -> list[Offer]:
@@ -198,66 +193,40 @@ def open_offers(connection: Connection, name: AgentName) -> list[Offer]:
     return [Offer(row.proposal_id, row.summary, row.steps) for row in rows]
 
 
-def decide_proposal(connection: Connection, group_id: str, proposal_id: UUID, status: str, by: str) -> bool:
-    """False if it was decided on meanwhile."""
-    return connection.execute(_DECIDE, {"group": group_id, "id": proposal_id, "status": status, "by": by}).rowcount == 1
-
-
-def confirm_proposal(
-    connection: Connection, name: AgentName, pain: PainPoint, proposal: SolutionProposal, by: str, now: datetime, turns: Sequence[UUID] = ()
-) -> tuple[Stored, str] | None:
-    """It helped: it becomes an experience, whose address comes back, and the pain point is solved. None if it was decided on.
-
-    ``turns`` are those that say so. Call it under the agent's lock.
-    """
-    if not decide_proposal(connection, name[0], proposal.proposal_id, "confirmed", by):
-        return None
+@follows("solution")
+def keep_what_helped(decision: Decision) -> None:
+    """What helped becomes an experience, and the pain point is solved; after what did not help it is open again."""
+    connection, name, proposal = decision.connection, decision.name, decision.proposal
+    pain = find_pain(connection, name[0], proposal.pain_id)
+    assert pain is not None  # its proposals go with it
+    if decision.choice.done == "rejected":
+        set_status(connection, name, pain.pain_id, "open")
+        return
     reports = quotes(connection, name[0], pain.pain_id, 1)
-    evidence = list(turns) or [report.source_id for report in reports] or [proposal.proposal_id]
+    evidence = list(decision.turns) or [report.source_id for report in reports] or [proposal.id]
     experience = StoredExperience(pain_pattern=pain.summary, solution_steps=proposal.steps, outcome="success", confidence=CONFIRMED)
     session = reports[0].session_id or "" if reports else ""
     provenance = {"session": session, "llm": proposal.made_by, "prompt": BY_CONFIRMATION}
     user_id = connection.execute(_TOLD_BY, {"group": name[0], "ids": evidence}).scalar_one_or_none()
-    stored = experiences.keep(connection, name, experience, evidence=evidence, at=now, provenance=provenance, now=now, user_id=user_id)
+    decision.stored.add(
+        experiences.keep(
+            connection, name, experience, evidence=evidence, at=decision.at, provenance=provenance, now=decision.at, user_id=user_id
+        )
+    )
     pending_work.enqueue(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
-    stored.owed[AGGREGATE] += 1
+    decision.stored.owed[AGGREGATE] += 1
     set_status(connection, name, pain.pain_id, "solved")
     work.note(connection, name, "proposal", used=1)
     work.note(connection, name, "experience", grown=1)
-    return stored, uri_of(name[1], "experience", pattern_hash(pain.summary, user_id).hex())
+    decision.became["experience"] = uri_of(name[1], "experience", pattern_hash(pain.summary, user_id).hex())
 
 
-_PROPOSAL, _PAIN, _STEP = tables.Proposal, tables.PainPoint, tables.ProposalStep
-_IN_ORDER = func.jsonb_agg(aggregate_order_by(_STEP.step, _STEP.number), type_=JSONB)
-_AGGREGATED = select(_IN_ORDER).where(_STEP.group_id == _PROPOSAL.group_id, _STEP.proposal_id == _PROPOSAL.proposal_id)
-_STEPS = func.coalesce(_AGGREGATED.scalar_subquery(), EMPTY_LIST, type_=JSONB).label("steps")
-_SHOWN_PROPOSAL = select(*columns(SolutionProposal, _PROPOSAL, steps=_STEPS))
-_ONE_PROPOSAL = _SHOWN_PROPOSAL.where(_PROPOSAL.group_id == bindparam("group"), _PROPOSAL.proposal_id == bindparam("id"))
-_OF_PAIN = _SHOWN_PROPOSAL.where(_PROPOSAL.group_id == bindparam("group"), _PROPOSAL.pain_id == bindparam("pain")).order_by(
-    _PROPOSAL.created_at.desc(), _PROPOSAL.proposal_id.desc()
-)
-_OFFERS = (
-    select(_PROPOSAL.proposal_id, _PAIN.summary, _STEPS)
-    .join(_PAIN, and_(_PAIN.group_id == _PROPOSAL.group_id, _PAIN.pain_id == _PROPOSAL.pain_id))
-    .where(
-        _PROPOSAL.group_id == bindparam("group"),
-        _PAIN.agent_id == bindparam("agent"),
-        _PROPOSAL.status == literal("pending", literal_execute=True),
-    )
-    .order_by(_PROPOSAL.created_at.desc())
-    .limit(bindparam("limit"))
-)
-_ADD = text("""
-    INSERT INTO proposals (proposal_id, group_id, pain_id, title, made_by, turns) VALUES (:id, :group, :pain, :title, :by, :turns)
-    ON CONFLICT (group_id, pain_id) WHERE status = 'pending' DO NOTHING
-""")
-_ADD_STEP = text("INSERT INTO proposal_steps (group_id, proposal_id, number, step) VALUES (:group, :id, :number, :step)")
-_DECIDE = text("""
-    UPDATE proposals SET status = :status, decided_by = :by, decided_at = clock_timestamp()
-    WHERE group_id = :group AND proposal_id = :id AND status = 'pending'
+_OFFERS = text("""
+    SELECT o.proposal_id, p.summary, o.content -> 'steps' AS steps FROM proposals o JOIN pain_points p USING (group_id, pain_id)
+    WHERE o.group_id = :group AND o.agent_id = :agent AND o.status = 'pending' ORDER BY o.proposal_id DESC LIMIT :limit
 """)
 _TOLD_BY = text("SELECT min(user_id) FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
-_TURNS_BEFORE = text("SELECT max(turns) FROM proposals WHERE group_id = :group AND pain_id = :pain AND status = 'rejected'")
+_TURNS_BEFORE = text("SELECT max(evidence_count) FROM proposals WHERE group_id = :group AND pain_id = :pain AND status = 'rejected'")
 
 
 #: Answers that are looked through for advice, the latest.

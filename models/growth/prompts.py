@@ -16,7 +16,7 @@ from jiyi.text.prompt import Line, Section
 from jiyi.text.words import Language
 from models.conversations.session_prompts import recalled_source, stable_source
 from models.growth import identity
-from models.growth.tables import Artifact
+from models.growth.tables import ProposalRow
 from models.memory.agents import AgentName
 
 #: Enabled skills of an agent that are looked at, the oldest.
@@ -24,7 +24,8 @@ MAX_SKILLS = 100
 _HEADINGS: dict[Language, tuple[str, str]] = {"en": ("## Notes on the user", "## Skills"), "zh": ("## 关于用户的备注", "## 技能")}
 #: Files that are instructions, in the order in which they open a prompt.
 _INSTRUCTIONS: tuple[File, ...] = ("SOUL", "AGENTS")
-_A = Artifact
+_P = ProposalRow
+_SAYS = (_P.content["name"].astext.label("name"), _P.content["triggers"].label("triggers"), _P.content["body"].astext.label("body"))
 
 
 @stable_source
@@ -35,7 +36,7 @@ def sections(connection: Connection, name: AgentName, user_id: str | None, langu
     notes_heading, skills_heading = _HEADINGS[language]
     of_user = notes_of(files["USER"].content) if user_id is None else ""
     notes = [Line(line, item=Basis((f"identity:USER:{line}",))) for line in of_user.splitlines()]
-    skills = [index_line(row.name, row.triggers, Basis((f"skill:{row.artifact_id}",))) for row in _enabled(connection, name, user_id)]
+    skills = [index_line(row.name, row.triggers, Basis((f"skill:{row.proposal_id}",))) for row in _enabled(connection, name, user_id)]
     return [*opening, Section(notes_heading, notes), Section(skills_heading, skills)]
 
 
@@ -44,7 +45,7 @@ def fitting(connection: Connection, name: AgentName, user_id: str | None, query:
     """The texts of enabled skills whose triggers fit the message, the best first."""
     fits = [(fit(row.triggers, query), row) for row in _enabled(connection, name, user_id)]
     return [
-        skill_section(row.name, row.body, InjectedSkill(id=row.artifact_id, name=row.name))
+        skill_section(row.name, row.body, InjectedSkill(id=row.proposal_id, name=row.name))
         for fitted, row in sorted(fits, key=lambda pair: -pair[0])
         if fitted
     ]
@@ -52,8 +53,6 @@ def fitting(connection: Connection, name: AgentName, user_id: str | None, query:
 
 def _enabled(connection: Connection, name: AgentName, user_id: str | None) -> Sequence[Any]:
     """Skills that a user may be told: the agent's, and those that rest on what this user said in private."""
-    wanted = (_A.group_id == name[0], _A.agent_id == name[1], _A.artifact == "skill", _A.status == "accepted", _A.enabled)
-    told = _A.user_id.is_(None) if user_id is None else or_(_A.user_id.is_(None), _A.user_id == user_id)
-    return connection.execute(
-        select(_A.artifact_id, _A.name, _A.triggers, _A.body).where(*wanted, told).order_by(_A.artifact_id).limit(MAX_SKILLS)
-    ).all()
+    wanted = (_P.group_id == name[0], _P.agent_id == name[1], _P.kind == "skill", _P.status == "approved", _P.enabled)
+    told = _P.user_id.is_(None) if user_id is None else or_(_P.user_id.is_(None), _P.user_id == user_id)
+    return connection.execute(select(_P.proposal_id, *_SAYS).where(*wanted, told).order_by(_P.proposal_id).limit(MAX_SKILLS)).all()

@@ -37,7 +37,7 @@ from models.conversations.follow_ups import Extraction, after_extraction, after_
 from models.db.actions import Context, action
 from models.db.base import Timestamp
 from models.db.connection import CLOCK_AHEAD
-from models.growth import identity, work
+from models.growth import identity, proposals, work
 from models.growth.tables import SelfReflection
 from models.growth.work import AGGREGATE, FOLLOW_PROFILE, MERGE_PAINS
 from models.memory.agents import AgentName, AgentRow, bind_name, key_of, known_agent
@@ -138,12 +138,11 @@ def _propose(
     text_wanted = suggested_content(change, base.content, limits.MAX_IDENTITY_CHARS)
     if text_wanted is None or not is_new(change, {change.file: identity.suggested_lines(connection, name, change.file)}):
         return None
-    proposal = identity.add_proposal(
-        connection, name, base, text_wanted, change.reason, BY_REFLECTION, evidence=evidence, reflection_id=reflection_id
-    )
+    rests = {"reason": change.reason, "evidence": evidence, "evidence_count": len(evidence)}
+    proposal = identity.add_proposal(connection, name, base, text_wanted, BY_REFLECTION, reflection_id=reflection_id, **rests)
     if not settings.require_approval:
-        identity.approve_proposal(connection, proposal, name, BY_REFLECTION, "")
-    return proposal.proposal_id
+        proposals.decide(connection, proposal, name, "approve", BY_REFLECTION)
+    return proposal.id
 
 
 def review_page(connection: Connection, group_id: str, request: ListLooks) -> list[Look]:

@@ -1,4 +1,4 @@
-"""Tables of growth: trajectories, skills and workflows with their votes, pain points, identity, self-review, tallies."""
+"""Tables of growth: trajectories, patterns, proposals with their votes, pain points, identity, self-review, tallies."""
 
 from __future__ import annotations
 
@@ -100,37 +100,53 @@ class PatternRow(Base):
     updated_at: Mapped[datetime] = mapped_column(Timestamp)
 
 
-class Artifact(Base):
-    """A skill or a workflow, from candidate to archive; prompt text or YAML only, and disabled until somebody enables it."""
+def of_pain() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(["pain_id", "group_id"], ["pain_points.pain_id", "pain_points.group_id"], ondelete="CASCADE")
 
-    __tablename__ = "artifacts"
-    __table_args__ = (of_agent(), Index("artifacts_once_idx", "group_id", "agent_id", "artifact", "pattern_hash", unique=True))
 
-    artifact_id: Mapped[UUID] = mapped_column(primary_key=True)
+class ProposalRow(Base):
+    """A skill, a workflow, a change of a file or a solution: nothing comes of it before somebody approves it.
+
+    A skill or a workflow, known by its pattern, lives on here, approved and still to be enabled; it is prompt text or YAML only.
+    """
+
+    __tablename__ = "proposals"
+    __table_args__ = (
+        of_agent(),
+        of_pain(),
+        CheckConstraint("kind IN ('skill', 'pipeline', 'identity', 'solution')", name="kind"),
+        CheckConstraint("status IN ('refused', 'pending', 'approved', 'rejected', 'archived', 'deleted')", name="status"),
+        Index("proposals_once_idx", "group_id", "agent_id", "kind", "pattern_hash", unique=True),
+        Index("proposals_one_pending_idx", "group_id", "pain_id", unique=True, postgresql_where=text("status = 'pending'")),
+    )
+
+    proposal_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)
     agent_id: Mapped[str] = mapped_column(Text)
-    artifact: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text)
     #: Who told in private what it rests on, and alone is told it.
     user_id: Mapped[str | None] = mapped_column(Text)
-    pattern_hash: Mapped[bytes] = mapped_column(BYTEA)
-    name: Mapped[str] = mapped_column(Text)
-    description: Mapped[str] = mapped_column(Text)
-    triggers: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
-    tools: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=NO_TEXTS)
-    body: Mapped[str] = mapped_column(Text)
-    confidence: Mapped[float]
-    #: What the gate found.
-    issues: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
-    status: Mapped[str] = mapped_column(Text)
+    #: The pattern that a skill or a workflow came of; the pain point that a solution is for.
+    pattern_hash: Mapped[bytes | None] = mapped_column(BYTEA)
+    pain_id: Mapped[UUID | None]
+    #: What it says: the fields that the model of its kind (``jiyi.protocol.proposals``) has beside the columns.
+    content: Mapped[dict[str, Any]] = mapped_column(JSONB)
+    reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
+    status: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
     enabled: Mapped[bool] = mapped_column(server_default=text("false"))
+    #: Memories, or trajectories, that it rests on.
     evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=NO_IDS)
-    #: How often the pattern was seen; and how often it had been when it was decided upon.
+    #: How often it was seen; and how often it had been when it was decided upon: what was rejected comes back when that doubles.
     evidence_count: Mapped[int] = mapped_column(server_default=text("0"))
     decided_evidence: Mapped[int] = mapped_column(server_default=text("0"))
-    decided_by: Mapped[str | None] = mapped_column(Text)
-    decided_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    #: Which LLM made it, by which prompt; or who did.
+    made_by: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     updated_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
+    decided_at: Mapped[datetime | None] = mapped_column(Timestamp)
+    decided_by: Mapped[str | None] = mapped_column(Text)
+    #: What whoever decided said about it.
+    note: Mapped[str] = mapped_column(Text, server_default=text("''"))
 
 
 class VoteRow(Base):
@@ -143,7 +159,7 @@ class VoteRow(Base):
     #: That of the event, if it came as one.
     feedback_id: Mapped[UUID] = mapped_column(primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text)
-    artifact_id: Mapped[UUID] = mapped_column(ForeignKey("artifacts.artifact_id", ondelete="CASCADE"))
+    artifact_id: Mapped[UUID] = mapped_column(ForeignKey("proposals.proposal_id", ondelete="CASCADE"))
     signal: Mapped[str] = mapped_column(Text)
     sentiment: Mapped[str] = mapped_column(Text)
     comment: Mapped[str | None] = mapped_column(Text)
@@ -157,7 +173,7 @@ class TrustRow(Base):
     __tablename__ = "trust"
     __table_args__ = (of_agent(),)
 
-    artifact_id: Mapped[UUID] = mapped_column(ForeignKey("artifacts.artifact_id", ondelete="CASCADE"), primary_key=True)
+    artifact_id: Mapped[UUID] = mapped_column(ForeignKey("proposals.proposal_id", ondelete="CASCADE"), primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)
     agent_id: Mapped[str] = mapped_column(Text)
     positive: Mapped[int] = mapped_column(server_default=text("0"))
@@ -168,10 +184,6 @@ class TrustRow(Base):
     #: ``archive``, ``optimise`` or ``promote``; nothing acts on it.
     recommendation: Mapped[str | None] = mapped_column(Text)
     updated_at: Mapped[datetime] = mapped_column(Timestamp)
-
-
-def of_pain() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(["pain_id", "group_id"], ["pain_points.pain_id", "pain_points.group_id"], ondelete="CASCADE")
 
 
 class PainCursor(Base):
@@ -230,45 +242,6 @@ class PainEvidence(Base):
     said_at: Mapped[datetime] = mapped_column(Timestamp)
 
 
-class Proposal(Base):
-    """What might be done about a pain point; nothing comes of it before somebody confirms it."""
-
-    __tablename__ = "proposals"
-    __table_args__ = (
-        of_pain(),
-        CheckConstraint("status IN ('pending', 'confirmed', 'rejected')", name="status"),
-        Index("proposals_one_pending_idx", "group_id", "pain_id", unique=True, postgresql_where=text("status = 'pending'")),
-    )
-
-    proposal_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    pain_id: Mapped[UUID]
-    title: Mapped[str] = mapped_column(Text)
-    status: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
-    #: Which LLM made it, by which prompt; or who did.
-    made_by: Mapped[str] = mapped_column(Text)
-    #: How many turns had told of the pain by then: a rejected one comes back when they double.
-    turns: Mapped[int] = mapped_column(server_default=text("0"))
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    decided_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    decided_by: Mapped[str | None] = mapped_column(Text)
-
-
-class ProposalStep(Base):
-    """One step of a proposal."""
-
-    __tablename__ = "proposal_steps"
-    __table_args__ = (
-        ForeignKeyConstraint(["proposal_id", "group_id"], ["proposals.proposal_id", "proposals.group_id"], ondelete="CASCADE"),
-    )
-
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    proposal_id: Mapped[UUID] = mapped_column(primary_key=True)
-    #: From 1.
-    number: Mapped[int] = mapped_column(primary_key=True)
-    step: Mapped[str] = mapped_column(Text)
-
-
 _FILES = "file IN ('SOUL', 'AGENTS', 'USER', 'HEARTBEAT')"
 
 
@@ -289,38 +262,6 @@ class IdentityVersion(Base):
     #: The proposal that was approved, if it came of one.
     proposal_id: Mapped[UUID | None]
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-
-
-class IdentityProposal(Base):
-    """A file as somebody, or the agent itself, would have it, and why; it rests on the version that was in force then."""
-
-    __tablename__ = "identity_proposals"
-    __table_args__ = (
-        of_agent(),
-        CheckConstraint(_FILES, name="file"),
-        CheckConstraint("status IN ('pending', 'approved', 'rejected')", name="status"),
-        Index(None, "group_id", "agent_id", "created_at"),
-    )
-
-    proposal_id: Mapped[UUID] = mapped_column(primary_key=True)
-    group_id: Mapped[str] = mapped_column(Text, primary_key=True)
-    agent_id: Mapped[str] = mapped_column(Text)
-    file: Mapped[str] = mapped_column(Text)
-    reason: Mapped[str] = mapped_column(Text)
-    #: What was in force: 0 for a file that was not there yet.
-    base_version: Mapped[int] = mapped_column(server_default=text("0"))
-    current: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    suggested: Mapped[str] = mapped_column(Text)
-    status: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
-    author: Mapped[str] = mapped_column(Text)
-    #: Turns that it rests on, and the reflection that it came of.
-    evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=text("'{}'::uuid[]"))
-    reflection_id: Mapped[UUID | None]
-    created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    decided_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    decided_by: Mapped[str | None] = mapped_column(Text)
-    #: What whoever decided said about it.
-    note: Mapped[str] = mapped_column(Text, server_default=text("''"))
 
 
 class IdentitySnapshot(Base):

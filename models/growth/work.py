@@ -38,10 +38,11 @@ _READ = text("""
     SELECT day, what, CAST(sum(grown) AS int) AS grown, CAST(sum(used) AS int) AS used FROM (
         SELECT day, what, grown, used FROM growth_tallies WHERE group_id = :group AND agent_id = :agent
         UNION ALL
-        SELECT (decided_at AT TIME ZONE 'UTC')::date, artifact, 1, 0 FROM artifacts
-        WHERE group_id = :group AND agent_id = :agent AND status IN ('accepted', 'archived') AND decided_at IS NOT NULL
+        SELECT (decided_at AT TIME ZONE 'UTC')::date, kind, 1, 0 FROM proposals
+        WHERE group_id = :group AND agent_id = :agent AND kind IN ('skill', 'pipeline') AND status IN ('approved', 'archived')
+          AND decided_at IS NOT NULL
         UNION ALL
-        SELECT (f.given_at AT TIME ZONE 'UTC')::date, a.artifact, 0, 1 FROM feedback f JOIN artifacts a USING (group_id, artifact_id)
+        SELECT (f.given_at AT TIME ZONE 'UTC')::date, p.kind, 0, 1 FROM feedback f JOIN proposals p ON p.proposal_id = f.artifact_id
         WHERE f.group_id = :group AND f.agent_id = :agent AND f.signal IN ('implicit_usage', 'usage_count')
     ) AS counted
     WHERE day > (now() AT TIME ZONE 'UTC')::date - CAST(:days AS int) GROUP BY day, what ORDER BY day DESC, what

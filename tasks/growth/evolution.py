@@ -133,7 +133,7 @@ def _written(
     if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
         return candidate
     existing = evolution.known_of(pattern, known)
-    if existing is not None and existing.status in ("pending", "accepted", "archived"):
+    if existing is not None and existing.status in ("pending", "approved", "archived"):
         return candidate
     language = language_of(pattern.title)
     question = SkillDraft(agent_id=name[1], group_id=name[0], language=language, pattern=pattern)
@@ -151,7 +151,7 @@ def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequen
     if candidate is None:
         return Grown(pattern)
     own = evolution.known_of(pattern, known)
-    others = [other for other in known if other is not own and other.status in ("pending", "accepted")]
+    others = [other for other in known if other is not own and other.status in ("pending", "approved")]
     report = skills.inspect_candidate(
         candidate,
         _compared(candidate, others),

@@ -21,7 +21,7 @@ from models.conversations import experiences, extractions
 from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES
 from models.conversations.extractions import Session, StoredTurn
 from models.db.connection import unit_of_work
-from models.growth import pains
+from models.growth import pains, proposals
 from models.growth.pains import NewTurns, PainReport
 from models.growth.work import MERGE_PAINS, SOLVE_PAIN
 from models.memory import agents
@@ -148,13 +148,11 @@ def _confirm(connection: Connection, name: AgentName, messages: list[Message], e
     stored = Stored()
     for turn in answer.helped:
         proposal_id = confirmed_proposal(messages, turn, pains.open_offers(connection, name))
-        proposal = None if proposal_id is None else pains.find_proposal(connection, name[0], proposal_id)
-        pain = None if proposal is None else pains.find_pain(connection, name[0], proposal.pain_id)
-        if proposal is not None and pain is not None:
+        if proposal_id is not None:
             said_at = messages[turn].at or datetime.now(UTC)
-            done = pains.confirm_proposal(connection, name, pain, proposal, IN_WORDS, said_at, [every[turn].node_id])
-            if done is not None:
-                stored.add(done[0])
+            proposal = proposals.need(connection, name[0], proposal_id)
+            confirmed = proposals.decide(connection, proposal, name, "approve", IN_WORDS, at=said_at, turns=[every[turn].node_id])
+            stored.add(confirmed.stored)
     return stored
 
 

@@ -50,7 +50,7 @@ def walk(page: Page) -> tuple[int, list[str]]:
     pytest.fail(f"no end after {MOST} stops")
 
 
-@pytest.mark.parametrize("path", ["/", "/memories", "/playground", "/growth/schedules", "/identity", "/events", "/dead"])
+@pytest.mark.parametrize("path", ["/", "/memories", "/playground", "/growth/schedules", "/proposals", "/events", "/dead"])
 def test_tab_comes_everywhere_is_seen_and_is_never_caught(page: Page, town: Town, path: str) -> None:
     page.route(re.compile(r"/live\?"), lambda route: route.fulfill(status=204))  # the page stays as it is
     page.goto(f"{path}?group={town.group}")

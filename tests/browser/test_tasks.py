@@ -105,11 +105,11 @@ def test_a_letter_is_tried_again(page: Page, group: str) -> None:
         expect(page.get_by_role("status")).to_contain_text("1 is tried again")
 
 
-def test_a_skill_is_confirmed(page: Page, client: Client, group: str) -> None:
+def test_a_skill_is_approved(page: Page, client: Client, group: str) -> None:
     experienced(group)
     until(lambda: artifacts(group))
-    page.goto(f"/growth?group={group}")
-    with task("confirm a skill", 2) as hand:
+    page.goto(f"/proposals?group={group}")
+    with task("approve a skill", 2) as hand:
         hand.click(page.locator("table.cards td a").first)
-        hand.click(page.get_by_role("button", name="Confirm"))
-        expect(page.locator("main")).to_contain_text("confirmed")
+        hand.click(page.get_by_role("button", name="Approve"))
+        expect(page.locator("main")).to_contain_text("approved")

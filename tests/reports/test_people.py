@@ -47,10 +47,9 @@ ROWS = {
         INSERT INTO schedules (schedule_id, group_id, agent_id, kind, tz, task_description, user_id)
         VALUES (:id, :g, 'klaus', 'cron', 'UTC', 'look', :user)
     """,
-    "artifacts": """
-        INSERT INTO artifacts (artifact_id, group_id, agent_id, artifact, user_id, pattern_hash, name, description, body, confidence,
-            status)
-        VALUES (:id, :g, 'klaus', 'skill', :user, :hash, 'n', 'd', 'b', 1, 'candidate')
+    "proposals": """
+        INSERT INTO proposals (proposal_id, group_id, agent_id, kind, user_id, pattern_hash, content, made_by)
+        VALUES (:id, :g, 'klaus', 'skill', :user, :hash, '{}', 'growth')
     """,
     "pain_points": """
         INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, first_seen, last_seen)
@@ -214,7 +213,7 @@ def test_a_session_of_one_user_ends_though_the_user_is_not_named(group: str) -> 
     assert len(ended("two", user_id="ben").chat_ids) == 1
 
 
-@pytest.mark.parametrize("table", ["schedules", "artifacts", "pain_points"])
+@pytest.mark.parametrize("table", ["schedules", "proposals", "pain_points"])
 def test_what_has_a_user_is_hidden_from_others_by_the_database_too(group: str, table: str) -> None:
     remember(group, "Klaus is there")
     with for_groups(group), unit_of_work() as connection:

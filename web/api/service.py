@@ -133,18 +133,18 @@ TAG_OF: dict[str, Tag] = {
     "conversations": "conversations",
     "stores": "stores",
     "appointments": "growth",
-    "artifacts": "growth",
     "evolution": "growth",
     "feedback": "growth",
     "heartbeats": "growth",
     "identity": "growth",
     "pains": "growth",
     "patterns": "growth",
+    "proposals": "growth",
     "self_review": "growth",
     "tallies": "growth",
 }
 #: Subjects of growth where a state stands against a change.
-IN_CONFLICT = ("artifacts", "feedback", "identity", "pains", "self_review")
+IN_CONFLICT = ("feedback", "identity", "pains", "proposals", "self_review")
 
 
 def _expose(tag: Tag, path: str, action: Action[Any, Any], operation_id: str) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
+from pydantic import BaseModel, TypeAdapter
 
 from jiyi import __version__
 from jiyi.protocol import limits
@@ -356,7 +355,8 @@ def _schemas(operations: Iterable[Operation]) -> tuple[Refs, Json]:
     """(model, mode) → a reference, and the schemas by name."""
     wanted: list[Any] = [(operation.answer, "serialization") for operation in operations]
     wanted += [(operation.body, "validation") for operation in operations if operation.body is not None]
-    refs, defined = models_json_schema([*dict.fromkeys(wanted), (Problem, "serialization")], ref_template=REF)
+    adapters = [(model, mode, TypeAdapter(model)) for model, mode in dict.fromkeys([*wanted, (Problem, "serialization")])]
+    refs, defined = TypeAdapter.json_schemas(adapters, ref_template=REF)
     return {key: dict(ref) for key, ref in refs.items()}, {name: _clean(definition) for name, definition in defined["$defs"].items()}
 
 

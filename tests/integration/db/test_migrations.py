@@ -416,3 +416,49 @@ def test_users_are_told_from_the_agent_and_are_one_however_they_are_spelt(empty:
     assert empty.query("SELECT count(*) FROM session_prompts") == [(4,)]
     empty.alembic(command.downgrade, "0042")
     assert ("ida", "ida") in empty.query("SELECT agent_id, user_id FROM user_profiles")
+
+
+def test_what_waits_for_approval_becomes_one_table_and_back(empty: Database) -> None:
+    empty.upgrade("0050")
+    empty.fill()
+    skill, file, pain, solution = (f"00000000-0000-7000-8000-0000000000{number}" for number in ("a1", "a2", "a3", "a4"))
+    empty.query(
+        "INSERT INTO artifacts (artifact_id, group_id, agent_id, artifact, user_id, pattern_hash, name, description, triggers, body, "
+        "confidence, issues, status, enabled, evidence, evidence_count, decided_evidence, decided_by) "
+        "VALUES (%s, 'g', 'klaus', 'pipeline', 'mia', 'h', 'mail it', 'd', %s, 'b', 0.75, %s, 'accepted', true, %s, 6, 3, 'user:mia')",
+        skill, '{"a, b"}', '["too short"]', f"{{{pain}}}",
+    )  # fmt: skip
+    empty.query(
+        "INSERT INTO feedback (group_id, feedback_id, agent_id, artifact_id, signal, sentiment, given_by, given_at) "
+        "VALUES ('g', gen_random_uuid(), 'klaus', %s, 'explicit', 'positive', 'user:mia', now())",
+        skill,
+    )
+    empty.query(
+        "INSERT INTO identity_proposals (proposal_id, group_id, agent_id, file, reason, base_version, suggested, status, author, note) "
+        "VALUES (%s, 'g', 'klaus', 'SOUL', 'agreed', 2, 'kind', 'rejected', 'user:lin', 'no')",
+        file,
+    )
+    of_pain = "INSERT INTO pain_points (pain_id, group_id, agent_id, summary, first_seen, last_seen)"
+    empty.query(f"{of_pain} VALUES (%s, 'g', 'klaus', 's', now(), now())", pain)
+    empty.query(
+        "INSERT INTO proposals (proposal_id, group_id, pain_id, title, status, made_by, turns) "
+        "VALUES (%s, 'g', %s, 't', 'confirmed', 'rules', 4)",
+        solution, pain,
+    )  # fmt: skip
+    for number, step in ((2, "wait"), (1, "click")):
+        empty.query("INSERT INTO proposal_steps (group_id, proposal_id, number, step) VALUES ('g', %s, %s, %s)", solution, number, step)
+    tables = ("artifacts", "identity_proposals", "proposals", "proposal_steps", "feedback")
+    before = empty.content({table: sorted(empty.columns(table)) for table in tables})
+    empty.upgrade("0051")
+    shown = "SELECT kind, status, enabled, evidence_count, decided_evidence, made_by, note, user_id FROM proposals ORDER BY proposal_id"
+    assert empty.query(shown) == [
+        ("pipeline", "approved", True, 6, 3, "growth", "", "mia"),
+        ("identity", "rejected", False, 0, 0, "user:lin", "no", None),
+        ("solution", "approved", False, 4, 4, "rules", "", None),
+    ]
+    says = [content for (content,) in empty.query("SELECT content FROM proposals ORDER BY proposal_id")]
+    assert (says[0]["triggers"], says[0]["issues"], says[0]["confidence"]) == (["a, b"], ["too short"], 0.75)
+    assert (says[1]["file"], says[1]["base_version"], says[1]["suggested"]) == ("SOUL", 2, "kind")
+    assert says[2] == {"title": "t", "steps": ["click", "wait"]}
+    empty.alembic(command.downgrade, "0050")
+    assert empty.content({table: sorted(empty.columns(table)) for table in tables}) == before

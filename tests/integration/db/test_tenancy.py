@@ -136,14 +136,15 @@ def groups(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[tuple[str, str
 def tenants_tables(owner: psycopg.Connection[dict[str, Any]]) -> list[str]:
     """Tables with a ``group_id``, those that others refer to first."""
     found = [row["relname"] for row in owner.execute(_TABLES) if row["has_group"]]
-    first = "groups agents events memory_nodes erasures stores items artifacts pain_points proposals schedules".split()
+    first = "groups agents events memory_nodes erasures stores items pain_points proposals schedules".split()
     return sorted(found, key=lambda name: (first.index(name) if name in first else len(first), name))
 
 
 def fill(owner: psycopg.Connection[dict[str, Any]], group: str) -> None:
     """A row in every table, made up from the catalogue; a node of an agent ``klaus``. Its texts are the group's name."""
-    ids = ("node_id", "erasure_id", "artifact_id", "pain_id", "proposal_id", "schedule_id", "store_id", "item_id")
+    ids = ("node_id", "erasure_id", "pain_id", "proposal_id", "schedule_id", "store_id", "item_id")
     known = {"group_id": group, "agent_id": "klaus", **{name: str(uuid4()) for name in ids}}
+    known["artifact_id"] = known["proposal_id"]
     for table in tenants_tables(owner):
         insert(owner, table, made_up(owner, table, known))
 
@@ -158,8 +159,8 @@ def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[s
             row[name] = FITTING[name] if name in FITTING else known["group_id"] if kind == "text" else OF_TYPE[kind]()
     if table == "experiences":
         row["outcome"] = "partial"
-    if table == "schedules":
-        row["kind"] = "once"
+    if table in ("schedules", "proposals"):
+        row["kind"] = "once" if table == "schedules" else "skill"
     if table == "oauth_connections":
         row["user_id"] = str(somebody().user_id)
     if table == "memory_nodes":

@@ -13,7 +13,7 @@ from tests.integration.memory.test_inbox import rows
 
 pytestmark = pytest.mark.usefixtures("alone", "nothing_owed")
 
-TABLES = ("trajectory_events", "trajectories", "patterns", "artifacts", "feedback", "trust")
+TABLES = ("trajectory_events", "trajectories", "patterns", "proposals", "feedback", "trust")
 
 
 def count(group: str, table: str) -> int:

@@ -19,7 +19,7 @@ from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, h
 pytestmark = pytest.mark.usefixtures("alone", "nothing_owed")
 
 TABLES = {
-    *("pain_cursors", "pain_points", "pain_evidence", "proposals", "proposal_steps", "identity_versions", "identity_proposals"),
+    *("pain_cursors", "pain_points", "pain_evidence", "proposals", "identity_versions"),
     *("identity_snapshots", "self_reflections", "growth_tallies"),
 }
 
@@ -41,7 +41,7 @@ def test_a_pain_point_in_the_words_of_an_erased_turn_goes_with_its_proposals(gro
     pain_actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain(group).pain_id, steps=["清空缓存"]))
     erase(group, node_ids=[first[3]])
     assert pains(group) == []
-    for table in ("pain_evidence", "proposals", "proposal_steps"):
+    for table in ("pain_evidence", "proposals"):
         assert rows(f"SELECT 1 FROM {table} WHERE group_id = :g", g=group) == [], table
 
 
@@ -57,9 +57,9 @@ def test_what_a_look_at_itself_found_in_a_turn_goes_with_it(group: str) -> None:
     self_review.run.perform(actor(group), OfAgent(agent_id=AGENT))
     hurry()
     run_until_idle(REFLECT, reflect)
-    assert len(rows("SELECT 1 FROM identity_proposals WHERE group_id = :g", g=group)) == 1
+    assert len(rows("SELECT 1 FROM proposals WHERE group_id = :g AND kind = 'identity'", g=group)) == 1
     erase(group, node_ids=[said[3]])
-    assert rows("SELECT 1 FROM identity_proposals WHERE group_id = :g", g=group) == []
+    assert rows("SELECT 1 FROM proposals WHERE group_id = :g AND kind = 'identity'", g=group) == []
     assert rows("SELECT 1 FROM reflections WHERE group_id = :g AND findings::text LIKE '%简洁%'", g=group) == []
 
 

@@ -11,11 +11,12 @@ from sqlalchemy import text
 
 from engine.conversations.memories import Source
 from jiyi.protocol import events as wire
-from jiyi.protocol.artifacts import ArtifactKind, ArtifactState
+from jiyi.protocol.artifacts import ArtifactKind
 from jiyi.protocol.conversations import ExtractedExperience, Message
+from jiyi.protocol.proposals import ListProposals, SkillProposal
 from models.conversations import experiences
 from models.db.connection import unit_of_work
-from models.growth.artifacts import artifact_page
+from models.growth import proposals
 from models.growth.evolution import WEIGH
 from models.growth.trajectories import COMPRESS
 from models.growth.work import AGGREGATE, COMPOSE
@@ -91,9 +92,10 @@ def owed(kind: str) -> list[Any]:
         return list(connection.execute(text("SELECT * FROM pending_work WHERE kind = :kind"), {"kind": kind}).mappings())
 
 
-def artifacts(group: str, kind: ArtifactKind = "skill", **fields: Any) -> list[ArtifactState]:
+def artifacts(group: str, kind: ArtifactKind = "skill", **fields: Any) -> list[SkillProposal]:
     with unit_of_work() as connection:
-        return artifact_page(connection, group, artifact=kind, limit=50, **fields)
+        listed = proposals.find(connection, group, ListProposals(kind=kind, **fields))
+    return [proposal for proposal in listed if isinstance(proposal, SkillProposal)]
 
 
 def feedback(group: str, artifact_id: UUID, sentiment: str = "positive", **fields: Any) -> wire.Event:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.identity import DecideProposal, ProposeChange
+from jiyi.protocol.identity import ProposeChange
+from jiyi.protocol.proposals import Deciding
 from models.growth import identity_actions
+from models.growth.proposal_actions import decide_proposal
 from tests.integration.conftest import SignIn
 from tests.integration.growth.growing import STEPS, artifacts, chain, end, experienced, feedback, run, save
 from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, pain, say
@@ -24,8 +26,14 @@ def grown(group: str) -> str:
         request = ProposeChange(agent_id=AGENT, file="SOUL", suggested=suggested, reason="agreed")
         made = identity_actions.propose.perform(actor(group), request)
         if "brief" not in suggested:
-            identity_actions.approve.perform(actor(group), DecideProposal(proposal_id=made.proposal_id))
+            decide_proposal.perform(actor(group), Deciding(id=made.id, decision="approve"))
     return group
+
+
+def waiting(browser: Any, group: str) -> str:
+    """The id of the change of a file that waits."""
+    [row] = browser.get("/proposals.json", query_string={"group": group, "kind": "identity", "status": "pending"}).json["rows"]
+    return str(row["id"])
 
 
 def test_a_viewer_sees_pain_points_and_identity_and_decides_nothing_and_another_group_sees_nothing(grown: str, sign_in: SignIn) -> None:
@@ -36,8 +44,10 @@ def test_a_viewer_sees_pain_points_and_identity_and_decides_nothing_and_another_
     for address, texts in {
         "/pains": [TROUBLE[0]],
         f"/pains/{found.pain_id}": [*TROUBLE, found.proposals[0].steps[0], "It helped"],
-        "/identity": ["<ins>+ You are brief.</ins>"],
-        f"/identity/{grown}/{AGENT}": ["<ins>+ You are brief.</ins>"],
+        "/proposals": ["SOUL: agreed", found.proposals[0].title],
+        f"/proposals/{found.proposals[0].id}": found.proposals[0].steps,
+        f"/proposals/{waiting(browser, grown)}": ["<ins>+ You are brief.</ins>"],
+        f"/identity/{grown}/{AGENT}": ["You are kind.", "SOUL: agreed"],
     }.items():
         shown = browser.get(address, query_string=of_group)
         assert shown.status_code == 200
@@ -52,16 +62,14 @@ def test_a_viewer_sees_pain_points_and_identity_and_decides_nothing_and_another_
 
 def test_an_operator_decides_compares_versions_and_is_told_what_is_late_or_wrong(grown: str, sign_in: SignIn) -> None:
     browser, found, of_group = sign_in("operator"), pain(grown), {"group": grown}
-    form = {"resolution": "confirmed", "proposal_id": str(found.proposals[0].proposal_id)}
+    form = {"resolution": "confirmed", "proposal_id": str(found.proposals[0].id)}
     address = f"/pains/{found.pain_id}/resolve"
     assert browser.post(address, query_string=of_group, data=form).status_code == 303
     late = browser.post(address, query_string=of_group, data=form)
     assert late.status_code == 409
-    assert "already" in late.text
-    made: Any = browser.get("/identity.json", query_string=of_group).json
-    [proposal] = made["proposals"]
-    approve = f"/identity/proposals/{proposal['proposal_id']}/approve"
-    assert browser.post(approve, query_string=of_group, data={"agent": AGENT}).status_code == 303
+    assert "decided by" in late.text
+    approve = f"/proposals/{waiting(browser, grown)}/approve"
+    assert browser.post(approve, query_string=of_group, data={}).status_code == 303
     assert browser.post(approve, query_string=of_group, data={}).status_code == 409
     shown = browser.get(f"/identity/{grown}/{AGENT}", query_string={"group": grown, "file": "SOUL", "version": "1"})
     assert "What has changed since version 1" in shown.text
@@ -85,10 +93,10 @@ def learned(group: str) -> str:
 
 def test_lists_show_what_waits_and_the_page_of_an_agent_what_it_did(learned: str, sign_in: SignIn) -> None:
     browser = sign_in("viewer", groups=[learned])
-    page = browser.get("/growth", query_string={"group": learned})
+    page = browser.get("/proposals", query_string={"group": learned})
     assert page.status_code == 200
     assert "printer" in page.text
-    found: Any = browser.get("/growth.json", query_string={"group": learned, "kind": "workflows", "status": "pending"}).json
+    found: Any = browser.get("/proposals.json", query_string={"group": learned, "kind": "pipeline", "status": "pending"}).json
     assert [row["name"] for row in found["rows"]] == ["search → mail"]
     page = browser.get(f"/growth/agents/{learned}/{AGENT}")
     assert page.status_code == 200
@@ -99,19 +107,19 @@ def test_lists_show_what_waits_and_the_page_of_an_agent_what_it_did(learned: str
 def test_the_page_of_one_shows_its_evidence_and_of_two_who_confirm_at_once_one_is_told(learned: str, sign_in: SignIn) -> None:
     [skill] = artifacts(learned)
     first, second = sign_in("admin", groups=[learned]), sign_in("admin", groups=[learned])
-    page = first.get(f"/growth/skills/{skill.id}", query_string={"group": learned})
+    page = first.get(f"/proposals/{skill.id}", query_string={"group": learned})
     assert page.status_code == 200
-    for text in (*STEPS, "worked at once", "proposed", "a vote was given", "Confirm", "Decline"):
+    for text in (*STEPS, "worked at once", "proposed", "a vote was given", "Approve", "Reject"):
         assert text in page.text, text
     [workflow] = artifacts(learned, "pipeline")
-    page = sign_in("viewer", groups=[learned]).get(f"/growth/workflows/{workflow.id}", query_string={"group": learned})
+    page = sign_in("viewer", groups=[learned]).get(f"/proposals/{workflow.id}", query_string={"group": learned})
     assert page.status_code == 200
     assert "find the invoice" in page.text
-    assert "Decline" not in page.text
+    assert "Reject" not in page.text
     stranger, asked = sign_in("admin", groups=[f"{learned}-other"]), {"group": f"{learned}-other"}
-    assert stranger.get(f"/growth/skills/{skill.id}", query_string=asked).status_code in (403, 404)
-    assert stranger.post(f"/growth/skills/{skill.id}/accept", query_string=asked).status_code in (403, 404)
-    where = {"path": f"/growth/skills/{skill.id}/accept", "query_string": {"group": learned}, "data": {"reason": "good"}}
+    assert stranger.get(f"/proposals/{skill.id}", query_string=asked).status_code in (403, 404)
+    assert stranger.post(f"/proposals/{skill.id}/approve", query_string=asked).status_code in (403, 404)
+    where = {"path": f"/proposals/{skill.id}/approve", "query_string": {"group": learned}, "data": {"reason": "good"}}
     assert first.post(**where).status_code in (204, 303)
     answer = second.post(**where)
     assert answer.status_code == 409

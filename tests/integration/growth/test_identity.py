@@ -12,21 +12,20 @@ from pydantic import ValidationError
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol.identity import (
     ComposePrompt,
-    DecideProposal,
     FileHistory,
     GetFile,
     IdentityFile,
-    IdentityProposal,
-    ListProposals,
     ListSnapshots,
     ProposeChange,
     Rollback,
     TakeSnapshot,
     UpdateUser,
 )
+from jiyi.protocol.proposals import Deciding, FileProposal, ListProposals
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity_actions
+from models.growth.proposal_actions import decide_proposal, list_proposals
 from models.memory.agents import lock_agents
 from tests.integration.growth.living import AGENT, SMALL_TALK, actor, rows, say
 
@@ -43,13 +42,18 @@ def agent(group: str) -> str:
     return group
 
 
-def propose(group: str, suggested: str = KIND, file: Any = "SOUL", **fields: Any) -> IdentityProposal:
+def propose(group: str, suggested: str = KIND, file: Any = "SOUL", **fields: Any) -> FileProposal:
     request = ProposeChange(agent_id=AGENT, file=file, suggested=suggested, reason="users asked for it", **fields)
     return identity_actions.propose.perform(actor(group, "user:lin"), request)
 
 
-def approve(group: str, proposal: IdentityProposal, by: str = "user:mia") -> IdentityFile:
-    return identity_actions.approve.perform(actor(group, by), DecideProposal(proposal_id=proposal.proposal_id))
+def approve(group: str, proposal: FileProposal, by: str = "user:mia") -> IdentityFile:
+    decide_proposal.perform(actor(group, by), Deciding(id=proposal.id, decision="approve"))
+    return identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file=proposal.file))
+
+
+def reject(group: str, proposal: FileProposal, reason: str = "") -> FileProposal:
+    return decide_proposal.perform(actor(group), Deciding(id=proposal.id, decision="reject", reason=reason))
 
 
 def read(group: str, file: Any = "SOUL", version: int | None = None) -> IdentityFile:
@@ -59,13 +63,13 @@ def read(group: str, file: Any = "SOUL", version: int | None = None) -> Identity
 def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:
     made = propose(agent)
     assert (made.status, made.reason, made.current, made.suggested, made.base_version) == ("pending", "users asked for it", "", KIND, 0)
-    assert made.author == "user:lin"
+    assert made.made_by == "user:lin"
     assert (read(agent).version, read(agent).content) == (0, "")
     assert propose(agent, file="Heartbeat.md").file == "HEARTBEAT"  # as it is named in a folder
-    rejected = identity_actions.reject.perform(actor(agent), DecideProposal(proposal_id=made.proposal_id, note="too vague"))
+    rejected = reject(agent, made, "too vague")
     assert (rejected.status, rejected.note) == ("rejected", "too vague")
     assert read(agent).version == 0
-    with pytest.raises(Conflict, match="rejected by user:mia already"):
+    with pytest.raises(Conflict, match="rejected, decided by user:mia"):
         approve(agent, made)
 
 
@@ -73,16 +77,16 @@ def test_approved_it_is_the_next_version_and_every_change_leaves_an_audit_row(ag
     made = propose(agent)
     written = approve(agent, made)
     assert (written.version, written.content, written.author, written.reason) == (1, KIND, "user:mia", "users asked for it")
-    [decided] = identity_actions.list_proposals.perform(actor(agent), ListProposals(agent_id=AGENT)).proposals
+    [decided] = list_proposals.perform(actor(agent), ListProposals(agent_id=AGENT)).rows
     assert (decided.status, decided.decided_by, decided.stale) == ("approved", "user:mia", False)
     with pytest.raises(InvalidRequest, match="says already"):
         propose(agent)
     assert identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1)).files == []
     identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=0))
     found = rows("SELECT action, actor, target FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=agent)
-    assert [row["action"] for row in found if row["action"] != "identity.rollback"] == ["identity.propose", "identity.approve"]
+    assert [row["action"] for row in found if row["action"] != "identity.rollback"] == ["identity.propose", "proposals.decide"]
     assert found[-1]["action"] == "identity.rollback"
-    assert {row["target"] for row in found} == {AGENT}
+    assert {row["target"] for row in found} == {AGENT, str(made.id)}
     assert len(approve(agent, propose(agent, "忠" * 20_000)).content) == 20_000
 
 
@@ -115,9 +119,9 @@ def test_a_proposal_whose_base_has_changed_is_in_conflict_and_stays_pending(agen
         approve(agent, second)
     with pytest.raises(Conflict, match="version 1 of SOUL is in force, not 0"):
         propose(agent, "You are terse.", base_version=0)
-    found = identity_actions.list_proposals.perform(actor(agent), ListProposals(status="pending")).proposals
-    assert [(one.proposal_id, one.stale) for one in found] == [(second.proposal_id, True)]
-    assert identity_actions.reject.perform(actor(agent), DecideProposal(proposal_id=second.proposal_id)).status == "rejected"
+    found = list_proposals.perform(actor(agent), ListProposals(status="pending")).rows
+    assert [(one.id, one.stale) for one in found] == [(second.id, True)]
+    assert reject(agent, second).status == "rejected"
 
 
 @pytest.mark.parametrize(
@@ -206,8 +210,8 @@ def test_what_is_not_there_is_not_found(agent: str) -> None:
     calls: list[tuple[Any, Any]] = [
         (identity_actions.get_file, GetFile(agent_id="nobody", file="SOUL")),
         (identity_actions.get_file, GetFile(agent_id=AGENT, file="SOUL", version=7)),
-        (identity_actions.approve, DecideProposal(proposal_id=uuid4())),
-        (identity_actions.reject, DecideProposal(proposal_id=uuid4())),
+        (decide_proposal, Deciding(id=uuid4(), decision="approve")),
+        (decide_proposal, Deciding(id=uuid4(), decision="reject")),
         (identity_actions.rollback, Rollback(agent_id=AGENT, file="SOUL", version=9)),
         (identity_actions.rollback, Rollback(agent_id=AGENT, snapshot_id=uuid4())),
         (identity_actions.propose, ProposeChange(agent_id="nobody", file="SOUL", suggested="x", reason="y")),
@@ -226,7 +230,7 @@ def test_another_groups_files_are_not_seen(agent: str) -> None:
         lock_agents(connection, [(other, AGENT)])
     approve(agent, made)
     assert read(other).version == 0
-    assert identity_actions.list_proposals.perform(actor(other), ListProposals()).proposals == []
+    assert list_proposals.perform(actor(other), ListProposals()).rows == []
     with pytest.raises(NotFound):
         approve(other, made)
 
@@ -239,8 +243,8 @@ def test_lists_go_page_by_page(agent: str) -> None:
     assert ([one.version for one in history.versions], history.next) == ([3, 2], 2)
     rest = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2, before=2))
     assert ([one.version for one in rest.versions], rest.next) == ([1], None)
-    first = identity_actions.list_proposals.perform(actor(agent), ListProposals(limit=2))
-    following = identity_actions.list_proposals.perform(actor(agent), ListProposals(limit=2, before=first.next))
-    assert (len(first.proposals), len(following.proposals), following.next) == (2, 1, None)
+    first = list_proposals.perform(actor(agent), ListProposals(limit=2))
+    following = list_proposals.perform(actor(agent), ListProposals(limit=2, before=first.next))
+    assert (len(first.rows), len(following.rows), following.next) == (2, 1, None)
     taken = identity_actions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT, limit=2))
     assert [one.name for one in taken.snapshots] == ["2", "1"]

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from jiyi.errors import Conflict
-from jiyi.protocol.artifacts import Deciding, Verb
 from jiyi.protocol.growth import ProposeSolution
 from jiyi.protocol.identity import OfAgent
+from jiyi.protocol.proposals import Deciding, Verb
 from models.conversations.extraction_schedule import EXTRACT
 from models.db.actions import Actor
 from models.growth import pain_actions, self_review
-from models.growth.artifacts import decide
 from models.growth.evolution import WEIGH
+from models.growth.proposal_actions import decide_proposal
 from models.growth.trajectories import COMPRESS
 from models.growth.work import AGGREGATE, COMPOSE, FOLLOW_PROFILE, MERGE_PAINS, SOLVE_PAIN
 from models.reflection.reflections import REFLECT
@@ -99,12 +99,12 @@ def lived(group: str) -> None:
 Case = tuple[str, str, str, Callable[[str], Any], list[str]]
 #: Kind, module and name of its work, what makes it owed, and where its effect is; each is made owed when those before it are.
 CASES: list[Case] = [
-    (REFLECT, "tasks.reflection", "reflect", looked, ["identity_proposals", "memory_nodes WHERE type = 'thought'"]),
+    (REFLECT, "tasks.reflection", "reflect", looked, ["proposals", "memory_nodes WHERE type = 'thought'"]),
     (SOLVE_PAIN, "tasks.growth.pains", "solve_pain", asked, ["proposals"]),
     (WEIGH, "tasks.growth.evolution", "weigh", voted, ["feedback"]),
-    (COMPOSE, "tasks.growth.evolution", "compose", compressed, ["artifacts"]),
+    (COMPOSE, "tasks.growth.evolution", "compose", compressed, ["proposals"]),
     (COMPRESS, "tasks.growth.evolution", "compress", told, ["trajectories"]),
-    (AGGREGATE, "tasks.growth.evolution", "aggregate", experienced, ["artifacts"]),
+    (AGGREGATE, "tasks.growth.evolution", "aggregate", experienced, ["proposals"]),
     (MERGE_PAINS, "tasks.growth.pains", "merge_pains", troubled, ["pain_points", "pain_evidence"]),
     (FOLLOW_PROFILE, "tasks.growth.self_review", "follow_profile", profiled, ["identity_versions"]),
     (EXTRACT, "tasks.conversations.extraction", "extract", lived, ["memory_nodes WHERE kind = 'knowledge'"]),
@@ -137,12 +137,12 @@ def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -
     def answer_to(decision: Verb, who: str) -> str:
         together.wait(60)
         try:
-            return str(decide.perform(Actor(group, who), Deciding(id=skill.id, decision=decision)).status)
+            return str(decide_proposal.perform(Actor(group, who), Deciding(id=skill.id, decision=decision)).status)
         except Conflict as error:
             return str(error)
 
     with Threads(2) as pool:
-        answers = [one.result() for one in [pool.submit(answer_to, "accept", "user:mia"), pool.submit(answer_to, "decline", "user:leo")]]
+        answers = [one.result() for one in [pool.submit(answer_to, "approve", "user:mia"), pool.submit(answer_to, "reject", "user:leo")]]
     decided = artifacts(group)[0].status
     assert decided in answers
     assert sum("decided by" in answer for answer in answers) == 1

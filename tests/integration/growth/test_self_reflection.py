@@ -15,10 +15,12 @@ from engine.providers import llms
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable, NotFound
 from jiyi.protocol.growth import ConfigureSelf, ListLooks, LookDetail, LookId, SelfState
-from jiyi.protocol.identity import DecideProposal, GetFile, IdentityProposal, ListProposals, OfAgent
+from jiyi.protocol.identity import GetFile, OfAgent
+from jiyi.protocol.proposals import Deciding, FileProposal, ListProposals
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity_actions, self_review
+from models.growth.proposal_actions import decide_proposal, list_proposals
 from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
 from tasks.reflection import reflect
@@ -74,8 +76,8 @@ def looks(group: str) -> list[LookDetail]:
     ]
 
 
-def proposals(group: str) -> list[IdentityProposal]:
-    return identity_actions.list_proposals.perform(actor(group), ListProposals(agent_id=AGENT)).proposals
+def proposals(group: str) -> list[FileProposal]:
+    return list_proposals.perform(actor(group), ListProposals(agent_id=AGENT, kind="identity")).rows
 
 
 class Scripted:
@@ -172,13 +174,13 @@ def test_an_identity_proposal_waits_for_somebody_and_is_made_once_also_when_it_w
     assert found.findings is not None
     assert len(found.findings.proposals) == 1
     [proposal] = proposals(group)
-    assert (proposal.file, proposal.status, proposal.author) == ("AGENTS", "pending", "reflection")
+    assert (proposal.file, proposal.status, proposal.made_by) == ("AGENTS", "pending", "reflection")
     assert proposal.suggested == "- 以后回答请简洁一点"
     assert proposal.evidence == [said[3]]
     assert identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file="AGENTS")).version == 0
     look(group, WISH)
     assert len(proposals(group)) == 1
-    identity_actions.reject.perform(actor(group), DecideProposal(proposal_id=proposal.proposal_id))
+    decide_proposal.perform(actor(group), Deciding(id=proposal.id, decision="reject"))
     look(group, WISH)
     assert len(proposals(group)) == 1
     other = f"{group}-other"

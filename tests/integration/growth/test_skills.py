@@ -7,21 +7,14 @@ from uuid import UUID, uuid4
 import pytest
 
 from jiyi.errors import Conflict, NotFound
-from jiyi.protocol.artifacts import ArtifactId, ArtifactsQuery, Deciding, GiveFeedback, HintQuery, PatternsQuery, TrustState
+from jiyi.protocol.artifacts import GiveFeedback, HintQuery, PatternsQuery, TrustState
+from jiyi.protocol.proposals import Deciding, ListProposals, ProposalId
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.artifacts import (
-    decide,
-    get_artifact,
-    give_feedback,
-    list_artifacts,
-    list_patterns,
-    pending_hint,
-    trust_of_group,
-    votes_on,
-)
+from models.growth.artifacts import give_feedback, list_patterns, pending_hint, trust_of_group, votes_on
 from models.growth.evolution import evolution_events
+from models.growth.proposal_actions import decide_proposal, get_proposal, list_proposals
 from tests.integration.growth.growing import AGENT, STEPS, artifacts, experienced, feedback, run, save
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -55,37 +48,37 @@ def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group
     assert found.id == skill.id
     assert "printer" in found.text
     stranger = Actor(f"{group}-other", "user:eve")
-    assert list_artifacts.perform(stranger, ArtifactsQuery()).rows == []
+    assert list_proposals.perform(stranger, ListProposals()).rows == []
     with pytest.raises(NotFound):
-        decide.perform(stranger, Deciding(decision="accept", id=skill.id))
+        decide_proposal.perform(stranger, Deciding(decision="approve", id=skill.id))
 
 
 def test_accepting_registers_and_only_enabling_enables_and_who_approves_second_is_told(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
-    accepted = decide.perform(me(group), Deciding(decision="accept", id=skill.id, reason="helps"))
-    assert (accepted.status, accepted.enabled, accepted.decided_by) == ("accepted", False, "user:mia")
-    for verb in ("accept", "decline"):
-        with pytest.raises(Conflict, match="accepted, decided by user:mia"):
-            decide.perform(me(group, "user:leo"), Deciding(id=skill.id, decision=verb))
-    assert decide.perform(me(group), Deciding(decision="enable", id=skill.id)).enabled
-    assert kinds(group) == ["proposed", "accepted", "enabled"]
+    accepted = decide_proposal.perform(me(group), Deciding(decision="approve", id=skill.id, reason="helps"))
+    assert (accepted.status, accepted.enabled, accepted.decided_by) == ("approved", False, "user:mia")
+    for verb in ("approve", "reject"):
+        with pytest.raises(Conflict, match="approved, decided by user:mia"):
+            decide_proposal.perform(me(group, "user:leo"), Deciding(id=skill.id, decision=verb))
+    assert decide_proposal.perform(me(group), Deciding(decision="enable", id=skill.id)).enabled
+    assert kinds(group) == ["proposed", "approved", "enabled"]
 
 
 def test_a_declined_one_returns_when_its_evidence_has_doubled(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
-    decide.perform(me(group), Deciding(decision="decline", id=skill.id))
+    decide_proposal.perform(me(group), Deciding(decision="reject", id=skill.id))
     experienced(group, times=2)
     run()
-    assert [one.status for one in artifacts(group)] == ["declined"]
+    assert [one.status for one in artifacts(group)] == ["rejected"]
     experienced(group, times=1)
     run()
     [again] = artifacts(group)
     assert (again.id, again.status) == (skill.id, "pending")
-    assert kinds(group) == ["proposed", "declined", "returned"]
+    assert kinds(group) == ["proposed", "rejected", "returned"]
 
 
 def test_a_skill_that_tells_the_model_to_ignore_is_refused(group: str) -> None:
@@ -95,7 +88,7 @@ def test_a_skill_that_tells_the_model_to_ignore_is_refused(group: str) -> None:
     assert skill.status == "refused"
     assert "orders" in skill.issues[0]
     with pytest.raises(Conflict, match="refused"):
-        decide.perform(me(group), Deciding(decision="accept", id=skill.id))
+        decide_proposal.perform(me(group), Deciding(decision="approve", id=skill.id))
 
 
 def test_auto_mode_registers_disabled(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +97,7 @@ def test_auto_mode_registers_disabled(group: str, monkeypatch: pytest.MonkeyPatc
     experienced(group)
     run()
     [skill] = artifacts(group)
-    assert (skill.status, skill.enabled) == ("accepted", False)
+    assert (skill.status, skill.enabled) == ("approved", False)
     assert kinds(group) == ["registered"]
 
 
@@ -112,10 +105,10 @@ def test_deleting_takes_the_texts(group: str) -> None:
     experienced(group)
     run()
     [skill] = artifacts(group)
-    assert decide.perform(me(group), Deciding(decision="delete", id=skill.id)).body == ""
+    assert decide_proposal.perform(me(group), Deciding(decision="delete", id=skill.id)).body == ""
     assert artifacts(group) == []
     with pytest.raises(NotFound):
-        get_artifact.perform(me(group), ArtifactId(id=skill.id))
+        get_proposal.perform(me(group), ProposalId(id=skill.id))
     experienced(group, times=1)
     run()
     assert artifacts(group) == []
@@ -156,7 +149,7 @@ def test_five_votes_recommend_once_and_nothing_acts(group: str, skill: UUID) -> 
 
 
 def test_a_vote_on_a_deleted_skill_is_refused_or_noted(group: str, skill: UUID) -> None:
-    decide.perform(Actor(group, "test"), Deciding(decision="delete", id=skill))
+    decide_proposal.perform(Actor(group, "test"), Deciding(decision="delete", id=skill))
     for gone in (skill, uuid4()):
         with pytest.raises(NotFound, match="may have been deleted"):
             give_feedback.perform(Actor(group, "test"), GiveFeedback(artifact="skill", artifact_id=gone, sentiment="positive"))

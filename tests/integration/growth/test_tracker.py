@@ -9,13 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import NotFound
-from jiyi.protocol.artifacts import Deciding
 from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.growth import ProposeSolution, ResolvePain
 from jiyi.protocol.identity import TallyQuery
+from jiyi.protocol.proposals import Deciding
 from models.db.connection import unit_of_work
 from models.growth import pain_actions, work
-from models.growth.artifacts import decide, list_tallies
+from models.growth.artifacts import list_tallies
+from models.growth.proposal_actions import decide_proposal
 from tasks.conversations import injection
 from tests.integration.growth.growing import artifacts, experienced, feedback, save
 from tests.integration.growth.growing import run as aggregate
@@ -53,7 +54,7 @@ def test_skills_that_were_accepted_and_used(group: str) -> None:
     aggregate()
     [skill] = artifacts(group)
     assert "skill" not in counted(group)
-    decide.perform(actor(group), Deciding(decision="accept", id=skill.id))
+    decide_proposal.perform(actor(group), Deciding(decision="approve", id=skill.id))
     save([feedback(group, skill.id, signal="usage_count"), feedback(group, skill.id, signal="explicit")])
     aggregate()
     assert counted(group)["skill"] == (1, 1)

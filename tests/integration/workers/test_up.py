@@ -233,7 +233,7 @@ def no_page_is_empty(up: Up, password: str) -> None:
         return text
 
     until(lambda: json.loads(page("/digests.json"))["digests"], END_SECONDS)
-    until(lambda: json.loads(page("/growth.json"))["rows"], END_SECONDS)
+    until(lambda: json.loads(page("/proposals.json"))["rows"], END_SECONDS)
     until(lambda: json.loads(page("/retrievals.json"))["rows"], END_SECONDS)
     tiers = json.loads(page("/tiers.json"))
     assert (tiers["in_working"], tiers["counts"]["entries"]) == (5, 8)

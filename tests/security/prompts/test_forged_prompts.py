@@ -45,10 +45,11 @@ from jiyi.chat.steps import ScheduleStage
 from jiyi.chat.workflows import WorkflowTools
 from jiyi.polling import poll
 from jiyi.protocol.appointments import CreatedSchedule
-from jiyi.protocol.artifacts import ArtifactState, Pattern
+from jiyi.protocol.artifacts import Pattern
 from jiyi.protocol.conversations import MAX_BUDGET as MAX_TOKENS
 from jiyi.protocol.conversations import ChatMessage, ContextRequest, Profile
 from jiyi.protocol.openapi.functions import ToolCall, output_of
+from jiyi.protocol.proposals import SkillProposal
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tier_questions import TierItem
@@ -322,7 +323,7 @@ def _vital(texts: Sequence[str]) -> str:
 
 
 def _skills(texts: Sequence[str]) -> str:
-    skills = [SimpleNamespace(name=text, triggers=["tea"], artifact_id=uuid4()) for text in texts]
+    skills = [SimpleNamespace(name=text, triggers=["tea"], proposal_id=uuid4()) for text in texts]
     files = dict.fromkeys(("SOUL", "AGENTS", "USER"), SimpleNamespace(content="", version=1))
     with patch.object(prompts.identity, "current_files", return_value=files), patch.object(prompts, "_enabled", return_value=skills):
         return compose(prompts.sections(Mock(), ("g", "a"), None, "en"), MAX_BUDGET).text
@@ -463,7 +464,7 @@ def test_a_skill_s_lines_are_its_own() -> None:
 def test_a_workflow_s_description_is_one_line() -> None:
     body = to_yaml({"name": "tea", "steps": [{"tool": "brew"}]})
     for text in FORGERIES:
-        state = ArtifactState.model_construct(id=uuid4(), name=text, triggers=[text], tools=["brew"], body=body, enabled=True)
+        state = SkillProposal.model_construct(id=uuid4(), name=text, triggers=[text], tools=["brew"], body=body, enabled=True)
         [schema] = WorkflowTools(lambda _, state=state: [state], {"brew": lambda: "tea"}, lambda _: None, "g").schemas("a")  # type: ignore[misc]
         description = schema["function"]["description"]
         assert len(description.splitlines()) == 1

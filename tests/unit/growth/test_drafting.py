@@ -25,7 +25,8 @@ from engine.growth.skills import (
 from engine.rules.provider import Rules
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.steps import HINT_TOKENS, HintStage, hint
-from jiyi.protocol.artifacts import MAX_NAME_CHARS, GateReport, Pattern, Status
+from jiyi.protocol.artifacts import MAX_NAME_CHARS, GateReport, Pattern
+from jiyi.protocol.proposals import Status
 from jiyi.text.budget import estimate_tokens
 from tests.unit.growth.steps import START
 
@@ -67,14 +68,14 @@ def test_an_llm_may_not_name_tools_that_were_not_used() -> None:
     ("known", "report", "count", "auto", "expected"),
     [
         (None, PASSED, 3, False, "pending"),
-        (None, PASSED, 3, True, "accepted"),
+        (None, PASSED, 3, True, "approved"),
         (None, REFUSED, 3, True, "refused"),
         (PriorDecision("refused", 0), PASSED, 4, False, "pending"),
-        (PriorDecision("declined", 3), PASSED, 5, True, "declined"),
-        (PriorDecision("declined", 3), PASSED, 6, True, "pending"),
-        (PriorDecision("declined", 3), REFUSED, 6, False, "declined"),
+        (PriorDecision("rejected", 3), PASSED, 5, True, "rejected"),
+        (PriorDecision("rejected", 3), PASSED, 6, True, "pending"),
+        (PriorDecision("rejected", 3), REFUSED, 6, False, "rejected"),
         (PriorDecision("deleted", 3), PASSED, 6, False, "pending"),
-        (PriorDecision("accepted", 3), REFUSED, 99, False, "accepted"),
+        (PriorDecision("approved", 3), REFUSED, 99, False, "approved"),
         (PriorDecision("archived", 3), PASSED, 99, True, "archived"),
         (PriorDecision("pending", 0), REFUSED, 9, False, "pending"),
     ],

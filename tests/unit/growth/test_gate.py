@@ -9,9 +9,10 @@ import pytest
 
 from engine.growth.skills import ComparedArtifact, inspect_candidate
 from jiyi.protocol.actions import TABLE
-from jiyi.protocol.artifacts import ArtifactState, GateReport, SkillCandidate, Status
+from jiyi.protocol.artifacts import GateReport, SkillCandidate
 from jiyi.protocol.identity import override_in, problems_of
-from models.growth.artifacts import possible_decisions
+from jiyi.protocol.proposals import SkillProposal, Status
+from models.growth.proposals import possible
 
 BODY = "# Free the printer\n\n## Steps\n\n1. Open the second tray.\n2. Pull the sheet out slowly.\n3. Close the tray and print a test page."
 
@@ -75,16 +76,16 @@ def test_orders_to_the_model_are_refused(order: str) -> None:
     ("status", "enabled", "verbs"),
     [
         ("refused", False, ["delete"]),
-        ("pending", False, ["accept", "decline", "delete"]),
-        ("accepted", True, ["disable", "archive", "delete"]),
-        ("accepted", False, ["enable", "archive", "delete"]),
-        ("declined", False, ["delete"]),
+        ("pending", False, ["approve", "reject", "delete"]),
+        ("approved", True, ["disable", "archive", "delete"]),
+        ("approved", False, ["enable", "archive", "delete"]),
+        ("rejected", False, ["delete"]),
         ("archived", False, ["delete"]),
         ("deleted", False, []),
     ],
 )
 def test_each_status_has_its_decisions(status: Status, enabled: bool, verbs: list[str]) -> None:
-    assert possible_decisions(ArtifactState.model_construct(status=status, enabled=enabled)) == verbs
+    assert possible(SkillProposal.model_construct(status=status, enabled=enabled)) == verbs
 
 
 ORDINARY = """He wants to forget the accident | You are kind, and now and then funny | Do not ignore the rules of grammar | 他想忘记以前的事
@@ -100,7 +101,7 @@ def test_a_skill_of_100_kb_has_no_way_in() -> None:
     body = "# T\n" + "x" * 100_000
     with pytest.raises(ValueError, match="body"):
         report(body=body)
-    doors = [action for action in TABLE.values() if action.name.partition(".")[0] == "artifacts"]
+    doors = [action for action in TABLE.values() if action.name.partition(".")[0] == "proposals"]
     assert doors
     for door in doors:
         with pytest.raises(ValueError, match=r"body\n +Extra inputs are not permitted"):

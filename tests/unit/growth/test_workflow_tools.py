@@ -11,17 +11,21 @@ import pytest
 
 from jiyi.chat.workflows import WorkflowTools
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.artifacts import ArtifactState
+from jiyi.protocol.proposals import SkillProposal
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 BODY = "name: 发票\nsteps:\n- {tool: search, inputs: {query: invoice}}\n- {tool: mail, inputs: {text: $previous}}\n"
 
 
-def state(body: str = BODY, tools: tuple[str, ...] = ("search", "mail"), **fields: Any) -> ArtifactState:
+def state(body: str = BODY, tools: tuple[str, ...] = ("search", "mail"), **fields: Any) -> SkillProposal:
     known = {
         "id": uuid4(),
-        "artifact": "pipeline",
+        "kind": "pipeline",
         "agent_id": "a",
+        "user_id": None,
+        "reason": "",
+        "made_by": "growth",
+        "note": "",
         "name": "search → mail",
         "description": "",
         "triggers": ['发票"\n## x'],
@@ -30,14 +34,14 @@ def state(body: str = BODY, tools: tuple[str, ...] = ("search", "mail"), **field
         "description": "",
         "confidence": 0.9,
         "issues": [],
-        "status": "accepted",
+        "status": "approved",
         "enabled": True,
         "evidence": [],
         "evidence_count": 3,
         "votes": 0,
     }
     nobody = {"decided_by": None, "decided_at": None, "trust_score": None, "recommendation": None, "created_at": NOW, "updated_at": NOW}
-    return ArtifactState.model_validate({**known, **rest, **nobody, "body": body, "tools": list(tools), **fields})
+    return SkillProposal.model_validate({**known, **rest, **nobody, "body": body, "tools": list(tools), **fields})
 
 
 def search(query: str) -> str:
@@ -55,7 +59,7 @@ def votes() -> list[Any]:
     return []
 
 
-def tools(votes: list[Any], *states: ArtifactState) -> WorkflowTools:
+def tools(votes: list[Any], *states: SkillProposal) -> WorkflowTools:
     return WorkflowTools(lambda _agent: states, {"search": search, "mail": mail}, votes.append, "g")
 
 

@@ -102,7 +102,7 @@ def shape(text: str) -> str:
 @pytest.mark.parametrize(
     "error",
     [
-        Conflict("id: the skill is declined, decided by Mia; only what is pending can be accepted"),
+        Conflict("id: the proposal is rejected, decided by Mia; it cannot be approved now"),
         InvalidRequest(["password: a password has at least 12 characters"]),
         InvalidRequest(["files.SOUL: has the character U+200B, which nobody sees; leave it out"]),
         InvalidRequest(problems_of(refused(count=11))),
@@ -123,7 +123,7 @@ def test_in_chinese_and_as_ever_in_english(app: Flask, error: InvalidRequest | C
 def test_states_and_bounds_are_said_in_chinese_too_and_what_nobody_knows_stays_as_it_is(app: Flask) -> None:
     assert set(WORDS) <= set(get_args(ErrorType))
     with app.test_request_context(), force_locale("zh"):
-        said = told("the skill is declined, decided by Mia; only what is pending or archived can be accepted")
+        said = told("the proposal is rejected, decided by Mia; it cannot be archived now")
         assert "已拒绝" in said and "已归档" in said and "Mia" in said
         assert [problem.text for problem in problems(refused(count=0, sure="perhaps"))] == ["不能小于 1", "必须是“是”或“否”"]
         assert Problem.of("id: 100% of %(everything)s is <wrong>").text == "100% of %(everything)s is <wrong>"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from jiyi.protocol.growth import ProposeSolution, ReportPain
-from jiyi.protocol.identity import DecideProposal, ProposeChange
+from jiyi.protocol.identity import ProposeChange
+from jiyi.protocol.proposals import Deciding
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth import identity_actions, pain_actions, self_review
+from models.growth.proposal_actions import decide_proposal
 from models.memory.agents import lock_agents
 from tests.integration.actions.cases import Case
 
@@ -38,12 +41,20 @@ def change(group: str) -> str:
     """The id of a proposal to change a file."""
     agent(group)
     request = ProposeChange(agent_id=AGENT, file="SOUL", suggested=SOUL, reason="agreed")
-    return str(identity_actions.propose.perform(Actor(group, "test"), request).proposal_id)
+    return str(identity_actions.propose.perform(Actor(group, "test"), request).id)
+
+
+def solution(group: str) -> str:
+    """The id of what is proposed against a pain point."""
+    request = ProposeSolution(pain_id=UUID(pain(group)), steps=STEPS)
+    proposal = pain_actions.propose_solution.perform(Actor(group, "test"), request).proposal
+    assert proposal is not None
+    return str(proposal.id)
 
 
 def changed(group: str) -> None:
     """A file with a version."""
-    identity_actions.approve.perform(Actor(group, "test"), DecideProposal(proposal_id=change(group)))
+    decide_proposal.perform(Actor(group, "test"), Deciding(id=UUID(change(group)), decision="approve"))
 
 
 _CHANGE = {"agent_id": AGENT, "file": "SOUL", "suggested": SOUL, "reason": "agreed"}
@@ -63,8 +74,8 @@ CASES = (
     _case(pain_actions.resolve_pain, proposed, {"resolution": "confirmed"}, "pain_id"),
     _case(pain_actions.propose_solution, pain, {"steps": STEPS}, "pain_id"),
     _case(identity_actions.propose, agent, _CHANGE),
-    _case(identity_actions.approve, change, {"note": "yes"}, "proposal_id"),
-    _case(identity_actions.reject, change, {"note": "no"}, "proposal_id"),
+    _case(decide_proposal, change, {"decision": "approve", "reason": "yes"}, "id"),
+    _case(decide_proposal, solution, {"decision": "reject", "reason": "no"}, "id"),
     _case(identity_actions.update_user, agent, {**_OF_AGENT, "notes": "叫他小林。"}),
     _case(identity_actions.snapshot, changed, {**_OF_AGENT, "name": "before"}),
     _case(identity_actions.rollback, changed, {**_OF_AGENT, "file": "SOUL", "version": 0}),

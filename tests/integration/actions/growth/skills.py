@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 from sqlalchemy import text
 
-from jiyi.protocol.artifacts import Deciding, GiveFeedback, Verb
+from jiyi.protocol.artifacts import GiveFeedback
+from jiyi.protocol.proposals import Deciding, Verb
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
-from models.growth.artifacts import decide, give_feedback
+from models.growth.artifacts import give_feedback
+from models.growth.proposal_actions import decide_proposal
 from tests.integration.actions.cases import Case
 from tests.integration.growth.growing import chain, end, experienced, run, save
 
@@ -31,7 +33,7 @@ def workflow(group: str) -> str:
 
 def one(group: str) -> str:
     with unit_of_work() as connection:
-        return str(connection.execute(text("SELECT artifact_id FROM artifacts WHERE group_id = :g"), {"g": group}).scalar_one())
+        return str(connection.execute(text("SELECT proposal_id FROM proposals WHERE group_id = :g"), {"g": group}).scalar_one())
 
 
 def after(prepare: Callable[[str], str], *decisions: Verb) -> Callable[[str], str]:
@@ -40,22 +42,22 @@ def after(prepare: Callable[[str], str], *decisions: Verb) -> Callable[[str], st
     def prepared(group: str) -> str:
         made = prepare(group)
         for taken in decisions:
-            decide.perform(Actor(group, "test"), Deciding(id=made, decision=taken))
+            decide_proposal.perform(Actor(group, "test"), Deciding(id=made, decision=taken))
         return made
 
     return prepared
 
 
-def _deciding(decision: Verb, prepare: Callable[[str], str], reason: str | None = None) -> Case:
-    return Case(action=decide, prepare=prepare, request=lambda made: Deciding(id=made, decision=decision, reason=reason))
+def _deciding(decision: Verb, prepare: Callable[[str], str], reason: str = "") -> Case:
+    return Case(action=decide_proposal, prepare=prepare, request=lambda made: Deciding(id=made, decision=decision, reason=reason))
 
 
 CASES = (
-    _deciding("accept", skill, "helps"),
-    _deciding("decline", workflow, "too special"),
-    _deciding("enable", after(workflow, "accept")),
-    _deciding("disable", after(skill, "accept", "enable")),
-    _deciding("archive", after(skill, "accept"), "old"),
+    _deciding("approve", skill, "helps"),
+    _deciding("reject", workflow, "too special"),
+    _deciding("enable", after(workflow, "approve")),
+    _deciding("disable", after(skill, "approve", "enable")),
+    _deciding("archive", after(skill, "approve"), "old"),
     _deciding("delete", workflow),
     Case(action=give_feedback, prepare=skill, request=lambda made: GiveFeedback(artifact="skill", artifact_id=made, sentiment="positive")),
 )
