@@ -395,6 +395,11 @@ class Settings(BaseSettings):
         return "llm" if "keywords" in self.derive else "text"
 
     @property
+    def has_llm(self) -> bool:
+        """Whether a model answers questions, not rules."""
+        return self.llm != Settings.model_fields["llm"].default
+
+    @property
     def token_prices(self) -> tuple[float, float]:
         """Of a million tokens of prompt and of answer; zeros where no prices are set."""
         prompt, _, answer = (self.llm_prices or "0/0").partition("/")

@@ -37,8 +37,8 @@ def commands() -> dict[str, list[str]]:
         **{queue.replace(".", "-"): _worker(queue, queue, "threads", RETRIEVAL_THREADS + CALLS_IN_HAND) for queue in more},
         "embedding": _worker("embedding", "embedding", "threads", embedding_threads(settings)),
         "upkeep": _worker("upkeep", "upkeep", "threads", THREADS),
-        # Apart from upkeep, whose threads must not all wait for an LLM.
-        "reflection": _worker("reflection", "reflection", "threads", THREADS),
+        # Apart from upkeep, whose threads must not all wait for an LLM; as many as may ask it at a time.
+        "reflection": _worker("reflection", "reflection", "threads", max(THREADS, settings.llm_questions if settings.has_llm else 0)),
         # Apart from both: appointments are kept on time, whatever upkeep and reflection are at.
         **{queue: _worker(queue, queue, "threads", THREADS) for queue in subjects.queues()},
         "beat": [*_celery(), "beat", "--loglevel=INFO"],

@@ -22,6 +22,12 @@ def test_a_vendor_has_several_calls_open_a_model_of_this_machine_two_batches_in_
     assert {"--pool=threads", f"--concurrency={concurrency}"} <= set(commands()["embedding"])
 
 
+@pytest.mark.parametrize(("llm", "concurrency"), [("rules", 2), ("compatible:m", 7)])
+def test_as_many_tasks_wait_for_an_llm_as_may_ask_it(configure: Callable[..., Settings], llm: str, concurrency: int) -> None:
+    configure(llm=llm, llm_questions=7, llm_base_url="http://127.0.0.1:9/v1")
+    assert f"--concurrency={concurrency}" in commands()["reflection"]
+
+
 @pytest.mark.parametrize("command", [["workers.procfile", "intake"], ["workers.intake"]])
 def test_a_wrong_setting_is_told_in_one_line(command: list[str]) -> None:
     environment = {**os.environ, "JIYI_SUBJECTS": "growht"}
