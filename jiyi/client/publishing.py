@@ -19,8 +19,8 @@ from kombu.transport.virtual import Channel as VirtualChannel
 from jiyi.errors import BrokerUnavailable, SettingsError
 from jiyi.protocol.events import CONTENT_TYPE
 from jiyi.protocol.wire.broker import (
-    AMQP_TIMEOUTS,
     CONNECT_RETRY,
+    PUBLISH_TIMEOUTS,
     NotBoundError,
     exchange,
     intake_queue,
@@ -57,7 +57,7 @@ class EventPublisher:
                     "socket_keepalive": True,
                     "confirm_publish": True,
                     **CONNECT_RETRY,
-                    **AMQP_TIMEOUTS,
+                    **PUBLISH_TIMEOUTS,
                 },
             )
         except (KeyError, ValueError) as error:
@@ -133,7 +133,7 @@ class TaskMessages:
             self._connection = kombu.Connection(
                 settings.need("broker_url"),
                 connect_timeout=settings.publish_timeout,
-                transport_options={"socket_connect_timeout": settings.publish_timeout, **CONNECT_RETRY, **AMQP_TIMEOUTS},
+                transport_options={"socket_connect_timeout": settings.publish_timeout, **CONNECT_RETRY, **PUBLISH_TIMEOUTS},
             )
         except (KeyError, ValueError) as error:
             raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None

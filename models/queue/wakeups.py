@@ -13,12 +13,12 @@ from engine import subjects
 from jiyi.errors import BrokerUnavailable
 from jiyi.once import once
 from jiyi.protocol.base import JsonObject
-from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, BROKER_ERRORS, CONNECT_RETRY, stamp
+from jiyi.protocol.wire.broker import BROKER_ERRORS, CONNECT_RETRY, PUBLISH_TIMEOUTS, stamp
 from jiyi.protocol.wire.calls import sentence_of_valkey
 from jiyi.protocol.wire.signatures import signer_of
 from jiyi.settings import get_settings
 from models.db import valkey_keys
-from models.db.valkey import SOCKET_TIMEOUT, valkey
+from models.db.valkey import valkey
 
 log = logging.getLogger(__name__)
 
@@ -120,12 +120,6 @@ def own_app() -> Celery:
     app.conf.update(
         task_create_missing_queues=True,
         broker_connection_timeout=CONNECT_SECONDS,
-        broker_transport_options={
-            "socket_connect_timeout": CONNECT_SECONDS,
-            "socket_keepalive": True,
-            "socket_timeout": SOCKET_TIMEOUT,
-            **CONNECT_RETRY,
-            **AMQP_TIMEOUTS,
-        },
+        broker_transport_options={"socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True, **CONNECT_RETRY, **PUBLISH_TIMEOUTS},
     )
     return app

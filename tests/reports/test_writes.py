@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -10,9 +11,11 @@ from uuid import UUID
 import pytest
 import redis
 from flask import Flask
+from pydantic import SecretStr
 
 from jiyi import Client
-from jiyi.errors import NoAnswer
+from jiyi.client import publishing
+from jiyi.errors import BrokerUnavailable, NoAnswer
 from jiyi.protocol.actions import TABLE
 from jiyi.settings import Settings
 from models.db.actions import Actor, Context
@@ -141,6 +144,20 @@ def test_a_valkey_that_hangs_is_waited_for_once() -> None:
         retry_unless_late().call_with_retry(late, lambda _: None)
     assert len(tries) == 1
     assert api_keys.SOCKET_TIMEOUT == 1
+
+
+@pytest.mark.parametrize("ask", ["publish", "call"])
+def test_a_broker_that_takes_connections_and_never_answers_is_given_up(ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While Valkey hung, retrievals over HTTP and a client's calls and events had no answer, and held the web's threads."""
+    monkeypatch.setitem(publishing.PUBLISH_TIMEOUTS, "socket_timeout", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        settings = Settings(broker_url=address, redis_url=address, secret_key=SecretStr("s" * 40))
+        with Client("g", settings=settings) as client, pytest.raises(BrokerUnavailable):
+            if ask == "publish":
+                client.observe("bee", "I keep bees in Braga")
+            else:
+                client.retrieve("bee", "Who keeps bees?", timeout=1)
 
 
 def test_a_client_that_got_no_answer_is_told_which_id_to_give() -> None:

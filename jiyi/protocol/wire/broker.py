@@ -43,6 +43,8 @@ CONNECT_RETRY = {"max_retries": 1, "interval_start": 0.1, "interval_step": 0.2, 
 #: Seconds for which RabbitMQ's answer is awaited, or for it to take what is sent: one that is just starting, or ending, may have
 #: accepted a connection and never answer. For ``transport_options``; what Redis's transport waits for has names of its own.
 AMQP_TIMEOUTS = {"read_timeout": 30.0, "write_timeout": 30.0}
+#: The same for who publishes, whichever the broker is: a Valkey that hangs is waited for so long. Who reads blocks for longer.
+PUBLISH_TIMEOUTS = {"socket_timeout": 5.0, **AMQP_TIMEOUTS}
 
 #: The durable topic exchange that events are published to, and the durable queue that the intake reads. Installations that share a broker
 #: take a virtual host (RabbitMQ) or a database (Valkey) each: the queues of tasks have fixed names, too.
