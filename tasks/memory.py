@@ -9,11 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import Any, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from celery import current_app, shared_task
-from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.memory import Appraisal, appraise, missing
@@ -301,20 +300,10 @@ def note_accesses(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: fl
     if not node_ids:
         return
     with valkey().pipeline(transaction=False) as pipe:
-        note_accesses_with(pipe, group_id, agent_id, node_ids, at)
+        records.tell_with(pipe, group_id, agent_id, node_ids, at)
+        access.touch_with(pipe, group_id, node_ids, at)
         due = pipe.execute()[-1]
-    flush_soon(due=due)
-
-
-def note_accesses_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
-    """The same, on its way with whatever else the pipeline has to say; its last answer is for :func:`flush_soon`."""
-    records.tell_with(pipe, group_id, agent_id, node_ids, at)
-    access.touch_with(pipe, group_id, node_ids, at)
-
-
-def flush_soon(*, due: Any) -> None:
-    """What was noted is to be written to the database, together with others, a moment later; if nobody else sees to it (``due``)."""
-    if due:
+    if due:  # nobody else sees to it that what was noted is written, together with others, a moment later
         access.keep_bounded()
         current_app.send_task("access.flush", queue="upkeep", countdown=access.DUE_SECONDS)
 

@@ -1,7 +1,7 @@
 """Processes of the service that begin as copies of one that has loaded the service's modules: to load them is most of a start.
 
 What reads settings as it is imported (``workers.app``, the intake) is not among them, and a copy has the environment, folder and output
-that it was given. That the commands themselves start is tested elsewhere: by ``jiyi up``, the image's and the guardian's tests.
+that it was given. That the commands themselves start is tested elsewhere: by ``jiyi up``, the image's and the supervisor's tests.
 
 python -m tests.forking DESCRIPTOR      # the process that is copied; the socket tells it of what
 """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,11 +18,20 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # again and again took a quarter of the start. Processes that go on for long set their own (:mod:`workers.gc_tuning`).
 gc.set_threshold(500_000)
 
+#: A supervisor's process id, for those that it starts: they end with it, even if it is killed (on Linux; elsewhere the
+#: next start ends them).
+SUPERVISOR = "_JIYI_SUPERVISOR"
+_PR_SET_PDEATHSIG = 1
+if (supervisor := os.environ.pop(SUPERVISOR, "")) and sys.platform == "linux":
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != int(supervisor):
+        sys.exit("its supervisor is gone")
+
 
 @contextmanager
 def told_in_one_line(name: str) -> Iterator[None]:
     """What is wrong, such as with a setting, is one line on stderr, with exit status 1."""
-    from jiyi.errors import JiyiError  # late: it is most of what a guardian (``workers.supervision.respawn``) would load
+    from jiyi.errors import JiyiError  # late: most of what imports this package needs none of it
 
     try:
         yield

@@ -21,7 +21,6 @@ from jiyi.cli import (
     observe,
     operations,
     output,
-    prompts,
     reflection,
     retrieval,
     service,
@@ -190,7 +189,7 @@ for function, panel in (
 ):
     app.command(rich_help_panel=panel)(function)
 app.add_typer(operations.dead_letters_app, name="dead", rich_help_panel=LOOKING)
-app.add_typer(prompts.app, name="prompts", rich_help_panel=LOOKING)
+app.add_typer(models.prompts, name="prompts", rich_help_panel=LOOKING)
 app.add_typer(stores.app, name="stores", rich_help_panel=TALKING)
 app.add_typer(accounts.keys_app, name="keys", rich_help_panel=RUNNING)
 app.add_typer(accounts.users_app, name="users", rich_help_panel=RUNNING)

@@ -1,11 +1,11 @@
-"""``jiyi embedders``, ``reembed`` and ``llms``: which models are in use, what they cost, and moving to another embedder."""
+"""``jiyi embedders``, ``reembed``, ``llms`` and ``prompts``: models in use, their cost, a move to another embedder, and prompts."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.console import Group
@@ -17,6 +17,7 @@ from jiyi.cli import output
 from jiyi.cli.shell import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import BrokerUnavailable, NoAnswer, ProviderUnavailable
+from jiyi.protocol.conversation_commands import PromptName, ShownPrompts
 from jiyi.protocol.providers import DEFAULT_BATCH, BreakerState, EmbedderReport, LLMReport, LLMVendor, MoveState, PromptByRules
 
 #: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider that
@@ -203,3 +204,27 @@ def _usage(group: str, report: LLMReport) -> Table:
     if not report.usage:
         output.row(table, "nothing")
     return table
+
+
+prompts = typer.Typer(no_args_is_help=True, help="What an LLM would be asked.")
+
+
+@prompts.command("show")
+@shows
+def show_prompts(
+    client: Client,
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(get_args(PromptName))}.")],
+    agent: Annotated[str, typer.Option(help="The agent.")],
+    session: Annotated[str, typer.Option(help="Its session.")],
+    user: Annotated[str | None, typer.Option(help="With which of its users.")] = None,
+) -> Shown:
+    """Print what would be sent to the LLM for a session. Nothing is sent."""
+    found = client.command("prompts.show", name=name, agent_id=agent, session_id=session, user_id=user)
+    return Shown(found, lambda: _print_prompts(found))
+
+
+def _print_prompts(found: ShownPrompts) -> None:
+    for shown in found.prompts:
+        output.line(f"{shown.prompt}, about {shown.tokens:,} tokens")
+        for message in shown.messages:
+            output.stdout().print(Text(f"--- {message.role}\n{output.block(message.content)}"), soft_wrap=True)

@@ -16,8 +16,7 @@ from jiyi.cli.transfer import DEFAULT_TIMEOUT, Timeout, Wait, import_app
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.imports import conversations, files
-from jiyi.imports.bringing import Bringing, Report
-from jiyi.imports.checking import Compared, compare, read_questions
+from jiyi.imports.bringing import Bringing, Compared, Report, compare, read_questions
 from jiyi.imports.drafts import Drafts, LeftOut, Target, mapping
 from jiyi.imports.memories import langmem, letta, mem0, zep
 from jiyi.imports.services import Mem0, Service, Zep

@@ -15,7 +15,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -65,25 +65,14 @@ _NOT_SIGNED = (
 _WRONG = "not signed by any key of this service, over just this call"
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """A function's value with what follows from it."""
-
-    value: Any
-    #: Goes to Valkey with the reply and ahead of it: whoever asks next finds it done.
-    tell: Callable[[Pipeline], None]
-    #: Done while the caller reads the reply, with Valkey's answers to what was told.
-    then: Callable[[Sequence[Any]], None]
-
-
 def answers(
     name: str, request_model: type[M], *, scope: KeyScope, tell: Callable[[Pipeline, Actor, M, Any, float], None] | None = None
 ) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
     """Make a function of a validated request, which names its group, the Celery task ``name``, which answers with its JSON value.
 
-    It only reads, and who asks needs the right ``scope`` (:mod:`tasks.framework.answering`). A function that gives :class:`Answered`
-    has more to do than answer. ``tell`` is called with what goes to Valkey with the reply, who asks, the request, the value, and the
-    seconds that it took. The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
+    It only reads, and who asks needs the right ``scope`` (:mod:`tasks.framework.answering`). ``tell`` is called with what
+    goes to Valkey with the reply, who asks, the request, the value, and the seconds that it took. The message is
+    acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
     Safe to repeat because a function here only reads, or changes what can be changed twice (when memories were accessed).
     """
 
@@ -106,17 +95,11 @@ def answers(
                         return _scoped(function, asked)
 
                 asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
-                answered = value if isinstance(value, Answered) else None
                 with valkey().pipeline(transaction=False) as pipe:
-                    if answered is not None:
-                        answered.tell(pipe)
-                    told = len(pipe)
                     if tell is not None and asked is not None:
-                        tell(pipe, who[0], asked, value if answered is None else answered.value, time.monotonic() - began)
+                        tell(pipe, who[0], asked, value, time.monotonic() - began)
                     push(pipe, request_id, reply)
-                    answers_of_valkey = pipe.execute()
-                if answered is not None:
-                    answered.then(answers_of_valkey[:told])
+                    pipe.execute()
 
         return function
 
@@ -172,7 +155,7 @@ def reply_to(
         return _refusal(error)
     try:
         value = answer(asked)
-        return asked, value, reply_of(value.value if isinstance(value, Answered) else value)
+        return asked, value, reply_of(value)
     except JiyiError as error:
         return _refusal(error)
     except Exception as error:  # the caller gets a sentence and an id, the log gets the trace

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,8 +41,8 @@ from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import Rows
 from models.retrieval.index_rows import Whose
 from models.retrieval.large_agents import CandidateSearch
-from tasks.framework.answering import Answered, answers
-from tasks.memory import flush_soon, note_accesses_with
+from tasks.framework.answering import answers
+from tasks.memory import note_accesses
 from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, reranked, unknown_agent, whole_answer
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
 
@@ -62,12 +62,9 @@ def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[
         records.note(pipe, actor, request.agent_id, request.texts, records.options_of(request), returned, seconds, answered_at)
 
 
-def retrieve(request: RetrievalRequest) -> Answer | Answered:
+def retrieve(request: RetrievalRequest) -> Answer:
     """What :func:`answer` gives, as the :class:`Answer` that a client makes of it: for tasks that need one themselves."""
-    fields = answer(request)
-    if isinstance(fields, Answered):
-        return replace(fields, value=Answer.model_validate(fields.value))
-    return Answer.model_validate(fields)
+    return Answer.model_validate(answer(request))
 
 
 @dataclass(slots=True)
@@ -83,8 +80,8 @@ class Search:
 
 
 @answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=_tell)
-def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
-    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`; if it touches memories, with what that takes.
+def answer(request: RetrievalRequest) -> dict[str, Any]:
+    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`. What it touches is noted: who asks next finds it done.
 
     They are plain values: whoever receives them validates them.
     Safe to repeat because reading changes nothing but access times, which only move forward.
@@ -111,14 +108,9 @@ def answer(request: RetrievalRequest) -> dict[str, Any] | Answered:
     index_cache.report()
     value = whole_answer([focal_answer(text, result, nodes) for text, result in zip(request.texts, results, strict=True)])
     touched = [fields["node_id"] for fields in nodes.values()]
-    if not request.touch or request.as_of is not None or not touched:
-        return value
-    at = question.now.timestamp()
-    return Answered(
-        value,
-        tell=lambda pipe: note_accesses_with(pipe, request.group_id, request.agent_id, touched, at),
-        then=lambda answers: flush_soon(due=answers[-1]),
-    )
+    if request.touch and request.as_of is None:
+        note_accesses(request.group_id, request.agent_id, touched, question.now.timestamp())
+    return value
 
 
 def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import subprocess
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -148,10 +149,10 @@ def _not_installed(package: str, error: ImportError) -> StackError:
 
 
 class ProcessNotes:
-    """``processes.json``: the sessions that a running copy has begun."""
+    """``processes.json``: the sessions that a running copy has begun. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._writing = path, threading.Lock()
         self._notes: list[JsonObject] = []
 
     def add(self, pid: int, role: str) -> None:
@@ -160,11 +161,12 @@ class ProcessNotes:
             created = psutil.Process(pid).create_time()
         except psutil.NoSuchProcess:
             return
-        self._notes.append({"pid": pid, "create_time": created, "boot": _boot_id(), "role": role})
-        unfinished = self._path.with_suffix(".new")
-        unfinished.touch(mode=0o600)
-        unfinished.write_text(json.dumps(self._notes), encoding="utf-8")
-        unfinished.replace(self._path)  # whole or not at all: a crash may come between
+        with self._writing:
+            self._notes.append({"pid": pid, "create_time": created, "boot": _boot_id(), "role": role})
+            unfinished = self._path.with_suffix(".new")
+            unfinished.touch(mode=0o600)
+            unfinished.write_text(json.dumps(self._notes), encoding="utf-8")
+            unfinished.replace(self._path)  # whole or not at all: a crash may come between
 
     def read(self) -> list[JsonObject]:
         """What an earlier copy has noted; nothing if a crash of the machine has damaged the file."""

@@ -23,7 +23,7 @@ from workers.embedded.folders import HomeInUse, HomeLock, StackError, make_trave
 from workers.embedded.postgres import LONGEST_SOCKET, Postgres, unfinished_folder
 from workers.embedded.server import CLIENT_SECONDS, SERVER_STOP_SECONDS, ProcessNotes, Server, end_leftovers, valkey_program
 from workers.supervision.processes import KILL_SECONDS, end_processes
-from workers.supervision.respawn import MAX_CRASHES, TOO_OFTEN, Restarts, describe
+from workers.supervision.restarts import MAX_CRASHES, TOO_OFTEN, Restarts, describe
 
 __all__ = ["HomeInUse", "Stack", "StackError", "Urls"]
 TICK_SECONDS = 0.2  # how often each server is looked at.

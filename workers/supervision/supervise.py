@@ -1,8 +1,8 @@
-"""Start the service's processes, and end them all together.
+"""Start the service's processes, start again those that end by themselves, and end them all together.
 
 honcho gives the look of the output. Its ``Manager`` is not used: it forks a reader for each process (forks
-would keep the home's lock after a crash), it never kills when *every* process ignores SIGTERM, it takes no
-second Ctrl-C, and nobody but a signal can stop it. Threads do the reading here.
+would keep the home's lock after a crash), it starts nothing again, it takes no second Ctrl-C, and nobody but
+a signal can stop it. A thread for each process does the reading and the restarts here.
 """
 
 from __future__ import annotations
@@ -24,21 +24,24 @@ from typing import Any, BinaryIO, TypeVar
 from honcho.colour import get_colours
 from honcho.printer import Message, Printer
 
+from workers import SUPERVISOR
 from workers.embedded.stack import Stack
 from workers.supervision import processes
 from workers.supervision.processes import open_log
+from workers.supervision.restarts import TOO_OFTEN, Restarts, describe
 
 GRACE_SECONDS = 8.0  # for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
-TICK_SECONDS = 0.2  # how often the watch looks for deadlines and for processes that were killed from outside.
+TICK_SECONDS = 0.2  # how often the watch looks for deadlines and for processes whose children hold their output open.
 READERS_SECONDS = 2.0  # for the last lines of output after everything was killed.
 SIGNAL_EXIT_BASE = 128  # the shell's code for an end by signal N is 128 + N.
+EXIT_NOT_FOUND = 127  # the shell's code for a command that cannot be started.
 ROOT = Path(__file__).resolve().parents[2]  # where the package `workers` is imported from.
 
 T = TypeVar("T")
 
 
 class Supervisor:
-    """Runs named commands, each restarted by :mod:`workers.supervision.respawn`; when one gives up, all are ended.
+    """Runs named commands, each started again when it ends by itself; when one crashes too often, all are ended.
 
     Everything but :meth:`start` may be called from any thread. In the main thread, :meth:`start` also takes
     over SIGINT, SIGTERM and SIGHUP until :meth:`wait` returns: the first ends all, a second kills at once.
@@ -64,12 +67,12 @@ class Supervisor:
         self._commands = commands
         path = os.pathsep.join(filter(None, [str(ROOT), env.get("PYTHONPATH", "")]))
         # Unbuffered: a line is worth most at the moment it is written, above all the last one before a crash.
-        self._env = {**env, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+        self._env = {**env, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", SUPERVISOR: str(os.getpid())}
         self._output = Output(commands, quiet=quiet)
         self._stack = stack
         self._log_dir = stack.log_dir if stack else log_dir
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._readers: dict[str, threading.Thread] = {}
+        self._threads: dict[str, threading.Thread] = {}
         # Re-entrant: a signal handler may call stop() while the main thread is inside it.
         self._stop_guard = threading.RLock()
         self._stopping = threading.Event()
@@ -87,7 +90,7 @@ class Supervisor:
         """Start every process.
 
         Raises:
-            OSError: a process or a log file cannot be made; those already started are ended first.
+            OSError: a log file cannot be made; processes already started are ended first.
         """
         self._interrupts.take()
         threading.Thread(target=self._watch, name="supervisor-watch", daemon=True).start()
@@ -95,7 +98,9 @@ class Supervisor:
             for (name, command), colour in zip(self._commands.items(), get_colours(), strict=False):
                 if self.ending:
                     break
-                self._start_one(name, command, colour)
+                log = open_log(self._log_dir / f"{name}.log") if self._log_dir else None
+                self._threads[name] = threading.Thread(target=self._run, args=(name, command, colour, log), name=f"run-{name}", daemon=True)
+                self._threads[name].start()
         except BaseException:
             self.stop(1)
             self.wait()
@@ -148,47 +153,64 @@ class Supervisor:
         Returns:
             The code given to :meth:`stop`, 130 or 143 after a signal, or that of the process that gave up.
         """
-        for reader in list(self._readers.values()):
+        for thread in list(self._threads.values()):
             # A daemon that has left its session may hold the output open for ever: do not wait for that one.
-            while reader.is_alive() and time.monotonic() < self._deadline + READERS_SECONDS:
-                reader.join(TICK_SECONDS)
+            while thread.is_alive() and time.monotonic() < self._deadline + READERS_SECONDS:
+                thread.join(TICK_SECONDS)
         self._done.set()
         self._interrupts.give_back()
         return self.returncode
 
-    def _start_one(self, name: str, command: Sequence[str], colour: str) -> None:
-        log = open_log(self._log_dir / f"{name}.log") if self._log_dir else None
+    def _run(self, name: str, command: Sequence[str], colour: str, log: BinaryIO | None) -> None:
+        """Keep one program running, until all are asked to end or it crashes too often."""
+        restarts = Restarts()
+
+        def say(text: str) -> None:
+            self._output.copy([f"{name}: {text}\n".encode()], name, colour, log)
+
+        with log or contextlib.nullcontext():
+            while not self.ending:
+                began = time.monotonic()
+                code = self._run_once(name, command, colour, log)
+                if self.ending:
+                    return
+                pause = restarts.pause(code, began, time.monotonic())
+                if pause is None:
+                    say(f"{describe(code)}; it has crashed {TOO_OFTEN}: giving up. The reason is in the lines above.")
+                    break
+                say(f"{describe(code)} after {time.monotonic() - began:.1f} s; starting it again in {pause:g} s")
+                self._stopping.wait(pause)
+        if not self.ending:
+            code = code if code > 0 else SIGNAL_EXIT_BASE - code
+            reason = f". Its log: {self._log_dir / f'{name}.log'}" if self._log_dir else ""
+            self.give_up(f"{name} has given up (exit code {code}){reason}", code)
+
+    def _run_once(self, name: str, command: Sequence[str], colour: str, log: BinaryIO | None) -> int:
+        """The program's exit code, when it and all that it has started have ended."""
         try:
             child = subprocess.Popen(
-                [sys.executable, "-m", "workers.supervision.respawn", name, "--", *command],
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=self._env,
                 start_new_session=True,  # Ctrl-C comes to us alone, and we end them in order
             )
-        except OSError:
-            if log is not None:
-                log.close()
-            raise
+        except OSError as error:
+            self._output.copy([f"{name}: {command[0]!r} cannot be started: {error.strerror}\n".encode()], name, colour, log)
+            return EXIT_NOT_FOUND
         self._children[name] = child
         if self._stack is not None:
             self._stack.track(child.pid, name)
         self._output.show(f"{name} started (pid {child.pid})")
-        reader = threading.Thread(target=self._read, args=(name, child, colour, log), name=f"read-{name}", daemon=True)
-        self._readers[name] = reader
-        reader.start()
         if self.ending:  # asked for while this one was being started
             child.terminate()
-
-    def _read(self, name: str, child: subprocess.Popen[bytes], colour: str, log: BinaryIO | None) -> None:
         assert child.stdout is not None
-        with child.stdout, log or contextlib.nullcontext():
+        with child.stdout:
             self._output.copy(child.stdout, name, colour, log)
         code = child.wait()
-        if not self.ending:
-            reason = f". Its log: {self._log_dir / f'{name}.log'}" if self._log_dir else ""
-            self.give_up(f"{name} has given up (exit code {code}){reason}", code if code > 0 else SIGNAL_EXIT_BASE - code or 1)
+        _kill_session(child)  # what it has left behind would hold its sockets and its locks against the next one
+        return code
 
     def say(self, line: str) -> None:
         """Tell people something that they are to see even when nothing of the processes' output is shown."""
@@ -203,11 +225,11 @@ class Supervisor:
         self._interrupts.interrupt()
 
     def _watch(self) -> None:
-        """See to deadlines, and to processes whose guardian was killed: their output would never end."""
+        """See to deadlines, and to what a program that has ended left behind: its output would never end."""
         while not self._done.wait(TICK_SECONDS):
-            for name, reader in list(self._readers.items()):
-                if reader.is_alive() and self._children[name].poll() is not None:
-                    _kill_session(self._children[name])
+            for child in list(self._children.values()):
+                if child.poll() is not None and not child.stdout.closed:  # type: ignore[union-attr]
+                    _kill_session(child)
             if self.ending and not self._killed and time.monotonic() >= self._deadline:
                 self._output.show(f"not all processes have ended within {GRACE_SECONDS:g} s: killing them")
                 self.kill()

@@ -18,24 +18,11 @@ def named(commands: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
 def programs() -> dict[str, psutil.Process]:
     """The supervised programs that run now, and the servers, by name. Those that are just starting are not among them."""
     found: dict[str, psutil.Process] = {}
-    own = psutil.Process()
-    everything = own.children(recursive=True)  # one look at all of the machine's processes, which takes its time
-    parents = {child.pid: _parent(child) for child in everything}
-    for child in everything:
-        with suppress(psutil.NoSuchProcess, ValueError, IndexError, StopIteration):
-            if parents[child.pid] != own.pid:
-                continue
-            words = child.cmdline()
-            if "workers.supervision.respawn" in words:
-                name = words[words.index("workers.supervision.respawn") + 1]
-                found[name] = next(program for program in everything if parents[program.pid] == child.pid)
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if name := child.environ().get("PGAPPNAME"):
+                found[name] = child
             for name, executable in SERVERS.items():
                 if child.name() == executable:
                     found[name] = child
     return found
-
-
-def _parent(process: psutil.Process) -> int | None:
-    with suppress(psutil.NoSuchProcess):
-        return int(process.ppid())
-    return None

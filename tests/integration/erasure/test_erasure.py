@@ -39,7 +39,6 @@ from models.retrieval import enlargement, index_cache
 from tasks import erasure as erasure_tasks
 from tasks.erasure import IN_DATABASE, OUTSIDE, report_digest
 from tasks.erasure import erase as erase_task
-from tasks.framework.answering import Answered
 from tasks.framework.work import KINDS, run_due
 from tasks.memory import accumulate, strengthen
 from tasks.retrieval.retrieve import retrieve
@@ -134,13 +133,7 @@ def places(*names: str, group: str | None = None, besides: Sequence[str] = ()) -
 
 def asked(group: str, question: str, agent_id: str = "klaus", **options: Any) -> Answer:
     request = RetrievalRequest(group_id=group, agent_id=agent_id, focal_texts=[question], **options)
-    answer = retrieve(request)
-    if isinstance(answer, Answered):
-        with valkey().pipeline() as pipe:
-            answer.tell(pipe)
-            pipe.execute()
-        return answer.value
-    return answer
+    return retrieve(request)
 
 
 def thought(group: str, description: str, *evidence: Event, **fields: Any) -> Event:

@@ -25,7 +25,6 @@ from models.memory.inbox import Stored
 from models.memory.ingest import Ingestor, Part
 from models.operations import embedding_models
 from models.queue.dead_letters import MisfitVectors
-from tasks.framework.answering import Answered
 from tasks.retrieval import retrieve as retrieval
 from tests.integration.client.test_ways import over_http
 from tests.integration.memory.test_inbox import nodes, observed, owed, rows, save
@@ -49,7 +48,7 @@ def wrong() -> dict[str, Any]:
 
 def retrieve(group: str, text: str, **fields: Any) -> Answer:
     found = retrieval.answer(RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=[text], **fields))
-    return Answer.model_validate(found.value if isinstance(found, Answered) else found)
+    return Answer.model_validate(found)
 
 
 def cosines(answer: Answer) -> dict[str, float | None]:

@@ -36,7 +36,6 @@ from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import CENTRE_STEPS
 from models.retrieval.index_rows import AT_ONCE, TOGETHER, TYPES, Whose, all_rows, lists_of
 from tasks import memory as memory_tasks
-from tasks.framework.answering import Answered
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, save
 from tests.integration.threads import Threads
@@ -549,10 +548,7 @@ def test_concurrent_retrievals_while_others_write_are_consistent(group: str, mon
             embedding_model=MODEL,
         )
         for _ in range(12):
-            answered = retrieve(request)
-            assert isinstance(answered, Answered)
-            records.tell(group, "klaus", answered.value.accessed_ids, T0.timestamp())
-            seen.append(answered.value)
+            seen.append(retrieve(request))
 
     first = some(0, 50)
     save(*first)

@@ -24,7 +24,6 @@ from models.db.valkey import valkey
 from models.memory import access
 from models.retrieval import index_cache, records
 from tasks.conversations.injection import build
-from tasks.framework.answering import Answered
 from tasks.retrieval import retrieve as retrieval
 from tasks.retrieval.context import ask_again
 from tests.integration.memory.test_inbox import observed, rows, save
@@ -61,12 +60,9 @@ def ask(group: str, question: str, **options: Any) -> dict[str, Any]:
     """The answer, with its accesses written and itself noted."""
     request = RetrievalRequest(group_id=group, agent_id="mia", focal_texts=[question], **options)
     began = time.monotonic()
-    answered = retrieval.answer(request)
-    value = answered.value if isinstance(answered, Answered) else answered
+    value = retrieval.answer(request)
     with valkey().pipeline() as pipe:
         retrieval._tell(pipe, Actor(group, "key:a1"), request, value, time.monotonic() - began)
-        if isinstance(answered, Answered):
-            answered.tell(pipe)
         pipe.execute()
     access.flush()
     group_: dict[str, Any] = value["groups"][0]

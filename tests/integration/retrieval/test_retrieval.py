@@ -21,7 +21,6 @@ from models.db.connection import unit_of_work
 from models.db.valkey import valkey
 from models.memory import access
 from tasks import memory as memory_tasks
-from tasks.framework.answering import Answered
 from tasks.retrieval import retrieve as retrieval
 from tests.integration.memory.test_inbox import observed, rows, save
 from workers.embedded.stack import Stack
@@ -74,14 +73,7 @@ def three(group: str) -> list[UUID]:
 
 
 def retrieve(request: RetrievalRequest) -> Answer:
-    """The answer, with what follows from it done."""
-    answered = retrieval.retrieve(request)
-    if not isinstance(answered, Answered):
-        return answered
-    with valkey().pipeline() as pipe:
-        answered.tell(pipe)
-        answered.then(pipe.execute())
-    answer: Answer = answered.value
+    answer: Answer = retrieval.retrieve(request)
     return answer
 
 
@@ -433,9 +425,8 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
     thought = remember(group, "Klaus likes 书", [0.25, 0.5], node_type="thought", evidence=[evidence], occurred_at=at, **fields)
     request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=["x"], vectors=[EAST], embedding_model=MODEL, now=NOW)
     answered = retrieval.answer(request)
-    assert isinstance(answered, Answered)
-    answer = retrieve(request)
-    on_the_wire = json.loads(reply_of(answered.value))["value"]
+    answer = Answer.model_validate(answered)
+    on_the_wire = json.loads(reply_of(answered))["value"]
     assert on_the_wire == Answer.model_validate(on_the_wire).model_dump(mode="json") == answer.model_dump(mode="json")
     plain = on_the_wire["groups"][0]["retrieved_nodes"][0]
     assert plain.keys() == ScoredMemory.model_fields.keys()

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from workers.web import http_server
-from workers.web.http_server import Connection, Server
+from workers.web import serve
+from workers.web.serve import Connection, Server
 
 MANY = 500
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
@@ -92,10 +92,10 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
     ``/big`` is more than a socket holds.
     """
-    monkeypatch.setattr(http_server, "HEAD_SECONDS", 3.0)
-    monkeypatch.setattr(http_server, "KEEPALIVE_SECONDS", 0.4)
-    monkeypatch.setattr(http_server, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(http_server, "BODY_RATE", 100_000)
+    monkeypatch.setattr(serve, "HEAD_SECONDS", 3.0)
+    monkeypatch.setattr(serve, "KEEPALIVE_SECONDS", 0.4)
+    monkeypatch.setattr(serve, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(serve, "BODY_RATE", 100_000)
 
     def application(environ: dict[str, object], start: Callable[..., object]) -> Iterator[bytes]:
         start("200 OK", [("Content-Type", "text/plain")])
@@ -162,14 +162,14 @@ def test_what_is_too_large_or_no_request_gets_a_problem(served: int) -> None:
 
 
 def test_of_too_many_connections_the_idle_ones_go(served: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "HEAD_SECONDS", 60.0)
-    monkeypatch.setattr(http_server, "MAX_CONNECTIONS", 20)
+    monkeypatch.setattr(serve, "HEAD_SECONDS", 60.0)
+    monkeypatch.setattr(serve, "MAX_CONNECTIONS", 20)
     with sockets(served, 40, b"GET / HTTP/1.1\r\n"):
         assert healthz(served) < 20
 
 
 def test_who_asks_again_at_once_for_what_was_refused_is_held_back_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "REFUSAL_PAUSE", 3_600.0)
+    monkeypatch.setattr(serve, "REFUSAL_PAUSE", 3_600.0)
 
     def application(environ: dict[str, object], start: Callable[..., object]) -> Iterator[bytes]:
         start("429 Too many requests" if environ["PATH_INFO"] == "/much" else "200 OK", [("Content-Length", "0")])

@@ -16,7 +16,7 @@ import redis
 from tests.integration.waiting import until
 from tests.integration.workers.test_stack import _no_disk, home, kept, processes_in, put
 from workers.embedded.stack import Stack
-from workers.supervision import respawn
+from workers.supervision import restarts
 from workers.supervision.supervise import run
 
 __all__ = ["_no_disk", "home"]
@@ -45,7 +45,7 @@ def works(stack: Stack, value: str) -> bool:
 
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(respawn, "BACKOFF_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(restarts, "BACKOFF_FIRST_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("_quick")

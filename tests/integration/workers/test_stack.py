@@ -335,14 +335,3 @@ def test_a_signal_ends_all_and_a_second_one_kills(tmp_path: Path, number: int, c
         assert supervisor.wait() == code
         assert "has not ended within" not in (log / "p.log").read_text()  # nobody has waited for it
         pressing.join()
-
-
-def test_a_killed_guardian_takes_its_program_along(tmp_path: Path) -> None:
-    supervisor = Supervisor({"p": program(WAIT)}, dict(os.environ), quiet=True, log_dir=tmp_path)
-    supervisor.start()
-    until(lambda: (tmp_path / "p.log").stat().st_size > 0)
-    (guardian,) = [c for c in psutil.Process().children() if is_alive(c) and "workers.supervision.respawn" in c.cmdline()]
-    program_itself = guardian.children()
-    guardian.kill()
-    assert supervisor.wait() == 128 + signal.SIGKILL
-    until(lambda: not any(map(is_alive, program_itself)))  # the kernel takes a moment

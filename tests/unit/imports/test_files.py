@@ -11,7 +11,7 @@ import pytest
 
 from jiyi.errors import InvalidRequest
 from jiyi.imports import files
-from jiyi.imports.checking import read_questions
+from jiyi.imports.bringing import read_questions
 from jiyi.imports.drafts import Draft, LeftOut
 from jiyi.imports.files import Unreadable, conversations, lines, objects, pieces, whole, workspace
 
