@@ -35,22 +35,6 @@ def remember(group: str, *texts: str, agent_id: str = "klaus") -> None:
     run_until_idle(EMBED, embed)
 
 
-def vectors(group: str) -> set[str]:
-    return {str(row["embedding"]) for row in rows("SELECT embedding FROM memory_nodes WHERE group_id = :g", g=group)}
-
-
-def test_the_same_text_again_is_not_embedded_again(group: str, asked: list[str]) -> None:
-    remember(group, "Klaus buys tea", "小明在喝茶")
-    remember(group, "Klaus buys tea", "小明在喝茶", agent_id="another")
-    assert sorted(asked) == ["Klaus buys tea", "小明在喝茶"]
-    assert len(vectors(group)) == 2
-
-
-def test_twice_in_one_batch_is_embedded_once(group: str, asked: list[str]) -> None:
-    remember(group, "Klaus buys tea", "Klaus buys tea")
-    assert (asked, len(vectors(group))) == (["Klaus buys tea"], 1)
-
-
 @pytest.mark.parametrize("other", ["klaus buys tea", "Klaus buys tea.", "克劳斯买茶"])
 def test_another_text_has_its_own(group: str, asked: list[str], other: str) -> None:
     remember(group, "Klaus buys tea")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
@@ -16,7 +15,6 @@ from engine.providers.embedder_specs import Embedder
 from engine.providers.embedders import embedder, forget_questions, query_vectors
 from engine.providers.llms import reranker
 from engine.retrieval.query import sentences_of
-from engine.retrieval.relevance import DAY_WEIGHT, SUBJECT_BONUS
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.retrieval import Answer, FocalAnswer, RetrievalRequest, ScoredMemory
 from jiyi.protocol.wire.vectors import Float32
@@ -240,16 +238,6 @@ def test_minimum_similarity_holds_for_words_too(group: str) -> None:
         assert [node.description for node in answer.retrieved_nodes] == [DIARY[0]]
 
 
-def test_a_subject_and_a_day_that_the_question_names_count(group: str) -> None:
-    remember(group, "she wrote a letter", subject="Maria Lopez", hours=-24)
-    remember(group, "he wrote a poem", subject="Klaus Mueller", hours=-72)
-    of_one_in_two = DAY_WEIGHT * math.log(3 / 2)
-    for question, bonus in (("where did Maria Lopez go", SUBJECT_BONUS), ("what was written yesterday", of_one_in_two)):
-        nodes = by_description(ask(group, question))
-        assert nodes["she wrote a letter"].relevance_parts.named == bonus
-        assert nodes["he wrote a poem"].relevance_parts.named == 0
-
-
 def test_neighbours_in_the_session_raise_a_memory_unless_switched_off_for_one_request(group: str) -> None:
     minute = 1 / 60
     remember(group, "Klaus: shall we order the kiln shelves?", session_id="a", hours=0)
@@ -391,15 +379,6 @@ def test_the_newer_of_two_that_say_the_same_comes_first_and_the_older_is_marked(
     plain = ask(group, question, newer_first=False).retrieved_nodes
     assert plain[0].node_id == old
     assert all(node.replaced_by is None for node in plain)
-
-
-def test_a_thought_does_not_come_before_its_evidence(group: str) -> None:
-    evidence = [remember(group, "Klaus read about rents"), remember(group, "Klaus wrote of gentrification at night", hours=1)]
-    thought = remember(group, "Klaus is dedicated to research on gentrification", hours=2, node_type="thought", evidence=evidence)
-    question = "Is Klaus dedicated to research on gentrification?"
-    nodes = [node.node_id for node in ask(group, question).retrieved_nodes]
-    assert nodes.index(thought) > max(map(nodes.index, evidence))
-    assert ask(group, question, newer_first=False).retrieved_nodes[0].node_id == thought
 
 
 @pytest.mark.parametrize("relevance", ["hybrid", "lexical"])
