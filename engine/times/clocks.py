@@ -2,7 +2,7 @@
 
 A bare hour from 1 to 6 is the afternoon, from 7 to 11 the morning, and both are ambiguous. Who wants to be woken means the morning.
 
-Words of times in both languages: numbers, days of the week, months, holidays.
+Words of times in both languages: numbers, days of the week, months, holidays, days and weeks counted from today.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ EN_WEEKDAY = r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?
 EN_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 EN_MONTH_NAMES = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 EN_MONTH = rf"{EN_MONTH_NAMES}\.?"
+
+#: Days from today of a word, and weeks from this one.
+EN_DAYS = {"the day before yesterday": -2, "yesterday": -1, "last night": -1, "tomorrow": 1, "the day after tomorrow": 2}
+EN_DAYS |= dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening"), 0)
+ZH_WEEKS = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
 
 #: A whole number in Chinese text, and in English text.
 ZH = r"(?:\d{1,4}|[〇零一二两三四五六七八九十百]{1,5})"

@@ -18,6 +18,7 @@ from engine.times.clocks import (
     HOLIDAYS,
     WEEK,
     ZH,
+    ZH_WEEKS,
     Day,
     Impossible,
     add_months,
@@ -31,7 +32,6 @@ from engine.times.lunar import find_lunar
 _YEARS = 9
 _HOLIDAY = re.compile("|".join(sorted(HOLIDAYS, key=len, reverse=True)), re.IGNORECASE)
 _ZH_DAYS = {"今": 0, "当": 0, "明": 1, "后": 2, "大后": 3, "大大后": 4}
-_ZH_WEEKS = {"这": 0, "本": 0, "这个": 0, "下": 1, "下个": 1, "下下": 2, "下下个": 2}
 
 
 _ZH_NAMED = re.compile(
@@ -102,7 +102,9 @@ def _chinese(text: str, today: date) -> Iterator[Day | Impossible]:
     for match in _ZH_WEEK.finditer(text):
         which = match["which"] or match["week_which"]
         weekday = weekday_index(match["day"]) if match["day"] else 5
-        yield _of_week(match, today, weekday, None if which is None else _ZH_WEEKS[which], certain=match["day"] is not None)
+        yield _of_week(
+            match, today, weekday, None if which is None else ZH_WEEKS[which.removesuffix("个")], certain=match["day"] is not None
+        )
     for match in _ZH_WHOLE.finditer(text):
         yield _whole(match, today, "week" if match["week"] else "month" if match["which"] else "year")
     for match in _ZH_MONTH_END.finditer(text):

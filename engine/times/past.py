@@ -20,7 +20,7 @@ from contextlib import suppress
 from datetime import date, datetime, timedelta
 from itertools import islice
 
-from engine.times.clocks import EN_MONTH_NAMES, EN_MONTHS, HOLIDAYS, SMALL_EN, WEEK, add_months, month_index, number, weekday_index
+from engine.times.clocks import EN_DAYS, EN_MONTH_NAMES, HOLIDAYS, SMALL_EN, WEEK, ZH_WEEKS, add_months, month_index, number, weekday_index
 from jiyi.text.words import normalise
 
 #: More days than this are a list, not a question.
@@ -30,11 +30,10 @@ Span = tuple[datetime, datetime]
 _Reader = Callable[[re.Match[str], datetime], Span]
 
 #: How far back a word goes, in days, weeks, months or years.
-_BACK = {"this": 0, "last": 1, "past": 1, "今": 0, "昨": 1, "去": 1, "前": 2, "大前": 3, "这": 0, "本": 0, "上": 1, "上上": 2}
-_DAYS = dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening"), 0)
-_DAYS |= {"yesterday": 1, "last night": 1, "day before yesterday": 2}
+_BACK = {"this": 0, "last": 1, "past": 1, "今": 0, "昨": 1, "去": 1, "前": 2, "大前": 3}
+_BACK |= {word: -weeks for word, weeks in ZH_WEEKS.items() if weeks <= 0}
+_DAYS = {word.removeprefix("the "): -days for word, days in EN_DAYS.items() if days <= 0}
 _UNITS = {"天": "day", "日": "day", "周": "week", "星期": "week", "礼拜": "week", "月": "month", "年": "year"}
-_CHINESE_WEEKS = ("这", "本", "上", "上上")
 _YEAR_LATER = timedelta(days=365)
 #: Weekdays with one of these are over.
 _GONE = ("last", "past", "上", "上上")
@@ -138,7 +137,7 @@ def _date(match: re.Match[str], today: datetime) -> Span:
     its_year = today.year - _BACK[back] if back else number(year) if year else None
     if word is None:
         return _months(today, its_year or 0, 1, 12)
-    month = month_index(word) if word[:3] in EN_MONTHS else number(word)
+    month = month_index(word) if word[0].isalpha() and word.isascii() else number(word)
     if not 1 <= month <= 12:
         raise ValueError(month)
     if its_year is not None:
@@ -163,7 +162,7 @@ def _named_day(match: re.Match[str], today: datetime) -> Span:
 
 def _on_weekday(match: re.Match[str], today: datetime) -> Span:
     weekday, back = match["weekday"], match.groupdict().get("back")
-    if back == "this" or back in _CHINESE_WEEKS:
+    if back == "this" or back in ZH_WEEKS:
         return _week_span(today, _BACK[back], weekday)
     if weekday == "末" or not weekday:
         return _week_span(today, int(today.weekday() < 5), "末")
@@ -230,18 +229,6 @@ _ENGLISH_RULES = [(pattern, reader) for pattern, reader in _RULES if pattern.pat
 
 
 _WEEKDAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
-_ENGLISH_DAYS = {
-    "the day before yesterday": -2,
-    "the day after tomorrow": 2,
-    "yesterday": -1,
-    "last night": -1,
-    "today": 0,
-    "tonight": 0,
-    "this morning": 0,
-    "this afternoon": 0,
-    "this evening": 0,
-    "tomorrow": 1,
-}
 _CHINESE_DAYS_BY_NUMBER = {
     -3: "大前天",
     -2: "前天",
@@ -252,7 +239,6 @@ _CHINESE_DAYS_BY_NUMBER = {
     3: "大后天",
 }
 _CHINESE_DAYS = {word: days for days, words in _CHINESE_DAYS_BY_NUMBER.items() for word in words.split()}
-_ANCHORED_WEEKS = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
 
 #: A clause with one of these tells what happened: a bare weekday in it is over.
 _PAST = re.compile(
@@ -262,7 +248,7 @@ _CLAUSE_END = re.compile(r"[,;，；。.!?！？]")
 _ANCHORED_DAY = re.compile(
     rf"(?<!been )(?<!for )\b(?P<weeks>{SMALL_EN}) weeks? (?:from )?(?P<from>today|tomorrow|now)\b"
     rf"|\b(?P<gone>{_WEEKDAYS}) just gone\b"
-    rf"|\b(?P<word>{'|'.join(_ENGLISH_DAYS)})\b"
+    rf"|\b(?P<word>{'|'.join(EN_DAYS)})\b"
     rf"|\b(?:(?P<which>last|this|next|on|by|until|coming) )(?P<weekday>{_WEEKDAYS})\b"
     r"|\b(?P<span>last|next) (?P<unit>week|month|year|weekend)\b"
     rf"|\bin (?P<ahead>\d{{1,3}}|couple|{SMALL_EN})(?: of)? (?P<unit_ahead>day|week|month)s?\b(?! of)"
@@ -316,14 +302,14 @@ def _span(given: dict[str, str], day: date, _past: bool) -> str:
 
 
 def _chinese_week(given: dict[str, str], day: date, _past: bool) -> str:
-    weeks, weekday = _ANCHORED_WEEKS[given["zh_which"]], given.get("zh_weekday")
+    weeks, weekday = ZH_WEEKS[given["zh_which"]], given.get("zh_weekday")
     if weekday is None:
         return _shifted(day, "week", weeks)
     return _of_week(day, weeks, 5 if weekday == "末" else weekday_index(weekday))
 
 
 def _chinese_month(given: dict[str, str], day: date, _past: bool) -> str:
-    month = add_months(day.replace(day=1), _ANCHORED_WEEKS[given["zh_month"]])
+    month = add_months(day.replace(day=1), ZH_WEEKS[given["zh_month"]])
     return month.replace(day=int(given["zh_month_day"])).isoformat() if "zh_month_day" in given else f"{month:%Y-%m}"
 
 
@@ -338,7 +324,7 @@ def _chinese_distance(given: dict[str, str], day: date, _past: bool) -> str:
 
 
 _READERS: dict[str, Callable[[dict[str, str], date, bool], str]] = {
-    "word": lambda given, day, _: _in_days(day, _ENGLISH_DAYS[given["word"]]),
+    "word": lambda given, day, _: _in_days(day, EN_DAYS[given["word"]]),
     "weekday": _weekday,
     "weeks": lambda given, day, _: _in_days(day, 7 * number(given["weeks"]) + (given["from"] == "tomorrow")),
     "gone": lambda given, day, _: _nearest(day, weekday_index(given["gone"]), past=True, also_today=False),

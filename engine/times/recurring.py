@@ -37,7 +37,6 @@ _EN_LIST = rf"{EN_WEEKDAY}s?(?:(?:,? and |,? or |, ?| ?& ?| ?/ ?){EN_WEEKDAY}s?)
 _LAST = 5
 _ORDINAL = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": _LAST, "1st": 1, "2nd": 2, "3rd": 3, "4th": 4}
 _DAYS_OF_MONTH = r"\d{1,2}(?:st|nd|rd|th)(?:(?:,? and |, ?)(?:the )?\d{1,2}(?:st|nd|rd|th))*"
-_MONTHS_STEP = {"季度": 3, "quarter": 3}
 
 _RULES: dict[str, str] = {
     "zh_range": rf"(?:每(?:个|逢)?)?{_ZH_RANGE}(?:的?每天|每日|天天)?",
