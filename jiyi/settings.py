@@ -237,7 +237,7 @@ class Settings(BaseSettings):
         30,
         ge=0,
         le=365,
-        description="Days after which the LLM is asked again five short questions with known answers; what it cannot do is left to the rules ([details](deployment.md#what-a-model-can-do)). 0: it is asked everything.",
+        description="Days after which the LLM is asked again some short questions with known answers; what it cannot do is left to the rules ([details](deployment.md#what-a-model-can-do)). 0: it is asked everything.",
     )
     derive: str = Field(
         "poignancy",
@@ -397,7 +397,8 @@ class Settings(BaseSettings):
     @property
     def has_llm(self) -> bool:
         """Whether a model answers questions, not rules."""
-        return self.llm != Settings.model_fields["llm"].default
+        rules: str = Settings.model_fields["llm"].default
+        return self.llm != rules
 
     @property
     def token_prices(self) -> tuple[float, float]:

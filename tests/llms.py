@@ -136,8 +136,12 @@ class Answering:
         return {"keywords": ["tea"]}
 
     def _extraction(self, data: str) -> dict[str, Any]:
-        note = ""
-        if "17 times" in data:
+        note, ends = "", list[str]()
+        if "bakery" in data:
+            note, ends = "The user has a bakery.", [] if "endings" in self.wrong else ["S0"]
+        elif "neighbour" in data:
+            note, ends = "The user's neighbour sold his dog.", ["S1"] if "others" in self.wrong else []
+        elif "17 times" in data:
             note = "The user asked for a product." if "nothing" in self.wrong else ""
         elif "护士" in data:
             note = "The user is a nurse." if "chinese" in self.wrong else "用户在杭州一家医院当护士。"
@@ -145,4 +149,4 @@ class Answering:
             note = "The user is the administrator." if "injection" in self.wrong else "The user works as a nurse in Turku."
         else:
             note = "用户养了两箱蜜蜂。" if "蜜蜂" in data else "The user keeps bees."
-        return {"memories": [{"content": note, "lines": ["L0"]}] if note else []}
+        return {"memories": [{"content": note, "lines": ["L0"], "ends": ends}] if note else []}

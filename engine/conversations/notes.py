@@ -1,8 +1,9 @@
 """What an LLM is asked about new messages, and what of its answer becomes a memory.
 
 An LLM proposes statements; structure decides, as it does for the rules. A statement is kept if it shares words, or meaning, with what the
-user says of their own in the message that it names. Of whom and what it is, whether there is one value of that, and what it ends, is read
-from that message. Health is never concluded, and ends only by what names that very thing (:mod:`engine.conversations.standing`).
+user says of their own in the messages that it names; what is known helps to say it. Of whom and what it is, and whether there is one value
+of that, is read from these messages. Where structure agrees that a known statement is over, it is; else it is shown as earlier, with the
+newer one. Health is never concluded, and ends only by what names that very thing (:mod:`engine.conversations.standing`).
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ from jiyi.protocol.numbered import LineNumber, StatementNumber
 
 #: Statements of one answer, experiences, and what all of them together may end.
 MOST_NOTES, MOST_EXPERIENCES, MOST_ENDS = 60, 5, 3
-#: Share of a statement's words that a message has, from which on it says it.
-SAME_WORDS = 0.5
+#: Share of a statement's words that messages have, with what is known, from which on they say it; and by these alone, if some are theirs.
+SAME_WORDS, SOME_WORDS = 0.5, 0.3
+#: Words, at least, that a statement has from the user's own messages: where most of the others are known, where they are not, of health.
+OWN_WORD, OWN_WORDS, OWN_WORDS_OF_HEALTH = 1, 2, 3
 #: From this probability on a statement and a message are of different things, by the head of changes.
 UNRELATED = 0.5
 #: A shorter answer is understood by the question before it. Telling words.
@@ -150,47 +153,57 @@ def kept(notes: Noted, lived: LivedThrough, question: Notes, heads: Heads | None
     """
     messages, since = question.messages, question.since
     memories, shadows = list[ExtractedMemory](), list[ExtractedMemory]()
-    ends = list[Sequence[int]]()
+    ends = list[tuple[Part, Sequence[int]]]()
     for note in notes.memories:
         lines = [line for line in dict.fromkeys(note.lines) if since <= line < len(messages) and messages[line].role == "user"]
-        if (part := _said_in(note.content, lines, messages, heads)) is not None:
+        if (part := _said_in(note, lines, question, heads)) is not None:
             memory = _memory(note, lines, part, messages[lines[-1]])
             memories.append(memory)
             # As the rules would have it, in the user's words: these are what structure and the heads can read.
             shadows.append(memory.model_copy(update={"content": f"User: {part.context}"[:MAX_CONTENT_CHARS]}))
-            # News of other people ends nothing.
-            ends.append([] if part.relations and memory.subject == (messages[lines[-1]].name or "user") else note.ends)
-    taken_back = 0
+            ends.append((part, [number for number in note.ends if 0 <= number < len(question.known)]))
+    left = MOST_ENDS
     for place, shadow in enumerate(linked(shadows, question.known, heads)):
-        also = [number for number in ends[place] if _may_end(memories[place], number, question.known)]
-        every = list(dict.fromkeys([*shadow.supersedes, *also]))[: MOST_ENDS - taken_back]
-        taken_back += len(every)
-        memories[place] = memories[place].model_copy(update={"single_valued": shadow.single_valued, "supersedes": every})
+        memory, (part, proposed) = memories[place], ends[place]
+        facts = {number: question.known[number] for number in proposed}
+        # News of other people takes nothing back.
+        speaker = messages[memory.turns[-1]].name or "user"
+        of_others = part.relations and memory.subject == speaker
+        also = [] if of_others else [number for number, fact in facts.items() if _takes_back(memory, fact)]
+        every = list(dict.fromkeys([*shadow.supersedes, *also]))[:left]
+        left -= len(every)
+        rest = [number for number, fact in facts.items() if number not in every and _may_end(memory, part, fact, speaker)][:left]
+        left -= len(rest)
+        changes = {"single_valued": shadow.single_valued, "supersedes": every, "may_end": rest}
+        memories[place] = memory.model_copy(update=changes)
     experiences = [one for entry in lived.experiences if (one := _experience(entry, messages, since)) is not None]
     dropped = notes.unusable + len(notes.memories) - len(memories) + len(lived.experiences) - len(experiences)
     signals = profile_signals(messages, since)
     return CombinedExtraction(memories=memories, experiences=experiences, profile_signals=signals), dropped
 
 
-def _said_in(content: str, lines: Sequence[int], messages: Sequence[Message], heads: Heads | None) -> Part | None:
-    """The part of the user's messages that says most of a statement; None if none says it."""
-    shown = "\n".join(f"{message.name or ''} {message.text}" for message in messages)
-    if unknown_names(content, shown):
+def _said_in(note: Note, lines: Sequence[int], question: Notes, heads: Heads | None) -> Part | None:
+    """The part of the user's messages that says most of a statement; None if they do not say it."""
+    messages, content = question.messages, note.content
+    known = "\n".join(said_of(fact.content) for fact in question.known)
+    if unknown_names(content, "\n".join([*(f"{message.name or ''} {message.text}" for message in messages), known])):
         return None
-    about, health = words_of(content), concerns_health(content) is not False
-    found: list[tuple[int, Part]] = []
+    about, of_health = words_of(content), concerns_health(content) is not False
+    parts, asked = list[Part](), list[str]()
     for line in lines:
-        before = messages[line - 1].text if line and messages[line - 1].role == "assistant" else ""
-        for part in live_parts(messages[line].text):
-            if cue.IMAGINED.search(part.context):
-                continue
-            asked = before if len(part.words) <= ANSWER_WORDS else ""
-            if health and not (_of_health(part) or concerns_health(asked)):
-                continue
-            shared = shared_words(content, f"{part.context}\n{asked}")
-            if len(shared) >= SAME_WORDS * max(1, len(about)) or _means(part.context, content, heads):
-                found.append((len(shared_words(content, part.clause.text)), part))
-    return max(found, key=lambda one: one[0])[1] if found else None
+        own = [part for part in live_parts(messages[line].text) if not cue.IMAGINED.search(part.context)]
+        if line and messages[line - 1].role == "assistant" and any(len(part.words) <= ANSWER_WORDS for part in own):
+            asked.append(messages[line - 1].text)
+        parts += own
+    said = "\n".join([*dict.fromkeys(part.context for part in parts), *asked])
+    shared, with_known = len(shared_words(content, said)), len(shared_words(content, f"{said}\n{known}"))
+    if of_health and not (any(map(_of_health, parts)) or any(map(concerns_health, asked)) or shared >= OWN_WORDS_OF_HEALTH):
+        return None
+    mostly_known = shared >= OWN_WORD and with_known >= SAME_WORDS * len(about)
+    by_itself = shared >= SAME_WORDS * len(about) or (shared >= OWN_WORDS and shared >= SOME_WORDS * len(about))
+    if not (mostly_known or by_itself or any(_means(part.context, content, heads) for part in parts)):
+        return None
+    return max(parts, key=lambda part: len(shared_words(content, part.clause.text)), default=None)
 
 
 def _of_health(part: Part) -> bool:
@@ -233,13 +246,25 @@ _HEALTH = frozenset({"allergy", "diet", "health"})
 _USER = frozenset({"user", "the user", "用户", "me", "i", "我"})
 
 
-def _may_end(memory: ExtractedMemory, number: int, known: Sequence[KnownFact]) -> bool:
-    """Whether a statement may end a known one because an LLM says so: it is of the same subject and attribute, and not of health."""
-    if not 0 <= number < len(known):
-        return False
-    fact = known[number]
+def _takes_back(memory: ExtractedMemory, fact: KnownFact) -> bool:
+    """Whether a statement takes back a known one because an LLM says so: it is of the same subject and attribute, and not of health."""
     same = memory.attribute is not None and (fact.subject, fact.attribute) == (memory.subject, memory.attribute)
     return same and concerns_health(said_of(fact.content)) is False and not is_vital(fact.content)
+
+
+def _may_end(memory: ExtractedMemory, part: Part, fact: KnownFact, speaker: str) -> bool:
+    """Whether a known statement is shown as earlier because an LLM says that it is over: it is of nobody else, and not of health.
+
+    Of health it is if the user's message names that very thing, other than whom it is about.
+    """
+    subject, words = fact.subject or speaker, said_of(fact.content)
+    if memory.subject == speaker and part.headed:  # somebody else's news
+        return False
+    if subject != memory.subject and subject.lower() not in memory.content.lower():
+        return False
+    if concerns_health(words) or is_vital(fact.content):
+        return bool(shared_words(words, part.context) - words_of(subject))
+    return True
 
 
 def _experience(entry: Lived, messages: Sequence[Message], since: int) -> ExtractedExperience | None:

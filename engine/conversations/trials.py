@@ -1,4 +1,4 @@
-"""What a new model is asked before it answers anything of the service: five short questions with known answers.
+"""What a new model is asked before it answers anything of the service: short questions with known answers.
 
 What it cannot do is left to the rules, prompt by prompt (:mod:`engine.providers.verdicts`). A model that is away has not failed: what
 it was not asked it is asked when it is needed next.
@@ -21,7 +21,7 @@ from engine.providers.questions import A, Poignancy, Question, Triple
 from engine.providers.spec import Endpoint
 from engine.providers.verdicts import Ability, Verdict, note_ability, note_unusable, note_usable, verdict
 from jiyi.errors import BadReply, LeftToRules, LLMUnavailable
-from jiyi.protocol.conversations import Message
+from jiyi.protocol.conversations import KnownFact, Message
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 
@@ -31,6 +31,11 @@ AGENT = "Maria"
 #: Characters of an answer in a reason.
 QUOTED = 60
 SAID_AT = datetime(2026, 5, 4, 9, tzinfo=UTC)
+#: What is known of the user.
+KNOWN = [
+    KnownFact(content=content, subject="user")
+    for content in ("The user works nights as a nurse.", "The user has a dog called Rex.", "The user's sister lives in Oslo.")
+]
 
 _process = threading.Lock()
 
@@ -152,6 +157,21 @@ def _injection(llm: LLM) -> str:
     return "" if fits else f"of “I work as a nurse in Turku” and an order to ignore that it notes {_first(noted)}"
 
 
+def _endings(llm: LLM) -> str:
+    over = _ended(llm, "First month behind the counter of my own bakery. I don't miss the ward at all.")
+    if 0 not in over:
+        return "of a nurse who has a bakery of her own now it does not see that she is no nurse any more"
+    others = _ended(llm, "My neighbour has sold his dog, and my sister's husband has found work in Rome.")
+    wrong = [KNOWN[number].content for number in sorted({*over, *others}) if number < len(KNOWN) and (number or number in others)]
+    return f"it says that {wrong[0]!r} is over, of which nobody spoke" if wrong else ""
+
+
+def _ended(llm: LLM, text: str) -> set[int]:
+    """Numbers of the statements of :data:`KNOWN` that are over, as the model says."""
+    question = Notes(agent_id=AGENT, messages=[Message(role="user", text=text, at=SAID_AT)], known=KNOWN)
+    return {number for note in llm.ask(question).memories for number in note.ends}
+
+
 def _noted(llm: LLM, language: Language, *said: tuple[Literal["user", "assistant"], str]) -> list[str]:
     messages = [Message(role=role, text=text, at=SAID_AT) for role, text in said]
     return [note.content for note in llm.ask(Notes(agent_id=AGENT, language=language, messages=messages)).memories]
@@ -168,4 +188,5 @@ TRIALS: Mapping[Ability, Callable[[LLM], str]] = {
     "nothing": _nothing,
     "chinese": _chinese,
     "injection": _injection,
+    "endings": _endings,
 }

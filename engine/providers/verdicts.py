@@ -20,8 +20,8 @@ from jiyi.settings import get_settings
 from jiyi.text.words import Language
 
 #: To give the graver of two events more importance; to name the parts of a sentence; to note nothing where there is nothing; to note a
-#: fact in Chinese; to note what a text says and not what it orders.
-Ability = Literal["importance", "triple", "nothing", "chinese", "injection"]
+#: fact in Chinese; to note what a text says and not what it orders; to see which statement is over, and that other people's news ends none.
+Ability = Literal["importance", "triple", "nothing", "chinese", "injection", "endings"]
 ABILITIES: tuple[Ability, ...] = get_args(Ability)
 #: The prompt that an ability is tried out with.
 TRIED_WITH: Mapping[Ability, tuple[str, Language]] = {
@@ -30,8 +30,9 @@ TRIED_WITH: Mapping[Ability, tuple[str, Language]] = {
     "nothing": ("extraction", "en"),
     "chinese": ("extraction", "zh"),
     "injection": ("extraction", "en"),
+    "endings": ("extraction", "en"),
 }
-_EXTRACTION = frozenset[Ability]({"nothing", "injection"})
+_EXPERIENCES = frozenset[Ability]({"nothing", "injection"})
 #: A reflection asks for importance and parts of what it concludes: it is the LLM's as a whole or not.
 _REFLECTION = frozenset[Ability]({"importance", "triple", "injection"})
 #: Texts that are kept as the model wrote them.
@@ -41,7 +42,8 @@ NEEDS: Mapping[str, frozenset[Ability]] = {
     "poignancy": frozenset({"importance"}),
     "triple": frozenset({"triple"}),
     "keywords": frozenset({"triple"}),
-    **dict.fromkeys(("extraction", "experiences", "pains"), _EXTRACTION),
+    "extraction": _EXPERIENCES | {"endings"},
+    **dict.fromkeys(("experiences", "pains"), _EXPERIENCES),
     **dict.fromkeys(("focal_points", "insights", "planning", "memo"), _REFLECTION),
     **dict.fromkeys(("summary", "compaction", "digest", "consistency", "skill", "solution", "self_reflection"), _WRITING),
 }

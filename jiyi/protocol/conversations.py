@@ -92,6 +92,8 @@ class ExtractedMemory(BaseModel):
     turns: list[int] = Field(min_length=1)
     #: Numbers of the known facts that it says are no longer so, from 0.
     supersedes: list[int] = []
+    #: Numbers of those by which something newer was said, so that they may have ended: they are shown as earlier.
+    may_end: list[int] = []
     #: It only says that what it supersedes is over (我不养猫了), and is itself kept as what holds now.
     negative: bool = False
 

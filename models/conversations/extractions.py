@@ -241,6 +241,7 @@ def _keep_memories(connection: Connection, name: AgentName, session: Extracted, 
         stored.add(store(connection, [event for _, event in events]))
         for memory, event in events:
             supersede(connection, name, [session.known[number] for number in memory.supersedes], event.event_id)
+            standing.mark_earlier(connection, name, [session.known[number] for number in memory.may_end], event.event_id)
             if memory.attribute is not None and memory.single_valued:
                 supersede_same_attribute(connection, name, event.event_id, now)
 

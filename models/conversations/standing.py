@@ -86,6 +86,22 @@ def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> N
             _mark(connection, name, row, [Mark(start, end, "ended", day, str(pair.superseded_by)) for start, end in spans], prefixed=True)
 
 
+def mark_earlier(connection: Connection, name: AgentName, old: Collection[UUID], by: UUID) -> None:
+    """Mark statements, and what the turns say that they were taken from, as earlier than one by which they may have ended."""
+    newer = connection.execute(_STATEMENT, {"group": name[0], "id": by}).one_or_none()
+    statements = connection.execute(_STATEMENTS, {"group": name[0], "agent": name[1], "ids": list(old)}).all()
+    if newer is None or not statements:
+        return
+    day = local(newer.created_at, newer.provenance, None).date()
+    rows = _rows(connection, name, [UUID(turn) for statement in statements for turn in statement.filling if turn not in newer.filling])
+    for statement in statements:
+        whole = Mark(0, len(statement.description), "earlier", day, str(by))
+        _write(connection, name, statement.node_id, added(statement.provenance, [whole]))
+        for row in (rows[UUID(turn)] for turn in statement.filling if UUID(turn) in rows):
+            spans = spans_in(statement.description, row.description)
+            _mark(connection, name, row, [Mark(*span, "earlier", day, str(by)) for span in spans], prefixed=True)
+
+
 def reinstate(connection: Connection, name: AgentName, node_id: UUID) -> None:
     """Take away, in the turns that a statement was taken from, the marks of what it says."""
     statement = connection.execute(_STATEMENT, {"group": name[0], "id": node_id}).one()
@@ -401,4 +417,9 @@ _SUPERSEDED_BY = text("""
 _PROMPTS_ANEW = text("""
     UPDATE session_prompts SET made_at = NULL WHERE group_id = :group AND agent_id = :agent AND node_ids && CAST(:ids AS uuid[])
 """)
-_STATEMENT = text("SELECT description, filling FROM memory_nodes WHERE group_id = :group AND node_id = :id")
+_STATEMENT = text("SELECT description, filling, created_at, provenance FROM memory_nodes WHERE group_id = :group AND node_id = :id")
+_STATEMENTS = text("""
+    SELECT node_id, description, provenance, ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND superseded_at IS NULL AND archived_at IS NULL
+      AND kind IN ('preference', 'knowledge') AND type <> 'chat'
+""")

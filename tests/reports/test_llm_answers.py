@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from engine.conversations.marks import marks_of
 from engine.conversations.notes import Note, Noted, Notes
 from engine.providers import contexts, llm_prompts, llms
 from engine.providers.questions import Compaction, Condensed, Keywords, Poignancy, Question, Triple
@@ -270,6 +271,30 @@ def test_a_new_home_ends_the_old_one_and_no_allergy_whatever_the_llm_says(group:
     use(Says("The user moved to Lisbon."))
     looked_through(group, "I moved to Lisbon.", ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2")
     assert sorted(facts(group)) == ["The user moved to Lisbon.", "User: I am allergic to peanuts.", "User: My sister lives in Oslo."]
+
+
+def earlier(group: str) -> list[str]:
+    """The parts of turns and statements that are shown as earlier."""
+    rows = nodes(group, "session", "preference", "knowledge")
+    return [row["description"][mark.start : mark.end] for row in rows for mark in marks_of(row["provenance"]) if mark.why == "earlier"]
+
+
+def test_what_a_model_sees_to_be_over_in_other_words_is_shown_as_earlier_and_nothing_is_lost(group: str, use: Callable[[Any], Any]) -> None:
+    looked_through(group, "I work nights as a nurse.", *KNOWN, ("assistant", "ok"))
+    use(Says("The user stands behind the counter of a bakery of their own."))
+    said = "First month behind the counter of my own bakery, and I sleep at night."
+    looked_through(group, said, ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2")
+    assert "User: I work nights as a nurse." in facts(group)
+    assert sum("I work nights as a nurse" in part for part in earlier(group)) == len(["the turn", "the statement"])
+    assert not any(health in part for part in earlier(group) for health in ("peanuts", "Oslo"))
+
+
+def test_news_of_somebody_else_makes_nothing_earlier_whatever_the_llm_says(group: str, use: Callable[[Any], Any]) -> None:
+    looked_through(group, "I work nights as a nurse.", *KNOWN, ("assistant", "ok"))
+    use(Says("The user has a friend with a bakery."))
+    said = "Mia has a bakery of her own, she left the ward."
+    looked_through(group, said, ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2")
+    assert earlier(group) == []
 
 
 def test_dislike_is_no_allergy(group: str, use: Callable[[Any], Any]) -> None:

@@ -81,9 +81,9 @@ def test_a_new_model_is_asked_once_what_a_question_needs(use: Callable[..., Care
     assert model.asked == {"poignancy": 3}  # two events, and the question itself
     use().ask(STOLEN)  # in another process
     use().ask(SAID)
-    assert model.asked == {"poignancy": 4, "extraction": 3}
+    assert model.asked == {"poignancy": 4, "extraction": 5}
     use().ask(SAID_ZH)
-    assert model.asked["extraction"] == 5
+    assert model.asked["extraction"] == 7
     assert verdict(llms.llm().endpoint).left() == []  # type: ignore[attr-defined]
 
 
@@ -95,6 +95,8 @@ def test_a_new_model_is_asked_once_what_a_question_needs(use: Callable[..., Care
         ("nothing", [SAID, SAID_ZH], [STOLEN], "of a sum it notes 'The user asked for a product.'"),
         ("chinese", [SAID_ZH], [SAID, STOLEN], "it notes 'The user is a nurse.'"),
         ("injection", [SAID, Memo(agent_id="M", utterances=[("M", "Hello")])], [STOLEN], "what a page orders it to note"),
+        ("endings", [SAID, SAID_ZH], [STOLEN], "she is no nurse any more"),
+        ("others", [SAID], [STOLEN], "'The user has a dog called Rex.' is over"),
     ],
 )
 def test_what_a_model_cannot_do_is_left_to_the_rules_and_not_asked_again(
