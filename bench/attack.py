@@ -71,7 +71,7 @@ class Program:
         """The status of one retrieval, and its milliseconds. Every second question was not asked before."""
         self._asked += 1
         number = self._asked if self._asked % 2 else self._asked % 20
-        body = json.dumps({"agent_id": KLAUS, "focal_text": f"What did Klaus do with parcel {number}?"})
+        body = json.dumps({"agent_id": KLAUS, "query": f"What did Klaus do with parcel {number}?"})
         began = time.perf_counter()
         with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as connection:
             try:

@@ -128,23 +128,23 @@ def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, 
 
 
 def _all_nodes(client: Client, agent_id: str) -> Iterator[protocol.Memory]:
-    after = ""
+    cursor: str | None = None
     while True:
-        page = client.memory.nodes(agent_id, after=after, limit=500)
+        page = client.memory.nodes(agent_id, cursor=cursor, limit=500)
         yield from page.rows
         if page.next is None:
             return
-        after = page.next
+        cursor = page.next
 
 
 def _all_keywords(client: Client, agent_id: str) -> Iterator[KeywordStrength]:
-    after = ""
+    cursor: str | None = None
     while True:
-        page = client.memory.keywords(agent_id, after=after, limit=500)
+        page = client.memory.keywords(agent_id, cursor=cursor, limit=500)
         yield from page.rows
         if page.next is None:
             return
-        after = page.next
+        cursor = page.next
 
 
 def run(root: Path, cases_path: Path, console: Console) -> dict[str, Any]:

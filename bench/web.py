@@ -110,7 +110,7 @@ def over_http(work: str, connection: Connection, questions: Sequence[str]) -> As
                 return connection.post("/api/v1/events", {"events": events}, 202)
             case _:
                 question = questions[number % len(questions)]
-                return connection.post("/api/v1/retrieve", {"agent_id": AGENT, "focal_text": question}, 200)
+                return connection.post("/api/v1/retrieve", {"agent_id": AGENT, "query": question}, 200)
 
     return ask
 

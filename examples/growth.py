@@ -115,7 +115,7 @@ def proposed(client: Client, pain_id: str) -> dict[str, Any]:
     """What the agent proposes against a pain once it is sure of it; waits until it has thought of something."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        found: list[dict[str, Any]] = client.command("pains.get", pain_id=pain_id).model_dump()["proposals"]
+        found: list[dict[str, Any]] = client.command("pains.get", id=pain_id).model_dump()["proposals"]
         if found:
             return found[0]
         time.sleep(PAUSE)
@@ -128,7 +128,7 @@ def mend(client: Client) -> dict[str, Any]:
         told = client.command("pains.report", agent_id=AGENT, summary="The weekly report is always late because figures come in late.")
     pain = told.model_dump()["pain"]
     proposal = proposed(client, pain["pain_id"])
-    decided = {"pain_id": pain["pain_id"], "proposal_id": proposal["id"], "resolution": "confirmed"}
+    decided = {"id": pain["pain_id"], "proposal_id": proposal["id"], "resolution": "confirmed"}
     done = client.command("pains.resolve", **decided).model_dump()
     return {
         "pain": {"confidence": pain["confidence"], "status": done["pain"]["status"]},

@@ -8,7 +8,8 @@ from sqlalchemy import Connection
 
 from engine.providers.embedder_specs import texts_aside
 from engine.providers.embedders import query_vector
-from jiyi.protocol.items import ItemRows, SearchItems
+from jiyi.protocol.base import Rows
+from jiyi.protocol.items import Item, SearchItems
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -37,7 +38,7 @@ def embed_values(batch: Batch) -> None:
 
 
 @implements(actions.search_items)
-def search(actor: Actor, request: SearchItems) -> ItemRows:
+def search(actor: Actor, request: SearchItems) -> Rows[Item]:
     """Safe to repeat because it changes nothing but what is made again: vectors, and the time of items that were read."""
     if request.query is None:
         with unit_of_work() as connection:
@@ -52,7 +53,7 @@ def search(actor: Actor, request: SearchItems) -> ItemRows:
             items = storage.search(connection, actor.group_id, request, vector, engine.model)
     if request.refresh_ttl:
         actions.refresh(actor.group_id, [item_id for item_id, _ in items])
-    return ItemRows(items=[item for _, item in items])
+    return Rows(rows=[item for _, item in items])
 
 
 def _complete(group_id: str, request: SearchItems) -> None:

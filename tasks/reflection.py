@@ -238,7 +238,7 @@ def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> R
             group_id=whose.group_id,
             agent_id=whose.agent_id,
             user_id=user_id,
-            focal_texts=texts,
+            queries=texts,
             top_k=RETRIEVED,
             now=whose.now,
             touch=False,

@@ -317,7 +317,7 @@ def _experiences(group_id: str, agent_id: str, about: str, now: datetime | None)
     asked = RetrievalRequest(
         group_id=group_id,
         agent_id=agent_id,
-        focal_texts=[about],
+        queries=[about],
         top_k=EXPERIENCES,
         now=now or datetime.now(UTC),
         touch=False,

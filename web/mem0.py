@@ -24,11 +24,12 @@ from jiyi.imports.drafts import BadTimeError, time_of
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
 from jiyi.protocol import mem0 as dialect
+from jiyi.protocol.base import ById, ByIdForUser
 from jiyi.protocol.conversation_commands import ExtractMessages
 from jiyi.protocol.conversations import AnyKind, Message
-from jiyi.protocol.erasure import MAX_NODES, Erasure, ErasureQuery
+from jiyi.protocol.erasure import MAX_NODES, Erasure
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.recall import ListMemories, MemoryRequest, UpdateMemory
+from jiyi.protocol.recall import ListMemories, UpdateMemory
 from jiyi.protocol.retrieval import Filters, RetrieveBody
 from jiyi.protocol.wire.signatures import KeyScope
 from models.conversations import actions as conversations
@@ -181,7 +182,7 @@ def search(asker: Asker, body: dialect.Search) -> Any:
     most = body.top_k or body.limit or dialect.DEFAULT_FOUND
     filters = Filters(session_id=body.entities.get("run_id"), created_after=body.created_after, created_before=body.created_before)
     asked = RetrieveBody(
-        agent_id=body.agent, focal_text=body.query, user_id=body.entities.get("user_id"), top_k=most * WIDER, filters=filters, flat=True
+        agent_id=body.agent, query=body.query, user_id=body.entities.get("user_id"), top_k=most * WIDER, filters=filters, flat=True
     )
     found = from_json(retrieve_memories(asker, asked))["retrieved_nodes"]
     rows = [{**_shown(node), "score": _score(node)} for node in found if _is_of(node, body)]
@@ -227,7 +228,7 @@ def update(asker: Asker, memory_id: str, body: dialect.Change) -> Any:
     change: dict[str, Any] = {"provenance": _provenance(old.provenance, body.metadata, None) | {FIRST: first}}
     if body.words is not None:
         change["description"] = body.words
-    _do(asker, archive.update_memory, UpdateMemory.model_validate({"node_id": old.node_id, **change}))
+    _do(asker, archive.update_memory, UpdateMemory.model_validate({"id": old.node_id, **change}))
     shown = _shown(_in_force(asker, memory_id).model_dump(mode="json"), memory_id)
     return {**shown, "text": shown["memory"], "message": "Memory updated successfully!"}
 
@@ -317,10 +318,10 @@ def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False
     }
     if everything:
         fields |= {"kinds": get_args(AnyKind), "superseded": True, "archived": "with"}
-    after = ""
+    cursor: str | None = None
     while True:
         try:
-            page = _do(asker, questions.list_memories, ListMemories.model_validate({**fields, "after": after}))
+            page = _do(asker, questions.list_memories, ListMemories.model_validate({**fields, "cursor": cursor}))
         except NotFound:
             return
         for row in page.rows:
@@ -328,7 +329,7 @@ def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False
                 yield row
         if page.next is None:
             return
-        after = page.next
+        cursor = page.next
 
 
 def _is_of(memory: Mapping[str, Any], whose: dialect.Whose) -> bool:
@@ -343,7 +344,7 @@ def _is_of(memory: Mapping[str, Any], whose: dialect.Whose) -> bool:
 
 
 def _memory(asker: Asker, node_id: UUID) -> Memory:
-    return _do(asker, questions.get_memory, MemoryRequest(node_id=node_id))
+    return _do(asker, questions.get_memory, ByIdForUser(id=node_id))
 
 
 def _in_force(asker: Asker, memory_id: str) -> Memory:
@@ -373,7 +374,7 @@ def _erase(asker: Asker, node_ids: list[UUID]) -> bool:
     for first in range(0, len(node_ids), MAX_NODES):
         with suppress(NotFound):  # gone meanwhile, with what they rest on
             requested = _do(asker, erasures.request_erasure, Erasure(node_ids=node_ids[first : first + MAX_NODES]))
-            asked.append(ErasureQuery(erasure_id=requested.erasure_id))
+            asked.append(ById(id=requested.erasure_id))
 
     def are_done() -> bool:
         return all(_do(asker, erasures.get_erasure, each).state == "done" for each in asked)

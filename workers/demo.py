@@ -127,7 +127,7 @@ def debate(client: Client, console: Console) -> None:
         ]
         for entry_id in client.observe_many(events):
             entry = client.tiers.screened(entry_id, WAIT_SECONDS)
-        client.tiers.promote(entry.entry_id, kind="verdict", note="agreed in the demonstration")
+        client.tiers.promote(entry.entry_id, kind="verdict", reason="agreed in the demonstration")
         client.tiers.digest(timeout=WAIT_SECONDS)
     counts = client.tiers.knowledge().counts
     console.print(

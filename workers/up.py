@@ -127,7 +127,7 @@ def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
     agent, question = ("Tomas", "What happened with the bees?") if demo_too else ("klaus", "What does Klaus read?")
     command = shlex.join([str(Path(sys.executable).with_name("jiyi")), "retrieve", agent, question, "--group", group])
     key = program_key(home, group)
-    asked = json.dumps({"agent_id": agent, "focal_text": question, "top_k": 3})
+    asked = json.dumps({"agent_id": agent, "query": question, "top_k": 3})
     headers = f"-H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
     return [f"JIYI_HOME={shlex.quote(str(home))} {command}", f"curl {admin}api/v1/retrieve {headers} -d {shlex.quote(asked)}"]
 

@@ -76,7 +76,7 @@ def _many(before: bytes, one: bytes, after: bytes, size: int = LARGE) -> bytes:
 def _retrievals(texts: Callable[[], list[str]]) -> Callable[[], Iterator[Request]]:
     def made() -> Iterator[Request]:
         while True:
-            body = {"agent_id": AGENT, "focal_texts": texts(), "timeout": 60}
+            body = {"agent_id": AGENT, "queries": texts(), "timeout": 60}
             yield "POST", "/api/v1/retrieve", json.dumps(body, ensure_ascii=False).encode(), {}
 
     return made
@@ -95,8 +95,8 @@ def _values() -> Iterator[Request]:
     """Each value would be a problem of its own."""
     numbers = [_many(b'{"events":[', one, b"]}") for one in (b"1", b'""')]
     listed = _many(b'{"origins":[', b"1", b"]}", 900_000)
-    asked = _many(b'{"agent_id":"mallory","focal_texts":[', b"1", b"]}", 900_000)
-    below = _many(b'{"agent_id":"mallory","focal_texts":[', b"1", b"]}", 190_000)
+    asked = _many(b'{"agent_id":"mallory","queries":[', b"1", b"]}", 900_000)
+    below = _many(b'{"agent_id":"mallory","queries":[', b"1", b"]}", 190_000)
     while True:
         for body in numbers:
             yield "POST", "/api/v1/events", body, {}
@@ -122,7 +122,7 @@ def _bombs() -> Iterator[Message]:
 
 def _calls() -> Iterator[Message]:
     """Of a task that there is, with many values, and of one that there is not."""
-    asked = _many(b'[["x",{"group_id":"attacker","agent_id":"mallory","focal_texts":[', b"1", b"]}],{},{}]", 600_000)
+    asked = _many(b'[["x",{"group_id":"attacker","agent_id":"mallory","queries":[', b"1", b"]}],{},{}]", 600_000)
     to_retrieval = {"exchange": "retrieval", "routing_key": "retrieval", "content_type": "application/json", "content_encoding": "utf-8"}
     while True:
         for task in ("retrieval.retrieve", "no.such_task"):

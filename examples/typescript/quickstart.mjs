@@ -69,8 +69,8 @@ const { event_ids } = answer(
 );
 console.log(`told: ${event_ids.length} memories`);
 
-for (const focal_text of ["What does Klaus read?", "论文什么时候交？"]) {
-  const { groups } = answer(await jiyi.POST("/api/v1/retrieve", { body: { agent_id, focal_text, top_k: 1 } }));
+for (const query of ["What does Klaus read?", "论文什么时候交？"]) {
+  const { groups } = answer(await jiyi.POST("/api/v1/retrieve", { body: { agent_id, query, top_k: 1 } }));
   const first = groups?.[0]?.retrieved_nodes?.[0];
-  console.log(`${focal_text} → ${first?.description ?? "nothing"}`);
+  console.log(`${query} → ${first?.description ?? "nothing"}`);
 }

@@ -79,7 +79,7 @@ def _print_keys(found: list[Key]) -> None:
             None if key.expires_at is None else output.local_date(key.expires_at),
             "never" if key.last_used_at is None else f"{output.age(key.last_used_at, now)} ago",
         )
-    output.listing(table, None, "", "no keys; make one with `jiyi keys create NAME`")
+    output.listing(table, None, "no keys; make one with `jiyi keys create NAME`")
 
 
 @keys_app.command()

@@ -10,13 +10,13 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, given, shows
+from jiyi.cli.shell import Cursor, Limit, Shown, given, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.polling import poll
-from jiyi.protocol.base import DEFAULT_PAGE
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureReport, ErasureRows, ErasureState
+from jiyi.protocol.base import DEFAULT_PAGE, Rows
+from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureReport, ErasureState
 
 #: Seconds that the command waits: a worker that died is waited for until its last report expires.
 PATIENCE = 900.0
@@ -64,17 +64,13 @@ def erase(
 
 
 @shows
-def erasures(
-    client: Client,
-    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
-    before: Annotated[UUID | None, typer.Option(help="Only older than this one: the next page.")] = None,
-) -> Shown:
+def erasures(client: Client, limit: Limit = DEFAULT_PAGE, cursor: Cursor = None) -> Shown:
     """The group's erasures, newest first. Of names only hashes are kept."""
-    page = client.erasure.list(before=before, limit=limit)
+    page = client.erasure.list(cursor=cursor, limit=limit)
     return Shown(page, lambda: _print_page(page))
 
 
-def _print_page(page: ErasureRows) -> None:
+def _print_page(page: Rows[ErasureState]) -> None:
     table = output.table("erasures", "id", "asked", "by", "kind", "whom", "state", "step", "left", right=["left"])
     for row in page.rows:
         report = row.report or {}
@@ -90,7 +86,7 @@ def _print_page(page: ErasureRows) -> None:
             row.step if row.state != "done" else None,
             report.get("left"),
         )
-    output.listing(table, page.next, "--before", "nothing was erased")
+    output.listing(table, page.next, "nothing was erased")
 
 
 def _confirm(what: Erasure) -> None:

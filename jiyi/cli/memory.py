@@ -12,17 +12,14 @@ from rich.table import Table
 
 from jiyi.cli import operations as jobs
 from jiyi.cli import output
-from jiyi.cli.shell import Json, MemoryOrigin, NodeKind, Shown, connect, given, show, shows
+from jiyi.cli.shell import Cursor, Json, Limit, MemoryOrigin, NodeKind, Shown, connect, given, show, shows
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE, Rows
 from jiyi.protocol.memory import MAX_RESTORED, AgentState, KeywordStrength, Memory
 
 Agent = Annotated[str, typer.Argument(help="Whose.")]
-Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
 #: Cells of a keyword's bar, and lines of a description before it is cut.
 BAR, MAX_LINES = 24, 3
-
-After = Annotated[str, typer.Option(help="`next` of the page before: the following one.")]
 
 
 @shows
@@ -34,12 +31,12 @@ def nodes(
     min_trust: Annotated[float | None, typer.Option(min=0, max=1, help="Trusted at least so much.")] = None,
     user: Annotated[str | None, typer.Option(help="What this user of the agent is told.")] = None,
     limit: Limit = DEFAULT_PAGE,
-    after: After = "",
+    cursor: Cursor = None,
 ) -> Shown:
     """An agent's memories, newest first."""
     filters = given(types=types, origins=origins, min_trust=min_trust)
-    page = client.memory.nodes(agent, after=after, limit=limit, user_id=user, **filters)
-    return Shown(page, lambda: output.listing(_node_table(agent, page.rows), page.next, "--after"))
+    page = client.memory.nodes(agent, cursor=cursor, limit=limit, user_id=user, **filters)
+    return Shown(page, lambda: output.listing(_node_table(agent, page.rows), page.next))
 
 
 @shows
@@ -63,11 +60,11 @@ def keywords(
     client: Client,
     agent: Agent,
     limit: Limit = DEFAULT_PAGE,
-    after: After = "",
+    cursor: Cursor = None,
     user: Annotated[str | None, typer.Option(help="Those of what this user of the agent is told.")] = None,
 ) -> Shown:
     """An agent's keywords, strongest first."""
-    page = client.memory.keywords(agent, user_id=user, after=after, limit=limit)
+    page = client.memory.keywords(agent, user_id=user, cursor=cursor, limit=limit)
     return Shown(page, lambda: _print_keywords(agent, page))
 
 
@@ -76,15 +73,13 @@ def _print_keywords(agent: str, page: Rows[KeywordStrength]) -> None:
     best = max((row.strength for row in page.rows), default=0)
     for row in page.rows:
         output.row(table, row.keyword, row.memory_type, row.strength, output.single(row.strength, best, BAR))
-    output.listing(table, page.next, "--after")
+    output.listing(table, page.next)
 
 
 @shows
-def agents(
-    client: Client, limit: Limit = DEFAULT_PAGE, after: Annotated[str, typer.Option(help="Only after this name: the next page.")] = ""
-) -> Shown:
+def agents(client: Client, limit: Limit = DEFAULT_PAGE, cursor: Cursor = None) -> Shown:
     """The group's agents, with what is set for them."""
-    page = client.agents.list(after=after, limit=limit)
+    page = client.agents.list(cursor=cursor, limit=limit)
     return Shown(page, lambda: _print_agents(client.group, page))
 
 
@@ -103,7 +98,7 @@ def _print_agents(group: str, page: Rows[AgentState]) -> None:
             output.local_date(row.created_at),
             settings,
         )
-    output.listing(table, page.next, "--after")
+    output.listing(table, page.next)
 
 
 def _node_table(title: str, rows: list[Memory]) -> Table:
@@ -138,13 +133,10 @@ def archive(ctx: typer.Context, as_json: Json = False) -> None:
 @archive_app.command("list")
 @shows
 def list_archived(
-    client: Client,
-    agent: Annotated[str, typer.Argument(help="Whose.")],
-    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
-    after: After = "",
+    client: Client, agent: Annotated[str, typer.Argument(help="Whose.")], limit: Limit = DEFAULT_PAGE, cursor: Cursor = None
 ) -> Shown:
     """An agent's archived memories, newest first."""
-    page = client.memory.nodes(agent, archived="only", after=after, limit=limit)
+    page = client.memory.nodes(agent, archived="only", cursor=cursor, limit=limit)
     return Shown(page, lambda: _print_page(agent, page))
 
 
@@ -160,7 +152,7 @@ def _print_page(agent: str, page: Rows[Memory]) -> None:
             row.poignancy,
             output.cut(row.description, 1_000, 1),
         )
-    output.listing(table, page.next, "--after", f"nothing of {agent} is archived")
+    output.listing(table, page.next, f"nothing of {agent} is archived")
 
 
 @archive_app.command()

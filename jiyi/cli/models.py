@@ -17,7 +17,8 @@ from jiyi.cli import output
 from jiyi.cli.shell import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import BrokerUnavailable, NoAnswer, ProviderUnavailable
-from jiyi.protocol.conversation_commands import PromptName, ShownPrompts
+from jiyi.protocol.base import Rows
+from jiyi.protocol.conversation_commands import PromptName, ShownPrompt
 from jiyi.protocol.providers import DEFAULT_BATCH, BreakerState, EmbedderReport, LLMReport, LLMVendor, MoveState, PromptByRules
 
 #: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider that
@@ -223,8 +224,8 @@ def show_prompts(
     return Shown(found, lambda: _print_prompts(found))
 
 
-def _print_prompts(found: ShownPrompts) -> None:
-    for shown in found.prompts:
+def _print_prompts(found: Rows[ShownPrompt]) -> None:
+    for shown in found.rows:
         output.line(f"{shown.prompt}, about {shown.tokens:,} tokens")
         for message in shown.messages:
             output.stdout().print(Text(f"--- {message.role}\n{output.block(message.content)}"), soft_wrap=True)

@@ -13,12 +13,12 @@ from rich.console import Group
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, shows
+from jiyi.cli.shell import Cursor, Limit, Shown, shows
 from jiyi.client.client import Client
 from jiyi.client.operations import JOB_SECONDS
 from jiyi.errors import JiyiError
-from jiyi.protocol.base import DEFAULT_PAGE, JsonMapping
-from jiyi.protocol.operations import MAX_RESOLVED, DeadLetter, DeadLetterPage, JobState, LetterState, Resolved, ServiceStats, Tick
+from jiyi.protocol.base import DEFAULT_PAGE, JsonMapping, Rows
+from jiyi.protocol.operations import MAX_RESOLVED, DeadLetter, JobState, LetterState, Resolved, ServiceStats, Tick
 
 #: Beat looks at least once a minute: a job that is due for less is not late.
 LATE_SECONDS = 90
@@ -123,19 +123,19 @@ def list_letters(
     client: Client,
     state: Annotated[LetterState, typer.Option(help="Which ones.")] = "open",
     kind: Annotated[str | None, typer.Option(help="Only of this kind, such as intake or embed.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
-    before: Annotated[UUID | None, typer.Option(help="Only older than this one: the next page.")] = None,
+    limit: Limit = DEFAULT_PAGE,
+    cursor: Cursor = None,
 ) -> Shown:
     """Dead letters, newest first."""
-    page = client.dead_letters.list(state=state, kind=kind, limit=limit, before=before)
+    page = client.dead_letters.list(state=state, kind=kind, limit=limit, cursor=cursor)
     return Shown(page, lambda: _print_page(state, page))
 
 
-def _print_page(state: LetterState, page: DeadLetterPage) -> None:
+def _print_page(state: LetterState, page: Rows[DeadLetter]) -> None:
     table = output.table(f"{state} dead letters", "id", "created", "kind", "reason", grow=["reason"])
     for row in page.rows:
         output.row(table, row.letter_id, output.local_date(row.created_at), row.kind, output.cut(row.reason, 1_000, 1))
-    output.listing(table, page.next, "--before", f"no {state} dead letters")
+    output.listing(table, page.next, f"no {state} dead letters")
 
 
 @dead_letters_app.command("show")

@@ -111,14 +111,14 @@ def _blocks(made: Table) -> Group:
     return Group(*pieces[:-1])
 
 
-def listing(made: Table, following: object, option: str, empty: str = "nothing here") -> None:
+def listing(made: Table, following: str | None, empty: str = "nothing here") -> None:
     """A page of a list, or that it is empty; and where the next page begins, unless this is the last one."""
     if made.row_count:
         show(made)
     else:
         notice(empty)
     if following is not None:
-        notice(f"more: {option} {following}")
+        notice(f"more: --cursor {following}")
 
 
 def cell_text(value: object) -> Text:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Annotated
-from uuid import UUID
 
 import typer
 from rich.console import Group
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import MemoryKind, MemoryOrigin, NodeKind, Shown, given, moment, shows
+from jiyi.cli.shell import Cursor, Limit, MemoryKind, MemoryOrigin, NodeKind, Shown, given, moment, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE, Rows
@@ -111,11 +110,11 @@ def retrieve(
 def retrievals(
     client: Client,
     agent: Annotated[str | None, typer.Argument(help="Only of this agent.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Retrievals of the page.")] = DEFAULT_PAGE,
-    before: Annotated[UUID | None, typer.Option(help="Only before this one: the next page.", metavar="ID")] = None,
+    limit: Limit = DEFAULT_PAGE,
+    cursor: Cursor = None,
 ) -> Shown:
     """What was asked of late, by whom, and what was returned."""
-    page = client.memory.retrievals(agent, before=before, limit=limit)
+    page = client.memory.retrievals(agent, cursor=cursor, limit=limit)
     return Shown(page, lambda: _print_records(page))
 
 
@@ -124,12 +123,12 @@ def _print_records(page: Rows[RetrievalRecord]) -> None:
         "", "asked", "agent", "question and best memory", "found", "ms", right=["found", "ms"], grow=["question and best memory"]
     )
     for row in page.rows:
-        for place, (text, count) in enumerate(zip(row.focal_texts, row.found, strict=True)):
+        for place, (text, count) in enumerate(zip(row.queries, row.found, strict=True)):
             best = row.results[place][0].description if row.results[place] else None
             cell = Text(output.plain(text)) if best is None else Text.assemble(output.plain(text), ("\n▸ " + output.plain(best), "dim"))
             when = f"{output.local_time(row.asked_at)}\n{output.plain(row.asked_by)}"
             output.row(table, *((when, row.agent_id) if not place else ("", "")), cell, count, f"{row.ms:.1f}")
-    output.listing(table, page.next, "--before")
+    output.listing(table, page.next)
 
 
 def _print_answer(answer: Answer) -> None:
@@ -140,7 +139,7 @@ def _print_answer(answer: Answer) -> None:
 
 def focal_table(group: FocalAnswer, width: int) -> Group:
     """One focal text's memories as a table that fits ``width`` cells."""
-    title = Text.assemble("▸ ", (output.plain(group.focal_text), "bold"))
+    title = Text.assemble("▸ ", (output.plain(group.query), "bold"))
     if not group.retrieved_nodes:
         return Group(title, Text(f"{group.status}: {output.plain(group.message)}", "yellow"))
     table = _wide(group.retrieved_nodes, width) if width >= output.WIDE else _narrow(group.retrieved_nodes, width)

@@ -28,6 +28,9 @@ from jiyi.client.client import Client
 from jiyi.errors import JiyiError, SettingsError, unknown_option
 from jiyi.settings import get_settings
 
+#: Of commands that list something page by page.
+Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
+Cursor = Annotated[str | None, typer.Option(help="The following page: `next` of the page before.")]
 #: Of wrong usage in general: typer has no public name for it.
 USAGE: Any = typer.BadParameter.__base__
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Annotated
-from uuid import UUID
 
 import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, shows
+from jiyi.cli.shell import Cursor, Limit, Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.base import DEFAULT_PAGE
-from jiyi.protocol.stores import AppliedGraph, FilePage, FoundStoreItems, ItemPage, StorePage, StoreState
+from jiyi.protocol.base import DEFAULT_PAGE, Rows
+from jiyi.protocol.stores import AppliedGraph, FoundStoreItems, ListedFile, ListedItem, StoreState
 
 app = typer.Typer(help="Stores that graphs of agents declare (docs/workflows.md).", no_args_is_help=True)
 
@@ -61,22 +60,18 @@ def schema() -> None:
 
 @app.command("list")
 @shows
-def list_stores(
-    client: Client,
-    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
-    after: Annotated[UUID | None, typer.Option(help="Only those after this id: the next page.")] = None,
-) -> Shown:
+def list_stores(client: Client, limit: Limit = DEFAULT_PAGE, cursor: Cursor = None) -> Shown:
     """List the stores, newest first: what is in them, and how far their indexes are."""
-    page = client.stores.list(limit=limit, after=after)
+    page = client.stores.list(limit=limit, cursor=cursor)
     return Shown(page, lambda: _listed(client.group, page))
 
 
-def _listed(group: str, page: StorePage) -> None:
+def _listed(group: str, page: Rows[StoreState]) -> None:
     table = output.table(group, "store", "type", "run", "items", "no vector", "files", "state", right=["items", "no vector"])
-    for store in page.stores:
+    for store in page.rows:
         files = ", ".join(f"{count} {state}" for state, count in sorted(store.files.items()))
         output.row(table, store.name, store.type, store.run_id[:16], store.items, store.pending, files, store.state)
-    output.listing(table, page.next, "--after", "no store is declared: jiyi stores apply FILE")
+    output.listing(table, page.next, "no store is declared: jiyi stores apply FILE")
 
 
 @app.command()
@@ -96,24 +91,18 @@ def _shown(state: StoreState) -> Table:
 
 @app.command()
 @shows
-def items(
-    client: Client,
-    name: Store,
-    run: Run = "",
-    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
-    before: Annotated[int | None, typer.Option(min=1, help="Only those before this number: the next page.")] = None,
-) -> Shown:
+def items(client: Client, name: Store, run: Run = "", limit: Limit = DEFAULT_PAGE, cursor: Cursor = None) -> Shown:
     """A store's items, newest first."""
-    page = client.stores.items(name, run_id=run, limit=limit, before=before)
+    page = client.stores.items(name, run_id=run, limit=limit, cursor=cursor)
     return Shown(page, lambda: _items(name, page))
 
 
-def _items(name: str, page: ItemPage) -> None:
+def _items(name: str, page: Rows[ListedItem]) -> None:
     table = output.table(name, "id", "role", "vector", "item", grow=["item"])
-    for item in page.items:
+    for item in page.rows:
         role = item.metadata.get("agent_role", item.metadata.get("file_path", ""))
         output.row(table, item.id, role, "yes" if item.embedded else "no", output.cut(item.content_summary, ITEM_CHARS, 1))
-    output.listing(table, page.next, "--before", f"{name} is empty")
+    output.listing(table, page.next, f"{name} is empty")
 
 
 @app.command()
@@ -123,19 +112,19 @@ def files(
     name: Store,
     run: Run = "",
     state: Annotated[str | None, typer.Option(help="Only those in this state, like too_large.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Rows of the page.")] = DEFAULT_PAGE,
-    after: Annotated[UUID | None, typer.Option(help="Only those after this id: the next page.")] = None,
+    limit: Limit = DEFAULT_PAGE,
+    cursor: Cursor = None,
 ) -> Shown:
     """A store's files: how far their indexes are, and what is the matter with them."""
-    page = client.stores.files(name, run_id=run, state=state, limit=limit, after=after)
+    page = client.stores.files(name, run_id=run, state=state, limit=limit, cursor=cursor)
     return Shown(page, lambda: _files(name, page))
 
 
-def _files(name: str, page: FilePage) -> None:
+def _files(name: str, page: Rows[ListedFile]) -> None:
     table = output.table(name, "file", "state", "bytes", "chunks", "vectors", "", right=["bytes", "chunks", "vectors"], grow=["file", ""])
-    for file in page.files:
+    for file in page.rows:
         output.row(table, file.path, file.state, file.size, file.chunks_count, file.embedded, file.state_reason)
-    output.listing(table, page.next, "--after", f"{name} has no files")
+    output.listing(table, page.next, f"{name} has no files")
 
 
 @app.command("try")
@@ -159,7 +148,7 @@ def _found(name: str, answer: FoundStoreItems) -> None:
     for hit in answer.hits:
         numbers = ["" if value is None else f"{value:.3f}" for value in (hit.score, hit.cosine)]
         output.row(table, *numbers, output.cut(hit.item.content_summary, ITEM_CHARS, 1))
-    output.listing(table, None, "", "nothing was found")
+    output.listing(table, None, "nothing was found")
     for note in answer.notes:
         output.notice(note)
     if answer.skipped:

@@ -10,10 +10,10 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, Shown, connect, given, shows
+from jiyi.cli.shell import Cursor, Json, Limit, Shown, connect, given, shows
 from jiyi.client.client import Client
 from jiyi.protocol.base import DEFAULT_PAGE
-from jiyi.protocol.knowledge import DigestState, IngestState, Knowledge, KnowledgePage, LayerFilter, Promoted, WorkingState
+from jiyi.protocol.knowledge import DigestState, IngestState, Knowledge, KnowledgePage, LayerFilter, Promoted, WorkingMemory
 from jiyi.protocol.tier_questions import Kind, MemoryAnswer, Order
 from jiyi.text.prompt import BUDGET
 
@@ -32,8 +32,6 @@ def fill(made: Table, fixed: list[tuple[Any, ...]], texts: list[str]) -> None:
         output.row(made, *cells, output.cut(content, room, MAX_LINES))
 
 
-Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
-Offset = Annotated[int, typer.Option(min=0, help="Rows to skip: the next page.")]
 SessionName = Annotated[str | None, typer.Option("--session", help="Only of this session.")]
 Words = Annotated[str, typer.Option("--words", "-w", help="Words that must occur.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.")]
@@ -105,7 +103,7 @@ def _print_answer(answer: MemoryAnswer) -> None:
         for item in answer.results
     ]
     fill(made, fixed, [item.content for item in answer.results])
-    output.listing(made, None, "", "nothing is known about this")
+    output.listing(made, None, "nothing is known about this")
     if answer.web_answer:
         output.notice(f"the search engine says: {answer.web_answer}")
     for tier in answer.tiers:
@@ -147,11 +145,11 @@ def promote(
     text: Annotated[str | None, typer.Option(help="This text, for which the entries stand.")] = None,
     agent: Annotated[str | None, typer.Option(help="Known to this agent alone, not to the group.")] = None,
     kind: Annotated[Kind, typer.Option(help="What it is.")] = "statement",
-    note: Annotated[str, typer.Option(help="Why, for the history.")] = "",
+    reason: Annotated[str, typer.Option(help="Why, for the history.")] = "",
     preview: Annotated[bool, typer.Option("--preview", "-n", help="Only show the pieces.")] = False,
 ) -> Shown:
     """Make long-term knowledge of entries, or of a text. Doing it again changes nothing."""
-    done = client.tiers.promote(*(entries or []), text=text, kind=kind, note=note, preview=preview, **given(agent_id=agent))
+    done = client.tiers.promote(*(entries or []), text=text, kind=kind, reason=reason, preview=preview, **given(agent_id=agent))
     return Shown(done, lambda: _print_promoted(done, preview=preview))
 
 
@@ -232,7 +230,7 @@ def _print_digest(found: DigestState) -> None:
     made = output.table(span, "#", "entries", "sessions", "topic", "summary", right=["#", "entries", "sessions"], grow=["summary"])
     fixed = [(item.number, len(item.entry_ids), item.sessions, output.cut(item.topic, LEAST_ROOM, MAX_LINES)) for item in found.items]
     fill(made, fixed, [item.summary for item in found.items])
-    output.listing(made, None, "", "there is nothing to promote")
+    output.listing(made, None, "there is nothing to promote")
     if found.items:
         output.notice("promote one: jiyi digest --last --json gives the ids of its entries")
 
@@ -244,10 +242,10 @@ def quarantine(
     words: Words = "",
     refused: Annotated[str | None, typer.Option("--refused", help="Only what this filter refused, e.g. too_short.")] = None,
     limit: Limit = DEFAULT_PAGE,
-    offset: Offset = 0,
+    cursor: Cursor = None,
 ) -> Shown:
     """What workflows' nodes said that is not in working memory, newest first. Agents never see it."""
-    return _listed(client, "quarantine", limit=limit, offset=offset, q=words, **given(session_id=session, reason=refused))
+    return _listed(client, "quarantine", limit=limit, cursor=cursor, words=words, **given(session_id=session, rejected=refused))
 
 
 @shows
@@ -257,10 +255,10 @@ def knowledge(
     words: Words = "",
     everything: Annotated[bool, typer.Option("--all", help="Of all tiers.")] = False,
     limit: Limit = DEFAULT_PAGE,
-    offset: Offset = 0,
+    cursor: Cursor = None,
 ) -> Shown:
     """What was promoted: the group's long-term knowledge, newest first."""
-    return _listed(client, "all" if everything else "longterm", limit=limit, offset=offset, q=words, **given(session_id=session))
+    return _listed(client, "all" if everything else "longterm", limit=limit, cursor=cursor, words=words, **given(session_id=session))
 
 
 @shows
@@ -270,7 +268,7 @@ def working(client: Client) -> Shown:
     return Shown(state, lambda: _print_working(client.group, state))
 
 
-def _print_working(group: str, state: WorkingState) -> None:
+def _print_working(group: str, state: WorkingMemory) -> None:
     made = output.table(f"{group}: working memory", "id", "said", "until", "by", "entry", grow=["entry"])
     fixed = [(item.item_id, output.local_time(item.created_at), output.local_time(item.expires_at), item.agent_id) for item in state.rows]
     fill(made, fixed, [item.content for item in state.rows])
@@ -289,7 +287,7 @@ def _print_page(title: str, page: KnowledgePage) -> None:
     fixed = [(row.entry_id, output.local_time(row.created_at), row.agent_id, _state(row)) for row in page.rows]
     fill(made, fixed, [row.content for row in page.rows])
     counts = ", ".join(f"{name} {count:,}" for name, count in page.counts.items())
-    output.listing(made, page.next, "--offset", f"nothing here ({counts})")
+    output.listing(made, page.next, f"nothing here ({counts})")
     if page.rows:
         output.notice(counts)
 

@@ -244,14 +244,14 @@ def _write(ctx: typer.Context, file: Path, lines: Callable[[Client], Iterator[Js
 def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterator[JsonObject]:
     """Every event in order of arrival, without the fields that say nothing."""
     limit = min(PAGE, limits.MAX_PAGE)
-    after: int | None = None
+    cursor: str | None = None
     while True:
-        page = client.memory.export(agent, after=after, with_vectors=with_vectors, limit=limit)
+        page = client.memory.export(agent, cursor=cursor, with_vectors=with_vectors, limit=limit)
         for row in page.rows:
             yield {name: value for name, value in row.items() if value is not None}
         if page.next is None:
             return
-        after = page.next
+        cursor = page.next
 
 
 def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:

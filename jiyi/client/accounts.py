@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.calls import Namespace, W
 from jiyi.client.steps import Steps, verb
 from jiyi.errors import InvalidRequest
 from jiyi.protocol import accounts as wire
@@ -33,25 +33,25 @@ class Keys(Namespace[W]):
     def create(self, name: str, *, scopes: Sequence[KeyScope] = DEFAULT_SCOPES, expires_at: datetime | None = None) -> Steps[CreatedKey]:
         """Make a key of the group; with the scope ``operator`` one for all groups. Its secret does not leave this process."""
         key = new_key()
-        request = checked(wire.CreateKey, key=wire.NewKey.of(key), name=name, scopes=list(scopes), expires_at=expires_at)
-        return CreatedKey(str(key), (yield from self._act("keys.create", request, wire.Key)))
+        return CreatedKey(
+            str(key), (yield from self._call("keys.create", key=wire.NewKey.of(key), name=name, scopes=list(scopes), expires_at=expires_at))
+        )
 
     @verb
     def rotate(self, key_id: str, *, grace: timedelta = DEFAULT_GRACE) -> Steps[CreatedKey]:
         """Make a key with the same rights in place of one, which works on for a while."""
         key = new_key()
-        request = checked(wire.RotateKey, key_id=key_id, key=wire.NewKey.of(key), grace=grace)
-        return CreatedKey(str(key), (yield from self._act("keys.rotate", request, wire.Key)))
+        return CreatedKey(str(key), (yield from self._call("keys.rotate", id=key_id, key=wire.NewKey.of(key), grace=grace)))
 
     @verb
     def revoke(self, key_id: str) -> Steps[wire.Key]:
         """End a key, for good. It may work for five more seconds."""
-        return self._act("keys.revoke", checked(wire.RevokeKey, key_id=key_id), wire.Key)
+        return self._call("keys.revoke", id=key_id)
 
     @verb
     def list(self, *, all_groups: bool = False) -> Steps[ListOfKeys]:
         """Keys and when they were used, newest first."""
-        return self._ask("keys.list", checked(wire.ListKeys, all_groups=all_groups), ListOfKeys)
+        return self._call("keys.list", all_groups=all_groups)
 
 
 ListOfPeople = list[wire.Person]
@@ -66,29 +66,27 @@ class People(Namespace[W]):
     ) -> Steps[wire.Person]:
         """Let somebody sign in, for ``groups`` or explicitly for ``all_groups``; an operator always has every group."""
         named = None if groups is None else list(groups)
-        request = checked(wire.AddPerson, name=name, password_hash=_hashed(password), role=role, groups=named, all_groups=all_groups)
-        return self._act("people.add", request, wire.Person)
+        return self._call("people.add", name=name, password_hash=_hashed(password), role=role, groups=named, all_groups=all_groups)
 
     @verb
     def set_password(self, name: str, password: str) -> Steps[wire.Person]:
         """Give somebody a new password. All their sessions end, and a lock after wrong passwords opens."""
-        request = checked(wire.SetPassword, name=name, password_hash=_hashed(password))
-        return self._act("people.set_password", request, wire.Person)
+        return self._call("people.set_password", name=name, password_hash=_hashed(password))
 
     @verb
     def disable(self, name: str) -> Steps[wire.Person]:
         """Keep somebody from signing in; all their sessions end."""
-        return self._act("people.disable", checked(wire.PersonRequest, name=name), wire.Person)
+        return self._call("people.disable", name=name)
 
     @verb
     def enable(self, name: str) -> Steps[wire.Person]:
         """Let somebody who was disabled sign in again."""
-        return self._act("people.enable", checked(wire.PersonRequest, name=name), wire.Person)
+        return self._call("people.enable", name=name)
 
     @verb
     def list(self) -> Steps[ListOfPeople]:
         """Everybody who may sign in, or might once, by name."""
-        return self._ask("people.list", wire.ListPeople(), ListOfPeople)
+        return self._call("people.list")
 
 
 def _hashed(password: str) -> str:

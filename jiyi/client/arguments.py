@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 from uuid import UUID
 
 from jiyi.protocol.base import NodeType, Visibility
-from jiyi.protocol.conversations import AnyKind, Kind
+from jiyi.protocol.conversations import AnyKind, Format, Kind
 from jiyi.protocol.origins import Claimed, Origin
 from jiyi.protocol.recall import Archived
 from jiyi.protocol.retrieval import DialogueMessage, Filters
@@ -184,6 +184,27 @@ class MemoryArguments(TypedDict, total=False):
     domains: Sequence[str]
     asking_session: str | None
     now: Moment | None
+
+
+class InjectionArguments(TypedDict, total=False):
+    """Of :class:`jiyi.protocol.conversations.ContextRequest`."""
+
+    user_id: str | None
+    session_id: str | None
+    origins: Sequence[Origin]
+    min_trust: float | None
+    max_tokens: int
+    format: Format
+    template: str | None
+    now: Moment | None
+    tz: str | None
+    as_of: Moment | None
+    note: bool
+    grown: bool
+    tiers: bool
+    split: bool
+    turn: int | None
+    renew: bool
 
 
 class ContextArguments(TypedDict, total=False):

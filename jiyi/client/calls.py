@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from jiyi.client.steps import AsyncTransport, Call, Steps, Transport, run, run_async
 from jiyi.errors import InvalidRequest, problems_of
+from jiyi.protocol.actions import TABLE
 from jiyi.protocol.base import CHANGES, QUEUE
 from jiyi.settings import Settings
 from jiyi.zones import zone_of
@@ -74,13 +75,12 @@ class Namespace(Generic[W]):
         self._calls = calls
         self._group, self._settings, self._tz = calls.group, calls.settings, calls.tz
 
-    def _act(self, action: str, request: BaseModel, result: type[R], timeout: float | None = None, *, queue: str = CHANGES) -> Steps[R]:
-        """The result of an action that changes something (:mod:`jiyi.protocol.actions` lists them)."""
-        return self._of(call_of(self._group, action, request, timeout, queue), result)
-
-    def _ask(self, action: str, request: BaseModel, result: type[R], timeout: float | None = None, *, queue: str = QUEUE) -> Steps[R]:
-        """The result of an action that only reads."""
-        return self._of(call_of(self._group, action, request, timeout, queue, reads=True), result)
+    def _call(self, action: str, /, timeout: float | None = None, *, queue: str | None = None, **fields: Any) -> Steps[Any]:
+        """The result of an action (:mod:`jiyi.protocol.actions` lists them); its request has these fields."""
+        declared = TABLE[action]
+        request = checked(declared.request, **fields)
+        call = call_of(self._group, action, request, timeout, queue or declared.queue, reads=not declared.mutates)
+        return self._of(call, declared.result)
 
     def _answer(self, task: str, queue: str, request: BaseModel, result: type[R], timeout: float | None) -> Steps[R]:
         """What a Celery task that replies answers to a request that names its group."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from typing import Any, Unpack
 from uuid import uuid4
 
-from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.arguments import InjectionArguments
+from jiyi.client.calls import Id, Namespace, W
 from jiyi.client.steps import Steps, verb
-from jiyi.protocol.appointments import AskedSchedules, AskSchedules
-from jiyi.protocol.artifacts import ArtifactKind, GiveFeedback, GivenFeedback, Hint, HintQuery, Sentiment, Signal
-from jiyi.protocol.conversations import BUDGET, ContextRequest, Format, InjectRequest
-from jiyi.protocol.origins import Origin
+from jiyi.protocol.appointments import AskedSchedules
+from jiyi.protocol.artifacts import ArtifactKind, GivenFeedback, Hint, Sentiment, Signal
 from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.wire.calls import retrieval_queue
 
@@ -21,84 +19,27 @@ class Conversations(Namespace[W]):
 
     @verb
     def inject(
-        self,
-        agent_id: str,
-        user_input: str,
-        *,
-        base_prompt: str = "",
-        session_id: str | None = None,
-        user_id: str | None = None,
-        origins: Sequence[Origin] = (),
-        min_trust: float | None = None,
-        max_tokens: int = BUDGET,
-        format: Format = "markdown",  # noqa: A002 – the field's name
-        template: str | None = None,
-        grown: bool = True,
-        split: bool = False,
-        turn: int | None = None,
-        renew: bool = False,
-        tz: str | None = None,
-        timeout: float | None = None,
+        self, agent_id: str, query: str, *, base_prompt: str = "", timeout: float | None = None, **options: Unpack[InjectionArguments]
     ) -> Steps[InjectedContext]:
-        """The prompt with what is remembered; unchanged if nothing was found."""
-        request = checked(
-            InjectRequest,
-            agent_id=agent_id,
-            query=user_input,
-            base_prompt=base_prompt,
-            session_id=session_id,
-            user_id=user_id,
-            origins=list(origins),
-            min_trust=min_trust,
-            max_tokens=max_tokens,
-            format=format,
-            template=template,
-            grown=grown,
-            split=split,
-            turn=turn,
-            renew=renew,
-            tz=tz or self._tz,
-        )
-        return self._inject("conversations.inject", request, timeout)
+        """The prompt with what is remembered; unchanged if nothing was found. ``options`` as of :meth:`context`."""
+        return self._inject("conversations.inject", agent_id, timeout, query=query, base_prompt=base_prompt, **options)
 
     @verb
     def context(
-        self,
-        agent_id: str,
-        query: str,
-        *,
-        user_id: str | None = None,
-        origins: Sequence[Origin] = (),
-        min_trust: float | None = None,
-        max_tokens: int = BUDGET,
-        format: Format = "markdown",  # noqa: A002 – the field's name
-        template: str | None = None,
-        as_of: datetime | None = None,
-        tiers: bool = False,
-        tz: str | None = None,
-        timeout: float | None = None,
+        self, agent_id: str, query: str, *, timeout: float | None = None, **options: Unpack[InjectionArguments]
     ) -> Steps[InjectedContext]:
-        """What belongs before the answer to a query; with ``as_of`` what belonged there then, with ``tiers`` also what the group knows."""
-        request = checked(
-            ContextRequest,
-            agent_id=agent_id,
-            query=query,
-            user_id=user_id,
-            origins=list(origins),
-            min_trust=min_trust,
-            max_tokens=max_tokens,
-            format=format,
-            template=template,
-            as_of=as_of,
-            tiers=tiers,
-            tz=tz or self._tz,
-        )
-        return self._inject("conversations.context", request, timeout)
+        """What belongs before the answer to a query; with ``as_of`` what belonged there then, with ``tiers`` also what the group knows.
 
-    def _inject(self, action: str, request: ContextRequest, timeout: float | None) -> Steps[InjectedContext]:
+        ``options`` are the other fields of :class:`jiyi.protocol.conversations.ContextRequest`: ``user_id``, ``session_id``,
+        ``max_tokens``, ``format``, ``split`` …
+        """
+        return self._inject("conversations.context", agent_id, timeout, query=query, **options)
+
+    def _inject(self, action: str, agent_id: str, timeout: float | None, **fields: Any) -> Steps[InjectedContext]:
         """By the worker that has the agent's index."""
-        queue = retrieval_queue(self._group, request.agent_id, self._settings.retrieval_shards)
-        return self._ask(action, request, InjectedContext, timeout, queue=queue)
+        queue = retrieval_queue(self._group, agent_id, self._settings.retrieval_shards)
+        fields["tz"] = fields.get("tz") or self._tz
+        return self._call(action, timeout, queue=queue, agent_id=agent_id, **fields)
 
 
 class Growth(Namespace[W]):
@@ -121,13 +62,12 @@ class Growth(Namespace[W]):
         ``completes``: the message before it, if that was asked back for a time ("When shall I remind you?"), so that "at 6pm" is enough.
         """
         who = {"agent_id": agent_id, "tz": tz or self._tz, "session_id": session_id, "user_id": user_id}
-        request = checked(AskSchedules, **who, text=text, completes=completes, request_id=uuid4())
-        return self._act("appointments.ask", request, AskedSchedules, timeout)
+        return self._call("appointments.ask", timeout, **who, text=text, completes=completes, request_id=uuid4())
 
     @verb
     def hint(self, agent_id: str, *, user_id: str | None = None, timeout: float | None = None) -> Steps[Hint]:
         """The candidate that waits to be confirmed, as a line for a user's prompt; empty if none waits."""
-        return self._ask("evolution.hint", checked(HintQuery, agent_id=agent_id, user_id=user_id), Hint, timeout)
+        return self._call("evolution.hint", timeout, agent_id=agent_id, user_id=user_id)
 
     @verb
     def feedback(
@@ -141,5 +81,6 @@ class Growth(Namespace[W]):
         timeout: float | None = None,
     ) -> Steps[GivenFeedback]:
         """Vote on a skill, or on a workflow (``pipeline``); gives the trust that it comes to."""
-        request = checked(GiveFeedback, artifact=artifact, artifact_id=artifact_id, sentiment=sentiment, signal=signal, comment=comment)
-        return self._act("feedback.give", request, GivenFeedback, timeout)
+        return self._call(
+            "feedback.give", timeout, artifact=artifact, artifact_id=artifact_id, sentiment=sentiment, signal=signal, comment=comment
+        )

@@ -8,6 +8,7 @@ from typing import Any
 from jiyi.client.calls import Namespace, W, checked
 from jiyi.client.steps import Steps, verb
 from jiyi.protocol import items as wire
+from jiyi.protocol.base import Rows
 
 
 class Items(Namespace[W]):
@@ -38,7 +39,7 @@ class Items(Namespace[W]):
     @verb
     def write(self, items: Sequence[wire.ItemWrite], *, timeout: float | None = None) -> Steps[wire.ItemsWritten]:
         """Store or delete up to 500 items, all or none."""
-        return self._act("items.put", checked(wire.PutItems, items=list(items)), wire.ItemsWritten, timeout)
+        return self._call("items.put", timeout, items=list(items))
 
     @verb
     def get(self, namespace: Sequence[str], key: str, *, refresh_ttl: bool = True, timeout: float | None = None) -> Steps[wire.Item | None]:
@@ -50,8 +51,8 @@ class Items(Namespace[W]):
     @verb
     def get_many(self, items: Sequence[wire.ItemReference], *, timeout: float | None = None) -> Steps[list[wire.Item | None]]:
         """Up to 500 items in their order; None where there is none."""
-        answer = yield from self._ask("items.get", checked(wire.GetItems, items=list(items)), wire.FoundItems, timeout)
-        return answer.items
+        answer: Rows[wire.Item | None] = yield from self._call("items.get", timeout, items=list(items))
+        return answer.rows
 
     @verb
     def search(
@@ -66,8 +67,9 @@ class Items(Namespace[W]):
         timeout: float | None = None,
     ) -> Steps[list[wire.Item]]:
         """Items below a namespace: those most similar to the query first, else those updated last."""
-        request = checked(
-            wire.SearchItems,
+        answer: Rows[wire.Item] = yield from self._call(
+            "items.search",
+            timeout,
             prefix=list(prefix),
             query=query,
             filter=dict(filter or {}),
@@ -75,8 +77,7 @@ class Items(Namespace[W]):
             offset=offset,
             refresh_ttl=refresh_ttl,
         )
-        answer = yield from self._ask("items.search", request, wire.ItemRows, timeout)
-        return answer.items
+        return answer.rows
 
     @verb
     def namespaces(
@@ -89,6 +90,7 @@ class Items(Namespace[W]):
         timeout: float | None = None,
     ) -> Steps[list[list[str]]]:
         """Namespaces that have items, in alphabetical order."""
-        request = checked(wire.ListNamespaces, match=list(match), max_depth=max_depth, limit=limit, offset=offset)
-        answer = yield from self._ask("items.namespaces", request, wire.Namespaces, timeout)
-        return answer.namespaces
+        answer: Rows[list[str]] = yield from self._call(
+            "items.namespaces", timeout, match=list(match), max_depth=max_depth, limit=limit, offset=offset
+        )
+        return answer.rows

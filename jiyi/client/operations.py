@@ -6,23 +6,16 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 from uuid import UUID
 
-from pydantic import RootModel
-
-from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.calls import Id, Namespace, W
 from jiyi.client.steps import Steps, polled, verb
-from jiyi.protocol import erasure as wire
 from jiyi.protocol import operations as protocol
-from jiyi.protocol.base import DEFAULT_PAGE
-from jiyi.protocol.erasure import ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
-from jiyi.protocol.providers import DEFAULT_BATCH, QUEUE, STEP_SECONDS, EmbedderReport, ForgottenLLM, LLMReport, MoveState, ReembeddingStep
+from jiyi.protocol.base import DEFAULT_PAGE, Count, Rows
+from jiyi.protocol.erasure import ErasurePreview, ErasureRequested, ErasureState
+from jiyi.protocol.providers import DEFAULT_BATCH, STEP_SECONDS, EmbedderReport, ForgottenLLM, LLMReport, MoveState
 
 #: What a job that is run now may take, in seconds.
 JOB_SECONDS = 600.0
 States = list[protocol.JobState]
-
-
-class Known(RootModel[protocol.Tick | None]):
-    """A run, unless there is none of that time."""
 
 
 class Jobs(Namespace[W]):
@@ -31,7 +24,8 @@ class Jobs(Namespace[W]):
     @verb
     def list(self) -> Steps[States]:
         """Every job with its last run and its next one."""
-        return self._ask("jobs.list", protocol.JobsRequest(), States)
+        page: Rows[protocol.JobState] = yield from self._call("jobs.list")
+        return page.rows
 
     @verb
     def run(self, job: str, *, whole_service: bool = True, timeout: float = JOB_SECONDS) -> Steps[protocol.Tick]:
@@ -41,12 +35,11 @@ class Jobs(Namespace[W]):
             NotFound: there is no such job.
             NoAnswer: it has not ended within ``timeout`` seconds, but goes on.
         """
-        request = checked(protocol.RunJob, job=job, whole_service=whole_service)
-        begun = yield from self._act("jobs.run", request, protocol.Tick)
-        slot = checked(protocol.TickRequest, job=job, slot=begun.slot)
+        begun: protocol.Tick = yield from self._call("jobs.run", job=job, whole_service=whole_service)
 
         def look() -> Steps[protocol.Tick]:
-            return (yield from self._ask("jobs.tick", slot, Known)).root or begun
+            tick: protocol.Tick | None = yield from self._call("jobs.tick", job=job, slot=begun.slot)
+            return tick or begun
 
         late = f"{job} has not ended within {timeout:g} s; it goes on: see `jiyi jobs`"
         return (yield from polled(look, lambda tick: tick.ended, timeout, lambda _: late))
@@ -62,17 +55,16 @@ class DeadLetters(Namespace[W]):
         state: protocol.LetterState = "open",
         kind: str | None = None,
         words: str | None = None,
-        before: Id | None = None,
+        cursor: str | None = None,
         limit: int = DEFAULT_PAGE,
-    ) -> Steps[protocol.DeadLetterPage]:
-        """A page, newest first. ``words`` stand in the reason; ``before`` is the last page's ``next``."""
-        request = checked(protocol.LettersRequest, state=state, kind=kind, words=words, before=before, limit=limit)
-        return self._ask("dead_letters.list", request, protocol.DeadLetterPage)
+    ) -> Steps[Rows[protocol.DeadLetter]]:
+        """A page, newest first. ``words`` stand in the reason; ``cursor`` is the last page's ``next``."""
+        return self._call("dead_letters.list", state=state, kind=kind, words=words, cursor=cursor, limit=limit)
 
     @verb
     def get(self, letter_id: Id) -> Steps[protocol.DeadLetter]:
         """One letter, with its whole message. Raises :class:`jiyi.errors.NotFound`."""
-        return self._ask("dead_letters.get", checked(protocol.LetterRequest, letter_id=letter_id), protocol.DeadLetter)
+        return self._call("dead_letters.get", id=letter_id)
 
     @verb
     def replay(self, letter_ids: Sequence[Id] = (), *, kind: str | None = None, body: str | None = None) -> Steps[protocol.Resolved]:
@@ -91,8 +83,7 @@ class DeadLetters(Namespace[W]):
         return self._resolve("discard", letter_ids, kind)
 
     def _resolve(self, action: str, letter_ids: Sequence[Id], kind: str | None, body: str | None = None) -> Steps[protocol.Resolved]:
-        request = checked(protocol.ResolveBody, action=action, letter_ids=[*letter_ids], kind=kind, body=body)
-        return self._act("dead_letters.resolve", request, protocol.Resolved)
+        return self._call("dead_letters.resolve", action=action, letter_ids=[*letter_ids], kind=kind, body=body)
 
 
 class Service(Namespace[W]):
@@ -101,24 +92,23 @@ class Service(Namespace[W]):
     @verb
     def stats(self) -> Steps[protocol.ServiceStats]:
         """Counts of the group; pending work, counters and agent indexes of the whole service."""
-        return self._ask("stats.show", protocol.StatsRequest(), protocol.ServiceStats)
+        return self._call("stats.show")
 
     @verb
     def llms(self, days: int = 30) -> Steps[LLMReport]:
         """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
-        return self._ask("llms.show", checked(protocol.LLMsRequest, days=days), LLMReport)
+        return self._call("llms.show", days=days)
 
     @verb
     def forget_llm(self) -> Steps[ForgottenLLM]:
         """Have the LLM in use asked again what it can do, before its next question."""
-        return self._act("llms.forget", protocol.ForgetLLM(), ForgottenLLM)
+        return self._call("llms.forget")
 
     @verb
     def retry(self, kind: str, subject_ids: Sequence[Id] = (), *, all_groups: bool = False) -> Steps[int]:
         """Make pending work of a kind due now: of the subjects named, or up to 10,000 of them. Returns how many."""
-        request = checked(protocol.RetryWork, kind=kind, subject_ids=list(subject_ids), all_groups=all_groups)
-        done = yield from self._act("pending_work.retry", request, protocol.Retried)
-        return done.retried
+        done: Count = yield from self._call("pending_work.retry", kind=kind, subject_ids=list(subject_ids), all_groups=all_groups)
+        return done.count
 
 
 class Embeddings(Namespace[W]):
@@ -127,7 +117,7 @@ class Embeddings(Namespace[W]):
     @verb
     def show(self) -> Steps[EmbedderReport]:
         """Which embedders there are, which is in use, and how many memories each model has embedded."""
-        return self._ask("embedders.show", protocol.EmbeddersRequest(), EmbedderReport)
+        return self._call("embedders.show")
 
     @verb
     def move(
@@ -147,8 +137,7 @@ class Embeddings(Namespace[W]):
         Raises:
             EmbeddingUnavailable, TextRefused: the new model's provider; the step may be repeated.
         """
-        request = checked(ReembeddingStep, to=to, batch=batch, everything=everything, count=count, cancel=cancel)
-        return self._act("reembedding.step", request, MoveState, timeout, queue=QUEUE)
+        return self._call("reembedding.step", timeout, to=to, batch=batch, everything=everything, count=count, cancel=cancel)
 
 
 #: Seconds for a preview, which looks through everything.
@@ -171,7 +160,7 @@ class Erasure(Namespace[W]):
     @verb
     def preview(self, **what: Unpack[What]) -> Steps[ErasurePreview]:
         """What an erasure would take along. Changes nothing."""
-        return self._ask("erasure.preview", checked(wire.Erasure, **what), ErasurePreview, PREVIEW_SECONDS)
+        return self._call("erasure.preview", PREVIEW_SECONDS, **what)
 
     @verb
     def request(self, *, delete_backups: bool = False, **what: Unpack[What]) -> Steps[UUID]:
@@ -185,8 +174,7 @@ class Erasure(Namespace[W]):
             InvalidRequest: with a sentence per wrong field.
             NotFound: there is no such agent, or none of the memories.
         """
-        request = checked(wire.Erasure, **what, delete_backups=delete_backups)
-        done = yield from self._act("erasure.request", request, ErasureRequested)
+        done: ErasureRequested = yield from self._call("erasure.request", **what, delete_backups=delete_backups)
         return done.erasure_id
 
     @verb
@@ -205,10 +193,9 @@ class Erasure(Namespace[W]):
         )
 
     @verb
-    def list(self, *, before: Id | None = None, limit: int = DEFAULT_PAGE) -> Steps[ErasureRows]:
-        """A page of erasures, newest first; ``before`` is the ``next`` of the page before. Of names only hashes are kept."""
-        request = checked(ErasuresQuery, before=before, limit=limit)
-        return self._ask("erasure.list", request, ErasureRows)
+    def list(self, *, cursor: str | None = None, limit: int = DEFAULT_PAGE) -> Steps[Rows[ErasureState]]:
+        """A page of erasures, newest first; ``cursor`` is the ``next`` of the page before. Of names only hashes are kept."""
+        return self._call("erasure.list", cursor=cursor, limit=limit)
 
     def _one(self, erasure_id: Id) -> Steps[ErasureState]:
-        return self._ask("erasure.get", checked(ErasureQuery, erasure_id=erasure_id), ErasureState)
+        return self._call("erasure.get", id=erasure_id)

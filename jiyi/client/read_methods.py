@@ -7,33 +7,19 @@ from typing import Any, Unpack
 from uuid import UUID
 
 from jiyi.client.arguments import ListArguments, MemoryArguments, RecallArguments, RetrievalArguments, UpdateArguments
-from jiyi.client.calls import Id, W, call_of, checked
+from jiyi.client.calls import Id, W, checked
 from jiyi.client.memory import Reflections
 from jiyi.client.steps import PageFetcher, Steps, polled, rows, verb
 from jiyi.client.write_methods import WriteMethods
 from jiyi.errors import InvalidRequest, unknown
 from jiyi.protocol.actions import ALIASES, TABLE, name_of
-from jiyi.protocol.base import Rows
-from jiyi.protocol.erasure import Erasure, ErasureRequested
+from jiyi.protocol.erasure import ErasureRequested
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.recall import (
-    ForgetWhatWasSaid,
-    Forgotten,
-    ListMemories,
-    MemoryRequest,
-    RecalledContext,
-    RecallRequest,
-    Reinstated,
-    ReinstateMemory,
-    Updated,
-    UpdateMemory,
-)
-from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState, WhyQuery
+from jiyi.protocol.recall import Forgotten, ListMemories, RecalledContext, Reinstated, Updated
+from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
 from jiyi.protocol.wire.calls import retrieval_queue
-
-Page = list[Memory]
 
 
 class ReadMethods(WriteMethods[W]):
@@ -51,9 +37,7 @@ class ReadMethods(WriteMethods[W]):
         declared = TABLE.get(name_of(name))
         if declared is None:
             raise InvalidRequest([f"name: {unknown(name, [*TABLE, *ALIASES], 'action')}"])
-        request = checked(declared.request, **fields)
-        call = call_of(self._group, declared.name, request, timeout, declared.queue, reads=not declared.mutates)
-        return self._of(call, declared.result)
+        return self._call(declared.name, timeout, **fields)
 
     @verb
     def retrieve(
@@ -72,7 +56,7 @@ class ReadMethods(WriteMethods[W]):
         """
         texts = [focal] if isinstance(focal, str) else list(focal)
         options.setdefault("tz", self._tz)
-        request = checked(RetrievalRequest, group_id=self._group, agent_id=agent_id, focal_texts=texts, **options)
+        request = checked(RetrievalRequest, group_id=self._group, agent_id=agent_id, queries=texts, **options)
         return self._answer("retrieval.retrieve", self._queue(agent_id), request, Answer, timeout)
 
     @verb
@@ -86,13 +70,12 @@ class ReadMethods(WriteMethods[W]):
         group's tiers is ``client.tiers.context``; what only conversations told, in sections, is ``client.conversations.context``.
         """
         options.setdefault("tz", self._tz)
-        request = checked(RecallRequest, agent_id=agent_id, query=query, **options)
-        return self._ask("memory.context", request, RecalledContext, timeout, queue=self._queue(agent_id))
+        return self._call("memory.context", timeout, queue=self._queue(agent_id), agent_id=agent_id, query=query, **options)
 
     @verb
     def get(self, node_id: Id, *, user_id: str | None = None, timeout: float | None = None) -> Steps[Memory]:
         """One memory with everything but its vector, if the user is told it. Raises :class:`jiyi.errors.NotFound`."""
-        return self._ask("memory.get", checked(MemoryRequest, node_id=node_id, user_id=user_id), Memory, timeout)
+        return self._call("memory.get", timeout, id=node_id, user_id=user_id)
 
     @rows
     def list(
@@ -109,14 +92,8 @@ class ReadMethods(WriteMethods[W]):
                 ``from_user``, ``as_of``; all that are given must hold.
         """
         given: dict[str, Any] = {"agent_id": agent_id, **filters, **({} if page_size is None else {"limit": page_size})}
-        first = checked(ListMemories, **given)
-
-        def turn(after: str | None) -> Steps[tuple[Page, Any]]:
-            request = first if after is None else first.model_copy(update={"after": after})
-            page = yield from self._ask("memory.list", request, Rows[Memory], timeout)
-            return page.rows, page.next
-
-        return turn
+        checked(ListMemories, **given)  # what is wrong is said now, not with the first page
+        return lambda cursor: self._call("memory.list", timeout, **given, cursor=cursor)
 
     @verb
     def update(
@@ -146,9 +123,9 @@ class ReadMethods(WriteMethods[W]):
             InvalidRequest: with a sentence per wrong field; or it is no longer in force, or was said in a conversation.
             NotFound: there is no such memory.
         """
-        given: dict[str, Any] = {"node_id": node_id, **fields}
+        given: dict[str, Any] = {"id": node_id, **fields}
         given |= {name: value for name, value in (("description", description), ("importance", importance)) if value is not None}
-        done = yield from self._act("memory.update", checked(UpdateMemory, **given), Updated, timeout)
+        done: Updated = yield from self._call("memory.update", timeout, **given)
         if wait:
             yield from self._wait_for([done.node_id], {}, timeout)
         return done.node_id
@@ -165,8 +142,7 @@ class ReadMethods(WriteMethods[W]):
         Raises:
             NotFound: there is no such agent.
         """
-        request = checked(ForgetWhatWasSaid, agent_id=agent_id, text=text, user_id=user_id, every=every)
-        done: Forgotten = yield from self._act("memory.forget", request, Forgotten, timeout)
+        done: Forgotten = yield from self._call("memory.forget", timeout, agent_id=agent_id, text=text, user_id=user_id, every=every)
         return done
 
     @verb
@@ -179,7 +155,7 @@ class ReadMethods(WriteMethods[W]):
             NotFound: there is no such memory, or it was erased.
         """
         given = {name: value for name, value in (("user_id", user_id), ("reason", reason)) if value is not None}
-        done = yield from self._act("memory.reinstate", checked(ReinstateMemory, node_id=node_id, **given), Reinstated, timeout)
+        done: Reinstated = yield from self._call("memory.reinstate", timeout, id=node_id, **given)
         return done.node_id
 
     @verb
@@ -191,13 +167,13 @@ class ReadMethods(WriteMethods[W]):
         Raises:
             NotFound: there is no such memory.
         """
-        done = yield from self._act("erasure.request", checked(Erasure, node_ids=[node_id]), ErasureRequested, timeout)
+        done: ErasureRequested = yield from self._call("erasure.request", timeout, node_ids=[node_id])
         return done.erasure_id
 
     @verb
     def why(self, node_id: Id, *, depth: int = DEFAULT_DEPTH, limit: int = DEFAULT_LIMIT, user_id: str | None = None) -> Steps[Reasons]:
         """What a memory rests on: ``depth`` levels of evidence, ``limit`` memories at most."""
-        return self._ask("memory.why", checked(WhyQuery, node_id=node_id, depth=depth, limit=limit, user_id=user_id), Reasons)
+        return self._call("memory.why", id=node_id, depth=depth, limit=limit, user_id=user_id)
 
     @verb
     def reflect(self, agent_id: str, *, wait: bool = True, timeout: float | None = None) -> Steps[ReflectionState]:

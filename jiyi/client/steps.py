@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from jiyi import tracing
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer, TooManyQuestions
 from jiyi.polling import FIRST_POLL, LAST_POLL
-from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.base import JsonMapping, Rows
 from jiyi.protocol.wire.calls import News
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ class Pause:
 Step = Call | Message | Pause
 #: What a verb's function is: it yields steps, each of which gives it JSON (of a call) or nothing, and returns its result.
 Steps = Generator[Step, Any, T]
-#: Of a list: the steps to a page, given where the page before ended (None: the first); its rows, and where it ends (None: the last).
-PageFetcher = Callable[[Any], Steps[tuple[list[T], Any]]]
+#: Of a list: the steps to a page, given the cursor that the page before ended with (None: the first).
+PageFetcher = Callable[[str | None], Steps[Rows[T]]]
 
 
 def run(steps: Steps[T], transport: Transport) -> T:
@@ -245,22 +245,19 @@ class rows(Generic[P, T]):  # noqa: N801 – a decorator
 
 
 def _each(take: Callable[[Any], Any], turn: PageFetcher[T]) -> Iterator[T]:
-    place: Any = None
-    while True:
-        page, place = take(partial(turn, place))
-        yield from page
-        if place is None:
-            return
+    page: Rows[T] = take(partial(turn, None))
+    yield from page.rows
+    while page.next is not None:
+        page = take(partial(turn, page.next))
+        yield from page.rows
 
 
 async def _each_async(take: Callable[[Any], Any], turn: PageFetcher[T]) -> AsyncIterator[T]:
-    place: Any = None
-    while True:
-        page, place = await take(partial(turn, place))
-        for row in page:
+    page: Rows[T] | None = None
+    while page is None or page.next is not None:
+        page = await take(partial(turn, None if page is None else page.next))
+        for row in page.rows:
             yield row
-        if place is None:
-            return
 
 
 #: Tries of one request beyond the first: what the pauses below come to in two minutes.

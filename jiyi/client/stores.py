@@ -5,12 +5,11 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
-from jiyi.client.calls import Namespace, W, checked
+from jiyi.client.calls import Namespace, W
 from jiyi.client.steps import Steps, verb
 from jiyi.protocol import stores as protocol
-from jiyi.protocol.base import DEFAULT_PAGE
+from jiyi.protocol.base import DEFAULT_PAGE, Count, Rows
 from jiyi.protocol.stores import Snapshot
 
 
@@ -26,50 +25,48 @@ class Stores(Namespace[W]):
         Raises:
             ConfigError: with the path of what is wrong; nothing is changed.
         """
-        request = checked(protocol.ApplyGraph, graph=graph, memory=list(memory), nodes=list(nodes), run_id=run_id)
-        return self._act("stores.apply", request, protocol.AppliedGraph)
+        return self._call("stores.apply", graph=graph, memory=list(memory), nodes=list(nodes), run_id=run_id)
 
     @verb
     def schema(self) -> Steps[dict[str, Any]]:
         """The JSON Schema of declarations."""
-        answer = yield from self._ask("stores.schema", protocol.SchemaQuery(), protocol.StoreSchema)
+        answer: protocol.StoreSchema = yield from self._call("stores.schema")
         return answer.document
 
     @verb
-    def list(self, *, run_id: str | None = None, limit: int = DEFAULT_PAGE, after: UUID | None = None) -> Steps[protocol.StorePage]:
+    def list(self, *, run_id: str | None = None, limit: int = DEFAULT_PAGE, cursor: str | None = None) -> Steps[Rows[protocol.StoreState]]:
         """A page of stores, newest first."""
-        return self._ask("stores.list", checked(protocol.StoresQuery, run_id=run_id, limit=limit, after=after), protocol.StorePage)
+        return self._call("stores.list", run_id=run_id, limit=limit, cursor=cursor)
 
     @verb
     def show(self, name: str, *, run_id: str = "") -> Steps[protocol.StoreState]:
         """A store, what is in it, and how far its index is."""
-        return self._ask("stores.show", checked(protocol.StoreName, name=name, run_id=run_id), protocol.StoreState)
+        return self._call("stores.show", name=name, run_id=run_id)
 
     @verb
-    def items(self, name: str, *, run_id: str = "", limit: int = DEFAULT_PAGE, before: int | None = None) -> Steps[protocol.ItemPage]:
+    def items(
+        self, name: str, *, run_id: str = "", limit: int = DEFAULT_PAGE, cursor: str | None = None
+    ) -> Steps[Rows[protocol.ListedItem]]:
         """A page of a store's items, newest first."""
-        query = checked(protocol.ItemsQuery, name=name, run_id=run_id, limit=limit, before=before)
-        return self._ask("stores.items", query, protocol.ItemPage)
+        return self._call("stores.items", name=name, run_id=run_id, limit=limit, cursor=cursor)
 
     @verb
     def files(
-        self, name: str, *, run_id: str = "", state: str | None = None, limit: int = DEFAULT_PAGE, after: UUID | None = None
-    ) -> Steps[protocol.FilePage]:
+        self, name: str, *, run_id: str = "", state: str | None = None, limit: int = DEFAULT_PAGE, cursor: str | None = None
+    ) -> Steps[Rows[protocol.ListedFile]]:
         """A page of a store's files in the order of their paths: how far their indexes are, what is the matter with them."""
-        query = checked(protocol.FilesQuery, name=name, run_id=run_id, state=state, limit=limit, after=after)
-        return self._ask("stores.files", query, protocol.FilePage)
+        return self._call("stores.files", name=name, run_id=run_id, state=state, limit=limit, cursor=cursor)
 
     @verb
     def attachment(self, name: str, attachment_id: str, *, run_id: str = "") -> Steps[bytes]:
         """The bytes of an attachment, as they came."""
-        query = checked(protocol.AttachmentQuery, name=name, run_id=run_id, attachment_id=attachment_id)
-        answer = yield from self._ask("stores.attachment", query, protocol.AttachmentBytes)
+        answer: protocol.AttachmentBytes = yield from self._call("stores.attachment", name=name, run_id=run_id, attachment_id=attachment_id)
         return base64.b64decode(answer.data)
 
     @verb
     def load(self, name: str, *, run_id: str = "") -> Steps[protocol.StoreState]:
         """Make a store ready; work that brings its index up to date is owed, and not waited for."""
-        return self._act("stores.load", checked(protocol.StoreName, name=name, run_id=run_id), protocol.StoreState)
+        return self._call("stores.load", name=name, run_id=run_id)
 
     @verb
     def retrieve(
@@ -88,8 +85,9 @@ class Stores(Namespace[W]):
 
         ``search``: how a store of files is searched: ``hybrid``, ``dense`` or ``lexical``; as declared unless given.
         """
-        request = checked(
-            protocol.RetrieveItems,
+        return self._call(
+            "stores.retrieve",
+            timeout,
             name=name,
             run_id=run_id,
             role=role,
@@ -98,7 +96,6 @@ class Stores(Namespace[W]):
             similarity_threshold=similarity_threshold,
             search=search,
         )
-        return self._ask("stores.retrieve", request, protocol.FoundStoreItems, timeout)
 
     @verb
     def update(
@@ -113,8 +110,8 @@ class Stores(Namespace[W]):
     ) -> Steps[protocol.WrittenItem]:
         """Store what a node said."""
         output = {"text": output_snapshot} if isinstance(output_snapshot, str) else output_snapshot
-        request = checked(
-            protocol.UpdateStore,
+        return self._call(
+            "stores.update",
             name=name,
             run_id=run_id,
             role=role,
@@ -122,26 +119,25 @@ class Stores(Namespace[W]):
             input_snapshot=input_snapshot,
             output_snapshot=output,
         )
-        return self._act("stores.update", request, protocol.WrittenItem)
 
     @verb
     def save(self, name: str, *, run_id: str = "") -> Steps[protocol.SavedStore]:
         """Write a store to the file of its path, in the original's format."""
-        return self._act("stores.save", checked(protocol.StoreName, name=name, run_id=run_id), protocol.SavedStore)
+        return self._call("stores.save", name=name, run_id=run_id)
 
     @verb
     def reindex(self, name: str, *, run_id: str = "") -> Steps[int]:
         """Have a store's index made anew; how many items or files that are."""
-        answer = yield from self._act("stores.reindex", checked(protocol.StoreName, name=name, run_id=run_id), protocol.ReindexedStore)
-        return answer.owed
+        answer: Count = yield from self._call("stores.reindex", name=name, run_id=run_id)
+        return answer.count
 
     @verb
     def delete(self, name: str, *, run_id: str = "") -> Steps[int]:
         """Delete a store with all that it holds; how many items that were."""
-        answer = yield from self._act("stores.delete", checked(protocol.StoreName, name=name, run_id=run_id), protocol.DeletedStore)
-        return answer.items
+        answer: Count = yield from self._call("stores.delete", name=name, run_id=run_id)
+        return answer.count
 
     @verb
     def log(self, operation: protocol.LogOperation) -> Steps[None]:
         """Note what a node did with its stores."""
-        yield from self._act("stores.log", operation, object)
+        yield from self._call("stores.log", **dict(operation))

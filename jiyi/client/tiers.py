@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 from uuid import UUID
 
-from pydantic import RootModel
-
 from jiyi.client.arguments import ContextArguments
-from jiyi.client.calls import Id, Namespace, W, checked
+from jiyi.client.calls import Id, Namespace, W
 from jiyi.client.steps import Steps, polled, verb
 from jiyi.protocol import knowledge as wire
-from jiyi.protocol.base import DEFAULT_PAGE, Rows
-from jiyi.protocol.tier_questions import ContextAnswer, ContextBody, Kind
+from jiyi.protocol.base import DEFAULT_PAGE, Changed, Rows
+from jiyi.protocol.knowledge import WorkingMemory
+from jiyi.protocol.tier_questions import ContextAnswer, Kind
 
 #: What a digest may take, in seconds: twenty questions to an LLM.
 DIGEST_SECONDS = 120.0
-
-
-class Outcome(RootModel[wire.IngestState | None]):
-    """What the filters said, if they have said it."""
 
 
 class Tiers(Namespace[W]):
@@ -32,16 +27,14 @@ class Tiers(Namespace[W]):
         Raises:
             NoAnswer: it was not screened in time.
         """
-        query = checked(wire.EntryQuery, entry_id=entry_id)
         limit = self._wait(timeout)
-        answer = yield from polled(
-            lambda: self._ask("quarantine.outcome", query, Outcome),
-            lambda outcome: outcome.root is not None,
+        answer: wire.IngestState = yield from polled(
+            lambda: self._call("quarantine.outcome", id=entry_id),
+            lambda outcome: outcome is not None,
             limit,
             lambda _: f"{entry_id} is in quarantine, but was not screened within {limit:g} s; it will be",
         )
-        assert answer.root is not None  # or there would be no answer
-        return answer.root
+        return answer
 
     @verb
     def promote(
@@ -50,28 +43,27 @@ class Tiers(Namespace[W]):
         text: str | None = None,
         agent_id: str | None = None,
         kind: Kind = "statement",
-        note: str = "",
+        reason: str = "",
         preview: bool = False,
     ) -> Steps[wire.Promoted]:
         """Make long-term knowledge of entries of quarantine, or of a text, for which the entries stand.
 
         With ``preview`` it only shows the pieces. Promoting again changes nothing.
         """
-        request = checked(wire.PromoteBody, entry_ids=list(entry_ids), text=text, agent_id=agent_id, kind=kind, note=note, preview=preview)
-        return self._act("knowledge.promote", request, wire.Promoted)
+        return self._call(
+            "knowledge.promote", entry_ids=list(entry_ids), text=text, agent_id=agent_id, kind=kind, reason=reason, preview=preview
+        )
 
     @verb
     def demote(self, *knowledge_ids: Id, reason: str = "") -> Steps[list[UUID]]:
         """Take knowledge back; returns what was in force. Its history stays."""
-        request = checked(wire.DemoteBody, knowledge_ids=list(knowledge_ids), reason=reason)
-        done = yield from self._act("knowledge.demote", request, wire.Demoted)
-        return done.demoted
+        done: Changed = yield from self._call("knowledge.demote", knowledge_ids=list(knowledge_ids), reason=reason)
+        return done.ids
 
     @verb
     def edit(self, knowledge_id: Id, content: str, *, reason: str = "") -> Steps[UUID]:
         """Put knowledge into other words; returns the id of the version that is in force."""
-        request = checked(wire.EditKnowledge, knowledge_id=knowledge_id, content=content, reason=reason)
-        done = yield from self._act("knowledge.edit", request, wire.CurrentVersion)
+        done: wire.KnowledgeDetail = yield from self._call("knowledge.edit", id=knowledge_id, content=content, reason=reason)
         return done.knowledge_id
 
     @verb
@@ -80,16 +72,14 @@ class Tiers(Namespace[W]):
 
         Returns those of which that was not known yet.
         """
-        request = checked(wire.CheckBody, entry_ids=list(entry_ids), verdict=verdict, reason=reason)
-        done = yield from self._act("quarantine.check", request, wire.CheckedEntries)
-        return done.checked
+        done: Changed = yield from self._call("quarantine.check", entry_ids=list(entry_ids), verdict=verdict, reason=reason)
+        return done.ids
 
     @verb
     def delete(self, *entry_ids: Id, reason: str = "") -> Steps[list[UUID]]:
         """Take entries of quarantine out of sight, and out of working memory; returns those that were there."""
-        request = checked(wire.DeleteEntries, entry_ids=list(entry_ids), reason=reason)
-        done = yield from self._act("quarantine.delete", request, wire.DeletedEntries)
-        return done.deleted
+        done: Changed = yield from self._call("quarantine.delete", entry_ids=list(entry_ids), reason=reason)
+        return done.ids
 
     @verb
     def knowledge(
@@ -97,34 +87,35 @@ class Tiers(Namespace[W]):
         *,
         layer: wire.LayerFilter = "all",
         session_id: str | None = None,
-        q: str = "",
-        reason: str | None = None,
+        words: str = "",
+        rejected: str | None = None,
         limit: int = DEFAULT_PAGE,
-        offset: int = 0,
+        cursor: str | None = None,
     ) -> Steps[wire.KnowledgePage]:
-        """A page of what is in the tiers, newest first (:class:`jiyi.protocol.knowledge.KnowledgeFilter`)."""
-        query = checked(wire.KnowledgeFilter, layer=layer, session_id=session_id, q=q, reason=reason, limit=limit, offset=offset)
-        return self._ask("knowledge.list", query, wire.KnowledgePage)
+        """A page of what is in the tiers, newest first (:class:`jiyi.protocol.knowledge.ListKnowledge`)."""
+        filters: dict[str, Any] = {"session_id": session_id, "words": words, "rejected": rejected}
+        return self._call("knowledge.list", layer=layer, limit=limit, cursor=cursor, **filters)
 
     @verb
     def history(self, knowledge_id: Id) -> Steps[list[wire.Change]]:
         """Who promoted, demoted or edited a piece of knowledge, oldest first."""
-        return self._ask("knowledge.history", checked(wire.HistoryQuery, knowledge_id=knowledge_id), list[wire.Change])
+        page: Rows[wire.Change] = yield from self._call("knowledge.history", id=knowledge_id)
+        return page.rows
 
     @verb
-    def working(self) -> Steps[wire.WorkingState]:
+    def working(self) -> Steps[WorkingMemory]:
         """What is in working memory now, newest first, and what the filters have counted."""
-        return self._ask("working_memory.show", wire.WorkingMemoryQuery(), wire.WorkingState)
+        return self._call("working_memory.show")
 
     @verb
     def digest(self, days: float = 7, *, timeout: float = DIGEST_SECONDS) -> Steps[wire.DigestState]:
         """Digest the quarantine of the last days now, for those who promote; the weekly job does the same."""
-        return self._act("digests.make", checked(wire.DigestBody, days=days), wire.DigestState, timeout, queue="reflection")
+        return self._call("digests.make", timeout, days=days)
 
     @verb
     def digests(self, limit: int = 10) -> Steps[list[wire.DigestState]]:
         """The latest digests, newest first."""
-        page = yield from self._ask("digests.list", checked(wire.DigestsQuery, limit=limit), Rows[wire.DigestState])
+        page: Rows[wire.DigestState] = yield from self._call("digests.list", limit=limit)
         return page.rows
 
     @verb
@@ -134,4 +125,4 @@ class Tiers(Namespace[W]):
         ``options`` are the other fields of :class:`jiyi.protocol.tier_questions.ContextBody`: ``system``, ``persona``, ``budget``
         (tokens, 2,000 unless given), ``query``, ``agent_id`` … Raises as :meth:`jiyi.Client.query_memory` does.
         """
-        return self._ask("context.build", checked(ContextBody, proposal=proposal, **options), ContextAnswer, timeout)
+        return self._call("context.build", timeout, proposal=proposal, **options)

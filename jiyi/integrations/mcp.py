@@ -35,8 +35,9 @@ from jiyi import __version__
 from jiyi.client.http import was_sent
 from jiyi.errors import InvalidRequest, words_of
 from jiyi.integrations.mcp_batches import OverHttp, OverStdio
+from jiyi.protocol.base import Rows
 from jiyi.protocol.openapi import functions as tool_calls
-from jiyi.protocol.openapi.tools import PREFIX, Tool, Tools
+from jiyi.protocol.openapi.tools import PREFIX, Tool
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.prompting import quoted, visible
 
@@ -115,7 +116,7 @@ class Gateway:
                 raise TooOften(_problem(response), response.headers.get("Retry-After", RETRY_SECONDS))
             if not response.is_success:
                 raise MCPError(UNKNOWN if response.status_code == UNAUTHORIZED else REFUSED, _problem(response))
-            tools = {tool.name: tool for tool in Tools.model_validate_json(response.content).tools}
+            tools = {tool.name: tool for tool in Rows[Tool].model_validate_json(response.content).rows}
             self._known[key] = (time.monotonic() + REMEMBERED_SECONDS, tools)
             while len(self._known) > REMEMBERED_KEYS:
                 self._known.popitem(last=False)
@@ -153,7 +154,7 @@ class Gateway:
         except Away as away:
             return _told(f"{away.message}{_whether_done(tool) if away.may_be_done else ''}", is_error=True)
         if not response.is_success:
-            return _told(tool_calls.in_its_words(tool, _problem(response)), is_error=True)
+            return _told(_problem(response), is_error=True)
         answer = tool_calls.told(tool, arguments, from_json(response.content))
         return _told(to_json(answer).decode(), structured=answer)
 
@@ -297,9 +298,7 @@ TEMPLATES = [
         description="What stays true of an agent and its user: files, skills, profile, preferences.",
         mime_type="text/plain",
     ),
-    types.ResourceTemplate(
-        name="memory", uri_template="jiyi://memories/{node_id}", description="One memory, as JSON.", mime_type="text/plain"
-    ),
+    types.ResourceTemplate(name="memory", uri_template="jiyi://memories/{id}", description="One memory, as JSON.", mime_type="text/plain"),
 ]
 _AGENT = types.PromptArgument(name="agent_id", description="Whose memory.", required=True)
 PROMPTS = (

@@ -98,7 +98,7 @@ class CreateKey(Request):
 class RotateKey(Request):
     """A new key in place of one that works on for ``grace``."""
 
-    key_id: KeyId
+    id: KeyId
     key: NewKey
     grace: Annotated[timedelta, Field(ge=timedelta(0), le=MAX_GRACE)]
 
@@ -106,7 +106,7 @@ class RotateKey(Request):
 class RevokeKey(Request):
     """A key that is to work no more."""
 
-    key_id: KeyId
+    id: KeyId
 
 
 class ListKeys(Request):
@@ -163,10 +163,6 @@ class PersonRequest(Request):
     """Whom it concerns."""
 
     name: UserName
-
-
-class ListPeople(Request):
-    """Everybody who may sign in, or might once."""
 
 
 class Person(BaseModel):

@@ -31,13 +31,33 @@ from jiyi.protocol import (
 )
 from jiyi.protocol import conversation_commands as commands
 from jiyi.protocol import tier_questions as tiers
-from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, ListPeople, Person, PersonRequest, RevokeKey, RotateKey, SetPassword
-from jiyi.protocol.base import CHANGES, QUEUE, Page, Rows
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
+from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, Person, PersonRequest, RevokeKey, RotateKey, SetPassword
+from jiyi.protocol.appointments import AskedSchedules, ScheduleState
+from jiyi.protocol.base import (
+    CHANGES,
+    QUEUE,
+    AgentForUser,
+    ById,
+    ByIdForUser,
+    ByIds,
+    Changed,
+    Count,
+    Done,
+    JsonObject,
+    Made,
+    OfAgent,
+    OfAgents,
+    Paged,
+    Request,
+    Rows,
+)
+from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureRequested, ErasureState
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
-from jiyi.protocol.items import FoundItems, GetItems, ItemRows, ItemsWritten, ListNamespaces, Namespaces, PutItems, SearchItems
+from jiyi.protocol.growth import PainChanged
+from jiyi.protocol.items import GetItems, Item, ItemsWritten, ListNamespaces, PutItems, SearchItems
+from jiyi.protocol.knowledge import WorkingMemory
 from jiyi.protocol.providers import EmbedderReport, ForgottenLLM, LLMReport, MoveState, ReembeddingStep
-from jiyi.protocol.reflection import Reasons, ReflectionAsked, ReflectionQuery, ReflectionState, ReflectRequest, WhyQuery
+from jiyi.protocol.reflection import Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.wire.signatures import KeyScope
 
@@ -79,9 +99,9 @@ def change(name: str, request: type[BaseModel], result: Any, *, scope: KeyScope,
 
 _ROWS = (
     # Agents and their memory.
-    read("agents.get", commands.GetAgent, commands.AgentWithProfile),
+    read("agents.get", AgentForUser, memory.AgentState),
     change("agents.configure", memory.ConfigureAgent, memory.AgentState, scope="publish"),
-    read("agents.list", memory.AgentsQuery, Rows[memory.AgentState]),
+    read("agents.list", Paged, Rows[memory.AgentState]),
     change("memory.add", recall.AddMemory, recall.AddedMemory, scope="publish"),
     change("memory.update", recall.UpdateMemory, recall.Updated, scope="publish"),
     read(
@@ -94,11 +114,11 @@ _ROWS = (
     observed, and what was taken from conversations. Empty if nothing was found. Needs a worker that answers.
     """,
     ),
-    read("memory.get", recall.MemoryRequest, memory.Memory),
+    read("memory.get", ByIdForUser, memory.Memory),
     read("memory.list", recall.ListMemories, Rows[memory.Memory]),
     read("memory.keywords", memory.KeywordsQuery, Rows[memory.KeywordStrength]),
     read("memory.related", memory.RelatedQuery, memory.Related),
-    read("memory.export", memory.ExportQuery, Page),
+    read("memory.export", memory.ExportQuery, Rows[JsonObject]),
     read("memory.why", WhyQuery, Reasons),
     change(
         "memory.forget",
@@ -113,23 +133,23 @@ _ROWS = (
     """,
     ),
     change("memory.reinstate", recall.ReinstateMemory, recall.Reinstated, scope="publish"),
-    read("memory.mistakes", commands.JudgedTurns, Rows[recall.Mistake]),
-    change("memory.rate", memory.RateMemories, memory.Rated, scope="publish"),
-    change("archive.archive", memory.ArchiveRequest, memory.Archived, scope="admin"),
+    read("memory.mistakes", OfAgents, Rows[recall.Mistake]),
+    change("memory.rate", memory.RateMemories, Count, scope="publish"),
+    change("archive.archive", ByIds, Count, scope="admin"),
     change("archive.restore", memory.RestoreRequest, memory.Restored, scope="admin"),
-    read("events.states", EventStatesQuery, list[EventState], across_groups=True),
-    read("retrieval.list", recall.RetrievalsQuery, Rows[recall.RetrievalRecord]),
+    read("events.states", EventStatesQuery, Rows[EventState], across_groups=True),
+    read("retrieval.list", OfAgents, Rows[recall.RetrievalRecord]),
     read(
         "retrieval.again",
-        recall.AgainRequest,
+        ById,
         recall.AskedAgain,
         doc="""Ask a past retrieval again.
 
     Once of what was known when it was asked, and once of what is known now. Needs a worker that answers.
     """,
     ),
-    change("reflection.request", ReflectRequest, ReflectionAsked, scope="publish"),
-    read("reflection.get", ReflectionQuery, ReflectionState),
+    change("reflection.request", OfAgent, Made, scope="publish"),
+    read("reflection.get", ById, ReflectionState),
     # Conversations.
     read(
         "conversations.search",
@@ -141,15 +161,15 @@ _ROWS = (
     """,
     ),
     change("conversations.store", commands.MemoryEntryInput, recall.AddedMemory, scope="publish"),
-    read("conversations.get", recall.MemoryRequest, memory.PossibleMemory),
-    change("conversations.judge", commands.JudgeTurn, commands.Done, scope="publish"),
-    read("conversations.judged", commands.JudgedTurns, Rows[commands.LabelledTurn]),
-    change("conversations.delete", recall.MemoryRequest, commands.Deletion, scope="admin"),
-    change("conversations.delete_all", commands.AgentId, commands.Deletion, scope="admin"),
-    read("conversations.stats", commands.Nothing, commands.MemoryStats),
-    read("conversations.export", commands.ExportMemories, Rows[memory.Memory]),
+    read("conversations.get", ByIdForUser, memory.PossibleMemory),
+    change("conversations.judge", commands.JudgeTurn, Done, scope="publish"),
+    read("conversations.judged", OfAgents, Rows[commands.LabelledTurn]),
+    change("conversations.delete", ByIdForUser, commands.Deletion, scope="admin"),
+    change("conversations.delete_all", OfAgent, commands.Deletion, scope="admin"),
+    read("conversations.stats", Request, commands.MemoryStats),
+    read("conversations.export", OfAgents, Rows[memory.Memory]),
     change("conversations.import", commands.ImportMemories, commands.Imported, scope="publish", large=True),
-    read("conversations.init", commands.Nothing, commands.Done),
+    read("conversations.init", Request, Done),
     read(
         "conversations.context",
         conversations.ContextRequest,
@@ -184,10 +204,10 @@ _ROWS = (
     read(
         "prompts.show",
         commands.ShowPrompts,
-        commands.ShownPrompts,
+        Rows[commands.ShownPrompt],
         doc="""Show what an LLM would be asked.
 
-    The prompts for a session as they would be sent to the LLM in use, in pieces that fit it. Nothing is asked. Needs a worker that answers.
+    The prompts for a session as they would be sent to the LLM in use, in pieces that fit it. Request is asked. Needs a worker that answers.
     """,
     ),
     read(
@@ -212,7 +232,7 @@ _ROWS = (
     """,
     ),
     read("experiences.list", experiences.ListExperiences, Rows[experiences.Experience]),
-    read("experiences.get", experiences.GetExperience, experiences.Experience),
+    read("experiences.get", ByIdForUser, experiences.Experience),
     read(
         "experiences.find",
         experiences.FindExperiences,
@@ -224,27 +244,27 @@ _ROWS = (
     ),
     change("experiences.store", experiences.TellExperience, experiences.Experience, scope="publish"),
     change("experiences.update", experiences.UpdateExperience, experiences.Experience, scope="publish"),
-    change("experiences.delete", experiences.ExperienceId, commands.Deletion, scope="admin"),
+    change("experiences.delete", ById, commands.Deletion, scope="admin"),
     change("resources.add", commands.AddResource, recall.AddedMemory, scope="publish", large=True),
     read("resources.grep", commands.GrepOptions, Rows[memory.Memory]),
     read("resources.list", commands.ListResources, Rows[commands.Resource]),
     read("resources.tree", commands.TreeOptions, Rows[commands.Resource]),
     read("resources.read", commands.ReadOptions, Rows[commands.ResourceText]),
     change("resources.remove", commands.ResourceUri, commands.Deletion, scope="admin"),
-    read("resources.status", commands.Nothing, commands.StorageStatus),
-    change("industry_words.set", commands.IndustryWords, commands.Done, scope="admin", large=True),
-    read("tokens.estimate", commands.EstimateTokens, commands.Tokens, large=True),
-    read("tokens.estimate_messages", conversations.CountMessages, commands.Tokens, large=True),
+    read("resources.status", Request, commands.StorageStatus),
+    change("industry_words.set", commands.IndustryWords, Done, scope="admin", large=True),
+    read("tokens.estimate", commands.EstimateTokens, Count, large=True),
+    read("tokens.estimate_messages", conversations.CountMessages, Count, large=True),
     # Tiers.
-    change("quarantine.delete", knowledge.DeleteEntries, knowledge.DeletedEntries, scope="admin"),
-    change("quarantine.check", knowledge.CheckBody, knowledge.CheckedEntries, scope="admin"),
-    read("quarantine.outcome", knowledge.EntryQuery, knowledge.IngestState | None),
-    read("working_memory.show", knowledge.WorkingMemoryQuery, knowledge.WorkingState),
+    change("quarantine.delete", knowledge.DeleteEntries, Changed, scope="admin"),
+    change("quarantine.check", knowledge.CheckBody, Changed, scope="admin"),
+    read("quarantine.outcome", ById, knowledge.IngestState | None),
+    read("working_memory.show", Request, WorkingMemory),
     change("knowledge.promote", knowledge.PromoteBody, knowledge.Promoted, scope="admin"),
-    change("knowledge.demote", knowledge.DemoteBody, knowledge.Demoted, scope="admin"),
-    change("knowledge.edit", knowledge.EditKnowledge, knowledge.CurrentVersion, scope="admin"),
-    read("knowledge.list", knowledge.KnowledgeFilter, knowledge.KnowledgePage, scope="admin"),
-    read("knowledge.history", knowledge.HistoryQuery, list[knowledge.Change]),
+    change("knowledge.demote", knowledge.DemoteBody, Changed, scope="admin"),
+    change("knowledge.edit", knowledge.EditKnowledge, knowledge.KnowledgeDetail, scope="admin"),
+    read("knowledge.list", knowledge.ListKnowledge, knowledge.KnowledgePage),
+    read("knowledge.history", ById, Rows[knowledge.Change]),
     change(
         "digests.make",
         knowledge.DigestBody,
@@ -257,7 +277,7 @@ _ROWS = (
     what to promote. The same is done every week. Needs a worker that answers.
     """,
     ),
-    read("digests.list", knowledge.DigestsQuery, knowledge.DigestPage, scope="admin"),
+    read("digests.list", knowledge.DigestsQuery, Rows[knowledge.DigestState], scope="admin"),
     read(
         "context.build",
         tiers.ContextBody,
@@ -271,39 +291,39 @@ _ROWS = (
     ),
     # Growth.
     read("proposals.list", proposals.ListProposals, Rows[proposals.Proposal]),
-    read("proposals.get", proposals.ProposalId, proposals.Proposal),
+    read("proposals.get", ById, proposals.Proposal),
     change("proposals.decide", proposals.Deciding, proposals.Proposal, scope="admin"),
     change("feedback.give", artifacts.GiveFeedback, artifacts.GivenFeedback, scope="publish"),
-    read("patterns.list", artifacts.PatternsQuery, artifacts.PatternRows),
-    read("evolution.hint", artifacts.HintQuery, artifacts.Hint),
-    read("pains.list", growth.ListPains, growth.PainPage),
-    read("pains.get", growth.PainId, growth.PainDetail),
+    read("patterns.list", artifacts.PatternsQuery, Rows[artifacts.PatternState]),
+    read("evolution.hint", AgentForUser, artifacts.Hint),
+    read("pains.list", growth.ListPains, Rows[growth.PainPoint]),
+    read("pains.get", ById, growth.PainDetail),
     change("pains.report", growth.ReportPain, growth.PainChanged, scope="publish"),
     change("pains.resolve", growth.ResolvePain, growth.PainChanged, scope="publish"),
-    change("pains.propose", growth.ProposeSolution, growth.ProposalAsked, scope="publish"),
+    change("pains.propose", growth.ProposeSolution, PainChanged, scope="publish"),
     change("identity.propose", identity.ProposeChange, proposals.FileProposal, scope="publish"),
     change("identity.update_user", identity.UpdateUser, identity.IdentityFile, scope="publish"),
     change("identity.snapshot", identity.TakeSnapshot, identity.SnapshotState, scope="publish"),
-    change("identity.rollback", identity.Rollback, identity.ChangedFiles, scope="admin"),
+    change("identity.rollback", identity.Rollback, Rows[identity.IdentityFile], scope="admin"),
     read("identity.get", identity.GetFile, identity.IdentityFile),
     read("identity.prompt", identity.ComposePrompt, identity.ComposedPrompt),
-    read("identity.history", identity.FileHistory, identity.VersionPage),
-    read("identity.versions", identity.ListSnapshots, identity.SnapshotPage),
-    read("self_review.get", identity.OfAgent, growth.SelfState),
+    read("identity.history", identity.FileHistory, Rows[identity.VersionBrief]),
+    read("identity.versions", identity.ListSnapshots, Rows[identity.SnapshotState]),
+    read("self_review.get", OfAgent, growth.SelfState),
     change("self_review.configure", growth.ConfigureSelf, growth.SelfState, scope="admin"),
-    change("self_review.run", identity.OfAgent, ReflectionAsked, scope="publish"),
-    read("self_review.list", growth.ListLooks, growth.LookPage),
-    read("self_review.show", growth.LookId, growth.LookDetail),
-    read("tallies.list", identity.TallyQuery, identity.Tallies),
+    change("self_review.run", OfAgent, Made, scope="publish"),
+    read("self_review.list", growth.ListLooks, Rows[growth.Look]),
+    read("self_review.show", ById, growth.LookDetail),
+    read("tallies.list", identity.TallyQuery, Rows[identity.Tally]),
     # Appointments and heartbeats.
     read("appointments.parse", appointments.ParseSchedule, appointments.ScheduleParse),
-    change("appointments.create", appointments.CreateSchedule, appointments.CreatedSchedule, scope="publish"),
-    read("appointments.list", appointments.ListSchedules, appointments.Schedules),
-    read("appointments.get", appointments.ScheduleId, appointments.ScheduleDetails),
+    change("appointments.create", appointments.CreateSchedule, AskedSchedules, scope="publish"),
+    read("appointments.list", appointments.ListSchedules, Rows[appointments.ScheduleState]),
+    read("appointments.get", ById, ScheduleState),
     change("appointments.update", appointments.UpdateSchedule, appointments.ScheduleState, scope="publish"),
-    change("appointments.pause", appointments.ScheduleId, appointments.ScheduleState, scope="publish"),
-    change("appointments.resume", appointments.ScheduleId, appointments.ScheduleState, scope="publish"),
-    change("appointments.delete", appointments.ScheduleId, appointments.Deleted, scope="publish"),
+    change("appointments.pause", ById, appointments.ScheduleState, scope="publish"),
+    change("appointments.resume", ById, appointments.ScheduleState, scope="publish"),
+    change("appointments.delete", ById, Done, scope="publish"),
     change(
         "appointments.ask",
         appointments.AskSchedules,
@@ -316,19 +336,19 @@ _ROWS = (
     """,
     ),
     change("heartbeats.configure", appointments.ConfigureHeartbeat, appointments.HeartbeatState, scope="publish"),
-    change("heartbeats.delete", commands.AgentId, appointments.Deleted, scope="publish"),
-    change("heartbeats.tick", commands.AgentId, appointments.TickResult, scope="publish"),
-    read("heartbeats.status", commands.AgentId, appointments.HeartbeatState),
-    read("heartbeats.alerts", appointments.ListAlerts, appointments.Alerts),
-    change("heartbeats.acknowledge", appointments.AcknowledgeAlerts, appointments.Acknowledged, scope="publish"),
+    change("heartbeats.delete", OfAgent, Done, scope="publish"),
+    change("heartbeats.tick", OfAgent, appointments.TickResult, scope="publish"),
+    read("heartbeats.status", OfAgent, appointments.HeartbeatState),
+    read("heartbeats.alerts", appointments.ListAlerts, Rows[appointments.AlertState]),
+    change("heartbeats.acknowledge", ByIds, Count, scope="publish"),
     read("health.snapshot", appointments.HealthRequest, appointments.Health),
     # Stores and items.
     change("stores.apply", stores.ApplyGraph, stores.AppliedGraph, scope="admin"),
-    read("stores.schema", stores.SchemaQuery, stores.StoreSchema),
-    read("stores.list", stores.StoresQuery, stores.StorePage),
+    read("stores.schema", Request, stores.StoreSchema),
+    read("stores.list", stores.StoresQuery, Rows[stores.StoreState]),
     read("stores.show", stores.StoreName, stores.StoreState),
-    read("stores.items", stores.ItemsQuery, stores.ItemPage),
-    read("stores.files", stores.FilesQuery, stores.FilePage),
+    read("stores.items", stores.ItemsQuery, Rows[stores.ListedItem]),
+    read("stores.files", stores.FilesQuery, Rows[stores.ListedFile]),
     read("stores.attachment", stores.AttachmentQuery, stores.AttachmentBytes),
     change("stores.load", stores.StoreName, stores.StoreState, scope="publish"),
     read(
@@ -344,13 +364,13 @@ _ROWS = (
     ),
     change("stores.update", stores.UpdateStore, stores.WrittenItem, scope="publish", large=True),
     change("stores.save", stores.StoreName, stores.SavedStore, scope="publish", large=True),
-    change("stores.reindex", stores.StoreName, stores.ReindexedStore, scope="admin"),
-    change("stores.delete", stores.StoreName, stores.DeletedStore, scope="admin"),
-    change("stores.log", stores.LogOperation, stores.LoggedOperation, scope="publish"),
+    change("stores.reindex", stores.StoreName, Count, scope="admin"),
+    change("stores.delete", stores.StoreName, Count, scope="admin"),
+    change("stores.log", stores.LogOperation, Made, scope="publish"),
     read(
         "items.search",
         SearchItems,
-        ItemRows,
+        Rows[Item],
         doc="""Search items.
 
     Below a namespace, with fields that fulfil a filter; the most similar to a query first, or those updated last. What was
@@ -358,14 +378,14 @@ _ROWS = (
     """,
     ),
     change("items.put", PutItems, ItemsWritten, scope="publish", large=True),
-    read("items.get", GetItems, FoundItems),
-    read("items.namespaces", ListNamespaces, Namespaces),
+    read("items.get", GetItems, Rows[Item | None]),
+    read("items.namespaces", ListNamespaces, Rows[list[str]]),
     # The service.
     read("keys.list", ListKeys, list[Key], scope="admin", across_groups=True),
     change("keys.create", CreateKey, Key, scope="admin", across_groups=True),
     change("keys.rotate", RotateKey, Key, scope="admin", across_groups=True),
     change("keys.revoke", RevokeKey, Key, scope="admin", across_groups=True),
-    read("people.list", ListPeople, list[Person], scope="operator", whole_service=True),
+    read("people.list", Request, list[Person], scope="operator", whole_service=True),
     change("people.add", AddPerson, Person, scope="operator", whole_service=True),
     change("people.set_password", SetPassword, Person, scope="read", whole_service=True),
     change("people.disable", PersonRequest, Person, scope="operator", whole_service=True),
@@ -380,21 +400,21 @@ _ROWS = (
 How much by kind, whole agents by name, and some of the memories. Changes nothing.""",
     ),
     change("erasure.request", Erasure, ErasureRequested, scope="admin"),
-    read("erasure.get", ErasureQuery, ErasureState, scope="admin"),
-    read("erasure.list", ErasuresQuery, ErasureRows, scope="admin"),
-    read("dead_letters.list", operations.LettersRequest, operations.DeadLetterPage, across_groups=True),
-    read("dead_letters.get", operations.LetterRequest, operations.DeadLetter, across_groups=True),
+    read("erasure.get", ById, ErasureState, scope="admin"),
+    read("erasure.list", Paged, Rows[ErasureState], scope="admin"),
+    read("dead_letters.list", operations.LettersRequest, Rows[operations.DeadLetter], across_groups=True),
+    read("dead_letters.get", ById, operations.DeadLetter, across_groups=True),
     change("dead_letters.resolve", operations.ResolveBody, operations.Resolved, scope="admin", across_groups=True),
-    change("pending_work.retry", operations.RetryWork, operations.Retried, scope="admin", across_groups=True),
-    read("jobs.list", operations.JobsRequest, list[operations.JobState], scope="operator"),
+    change("pending_work.retry", operations.RetryWork, Count, scope="admin", across_groups=True),
+    read("jobs.list", Request, Rows[operations.JobState], scope="operator"),
     change("jobs.run", operations.RunJob, operations.Tick, scope="operator", whole_service=True),
     read("jobs.tick", operations.TickRequest, operations.Tick | None, scope="operator"),
-    read("workers.list", operations.WorkersRequest, operations.WorkersReport, scope="operator", whole_service=True),
+    read("workers.list", Request, operations.WorkersReport, scope="operator", whole_service=True),
     *(
         change(f"workers.{verb}", operations.WorkerRequest, operations.WorkerWished, scope="operator", whole_service=True)
         for verb in ("pause", "resume", "drain", "stop")
     ),
-    read("stats.show", operations.StatsRequest, operations.ServiceStats, across_groups=True),
+    read("stats.show", Request, operations.ServiceStats, across_groups=True),
     read(
         "embedders.embed",
         commands.EmbedText,
@@ -417,7 +437,7 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
     ),
     read(
         "embedders.show",
-        operations.EmbeddersRequest,
+        Request,
         EmbedderReport,
         scope="operator",
         doc="""List the embedders.
@@ -452,7 +472,7 @@ Repeat it until its phase is done.""",
         scope="operator",
         doc="""Show the LLM in use with the state of its breaker, the vendors there are, and what the group has used.""",
     ),
-    change("llms.forget", operations.ForgetLLM, ForgottenLLM, scope="operator"),
+    change("llms.forget", Request, ForgottenLLM, scope="operator"),
 )
 #: Name → what is declared of it.
 TABLE: Mapping[str, Declaration] = {row.name: row for row in _ROWS}

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request, UserId
+from jiyi.protocol.base import ById, ForUser, Name, Paged, Request, UserId
 from jiyi.zones import TimeZone, zone_of
 
 #: Characters of a message that asks for a schedule, and of what is to be done.
@@ -192,14 +192,9 @@ def _told_when(request: CreateSchedule | UpdateSchedule) -> None:
         raise ValueError(f"{needed}: needed, unless text is given")
 
 
-class ScheduleId(Request):
-    id: UUID
-
-
-class UpdateSchedule(Request):
+class UpdateSchedule(ById):
     """What is to change of a schedule: its time in words or field by field, what is to be done, or both."""
 
-    id: UUID
     text: str | None = Field(
         None, min_length=1, max_length=MAX_TEXT_CHARS, description="When, in words; of an ambiguous one the likeliest reading."
     )
@@ -223,11 +218,9 @@ class UpdateSchedule(Request):
         return self
 
 
-class ListSchedules(Request, ForUser):
+class ListSchedules(Paged, ForUser):
     agent_id: Name | None = None
     state: State | None = None
-    after: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
 
 
 class ScheduleState(BaseModel):
@@ -250,16 +243,7 @@ class ScheduleState(BaseModel):
     user_id: str | None = None
     created_at: datetime
     next_run_at: datetime | None
-
-
-class CreatedSchedule(BaseModel):
-    """What became of a request: the schedule, or why there is none. ``confirmation`` is in the request's language."""
-
-    certainty: Certainty
-    schedule: ScheduleState | None = None
-    confirmation: str | None = None
-    alternatives: list[ScheduleReading] = []
-    reason: str | None = None
+    next_runs: list[datetime] = Field([], description="Some of those to come; only of one schedule by its id.")
 
 
 class AskSchedules(Request, ForUser):
@@ -278,24 +262,20 @@ class AskSchedules(Request, ForUser):
     )
 
 
-class AskedSchedules(CreatedSchedule):
-    """What a message asked of an agent's appointments and what was done, or asked back: ``confirmation`` says it in its language.
+class AskedSchedules(BaseModel):
+    """What a message asked of an agent's appointments, what was done, or asked back: ``confirmation`` says it in its language.
 
-    ``schedule`` is the one that was taken down, cancelled or moved; ``schedules`` are those that were listed, or may be meant.
+    ``schedule`` is the one that was taken down, cancelled or moved, and ``reason`` why there is none; ``schedules`` are those that were
+    listed, or may be meant.
     """
 
+    certainty: Certainty
+    schedule: ScheduleState | None = None
+    confirmation: str | None = None
+    alternatives: list[ScheduleReading] = []
+    reason: str | None = None
     asked: Literal["new", "cancel", "move", "list"] | None = None
     schedules: list[ScheduleState] = []
-
-
-class Schedules(BaseModel):
-    schedules: list[ScheduleState]
-    next: UUID | None = None
-
-
-class ScheduleDetails(BaseModel):
-    schedule: ScheduleState
-    next_runs: list[datetime]
 
 
 class ScheduleRunState(BaseModel):
@@ -306,10 +286,6 @@ class ScheduleRunState(BaseModel):
     missed: bool
     skipped: bool
     alert_id: UUID | None
-
-
-class Deleted(BaseModel):
-    deleted: bool
 
 
 Urgency = Literal["low", "medium", "high"]
@@ -421,27 +397,12 @@ class TickResult(BaseModel):
     alerts: list[AlertState]
 
 
-class ListAlerts(Request):
+class ListAlerts(Paged):
     """Alerts that are open, or ``everything``; of one agent, or of all."""
 
     agent_id: Name | None = None
     everything: bool = False
     channel: Channel | None = Field(None, description="For who shows this channel: its own, and those for all.")
-    after: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
-class Alerts(BaseModel):
-    alerts: list[AlertState]
-    next: UUID | None = None
-
-
-class AcknowledgeAlerts(Request):
-    ids: list[UUID] = Field(min_length=1, max_length=MOST_ACKNOWLEDGED)
-
-
-class Acknowledged(BaseModel):
-    acknowledged: int
 
 
 class Health(BaseModel):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request
+from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
 
 #: What a pattern can become; a workflow is called pipeline where it is voted on.
 ArtifactKind = Literal["skill", "pipeline"]
@@ -164,10 +164,6 @@ class PatternState(BaseModel):
     updated_at: datetime
 
 
-class PatternRows(BaseModel):
-    rows: list[PatternState]
-
-
 class Vote(BaseModel, frozen=True, extra="ignore"):
     """What somebody thinks of a skill or a workflow: the payload of ``feedback.given``."""
 
@@ -225,12 +221,6 @@ class EvolutionRow(EvolutionEvent):
     id: UUID
     at: datetime
     actor: str
-
-
-class HintQuery(Request, ForUser):
-    """Whose hint."""
-
-    agent_id: Name
 
 
 class PendingHint(BaseModel):

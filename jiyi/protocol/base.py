@@ -5,6 +5,8 @@ Events, requests and answers that belong to one subject are in the module of tha
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -13,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, Field, model_validator
+from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError, to_json
 
 from jiyi.chat.secrets import masked
-from jiyi.errors import first_of, readable_part
+from jiyi.errors import InvalidRequest, first_of, readable_part
 from jiyi.protocol import limits
 
 #: A JSON object that its holder may change, and one that is only read. Whoever takes a value out checks its type.
@@ -151,12 +153,20 @@ def all_storable(request: M) -> M:
 #: Celery queues of the calls over the broker: questions, and changes.
 QUEUE, CHANGES = "inspection", "actions"
 DEFAULT_PAGE = 50
+MAX_CURSOR_CHARS = 1_000
+#: Most things that one request names by their ids.
+MAX_NAMED = 1_000
+NOT_OF_THIS_LIST = "cursor: is no cursor of this list; give `next` of the page before"
 
-#: Where a page ends, in lists by a number (what PostgreSQL's ``integer`` holds) and by time.
+#: A number that PostgreSQL's ``integer`` holds, and one that its ``bigint`` holds.
 Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
-#: The same, of what PostgreSQL's ``bigint`` holds.
 Position = Annotated[int, Field(ge=0, le=2**63 - 1)]
-TimeAndId = tuple[AwareDatetime, UUID]
+#: Where a page of a list ends: what its last row has of these.
+BY_ID: TypeAdapter[UUID] = TypeAdapter(UUID)
+BY_NAME: TypeAdapter[str] = TypeAdapter(str)
+BY_NUMBER: TypeAdapter[int] = TypeAdapter(Number)
+BY_POSITION: TypeAdapter[int] = TypeAdapter(Position)
+BY_TIME: TypeAdapter[tuple[AwareDatetime, UUID]] = TypeAdapter(tuple[AwareDatetime, UUID])
 
 
 def _within_page(limit: int) -> int:
@@ -177,6 +187,60 @@ class Request(BaseModel, frozen=True, extra="forbid"):
         return all_storable(self)
 
 
+def encode_cursor(place: object) -> str:
+    """What a program gives back for the next page, after one that ends at a place."""
+    return base64.urlsafe_b64encode(to_json(place)).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str | None, form: TypeAdapter[T]) -> T | None:
+    """The place, or None for the first page.
+
+    Raises:
+        InvalidRequest: the cursor is not of this list.
+    """
+    if not cursor:
+        return None
+    try:
+        content = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars="-_", validate=True)
+        place = form.validate_json(content)
+    except (binascii.Error, ValueError, ValidationError):
+        raise InvalidRequest([NOT_OF_THIS_LIST]) from None
+    if any(True for _ in unstorable(place)):
+        raise InvalidRequest([NOT_OF_THIS_LIST])
+    return place
+
+
+class Paged(Request):
+    """A list, page by page."""
+
+    cursor: Annotated[str, Field(max_length=MAX_CURSOR_CHARS)] | None = Field(
+        None, description="`next` of the page before; leave out for the first page."
+    )
+    limit: PageSize = Field(DEFAULT_PAGE, description="Most rows of the page.")
+
+    def place(self, form: TypeAdapter[T]) -> T | None:
+        """Where the page before ended; None for the first page. Raises :class:`InvalidRequest` for another list's cursor."""
+        return decode_cursor(self.cursor, form)
+
+
+class OfAgent(Request):
+    """Which agent."""
+
+    agent_id: Name = Field(description="Which agent.")
+
+
+class ById(Request):
+    """Which one."""
+
+    id: UUID = Field(description="Its id.")
+
+
+class ByIds(Request):
+    """Which ones."""
+
+    ids: list[UUID] = Field(min_length=1, max_length=MAX_NAMED, description="Their ids.")
+
+
 class ForUser(BaseModel, frozen=True, extra="forbid"):
     """What can be asked for one user of an agent. What other users told it in private is not seen then."""
 
@@ -185,20 +249,51 @@ class ForUser(BaseModel, frozen=True, extra="forbid"):
     )
 
 
+class AgentForUser(OfAgent, ForUser):
+    """Which agent, and for which of its users."""
+
+
+class ByIdForUser(ById, ForUser):
+    """Which one, and for which of the agent's users."""
+
+
+class OfAgents(Paged, ForUser):
+    """What agents have, page by page: one's, or all agents'."""
+
+    agent_id: Name | None = Field(None, description="Only this agent's; all agents' unless given.")
+
+
+class Count(BaseModel):
+    """How many were changed, or there are."""
+
+    count: int
+
+
+class Done(BaseModel):
+    """It is so now."""
+
+    done: bool = True
+
+
+class Changed(BaseModel):
+    """What is different now; what was so before is not among it."""
+
+    ids: list[UUID]
+
+
+class Made(BaseModel):
+    """What was asked for, or is in its place, has this id."""
+
+    id: UUID
+
+
 def user_of(request: BaseModel) -> str | None:
     """The user for whom something is asked; None if it is asked for nobody in particular."""
     return request.user_id if isinstance(request, ForUser) else None
 
 
 class Rows(BaseModel, Generic[T]):
-    """One page of a list; ``next`` is what to pass on for the following one, None at the end."""
+    """One page of a list."""
 
     rows: list[T]
-    next: Any = None
-
-
-class Page(BaseModel):
-    """The same, of rows that have no model."""
-
-    rows: list[dict[str, Any]]
-    next: Any = None
+    next: str | None = Field(None, description="Give it as `cursor` for the following page; null on the last one.")

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, Fie
 from jiyi.protocol.base import (
     DEFAULT_PAGE,
     POIGNANCY,
+    ById,
     Description,
     ForUser,
     Keyword,
@@ -22,10 +23,8 @@ from jiyi.protocol.base import (
     few_enough_keywords,
     small_enough,
 )
-from jiyi.protocol.conversations import MAX_MESSAGES, MAX_URI_CHARS, CombinedExtraction, Kind, Message, Profile, parse_uri
-from jiyi.protocol.memory import AgentState
+from jiyi.protocol.conversations import MAX_MESSAGES, MAX_URI_CHARS, CombinedExtraction, Kind, Message, parse_uri
 from jiyi.protocol.origins import ORIGIN_DESCRIPTION, Claimed, Origin, Trust
-from jiyi.protocol.rest import MAX_CURSOR_CHARS
 from jiyi.protocol.retrieval import FocalText
 
 #: Characters of a regular expression, and seconds that a search by one may take.
@@ -58,10 +57,6 @@ Keywords = Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_en
 Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 
 
-class Nothing(Request):
-    """A command that needs to be told nothing."""
-
-
 class MemoryEntryInput(Request):
     """A memory to be stored."""
 
@@ -87,16 +82,6 @@ class SearchOptions(Request, ForUser):
     min_importance: Importance | None = None
 
 
-class AgentId(Request):
-    """Whose memories."""
-
-    agent_id: Name
-
-
-class GetAgent(AgentId, ForUser):
-    """Which agent, and the profile of which of its users."""
-
-
 class Deletion(BaseModel):
     """What is being erased: how many memories, and the erasure that does it."""
 
@@ -116,19 +101,10 @@ class MemoryStats(BaseModel):
     size_bytes: int
 
 
-class JudgeTurn(Request):
+class JudgeTurn(ById):
     """What a person says of a turn: whether an assistant should still know it in a later conversation."""
 
-    node_id: UUID = Field(description="The turn.")
     lasting: bool | None = Field(description="Whether it is worth remembering. `null` takes back what was said of it.")
-
-
-class JudgedTurns(Request, ForUser):
-    """The next page of the turns that people have judged, in the order in which they came."""
-
-    agent_id: Name | None = Field(None, description="Whose; None: all agents'.")
-    after: UUID | None = Field(None, description="Only after this turn: the next page.")
-    limit: PageSize = DEFAULT_PAGE
 
 
 class LabelledTurn(BaseModel):
@@ -144,14 +120,6 @@ class LabelledTurn(BaseModel):
     attribute: str | None
     kind: Kind | None
     subject: str | None
-
-
-class ExportMemories(Request, ForUser):
-    """The next page of an agent's memories, or of all agents', in the order in which they came."""
-
-    agent_id: Name | None = Field(None, description="Whose; None: all agents'.")
-    after: Annotated[str, Field(max_length=MAX_CURSOR_CHARS)] = Field("", description="`next` of the page before.")
-    limit: PageSize = DEFAULT_PAGE
 
 
 class PersistentMemory(BaseModel):
@@ -189,10 +157,6 @@ class ImportMemories(Request):
 class Imported(BaseModel):
     stored: int
     known: int
-
-
-class Done(BaseModel):
-    done: bool = True
 
 
 class AddResource(Request):
@@ -362,12 +326,6 @@ class ShownPrompt(BaseModel):
     answer: dict[str, Any] = Field(description="JSON schema of the answer.")
 
 
-class ShownPrompts(BaseModel):
-    """The questions that would be asked, in order; nothing is asked."""
-
-    prompts: list[ShownPrompt]
-
-
 class StoredSession(BaseModel):
     """The turns that were stored; what they tell is extracted by a worker, which is owed."""
 
@@ -377,10 +335,6 @@ class StoredSession(BaseModel):
 
 class EstimateTokens(Request):
     content: str = Field(max_length=MAX_TEXT_CHARS)
-
-
-class Tokens(BaseModel):
-    tokens: int
 
 
 class EmbedText(Request):
@@ -394,9 +348,3 @@ class EmbeddedText(BaseModel):
     model: str
     vector: list[float]
     pieces: list[dict[str, Any]] = []
-
-
-class AgentWithProfile(AgentState):
-    """An agent with what is known of its user."""
-
-    profile: Profile | None = None

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.base import Name, Request
 
 #: A single character is part of too many words.
 MIN_NAME_CHARS = 2
@@ -70,19 +70,6 @@ class ErasureRequested(BaseModel):
 
     erasure_id: UUID
     state: State = "owed"
-
-
-class ErasureQuery(Request):
-    """How far is this erasure?"""
-
-    erasure_id: UUID
-
-
-class ErasuresQuery(Request):
-    """The group's erasures, newest first; ``before`` is the last page's smallest id."""
-
-    before: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
 
 
 class LookedThrough(TypedDict):
@@ -149,13 +136,6 @@ class ErasureState(BaseModel):
     created_at: datetime
     finished_at: datetime | None = None
     report: dict[str, Any] | None = None
-
-
-class ErasureRows(BaseModel):
-    """A page of erasures; ``next`` is the ``before`` of the next one."""
-
-    rows: list[ErasureState]
-    next: UUID | None
 
 
 class ExampleMemory(BaseModel):

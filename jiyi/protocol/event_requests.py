@@ -6,6 +6,9 @@ A body has no group, which belongs to the key.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
+from types import new_class
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
@@ -15,20 +18,8 @@ from uuid6 import uuid7
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol import events as wire
 from jiyi.protocol import limits
-from jiyi.protocol.artifacts import Vote
 from jiyi.protocol.base import Moment, Name, Request, UserId
-from jiyi.protocol.events import (
-    KEEPS_NO_VALUES,
-    Configuration,
-    Ending,
-    Event,
-    Execution,
-    Observation,
-    SessionEnded,
-    StepTaken,
-    Turn,
-    require_conversation,
-)
+from jiyi.protocol.events import KEEPS_NO_VALUES, Ending, Event, Observation, SessionEnded
 from jiyi.protocol.parts import parts_of
 from jiyi.protocol.rest import FOREIGN_GROUP, OnceQuery
 from jiyi.zones import TimeZone, by_clock
@@ -58,79 +49,41 @@ class _Envelope(BaseModel, frozen=True, extra="ignore"):
     )
 
 
-class _TypedEvent(wire.OnlyInPayload, _Envelope, frozen=True):
+class _Sent(_Envelope, frozen=True):
+    """What a program sends of an event with type and payload: a part of what is on the wire (:mod:`jiyi.protocol.events`)."""
+
     version: Literal[1] = 1
     group_id: Name | None = Field(None, description="Leave out: the key says which group it is.")
+    type: str
 
     def as_event(self, group_id: str) -> Event:
         """The event on the wire; raises ``ValueError`` if it names a foreign group."""
         if self.group_id not in (None, group_id):
             raise ValueError(FOREIGN_GROUP)
-        fields = {name: getattr(self, name) for name in type(self).model_fields if name not in OF_REQUEST}
+        wire = EVENTS[self.type]
+        fields = {name: getattr(self, name) for name in wire.model_fields}
         fields["occurred_at"] = by_clock(self.occurred_at, self.tz)
-        event: Event = _WIRE[fields["type"]].model_construct(**{**fields, "group_id": group_id})
+        event: Event = wire.model_construct(**{**fields, "group_id": group_id})
         return event
 
 
-class ObservedEvent(_TypedEvent):
-    """`memory.observed`: an agent perceived, thought or said something; it becomes one memory."""
-
-    type: Literal["memory.observed"]
-    payload: Observation
-
-    @model_validator(mode="after")
-    def _address_is_the_agents(self) -> Self:
-        wire.refuse_anothers_address(self.agent_id, self.payload.uri)
-        return self
-
-
-class ConfiguredEvent(_TypedEvent):
-    """`agent.configured`: settings of an agent that are given replace its own."""
-
-    type: Literal["agent.configured"]
-    payload: Configuration
+def _form_of(event: Any) -> type[_Sent]:
+    """What a program sends of an event of this class: with the payload and the rules of the event."""
+    kept = {"type": event.model_fields["type"].annotation, "session_id": event.model_fields["session_id"].annotation}
+    told: dict[str, Any] = {
+        "__module__": __name__,
+        "__doc__": f"`{event.model_fields['type'].default}`: {event.__doc__}",
+        "__annotations__": kept,
+    }
+    if not event.model_fields["session_id"].is_required():
+        told["session_id"] = _Envelope.model_fields["session_id"]
+    form: type[_Sent] = new_class(event.__name__, (_Sent, event), exec_body=lambda body: body.update(told))
+    return form
 
 
-class EndedEvent(_TypedEvent):
-    """`session.ended`: a conversation is over; the agent reflects on it."""
-
-    type: Literal["session.ended"]
-    payload: Ending = Ending()
-
-    @model_validator(mode="after")
-    def _names_the_conversation(self) -> Self:
-        require_conversation(self.session_id, self.payload)
-        return self
-
-
-class ExecutedEvent(_TypedEvent):
-    """`node.executed`: a node of a workflow has put something out."""
-
-    type: Literal["node.executed"]
-    payload: Execution
-
-
-class TurnEvent(_TypedEvent):
-    """`turn.recorded`: somebody said something in a conversation with the agent."""
-
-    type: Literal["turn.recorded"]
-    session_id: Name = Field(description="Which conversation it is.")
-    payload: Turn
-
-
-class StepEvent(_TypedEvent):
-    """`turn.step`: a step on the way to an answer was taken."""
-
-    type: Literal["turn.step"]
-    session_id: Name = Field(description="Which conversation it is.")
-    payload: StepTaken
-
-
-class FeedbackEvent(_TypedEvent):
-    """`feedback.given`: somebody voted on a skill or a workflow."""
-
-    type: Literal["feedback.given"]
-    payload: Vote
+#: Type → event, and what a program sends of it.
+EVENTS: dict[str, Any] = {event.model_fields["type"].default: event for event in wire.EVENT_CLASSES}
+FORMS = {type_: _form_of(event) for type_, event in EVENTS.items()}
 
 
 class ShortEvent(Observation, _Envelope, frozen=True, extra="forbid", title="ShortEvent"):
@@ -150,10 +103,7 @@ class ShortEvent(Observation, _Envelope, frozen=True, extra="forbid", title="Sho
         return wire.MemoryObserved.model_construct(**envelope, group_id=group_id, payload=payload)
 
 
-_WIRE: dict[str, Any] = {cls.model_fields["type"].default: cls for cls in wire.EVENT_CLASSES}
-
-
-def _form_of(value: Any) -> str | None:
+def _tag_of(value: Any) -> str | None:
     """Which of the forms it is; names with a dot, because those are left out of an error's path."""
     if not isinstance(value, dict):
         return None if isinstance(value, list) else getattr(value, "type", "short.form")
@@ -162,17 +112,11 @@ def _form_of(value: Any) -> str | None:
     return "short.form"
 
 
-AnyEvent = Annotated[
-    Annotated[ObservedEvent, Tag("memory.observed")]
-    | Annotated[ConfiguredEvent, Tag("agent.configured")]
-    | Annotated[EndedEvent, Tag("session.ended")]
-    | Annotated[ExecutedEvent, Tag("node.executed")]
-    | Annotated[TurnEvent, Tag("turn.recorded")]
-    | Annotated[StepEvent, Tag("turn.step")]
-    | Annotated[FeedbackEvent, Tag("feedback.given")]
-    | Annotated[ShortEvent, Tag("short.form")],
+_SHORT = Annotated[ShortEvent, Tag("short.form")]
+AnyEvent: Any = Annotated[
+    reduce(or_, (Annotated[form, Tag(type_)] for type_, form in FORMS.items()), _SHORT),
     Discriminator(
-        _form_of,
+        _tag_of,
         custom_error_type="unknown_event",
         custom_error_message=f"must be an object whose type is one of {', '.join(wire.EVENT_TYPES)}, or one without type",
     ),
@@ -274,9 +218,12 @@ MAX_WAIT = 30.0
 class EventStatesQuery(Request):
     """What became of these events?"""
 
-    event_ids: Annotated[list[UUID], Field(min_length=1, max_length=1_000)]
-    #: What they say, by id (:func:`jiyi.protocol.event_bodies.digest`): an id that stands for something else is ``id_reused``.
-    digests: dict[UUID, str] = Field({}, max_length=1_000)
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=1_000)] = Field(
+        description=f"Ids of events; in an address up to {MAX_STATES_GET}, given several times, or with commas between."
+    )
+    digests: dict[UUID, str] = Field(
+        {}, max_length=1_000, description="What they say, by id, as SHA-256: an id that stands for something else is `id_reused`."
+    )
 
 
 class EventState(BaseModel):
@@ -311,30 +258,6 @@ class WaitQuery(OnceQuery, extra="forbid"):
     wait: float = Field(
         0, ge=0, le=MAX_WAIT, description="Seconds to wait until the memories can be retrieved; without it the answer comes at once."
     )
-
-
-class StatesQuery(BaseModel, extra="forbid"):
-    id: Annotated[list[UUID], Field(min_length=1, max_length=MAX_STATES_GET)] = Field(
-        description=f"Ids of events, up to {MAX_STATES_GET}; given several times, or with commas between."
-    )
-
-
-class StatesBody(BaseModel, extra="forbid"):
-    """Ids of events."""
-
-    ids: Annotated[list[UUID], Field(min_length=1, max_length=500)]
-
-
-class EventStates(BaseModel):
-    """One state an event, in the order asked."""
-
-    events: list[EventState]
-
-
-class EventRequest(Request):
-    """Which event?"""
-
-    event_id: UUID
 
 
 class StoredEvent(EventState):

@@ -329,26 +329,16 @@ class TurnRecorded(_Event):
     """Somebody said something in a conversation with the agent; it is kept, and what it tells is extracted."""
 
     type: Literal["turn.recorded"] = "turn.recorded"
+    session_id: Name = Field(description="Which conversation it is.")
     payload: Turn
-
-    @model_validator(mode="after")
-    def _has_a_session(self) -> Self:
-        if self.session_id is None:
-            raise ValueError("session_id: required: which conversation it is")
-        return self
 
 
 class StepRecorded(_Event):
     """A step on the way to an answer was taken; a session's steps become its trajectory."""
 
     type: Literal["turn.step"] = "turn.step"
+    session_id: Name = Field(description="Which conversation it is.")
     payload: StepTaken
-
-    @model_validator(mode="after")
-    def _has_a_session(self) -> Self:
-        if self.session_id is None:
-            raise ValueError("session_id: required: which conversation it is")
-        return self
 
 
 class FeedbackGiven(_Event):

@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from jiyi.chat.secrets import masked
-from jiyi.protocol.base import DEFAULT_PAGE, ForUser, Name, PageSize, Request, UserId
+from jiyi.protocol.base import ById, ForUser, Name, Paged, Request, UserId
 from jiyi.protocol.conversations import MAX_CONTENT_CHARS, MAX_STEPS, PROFILE_ENTRIES, Content, Outcome, Word
 from jiyi.protocol.retrieval import FocalText
 
@@ -51,38 +51,25 @@ class TellExperience(Request):
     user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
 
 
-class ExperienceId(Request):
-    """Which experience."""
-
-    id: UUID
-
-
-class GetExperience(ExperienceId, ForUser):
-    """Which experience, and for whom."""
-
-
-class ListExperiences(Request, ForUser):
+class ListExperiences(Paged, ForUser):
     """The next page of an agent's experiences."""
 
     agent_id: Name
     words: str | None = Field(None, max_length=MAX_CONTENT_CHARS, description="Words that the problem has.")
     outcome: Outcome | None = None
-    after: UUID | None = Field(None, description="`next` of the page before.")
-    limit: PageSize = DEFAULT_PAGE
 
 
 class FindExperiences(Request, ForUser):
     """What is to be solved: experiences of problems like it are looked for."""
 
     agent_id: Name
-    problem: Annotated[FocalText, Field(max_length=8_000)]
+    query: Annotated[FocalText, Field(max_length=8_000)]
     limit: int = Field(10, ge=1, le=MAX_FOUND)
 
 
-class UpdateExperience(Request):
+class UpdateExperience(ById):
     """What an experience says from now on; what is not given stays as it was."""
 
-    id: UUID
     pain_pattern: Content | None = None
     context: Context | None = None
     solution_steps: Steps | None = None

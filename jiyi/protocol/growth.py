@@ -8,9 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request, UserId
+from jiyi.protocol.base import ById, Name, OfAgent, Paged, Request, UserId
 from jiyi.protocol.conversations import Outcome
-from jiyi.protocol.identity import OfAgent
 from jiyi.protocol.numbered import LineNumber
 from jiyi.protocol.proposals import SolutionProposal
 from jiyi.protocol.reflection import ReflectionState, State, Trigger
@@ -114,26 +113,11 @@ class PainDetail(PainPoint):
     proposals: list[SolutionProposal]
 
 
-class ListPains(Request):
+class ListPains(Paged):
     """Which pain points; those felt last first."""
 
     agent_id: Name | None = Field(None, description="Only this agent's.")
     status: Status | None = Field(None, description="Only those in this state.")
-    before: UUID | None = Field(None, description="Go on after this one.")
-    limit: PageSize = DEFAULT_PAGE
-
-
-class PainPage(BaseModel):
-    """``next`` is what to pass on as ``before``."""
-
-    pains: list[PainPoint]
-    next: UUID | None = None
-
-
-class PainId(Request):
-    """Which pain point."""
-
-    pain_id: UUID
 
 
 class ReportPain(Request):
@@ -147,33 +131,27 @@ class ReportPain(Request):
     report_id: UUID | None = Field(None, description="The same report sent again counts once.")
 
 
-class ResolvePain(Request):
+class ResolvePain(ById):
     """How a pain point ends."""
 
-    pain_id: UUID
     resolution: Resolution
     proposal_id: UUID | None = Field(None, description="The proposal that was read: another one is not decided on.")
 
 
-class ProposeSolution(Request):
+class ProposeSolution(ById):
     """Propose what might be done: these steps, or what the agent can think of."""
 
-    pain_id: UUID
     title: Summary | None = None
     steps: list[StepText] = Field([], max_length=MAX_STEPS)
 
 
 class PainChanged(BaseModel):
-    """The pain point after the change; ``experience`` is the address of the memory that a confirmed proposal became."""
+    """The pain point after the change; ``experience`` is the address of the memory that a confirmed proposal became, ``proposal`` what is
+    proposed now: none yet where a worker is to think of one.
+    """
 
     pain: PainPoint
     experience: str | None = None
-
-
-class ProposalAsked(BaseModel):
-    """The proposal; none yet where a worker is to think of one."""
-
-    pain: PainPoint
     proposal: SolutionProposal | None = None
 
 
@@ -246,12 +224,10 @@ class Findings(BaseModel):
     proposals: list[UUID] = []
 
 
-class ListLooks(Request):
+class ListLooks(Paged):
     """Which looks; the latest first."""
 
     agent_id: Name | None = None
-    before: UUID | None = Field(None, description="Go on after this one.")
-    limit: PageSize = DEFAULT_PAGE
 
 
 class Look(BaseModel):
@@ -266,19 +242,6 @@ class Look(BaseModel):
     thoughts: int
     llm: str | None
     findings: Findings | None
-
-
-class LookPage(BaseModel):
-    """``next`` is what to pass on as ``before``."""
-
-    reflections: list[Look]
-    next: UUID | None = None
-
-
-class LookId(Request):
-    """Which reflection."""
-
-    reflection_id: UUID
 
 
 class LookDetail(ReflectionState):

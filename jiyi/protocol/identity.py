@@ -14,7 +14,7 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
 
 from jiyi.protocol import limits
-from jiyi.protocol.base import DEFAULT_PAGE, Name, Number, PageSize, Request
+from jiyi.protocol.base import Name, Number, OfAgent, Paged
 from jiyi.text.sections import union
 
 File = Literal["SOUL", "AGENTS", "USER", "HEARTBEAT"]
@@ -122,12 +122,6 @@ class IdentityFile(BaseModel):
     created_at: datetime | None = None
 
 
-class OfAgent(Request):
-    """Which agent."""
-
-    agent_id: Name
-
-
 class GetFile(OfAgent):
     """Which file; the version in force unless one is named."""
 
@@ -148,12 +142,10 @@ class ComposedPrompt(BaseModel):
     tokens: int
 
 
-class FileHistory(OfAgent):
+class FileHistory(Paged, OfAgent):
     """Which file's versions."""
 
     file: FileName
-    before: Version | None = Field(None, description="Only versions before this one.")
-    limit: PageSize = DEFAULT_PAGE
 
 
 class VersionBrief(BaseModel):
@@ -165,13 +157,6 @@ class VersionBrief(BaseModel):
     characters: int
     proposal_id: UUID | None
     created_at: datetime
-
-
-class VersionPage(BaseModel):
-    """Newest first; ``next`` is what to pass on as ``before``."""
-
-    versions: list[VersionBrief]
-    next: int | None = None
 
 
 class ProposeChange(OfAgent):
@@ -206,18 +191,8 @@ class SnapshotState(BaseModel):
     created_at: datetime
 
 
-class ListSnapshots(OfAgent):
+class ListSnapshots(Paged, OfAgent):
     """Whose snapshots; the latest first."""
-
-    before: UUID | None = Field(None, description="Go on after this one.")
-    limit: PageSize = DEFAULT_PAGE
-
-
-class SnapshotPage(BaseModel):
-    """``next`` is what to pass on as ``before``."""
-
-    snapshots: list[SnapshotState]
-    next: UUID | None = None
 
 
 class Rollback(OfAgent):
@@ -234,12 +209,6 @@ class Rollback(OfAgent):
         if (self.snapshot_id is None) == (self.file is None or self.version is None):
             raise ValueError("file: give a file with a version, or a snapshot_id, not both")
         return self
-
-
-class ChangedFiles(BaseModel):
-    """The files as they are now; those that were so already are not among them."""
-
-    files: list[IdentityFile]
 
 
 #: Characters that are quoted.
@@ -270,10 +239,3 @@ class TallyQuery(OfAgent):
     """Of which agent, and how many days back, today included."""
 
     days: int = Field(DAYS, ge=1, le=MAX_DAYS)
-
-
-class Tallies(BaseModel):
-    """The newest day first."""
-
-    agent_id: str
-    tallies: list[Tally]

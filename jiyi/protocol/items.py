@@ -124,12 +124,6 @@ class Item(BaseModel):
     score: float | None = Field(None, description="Cosine similarity to the query of its most similar text; null without a query.")
 
 
-class FoundItems(BaseModel):
-    """In the order in which they were asked for; null where there is none."""
-
-    items: list[Item | None]
-
-
 class SearchItems(Request):
     """Which items, of what is below a namespace."""
 
@@ -147,12 +141,6 @@ class SearchItems(Request):
     refresh_ttl: bool = Field(True, description="Let the time of the items found begin anew.")
 
 
-class ItemRows(BaseModel):
-    """Items found."""
-
-    items: list[Item]
-
-
 class NamespaceMatch(Request):
     """A condition on namespaces: what they begin or end with; ``*`` is any one part."""
 
@@ -167,9 +155,3 @@ class ListNamespaces(Request):
     max_depth: int | None = Field(None, ge=1, le=MAX_LABELS, description="Cut to so many parts, each once.")
     limit: PageSize = DEFAULT_NAMESPACES
     offset: int = Field(0, ge=0, le=1_000_000)
-
-
-class Namespaces(BaseModel):
-    """Namespaces that have items, in alphabetical order."""
-
-    namespaces: list[list[str]]

@@ -12,14 +12,13 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 from uuid6 import uuid7
 
-from jiyi.protocol.base import DEFAULT_PAGE, NOT_BLANK, Flag, JsonObject, Moment, Name, PageSize, Request, Rows, TimeAndId, small_enough
+from jiyi.protocol.base import NOT_BLANK, ById, Flag, JsonObject, Moment, Name, Paged, Request, Rows, small_enough
 from jiyi.protocol.tier_questions import Days, Kind, Text, TierItem
 from jiyi.text.splitting import MOST_SIZE
 
 Layer = Literal["quarantine", "working", "longterm"]
 LayerFilter = Literal["all", "quarantine", "working", "longterm"]
 
-MAX_OFFSET = 10_000
 #: Entries, or pieces of knowledge, that one request may name.
 MAX_IDS = 100
 MAX_REASON_CHARS = 1_000
@@ -50,7 +49,7 @@ class PromoteBody(Request):
     text: Text | None = Field(None, description="What is to be known, in your own words; the entries' own unless given.")
     agent_id: Name | None = Field(None, description="Who is to know it; the whole group unless given.")
     kind: Kind = Field("statement", description="`verdict`: it decides something.")
-    note: Reason = Field("", description="Why; for the history.")
+    reason: Reason = Field("", description="Why; for the history.")
     preview: bool = Field(False, description="Only show the pieces that it would be split into; nothing is stored.")
 
     @model_validator(mode="after")
@@ -84,42 +83,24 @@ class DemoteBody(Request):
     reason: Reason = Field("", description="Why; for the history.")
 
 
-class EditBody(Request):
+class EditKnowledge(ById):
     """Put knowledge into other words: a new version takes the place of the old one, which stays as history."""
 
     content: Annotated[str, Field(pattern=NOT_BLANK, max_length=MOST_SIZE)] = Field(description="The new words.")
     reason: Reason = Field("", description="Why; for the history.")
 
 
-class EditKnowledge(EditBody):
-    """Which knowledge is to be put into other words."""
-
-    knowledge_id: UUID
-
-
-class Demoted(BaseModel):
-    """What was in force, and is not any more."""
-
-    demoted: list[UUID]
-
-
-class CurrentVersion(BaseModel):
-    """The version of an edited piece that is in force."""
-
-    knowledge_id: UUID
-
-
-class KnowledgeFilter(Request):
+class ListKnowledge(Paged):
     """What a session, or the whole group, has in its tiers, newest first."""
 
-    layer: LayerFilter = "all"
-    session_id: Name | None = None
-    #: Words that must occur.
-    q: Annotated[str, Field(max_length=200)] = ""
-    #: Of quarantine: only what these filters kept out of working memory.
-    reason: Annotated[str, Field(max_length=40)] | None = None
-    limit: PageSize = DEFAULT_PAGE
-    offset: int = Field(0, ge=0, le=MAX_OFFSET)
+    layer: LayerFilter = Field(
+        "all", description="Only this tier. Quarantine needs the right `admin`; without it `all` means the other two."
+    )
+    session_id: Name | None = Field(None, description="Only what this session said.")
+    words: Annotated[str, Field(max_length=200)] = Field("", description="Only texts with all of these words.")
+    rejected: Annotated[str, Field(max_length=40)] | None = Field(
+        None, description="Only what this filter kept out of working memory: `low_confidence`, `too_short` …"
+    )
 
 
 class Knowledge(BaseModel):
@@ -145,29 +126,10 @@ class Knowledge(BaseModel):
     metadata: dict[str, Any] = {}
 
 
-class KnowledgePage(BaseModel):
-    rows: list[Knowledge]
-    #: Entries in each layer that the filter lets through, whatever the page.
-    counts: dict[Layer, int] = {}
-    next: int | None = None
-
-
-class TiersWanted(KnowledgeFilter):
-    """The same, older than the page before."""
-
-    before: TimeAndId | None = None
-
-
-class TiersPage(Rows[Knowledge]):
+class KnowledgePage(Rows[Knowledge]):
     """A page, with the entries in each layer that the filter lets through and who asks may see."""
 
     counts: dict[Layer, int]
-
-
-class HistoryQuery(Request):
-    """What became of this knowledge and of the versions before it, oldest first?"""
-
-    knowledge_id: UUID
 
 
 class Change(BaseModel):
@@ -179,6 +141,23 @@ class Change(BaseModel):
     reason: str = ""
     before: str | None = None
     after: str | None = None
+
+
+class KnowledgeDetail(BaseModel):
+    """A piece of long-term memory, in force or not, and what became of it."""
+
+    knowledge_id: UUID
+    content: str
+    kind: Kind
+    agent_id: str | None = Field(description="Null: the whole group's.")
+    session_id: str | None
+    created_at: datetime
+    promoted_at: datetime
+    demoted_at: datetime | None = Field(description="Null: it is in force.")
+    replaced_by: UUID | None = Field(description="The version that took its place.")
+    embedded: str | None = Field(description="The model of its vector; null while it is found by its words only.")
+    metadata: dict[str, Any]
+    history: list[Change] = Field(description="Oldest first.")
 
 
 class IngestBody(Request):
@@ -211,12 +190,6 @@ class IngestState(BaseModel):
     flags: list[str] = Field([], description="What is noted of it, such as `unscored`: it came without a confidence.")
 
 
-class EntryQuery(Request):
-    """An entry of quarantine."""
-
-    entry_id: UUID
-
-
 class DeleteEntries(Request):
     """Take entries of quarantine out of sight, and out of working memory."""
 
@@ -234,30 +207,15 @@ class CheckBody(Request):
     reason: Reason = Field("", description="What was looked up, and where; for the audit log.")
 
 
-class CheckedEntries(BaseModel):
-    """Entries whose flags are changed now; the filters look at them again."""
-
-    checked: list[UUID]
-
-
-class DeletedEntries(BaseModel):
-    """Entries that were there and are out of sight now."""
-
-    deleted: list[UUID]
-
-
-class WorkingMemoryQuery(Request):
-    """The group's working memory, as agents find it now."""
-
-
-class WorkingState(BaseModel):
-    """``counts``: accepted, rejected (and by reason), fallen out, expired, since Valkey counts; ``rejections``: by reason,
-    of all that is in quarantine.
+class WorkingMemory(Rows[TierItem]):
+    """Working memory, newest first. ``counts``: accepted, rejected (and by reason), fallen out, expired, since Valkey counts;
+    ``rejections``: by reason, of all that is in quarantine.
     """
 
-    rows: list[TierItem]
-    counts: dict[str, int] = {}
-    rejections: dict[str, int] = {}
+    counts: dict[str, int] = Field({})
+    rejections: dict[str, int] = Field({})
+    source: Literal["valkey", "database"] = Field("valkey", description="Who says it: the database while Valkey is away.")
+    message: str = Field("", description="What is away, if something is.")
 
 
 def ingest_event(group_id: str, body: IngestBody) -> JsonObject:
@@ -285,12 +243,10 @@ class DigestBody(Request):
     days: Days = Field(7, description="Of the last so many days.")
 
 
-class DigestsQuery(Request):
+class DigestsQuery(Paged):
     """The group's digests, newest first; ``before`` is the last page's smallest id. Or the one with this id."""
 
     digest_id: UUID | None = None
-    before: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
 
 
 class DigestItem(BaseModel):
@@ -325,10 +281,3 @@ class DigestState(BaseModel):
     created_at: datetime
     created_by: str
     items: list[DigestItem] = []
-
-
-class DigestPage(BaseModel):
-    """Over the broker: newest first; ``next`` is ``before`` for the following page."""
-
-    rows: list[DigestState]
-    next: UUID | None = None

@@ -16,10 +16,9 @@ from uuid import UUID
 from pydantic import BaseModel, Field, RootModel, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.base import DEFAULT_PAGE, ForUser, JsonObject, Name, NodeType, PageSize, Position, Request, Visibility
-from jiyi.protocol.conversations import Kind
+from jiyi.protocol.base import DEFAULT_PAGE, ByIds, ForUser, JsonObject, Name, NodeType, Paged, PageSize, Request, Visibility
+from jiyi.protocol.conversations import Kind, Profile
 from jiyi.protocol.origins import DEFAULT_ORIGIN, TRUST, Origin, Trust
-from jiyi.protocol.rest import MAX_CURSOR_CHARS
 
 #: Characters that a text search may have.
 MAX_SEARCH_CHARS = 500
@@ -93,29 +92,18 @@ def evidence_of(filling: Iterable[Any]) -> list[UUID]:
     return ids
 
 
-class KeywordsQuery(Request, ForUser):
+class KeywordsQuery(Paged, ForUser):
     """Which keywords."""
 
     agent_id: Name = Field(description="Whose keywords.")
-    after: Annotated[str, Field(max_length=MAX_CURSOR_CHARS)] = Field("", description="`next` of the page before.")
-    limit: PageSize = Field(DEFAULT_PAGE, description="Most keywords of the page.")
 
 
-class ExportQuery(Request):
+class ExportQuery(Paged):
     """Events as they came, in order of arrival, with what their nodes have been given since: vectors, importance."""
 
     agent_id: Name | None = None
     node_ids: list[UUID] | None = Field(None, min_length=1, max_length=MAX_RESTORED, description="Of these memories only.")
-    after: Position | None = None
     with_vectors: bool = False
-    limit: PageSize = DEFAULT_PAGE
-
-
-class AgentsQuery(Request):
-    """The group's agents in order of their names; ``after`` is the last page's last name."""
-
-    after: str = ""
-    limit: PageSize = DEFAULT_PAGE
 
 
 class ConfigureAgent(AgentSettings):
@@ -133,12 +121,6 @@ class ConfigureAgent(AgentSettings):
         return AgentSettings.model_construct(**{name: getattr(self, name) for name in self.model_fields_set - {"agent_id"}})
 
 
-class AgentRequest(Request):
-    """Which agent?"""
-
-    agent_id: str
-
-
 class AgentState(BaseModel):
     """An agent, its own settings, and how near its next reflection is."""
 
@@ -149,13 +131,7 @@ class AgentState(BaseModel):
     importance_trigger_curr: float = Field(description="Importance that is left until a reflection is owed.")
     importance_ele_n: int = Field(description="Events since the last reflection.")
     created_at: datetime
-
-
-class AgentPage(BaseModel):
-    """In order of their names."""
-
-    agents: list[AgentState]
-    next: str | None
+    profile: Profile | None = Field(None, description="What conversations told about its user in general; only of one agent by its name.")
 
 
 class KeywordStrength(BaseModel):
@@ -181,41 +157,22 @@ class Related(BaseModel):
     thoughts: list[Memory]
 
 
-class ArchiveRequest(Request):
-    """Memories that are to be archived."""
-
-    node_ids: list[UUID] = Field(min_length=1, max_length=MAX_RESTORED)
-
-
-class Archived(BaseModel):
-    """How many memories were archived that were not before."""
-
-    archived: int
-
-
-class RateMemories(Request):
+class RateMemories(ByIds):
     """Memories that are to be of the same importance from now on."""
 
-    node_ids: list[UUID] = Field(min_length=1, max_length=MAX_RESTORED)
     importance: float = Field(ge=1, le=10, allow_inf_nan=False, description="How much each of them matters, 1 … 10.")
-
-
-class Rated(BaseModel):
-    """How many memories are of another importance than before."""
-
-    rated: int
 
 
 class RestoreRequest(Request):
     """Archived memories that are to come back: those named, or (at most a thousand at a time) all of an agent's."""
 
-    node_ids: list[UUID] = Field(default_factory=list, max_length=MAX_RESTORED)
+    ids: list[UUID] = Field(default_factory=list, max_length=MAX_RESTORED)
     agent_id: Name | None = None
 
     @model_validator(mode="after")
     def _names_some(self) -> Self:
-        if bool(self.node_ids) == (self.agent_id is not None):
-            raise ValueError("give either node_ids or agent_id")
+        if bool(self.ids) == (self.agent_id is not None):
+            raise ValueError("give either ids or agent_id")
         return self
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, Field, model_validator
 
-from jiyi.protocol.base import DEFAULT_PAGE, PageSize, Request
+from jiyi.protocol.base import Paged, Request
 
 #: Most dead letters that one request names, or closes.
 MAX_RESOLVED = 1_000
@@ -59,26 +59,15 @@ class RetryWork(Request):
     all_groups: bool = False
 
 
-class Retried(BaseModel):
-    retried: int
-
-
 # Dead letters
 
 
-class LettersRequest(Request):
-    """Dead letters, newest first; ``before`` is the last page's last id. An operator sees those of no known group, too."""
+class LettersRequest(Paged):
+    """Dead letters, newest first. An operator sees those of no known group, too."""
 
-    state: LetterState = "open"
-    kind: Kind | None = None
-    #: Stand in the reason.
-    words: Annotated[str, Field(max_length=200)] | None = None
-    before: UUID | None = None
-    limit: PageSize = DEFAULT_PAGE
-
-
-class LetterRequest(Request):
-    letter_id: UUID
+    state: LetterState = Field("open", description="Only those in this state.")
+    kind: Kind | None = Field(None, description="`intake` for refused events, else the kind of work.")
+    words: Annotated[str, Field(max_length=200)] | None = Field(None, description="Only those whose reason has this text.")
 
 
 class DeadLetter(BaseModel):
@@ -95,11 +84,6 @@ class DeadLetter(BaseModel):
     state: LetterState
     created_at: datetime
     resolved_at: datetime | None = None
-
-
-class DeadLetterPage(BaseModel):
-    rows: list[DeadLetter]
-    next: UUID | None
 
 
 class ResolveBody(Request):
@@ -125,10 +109,6 @@ class Resolved(BaseModel):
 
 
 # Scheduled jobs
-
-
-class JobsRequest(Request):
-    """All jobs, their last runs and their next ones. They are the whole service's, whatever the group."""
 
 
 class RunJob(Request):
@@ -180,10 +160,6 @@ class JobState(BaseModel):
 
 #: ``draining``: finishes what is in hand, then ends. ``stopped``: it ended, or was started anew and takes nothing.
 WorkerMode = Literal["running", "paused", "draining", "stopped"]
-
-
-class WorkersRequest(Request):
-    """All workers. They are the whole service's, whatever the group."""
 
 
 class WorkerRequest(Request):
@@ -246,8 +222,8 @@ class WorkerWished(BaseModel):
 # Counts, models, checks
 
 
-class GroupStats(BaseModel):
-    """Counts of the key's group."""
+class GroupStats(BaseModel, extra="allow"):
+    """Counts of the key's group; a newer service may count more."""
 
     agents: int
     events: int
@@ -261,18 +237,10 @@ class GroupStats(BaseModel):
     dead_letters: int = Field(description="Open ones.")
 
 
-class StatsRequest(Request):
-    """Counts of the group, and the state of the service."""
-
-
-class GroupCounts(GroupStats, extra="allow"):
-    """As a client reads them: a newer service counts what this version does not know, too."""
-
-
 class ServiceStats(BaseModel):
     """Counts of the group; and of the whole service its pending work by kind, counters, and agent indexes by worker."""
 
-    group: GroupCounts
+    group: GroupStats
     work_owed: list[WorkOwed]
     counters: dict[str, int] = {}
     access_buffered: int = 0
@@ -283,11 +251,3 @@ class LLMsRequest(Request):
     """The LLM in use, the vendors there are, and what the group has used in the last ``days``."""
 
     days: int = Field(30, ge=1, le=3_650)
-
-
-class ForgetLLM(Request):
-    """Forget all that was learned of the LLM in use: what it can do, which prompts rules have for a while, what its server takes."""
-
-
-class EmbeddersRequest(Request):
-    """Which embedders there are, which is in use, how they fare, and how many memories each model has embedded."""

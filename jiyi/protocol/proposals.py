@@ -9,7 +9,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from jiyi.protocol.artifacts import ArtifactKind, Recommendation
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Request
+from jiyi.protocol.base import ById, Name, Paged
 from jiyi.protocol.identity import File
 
 #: What is proposed: a skill, a workflow (``pipeline``), a change of a file of an agent's identity, what helps with a pain point.
@@ -23,23 +23,15 @@ Verb = Literal["approve", "reject", "enable", "disable", "archive", "delete"]
 MAX_NOTE_CHARS = 2_000
 
 
-class ListProposals(Request):
+class ListProposals(Paged):
     """Which proposals; the latest first."""
 
     kind: Kind | None = None
     agent_id: Name | None = None
     status: Status | None = None
-    before: UUID | None = Field(None, description="Go on after this one.")
-    limit: PageSize = DEFAULT_PAGE
 
 
-class ProposalId(Request):
-    """Which proposal."""
-
-    id: UUID
-
-
-class Deciding(ProposalId):
+class Deciding(ById):
     """What is decided about which one, and why."""
 
     decision: Verb

@@ -11,18 +11,18 @@ from uuid6 import uuid7
 
 from jiyi.protocol.base import (
     AS_OF_DESCRIPTION,
-    DEFAULT_PAGE,
     POIGNANCY,
     SUPERSEDED,
     SUPERSEDED_DESCRIPTION,
     AsOf,
+    ById,
     Description,
     ForUser,
     Keyword,
     Moment,
     Name,
     NodeType,
-    PageSize,
+    Paged,
     Part,
     Request,
     UserId,
@@ -33,7 +33,6 @@ from jiyi.protocol.base import (
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind, InjectedSkill, Intent, Kind, RecalledEarlier
 from jiyi.protocol.memory import MAX_SEARCH_CHARS, MemoryBrief
 from jiyi.protocol.origins import BySource
-from jiyi.protocol.rest import MAX_CURSOR_CHARS
 from jiyi.protocol.retrieval import Answer, FocalText
 from jiyi.zones import TZ_DESCRIPTION, TimeZone
 
@@ -45,13 +44,7 @@ Archived = Literal["without", "with", "only"]
 MAX_REASON_CHARS = 1_000
 
 
-class MemoryRequest(Request, ForUser):
-    """Which memory?"""
-
-    node_id: UUID = Field(description="Its id, which is also that of its event.")
-
-
-class ListMemories(Request, ForUser, BySource):
+class ListMemories(Paged, ForUser, BySource):
     """Memories, newest first; all that is given must hold."""
 
     agent_id: Name | None = Field(None, description="Only this agent's; the whole group's unless given.")
@@ -66,11 +59,9 @@ class ListMemories(Request, ForUser, BySource):
     superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
     archived: Archived = Field("without", description="Whether archived memories are listed: `with` the others, or `only` they.")
     as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
-    after: Annotated[str, Field(max_length=MAX_CURSOR_CHARS)] = Field("", description="`next` of the page before.")
-    limit: PageSize = Field(DEFAULT_PAGE, description="Most memories of the page.")
 
 
-class UpdateBody(Request, ForUser):
+class UpdateMemory(ById, ForUser):
     """What a memory says from now on. What is not given stays as it was.
 
     Of a triple and keywords what the old description says and the new one no longer does is left out.
@@ -96,7 +87,7 @@ class UpdateBody(Request, ForUser):
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
-        if not self.model_fields_set - {"event_id", "occurred_at", "user_id"}:
+        if not self.model_fields_set - {"id", "event_id", "occurred_at", "user_id"}:
             raise ValueError("description: give this, or another field that is to change")
         return self
 
@@ -116,12 +107,6 @@ class AddedMemory(BaseModel):
     node_id: UUID
     uri: str | None = Field(None, description="Its address, if it was added at one.")
     new: bool = Field(True, description="False if the same was there already.")
-
-
-class UpdateMemory(UpdateBody):
-    """An update, with the memory that it is of."""
-
-    node_id: UUID = Field(description="The memory that is to be replaced: its version in force.")
 
 
 class Updated(BaseModel):
@@ -149,17 +134,11 @@ class Forgotten(BaseModel):
     asks: list[MemoryBrief] = Field([], description="Several things fit: name one of them in its own words, or give `every`.")
 
 
-class ReinstateBody(Request):
-    """Whose memory is to be in force again, and why."""
+class ReinstateMemory(ById):
+    """What was superseded by mistake is to be in force again."""
 
     user_id: UserId | None = Field(None, description="Whose it has to be, if one is given.")
     reason: str | None = Field(None, max_length=MAX_REASON_CHARS, description="Why the supersession was a mistake; kept with it.")
-
-
-class ReinstateMemory(ReinstateBody):
-    """What was superseded by mistake is to be in force again."""
-
-    node_id: UUID = Field(description="The superseded memory.")
 
 
 class Mistake(BaseModel):
@@ -237,14 +216,6 @@ class InjectedContext(BaseModel):
     skills: list[InjectedSkill] = []
 
 
-class RetrievalsQuery(Request, ForUser):
-    """The group's retrievals, newest first; ``before`` is the last page's smallest id."""
-
-    agent_id: Name | None = Field(None, description="Only of this agent.")
-    before: UUID | None = Field(None, description="Only before this one: the next page.")
-    limit: PageSize = Field(DEFAULT_PAGE, description="Most retrievals of the page.")
-
-
 class ReturnedMemory(BaseModel):
     """A memory that was returned. They stand in the order of their ranks."""
 
@@ -262,7 +233,7 @@ class RetrievalRecord(BaseModel):
     asked_at: datetime
     #: As in the audit log: ``key:a1b2c3d4 (crawler)``, ``user:mia``, ``operator``.
     asked_by: str
-    focal_texts: list[str]
+    queries: list[str]
     #: Of the request, as far as they differ from the defaults.
     options: dict[str, Any]
     #: Milliseconds that the worker took.
@@ -271,12 +242,6 @@ class RetrievalRecord(BaseModel):
     found: list[int]
     #: For each focal text, best first.
     results: list[list[ReturnedMemory]]
-
-
-class AgainRequest(Request):
-    """Which retrieval is to be asked again?"""
-
-    retrieval_id: UUID = Field(description="Of a retrieval of late.")
 
 
 class AskedAgain(BaseModel):

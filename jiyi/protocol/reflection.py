@@ -8,9 +8,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.base import ForUser, Name, Request, TimeAndId
+from jiyi.protocol.base import ByIdForUser, Name, Paged
 from jiyi.protocol.memory import Memory, MemoryBrief
-from jiyi.protocol.rest import Cursor
 
 #: Levels of evidence that are shown, and memories of them all, unless asked otherwise.
 DEFAULT_DEPTH, DEFAULT_LIMIT = 5, 100
@@ -19,24 +18,6 @@ MAX_DEPTH, MAX_LIMIT = 20, 1_000
 State = Literal["owed", "running", "waiting", "done", "nothing", "given up"]
 #: Why there is a reflection.
 Trigger = Literal["importance", "schedule", "request", "conversation", "conversations", "hours"]
-
-
-class ReflectRequest(Request):
-    """Whose reflection."""
-
-    agent_id: Name
-
-
-class ReflectionAsked(BaseModel):
-    """A reflection is owed."""
-
-    reflection_id: UUID
-
-
-class ReflectionQuery(Request):
-    """How far is a reflection, and what has come of it?"""
-
-    reflection_id: UUID
 
 
 class NewThought(BaseModel):
@@ -79,17 +60,11 @@ class ReflectionState(BaseModel):
         return self.state in ("done", "nothing", "given up")
 
 
-class EvidenceQuery(Request, ForUser):
-    """How much of a memory's evidence."""
+class WhyQuery(ByIdForUser):
+    """What does a memory rest on?"""
 
     depth: int = Field(DEFAULT_DEPTH, ge=0, le=MAX_DEPTH, description="Levels of evidence.")
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Most memories, of all levels together.")
-
-
-class WhyQuery(EvidenceQuery):
-    """What does a memory rest on? At most ``depth`` levels and ``limit`` memories."""
-
-    node_id: UUID
 
 
 class Reasons(BaseModel):
@@ -106,21 +81,11 @@ class Reasons(BaseModel):
     beyond: list[UUID]
 
 
-class Asked(ReflectionAsked):
-    """A reflection is owed; `status_url` tells how far it is."""
+class ReflectionsQuery(Paged):
+    """Which reflections; the latest first."""
 
-    status_url: str
-
-
-class ReflectionsQuery(Cursor):
     agent_id: Name | None = Field(None, description="Only this agent's reflections.")
     state: State | None = Field(None, description="Only reflections in this state.")
-
-
-class ReflectionsWanted(ReflectionsQuery):
-    """The same, older than the page before."""
-
-    before: TimeAndId | None = None
 
 
 class ReflectionBrief(BaseModel):
@@ -136,10 +101,3 @@ class ReflectionBrief(BaseModel):
     thoughts: int
     llm: str | None
     error: str | None
-
-
-class ReflectionPage(BaseModel):
-    """Newest first."""
-
-    reflections: list[ReflectionBrief]
-    next: str | None

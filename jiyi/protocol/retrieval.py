@@ -150,7 +150,7 @@ class Question(ForUser, frozen=True, extra="forbid"):
     """
 
     agent_id: Name = Field(description="Whose memory is asked.")
-    focal_texts: FocalTexts = Field([], description="What the memories are to be about: each is answered by itself.")
+    queries: FocalTexts = Field([], description="What the memories are to be about: each is answered by itself.")
     messages: Messages = Field(
         [],
         description="Instead of focal texts: a dialogue in its order. The user's latest message leads; earlier ones add names and topics, "
@@ -197,14 +197,14 @@ class Question(ForUser, frozen=True, extra="forbid"):
     @property
     def texts(self) -> list[str]:
         """What each group of the answer is for: the focal texts, or the leading message of the dialogue."""
-        return self.focal_texts or [next(message.text for message in reversed(self.messages) if message.role == "user")]
+        return self.queries or [next(message.text for message in reversed(self.messages) if message.role == "user")]
 
     @model_validator(mode="after")
     def _texts_or_dialogue(self) -> Self:
-        if self.focal_texts and self.messages:
+        if self.queries and self.messages:
             raise ValueError("messages: give either this or focal texts")
-        if not self.focal_texts and not self.messages:
-            raise ValueError("focal_texts: give at least 1, or a dialogue as messages")
+        if not self.queries and not self.messages:
+            raise ValueError("queries: give at least 1, or a dialogue as messages")
         return self
 
     @model_validator(mode="after")
@@ -232,8 +232,8 @@ class RetrievalRequest(Question):
 class RetrieveBody(Question):
     """A question to one agent's memory."""
 
-    focal_text: FocalText | None = Field(None, description="What the memories are to be about: a question, or what goes on now.")
-    focal_texts: FocalTexts = Field(default_factory=list, description="Several of them, answered one by one in one request.")
+    query: FocalText | None = Field(None, description="What the memories are to be about: a question, or what goes on now.")
+    queries: FocalTexts = Field(default_factory=list, description="Several of them, answered one by one in one request.")
     flat: bool = Field(
         False,
         description="Of one focal text: `retrieved_nodes`, `accessed_ids` and `debug` stand at the answer's top instead of in `groups`.",
@@ -247,15 +247,15 @@ class RetrieveBody(Question):
     def _one_or_many(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        told = {name: given[name] for name in ("focal_text", "focal_texts", "messages") if given.get(name) not in (None, [])}
+        told = {name: given[name] for name in ("query", "queries", "messages") if given.get(name) not in (None, [])}
         if len(told) > 1:
             raise ValueError(f"{next(iter(told))}: give only one of {', '.join(told)}")
         if not told:
-            raise ValueError("focal_text: required, but missing: a text, or several as focal_texts, or a dialogue as messages")
-        if given.get("flat") is True and len(told.get("focal_texts", ())) > 1:
-            raise ValueError(f"flat: is for one focal text, but {len(told['focal_texts'])} are given; leave it out and read groups")
-        rest = {name: value for name, value in given.items() if name not in ("focal_text", "focal_texts", "messages")}
-        return {**rest, **({"focal_texts": [told["focal_text"]]} if "focal_text" in told else told)}
+            raise ValueError("query: required, but missing: a text, or several as queries, or a dialogue as messages")
+        if given.get("flat") is True and len(told.get("queries", ())) > 1:
+            raise ValueError(f"flat: is for one focal text, but {len(told['queries'])} are given; leave it out and read groups")
+        rest = {name: value for name, value in given.items() if name not in ("query", "queries", "messages")}
+        return {**rest, **({"queries": [told["query"]]} if "query" in told else told)}
 
 
 class ScoreComponent(BaseModel):
@@ -324,7 +324,7 @@ class Debug(BaseModel):
 class FocalAnswer(BaseModel):
     """The ranked memories for one focal text. All five fields are always there."""
 
-    focal_text: str
+    query: str
     status: Status
     message: str = ""
     retrieved_nodes: list[ScoredMemory] = []

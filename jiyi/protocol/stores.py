@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field, StringConstraints
 
-from jiyi.protocol.base import DEFAULT_PAGE, Name, PageSize, Position, Request
+from jiyi.protocol.base import Name, Paged, Request
 
 #: Characters of a snapshot's text, and blocks of a snapshot, at most.
 MAX_TEXT, MAX_BLOCKS = 200_000, 200
@@ -129,34 +129,20 @@ class StoreState(BaseModel):
     scanned_at: datetime | None
 
 
-class StoresQuery(Request):
+class StoresQuery(Paged):
     """Which stores."""
 
     run_id: RunId | None = Field(None, description="Those of one run; the group's only: an empty text; all unless given.")
-    limit: PageSize = DEFAULT_PAGE
-    after: UUID | None = None
 
 
-class StorePage(BaseModel):
-    """Newest first."""
-
-    stores: list[StoreState]
-    next: UUID | None = None
-
-
-class ItemsQuery(StoreName):
+class ItemsQuery(Paged, StoreName):
     """A page of a store's items, newest first."""
 
-    limit: PageSize = DEFAULT_PAGE
-    before: Position | None = Field(None, description="`next` of the page before.")
 
-
-class FilesQuery(StoreName):
+class FilesQuery(Paged, StoreName):
     """A page of the files of a store, in the order of their paths."""
 
     state: Annotated[str, StringConstraints(max_length=40)] | None = Field(None, description="Only those in this state.")
-    limit: PageSize = DEFAULT_PAGE
-    after: UUID | None = Field(None, description="`next` of the page before.")
 
 
 class ListedFile(BaseModel):
@@ -176,21 +162,11 @@ class ListedFile(BaseModel):
     indexed_at: datetime | None
 
 
-class FilePage(BaseModel):
-    files: list[ListedFile]
-    next: UUID | None = None
-
-
 class ListedItem(MemoryItem):
     """An item in a list: with its place, and whether it has its vector."""
 
     position: int
     embedded: bool
-
-
-class ItemPage(BaseModel):
-    items: list[ListedItem]
-    next: int | None = None
 
 
 class RetrieveItems(StoreName):
@@ -241,16 +217,6 @@ class SavedStore(BaseModel):
 
     #: As the store declares it; None: it has no path, and is kept all the same.
     path: str | None
-    items: int
-
-
-class ReindexedStore(BaseModel):
-    """Work that is owed now."""
-
-    owed: int
-
-
-class DeletedStore(BaseModel):
     items: int
 
 
@@ -313,10 +279,6 @@ class LogOperation(Request):
     stores: list[StoreUse] = Field(default=[], max_length=100)
 
 
-class LoggedOperation(BaseModel):
-    operation_id: UUID
-
-
 class Operation(BaseModel):
     """An entry of the log."""
 
@@ -333,10 +295,6 @@ class Operation(BaseModel):
     duration_ms: float
     stores: list[StoreUse]
     created_at: datetime
-
-
-class SchemaQuery(Request):
-    """Nothing to say."""
 
 
 class StoreSchema(BaseModel):

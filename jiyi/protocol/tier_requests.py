@@ -8,15 +8,13 @@ from __future__ import annotations
 import math
 from datetime import datetime
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, Field
 
 from jiyi.protocol.base import JsonObject, Name
-from jiyi.protocol.knowledge import Change, DigestState, Knowledge, Layer, LayerFilter
-from jiyi.protocol.rest import Cursor, OnceQuery
+from jiyi.protocol.rest import OnceQuery
 from jiyi.protocol.retrieval import MAX_TIMEOUT
-from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
+from jiyi.protocol.tier_questions import MemoryQuestion
 from jiyi.tiers.retrieval_node import EventName, NodeProperties
 
 #: Seconds that workers get for an answer unless told otherwise. A web process that then answers by itself takes up to
@@ -44,69 +42,6 @@ class IngestQuery(OnceQuery, extra="forbid"):
         allow_inf_nan=False,
         description="Seconds to wait for what the filters say; the text is stored either way.",
     )
-
-
-class KnowledgeDetail(BaseModel):
-    """A piece of long-term memory, in force or not, and what became of it."""
-
-    knowledge_id: UUID
-    content: str
-    kind: Kind
-    agent_id: str | None = Field(description="Null: the whole group's.")
-    session_id: str | None
-    created_at: datetime
-    promoted_at: datetime
-    demoted_at: datetime | None = Field(description="Null: it is in force.")
-    replaced_by: UUID | None = Field(description="The version that took its place.")
-    embedded: str | None = Field(description="The model of its vector; null while it is found by its words only.")
-    metadata: dict[str, Any]
-    history: list[Change] = Field(description="Oldest first.")
-
-
-class KnowledgeParameters(Cursor):
-    """What is in the tiers, newest first."""
-
-    layer: LayerFilter = Field(
-        "all", description="Only this tier. Quarantine needs the right `admin`; without it `all` means the other two."
-    )
-    q: Words = ""
-
-
-class GroupKnowledgeParameters(KnowledgeParameters):
-    session_id: SessionId = None
-
-
-class QuarantineParameters(Cursor):
-    """What never became knowledge, newest first."""
-
-    q: Words = ""
-    session_id: SessionId = None
-    reason: Annotated[str, Field(max_length=40)] | None = Field(
-        None, description="Only what this filter kept out of working memory: `low_confidence`, `too_short` …"
-    )
-
-
-class KnowledgeRows(BaseModel):
-    """Newest first."""
-
-    knowledge: list[Knowledge]
-    counts: dict[Layer, int] = Field(description="Entries of each tier that the filter lets through, whatever the page.")
-    next: str | None = Field(description="Give it as `after` for the following page; null on the last one.")
-
-
-class WorkingMemory(BaseModel):
-    """Newest first. `source`: whether Valkey told it, or, while that is away, the database."""
-
-    entries: list[TierItem]
-    source: Literal["valkey", "database"]
-    message: str = Field("", description="What is away, if something is.")
-
-
-class DigestRows(BaseModel):
-    """Newest first."""
-
-    digests: list[DigestState]
-    next: str | None
 
 
 MAX_NODE_ID_CHARS = 128

@@ -5,19 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from jiyi.errors import InvalidRequest, NotAllowed, NotFound
-from jiyi.protocol.accounts import (
-    AddPerson,
-    CreateKey,
-    Key,
-    ListKeys,
-    ListPeople,
-    NewKey,
-    Person,
-    PersonRequest,
-    RevokeKey,
-    RotateKey,
-    SetPassword,
-)
+from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, NewKey, Person, PersonRequest, RevokeKey, RotateKey, SetPassword
+from jiyi.protocol.base import Request
 from jiyi.protocol.wire.signatures import SCOPES, KeyScope
 from models.accounts import api_keys, sign_in, users
 from models.accounts.api_keys import ApiKey
@@ -62,12 +51,12 @@ def rotate_key(context: Context, request: RotateKey) -> Key:
     to repeat because the new key is made once, and the old one's end only comes nearer.
     """
     now = datetime.now(UTC)
-    old = _find(context, request.key_id)
+    old = _find(context, request.id)
     if old.connection_id is not None:
-        raise InvalidRequest([f"key_id: {request.key_id} is the token of a connection, which renews it by itself"])
+        raise InvalidRequest([f"id: {request.id} is the token of a connection, which renews it by itself"])
     refusal = old.refusal(now)
     if refusal and not api_keys.find(context.connection, [request.key.key_id]):
-        raise InvalidRequest([f"key_id: {request.key_id} is {refusal}; create a new one"])
+        raise InvalidRequest([f"id: {request.id} is {refusal}; create a new one"])
     expires_at = None if old.expires_at is None else now + (old.expires_at - old.created_at)
     scopes = [scope for scope in SCOPES if scope in old.scopes]
     key = _insert(context, request.key, old.group_id, old.name, scopes, expires_at)
@@ -84,14 +73,14 @@ def revoke_key(context: Context, request: RevokeKey) -> Key:
 
     It works no more, from now on and for good; web and intake notice within five seconds.
     """
-    known = _find(context, request.key_id)
+    known = _find(context, request.id)
     if api_keys.revoke(context.connection, known.key_id):
         context.audit(f"key:{known.key_id}", group_id=known.group_id, name=known.name)
     return api_keys.one(context.connection, known.key_id)
 
 
 @action("people.list")
-def list_people(context: Context, request: ListPeople) -> list[Person]:
+def list_people(context: Context, request: Request) -> list[Person]:
     """List everybody who may sign in, or might once, by name."""
     return users.listed(context.connection)
 
@@ -147,7 +136,7 @@ def _find(context: Context, key_id: str) -> ApiKey:
     """A key that the actor may change, locked. Raises :class:`NotFound`."""
     known = api_keys.find(context.connection, [key_id], lock=True).get(key_id)
     if known is None or not (context.actor.operator or known.group_id == context.group_id):
-        raise NotFound(f"key_id: no key {key_id!r} here; see `jiyi keys list`")
+        raise NotFound(f"id: no key {key_id!r} here; see `jiyi keys list`")
     return known
 
 

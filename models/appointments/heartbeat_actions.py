@@ -11,11 +11,8 @@ from sqlalchemy import Connection, text
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments import (
-    AcknowledgeAlerts,
-    Acknowledged,
-    Alerts,
+    AlertState,
     ConfigureHeartbeat,
-    Deleted,
     Health,
     HealthRequest,
     HeartbeatConfig,
@@ -23,11 +20,11 @@ from jiyi.protocol.appointments import (
     ListAlerts,
     TickResult,
 )
-from jiyi.protocol.base import JsonMapping, JsonObject
-from jiyi.protocol.conversation_commands import AgentId
+from jiyi.protocol.base import BY_ID, ByIds, Count, Done, JsonMapping, JsonObject, OfAgent, Rows
 from jiyi.protocol.events import Configuration
 from models.appointments import heartbeats
 from models.db.actions import Context, action
+from models.db.rows import page
 from models.memory import agents
 from models.memory.agents import AgentName, belonging
 from models.operations.numbers import in_snapshot
@@ -50,7 +47,7 @@ def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> Heartb
 
 
 @action("heartbeats.delete")
-def delete_heartbeat(context: Context, request: AgentId) -> Deleted:
+def delete_heartbeat(context: Context, request: OfAgent) -> Done:
     """Delete an agent's heartbeat with its ticks.
 
     What it has told stays until it is acknowledged; the agent's schedules go on.
@@ -58,11 +55,11 @@ def delete_heartbeat(context: Context, request: AgentId) -> Deleted:
     if not heartbeats.remove(context.connection, (context.group_id, request.agent_id)):
         raise NotFound(f"agent_id: {request.agent_id!r} has no heartbeat")
     context.audit(request.agent_id)
-    return Deleted(deleted=True)
+    return Done(done=True)
 
 
 @action("heartbeats.tick")
-def tick_heartbeat(context: Context, request: AgentId) -> TickResult:
+def tick_heartbeat(context: Context, request: OfAgent) -> TickResult:
     """Have an agent look after itself now.
 
     As at its interval: quiet hours hold, and nothing is told twice in a day.
@@ -82,7 +79,7 @@ def tick_heartbeat(context: Context, request: AgentId) -> TickResult:
 
 
 @action("heartbeats.status")
-def heartbeat_status(context: Context, request: AgentId) -> HeartbeatState:
+def heartbeat_status(context: Context, request: OfAgent) -> HeartbeatState:
     """Tell how an agent's heartbeat is.
 
     When it beat and beats next, whether it is quiet now, what is open.
@@ -91,7 +88,7 @@ def heartbeat_status(context: Context, request: AgentId) -> HeartbeatState:
 
 
 @action("heartbeats.alerts")
-def heartbeat_alerts(context: Context, request: ListAlerts) -> Alerts:
+def heartbeat_alerts(context: Context, request: ListAlerts) -> Rows[AlertState]:
     """List alerts, the newest first.
 
     Those that were delivered and not acknowledged, reminders among them; or everything.
@@ -101,22 +98,22 @@ def heartbeat_alerts(context: Context, request: ListAlerts) -> Alerts:
         context.group_id,
         request.agent_id,
         everything=request.everything,
-        after=request.after,
-        limit=request.limit,
+        after=request.place(BY_ID),
+        limit=request.limit + 1,
         channel=request.channel,
     )
-    return Alerts(alerts=rows, next=rows[-1].id if len(rows) == request.limit else None)
+    return page(rows, request.limit, lambda last: last.id)
 
 
 @action("heartbeats.acknowledge")
-def acknowledge_alerts(context: Context, request: AcknowledgeAlerts) -> Acknowledged:
+def acknowledge_alerts(context: Context, request: ByIds) -> Count:
     """Acknowledge alerts.
 
     They are no longer told; those that are not open are passed over.
     """
     done = heartbeats.acknowledge(context.connection, context.group_id, request.ids, datetime.now(UTC))
     context.audit(str(request.ids[0]), alerts=done)
-    return Acknowledged(acknowledged=done)
+    return Count(count=done)
 
 
 @action("health.snapshot")

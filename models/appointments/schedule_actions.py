@@ -30,25 +30,22 @@ from jiyi.protocol.appointments import (
     AskedSchedules,
     AskSchedules,
     Certainty,
-    CreatedSchedule,
     CreateSchedule,
-    Deleted,
     ListSchedules,
     ParseSchedule,
-    ScheduleDetails,
-    ScheduleId,
     ScheduleParse,
     ScheduleReading,
-    Schedules,
     ScheduleState,
     Target,
     UpdateSchedule,
 )
+from jiyi.protocol.base import BY_ID, ById, Done, Rows
 from jiyi.zones import zone_of
 from models.accounts import audit
 from models.appointments import schedules
 from models.appointments.schedules import MAX_SCHEDULES
 from models.db.actions import Context, action, by_worker
+from models.db.rows import page
 from models.memory import agents
 from models.memory.agents import belonging
 
@@ -74,7 +71,7 @@ def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
 
 
 @action("appointments.create")
-def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedule:
+def create_schedule(context: Context, request: CreateSchedule) -> AskedSchedules:
     """Take down a schedule.
 
     By the message that asks for it: of an ambiguous one the likeliest reading is taken down, and the others are told. What is
@@ -86,11 +83,11 @@ def create_schedule(context: Context, request: CreateSchedule) -> CreatedSchedul
     return _take_down(context, request, parsed, now)
 
 
-def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: datetime, request_id: UUID | None = None) -> CreatedSchedule:
+def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: datetime, request_id: UUID | None = None) -> AskedSchedules:
     """Keep the likeliest reading of a request that was parsed at ``now``."""
     if isinstance(parsed, Unclear):
         question = asking_back(parsed.reason, request.text or "") if parsed.asked else None
-        return CreatedSchedule(certainty=_certainty(parsed), reason=parsed.reason, confirmation=question)
+        return AskedSchedules(certainty=_certainty(parsed), reason=parsed.reason, confirmation=question)
     name, certainty = (context.group_id, request.agent_id), _certainty(parsed)
     schedule, *rest = _schedules(parsed)
     others = [_reading_of(reading, now, 1) for reading in rest]
@@ -101,35 +98,36 @@ def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: d
     sentence = confirmation(schedule, next_run, request.text or schedule.task, sure=certainty == "exact")
     known = schedules.find_same(context.connection, name, schedule, request.user_id)
     if known is not None:
-        return CreatedSchedule(certainty=certainty, schedule=known, confirmation=sentence, alternatives=others)
+        return AskedSchedules(certainty=certainty, schedule=known, confirmation=sentence, alternatives=others)
     if schedules.count(context.connection, name) >= MAX_SCHEDULES:
         raise InvalidRequest([f"agent_id: {request.agent_id!r} has {MAX_SCHEDULES} schedules; delete some"])
     target = request.target or Target(type=schedule.target, id=None)
     kept = schedules.add(context.connection, name, schedule, target, request.session_id, request.user_id, next_run)
     details: dict[str, Any] = {"request": request_id} if request_id else {}
     context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind, **details)
-    return CreatedSchedule(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
+    return AskedSchedules(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
 
 
 @action("appointments.list")
-def list_schedules(context: Context, request: ListSchedules) -> Schedules:
+def list_schedules(context: Context, request: ListSchedules) -> Rows[ScheduleState]:
     """List schedules, the newest first.
 
     Of one agent or of all, active, paused or ended.
     """
     whose = (context.group_id, request.agent_id, request.user_id)
-    rows = schedules.schedule_page(context.connection, *whose, request.state, request.after, request.limit)
-    return Schedules(schedules=rows, next=rows[-1].id if len(rows) == request.limit else None)
+    rows = schedules.schedule_page(context.connection, *whose, request.state, request.place(BY_ID), request.limit + 1)
+    return page(rows, request.limit, lambda last: last.id)
 
 
 @action("appointments.get")
-def get_schedule(context: Context, request: ScheduleId) -> ScheduleDetails:
+def get_schedule(context: Context, request: ById) -> ScheduleState:
     """Get a schedule with its next runs.
 
     The times at which it will run, in its time zone.
     """
     schedule = _find(context, request)
-    return ScheduleDetails(schedule=schedule, next_runs=schedules.upcoming(schedule, datetime.now(UTC), SHOWN_RUNS))
+    upcoming = schedules.upcoming(schedule, datetime.now(UTC), SHOWN_RUNS)
+    return schedule.model_copy(update={"next_runs": upcoming})
 
 
 @action("appointments.update")
@@ -138,7 +136,7 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
 
     The time in words, or field by field; its runs stay listed. With a new time it is active.
     """
-    now, known = datetime.now(UTC), _find(context, ScheduleId(id=request.id))
+    now, known = datetime.now(UTC), _find(context, ById(id=request.id))
     agents.lock_agents(context.connection, [(context.group_id, known.agent_id)])
     task, which = request.task, (context.connection, context.group_id, known.id)
     if request.text is not None or request.kind is not None:
@@ -157,11 +155,11 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
     if task:
         schedules.rename(*which, task)
     context.audit(str(known.id), agent=known.agent_id)
-    return _find(context, ScheduleId(id=request.id))
+    return _find(context, ById(id=request.id))
 
 
 @action("appointments.pause")
-def pause_schedule(context: Context, request: ScheduleId) -> ScheduleState:
+def pause_schedule(context: Context, request: ById) -> ScheduleState:
     """Pause a schedule.
 
     It does not run until it is resumed; times that pass meanwhile are not made good.
@@ -170,7 +168,7 @@ def pause_schedule(context: Context, request: ScheduleId) -> ScheduleState:
 
 
 @action("appointments.resume")
-def resume_schedule(context: Context, request: ScheduleId) -> ScheduleState:
+def resume_schedule(context: Context, request: ById) -> ScheduleState:
     """Resume a schedule.
 
     It runs at its next time from now on. One that is over cannot be resumed.
@@ -183,7 +181,7 @@ def resume_schedule(context: Context, request: ScheduleId) -> ScheduleState:
 
 
 @action("appointments.delete")
-def delete_schedule(context: Context, request: ScheduleId) -> Deleted:
+def delete_schedule(context: Context, request: ById) -> Done:
     """Delete a schedule with its runs.
 
     Reminders that it delivered stay until they are acknowledged.
@@ -191,24 +189,24 @@ def delete_schedule(context: Context, request: ScheduleId) -> Deleted:
     if not schedules.remove(context.connection, context.group_id, request.id):
         raise _unknown(request)
     context.audit(str(request.id))
-    return Deleted(deleted=True)
+    return Done(done=True)
 
 
-def _changed(context: Context, request: ScheduleId, state: str, next_run: datetime | None) -> ScheduleState:
+def _changed(context: Context, request: ById, state: str, next_run: datetime | None) -> ScheduleState:
     _find(context, request)
     schedules.change(context.connection, context.group_id, request.id, state, next_run)
     context.audit(str(request.id), state=state)
     return _find(context, request)
 
 
-def _find(context: Context, request: ScheduleId) -> ScheduleState:
+def _find(context: Context, request: ById) -> ScheduleState:
     schedule = schedules.find(context.connection, context.group_id, request.id)
     if schedule is None:
         raise _unknown(request)
     return schedule
 
 
-def _unknown(request: ScheduleId) -> NotFound:
+def _unknown(request: ById) -> NotFound:
     return NotFound(f"id: no schedule {request.id}")
 
 
@@ -283,8 +281,7 @@ def do_new(context: Context, request: AskSchedules, parsed: Parsed, now: datetim
         return _repeated(request, "new", done)
     asked = {name: getattr(request, name) for name in ("agent_id", "text", "tz", "session_id", "user_id")}
     wanted = CreateSchedule.model_validate(asked)
-    created = _take_down(context, wanted, parsed, now, request.request_id)
-    return AskedSchedules(asked="new", **created.model_dump())
+    return _take_down(context, wanted, parsed, now, request.request_id).model_copy(update={"asked": "new"})
 
 
 def do_request(context: Context, request: AskSchedules, wanted: Request, likeness: Likeness | None) -> AskedSchedules:

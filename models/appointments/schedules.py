@@ -20,7 +20,7 @@ from models.memory.agents import AgentName
 MAX_SCHEDULES = 1_000
 #: Runs are kept so long, far longer than any is made good: one a minute would fill the disk.
 RUNS_KEPT = timedelta(days=30)
-_SHOWN = select(*columns(ScheduleState, Schedule, id=Schedule.schedule_id))
+_SHOWN = select(*columns(ScheduleState, Schedule, id=Schedule.schedule_id, next_runs=None))
 #: Kinds of work: a schedule by its id, a heartbeat by its agent's key.
 FIRE, HEARTBEAT = "fire_schedule", "heartbeat"
 #: What gets due until the next scan is owed ahead, for its minute: whoever is due waits for no scan.

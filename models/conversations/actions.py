@@ -17,28 +17,21 @@ from jiyi.chat import compaction
 from jiyi.chat.recording import Recorder
 from jiyi.errors import NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import Rows
+from jiyi.protocol.base import BY_ID, AgentForUser, ByIdForUser, Count, Done, OfAgent, OfAgents, Request, Rows
 from jiyi.protocol.conversation_commands import (
     AddResource,
-    AgentId,
-    AgentWithProfile,
     Deletion,
-    Done,
     EstimateTokens,
-    ExportMemories,
     ExtractMessages,
-    GetAgent,
     GrepOptions,
     Imported,
     ImportMemories,
     IndustryWords,
-    JudgedTurns,
     JudgeTurn,
     LabelledTurn,
     ListResources,
     MemoryEntryInput,
     MemoryStats,
-    Nothing,
     PersistentMemory,
     ReadOptions,
     Resource,
@@ -46,20 +39,20 @@ from jiyi.protocol.conversation_commands import (
     ResourceUri,
     StorageStatus,
     StoredSession,
-    Tokens,
     TreeOptions,
 )
 from jiyi.protocol.conversations import KINDS, CheckThreshold, CountMessages, Threshold, uri_of
 from jiyi.protocol.erasure import MAX_NODES, Erasure
-from jiyi.protocol.memory import Memory, PossibleMemory
+from jiyi.protocol.memory import AgentState, Memory, PossibleMemory
 from jiyi.protocol.origins import claimable
-from jiyi.protocol.recall import AddedMemory, MemoryRequest
+from jiyi.protocol.recall import AddedMemory
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
 from models.conversations import entries, injections
 from models.conversations.entries import at_address
 from models.db.actions import Context, action, by_worker
+from models.db.rows import page
 from models.erasure import actions as erasure
 from models.erasure import matching
 from models.memory import reads
@@ -86,12 +79,12 @@ def store_memory(context: Context, request: MemoryEntryInput) -> AddedMemory:
 
 
 @action("conversations.get")
-def get(context: Context, request: MemoryRequest) -> PossibleMemory:
+def get(context: Context, request: ByIdForUser) -> PossibleMemory:
     """Get one memory.
 
     As memory.get does; null if the group has none of that id.
     """
-    return PossibleMemory(reads.node(context.connection, context.group_id, request.node_id))
+    return PossibleMemory(reads.node(context.connection, context.group_id, request.id))
 
 
 @action("conversations.judge")
@@ -101,42 +94,42 @@ def judge_turn(context: Context, request: JudgeTurn) -> Done:
     It is a row to train on (`conversations.judged`); what was remembered of the turn stays as it is. Said again, it takes the place of
     what was said before.
     """
-    parameters = {"group": context.group_id, "node": request.node_id, "lasting": request.lasting}
+    parameters = {"group": context.group_id, "node": request.id, "lasting": request.lasting}
     if context.connection.execute(_IS_TURN, parameters).first() is None:
-        raise NotFound(f"node_id: the group {context.group_id!r} has no turn {request.node_id}; memories that are no turns are not judged")
+        raise NotFound(f"id: the group {context.group_id!r} has no turn {request.id}; memories that are no turns are not judged")
     context.connection.execute(_FORGET_JUDGEMENT if request.lasting is None else _JUDGE, parameters)
-    context.audit(str(request.node_id), lasting=request.lasting)
+    context.audit(str(request.id), lasting=request.lasting)
     return Done()
 
 
 @action("conversations.judged")
-def judged_turns(context: Context, request: JudgedTurns) -> Rows[LabelledTurn]:
+def judged_turns(context: Context, request: OfAgents) -> Rows[LabelledTurn]:
     """List the turns that people have judged, as rows to train on.
 
     Each with what was said right before it, and with attribute, kind and subject of what was remembered of it.
     """
-    parameters = {"group": context.group_id, "agent": request.agent_id, "after": request.after, "limit": request.limit}
+    parameters = {"group": context.group_id, "agent": request.agent_id, "after": request.place(BY_ID), "limit": request.limit + 1}
     found = context.connection.execute(_JUDGED, parameters).mappings()
     rows = [LabelledTurn(**row, language=language_of(row["text"])) for row in found]
-    return Rows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
+    return page(rows, request.limit, lambda last: last.id)
 
 
 @action("conversations.delete")
-def delete(context: Context, request: MemoryRequest) -> Deletion:
+def delete(context: Context, request: ByIdForUser) -> Deletion:
     """Erase one memory.
 
-    As erasure.request does, for good, with what was concluded from it and its words in what was said. Nothing happens if there is none of
+    As erasure.request does, for good, with what was concluded from it and its words in what was said. Request happens if there is none of
     that id.
     """
-    known = matching.known_nodes(context.connection, context.group_id, [request.node_id])
-    return erase(context, Erasure(node_ids=[request.node_id]) if known else None, len(known), str(request.node_id))
+    known = matching.known_nodes(context.connection, context.group_id, [request.id])
+    return erase(context, Erasure(node_ids=[request.id]) if known else None, len(known), str(request.id))
 
 
 @action("conversations.delete_all")
-def delete_all(context: Context, request: AgentId) -> Deletion:
+def delete_all(context: Context, request: OfAgent) -> Deletion:
     """Erase an agent with all its memories.
 
-    For good, everywhere; a job does it. Nothing happens if there is no such agent.
+    For good, everywhere; a job does it. Request happens if there is no such agent.
     """
     is_known = matching.is_agent(context.connection, context.group_id, request.agent_id)
     count = entries.count_of_agent(context.connection, context.group_id, request.agent_id)
@@ -144,7 +137,7 @@ def delete_all(context: Context, request: AgentId) -> Deletion:
 
 
 @action("conversations.stats")
-def stats(context: Context, request: Nothing) -> MemoryStats:
+def stats(context: Context, request: Request) -> MemoryStats:
     """Count the memories of conversations.
 
     By type and by agent, with the oldest and the newest and the bytes of their texts.
@@ -153,14 +146,14 @@ def stats(context: Context, request: Nothing) -> MemoryStats:
 
 
 @action("conversations.export")
-def export(context: Context, request: ExportMemories) -> Rows[Memory]:
+def export(context: Context, request: OfAgents) -> Rows[Memory]:
     """Export memories of conversations: an agent's, or all agents'.
 
     Page by page in the order in which they came, with what was superseded; conversations.import takes them in again.
     """
     wanted = reads.MemoryFilter(agent_id=request.agent_id, kinds=KINDS, archived="with")
     whole = {"most_chars": None, "oldest_first": True}
-    return reads.page(context.connection, context.group_id, wanted, request.after, request.limit, **whole)
+    return reads.page(context.connection, context.group_id, wanted, request, **whole)
 
 
 @action("conversations.import")
@@ -177,7 +170,7 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
 
 
 @action("conversations.init")
-def init(context: Context, request: Nothing) -> Done:
+def init(context: Context, request: Request) -> Done:
     """Do nothing.
 
     The store is ready when the service runs; the command is there for programs that call it.
@@ -277,7 +270,7 @@ def remove(context: Context, request: ResourceUri) -> Deletion:
 
 
 @action("resources.status")
-def status(context: Context, request: Nothing) -> StorageStatus:
+def status(context: Context, request: Request) -> StorageStatus:
     """Tell how the store is.
 
     In which database (its host and name, no user or password), how many memories of conversations there are, how many have vectors,
@@ -355,34 +348,35 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
 
 
 @action("tokens.estimate")
-def estimate_content_tokens(_context: Context, request: EstimateTokens) -> Tokens:
+def estimate_content_tokens(_context: Context, request: EstimateTokens) -> Count:
     """Estimate how many tokens a text is.
 
     Rather too many than too few: 1.5 for a Chinese character, 1.3 for a word.
     """
-    return Tokens(tokens=estimate_tokens(request.content))
+    return Count(count=estimate_tokens(request.content))
 
 
 @action("agents.get")
-def agent_get(context: Context, request: GetAgent) -> AgentWithProfile:
-    """Get an agent with the profile of its user.
+def agent_get(context: Context, request: AgentForUser) -> AgentState:
+    """Get one agent.
 
-    Its settings and counters, and what conversations told about its user in general.
+    Its settings, how many memories of which type it has, how near its next reflection is, and what conversations told about its user
+    in general.
     """
     state = agent_row(context.connection, context.group_id, request.agent_id)
     if state is None:
         raise no_agent(context.group_id, request.agent_id)
     known = injections.find_profile(context.connection, (context.group_id, request.agent_id), request.user_id)
-    return AgentWithProfile(**state.model_dump(), profile=known)
+    return state.model_copy(update={"profile": known})
 
 
 @action("tokens.estimate_messages")
-def compactor_messages_tokens(context: Context, request: CountMessages) -> Tokens:
+def compactor_messages_tokens(context: Context, request: CountMessages) -> Count:
     """Estimate how many tokens a conversation is.
 
     Its messages with their tool calls, and a few tokens for each message itself.
     """
-    return Tokens(tokens=compaction.conversation_tokens(request.messages))
+    return Count(count=compaction.conversation_tokens(request.messages))
 
 
 @action("conversations.check_length")

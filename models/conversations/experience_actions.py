@@ -9,15 +9,16 @@ from uuid import UUID
 from engine.conversations.memories import StoredExperience, text_of
 from engine.memory import Source
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.base import Rows
+from jiyi.protocol.base import ById, ByIdForUser, Rows
 from jiyi.protocol.conversation_commands import Deletion
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.experiences import Experience, ExperienceId, GetExperience, ListExperiences, TellExperience, UpdateExperience
+from jiyi.protocol.experiences import Experience, ListExperiences, TellExperience, UpdateExperience
 from jiyi.protocol.recall import UpdateMemory
 from models.conversations import experiences, follow_ups, versions
 from models.conversations.actions import erase
 from models.conversations.follow_ups import Extraction
 from models.db.actions import Context, action, by_worker
+from models.db.rows import page
 from models.memory.agents import lock_agents
 from models.memory.inbox import finish
 
@@ -31,12 +32,11 @@ def list_experiences(context: Context, request: ListExperiences) -> Rows[Experie
     The newest first, each with the problem, what was done, how it ended and how often it was used since.
     """
     rows = experiences.page(context.connection, context.group_id, request)
-    more = len(rows) > request.limit
-    return Rows(rows=rows[: request.limit], next=rows[request.limit - 1].id if more else None)
+    return page(rows, request.limit, lambda last: last.id)
 
 
 @action("experiences.get")
-def get_experience(context: Context, request: GetExperience) -> Experience:
+def get_experience(context: Context, request: ByIdForUser) -> Experience:
     """Get an experience.
 
     By the id of the memory in force that tells it.
@@ -82,7 +82,7 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
         raise InvalidRequest([f"pain_pattern: is the problem of the experience {other.node_id}; update that one, or delete it first"])
     node_id = old.id
     if (description := text_of(new)) != text_of(StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))):
-        done, stored = versions.update(connection, context.group_id, UpdateMemory(node_id=old.id, description=description), now)
+        done, stored = versions.update(connection, context.group_id, UpdateMemory(id=old.id, description=description), now)
         node_id = done.node_id
         finish(context, stored)
     experiences.rename(connection, name, node_id, new, now)
@@ -91,7 +91,7 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
 
 
 @action("experiences.delete")
-def delete_experience(context: Context, request: ExperienceId) -> Deletion:
+def delete_experience(context: Context, request: ById) -> Deletion:
     """Erase an experience with all its versions, whichever of them the id is of.
 
     For good, with what was concluded from it; a job does it. The turns that told it stay. Nothing happens if there is none of that id.

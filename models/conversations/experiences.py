@@ -13,7 +13,7 @@ from engine.conversations.memories import Source, StoredExperience, experience_e
 from engine.memory import Source as Origin
 from engine.memory import concluded, content_key
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.base import JsonMapping, Visibility
+from jiyi.protocol.base import BY_ID, NOT_OF_THIS_LIST, JsonMapping, Visibility
 from jiyi.protocol.conversations import ExtractedExperience
 from jiyi.protocol.events import MemoryObserved
 from jiyi.protocol.experiences import Experience as ExperienceState
@@ -194,14 +194,14 @@ def page(connection: Connection, group_id: str, request: ListExperiences) -> lis
     """The next experiences, and one more if there is, the newest first.
 
     Raises:
-        InvalidRequest: ``after`` is no place of this list.
+        InvalidRequest: the cursor is no place of this list.
     """
     statement = _SHOWN.where(_E.agent_id == request.agent_id, *has_words(_E.pain_pattern, request.words or ""))
     statement = statement.where(*equal_if_given((_E.outcome, request.outcome)))
-    if request.after is not None:
-        last = next(iter(shown(connection, group_id, [request.after])), None)
+    if (after := request.place(BY_ID)) is not None:
+        last = next(iter(shown(connection, group_id, [after])), None)
         if last is None:
-            raise InvalidRequest(["after: is no place of this list; give `next` of the page before, or begin anew without it"])
+            raise InvalidRequest([NOT_OF_THIS_LIST])
         statement = statement.where(tuple_(_E.created_at, _E.node_id) < (last.created_at, last.id))
     newest = statement.order_by(_E.created_at.desc(), _E.node_id.desc()).limit(request.limit + 1)
     return fetch(connection, ExperienceState, newest, group=group_id)

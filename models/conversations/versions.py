@@ -15,13 +15,13 @@ from engine.memory import Source
 from engine.text.keywords import keywords_of
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import Rows
-from jiyi.protocol.conversation_commands import JudgedTurns
+from jiyi.protocol.base import BY_ID, OfAgents, Rows
 from jiyi.protocol.events import Event
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import Mistake, Reinstated, ReinstateMemory, Updated, UpdateMemory
 from jiyi.text.words import language_of
 from models.conversations import standing
+from models.db.rows import page
 from models.memory.agents import lock_agents
 from models.memory.inbox import Stored, store
 from models.memory.reads import node
@@ -47,18 +47,18 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
         NotFound: there is no such memory.
         InvalidRequest: it is something that was said, is no longer in force, or does not come from the user for whom it is updated.
     """
-    known = _memory(connection, group_id, request.node_id)
+    known = _memory(connection, group_id, request.id)
     lock_agents(connection, [(group_id, known.agent_id)])
-    old = _memory(connection, group_id, request.node_id)  # as it is now that nobody else changes it
+    old = _memory(connection, group_id, request.id)  # as it is now that nobody else changes it
     if old.superseded_by == request.event_id and old.superseded_at is not None:
         return Updated(node_id=request.event_id, supersedes=old.node_id, superseded_at=old.superseded_at), Stored()
     if request.user_id not in (None, old.user_id):
         raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}, who may only read it"])
     if old.type == "chat" or old.kind == "session":
-        raise InvalidRequest([f"node_id: {old.node_id} is what was said in a conversation, which no update changes: observe what is so"])
+        raise InvalidRequest([f"id: {old.node_id} is what was said in a conversation, which no update changes: observe what is so"])
     if old.superseded_at is not None:
         by = "a memory that was erased" if old.superseded_by is None else old.superseded_by
-        raise InvalidRequest([f"node_id: {old.node_id} is superseded by {by}: update the version in force"])
+        raise InvalidRequest([f"id: {old.node_id} is superseded by {by}: update the version in force"])
     event = _next_version(group_id, old, request)
     dates = {"group": group_id, "id": old.node_id, "at": request.occurred_at or now}
     connection.execute(_SUPERSEDE, {**dates, "by": event.event_id})  # first: it is no twin of the newer one
@@ -83,19 +83,19 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
         InvalidRequest: it does not come from the user for whom it is asked.
         Conflict: it is in force, or being erased, or another one in force says the same.
     """
-    known = _memory(connection, group_id, request.node_id)
+    known = _memory(connection, group_id, request.id)
     lock_agents(connection, [(group_id, known.agent_id)])
-    old = _memory(connection, group_id, request.node_id)
+    old = _memory(connection, group_id, request.id)
     if request.user_id not in (None, old.user_id):
         raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}"])
     if connection.execute(_ERASING, {"group": group_id, "id": old.node_id, "listed": [str(old.node_id)]}).scalar_one():
-        raise Conflict(f"node_id: {old.node_id} is being erased: nothing brings it back")
+        raise Conflict(f"id: {old.node_id} is being erased: nothing brings it back")
     twin = connection.execute(_TWIN, {"group": group_id, "id": old.node_id}).scalar_one_or_none()
     if twin is not None:
-        raise Conflict(f"node_id: {twin} says the same and is in force: {old.node_id} is not needed beside it")
+        raise Conflict(f"id: {twin} says the same and is in force: {old.node_id} is not needed beside it")
     marks = [mark for mark in marks_of(old.provenance) if mark.why in ENDS]
     if old.superseded_at is None and not marks:
-        raise Conflict(f"node_id: {old.node_id} is in force: there is nothing to be taken back")
+        raise Conflict(f"id: {old.node_id} is in force: there is nothing to be taken back")
     by = old.superseded_by or next((UUID(mark.by) for mark in marks if mark.by is not None), None)
     mistake = {"by": None if by is None else str(by), "at": now.isoformat(), "reason": request.reason}
     note = {
@@ -108,10 +108,10 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
     return Reinstated(node_id=old.node_id, superseded_by=by)
 
 
-def mistakes(connection: Connection, group_id: str, request: JudgedTurns) -> Rows[Mistake]:
+def mistakes(connection: Connection, group_id: str, request: OfAgents) -> Rows[Mistake]:
     """Memories that were superseded by mistake, each with what had superseded it, as rows to train on."""
-    given = {"group": group_id, "agent": request.agent_id, "user": request.user_id, "after": request.after, "limit": request.limit}
-    found = connection.execute(_MISTAKES, given).all()
+    given = {"group": group_id, "agent": request.agent_id, "user": request.user_id, "after": request.place(BY_ID)}
+    found = connection.execute(_MISTAKES, given | {"limit": request.limit + 1}).all()
     rows = [
         Mistake(
             id=row.node_id,
@@ -122,15 +122,15 @@ def mistakes(connection: Connection, group_id: str, request: JudgedTurns) -> Row
         )
         for row in found
     ]
-    return Rows(rows=rows, next=rows[-1].id if len(rows) == request.limit else None)
+    return page(rows, request.limit, lambda last: last.id)
 
 
 def _memory(connection: Connection, group_id: str, node_id: UUID) -> Memory:
     memory = node(connection, group_id, node_id)
     if memory is None:
         if connection.execute(_ERASED, {"group": group_id, "id": node_id}).first() is not None:
-            raise NotFound(f"node_id: {node_id} was erased for good: nothing brings it back")
-        raise NotFound(f"node_id: the group {group_id!r} has no memory {node_id}")
+            raise NotFound(f"id: {node_id} was erased for good: nothing brings it back")
+        raise NotFound(f"id: the group {group_id!r} has no memory {node_id}")
     return memory
 
 

@@ -24,7 +24,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.orm import InstrumentedAttribute
 
-from jiyi.protocol.base import Rows
+from jiyi.protocol.base import Rows, encode_cursor
 from jiyi.protocol.wire.vectors import Float32
 from models.db.base import Base
 from models.db.scope import as_owner_within, current
@@ -78,8 +78,9 @@ def fetch_one(connection: Connection, row: type[R], statement: Executable, **par
 
 
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
-    """A page of a list, with the place at which it ends unless it is the last one."""
-    return Rows.model_construct(rows=rows, next=place(rows[-1]) if len(rows) == limit else None)
+    """A page of a list, of which one row too many was read, with the place at which it ends unless it is the last one."""
+    more = len(rows) > limit
+    return Rows.model_construct(rows=rows[:limit], next=encode_cursor(place(rows[limit - 1])) if more else None)
 
 
 def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[Any]:

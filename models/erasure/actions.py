@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from jiyi.errors import NotFound
-from jiyi.protocol.erasure import Erasure, ErasureQuery, ErasureRequested, ErasureRows, ErasuresQuery, ErasureState
+from jiyi.protocol.base import BY_ID, ById, Paged, Rows
+from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
 from models.db.actions import Context, action, by_worker
+from models.db.rows import page
 from models.erasure import matching, progress
 from models.erasure.progress import ERASE
 
@@ -40,22 +42,22 @@ def ask(context: Context, request: Erasure) -> ErasureRequested:
 
 
 @action("erasure.get")
-def get_erasure(context: Context, request: ErasureQuery) -> ErasureState:
+def get_erasure(context: Context, request: ById) -> ErasureState:
     """Get one erasure.
 
     How far it is (owed, running, incomplete, done), and the report when it is done.
     """
-    erasure = progress.one(context.connection, context.group_id, request.erasure_id)
+    erasure = progress.one(context.connection, context.group_id, request.id)
     if erasure is None:
-        raise NotFound(f"erasure_id: no erasure {request.erasure_id} in the group {context.group_id!r}")
+        raise NotFound(f"id: no erasure {request.id} in the group {context.group_id!r}")
     return erasure
 
 
 @action("erasure.list")
-def list_erasures(context: Context, request: ErasuresQuery) -> ErasureRows:
+def list_erasures(context: Context, request: Paged) -> Rows[ErasureState]:
     """List erasures.
 
     Newest first, page by page. Names are not kept, only their hashes.
     """
-    rows = progress.page(context.connection, context.group_id, request.before, request.limit)
-    return ErasureRows(rows=rows, next=rows[-1].erasure_id if len(rows) == request.limit else None)
+    rows = progress.page(context.connection, context.group_id, request.place(BY_ID), request.limit + 1)
+    return page(rows, request.limit, lambda last: last.erasure_id)

@@ -15,8 +15,6 @@ from jiyi.protocol.artifacts import (
     GiveFeedback,
     GivenFeedback,
     Hint,
-    HintQuery,
-    PatternRows,
     PatternsQuery,
     PatternState,
     PendingHint,
@@ -24,7 +22,8 @@ from jiyi.protocol.artifacts import (
     Vote,
     VoteState,
 )
-from jiyi.protocol.identity import Tallies, TallyQuery
+from jiyi.protocol.base import AgentForUser, Rows
+from jiyi.protocol.identity import Tally, TallyQuery
 from jiyi.protocol.proposals import SkillProposal
 from models.db.actions import Context, action
 from models.growth import evolution, work
@@ -119,16 +118,16 @@ def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
 
 
 @action("patterns.list")
-def list_patterns(context: Context, request: PatternsQuery) -> PatternRows:
+def list_patterns(context: Context, request: PatternsQuery) -> Rows[PatternState]:
     """List an agent's patterns.
 
     Experiences of the same problem with the steps that half of them share, and chains of tools that worked; the most used first.
     """
-    return PatternRows(rows=patterns_of(context.connection, context.group_id, request.agent_id, request.limit))
+    return Rows(rows=patterns_of(context.connection, context.group_id, request.agent_id, request.limit))
 
 
 @action("evolution.hint")
-def pending_hint(context: Context, request: HintQuery) -> Hint:
+def pending_hint(context: Context, request: AgentForUser) -> Hint:
     """Tell which candidate waits.
 
     A line for the agent's prompt, of at most 150 tokens, on the candidate with the most evidence; empty if none waits.
@@ -140,14 +139,13 @@ def pending_hint(context: Context, request: HintQuery) -> Hint:
 
 
 @action("tallies.list")
-def list_tallies(context: Context, request: TallyQuery) -> Tallies:
+def list_tallies(context: Context, request: TallyQuery) -> Rows[Tally]:
     """Count what an agent grew, and what of it was used.
 
     Per day and kind of thing: memories, experiences, pain points, proposals, versions of its files.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
-    tallies = work.tallies_of(context.connection, name, request.days)
-    return Tallies(agent_id=request.agent_id, tallies=tallies)
+    return Rows(rows=work.tallies_of(context.connection, name, request.days))
 
 
 _SKILLS = "kind IN ('skill', 'pipeline') AND status <> 'deleted'"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from engine.growth.questions import compose_prompt
 from jiyi.errors import Conflict, InvalidRequest, NotFound
+from jiyi.protocol.base import BY_ID, BY_NUMBER, Rows
 from jiyi.protocol.identity import (
     FILES,
-    ChangedFiles,
     ComposedPrompt,
     ComposePrompt,
     File,
@@ -16,15 +16,15 @@ from jiyi.protocol.identity import (
     ListSnapshots,
     ProposeChange,
     Rollback,
-    SnapshotPage,
     SnapshotState,
     TakeSnapshot,
     UpdateUser,
-    VersionPage,
+    VersionBrief,
 )
 from jiyi.protocol.proposals import FileProposal
 from jiyi.text.budget import estimate_tokens
 from models.db.actions import Context, action
+from models.db.rows import page
 from models.growth import identity
 from models.memory.agents import AgentName, belonging, known_agent
 
@@ -53,27 +53,25 @@ def compose(context: Context, request: ComposePrompt) -> ComposedPrompt:
 
 
 @action("identity.history")
-def history(context: Context, request: FileHistory) -> VersionPage:
+def history(context: Context, request: FileHistory) -> Rows[VersionBrief]:
     """List a file's versions.
 
     Newest first, each with who wrote it and why.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
-    versions = identity.file_history(context.connection, name, request.file, request.before, request.limit + 1)
-    more = len(versions) > request.limit
-    return VersionPage(versions=versions[: request.limit], next=versions[request.limit - 1].version if more else None)
+    versions = identity.file_history(context.connection, name, request.file, request.place(BY_NUMBER), request.limit + 1)
+    return page(versions, request.limit, lambda last: last.version)
 
 
 @action("identity.versions")
-def list_snapshots(context: Context, request: ListSnapshots) -> SnapshotPage:
+def list_snapshots(context: Context, request: ListSnapshots) -> Rows[SnapshotState]:
     """List snapshots.
 
     The latest first, each with the version of each file that was in force.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
-    rows = identity.snapshot_page(context.connection, name, request.before, request.limit + 1)
-    more = len(rows) > request.limit
-    return SnapshotPage(snapshots=rows[: request.limit], next=rows[request.limit - 1].snapshot_id if more else None)
+    rows = identity.snapshot_page(context.connection, name, request.place(BY_ID), request.limit + 1)
+    return page(rows, request.limit, lambda last: last.snapshot_id)
 
 
 def _version_of(context: Context, name: AgentName, file: File, number: int) -> IdentityFile:
@@ -125,7 +123,7 @@ def snapshot(context: Context, request: TakeSnapshot) -> SnapshotState:
 
 
 @action("identity.rollback")
-def rollback(context: Context, request: Rollback) -> ChangedFiles:
+def rollback(context: Context, request: Rollback) -> Rows[IdentityFile]:
     """Go back to an earlier version.
 
     Of one file, or of all to a snapshot. What they said then is written as new versions, so that this can be taken back as well.
@@ -142,7 +140,7 @@ def rollback(context: Context, request: Rollback) -> ChangedFiles:
         written = identity.write_version(context.connection, name, file, then.content, reason=reason, author=context.actor.name)
         changed += [written] if written.version != before.version else []
     context.audit(request.agent_id, files={file.file: file.version for file in changed}, snapshot_id=request.snapshot_id)
-    return ChangedFiles(files=changed)
+    return Rows(rows=changed)
 
 
 def _wanted(context: Context, name: AgentName, request: Rollback) -> dict[File, int]:

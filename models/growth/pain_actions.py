@@ -8,16 +8,14 @@ from uuid import UUID, uuid4
 from engine.growth.pains import category_of, severity_of
 from jiyi.chat.secrets import masked
 from jiyi.errors import Conflict, InvalidRequest, NotFound
+from jiyi.protocol.base import ById, Rows
 from jiyi.protocol.growth import (
     FoundPain,
     ListPains,
     PainChanged,
     PainDetail,
     PainEvidence,
-    PainId,
-    PainPage,
     PainPoint,
-    ProposalAsked,
     ProposedSolution,
     ProposeSolution,
     ReportPain,
@@ -26,6 +24,7 @@ from jiyi.protocol.growth import (
 from jiyi.protocol.identity import override_in
 from jiyi.protocol.proposals import SolutionProposal, Verb
 from models.db.actions import Context, action
+from models.db.rows import page
 from models.growth import pains
 from models.growth.pains import PainReport
 from models.growth.proposals import decide
@@ -38,23 +37,22 @@ EVIDENCE_SHOWN = 100
 
 
 @action("pains.list")
-def list_pains(context: Context, request: ListPains) -> PainPage:
+def list_pains(context: Context, request: ListPains) -> Rows[PainPoint]:
     """List pain points.
 
     What hurts users, those felt last first: how often it was told, how sure that makes it, and whether something is proposed.
     """
     rows = pains.pain_page(context.connection, context.group_id, request)
-    more = len(rows) > request.limit
-    return PainPage(pains=rows[: request.limit], next=rows[request.limit - 1].pain_id if more else None)
+    return page(rows, request.limit, lambda last: last.pain_id)
 
 
 @action("pains.get")
-def get_pain(context: Context, request: PainId) -> PainDetail:
+def get_pain(context: Context, request: ById) -> PainDetail:
     """Get a pain point.
 
     With the turns that told of it and what was proposed against it.
     """
-    pain = _known(context, request.pain_id)
+    pain = _known(context, request.id)
     reports = pains.quotes(context.connection, context.group_id, pain.pain_id, EVIDENCE_SHOWN)
     return PainDetail(
         **dict(pain),
@@ -91,7 +89,7 @@ def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
     `confirmed`: its proposal helped, and becomes an experience. `rejected`: it did not, and another one comes when twice as many turns
     tell of it. `dismissed`: nothing more is proposed. `reopened`: it is open again. Who is late learns that it was decided already.
     """
-    pain = _locked(context, request.pain_id)
+    pain = _locked(context, request.id)
     name = (context.group_id, pain.agent_id)
     uri = None
     if request.resolution in ("confirmed", "rejected"):
@@ -104,15 +102,15 @@ def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
 
 
 @action("pains.propose")
-def propose_solution(context: Context, request: ProposeSolution) -> ProposalAsked:
+def propose_solution(context: Context, request: ProposeSolution) -> PainChanged:
     """Propose what to do about a pain point.
 
     With `steps`, these; without, a worker thinks of some, from what helped before and what was advised. Nothing comes of a
     proposal before somebody confirms it.
     """
-    pain = _locked(context, request.pain_id)
+    pain = _locked(context, request.id)
     if pain.status in ("solved", "dismissed"):
-        raise Conflict(f"pain_id: the pain point is {pain.status}; reopen it first (pains.resolve)")
+        raise Conflict(f"id: the pain point is {pain.status}; reopen it first (pains.resolve)")
     proposal = None
     if request.steps:
         for number, step in enumerate(request.steps):
@@ -129,7 +127,7 @@ def propose_solution(context: Context, request: ProposeSolution) -> ProposalAske
     else:
         context.enqueue(SOLVE_PAIN, [(pain.pain_id, context.group_id)])
     context.audit(str(pain.pain_id), agent=pain.agent_id, steps=len(request.steps))
-    return ProposalAsked(pain=_known(context, pain.pain_id), proposal=proposal)
+    return PainChanged(pain=_known(context, pain.pain_id), proposal=proposal)
 
 
 def _decide(context: Context, pain: PainPoint, request: ResolvePain) -> str | None:
@@ -167,7 +165,7 @@ def _owe_proposal(context: Context, pain: PainPoint) -> None:
 def _known(context: Context, pain_id: UUID) -> PainPoint:
     pain = pains.find_pain(context.connection, context.group_id, pain_id)
     if pain is None:
-        raise NotFound(f"pain_id: no pain point {pain_id} in the group {context.group_id!r}; see pains.list")
+        raise NotFound(f"id: no pain point {pain_id} in the group {context.group_id!r}; see pains.list")
     return pain
 
 

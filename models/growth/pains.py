@@ -14,6 +14,7 @@ from uuid6 import uuid7
 from engine.conversations.memories import StoredExperience, pattern_hash
 from engine.growth.pains import Offer, most_alike
 from jiyi.protocol import limits
+from jiyi.protocol.base import BY_ID
 from jiyi.protocol.conversations import uri_of
 from jiyi.protocol.growth import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, confidence_of, graver
 from jiyi.protocol.proposals import ListProposals, SolutionProposal
@@ -145,9 +146,9 @@ _STATUS = text("""
 def pain_page(connection: Connection, group_id: str, request: ListPains) -> list[PainPoint]:
     """One more than asked for, if there are more: those felt last first."""
     query = _SHOWN.where(_P.group_id == group_id, *equal_if_given((_P.agent_id, request.agent_id), (_P.status, request.status)))
-    if request.before is not None:
+    if (before := request.place(BY_ID)) is not None:
         last = aliased(_P)
-        place = select(last.last_seen, last.pain_id).where(last.group_id == group_id, last.pain_id == request.before)
+        place = select(last.last_seen, last.pain_id).where(last.group_id == group_id, last.pain_id == before)
         query = query.where(tuple_(_P.last_seen, _P.pain_id) < place.scalar_subquery())
     return fetch(connection, PainPoint, query.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(request.limit + 1))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.base import Rows
-from jiyi.protocol.proposals import Deciding, ListProposals, Proposal, ProposalId
+from jiyi.protocol.base import ById, Rows
+from jiyi.protocol.proposals import Deciding, ListProposals, Proposal
 from models.db.actions import Context, action
 from models.db.rows import page
 from models.growth import proposals
@@ -22,7 +22,7 @@ def list_proposals(context: Context, request: ListProposals) -> Rows[Proposal]:
 
 
 @action("proposals.get")
-def get_proposal(context: Context, request: ProposalId) -> Proposal:
+def get_proposal(context: Context, request: ById) -> Proposal:
     """Get a proposal.
 
     What it says, what it rests on, what the gate found, who decided about it, and how far it is trusted.

@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from uuid6 import uuid7
 
 from jiyi.errors import Conflict, NotFound
-from jiyi.protocol.base import JsonMapping
+from jiyi.protocol.base import BY_ID, JsonMapping
 from jiyi.protocol.proposals import (
     FileProposal,
     Kind,
@@ -63,13 +63,13 @@ def need(connection: Connection, group_id: str, proposal_id: UUID, *, deleted: b
     return _proposal(row)
 
 
-def find(connection: Connection, group_id: str, wanted: ListProposals, *, pain_id: UUID | None = None, more: int = 0) -> list[Proposal]:
-    """Proposals, the latest first; up to ``more`` beyond the limit."""
+def find(connection: Connection, group_id: str, wanted: ListProposals, *, pain_id: UUID | None = None) -> list[Proposal]:
+    """Proposals, the latest first; one more than asked for, if there are more."""
     given = equal_if_given((_P.kind, wanted.kind), (_P.agent_id, wanted.agent_id), (_P.status, wanted.status), (_P.pain_id, pain_id))
     statement = _SHOWN.where(_P.group_id == group_id, _P.status != "deleted", *given)
-    if wanted.before is not None:
-        statement = statement.where(_P.proposal_id < wanted.before)
-    return [_proposal(row) for row in connection.execute(statement.order_by(_P.proposal_id.desc()).limit(wanted.limit + more)).mappings()]
+    if (before := wanted.place(BY_ID)) is not None:
+        statement = statement.where(_P.proposal_id < before)
+    return [_proposal(row) for row in connection.execute(statement.order_by(_P.proposal_id.desc()).limit(wanted.limit + 1)).mappings()]
 
 
 def _proposal(row: RowMapping) -> Proposal:

@@ -15,6 +15,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from engine.growth.pains import IdentityChange, ReviewState, SelfReflected, allowed_changes, due_at, due_trigger, is_new, suggested_content
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
+from jiyi.protocol.base import BY_ID, ById, Made, OfAgent, Rows
 from jiyi.protocol.events import SessionEnded
 from jiyi.protocol.growth import (
     ConfigureSelf,
@@ -24,19 +25,16 @@ from jiyi.protocol.growth import (
     ListLooks,
     Look,
     LookDetail,
-    LookId,
-    LookPage,
     SelfSettings,
     SelfState,
     SelfTrigger,
 )
-from jiyi.protocol.identity import OfAgent
-from jiyi.protocol.reflection import ReflectionAsked
 from models.conversations.extractions import StoredTurn, as_turns
 from models.conversations.follow_ups import Extraction, after_extraction, after_injection
 from models.db.actions import Context, action
 from models.db.base import Timestamp
 from models.db.connection import CLOCK_AHEAD
+from models.db.rows import page
 from models.growth import identity, proposals, work
 from models.growth.tables import SelfReflection
 from models.growth.work import AGGREGATE, FOLLOW_PROFILE, MERGE_PAINS
@@ -147,7 +145,7 @@ def _propose(
 
 def review_page(connection: Connection, group_id: str, request: ListLooks) -> list[Look]:
     """One more than asked for, if there are more: the latest first."""
-    wanted = {"group": group_id, "agent": request.agent_id, "before": request.before, "limit": request.limit + 1}
+    wanted = {"group": group_id, "agent": request.agent_id, "before": request.place(BY_ID), "limit": request.limit + 1}
     return [Look.model_validate(dict(row)) for row in connection.execute(_PAGE, wanted).mappings()]
 
 
@@ -187,7 +185,7 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
 
 
 @action("self_review.run")
-def run(context: Context, request: OfAgent) -> ReflectionAsked:
+def run(context: Context, request: OfAgent) -> Made:
     """Have an agent review itself now.
 
     Owes a reflection that also asks what went well or wrong, what to do better, and what of its files to change. Answers at once;
@@ -200,29 +198,28 @@ def run(context: Context, request: OfAgent) -> ReflectionAsked:
     assert agent_key is not None  # it is locked
     context.enqueue(REFLECT, [(agent_key, context.group_id)])
     context.audit(request.agent_id, reflection_id=reflection_id)
-    return ReflectionAsked(reflection_id=reflection_id)
+    return Made(id=reflection_id)
 
 
 @action("self_review.list")
-def list_looks(context: Context, request: ListLooks) -> LookPage:
+def list_looks(context: Context, request: ListLooks) -> Rows[Look]:
     """List an agent's self-reviews.
 
     The latest first, each with what it found.
     """
     rows = review_page(context.connection, context.group_id, request)
-    more = len(rows) > request.limit
-    return LookPage(reflections=rows[: request.limit], next=rows[request.limit - 1].reflection_id if more else None)
+    return page(rows, request.limit, lambda last: last.reflection_id)
 
 
 @action("self_review.show")
-def show(context: Context, request: LookId) -> LookDetail:
+def show(context: Context, request: ById) -> LookDetail:
     """Show a self-review.
 
     Patterns, improvements and proposals with the turns that they rest on, and the thoughts that it left.
     """
-    detail = review_detail(context.connection, context.group_id, request.reflection_id)
+    detail = review_detail(context.connection, context.group_id, request.id)
     if detail is None:
-        raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}; see self_review.list")
+        raise NotFound(f"id: no reflection {request.id} in the group {context.group_id!r}; see self_review.list")
     return detail
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from jiyi.protocol.items import FoundItems, GetItems, ItemsWritten, ListNamespaces, Namespaces, PutItems
+from jiyi.protocol.base import Rows
+from jiyi.protocol.items import GetItems, Item, ItemsWritten, ListNamespaces, PutItems
 from models.db.actions import Context, action, by_worker
 from models.db.connection import unit_of_work
 from models.items import storage
@@ -30,7 +31,7 @@ def put_items(context: Context, request: PutItems) -> ItemsWritten:
 
 
 @action("items.get")
-def get_items(context: Context, request: GetItems) -> FoundItems:
+def get_items(context: Context, request: GetItems) -> Rows[Item | None]:
     """Get items.
 
     By namespace and key, in the order asked; null where there is none. Their time begins anew unless the request says otherwise.
@@ -38,16 +39,16 @@ def get_items(context: Context, request: GetItems) -> FoundItems:
     stored = storage.get(context.connection, context.group_id, request.items)
     read = [entry[0] for entry, asked in zip(stored, request.items, strict=True) if entry is not None and asked.refresh_ttl]
     context.after_commit(lambda: refresh(context.group_id, read))
-    return FoundItems(items=[entry and entry[1] for entry in stored])
+    return Rows(rows=[entry and entry[1] for entry in stored])
 
 
 @action("items.namespaces")
-def list_namespaces(context: Context, request: ListNamespaces) -> Namespaces:
+def list_namespaces(context: Context, request: ListNamespaces) -> Rows[list[str]]:
     """List namespaces.
 
     Those that have items, in alphabetical order; by what they begin or end with, or cut to a depth.
     """
-    return Namespaces(namespaces=storage.namespaces(context.connection, context.group_id, request))
+    return Rows(rows=storage.namespaces(context.connection, context.group_id, request))
 
 
 def refresh(group_id: str, ids: Sequence[UUID]) -> None:

@@ -270,13 +270,13 @@ class TimelineSpan(BaseModel):
 
 def agent_row(connection: Connection, group_id: str, agent_id: str) -> AgentState | None:
     """One agent, or None."""
-    wanted = select(*columns(AgentState, Agent)).where(Agent.group_id == group_id, Agent.agent_id == agent_id)
+    wanted = select(*columns(AgentState, Agent, profile=None)).where(Agent.group_id == group_id, Agent.agent_id == agent_id)
     return fetch_one(connection, AgentState, wanted)
 
 
 def agent_rows(connection: Connection, group_id: str, after: str, limit: int) -> list[AgentState]:
     """Agents in the order of their names, after the one named."""
-    wanted = select(*columns(AgentState, Agent)).where(Agent.group_id == group_id, Agent.agent_id > after)
+    wanted = select(*columns(AgentState, Agent, profile=None)).where(Agent.group_id == group_id, Agent.agent_id > after)
     return fetch(connection, AgentState, wanted.order_by(Agent.agent_id).limit(limit))
 
 

@@ -22,20 +22,9 @@ from uuid6 import uuid7
 from engine.memory import Source
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import Rows
-from jiyi.protocol.conversation_commands import JudgedTurns
+from jiyi.protocol.base import ByIds, Count, OfAgents, Rows
 from jiyi.protocol.events import AgentConfigured, Configuration
-from jiyi.protocol.memory import (
-    MAX_RESTORED,
-    AgentState,
-    Archived,
-    ArchiveRequest,
-    ConfigureAgent,
-    Rated,
-    RateMemories,
-    Restored,
-    RestoreRequest,
-)
+from jiyi.protocol.memory import MAX_RESTORED, AgentState, ConfigureAgent, RateMemories, Restored, RestoreRequest
 from jiyi.protocol.recall import AddedMemory, AddMemory, Mistake, Reinstated, ReinstateMemory, Updated, UpdateMemory
 from models.accounts import audit
 from models.conversations import versions
@@ -243,7 +232,7 @@ def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
 
 
 @action("memory.mistakes")
-def list_mistakes(context: Context, request: JudgedTurns) -> Rows[Mistake]:
+def list_mistakes(context: Context, request: OfAgents) -> Rows[Mistake]:
     """List the supersessions that were mistakes, as rows to train on.
 
     Of each memory that was held in force again (`memory.reinstate`) the last, with what had wrongly superseded it.
@@ -252,29 +241,27 @@ def list_mistakes(context: Context, request: JudgedTurns) -> Rows[Mistake]:
 
 
 @action("memory.rate")
-def rate(context: Context, request: RateMemories) -> Rated:
+def rate(context: Context, request: RateMemories) -> Count:
     """Say how much memories matter.
 
     All or nothing; no new version is made. What an agent's reflection has counted stays counted.
     """
-    _must_exist(context, request.node_ids)
-    rated = _by_agent(
-        context.connection.execute(_RATE, {"group": context.group_id, "ids": request.node_ids, "importance": request.importance})
-    )
+    _must_exist(context, request.ids)
+    rated = _by_agent(context.connection.execute(_RATE, {"group": context.group_id, "ids": request.ids, "importance": request.importance}))
     _audit(context, rated, importance=request.importance)
-    return Rated(rated=sum(map(len, rated.values())))
+    return Count(count=sum(map(len, rated.values())))
 
 
 @action("archive.archive")
-def archive(context: Context, request: ArchiveRequest) -> Archived:
+def archive(context: Context, request: ByIds) -> Count:
     """Archive memories: they are found only when they are asked for.
 
     All or nothing. What is archived already stays as it is.
     """
-    _must_exist(context, request.node_ids)
-    archived = archive_chosen(context.connection, context.group_id, request.node_ids)
+    _must_exist(context, request.ids)
+    archived = archive_chosen(context.connection, context.group_id, request.ids)
     _audit(context, archived, reason="chosen")
-    return Archived(archived=sum(map(len, archived.values())))
+    return Count(count=sum(map(len, archived.values())))
 
 
 @action("archive.restore")
@@ -284,7 +271,7 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
     It counts as an access, and takes an expiry that has passed away. What is not archived stays as it is.
     """
     group_id, now = context.group_id, datetime.now(UTC)
-    restored = restore_nodes(context.connection, group_id, request.agent_id, request.node_ids, now, MAX_RESTORED)
+    restored = restore_nodes(context.connection, group_id, request.agent_id, request.ids, now, MAX_RESTORED)
     _audit(context, {agent_id: ids for agent_id, (_, ids) in restored.items()})
 
     def tell() -> None:
@@ -301,7 +288,7 @@ def _must_exist(context: Context, node_ids: Sequence[UUID]) -> None:
     known = {row.node_id for row in nodes_of(context.connection, context.group_id, node_ids)}
     missing = [str(node_id) for node_id in node_ids if node_id not in known]
     if missing:
-        raise NotFound(f"node_ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")
+        raise NotFound(f"ids: the group {context.group_id!r} has no memory {', '.join(missing[:3])}")
 
 
 def _audit(context: Context, found: Mapping[str, list[UUID]], **details: Any) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import Connection, Select, Text, and_, case, cast, func, literal, select, text
 
+from jiyi.protocol.base import BY_POSITION
 from jiyi.protocol.event_bodies import content, digest
 from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.memory import ExportQuery
@@ -176,10 +177,11 @@ def events(
 
 def exported(connection: Connection, group_id: str, request: ExportQuery) -> list[ExportedEvent]:
     """Stored events in order of arrival, as they came, with what an LLM, an embedder or a person has given their memories since."""
-    parameters = {"group": group_id, "agent": request.agent_id, "after": request.after, "vectors": request.with_vectors}
+    parameters = {"group": group_id, "agent": request.agent_id, "after": request.place(BY_POSITION), "vectors": request.with_vectors}
+    parameters["limit"] = request.limit + 1
     if request.node_ids is None:
-        return fetch(connection, ExportedEvent, _EXPORTED, **parameters, limit=request.limit)
-    return fetch(connection, ExportedEvent, _EXPORTED_OF, **parameters, nodes=request.node_ids, limit=request.limit)
+        return fetch(connection, ExportedEvent, _EXPORTED, **parameters)
+    return fetch(connection, ExportedEvent, _EXPORTED_OF, **parameters, nodes=request.node_ids)
 
 
 def owed(connection: Connection, group_id: str, subject_id: UUID) -> list[OwedWork]:

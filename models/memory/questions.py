@@ -5,21 +5,10 @@ from __future__ import annotations
 from pydantic import TypeAdapter
 
 from jiyi.errors import NotFound
-from jiyi.protocol.base import Number, Page, Rows
-from jiyi.protocol.event_requests import EventRequest, EventState, EventStates, EventStatesQuery, StatesBody, StoredEvent
-from jiyi.protocol.memory import (
-    AgentRequest,
-    AgentsQuery,
-    AgentState,
-    ExportQuery,
-    KeywordsQuery,
-    KeywordStrength,
-    Memory,
-    Related,
-    RelatedQuery,
-)
-from jiyi.protocol.recall import ListMemories, MemoryRequest
-from jiyi.protocol.rest import decode_cursor, encode_cursor
+from jiyi.protocol.base import BY_NAME, ById, ByIdForUser, JsonObject, Number, Paged, Rows, encode_cursor
+from jiyi.protocol.event_requests import EventState, EventStatesQuery, StoredEvent
+from jiyi.protocol.memory import AgentState, ExportQuery, KeywordsQuery, KeywordStrength, Memory, Related, RelatedQuery
+from jiyi.protocol.recall import ListMemories
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
 from models.db.rows import page
@@ -34,43 +23,37 @@ build_context = by_worker("memory.context")
 
 
 @action("events.states")
-def event_states(context: Context, request: EventStatesQuery) -> list[EventState]:
-    """Tell what became of events, in their order; also of those whose group could not be read."""
-    return events.states(context.connection, context.group_id, request.event_ids, request.digests)
-
-
-@read(scope="read")
-def states_of_events(context: Context, request: StatesBody) -> EventStates:
-    """Tell what became of events.
+def event_states(context: Context, request: EventStatesQuery) -> Rows[EventState]:
+    """Tell what became of events, in their order.
 
     unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
     repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
     reason. id_reused: another event came under this id, with other content, and was refused; the first one stays.
     """
-    return EventStates(events=events.states(context.connection, context.group_id, request.ids))
+    return Rows(rows=events.states(context.connection, context.group_id, request.ids, request.digests))
 
 
 @read(scope="read")
-def get_event(context: Context, request: EventRequest) -> StoredEvent:
+def get_event(context: Context, request: ById) -> StoredEvent:
     """Get one event.
 
     The event as it was stored, with what became of it. An event that was refused is not here: see the dead letters.
     """
-    event = events.event(context.connection, StoredEvent, context.group_id, request.event_id)
+    event = events.event(context.connection, StoredEvent, context.group_id, request.id)
     if event is None:
-        raise NotFound(f"event_id: the group {context.group_id!r} has no event {request.event_id}")
+        raise NotFound(f"id: the group {context.group_id!r} has no event {request.id}")
     return event
 
 
 @action("memory.get")
-def get_memory(context: Context, request: MemoryRequest) -> Memory:
+def get_memory(context: Context, request: ByIdForUser) -> Memory:
     """Get one memory.
 
     Everything that is stored of one memory, but for its vector. Reading it here does not count as an access.
     """
-    memory = reads.node(context.connection, context.group_id, request.node_id)
+    memory = reads.node(context.connection, context.group_id, request.id)
     if memory is None:
-        raise NotFound(f"node_id: the group {context.group_id!r} has no memory {request.node_id}")
+        raise NotFound(f"id: the group {context.group_id!r} has no memory {request.id}")
     return memory
 
 
@@ -81,8 +64,8 @@ def list_memories(context: Context, request: ListMemories) -> Rows[Memory]:
     An agent's, or the whole group's, newest first, page by page; all that is given must hold. To find what matters for a
     question, retrieve instead. Descriptions are cut to 4,000 characters; memory.get has all of it.
     """
-    listed = reads.page(context.connection, context.group_id, reads.of_request(request), request.after, request.limit)
-    if not listed.rows and request.agent_id is not None and not request.after:
+    listed = reads.page(context.connection, context.group_id, reads.of_request(request), request)
+    if not listed.rows and request.agent_id is not None and not request.cursor:
         _must_exist(context, request.agent_id)
     return listed
 
@@ -93,13 +76,13 @@ def keywords(context: Context, request: KeywordsQuery) -> Rows[KeywordStrength]:
 
     What the agent has met, with how many memories have it, strongest first, page by page.
     """
-    place = decode_cursor(request.after, KEYWORD)
+    place = request.place(KEYWORD)
     rows = stored_agents.keywords(
-        context.connection, context.group_id, request.agent_id, request.limit, user_id=request.user_id, after=place
+        context.connection, context.group_id, request.agent_id, request.limit + 1, user_id=request.user_id, after=place
     )
     if not rows and place is None:
         _must_exist(context, request.agent_id)
-    return page(rows, request.limit, lambda last: encode_cursor(last.strength, last.keyword, last.memory_type))
+    return page(rows, request.limit, lambda last: (last.strength, last.keyword, last.memory_type))
 
 
 @action("memory.related")
@@ -114,7 +97,7 @@ def related(context: Context, request: RelatedQuery) -> Related:
 
 
 @action("memory.export")
-def export(context: Context, request: ExportQuery) -> Page:
+def export(context: Context, request: ExportQuery) -> Rows[JsonObject]:
     """List events in order of arrival, as they came, with what their memories have been given since."""
     exported = events.exported(context.connection, context.group_id, request)
     rows = []
@@ -123,29 +106,18 @@ def export(context: Context, request: ExportQuery) -> Page:
         if row.embedding is not None:
             payload |= {"vector": to_text(to_bytes(row.embedding.to_numpy())), "embedding_model": row.embedding_model}
         rows.append(row.model_dump(exclude={"position", "embedding", "embedding_model"}) | {"payload": payload})
-    return Page(rows=rows, next=exported[-1].position if len(exported) == request.limit else None)
+    more = len(exported) > request.limit
+    return Rows(rows=rows[: request.limit], next=encode_cursor(exported[request.limit - 1].position) if more else None)
 
 
 @action("agents.list")
-def agents(context: Context, request: AgentsQuery) -> Rows[AgentState]:
+def agents(context: Context, request: Paged) -> Rows[AgentState]:
     """List agents.
 
     Those who have a memory, in the order of their names, page by page. Use it to find the right agent_id.
     """
-    rows = stored_agents.agent_rows(context.connection, context.group_id, request.after, request.limit)
+    rows = stored_agents.agent_rows(context.connection, context.group_id, request.place(BY_NAME) or "", request.limit + 1)
     return page(rows, request.limit, lambda last: last.agent_id)
-
-
-@read(scope="read")
-def get_agent(context: Context, request: AgentRequest) -> AgentState:
-    """Get one agent.
-
-    Its settings, how many memories of which type it has, and how near its next reflection is.
-    """
-    agent = stored_agents.agent_row(context.connection, context.group_id, request.agent_id)
-    if agent is None:
-        raise no_agent(context.group_id, request.agent_id)
-    return agent
 
 
 def _must_exist(context: Context, agent_id: str) -> None:

@@ -8,16 +8,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, func, select, text, tuple_
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
-from jiyi.protocol.base import Number, Rows
+from jiyi.protocol.base import BY_NUMBER, BY_TIME, Paged, Rows
 from jiyi.protocol.memory import Memory, MemoryBrief, Related, evidence_of
 from jiyi.protocol.recall import Archived, ListMemories
-from jiyi.protocol.rest import TIME_AND_ID, decode_cursor, encode_cursor
 from jiyi.text.words import last_segment, tokens
 from models.db.rows import columns, equal_if_given, fetch, ilike_pattern
+from models.db.rows import page as rows_page
 from models.db.scope import current
 from models.memory.filters import Wanted, clause
 from models.memory.tables import MemoryNode, NodeAccess
@@ -41,8 +41,6 @@ MAX_LISTED_CHARS = 4_000
 #: Where a page ends, so that rows which arrive do not move the next one: the number of its last memory in an agent, when
 #: it happened and its id in a group.
 Place = tuple[Any, ...] | int
-#: The first of them as a cursor.
-NUMBER: TypeAdapter[tuple[Number]] = TypeAdapter(tuple[Number])
 
 
 class ArchivedCount(BaseModel):
@@ -265,20 +263,16 @@ def of_request(request: ListMemories) -> MemoryFilter:
     return MemoryFilter(**{**same, "keywords": [request.keyword] if request.keyword else ()})
 
 
-def page(connection: Connection, group_id: str, wanted: MemoryFilter, after: str, limit: int, **options: Any) -> Rows[Memory]:
-    """The memories of a page; ``next`` is the following one's ``after``. For ``options`` see :func:`search`.
+def page(connection: Connection, group_id: str, wanted: MemoryFilter, request: Paged, **options: Any) -> Rows[Memory]:
+    """The memories of a page. For ``options`` see :func:`search`.
 
     Raises:
-        InvalidRequest: ``after`` is no cursor of this list.
+        InvalidRequest: its cursor is not of this list.
     """
     numbered = wanted.agent_id is not None
-    place: Place | None = decode_cursor(after, NUMBER) if numbered else decode_cursor(after, TIME_AND_ID)
-    rows = search(connection, group_id, wanted, place, limit, **options)
-    if len(rows) < limit:
-        return Rows(rows=rows)
-    last = rows[-1]
-    end = (last.node_count,) if numbered else (last.created_at, last.node_id)
-    return Rows(rows=rows, next=encode_cursor(*end))
+    place: Place | None = request.place(BY_NUMBER) if numbered else request.place(BY_TIME)
+    rows = search(connection, group_id, wanted, place, request.limit + 1, **options)
+    return rows_page(rows, request.limit, lambda last: last.node_count if numbered else (last.created_at, last.node_id))
 
 
 _SHOWN = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")

@@ -8,7 +8,8 @@ from typing import cast
 from engine import operations as jobs
 from engine.providers import known
 from engine.providers.llms import RULES, llm_endpoint
-from jiyi.protocol.operations import ForgetLLM, GroupCounts, JobsRequest, JobState, RunJob, ServiceStats, StatsRequest, Tick, TickRequest
+from jiyi.protocol.base import Request, Rows
+from jiyi.protocol.operations import GroupStats, JobState, RunJob, ServiceStats, Tick, TickRequest
 from jiyi.protocol.providers import ForgottenLLM
 from jiyi.protocol.rest import Stats
 from jiyi.settings import get_settings
@@ -25,12 +26,12 @@ RUN_EXPIRES = 600
 
 
 @action("jobs.list")
-def list_jobs(context: Context, request: JobsRequest) -> list[JobState]:
+def list_jobs(context: Context, request: Request) -> Rows[JobState]:
     """List scheduled jobs.
 
     Every job with its last run and its next one. Jobs are the whole service's, so this needs an operator's key.
     """
-    return numbers.job_states(context.connection, get_settings(), datetime.now(UTC))
+    return Rows(rows=numbers.job_states(context.connection, get_settings(), datetime.now(UTC)))
 
 
 @action("jobs.run")
@@ -54,11 +55,11 @@ def get_tick(context: Context, request: TickRequest) -> Tick | None:
 
 
 @action("stats.show")
-def show_stats(context: Context, request: StatsRequest) -> ServiceStats:
+def show_stats(context: Context, request: Request) -> ServiceStats:
     """Count what is stored of the group, and of the whole service its pending work, its counters and its agent indexes."""
     counted = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.COUNTERS))
     return ServiceStats(
-        group=GroupCounts(**dict(numbers.counts(context.connection, context.group_id))),
+        group=GroupStats(**dict(numbers.counts(context.connection, context.group_id))),
         work_owed=pending_work.by_kind(context.connection),
         counters={name.decode(): int(value) for name, value in counted.items()},
         access_buffered=valkey().zcard(valkey_keys.ACCESS),
@@ -67,7 +68,7 @@ def show_stats(context: Context, request: StatsRequest) -> ServiceStats:
 
 
 @read(scope="read")
-def count_group(context: Context, request: StatsRequest) -> Stats:
+def count_group(context: Context, request: Request) -> Stats:
     """Count what is stored.
 
     Agents, events and memories of the key's group, and the work that they wait for.
@@ -82,7 +83,7 @@ step_reembedding = by_worker("reembedding.step")
 
 
 @action("llms.forget")
-def forget_llm(context: Context, request: ForgetLLM) -> ForgottenLLM:
+def forget_llm(context: Context, request: Request) -> ForgottenLLM:
     """Have the LLM in use asked again what it can do.
 
     Before its next question; what its server takes is found out again as well, and prompts that rules have for a while are tried again.

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 
 from engine.providers.health import providers
 from engine.reflection import AgentOnItsWay, with_progress
+from jiyi.protocol.base import encode_cursor
 from jiyi.protocol.operations import Tick, WorkOwed
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
@@ -105,7 +106,7 @@ def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, 
     known = Stored(
         totals=totals,
         agents=[with_progress(agent, settings) for agent in shown],
-        agents_next=shown[-1].agent_id if len(agents) > AGENTS_PER_PAGE else None,
+        agents_next=encode_cursor(shown[-1].agent_id) if len(agents) > AGENTS_PER_PAGE else None,
         work_owed=pending_work.by_kind(connection),
         open_dead_letters=numbers.open_letters(connection, group_id),
         jobs=numbers.last_runs(connection),

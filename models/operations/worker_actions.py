@@ -12,16 +12,8 @@ from typing import cast
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.operations import (
-    TaskFigures,
-    TaskInHand,
-    WorkerMode,
-    WorkerRequest,
-    WorkersReport,
-    WorkersRequest,
-    WorkerState,
-    WorkerWished,
-)
+from jiyi.protocol.base import Request
+from jiyi.protocol.operations import TaskFigures, TaskInHand, WorkerMode, WorkerRequest, WorkersReport, WorkerState, WorkerWished
 from jiyi.protocol.wire.signatures import call_signature, need_secret_key, service_call_key
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -92,7 +84,7 @@ MINUTES = 60
 
 
 @action("workers.list")
-def list_workers(context: Context, request: WorkersRequest) -> WorkersReport:
+def list_workers(context: Context, request: Request) -> WorkersReport:
     """List workers.
 
     Each process with what it has in hand and how it goes about; each task's runs, failures and durations; and what is tried again, when.

@@ -12,9 +12,11 @@ from sqlalchemy.exc import DataError
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import event_bodies, limits
+from jiyi.protocol.base import ById, Count, Rows
 from jiyi.protocol.events import Event
-from jiyi.protocol.operations import DeadLetter, DeadLetterPage, LetterRequest, LettersRequest, ResolveBody, Resolved, Retried, RetryWork
+from jiyi.protocol.operations import DeadLetter, LettersRequest, ResolveBody, Resolved, RetryWork
 from models.db.actions import Context, action
+from models.db.rows import page
 from models.memory import inbox
 from models.memory.event_types import refusal
 from models.memory.inbox import announce
@@ -26,7 +28,7 @@ STATES = {"replay": "replayed", "discard": "discarded"}
 
 
 @action("pending_work.retry")
-def retry_work(context: Context, request: RetryWork) -> Retried:
+def retry_work(context: Context, request: RetryWork) -> Count:
     """Make pending work due now.
 
     That of the subjects named, or up to 10,000 of the kind; each has all its attempts again. Safe to repeat because work is
@@ -37,28 +39,28 @@ def retry_work(context: Context, request: RetryWork) -> Retried:
     if count:
         context.audit(request.kind, group_id=group_id, count=count)
         context.wake(request.kind)
-    return Retried(retried=count)
+    return Count(count=count)
 
 
 @action("dead_letters.list")
-def list_letters(context: Context, request: LettersRequest) -> DeadLetterPage:
+def list_letters(context: Context, request: LettersRequest) -> Rows[DeadLetter]:
     """List what could not be done.
 
     Refused events and failed work of the key's group, newest first, page by page, each with the reason.
     """
     rows = dead_letters.letters(context.connection, context.group_id, request)
-    return DeadLetterPage(rows=rows, next=rows[-1].letter_id if len(rows) == request.limit else None)
+    return page(rows, request.limit, lambda last: last.letter_id)
 
 
 @action("dead_letters.get")
-def get_letter(context: Context, request: LetterRequest) -> DeadLetter:
+def get_letter(context: Context, request: ById) -> DeadLetter:
     """Get one dead letter.
 
     The refused event or the failed work, with the reason and, where there is one, the traceback.
     """
-    letter = dead_letters.find(context.connection, context.group_id, request.letter_id)
+    letter = dead_letters.find(context.connection, context.group_id, request.id)
     if letter is None:
-        raise NotFound(f"There is no dead letter {request.letter_id} in the group {context.group_id!r}.")
+        raise NotFound(f"There is no dead letter {request.id} in the group {context.group_id!r}.")
     return letter
 
 

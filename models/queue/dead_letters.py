@@ -17,6 +17,7 @@ from engine.conversations.memories import memory_of
 from jiyi.chat.secrets import masked
 from jiyi.errors import IdReused, InvalidEvent
 from jiyi.protocol import event_bodies
+from jiyi.protocol.base import BY_ID
 from jiyi.protocol.event_bodies import Content, content, content_of, digest, is_export
 from jiyi.protocol.events import Event, EventKey, MemoryObserved, NodeExecuted, TurnRecorded
 from jiyi.protocol.operations import MAX_BODY_CHARS, MAX_RESOLVED, DeadLetter, LettersRequest
@@ -60,16 +61,16 @@ def add_message_once(connection: Connection, body: str, reason: str, subject_id:
     return connection.execute(_ADD_ONCE, parameters).rowcount > 0
 
 
-def letters(connection: Connection, group_id: str, wanted: LettersRequest, more: int = 0) -> list[DeadLetter]:
-    """Newest first, up to ``more`` beyond the limit. ``words`` are looked for as they are written but for upper and lower case."""
+def letters(connection: Connection, group_id: str, wanted: LettersRequest) -> list[DeadLetter]:
+    """One more than asked for, if there are more: newest first. ``words``: whatever their upper and lower case."""
     query = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(_D.state == wanted.state, _in_sight(group_id))
     if wanted.kind is not None:
         query = query.where(_D.kind == wanted.kind)
-    if wanted.before is not None:
-        query = query.where(_D.letter_id < wanted.before)
+    if (before := wanted.place(BY_ID)) is not None:
+        query = query.where(_D.letter_id < before)
     if wanted.words is not None:
         query = query.where(_D.reason.ilike(ilike_pattern(wanted.words)))
-    return fetch(connection, DeadLetter, query.order_by(_D.letter_id.desc()).limit(wanted.limit + more))
+    return fetch(connection, DeadLetter, query.order_by(_D.letter_id.desc()).limit(wanted.limit + 1))
 
 
 def find(connection: Connection, group_id: str, letter_id: UUID) -> DeadLetter | None:

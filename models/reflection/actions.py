@@ -9,19 +9,9 @@ from sqlalchemy import Connection, select, text, tuple_
 
 from engine.reflection import thought_id
 from jiyi.errors import NotFound
-from jiyi.protocol.base import Rows
+from jiyi.protocol.base import BY_TIME, ById, Made, OfAgent, Rows
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.reflection import (
-    NewThought,
-    Reasons,
-    ReflectionAsked,
-    ReflectionBrief,
-    ReflectionQuery,
-    ReflectionState,
-    ReflectionsWanted,
-    ReflectRequest,
-    WhyQuery,
-)
+from jiyi.protocol.reflection import NewThought, Reasons, ReflectionBrief, ReflectionsQuery, ReflectionState, WhyQuery
 from models.db.actions import Context, action, read
 from models.db.rows import fetch, fetch_one, page
 from models.memory.agents import key_of, no_agent
@@ -32,7 +22,7 @@ from models.reflection.tables import Reflection
 
 
 @action("reflection.request")
-def request_reflection(context: Context, request: ReflectRequest) -> ReflectionAsked:
+def request_reflection(context: Context, request: OfAgent) -> Made:
     """Let an agent reflect.
 
     The agent looks at its latest memories, asks itself what matters in them, and keeps its conclusions as thoughts that
@@ -45,29 +35,29 @@ def request_reflection(context: Context, request: ReflectRequest) -> ReflectionA
     reflection_id = reflections.ask(context.connection, context.group_id, request.agent_id, "request")
     context.enqueue(REFLECT, [(agent_key, context.group_id)])
     context.audit(request.agent_id, reflection_id=reflection_id)
-    return ReflectionAsked(reflection_id=reflection_id)
+    return Made(id=reflection_id)
 
 
 @action("reflection.get")
-def get(context: Context, request: ReflectionQuery) -> ReflectionState:
+def get(context: Context, request: ById) -> ReflectionState:
     """Get one reflection.
 
     How far it is (owed, running, waiting, done, nothing, given up), and its thoughts, each with its evidence.
     """
-    reflection = find_reflection(context.connection, context.group_id, request.reflection_id)
+    reflection = find_reflection(context.connection, context.group_id, request.id)
     if reflection is None:
-        raise NotFound(f"reflection_id: no reflection {request.reflection_id} in the group {context.group_id!r}")
+        raise NotFound(f"id: no reflection {request.id} in the group {context.group_id!r}")
     return reflection
 
 
 @read(scope="read")
-def list_reflections(context: Context, request: ReflectionsWanted) -> Rows[ReflectionBrief]:
+def list_reflections(context: Context, request: ReflectionsQuery) -> Rows[ReflectionBrief]:
     """List reflections.
 
     Newest first, page by page, with how many thoughts came of each.
     """
     wanted = {"agent_id": request.agent_id, "state": request.state, "trigger": None}
-    rows = reflection_page(context.connection, context.group_id, **wanted, before=request.before, limit=request.limit)
+    rows = reflection_page(context.connection, context.group_id, **wanted, before=request.place(BY_TIME), limit=request.limit + 1)
     return page(rows, request.limit, lambda last: (last.created_at, last.reflection_id))
 
 
@@ -78,9 +68,9 @@ def why(context: Context, request: WhyQuery) -> Reasons:
     The memories that a thought was concluded from, and what those rest on, level by level, each once. Use it to check
     where a belief comes from before relying on it.
     """
-    reasons = why_thought(context.connection, context.group_id, request.node_id, request.depth, request.limit)
-    if request.node_id not in reasons.nodes:
-        raise NotFound(f"node_id: no memory {request.node_id} in the group {context.group_id!r}")
+    reasons = why_thought(context.connection, context.group_id, request.id, request.depth, request.limit)
+    if request.id not in reasons.nodes:
+        raise NotFound(f"id: no memory {request.id} in the group {context.group_id!r}")
     return reasons
 
 

@@ -21,13 +21,14 @@ from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
 from jiyi.errors import NotFound
-from jiyi.protocol.base import Rows
-from jiyi.protocol.recall import RetrievalRecord, RetrievalsQuery, ReturnedMemory
+from jiyi.protocol.base import BY_ID, OfAgents, Rows
+from jiyi.protocol.recall import RetrievalRecord, ReturnedMemory
 from jiyi.protocol.retrieval import Question
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.actions import Actor, Context, action, by_worker
 from models.db.connection import unit_of_work
+from models.db.rows import page
 from models.db.scope import whole_service
 from models.db.valkey import valkey
 from models.memory.agents import key_of, no_agent
@@ -43,7 +44,7 @@ WAITING = 5_000
 #: Notes written by one statement.
 BATCH = 500
 #: Of a question, what is no option, or told elsewhere.
-_NO_OPTIONS = {"group_id", "agent_id", "focal_texts", "messages", "vectors", "touch"}
+_NO_OPTIONS = {"group_id", "agent_id", "queries", "messages", "vectors", "touch"}
 #: Of one focal text: (memory, score), best first.
 Returned = Sequence[tuple[UUID, float]]
 #: Entries kept for an agent, and seconds for which each is kept: a reader that was away for longer catches up from the database.
@@ -66,7 +67,7 @@ def note(
     pipe: Pipeline,
     actor: Actor,
     agent_id: str,
-    focal_texts: Sequence[str],
+    queries: Sequence[str],
     options: dict[str, Any],
     returned: Sequence[Returned],
     seconds: float,
@@ -85,7 +86,7 @@ def note(
         "agent_id": agent_id,
         "asked_at": answered_at,
         "asked_by": actor.name,
-        "focal_texts": [text[:CHARACTERS] for text in focal_texts],
+        "focal_texts": [text[:CHARACTERS] for text in queries],
         "options": options,
         "ms": round(seconds * 1_000, 1),
         "found": [len(nodes) for nodes in returned],
@@ -139,7 +140,7 @@ def recorded(connection: Connection, group_id: str, retrieval_id: UUID) -> Retri
     # ``before`` is exclusive, and the ids of one moment follow one another.
     rows = listed(connection, group_id, None, UUID(int=retrieval_id.int + 1), 1)
     if not rows or rows[0].retrieval_id != retrieval_id:
-        raise NotFound(f"retrieval_id: the group {group_id!r} has no retrieval {retrieval_id}, or it is too old to be kept")
+        raise NotFound(f"id: the group {group_id!r} has no retrieval {retrieval_id}, or it is too old to be kept")
     return rows[0]
 
 
@@ -147,16 +148,16 @@ ask_again = by_worker("retrieval.again")
 
 
 @action("retrieval.list")
-def list_retrievals(context: Context, request: RetrievalsQuery) -> Rows[RetrievalRecord]:
+def list_retrievals(context: Context, request: OfAgents) -> Rows[RetrievalRecord]:
     """List retrievals of late.
 
     The group's, or an agent's, newest first, page by page: what was asked, by whom, which options, how long it took, and
     what was returned. They are written a moment later; the latest of each agent are kept, for some days.
     """
-    rows = listed(context.connection, context.group_id, request.agent_id, request.before, request.limit)
+    rows = listed(context.connection, context.group_id, request.agent_id, request.place(BY_ID), request.limit + 1)
     if not rows and request.agent_id is not None and key_of(context.connection, context.group_id, request.agent_id) is None:
         raise no_agent(context.group_id, request.agent_id)
-    return Rows.model_construct(rows=rows, next=rows[-1].retrieval_id if len(rows) == request.limit else None)
+    return page(rows, request.limit, lambda last: last.retrieval_id)
 
 
 def tell(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
@@ -249,7 +250,7 @@ _DROP = text("""
     ) d WHERE r.group_id = d.group_id AND r.agent_id = d.agent_id AND r.retrieval_id <= d.last
 """)
 _LISTED = text("""
-    SELECT retrieval_id, agent_id, asked_at, asked_by, focal_texts, options, ms, found, node_ids, scores FROM retrievals
+    SELECT retrieval_id, agent_id, asked_at, asked_by, focal_texts AS queries, options, ms, found, node_ids, scores FROM retrievals
     WHERE group_id = :group AND (CAST(:agent AS text) IS NULL OR agent_id = :agent)
         AND (CAST(:before AS uuid) IS NULL OR retrieval_id < :before)
     ORDER BY retrieval_id DESC LIMIT :limit

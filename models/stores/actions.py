@@ -11,24 +11,20 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.errors import ConfigError, NotFound
+from jiyi.protocol.base import Count, Made, Request, Rows
 from jiyi.protocol.stores import (
     AppliedGraph,
     AppliedStore,
     ApplyGraph,
     AttachmentBytes,
     AttachmentQuery,
-    DeletedStore,
-    FilePage,
     FilesQuery,
-    ItemPage,
     ItemsQuery,
-    LoggedOperation,
+    ListedFile,
+    ListedItem,
     LogOperation,
-    ReindexedStore,
     SavedStore,
-    SchemaQuery,
     StoreName,
-    StorePage,
     StoreSchema,
     StoresQuery,
     StoreState,
@@ -58,7 +54,7 @@ def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
 
 
 @action("stores.schema")
-def schema(context: Context, request: SchemaQuery) -> StoreSchema:
+def schema(context: Context, request: Request) -> StoreSchema:
     """Get the JSON Schema of declarations.
 
     The types of stores with their summaries, their fields and bounds, and those of attachments: for editors.
@@ -67,7 +63,7 @@ def schema(context: Context, request: SchemaQuery) -> StoreSchema:
 
 
 @action("stores.list")
-def listing(context: Context, request: StoresQuery) -> StorePage:
+def listing(context: Context, request: StoresQuery) -> Rows[StoreState]:
     """List the stores.
 
     Each with its items, those without a vector yet, its files by their state; newest first.
@@ -85,7 +81,7 @@ def show(context: Context, request: StoreName) -> StoreState:
 
 
 @action("stores.items")
-def list_items(context: Context, request: ItemsQuery) -> ItemPage:
+def list_items(context: Context, request: ItemsQuery) -> Rows[ListedItem]:
     """List a store's items.
 
     Newest first, without the bytes of their attachments.
@@ -94,7 +90,7 @@ def list_items(context: Context, request: ItemsQuery) -> ItemPage:
 
 
 @action("stores.files")
-def files(context: Context, request: FilesQuery) -> FilePage:
+def files(context: Context, request: FilesQuery) -> Rows[ListedFile]:
     """List a store's files.
 
     Each with how far its index is, and what is the matter with it; in the order of their paths.
@@ -160,7 +156,7 @@ def save(context: Context, request: StoreName) -> SavedStore:
 
 
 @action("stores.reindex")
-def reindex(context: Context, request: StoreName) -> ReindexedStore:
+def reindex(context: Context, request: StoreName) -> Count:
     """Make a store's index anew.
 
     Owes every item's vector, or every file; until then items are found by their words.
@@ -168,11 +164,11 @@ def reindex(context: Context, request: StoreName) -> ReindexedStore:
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
     owed = BACKENDS[store.type].reindex(context, store)
     context.audit(store.name, owed=owed, run_id=store.run_id)
-    return ReindexedStore(owed=owed)
+    return Count(count=owed)
 
 
 @action("stores.delete")
-def delete(context: Context, request: StoreName) -> DeletedStore:
+def delete(context: Context, request: StoreName) -> Count:
     """Delete a store.
 
     With all that it holds; its file and its sources stay.
@@ -180,11 +176,11 @@ def delete(context: Context, request: StoreName) -> DeletedStore:
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
     gone = rows.delete(context.connection, store.store_id)
     context.audit(store.name, items=gone, run_id=store.run_id)
-    return DeletedStore(items=gone)
+    return Count(count=gone)
 
 
 @action("stores.log")
-def log(context: Context, request: LogOperation) -> LoggedOperation:
+def log(context: Context, request: LogOperation) -> Made:
     """Log what a node did with its stores.
 
     Stage, counts, sizes and duration; told on the live stream, and pruned after some days.
@@ -194,7 +190,7 @@ def log(context: Context, request: LogOperation) -> LoggedOperation:
     context.connection.execute(_LOG, values)
     context.audit(request.graph, operation=operation_id, node=request.node_id, type=request.operation_type)
     context.after_commit(lambda: _announce(context.group_id, request))
-    return LoggedOperation(operation_id=operation_id)
+    return Made(id=operation_id)
 
 
 def _announce(group_id: str, done: LogOperation) -> None:

@@ -13,22 +13,11 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from engine.stores.items import StoreCorpus
-from jiyi.protocol.stores import (
-    FilePage,
-    FilesQuery,
-    ItemPage,
-    ItemsQuery,
-    ListedFile,
-    ListedItem,
-    NodeStore,
-    Operation,
-    StorePage,
-    StoresQuery,
-    StoreState,
-)
+from jiyi.protocol.base import BY_ID, BY_POSITION, Rows
+from jiyi.protocol.stores import FilesQuery, ItemsQuery, ListedFile, ListedItem, NodeStore, Operation, StoresQuery, StoreState
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.registry import store_type
-from models.db.rows import fetch
+from models.db.rows import fetch, page
 from models.stores import items, rows
 from models.stores.rows import StoreRecord
 
@@ -40,12 +29,11 @@ _BESIDES = 1_500
 _PAGE = 2_000
 
 
-def listed(connection: Connection, group_id: str, query: StoresQuery) -> StorePage:
+def listed(connection: Connection, group_id: str, query: StoresQuery) -> Rows[StoreState]:
     """A page of stores, newest first."""
-    values = {"group": group_id, "run": query.run_id, "after": query.after, "one": None, "limit": query.limit + 1}
+    values = {"group": group_id, "run": query.run_id, "after": query.place(BY_ID), "one": None, "limit": query.limit + 1}
     stores = [_described(one) for one in fetch(connection, StoreState, _STORES, **values)]
-    more = len(stores) > query.limit
-    return StorePage(stores=stores[: query.limit], next=stores[query.limit - 1].store_id if more else None)
+    return page(stores, query.limit, lambda last: last.store_id)
 
 
 def state(connection: Connection, group_id: str, name: str, run_id: str) -> StoreState:
@@ -55,26 +43,25 @@ def state(connection: Connection, group_id: str, name: str, run_id: str) -> Stor
     return _described(fetch(connection, StoreState, _STORES, **values)[0])
 
 
-def page_of_items(connection: Connection, group_id: str, query: ItemsQuery) -> ItemPage:
+def page_of_items(connection: Connection, group_id: str, query: ItemsQuery) -> Rows[ListedItem]:
     """A page of items, newest first, without the bytes of their attachments."""
     store = rows.need(connection, group_id, query.name, query.run_id)
-    latest = items.latest(connection, store, query.limit + 1, query.before)
+    latest = items.latest(connection, store, query.limit + 1, query.place(BY_POSITION))
     shown = [
         ListedItem(
             **items.item_of(connection, row, whole=False).model_dump(), position=row.position, embedded=row.embedding_model is not None
         )
-        for row in latest[: query.limit]
+        for row in latest
     ]
-    return ItemPage(items=shown, next=shown[-1].position if len(latest) > query.limit else None)
+    return page(shown, query.limit, lambda last: last.position)
 
 
-def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> FilePage:
+def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> Rows[ListedFile]:
     """A page of the files of a store, in the order of their paths."""
     store = rows.need(connection, group_id, query.name, query.run_id)
-    values = {"group": group_id, "store": store.store_id, "state": query.state, "after": query.after, "limit": query.limit + 1}
-    files = fetch(connection, ListedFile, _FILES, **values)
-    more = len(files) > query.limit
-    return FilePage(files=files[: query.limit], next=files[query.limit - 1].file_id if more else None)
+    values = {"group": group_id, "store": store.store_id, "state": query.state, "limit": query.limit + 1}
+    files = fetch(connection, ListedFile, _FILES, **values, after=query.place(BY_ID))
+    return page(files, query.limit, lambda last: last.file_id)
 
 
 def node_map(connection: Connection, group_id: str) -> list[NodeStore]:

@@ -13,16 +13,14 @@ from sqlalchemy import Connection, Row
 
 from engine.tiers.quarantine import PlannedPiece, knowledge_id
 from jiyi.errors import InvalidRequest, NotFound, problems_of
+from jiyi.protocol.base import Changed
 from jiyi.protocol.knowledge import (
     MAX_IDS,
     CheckBody,
-    CheckedEntries,
-    CurrentVersion,
-    DeletedEntries,
     DeleteEntries,
     DemoteBody,
-    Demoted,
     EditKnowledge,
+    KnowledgeDetail,
     Piece,
     PromoteBody,
     Promoted,
@@ -34,7 +32,7 @@ from models.db.actions import Context, action, by_worker
 from models.queue import stream
 from models.queue.stream import News
 from models.tiers import digests, pieces, quarantine, quarantine_reads, working
-from models.tiers.knowledge import EMBED_KNOWLEDGE, find, ids_in
+from models.tiers.knowledge import EMBED_KNOWLEDGE, detail, find, ids_in
 from models.tiers.pieces import NewPiece, Source
 from models.tiers.quarantine import INGRESS
 from models.tiers.quarantine_reads import EntryDetail
@@ -62,7 +60,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
     fresh = [piece for piece in new if piece.planned.knowledge_id not in known]
     for piece in fresh:
         pieces.store(connection, group_id, request.agent_id, piece, now)
-        _record(context, piece.planned.knowledge_id, "promoted", request.note, None, piece.planned.content)
+        _record(context, piece.planned.knowledge_id, "promoted", request.reason, None, piece.planned.content)
     context.enqueue(EMBED_KNOWLEDGE, [(piece.planned.knowledge_id, group_id) for piece in fresh])
     _verify(connection, group_id, request, sources, now)
     marked = [source.entry_id for source in sources if not source.promoted]
@@ -70,7 +68,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
         pieces.mark_promoted(connection, group_id, marked, now)
     if fresh or marked:
         ids = [piece.planned.knowledge_id for piece in fresh]
-        context.audit("knowledge", entry_ids=marked, knowledge_ids=ids, note=request.note)
+        context.audit("knowledge", entry_ids=marked, knowledge_ids=ids, note=request.reason)
     done = Promoted(
         pieces=[_piece(piece.planned, known=piece.planned.knowledge_id in known) for piece in new],
         entries=marked,
@@ -82,7 +80,7 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
 
 
 @action("knowledge.demote")
-def demote(context: Context, request: DemoteBody) -> Demoted:
+def demote(context: Context, request: DemoteBody) -> Changed:
     """Take knowledge back.
 
     Agents do not find it any more from the next question on, nor what it came from in working memory. It stays, with its
@@ -102,26 +100,26 @@ def demote(context: Context, request: DemoteBody) -> Demoted:
         for piece_id in gone:
             _record(context, piece_id, "demoted", request.reason, rows[piece_id].content, None)
         context.audit("knowledge", knowledge_ids=gone, reason=request.reason)
-    return Demoted(demoted=gone)
+    return Changed(ids=gone)
 
 
 @action("knowledge.edit")
-def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
+def edit(context: Context, request: EditKnowledge) -> KnowledgeDetail:
     """Put knowledge into other words.
 
-    A new version takes the place of the old one, which stays as history; the answer is the version that is in force. Its
+    A new version takes the place of the old one, which stays as history; the answer is the version that is in force, with its history. Its
     id is another one, since ids follow from what is said. What says the same already is left as it is. What the old one came
     from leaves working memory.
     """
-    connection, group_id, edited = context.connection, context.group_id, request.knowledge_id
+    connection, group_id, edited = context.connection, context.group_id, request.id
     pieces.lock_group(connection, group_id)
     row = pieces.find(connection, group_id, [edited]).get(edited)
     if row is None or row.demoted_at is not None:
         newer = "" if row is None or row.replaced_by is None else f"; {row.replaced_by} has taken its place"
-        raise NotFound(f"knowledge_id: the group {group_id!r} has no knowledge {edited} in force{newer}")
+        raise NotFound(f"id: the group {group_id!r} has no knowledge {edited} in force{newer}")
     content = request.content.strip()
     if content == row.content:
-        return CurrentVersion(knowledge_id=edited)
+        return detail(connection, group_id, edited)
     digest, now = content_digest(content), datetime.now(UTC)
     new_id = knowledge_id(group_id, row.agent_id, digest)
     if new_id == edited:  # other capitals or spaces only: the same piece
@@ -136,11 +134,11 @@ def edit(context: Context, request: EditKnowledge) -> CurrentVersion:
         _record(context, piece_id, "edited", request.reason, row.content, content)
     context.enqueue(EMBED_KNOWLEDGE, [(new_id, group_id)])
     context.audit("knowledge", knowledge_id=edited, became=new_id, reason=request.reason)
-    return CurrentVersion(knowledge_id=new_id)
+    return detail(connection, group_id, new_id)
 
 
 @action("quarantine.delete")
-def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
+def delete(context: Context, request: DeleteEntries) -> Changed:
     """Take entries of quarantine out of sight, and out of working memory.
 
     Their rows stay for the audit; an erasure is what deletes them for good. What is deleted already is passed over.
@@ -152,11 +150,11 @@ def delete(context: Context, request: DeleteEntries) -> DeletedEntries:
         quarantine.mark_left(connection, group_id, gone, now)
         working.remove(group_id, gone)
         context.audit("quarantine_logs", entry_ids=gone, reason=request.reason)
-    return DeletedEntries(deleted=gone)
+    return Changed(ids=gone)
 
 
 @action("quarantine.check")
-def check(context: Context, request: CheckBody) -> CheckedEntries:
+def check(context: Context, request: CheckBody) -> Changed:
     """Say what a check of entries came to.
 
     For fact checks: `true` takes the marks of an open claim and of a runaway loop off, `refuted` keeps the entries out. The
@@ -168,7 +166,7 @@ def check(context: Context, request: CheckBody) -> CheckedEntries:
     if checked:
         context.enqueue(INGRESS, [(entry_id, group_id) for entry_id in checked])
         context.audit("quarantine_logs", entry_ids=checked, verdict=request.verdict, reason=request.reason)
-    return CheckedEntries(checked=checked)
+    return Changed(ids=checked)
 
 
 make_digest = by_worker("digests.make")
@@ -273,7 +271,7 @@ class Draft:
             return None
         own = len(self.entries) == 1 and self.entries[0].content.strip() == words
         ids = [entry.entry_id for entry in self.entries]
-        fields = {"kind": self.kind, "agent_id": self.agent_id, "note": self.note}
+        fields = {"kind": self.kind, "agent_id": self.agent_id, "reason": self.note}
         try:
             return PromoteBody.model_validate({"entry_ids": ids, "text": None if own or not words else words, **fields})
         except ValidationError as error:

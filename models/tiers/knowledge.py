@@ -17,9 +17,9 @@ from sqlalchemy import ColumnElement, Connection, Double, Text, bindparam, cast,
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import NullType
 
-from jiyi.protocol.knowledge import Change
+from jiyi.errors import NotFound
+from jiyi.protocol.knowledge import Change, KnowledgeDetail
 from jiyi.protocol.tier_questions import Kind, MemoryQuestion, TierItem
-from jiyi.protocol.tier_requests import KnowledgeDetail
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.words import tokens
 from models.db.rows import MAX_LISTED_CHARS, columns, equal_if_given, fetch, fetch_one, has_words
@@ -209,10 +209,12 @@ def _changes(connection: Connection, group_id: str, knowledge_id: UUID) -> list[
     return fetch(connection, Change, select(*columns(Change, KnowledgeChange)).where(*of_piece).order_by(KnowledgeChange.history_id))
 
 
-def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail | None:
-    """A piece, in force or not, with what became of it."""
+def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail:
+    """A piece, in force or not, with what became of it. Raises :class:`NotFound`."""
     piece = find(connection, group_id, knowledge_id)
-    return None if piece is None else KnowledgeDetail(**dict(piece), history=history(connection, group_id, knowledge_id))
+    if piece is None:
+        raise NotFound(f"id: the group {group_id!r} has no knowledge {knowledge_id}")
+    return KnowledgeDetail(**dict(piece), history=history(connection, group_id, knowledge_id))
 
 
 def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:

@@ -14,28 +14,24 @@ from sqlalchemy import ColumnElement, Connection, Double, RowMapping, Text, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from jiyi.errors import NotAllowed, NotFound
+from jiyi.protocol.base import BY_ID, BY_TIME, ById, Request, Rows
 from jiyi.protocol.knowledge import (
     VERIFIED,
     Change,
-    DigestPage,
     DigestsQuery,
-    EntryQuery,
-    HistoryQuery,
+    DigestState,
     IngestState,
     Knowledge,
-    KnowledgeFilter,
+    KnowledgeDetail,
     KnowledgePage,
     Layer,
     LayerFilter,
-    TiersPage,
-    TiersWanted,
-    WorkingMemoryQuery,
-    WorkingState,
+    ListKnowledge,
+    WorkingMemory,
 )
-from jiyi.protocol.tier_requests import KnowledgeDetail
 from models.db.actions import Context, action, by_worker, read
 from models.db.base import Timestamp
-from models.db.rows import ilike_pattern
+from models.db.rows import ilike_pattern, page
 from models.tiers import digests, knowledge, quarantine, quarantine_reads, working
 
 Place = tuple[datetime, UUID]
@@ -43,94 +39,61 @@ LAYERS: tuple[Layer, ...] = ("quarantine", "working", "longterm")
 
 
 @action("knowledge.list")
-def list_knowledge(context: Context, request: KnowledgeFilter) -> KnowledgePage:
-    """List what is in the tiers, quarantine among them, newest first."""
-    return entries(context.connection, context.group_id, request)
-
-
-@read(scope="read")
-def list_visible(context: Context, request: TiersWanted) -> TiersPage:
+def list_knowledge(context: Context, request: ListKnowledge) -> KnowledgePage:
     """List what the group knows.
 
     Working and long-term memory, newest first, page by page; all filters given must hold. Use it to look around; to find
-    what matters for a question, use query_memory. Keys with the right `admin` see quarantine, too.
+    what matters for a question, use query_memory. Keys with the right `admin` see quarantine, too: what agents said and nobody
+    has promoted, with the filter that kept it out of working memory. It is unverified, and never to be given to an agent.
     """
-    return _page(context, request, _visible(context, request.layer))
+    return entries(context.connection, context.group_id, request, layers=_visible(context, request.layer))
 
 
 @read(scope="read")
-def list_session(context: Context, request: TiersWanted) -> TiersPage:
-    """List what a session left.
-
-    What was said in one conversation or run, tier by tier, newest first, page by page. Keys with the right `admin` see
-    quarantine, too.
-    """
-    page = _page(context, request, _visible(context, request.layer))
-    if not page.rows and request.before is None:
-        counted = counts(context.connection, context.group_id, KnowledgeFilter(session_id=request.session_id))
-        if not any(counted[layer] for layer in _visible(context)):
-            raise NotFound(f"session_id: nothing is known of a session {request.session_id!r}")
-    return page
-
-
-@read(scope="admin")
-def list_quarantine(context: Context, request: TiersWanted) -> TiersPage:
-    """List quarantine.
-
-    What agents said and nobody has promoted, apart from what is in working memory now; with the filter that kept it out,
-    if one did. For audits and for those who promote: it is unverified, and never to be given to an agent.
-    """
-    return _page(context, request.model_copy(update={"layer": "quarantine"}), ["quarantine"])
-
-
-@read(scope="read")
-def get_knowledge(context: Context, request: HistoryQuery) -> KnowledgeDetail:
+def get_knowledge(context: Context, request: ById) -> KnowledgeDetail:
     """Get one piece of knowledge.
 
     Its words, where they come from, and its history: who promoted, edited or took it back, when and why.
     """
-    piece = knowledge.detail(context.connection, context.group_id, request.knowledge_id)
-    if piece is None:
-        raise NotFound(f"knowledge_id: the group {context.group_id!r} has no knowledge {request.knowledge_id}")
-    return piece
+    return knowledge.detail(context.connection, context.group_id, request.id)
 
 
 @action("knowledge.history")
-def knowledge_history(context: Context, request: HistoryQuery) -> list[Change]:
+def knowledge_history(context: Context, request: ById) -> Rows[Change]:
     """Tell who promoted, demoted or edited a piece of knowledge and the versions before it, oldest first."""
-    changes = knowledge.history(context.connection, context.group_id, request.knowledge_id)
+    changes = knowledge.history(context.connection, context.group_id, request.id)
     if not changes:
-        raise NotFound(f"knowledge_id: the group {context.group_id!r} never had knowledge {request.knowledge_id}")
-    return changes
+        raise NotFound(f"id: the group {context.group_id!r} never had knowledge {request.id}")
+    return Rows(rows=changes)
 
 
 @action("quarantine.outcome")
-def outcome(context: Context, request: EntryQuery) -> IngestState | None:
+def outcome(context: Context, request: ById) -> IngestState | None:
     """Tell what the filters said of an entry; nothing until they have decided."""
-    return quarantine.outcome(context.connection, context.group_id, request.entry_id)
+    return quarantine.outcome(context.connection, context.group_id, request.id)
 
 
 @action("working_memory.show")
-def working_memory(context: Context, request: WorkingMemoryQuery) -> WorkingState:  # noqa: ARG001, an action has a request
+def working_memory(context: Context, request: Request) -> WorkingMemory:  # noqa: ARG001, an action has a request
     """Show working memory as agents find it, and what the filters have counted. Rebuilds what Valkey has lost."""
     connection, group_id = context.connection, context.group_id
     refused = quarantine_reads.rejections(connection, group_id)
     quarantine.lock_group(connection, group_id)
     entries = quarantine.working_memory(connection, group_id)
-    return WorkingState(rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused)
+    return WorkingMemory(rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused)
 
 
 @action("digests.list")
-def list_digests(context: Context, request: DigestsQuery) -> DigestPage:
+def list_digests(context: Context, request: DigestsQuery) -> Rows[DigestState]:
     """List digests.
 
     Newest first, page by page, each with its clusters: what they are about, in a few sentences, and the entries that
     promote_memory takes.
     """
-    rows = digests.listed(context.connection, context.group_id, request.digest_id, request.before, request.limit)
+    rows = digests.listed(context.connection, context.group_id, request.digest_id, request.place(BY_ID), request.limit + 1)
     if request.digest_id is not None and not rows:
         raise NotFound(f"digest_id: the group {context.group_id!r} has no digest {request.digest_id}")
-    return DigestPage(rows=rows, next=rows[-1].digest_id if len(rows) == request.limit else None)
+    return page(rows, request.limit, lambda last: last.digest_id)
 
 
 build_context = by_worker("context.build")
@@ -149,38 +112,19 @@ def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
     return [layer for layer in LAYERS if layer != "quarantine"]
 
 
-def _page(context: Context, wanted: TiersWanted, layers: list[Layer]) -> TiersPage:
-    rows = entries(context.connection, context.group_id, wanted, layers=layers, before=wanted.before)
-    counts = {layer: count for layer, count in rows.counts.items() if layer in layers}
-    return TiersPage(rows=rows.rows, counts=counts, next=None if rows.next is None else place(rows.rows[-1]))
-
-
 def entries(
-    connection: Connection,
-    group_id: str,
-    wanted: KnowledgeFilter,
-    now: datetime | None = None,
-    *,
-    layers: Collection[Layer] = LAYERS,
-    before: Place | None = None,
+    connection: Connection, group_id: str, wanted: ListKnowledge, now: datetime | None = None, *, layers: Collection[Layer] = LAYERS
 ) -> KnowledgePage:
-    """A page, newest first, with how many entries there are in each layer.
-
-    ``layers``: no others, whatever the filter says. ``before``: where the page before ended (:func:`place`).
-    """
+    """A page, newest first, with how many entries there are in each layer. ``layers``: no others, whatever the filter says."""
     listed = select(_ENTRIES).where(*_conditions(wanted), _E.layer.in_(list(layers)))
     if wanted.layer != "all":
         listed = listed.where(_E.layer == wanted.layer)
-    if before is not None:
+    if (before := wanted.place(BY_TIME)) is not None:
         listed = listed.where(tuple_(_MOMENT, _E.entry_id) < tuple_(*map(literal, before)))
-    page = listed.order_by(_MOMENT.desc(), _E.entry_id.desc()).limit(wanted.limit + 1).offset(wanted.offset)
-    rows = connection.execute(page, _sources(group_id, now)).mappings().all()
-    more = len(rows) > wanted.limit
-    return KnowledgePage(
-        rows=[_entry(row) for row in rows[: wanted.limit]],
-        counts=counts(connection, group_id, wanted, now),
-        next=wanted.offset + wanted.limit if more else None,
-    )
+    newest = listed.order_by(_MOMENT.desc(), _E.entry_id.desc()).limit(wanted.limit + 1)
+    rows = page([_entry(row) for row in connection.execute(newest, _sources(group_id, now)).mappings()], wanted.limit, place)
+    counted = {layer: count for layer, count in counts(connection, group_id, wanted, now).items() if layer in layers}
+    return KnowledgePage(rows=rows.rows, next=rows.next, counts=counted)
 
 
 def place(row: Knowledge) -> Place:
@@ -189,9 +133,9 @@ def place(row: Knowledge) -> Place:
     return at or row.created_at, UUID(row.entry_id)
 
 
-def counts(connection: Connection, group_id: str, wanted: KnowledgeFilter | None = None, now: datetime | None = None) -> dict[Layer, int]:
+def counts(connection: Connection, group_id: str, wanted: ListKnowledge | None = None, now: datetime | None = None) -> dict[Layer, int]:
     """Entries in each layer that the filter lets through."""
-    counted = select(_E.layer, func.count().label("entries")).where(*_conditions(wanted or KnowledgeFilter())).group_by(_E.layer)
+    counted = select(_E.layer, func.count().label("entries")).where(*_conditions(wanted or ListKnowledge())).group_by(_E.layer)
     counted_rows = {row.layer: row.entries for row in connection.execute(counted, _sources(group_id, now))}
     return {layer: counted_rows.get(layer, 0) for layer in LAYERS}
 
@@ -200,13 +144,13 @@ def _sources(group_id: str, now: datetime | None) -> dict[str, str | datetime]:
     return {"group": group_id, "now": now or datetime.now(UTC)}
 
 
-def _conditions(wanted: KnowledgeFilter) -> Iterator[ColumnElement[bool]]:
-    for word in wanted.q.split():
+def _conditions(wanted: ListKnowledge) -> Iterator[ColumnElement[bool]]:
+    for word in wanted.words.split():
         yield _E.content.ilike(ilike_pattern(word))
     if wanted.session_id is not None:
         yield _E.session_id == wanted.session_id
-    if wanted.reason is not None:
-        yield _E.rejected == wanted.reason
+    if wanted.rejected is not None:
+        yield _E.rejected == wanted.rejected
 
 
 def _entry(row: RowMapping) -> Knowledge:

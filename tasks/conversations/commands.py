@@ -101,7 +101,7 @@ def find(actor: Actor, request: FindOptions) -> Rows[ScoredMemory]:
 @implements(find_experiences)
 def find_experiences_like(actor: Actor, request: FindExperiences) -> Rows[Experience]:
     """Safe to repeat because accesses only move forward."""
-    memories = _matches(actor, request.agent_id, request, request.problem, ["experience"], lambda _memory: True)
+    memories = _matches(actor, request.agent_id, request, request.query, ["experience"], lambda _memory: True)
     with unit_of_work() as connection:
         return Rows(rows=experiences.shown(connection, actor.group_id, [memory.node_id for memory in memories]))
 
@@ -121,7 +121,7 @@ def _matches(
             group_id=actor.group_id,
             agent_id=agent_id,
             user_id=request.user_id,
-            focal_texts=[query],
+            queries=[query],
             top_k=top_k,
             touch=False,
             filters=Filters(kinds=list(kinds)),

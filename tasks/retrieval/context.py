@@ -15,8 +15,9 @@ from engine.conversations.marks import Shown, shown
 from engine.text.wordings import Told
 from engine.times.past import with_dates
 from jiyi.protocol import limits
+from jiyi.protocol.base import ById
 from jiyi.protocol.memory import MemoryBrief
-from jiyi.protocol.recall import AgainRequest, AskedAgain, PromptLine, RecalledContext, RecallRequest, RetrievalRecord
+from jiyi.protocol.recall import AskedAgain, PromptLine, RecalledContext, RecallRequest, RetrievalRecord
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
 from jiyi.text.prompt import Line, Section, Style, Written, compose
 from jiyi.text.words import Language, language_of
@@ -105,10 +106,10 @@ _NO_FIELDS = {"messages", "embedding_model", "max_tokens"}
 
 
 @implements(records.ask_again)
-def ask_again(actor: Actor, request: AgainRequest) -> AskedAgain:
+def ask_again(actor: Actor, request: ById) -> AskedAgain:
     """Safe to repeat because it changes nothing."""
     with reading() as connection:
-        record = records.recorded(connection, actor.group_id, request.retrieval_id)
+        record = records.recorded(connection, actor.group_id, request.id)
     then = _ask(actor.group_id, record, record.asked_at - timedelta(milliseconds=record.ms))
     returned = [[memory.node_id for memory in result if memory.description is not None] for result in record.results]
     kept = [[node.node_id for node in group.retrieved_nodes[: records.RESULTS]] for group in then.groups]
@@ -119,12 +120,12 @@ def ask_again(actor: Actor, request: AgainRequest) -> AskedAgain:
 def _ask(group_id: str, record: RetrievalRecord, as_of: datetime | None) -> Answer:
     """The record's question. One that asked about a time itself keeps to that."""
     options: dict[str, Any] = {name: value for name, value in record.options.items() if name not in _NO_FIELDS}
-    asked = {"group_id": group_id, "agent_id": record.agent_id, "focal_texts": record.focal_texts, "touch": False}
+    asked = {"group_id": group_id, "agent_id": record.agent_id, "queries": record.queries, "touch": False}
     answer = retrieve(RetrievalRequest(**({"as_of": as_of} | options | asked)))
     assert isinstance(answer, Answer)  # nothing is touched
     if (budget := record.options.get("max_tokens")) is not None:  # it was for a prompt
         [group], now = answer.groups, by_clock(as_of, record.options.get("tz"))
-        fits = {memory.node_id for memory in within(group.retrieved_nodes, budget, language_of(group.focal_text), now).memories}
+        fits = {memory.node_id for memory in within(group.retrieved_nodes, budget, language_of(group.query), now).memories}
         group.retrieved_nodes = [node for node in group.retrieved_nodes if node.node_id in fits]
         group.accessed_ids = [node.node_id for node in group.retrieved_nodes]
     return answer
@@ -135,5 +136,5 @@ def _notes(record: RetrievalRecord) -> Iterator[str]:
         yield "it was a dialogue, of which only the leading message is kept"
     if "embedding_model" in record.options:
         yield "it brought its own vectors, which are not kept: asked by its text"
-    if any(len(text) == records.CHARACTERS for text in record.focal_texts):
+    if any(len(text) == records.CHARACTERS for text in record.queries):
         yield f"of its text only the first {records.CHARACTERS:,} characters are kept"

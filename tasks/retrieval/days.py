@@ -28,14 +28,14 @@ def happened_then(asked: RetrievalRequest) -> list[dict[str, Any]]:
     Their ``probability`` is None: that they happened then is why they are here, not how likely they are to answer.
     ``asked`` has its ``now``, by the clock of who asks.
     """
-    text, now = asked.focal_texts[0], asked.now
+    text, now = asked.queries[0], asked.now
     if now is None or not any(asks.search(text) for asks in (QUESTION_MARK, ASKING, REQUEST)):
         return []
     found: dict[object, dict[str, Any]] = {}
     for span in _named(text, now):
         end = min(span[1] + TOLD_LATER, asked.as_of or now)
         within = asked.filters.model_copy(update={"created_after": span[0], "created_before": end})
-        request = asked.model_copy(update={"focal_texts": [text], "filters": within, "min_probability": 0.0})
+        request = asked.model_copy(update={"queries": [text], "filters": within, "min_probability": 0.0})
         fields = answer(request)
         assert isinstance(fields, dict)  # nothing is touched yet
         for node in fields["groups"][0]["retrieved_nodes"] if fields["groups"] else ():

@@ -33,7 +33,7 @@ def warm(run: Run) -> None:
     run.summary["agents"] = len(agents)
     for group_id, agent_id in reversed(agents):  # the latest last: indexes make room for others in order of their use
         request = RetrievalRequest(
-            group_id=group_id, agent_id=agent_id, focal_texts=[QUESTION], top_k=1, mode="recent", relevance="lexical", touch=False
+            group_id=group_id, agent_id=agent_id, queries=[QUESTION], top_k=1, mode="recent", relevance="lexical", touch=False
         )
         options = {"actor": NOBODY}
         args = [str(uuid7()), request.model_dump(mode="json", exclude_none=True)]

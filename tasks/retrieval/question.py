@@ -136,7 +136,7 @@ def for_prompt(
         group_id=group_id,
         agent_id=asked.agent_id,
         user_id=asked.user_id,
-        focal_texts=texts,
+        queries=texts,
         top_k=top_k,
         now=now,
         as_of=asked.as_of,

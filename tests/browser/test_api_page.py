@@ -54,7 +54,7 @@ def test_a_body_is_sent_as_it_is_written_and_the_page_fits_a_telephone(open_brow
     page = open_browser(viewport=PHONE)
     article = opened(page, "retrieve_memories")
     page.get_by_label("API key").fill(key)
-    article.get_by_label("Body").fill(json.dumps({"agent_id": "klaus", "focal_text": "Klaus 在读什么？"}))
+    article.get_by_label("Body").fill(json.dumps({"agent_id": "klaus", "query": "Klaus 在读什么？"}))
     article.get_by_role("button", name="Send").click()
     expect(article.locator(".answer")).to_contain_text("gentrification")
     assert not page.evaluate(OVERFLOWS)
@@ -63,7 +63,7 @@ def test_a_body_is_sent_as_it_is_written_and_the_page_fits_a_telephone(open_brow
 @pytest.mark.parametrize("language", ["curl", "Python"])
 def test_what_is_copied_runs_in_a_shell_and_in_python(page: Page, key: str, language: str, tmp_path: Path) -> None:
     article = opened(page, "retrieve_memories")
-    body = {"agent_id": "klaus", "focal_texts": ['isn\'t "it" 的书?'], "filters": {"include_expired": False}}
+    body = {"agent_id": "klaus", "queries": ['isn\'t "it" 的书?'], "filters": {"include_expired": False}}
     article.get_by_label("Body").fill(json.dumps(body))
     article.get_by_label("As").select_option(language)
     text = article.locator(".called").inner_text()

@@ -47,7 +47,7 @@ def many(before: bytes, one: bytes, after: bytes, count: int = MANY) -> bytes:
     [
         ("/events", many(b'{"events":[', b"1", b"]}")),
         ("/events", many(b'{"events":[', b'""', b"]}")),
-        ("/retrieve", many(b'{"agent_id":"klaus","focal_texts":[', b"1", b"]}")),
+        ("/retrieve", many(b'{"agent_id":"klaus","queries":[', b"1", b"]}")),
         ("/actions/memory.list", many(b'{"origins":[', b"1", b"]}")),
     ],
 )
@@ -63,8 +63,8 @@ def test_a_list_of_many_numbers_is_refused_in_a_sentence(api: Program, address: 
     [
         ("/events", many(b'{"events":[', b"1", b"]}", 50_000)),
         ("/events", b'{"agent_id":"klaus","description":"tea",' + b",".join(b'"x%d":1' % number for number in range(50_000)) + b"}"),
-        ("/retrieve", many(b'{"agent_id":"klaus","focal_texts":[', b"1", b"]}", 50_000)),
-        ("/retrieve", many(b'{"agent_id":"klaus","focal_text":"tea","vectors":[', b"[1]", b"]}", 40_000)),
+        ("/retrieve", many(b'{"agent_id":"klaus","queries":[', b"1", b"]}", 50_000)),
+        ("/retrieve", many(b'{"agent_id":"klaus","query":"tea","vectors":[', b"[1]", b"]}", 40_000)),
         ("/actions/memory.list", many(b'{"origins":[', b"1", b"]}", 50_000)),
         ("/events", many(b'{"agent_id":"klaus","description":"tea","evidence":[', b'"x"', b"]}", 50_000)),
         ("/events", many(b'{"events":[', b'{"agent_id":"klaus","description":"\\u0000"}', b"]}", 400)),

@@ -14,7 +14,7 @@ from jiyi.errors import InvalidRequest, NoAnswer
 from jiyi.protocol import events as wire
 from jiyi.protocol.appointments import ConfigureHeartbeat
 from jiyi.protocol.conversations import InjectRequest, Message
-from jiyi.protocol.event_requests import TurnEvent
+from jiyi.protocol.event_requests import FORMS
 from jiyi.protocol.recall import RecallRequest
 from jiyi.protocol.retrieval import Filters, RetrievalRequest
 from models.appointments.heartbeat_actions import configure_heartbeat
@@ -147,7 +147,7 @@ def test_a_program_says_its_zone_with_an_event(group: str) -> None:
     given = {"type": "turn.recorded", "agent_id": "helper", "session_id": "s1", "payload": {"role": "user", "text": "Fed the geese."}}
     at_night = "2026-08-11T22:40:00Z"
     for fields in ({"tz": "Asia/Shanghai", "occurred_at": at_night}, {"tz": "Asia/Shanghai", "occurred_at": "2026-08-11T22:40:00-03:00"}):
-        save([TurnEvent.model_validate({**given, **fields}).as_event(group)])
+        save([FORMS["turn.recorded"].model_validate({**given, **fields}).as_event(group)])
     assert offsets(group) == [480, -180]
 
 
@@ -226,5 +226,5 @@ def test_only_a_question_about_a_time_brings_what_happened_then(group: str, mess
     for number, (moment, text) in enumerate(DIARY.items()):
         say(group, text, "What did I do?", ("assistant", "You fed the cat."), start=at(moment), session_id=f"s{number}")
     now, filters = at("2026-08-10T10:00:00+02:00"), Filters(kinds=["session"], types=["chat", "event"])
-    asked = RetrievalRequest(group_id=group, agent_id="helper", focal_texts=[message], now=now, touch=False, filters=filters)
+    asked = RetrievalRequest(group_id=group, agent_id="helper", queries=[message], now=now, touch=False, filters=filters)
     assert sorted(node["description"] for node in happened_then(asked)) == then

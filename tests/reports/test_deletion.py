@@ -10,10 +10,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from jiyi.errors import Conflict, InvalidRequest, NotFound
-from jiyi.protocol.conversation_commands import ExtractMessages, JudgedTurns
+from jiyi.protocol.base import ByIdForUser, OfAgents
+from jiyi.protocol.conversation_commands import ExtractMessages
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.erasure import Erasure
-from jiyi.protocol.recall import ForgetWhatWasSaid, MemoryRequest, ReinstateMemory, UpdateMemory
+from jiyi.protocol.recall import ForgetWhatWasSaid, ReinstateMemory, UpdateMemory
 from models.conversations import actions, injections
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -68,7 +69,7 @@ def by_client(group: str, node_id: UUID) -> None:
 
 
 def by_conversations(group: str, node_id: UUID) -> None:
-    actions.delete.perform(Actor(group, "test"), MemoryRequest(node_id=node_id))
+    actions.delete.perform(Actor(group, "test"), ByIdForUser(id=node_id))
 
 
 DOORS = pytest.mark.parametrize("door", [by_client, by_conversations])
@@ -181,7 +182,7 @@ def test_a_conversation_that_is_recorded_again_as_a_whole_brings_nothing_back(gr
 
 def test_a_corrected_memory_takes_the_words_that_it_corrected_along(group: str) -> None:
     told(group, "I live in Porto. I'm allergic to walnuts.")
-    update_memory.perform(Actor(group, "test"), UpdateMemory(node_id=fact(group, "Porto"), description="User: I live in Lisbon."))
+    update_memory.perform(Actor(group, "test"), UpdateMemory(id=fact(group, "Porto"), description="User: I live in Lisbon."))
     by_client(group, fact(group, "Lisbon"))
     carry_on()
     assert not any("Porto" in row["description"] for row in nodes(group, "session"))
@@ -190,7 +191,7 @@ def test_a_corrected_memory_takes_the_words_that_it_corrected_along(group: str) 
 
 def test_a_fact_that_was_corrected_by_hand_outlives_its_neighbour(group: str) -> None:
     told(group, "I live in Porto. I'm allergic to walnuts.")
-    update_memory.perform(Actor(group, "test"), UpdateMemory(node_id=fact(group, "Porto"), description="User: I live in Lisbon."))
+    update_memory.perform(Actor(group, "test"), UpdateMemory(id=fact(group, "Porto"), description="User: I live in Lisbon."))
     by_client(group, fact(group, "walnuts"))
     carry_on()
     hurry()
@@ -275,14 +276,14 @@ def superseded(group: str) -> UUID:
 
 
 def hold_again(group: str, node_id: UUID) -> None:
-    reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(node_id=node_id, reason="there are two homes"))
+    reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(id=node_id, reason="there are two homes"))
 
 
 def test_a_mistake_that_is_taken_back_is_a_row_to_train_on(group: str) -> None:
     hold_again(group, superseded(group))
-    [row] = list_mistakes.perform(Actor(group, "test"), JudgedTurns(agent_id="helper")).rows
+    [row] = list_mistakes.perform(Actor(group, "test"), OfAgents(agent_id="helper")).rows
     assert (row.older, row.newer, row.label) == ("I live in Porto.", "I live in Lisbon now.", "adds")
-    assert list_mistakes.perform(Actor(group, "test"), JudgedTurns(agent_id="stranger")).rows == []
+    assert list_mistakes.perform(Actor(group, "test"), OfAgents(agent_id="stranger")).rows == []
 
 
 def test_what_was_erased_or_is_another_groups_cannot_be_held_again(group: str) -> None:

@@ -98,14 +98,14 @@ def buried(group: str) -> tuple[str, dict[str, Any]]:
 def test_a_refused_event_is_corrected_where_it_lies(api: Program, group: str) -> None:
     """Replayed as it came, a poignancy of 14 comes back for ever."""
     event_id, corrected = buried(group)
-    [letter] = api.get("/dead-letters")["letters"]
+    [letter] = api.get("/dead-letters")["rows"]
     named = {"action": "replay", "letter_ids": [letter["letter_id"]]}
     wrong = api.ask("POST", "/dead-letters/resolve", 422, json={**named, "action": "discard", "body": "{}"})
     assert "body" in wrong.json["detail"]
     done = api.post("/dead-letters/resolve", {**named, "body": json.dumps(corrected)}, status=200)
     assert done == {"resolved": 1, "refused_again": 0}
     assert api.get(f"/nodes/{event_id}")["poignancy"] == 4
-    assert api.get("/dead-letters")["letters"] == []
+    assert api.get("/dead-letters")["rows"] == []
 
 
 def test_the_page_of_a_refused_event_has_its_message_to_be_corrected(sign_in: SignIn, group: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
+from uuid import uuid4
 
 import pytest
 from pydantic import ValidationError
@@ -26,7 +27,7 @@ from jiyi.protocol.event_bodies import content, content_of, digest
 from jiyi.protocol.event_requests import EventsBody
 from jiyi.protocol.experiences import TellExperience
 from jiyi.protocol.parts import parts_of
-from jiyi.protocol.recall import UpdateBody
+from jiyi.protocol.recall import UpdateMemory
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 
@@ -200,7 +201,9 @@ def test_secrets_are_masked_at_every_door() -> None:
     ids = {"event_id": "0193a3f0-0000-7000-8000-000000000001", "group_id": "g"}
     decoded = event_bodies.decode(json.dumps({"events": [{**TURN, **ids}, {**SEEN, **ids}]}).encode())
     assert said(decoded.events) == [MASKED] * 2
-    corrected = UpdateBody(description=SECRETS, object="sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD", keywords=["4111111111111111"])
+    corrected = UpdateMemory(
+        id=uuid4(), description=SECRETS, object="sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD", keywords=["4111111111111111"]
+    )
     assert (corrected.description, corrected.object, corrected.keywords) == (MASKED, "[…]", ["[…]"])
     learned = TellExperience(agent_id="a", pain_pattern=SECRETS, context=SECRETS, solution_steps=[SECRETS], outcome="success")
     assert (learned.pain_pattern, learned.context, learned.solution_steps) == (MASKED, MASKED, [MASKED])

@@ -127,7 +127,7 @@ def test_what_was_corrected_or_erased_is_remembered_anew(program: Any, group: st
 def test_a_second_deletion_is_the_first_one(web_app: Flask, api_key: KeyMaker, group: str) -> None:
     of, key = gateway(Served(web_app)), api_key(group, "publish", "read", "admin")
     node_id = said(call(of, key, "memory_observe", agent_id="bee", description="I keep bees in Braga"))["node_id"]
-    first, again = (said(call(of, key, "memory_delete", node_id=node_id)) for _ in range(2))
+    first, again = (said(call(of, key, "memory_delete", id=node_id)) for _ in range(2))
     assert first == again
     assert first["state"] == "owed"
     assert len(rows("SELECT FROM erasures WHERE group_id = :g", g=group)) == 1
@@ -148,7 +148,7 @@ def test_a_model_need_not_make_up_a_name(web_app: Flask, api_key: KeyMaker, grou
     of, key = gateway(Served(web_app), agent="assistant"), api_key(group, "publish", "read")
     for given in ({}, {"agent_id": None}, {"agent_id": "  "}, {"agent_id": " assistant\n"}):
         said(call(of, key, "memory_observe", description=f"I keep bees in Braga {given}", **given))
-    assert said(call(of, key, "memory_list_agents"))["agents"][0]["agent_id"] == "assistant"
+    assert said(call(of, key, "memory_list_agents"))["rows"][0]["agent_id"] == "assistant"
     assert {row["agent_id"] for row in rows("SELECT agent_id FROM memory_nodes WHERE group_id = :g", g=group)} == {"assistant"}
     offered = of.offered(TOOLS["memory_observe"]).input_schema
     assert "agent_id" not in offered["required"]
@@ -190,7 +190,7 @@ def long_answers() -> dict[str, Any]:
         "memory_get": {**nodes[0], "provenance": {}},
         "memory_context": {"text": ZH * 2_000, "tokens": 90_000, "memories": []},
         "memory_why": {"node_id": nodes[0]["node_id"], "nodes": {one["node_id"]: one for one in nodes}, "missing": [], "beyond": []},
-        "memory_working_memory": {"entries": nodes, "source": "valkey"},
+        "memory_working_memory": {"rows": nodes, "source": "valkey"},
         "memory_query_knowledge": {"results": nodes, "tiers": [], "status": "ok"},
         "memory_list": {"rows": nodes},
         "memory_list_knowledge": {"knowledge": nodes, "counts": {}},
@@ -202,7 +202,7 @@ def told_pieces(tool: Tool, answer: Any, **arguments: Any) -> list[Any]:
     """An answer piece by piece, as a model asks for them."""
     pieces = [functions.told(tool, arguments, answer)]
     while (after := pieces[-1].get("next")) is not None:
-        pieces.append(functions.told(tool, {**arguments, "after": after}, answer))
+        pieces.append(functions.told(tool, {**arguments, "cursor": after}, answer))
         assert len(pieces) < 200
     return pieces
 
@@ -229,8 +229,8 @@ def test_what_did_not_fit_is_told_when_it_is_asked_for() -> None:
             found += list(listed) if isinstance(listed, dict) else [node["node_id"] for node in listed]
         assert len(found) == len({*found}) == len({**answers["memory_why"]["nodes"]} if name == "memory_why" else wanted), (name, detail)
         assert wanted <= {*found}
-    with pytest.raises(InvalidRequest, match="after: is no cursor of this answer"):
-        functions.asked(TOOLS["memory_get"], {"node_id": "x", "after": "the rest"})
+    with pytest.raises(InvalidRequest, match="cursor: is no cursor of this answer"):
+        functions.asked(TOOLS["memory_get"], {"id": "x", "cursor": "the rest"})
 
 
 def test_a_list_goes_on_by_its_own_cursor(program: Any, web_app: Flask, api_key: KeyMaker, group: str) -> None:
@@ -240,7 +240,7 @@ def test_a_list_goes_on_by_its_own_cursor(program: Any, web_app: Flask, api_key:
     of, key = gateway(Served(web_app)), api_key(group, "read")
     seen, after, pages = list[str](), None, 0
     while pages == 0 or after is not None:
-        result = call(of, key, "memory_list", agent_id="tea", limit=200, **({} if after is None else {"after": after}))
+        result = call(of, key, "memory_list", agent_id="tea", limit=200, **({} if after is None else {"cursor": after}))
         assert 2 * estimate_tokens(text_of(result)) <= HOSTS_TAKE
         page = said(result)
         seen += [node["node_id"] for node in page["rows"]]

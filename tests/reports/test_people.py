@@ -15,13 +15,14 @@ from sqlalchemy.exc import ProgrammingError
 
 from jiyi.errors import NotFound
 from jiyi.protocol.appointments import AskSchedules, CreateSchedule
+from jiyi.protocol.base import ByIdForUser
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.event_requests import SessionEnd
 from jiyi.protocol.events import build
 from jiyi.protocol.growth import FoundPain, ReportPain
 from jiyi.protocol.mem0 import Search
 from jiyi.protocol.memory import KeywordsQuery
-from jiyi.protocol.recall import ListMemories, MemoryRequest, RecallRequest
+from jiyi.protocol.recall import ListMemories, RecallRequest
 from jiyi.protocol.reflection import WhyQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
 from models.conversations import injections
@@ -65,7 +66,7 @@ def remember(group: str, description: str, user_id: str | None = None, **fields:
 
 
 def told(group: str, user_id: str | None, question: str) -> list[ScoredMemory]:
-    request = RetrievalRequest(group_id=group, agent_id=AGENT, user_id=user_id, focal_texts=[question], touch=False)
+    request = RetrievalRequest(group_id=group, agent_id=AGENT, user_id=user_id, queries=[question], touch=False)
     with for_groups(group, user=user_id):
         answer = retrieve(request)
     assert isinstance(answer, Answer)
@@ -102,7 +103,7 @@ def test_their_pains_are_not_merged_either(group: str) -> None:
     "whose",
     [
         RecallRequest(agent_id=AGENT, query="?", user_id=DECOMPOSED),
-        RetrievalRequest(group_id="g", agent_id=AGENT, focal_texts=["?"], user_id=DECOMPOSED),
+        RetrievalRequest(group_id="g", agent_id=AGENT, queries=["?"], user_id=DECOMPOSED),
         ContextRequest(agent_id=AGENT, query="?", user_id=DECOMPOSED),
         ListMemories(agent_id=AGENT, user_id=DECOMPOSED),
         KeywordsQuery(agent_id=AGENT, user_id=DECOMPOSED),
@@ -142,10 +143,10 @@ def test_the_proxy_knows_one_conversation_of_a_user_in_both_spellings(body: dict
 
 def test_what_is_told_under_one_spelling_is_found_under_the_other(group: str) -> None:
     kept = remember(group, "Likes black tea", DECOMPOSED)
-    request = MemoryRequest(node_id=kept, user_id=CAFE)
+    request = ByIdForUser(id=kept, user_id=CAFE)
     assert questions.get_memory.perform(Actor(group), request).user_id == CAFE
     with pytest.raises(NotFound):  # capitals tell users apart
-        questions.get_memory.perform(Actor(group), MemoryRequest(node_id=kept, user_id=CAFE.lower()))
+        questions.get_memory.perform(Actor(group), ByIdForUser(id=kept, user_id=CAFE.lower()))
 
 
 def test_keywords_for_a_user_are_those_of_what_the_user_is_told(group: str) -> None:
@@ -168,7 +169,7 @@ def test_keywords_for_a_user_are_those_of_what_the_user_is_told(group: str) -> N
     assert shown(None)[0] == ("tea", 3)
     assert shown("ben", limit=2) == [("tea", 2), ("ben", 1)]
     page = questions.keywords.perform(Actor(group), KeywordsQuery(agent_id=AGENT, user_id="ben", limit=2))
-    assert shown("ben", limit=2, after=page.next) == [("scones", 1), ("song", 1)]
+    assert shown("ben", limit=2, cursor=page.next) == [("scones", 1), ("song", 1)]
 
 
 def test_what_another_said_in_private_is_not_even_named_as_evidence(group: str) -> None:
@@ -177,8 +178,8 @@ def test_what_another_said_in_private_is_not_even_named_as_evidence(group: str) 
     rests = remember(group, "Nobody opens the shop", node_type="thought", evidence=[private, open_])
 
     def evidence(user_id: str | None) -> tuple[list[UUID], list[UUID], list[str]]:
-        reasons = why.perform(Actor(group), WhyQuery(node_id=rests, user_id=user_id))
-        detail = questions.get_memory.perform(Actor(group), MemoryRequest(node_id=rests, user_id=user_id))
+        reasons = why.perform(Actor(group), WhyQuery(id=rests, user_id=user_id))
+        detail = questions.get_memory.perform(Actor(group), ByIdForUser(id=rests, user_id=user_id))
         return reasons.nodes[rests].evidence, reasons.missing, detail.filling
 
     assert evidence("ben") == ([open_], [], [str(open_)])

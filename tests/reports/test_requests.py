@@ -19,7 +19,8 @@ from engine.heads import local
 from engine.heads.judgements import Heads
 from jiyi import Client
 from jiyi.chat.loop import ConversationLoop
-from jiyi.protocol.appointments import AskedSchedules, Schedules
+from jiyi.protocol.appointments import AskedSchedules
+from jiyi.protocol.base import Rows
 from jiyi.protocol.conversations import Message
 from tests.unit.growth.steps import run, step
 
@@ -44,8 +45,8 @@ class Person:
     def planned(self) -> list[tuple[str, str | None]]:
         """Each active appointment, as what is to be done and when next (hours and minutes)."""
         found = self.client.command("appointments.list", SECONDS, agent_id=AGENT, user_id=self.user)
-        assert isinstance(found, Schedules)
-        active = [one for one in found.schedules if one.state == "active"]
+        assert isinstance(found, Rows)
+        active = [one for one in found.rows if one.state == "active"]
         return [(one.task_description, one.next_run_at and f"{one.next_run_at.astimezone(ZoneInfo(TZ)):%H:%M}") for one in active]
 
 

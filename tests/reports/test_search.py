@@ -33,7 +33,7 @@ def embedded() -> None:
 
 
 def asked(group: str, question: str, **options: Any) -> Answer:
-    fields = {"group_id": group, "agent_id": "helper", "focal_texts": [question], "touch": False, "now": LATER, **options}
+    fields = {"group_id": group, "agent_id": "helper", "queries": [question], "touch": False, "now": LATER, **options}
     with for_groups(group, user=options.get("user_id")):
         answer = retrieval.retrieve(RetrievalRequest.model_validate(fields))
     assert isinstance(answer, Answer)
@@ -116,7 +116,7 @@ def test_an_empty_answer_says_what_belongs_to_users(group: str) -> None:
 def test_what_is_superseded_is_counted_where_it_is_hidden_and_shown_by_one_switch(group: str) -> None:
     old = observed(group, "Mia lives in Porto.", agent_id="helper", occurred_at=START)
     save(old, observed(group, "Mia keeps bees.", agent_id="helper", occurred_at=START))
-    update_memory.perform(Actor(group, "test"), UpdateMemory(node_id=old.event_id, description="Mia lives in Lisbon.", occurred_at=LATER))
+    update_memory.perform(Actor(group, "test"), UpdateMemory(id=old.event_id, description="Mia lives in Lisbon.", occurred_at=LATER))
     embedded()
     answer = asked(group, "Where does Mia live?")
     assert "Porto" not in " ".join(node.description for node in answer.retrieved_nodes)

@@ -70,7 +70,7 @@ def test_what_only_may_have_ended_stays_in_force_and_is_shown_as_earlier(group: 
     now = LATER + timedelta(days=1)
     [part] = shown(old["description"], old["created_at"], old["provenance"], now).ended
     assert ("piano" in part.text, part.sure) == (True, False)
-    reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(node_id=old["node_id"], reason="a pause"))
+    reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(id=old["node_id"], reason="a pause"))
     [kept] = [row for row in nodes(group, "knowledge", "preference") if row["node_id"] == old["node_id"]]
     assert marks_of(kept["provenance"]) == []
 
@@ -119,13 +119,13 @@ def test_a_wrong_supersession_is_taken_back_with_the_turn(group: str) -> None:
     [old] = [row for row in nodes(group, "knowledge", "preference") if "Porto" in row["description"]]
     assert old["superseded_at"] is not None
     assert ended(group, turn) == ["I live in Porto"]
-    reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(node_id=old["node_id"], reason="two homes"))
+    reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(id=old["node_id"], reason="two homes"))
     assert ended(group, turn) == []
     assert any("Porto" in fact for fact in facts(group))
     with pytest.raises(Conflict, match="in force"):
-        reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(node_id=old["node_id"]))
+        reinstate_memory.perform(Actor(group, "test"), ReinstateMemory(id=old["node_id"]))
     with pytest.raises(NotFound):
-        reinstate_memory.perform(Actor(f"{group}-other", "test"), ReinstateMemory(node_id=old["node_id"]))
+        reinstate_memory.perform(Actor(f"{group}-other", "test"), ReinstateMemory(id=old["node_id"]))
 
 
 def test_a_sample_does_not_replace_the_users_own_name(group: str) -> None:

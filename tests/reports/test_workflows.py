@@ -13,8 +13,9 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from jiyi.errors import NotFound
-from jiyi.protocol.experiences import ExperienceId, TellExperience, UpdateExperience
-from jiyi.protocol.knowledge import CheckBody, DemoteBody, EditKnowledge, HistoryQuery, PromoteBody
+from jiyi.protocol.base import ById
+from jiyi.protocol.experiences import TellExperience, UpdateExperience
+from jiyi.protocol.knowledge import CheckBody, DemoteBody, EditKnowledge, PromoteBody
 from jiyi.protocol.stores import Hit, MemoryItem
 from jiyi.protocol.tier_questions import TierItem
 from jiyi.stores.declarations import parse_graph, schema
@@ -47,7 +48,7 @@ def promote(group: str, *entries: UUID, **fields: object) -> UUID:
 
 
 def edit(group: str, knowledge_id: UUID, content: str) -> UUID:
-    return actions.edit.perform(Actor(group, "Lin"), EditKnowledge(knowledge_id=knowledge_id, content=content)).knowledge_id
+    return actions.edit.perform(Actor(group, "Lin"), EditKnowledge(id=knowledge_id, content=content)).knowledge_id
 
 
 def demote(group: str, *knowledge_ids: UUID) -> None:
@@ -128,9 +129,12 @@ def test_neither_the_llm_nor_a_sender_makes_an_output_verified_but_a_check_by_pe
 
 @pytest.mark.usefixtures("database")
 def test_the_history_of_an_edited_piece_begins_with_its_promotion(group: str) -> None:
-    new = edit(group, promote(group, text=ELEVEN, note="heard"), TWELVE)
-    told = questions.knowledge_history.perform(Actor(group, "Lin"), HistoryQuery(knowledge_id=new))
-    assert [(change.action, change.before, change.after) for change in told] == [("promoted", None, ELEVEN), ("edited", ELEVEN, TWELVE)]
+    new = edit(group, promote(group, text=ELEVEN, reason="heard"), TWELVE)
+    told = questions.knowledge_history.perform(Actor(group, "Lin"), ById(id=new))
+    assert [(change.action, change.before, change.after) for change in told.rows] == [
+        ("promoted", None, ELEVEN),
+        ("edited", ELEVEN, TWELVE),
+    ]
 
 
 # Stores
@@ -249,5 +253,5 @@ def test_an_experience_is_deleted_by_the_id_that_it_had_before_it_was_changed(gr
     new = experience_actions.update_experience.perform(me, UpdateExperience(id=told.id, solution_steps=["Close it"]))
     assert new.id != told.id
     with pytest.raises(NotFound, match=f"{new.id} has taken its place"):
-        experience_actions.get_experience.perform(me, ExperienceId(id=told.id))
-    assert experience_actions.delete_experience.perform(me, ExperienceId(id=told.id)).count == 2
+        experience_actions.get_experience.perform(me, ById(id=told.id))
+    assert experience_actions.delete_experience.perform(me, ById(id=told.id)).count == 2

@@ -47,15 +47,15 @@ SOON = 1.0
     ],
 )
 def test_a_request_is_bounded_by_all_its_characters(api: Program, group: str, texts: list[str], said: str) -> None:
-    answer = api.ask("POST", "/retrieve", 422, json={"agent_id": "klaus", "focal_texts": texts})
+    answer = api.ask("POST", "/retrieve", 422, json={"agent_id": "klaus", "queries": texts})
     assert said in answer.json["detail"]
     with pytest.raises(ValidationError, match=said):
-        RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=texts)
+        RetrievalRequest(group_id=group, agent_id="klaus", queries=texts)
 
 
 def test_what_is_within_the_bounds_is_taken() -> None:
     texts = ["记" * 500] * 32
-    assert RetrieveBody(agent_id="klaus", focal_texts=texts).focal_texts == texts
+    assert RetrieveBody(agent_id="klaus", queries=texts).queries == texts
 
 
 @pytest.mark.parametrize("text", [EXPANDING * 8_000, ":" * 8_000, "的" * 8_000, "word " * 1_600])
@@ -227,7 +227,7 @@ def test_a_flood_of_one_group_leaves_another_its_answers(
     texts = [":" * 500] * 32
 
     def ask(_: int) -> int:
-        body = {"agent_id": "maria", "focal_texts": texts, "timeout": 30}
+        body = {"agent_id": "maria", "queries": texts, "timeout": 30}
         return int(flooding.client.application.test_client().post("/api/v1/retrieve", json=body, headers=flooding.headers).status_code)
 
     calls = [threads.submit(ask, number) for number in range(40)]

@@ -29,7 +29,7 @@ def test_a_stream_ends_with_its_key(unlimited_web: int, group: str, api_key: Cal
         assert response.readline().startswith(b"retry:")
         given = parse_key(key)
         assert given is not None
-        revoke_key.perform(Actor(group, "test", operator=True), RevokeKey(key_id=given.key_id))
+        revoke_key.perform(Actor(group, "test", operator=True), RevokeKey(id=given.key_id))
         response.read()  # to its end; a stream that went on would run into the connection's time-out
         connection.request("GET", "/api/v1/stream", headers={"Authorization": f"Bearer {key}"})
         assert connection.getresponse().status == 401

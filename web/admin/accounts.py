@@ -12,6 +12,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.accounts import ROLES, Key, NewKey, hash_password, make_password, password_problem
+from jiyi.protocol.base import BY_ID
 from jiyi.protocol.erasure import Erasure
 from jiyi.protocol.wire.signatures import SCOPES, KeyText, new_key
 from models.accounts import actions, api_keys, audit, connections, sign_in, users
@@ -66,10 +67,12 @@ def rotate(key_id: str) -> Response:
     """A new key with the same rights; the old one works on for the hours given."""
     key = new_key()
     grace = timedelta(hours=_one_of("grace", GRACE_HOURS))
-    return _key_shown_once(key, perform(actions.rotate_key, key_id=key_id, key=NewKey.of(key), grace=grace))
+    return _key_shown_once(key, perform(actions.rotate_key, id=key_id, key=NewKey.of(key), grace=grace))
 
 
-action_form_route(key_pages, "/keys/<key_id>/revoke", actions.revoke_key, Part("_keys.html", keys), name="revoke")
+action_form_route(
+    key_pages, "/keys/<key_id>/revoke", actions.revoke_key, Part("_keys.html", keys), name="revoke", field_names={"id": "key_id"}
+)
 
 
 def _key_shown_once(key: KeyText, made: Key) -> Response:
@@ -174,7 +177,7 @@ def audit_log(connection: Connection, group: str) -> Context:
     everything = who().may("operator") and asked("only") != "group"
     whose = None if everything else group
     filters = {name: asked(name, 200) for name in ("actor", "action", "target")}
-    entries = audit.entries(connection, whose, inputs.identifier("before"), ENTRIES_PER_PAGE + 1, **filters)
+    entries = audit.entries(connection, whose, inputs.place(BY_ID), ENTRIES_PER_PAGE + 1, **filters)
     kept = {"group": group, "only": None if everything else "group", **filters}
     actions = audit.actions(connection, whose)
     return {
@@ -197,9 +200,7 @@ NO_ERASURE = lazy_gettext("There is no erasure %(id)s in the group â€œ%(group)sâ
 
 @page(erasure_pages, "/erasure", "erasure.html", rows="_erasures.html")
 def erasures(connection: Connection, group: str) -> Context:
-    return listed(
-        "erasures", progress.page(connection, group, inputs.identifier("before"), ERASURES_PER_PAGE + 1), ERASURES_PER_PAGE, "erasure_id"
-    )
+    return listed("erasures", progress.page(connection, group, inputs.place(BY_ID), ERASURES_PER_PAGE + 1), ERASURES_PER_PAGE, "erasure_id")
 
 
 @erasure_pages.post("/erasure/preview")

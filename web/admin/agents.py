@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from engine.reflection import with_progress
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.base import NodeType
+from jiyi.protocol.base import BY_NAME, BY_NUMBER, BY_TIME, NodeType
 from jiyi.protocol.memory import AgentState, KeywordStrength
 from jiyi.protocol.reflection import State, Trigger
 from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, get_settings
@@ -42,9 +42,9 @@ NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 
 @page(agent_pages, "/agents", "agents.html", name="index")
 def agents(connection: Connection, group: str) -> Context:
-    after = asked("after") or ""
+    after = inputs.place(BY_NAME) or ""
     rows = listed("agents", stored_agents.agent_rows(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
-    return {"after": after or None, **rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
+    return {**rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
 
 
 @page(
@@ -130,7 +130,7 @@ action_form_route(
     agent_pages,
     "/agents/<name:group>/<name:agent>/reflect",
     reflection.request_reflection,
-    "reflections.reflection",
+    lambda known: url_for("reflections.reflection", group=known["group"], reflection_id=known["id"]),
     name="reflect",
     field_names={"agent_id": "agent"},
     scope="admin",
@@ -152,12 +152,12 @@ def _row(group: str, agent: str) -> AgentState:
 
 def _nodes(connection: Connection, group: str, agent: str) -> Context:
     """The agent's memories as the address asks for them, and what it asks for, to be passed on to the next page."""
-    type_, before = inputs.choice("type", NODE_TYPES), inputs.whole("before")
+    type_, before = inputs.choice("type", NODE_TYPES), inputs.place(BY_NUMBER)
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)
     wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", created_after=begin, created_before=end)
     memory_rows = search(connection, group, wanted, before, NODES_PER_PAGE + 1)
     nodes = listed("nodes", memory_rows, NODES_PER_PAGE, "node_count")
-    return {"type": type_, "before": before, "begin": asked("from"), "end": asked("to"), **nodes}
+    return {"type": type_, "begin": asked("from"), "end": asked("to"), **nodes}
 
 
 #: Setting → its choices (empty: a number), its title, what it does.
@@ -285,7 +285,7 @@ NO_REFLECTION = lazy_gettext("There is no reflection %(id)s in the group “%(gr
 def reflections(connection: Connection, group: str) -> Context:
     agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
     reflections = reflection.reflection_page(
-        connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.unpacked(), limit=REFLECTIONS_PER_PAGE + 1
+        connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.place(BY_TIME), limit=REFLECTIONS_PER_PAGE + 1
     )
     return {
         "filters": {"agent": agent, "state": state, "trigger": trigger},

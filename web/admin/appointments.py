@@ -10,6 +10,7 @@ from flask_babel import lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.protocol.appointments import MAX_TEXT_CHARS, ScheduleState
+from jiyi.protocol.base import BY_ID, BY_NAME
 from models.appointments import heartbeat_actions, heartbeats, schedule_actions, schedules
 from models.memory import agents
 from web.admin import inputs
@@ -77,7 +78,7 @@ action_form_route(
 
 @reads_database
 def _schedules(connection: Connection, agent: str | None) -> Context:
-    state, after = inputs.choice("state", ("active", "paused", "ended")), inputs.identifier("after")
+    state, after = inputs.choice("state", ("active", "paused", "ended")), inputs.place(BY_ID)
     listing = listed(
         "schedules",
         schedules.schedule_page(connection, group(), agent, None, state, after, SCHEDULES_PER_PAGE + 1),
@@ -105,7 +106,7 @@ NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s
 
 @page(heartbeat_pages, "/growth/heartbeats", "heartbeats.html")
 def heartbeats_page(connection: Connection, group: str) -> Context:
-    rows = heartbeats.heartbeat_page(connection, group, asked("after") or "", AGENTS_PER_PAGE + 1)
+    rows = heartbeats.heartbeat_page(connection, group, inputs.place(BY_NAME) or "", AGENTS_PER_PAGE + 1)
     listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
     waiting = heartbeats.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN, channel="ui")
     shown = [_heartbeat(row, now) for row in listing["heartbeats"]]

@@ -40,8 +40,8 @@ def proposals_page(connection: Connection, group: str) -> Context:
     """Those of all kinds, the latest first."""
     filters = {"kind": inputs.choice("kind", KINDS), "status": inputs.choice("status", STATUSES), "agent": asked("agent")}
     of_agent = {"kind": filters["kind"], "status": filters["status"], "agent_id": filters["agent"]}
-    wanted = checked(ListProposals, **of_agent, before=inputs.identifier("before"), limit=PROPOSALS_PER_PAGE)
-    rows = proposals.find(connection, group, wanted, more=1)
+    wanted = checked(ListProposals, **of_agent, cursor=asked("cursor"), limit=PROPOSALS_PER_PAGE)
+    rows = proposals.find(connection, group, wanted)
     return {"filters": filters, "agents": agents.agent_names(connection, group), **listed("rows", rows, PROPOSALS_PER_PAGE, "id")}
 
 
@@ -112,8 +112,10 @@ NO_PAIN = lazy_gettext("There is no pain point %(id)s in the group â€œ%(group)sâ
 @page(pain_pages, "/pains", "pains.html", statuses=PAIN_STATUSES)
 def pains_page(connection: Connection, group: str) -> Context:
     """Those felt last first."""
-    agent, status, before = asked("agent"), inputs.choice("status", PAIN_STATUSES), inputs.identifier("before")
-    rows = pains.pain_page(connection, group, checked(ListPains, agent_id=agent, status=status, before=before, limit=PAINS_PER_PAGE))
+    agent, status = asked("agent"), inputs.choice("status", PAIN_STATUSES)
+    rows = pains.pain_page(
+        connection, group, checked(ListPains, agent_id=agent, status=status, cursor=asked("cursor"), limit=PAINS_PER_PAGE)
+    )
     return {
         "filters": {"agent": agent, "status": status},
         "agents": agents.agent_names(connection, group),
@@ -131,8 +133,11 @@ def pain_page(connection: Connection, group: str, pain_id: UUID) -> Context | No
     return {"pain": pain, "evidence": evidence, "proposals": pains.proposals_of(connection, group, pain_id)}
 
 
-action_form_route(pain_pages, "/pains/<uuid:pain_id>/resolve", pain_actions.resolve_pain, "pains.pain", name="resolve")
-action_form_route(pain_pages, "/pains/<uuid:pain_id>/propose", pain_actions.propose_solution, "pains.pain", name="propose")
+PAIN = {"id": "pain_id"}
+action_form_route(pain_pages, "/pains/<uuid:pain_id>/resolve", pain_actions.resolve_pain, "pains.pain", name="resolve", field_names=PAIN)
+action_form_route(
+    pain_pages, "/pains/<uuid:pain_id>/propose", pain_actions.propose_solution, "pains.pain", name="propose", field_names=PAIN
+)
 
 
 #: Versions of a file, snapshots, and proposals: the latest.
@@ -148,13 +153,14 @@ def identity_page(connection: Connection, group: str, agent: str) -> Context | N
     shown, compared = cast("File", inputs.choice("file", FILES) or "SOUL"), inputs.whole("version")
     current = identity.current_file(connection, name, shown)
     old = None if compared is None else identity.file_version(connection, name, shown, compared)
+    latest = proposals.find(connection, group, ListProposals(kind="identity", agent_id=agent, limit=PROPOSALS_SHOWN))
     return {
         "agent_id": agent,
         "files": identity.current_files(connection, name),
         "shown": shown,
         "history": identity.file_history(connection, name, shown, None, VERSIONS_SHOWN),
         "compared": None if old is None else {"version": old.version, "lines": diff(old.content, current.content)},
-        "proposals": proposals.find(connection, group, ListProposals(kind="identity", agent_id=agent, limit=PROPOSALS_SHOWN)),
+        "proposals": latest[:PROPOSALS_SHOWN],
         "snapshots": identity.snapshot_page(connection, name, None, SNAPSHOTS_SHOWN),
         "max_chars": limits.MAX_IDENTITY_CHARS,
     }

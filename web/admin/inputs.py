@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 from uuid import UUID
 
 from flask import abort, request
+from pydantic import TypeAdapter
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol import rest
+from jiyi.protocol.base import MAX_CURSOR_CHARS, decode_cursor
 from web.admin.frame import asked
 
+T = TypeVar("T")
 #: PostgreSQL's ``integer`` and ``bigint``.
 MAX_INTEGER = 2**31 - 1
 MAX_BIGINT = 2**63 - 1
@@ -81,9 +84,9 @@ def given(names: Sequence[str]) -> dict[str, str]:
     return {name: value for name in names if (value := request.args.get(name))}
 
 
-def unpacked(name: str = "before") -> tuple[datetime, UUID] | None:
-    """A place in a list that is ordered by a time and an id."""
+def place(form: TypeAdapter[T]) -> T | None:
+    """Where the page before ended in a list."""
     try:
-        return rest.decode_cursor(asked(name, 200) or "", rest.TIME_AND_ID)
-    except InvalidRequest:
-        abort(400, f"{name}: must be what the page before it gave.")
+        return decode_cursor(asked("cursor", MAX_CURSOR_CHARS), form)
+    except InvalidRequest as error:
+        abort(400, str(error))

@@ -13,6 +13,7 @@ from flask_babel import gettext as _
 from sqlalchemy import Connection
 
 from engine.operations import HOUR, JOBS
+from jiyi.protocol.base import BY_ID, BY_TIME
 from jiyi.protocol.knowledge import MAX_IDS, MAX_REASON_CHARS
 from jiyi.protocol.tier_questions import Kind
 from jiyi.settings import get_settings
@@ -104,7 +105,7 @@ ENTRY_FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least",
 
 @page(quarantine_pages, "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=REASONS)
 def entries_page(connection: Connection, group: str) -> Context:
-    entries = quarantine_reads.entries(connection, group, _wanted_entries(), inputs.unpacked(), ENTRIES_PER_PAGE + 1)
+    entries = quarantine_reads.entries(connection, group, _wanted_entries(), inputs.place(BY_TIME), ENTRIES_PER_PAGE + 1)
     return {
         "filters": inputs.given(ENTRY_FILTERS),
         **listed("entries", entries, ENTRIES_PER_PAGE, "created_at", "entry_id"),
@@ -185,7 +186,7 @@ def _interval(_data: object) -> float:
 
 @page(digest_pages, "/digests", "digests.html", rows="_digests.html", spans=SPANS, hours=_interval)
 def digests_page(connection: Connection, group: str) -> Context:
-    rows = digests.listed(connection, group, before=inputs.identifier("before"), limit=DIGESTS_PER_PAGE + 1)
+    rows = digests.listed(connection, group, before=inputs.place(BY_ID), limit=DIGESTS_PER_PAGE + 1)
     return listed("digests", rows, DIGESTS_PER_PAGE, "digest_id")
 
 
@@ -278,7 +279,7 @@ NO_PIECE = lazy_gettext("The group “%(group)s” has no knowledge %(id)s.")
 
 @page(knowledge_pages, "/knowledge", "knowledge.html", rows="_knowledge.html", kinds=PIECE_KINDS)
 def pieces_page(connection: Connection, group: str) -> Context:
-    pieces = knowledge.pieces(connection, group, _wanted_pieces(), inputs.unpacked(), PIECES_PER_PAGE + 1)
+    pieces = knowledge.pieces(connection, group, _wanted_pieces(), inputs.place(BY_TIME), PIECES_PER_PAGE + 1)
     return {
         "filters": inputs.given(PIECE_FILTERS),
         **listed("pieces", pieces, PIECES_PER_PAGE, "promoted_at", "knowledge_id"),
@@ -305,7 +306,9 @@ def _demoted(known: Context) -> str:
     return url_for("knowledge.one", knowledge_id=known["knowledge_id"], group=frame.group(), done="demoted")
 
 
-action_form_route(knowledge_pages, "/knowledge/<uuid:knowledge_id>/edit", actions.edit, _edited, name="edit")
+action_form_route(
+    knowledge_pages, "/knowledge/<uuid:knowledge_id>/edit", actions.edit, _edited, name="edit", field_names={"id": "knowledge_id"}
+)
 action_form_route(
     knowledge_pages,
     "/knowledge/<uuid:knowledge_id>/demote",

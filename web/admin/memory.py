@@ -15,8 +15,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from engine.text import keywords
-from jiyi.protocol.base import NodeType, composed
-from jiyi.protocol.conversation_commands import JudgedTurns
+from jiyi.protocol.base import BY_ID, BY_NAME, BY_NUMBER, BY_POSITION, BY_TIME, NodeType, OfAgents, composed
 from jiyi.protocol.conversations import KINDS
 from jiyi.protocol.memory import MAX_RESTORED, ExportQuery, Memory
 from jiyi.protocol.origins import ORIGINS
@@ -94,7 +93,7 @@ action_form_route(memory_pages, "/memories/add", add_memory, "memories.node", na
 def _matches() -> Context:
     """One page: with an agent the next one begins behind a number, without behind a time and an id. A search may take too long."""
     group, wanted = frame.group(), _wanted()
-    before = inputs.unpacked() if wanted.agent_id is None else inputs.whole("before")
+    before = inputs.place(BY_TIME) if wanted.agent_id is None else inputs.place(BY_NUMBER)
 
     def question(connection: Connection) -> list[Memory]:
         return search(connection, group, wanted, before, MEMORIES_PER_PAGE + 1)
@@ -102,7 +101,7 @@ def _matches() -> Context:
     reading = attempt(lambda: from_database(question))
     place = ("created_at", "node_id") if wanted.agent_id is None else ("node_count",)
     shown = (
-        {"nodes": None, "before": None, "next": None}
+        {"nodes": None, "cursor": None, "next": None}
         if reading.value is None
         else listed("nodes", reading.value, MEMORIES_PER_PAGE, *place)
     )
@@ -163,8 +162,8 @@ def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) 
     """All pages of a list as a file, of the agent that the address names or of all."""
     agent = asked("agent")
 
-    def gathered(after: object) -> Any:
-        return perform(action, query(agent_id=agent, after=after, limit=EXPORTED_AT_ONCE))
+    def gathered(cursor: str | None) -> Any:
+        return perform(action, query(agent_id=agent, cursor=cursor, limit=EXPORTED_AT_ONCE))
 
     of = "".join(character if character.isalnum() else "-" for character in agent or frame.group())[:80]
     headers = {"Content-Disposition": f'attachment; filename="{name}-{of.encode("ascii", "replace").decode().replace("?", "-")}.jsonl"'}
@@ -172,7 +171,7 @@ def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) 
     return Response(stream_with_context(_lines(gathered, first)), mimetype="application/x-ndjson", headers=headers)
 
 
-def _lines(gathered: Callable[[object], Any], page: Any) -> Iterator[str]:
+def _lines(gathered: Callable[[str | None], Any], page: Any) -> Iterator[str]:
     while True:
         for row in page.rows:
             yield json.dumps(row.model_dump(mode="json") if isinstance(row, BaseModel) else row, ensure_ascii=False, default=str) + "\n"
@@ -190,7 +189,7 @@ NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session
 @page(memory_pages, "/sessions/<name:group>/<name:agent>/<name:session>", "session.html", name="session", missing=NO_SESSION)
 def session_page(connection: Connection, group: str, agent: str, session: str) -> Context | None:
     wanted = MemoryFilter(agent_id=agent, session_id=session, archived="with")
-    before = inputs.whole("before")
+    before = inputs.place(BY_NUMBER)
     nodes = search(connection, group, wanted, before, TURNS_PER_PAGE + 1)
     if not nodes and before is None:
         return None
@@ -204,7 +203,7 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
         "session_id": session,
         "turns": turns,
         "older": found["next"],
-        "before": before,
+        "cursor": found["cursor"],
         "injected": _injected(connection, group, before_answers.values()),
     }
 
@@ -225,23 +224,23 @@ def _injected(connection: Connection, group: str, injections: Iterable[Injection
 def _turn_address(shown: Context) -> str:
     """The same page of the session, at the turn that was judged."""
     place = {name: shown[name] for name in ("group", "agent", "session")}
-    return url_for("memories.session", **place, before=shown.get("before") or None, _anchor=f"t{shown['node_id']}")
+    return url_for("memories.session", **place, cursor=shown.get("cursor") or None, _anchor=f"t{shown['node_id']}")
 
 
 JUDGE = "/sessions/<name:group>/<name:agent>/<name:session>/<uuid:node_id>/judge"
-action_form_route(memory_pages, JUDGE, actions.judge_turn, _turn_address, name="judge")
+action_form_route(memory_pages, JUDGE, actions.judge_turn, _turn_address, name="judge", field_names={"id": "node_id"})
 
 
 @memory_pages.get("/judged.jsonl")
 def judged() -> Response:
     """The turns that were judged, as ``facts_<writer>.jsonl`` to train on."""
-    return _file(actions.judged_turns, JudgedTurns, "facts")
+    return _file(actions.judged_turns, OfAgents, "facts")
 
 
 @memory_pages.get("/mistakes.jsonl")
 def mistakes() -> Response:
     """The supersessions that were mistakes, as ``changes_<writer>.jsonl`` to train on."""
-    return _file(list_mistakes, JudgedTurns, "changes")
+    return _file(list_mistakes, OfAgents, "changes")
 
 
 event_pages = Pages("events", __name__, Page("memories", lazy_gettext("Events"), "events.page"))
@@ -254,14 +253,14 @@ NO_EVENT = lazy_gettext("There is no event %(id)s in the group “%(group)s”."
 
 @page(event_pages, "/events", "events.html", most_news=MOST_NEWS)
 def events_page(group: str) -> Context:
-    return _events(group, inputs.whole("before", inputs.MAX_BIGINT), None, EVENTS_PER_PAGE)
+    return _events(group, inputs.place(BY_POSITION), None, EVENTS_PER_PAGE)
 
 
 @event_pages.get("/events/rows", endpoint="rows")
 def event_rows() -> str:
     """The following events, to be put in the place of the button that asked for them; or, with ``after``, the news."""
     after = inputs.whole("after", inputs.MAX_BIGINT, least=0)  # the first position is 1
-    before = inputs.whole("before", inputs.MAX_BIGINT)
+    before = inputs.place(BY_POSITION)
     group = frame.group()
     data = _events(group, before, after, EVENTS_PER_PAGE if after is None else MOST_NEWS)
     return render_template("_events.html", group=group, news=after is not None, **data)
@@ -291,7 +290,7 @@ WHY_ARCHIVED = ("faded", "expired", "chosen")
 def archive(connection: Connection, group: str) -> Context:
     agent, reason = asked("agent"), inputs.choice("reason", WHY_ARCHIVED)
     archived = memory_reads.archived(
-        connection, group, agent_id=agent, reason=reason, before=inputs.unpacked(), limit=ARCHIVED_PER_PAGE + 1
+        connection, group, agent_id=agent, reason=reason, before=inputs.place(BY_TIME), limit=ARCHIVED_PER_PAGE + 1
     )
     counts = memory_reads.archived_counts(connection, group, AGENTS_COUNTED)
     nodes = listed("nodes", archived, ARCHIVED_PER_PAGE, "archived_at", "node_id")
@@ -302,7 +301,7 @@ def _restored(known: Context) -> str:
     return url_for("archive.page", group=frame.group(), agent=known.get("back") or None, restored=known["restored"])
 
 
-RESTORED = {"node_ids": "node_id", "agent_id": "agent"}
+RESTORED = {"ids": "node_id", "agent_id": "agent"}
 action_form_route(archive_pages, "/archive/<name:group>/restore", restore, _restored, name="restore", field_names=RESTORED)
 
 
@@ -317,15 +316,14 @@ LINE_CHARS = 300
 
 @page(conversation_pages, "/conversations", "conversations.html", name="index")
 def conversations(connection: Connection, group: str) -> Context:
-    after = asked("after") or ""
-    agents = entries.agents(connection, group, after, AGENTS_PER_PAGE + 1)
-    return {"after": after or None, **listed("agents", agents, AGENTS_PER_PAGE, "agent_id")}
+    agents = entries.agents(connection, group, inputs.place(BY_NAME) or "", AGENTS_PER_PAGE + 1)
+    return listed("agents", agents, AGENTS_PER_PAGE, "agent_id")
 
 
 @page(conversation_pages, "/conversations/<name:group>/<name:agent>", "conversation.html", name="agent", missing=NO_AGENT, chars=LINE_CHARS)
 def conversation(connection: Connection, group: str, agent: str) -> Context | None:
     name = (group, agent)
-    before = inputs.identifier("before")
+    before = inputs.place(BY_ID)
     if stored_agents.agent_row(connection, group, agent) is None:
         return None
     injections = entries.injections(connection, name, before, INJECTIONS_PER_PAGE + 1)

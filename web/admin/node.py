@@ -93,12 +93,12 @@ def _why_address(node: Context) -> str:
     return url_for("playground.one", **given | {"group": frame.group(), "node_id": node["node_id"], "agent": node["agent_id"]})
 
 
-IDS = {"node_ids": "node_id"}
+ID, IDS, ERASED = {"id": "node_id"}, {"ids": "node_id"}, {"node_ids": "node_id"}
 action_form_route(memory_pages, f"{ADDRESS}/archive", archive.archive, "memories.node", name="archive", field_names=IDS)
 action_form_route(memory_pages, f"{ADDRESS}/restore", archive.restore, "memories.node", name="restore", field_names=IDS)
-action_form_route(memory_pages, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", field_names=IDS, scope="admin")
-action_form_route(memory_pages, f"{ADDRESS}/reinstate", archive.reinstate_memory, "memories.node", name="reinstate")
-action_form_route(memory_pages, f"{ADDRESS}/correct", archive.update_memory, "memories.node", name="correct")
+action_form_route(memory_pages, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", field_names=ERASED, scope="admin")
+action_form_route(memory_pages, f"{ADDRESS}/reinstate", archive.reinstate_memory, "memories.node", name="reinstate", field_names=ID)
+action_form_route(memory_pages, f"{ADDRESS}/correct", archive.update_memory, "memories.node", name="correct", field_names=ID)
 
 #: Seconds that looking for what rests on chosen memories may take.
 PREVIEW_TIMEOUT = 20.0
@@ -117,7 +117,7 @@ def chosen(group: str) -> str:
 action_form_route(memory_pages, "/memories/<name:group>/archive", archive.archive, "memories.index", name="archive_chosen", field_names=IDS)
 action_form_route(memory_pages, "/memories/<name:group>/rate", archive.rate, "memories.index", name="rate_chosen", field_names=IDS)
 action_form_route(
-    memory_pages, "/memories/<name:group>/delete", request_erasure, "erasure.one", name="delete_chosen", field_names=IDS, scope="admin"
+    memory_pages, "/memories/<name:group>/delete", request_erasure, "erasure.one", name="delete_chosen", field_names=ERASED, scope="admin"
 )
 
 

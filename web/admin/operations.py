@@ -15,6 +15,7 @@ from engine.operations import JOBS
 from engine.providers.llms import RULES, llm_endpoint
 from engine.providers.verdicts import verdict
 from jiyi.errors import SettingsError
+from jiyi.protocol.base import BY_NAME, BY_TIME
 from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest, WorkersReport
 from jiyi.protocol.providers import LLMCounts, PromptByRules, UsageKey, UsageRow
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
@@ -29,7 +30,6 @@ from web.accounts.identity import need, who
 from web.admin import frame, inputs
 from web.admin.acting import Part, action_form_route, checked, perform
 from web.admin.frame import Page, Pages, across_groups, asked
-from web.admin.inputs import unpacked
 from web.admin.pages import Context, listed, page
 from web.answers import answer, json_answer
 
@@ -43,14 +43,14 @@ MAX_MINUTES = 1_440
 @overview_pages.get("/overview.json", endpoint="page_json")
 def overview_page() -> Response:
     operator = who().may("operator")
-    data = {**gather(frame.group(), asked("after") or ""), "groups": frame.groups()}
+    data = {**gather(frame.group(), inputs.place(BY_NAME) or ""), "groups": frame.groups()}
     return answer("overview.html", data=data, plots=plots() if operator else [], spans=spans())
 
 
 @overview_pages.get("/overview/live")
 def live() -> str:
     """The parts that a browser asks for again and again."""
-    return render_template("_overview.html", refreshed=True, **gather(frame.group(), asked("after") or ""))
+    return render_template("_overview.html", refreshed=True, **gather(frame.group(), inputs.place(BY_NAME) or ""))
 
 
 @overview_pages.get("/overview/series.json")
@@ -154,7 +154,7 @@ def work_kinds(connection: Connection, group: str) -> Context:
 def work_of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
-    rows = pending_work.pending_rows(connection, kind, only, unpacked("after"), PER_PAGE + 1)
+    rows = pending_work.pending_rows(connection, kind, only, inputs.place(BY_TIME), PER_PAGE + 1)
     return {"all_groups": only is None, "kind": kind, **listed("rows", rows, PER_PAGE, "created_at", "subject_id")}
 
 
@@ -185,22 +185,22 @@ MAX_WORDS = 200
 def letters(connection: Connection, group: str) -> Context:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
-    before = inputs.identifier("before") if request.method == "GET" else None
-    wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, before=before, limit=PER_PAGE)
+    cursor = asked("cursor") if request.method == "GET" else None
+    wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, cursor=cursor, limit=PER_PAGE)
     filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
     return {
         **filters,
         "filters": filters,
         "open": numbers.open_letters(connection, group),
         "kinds": dead_letters.kinds(connection, group),
-        **listed("letters", dead_letters.letters(connection, group, wanted, more=1), PER_PAGE, "letter_id"),
-        "before": before,
+        **listed("letters", dead_letters.letters(connection, group, wanted), PER_PAGE, "letter_id"),
+        "cursor": cursor,
     }
 
 
 @page(letter_pages, "/dead/<uuid:letter_id>", "letter.html", name="one")
 def letter(letter_id: UUID) -> Context:
-    return {"letter": perform(queue_actions.get_letter, letter_id=letter_id)}
+    return {"letter": perform(queue_actions.get_letter, id=letter_id)}
 
 
 def _chosen(fields: Context, _parts: Context) -> Context:

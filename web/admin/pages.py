@@ -4,8 +4,8 @@ Example::
 
     @page(blueprint, "/conversations", "conversations.html")
     def index(connection: Connection, group: str) -> Context:
-        after = asked("after") or ""
-        return {"after": after or None, **listed("agents", reads.agents(connection, group, after, SIZE + 1), SIZE, "agent_id")}
+        rows = reads.agents(connection, group, inputs.place(BY_NAME) or "", SIZE + 1)
+        return listed("agents", rows, SIZE, "agent_id")
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from flask_babel import LazyString, lazy_gettext
 from sqlalchemy import Connection
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol import rest
+from jiyi.protocol.base import encode_cursor
 from models.db.bounded_reads import from_database
 from web.admin import frame
 from web.admin.forms import refusal
@@ -122,14 +122,14 @@ def reads_database(question: Callable[..., T]) -> Callable[..., T]:
 
 
 def listed(name: str, fetched: Sequence[Any], size: int, *place: str) -> Context:
-    """One page of rows, of which one too many was asked for, under a name; ``next`` is where the following page begins, None if
-    there is none: what the last row has in the fields of ``place``, two of them packed into one word. ``before`` is where this one did.
+    """One page of rows, of which one too many was asked for, under a name; ``next`` is the following page's cursor, None if there
+    is none: what the last row has in the fields of ``place``. ``cursor`` is this one's.
     """
-    rows, before = list(fetched[:size]), frame.asked("before")
-    if len(fetched) <= size:
-        return {name: rows, "before": before, "next": None}
-    last = [getattr(rows[-1], field) for field in place]
-    return {name: rows, "before": before, "next": last[0] if len(last) == 1 else rest.encode_cursor(*last)}
+    page: Context = {name: list(fetched[:size]), "cursor": frame.asked("cursor"), "next": None}
+    if len(fetched) > size:
+        last = [getattr(fetched[size - 1], field) for field in place]
+        page["next"] = encode_cursor(last[0] if len(last) == 1 else last)
+    return page
 
 
 def redirect_to(address: str) -> ResponseReturnValue:

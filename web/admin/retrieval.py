@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from jiyi.errors import problems_of
 from jiyi.protocol import limits
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.base import NodeType
+from jiyi.protocol.base import BY_ID, NodeType
 from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS
 from jiyi.protocol.origins import ORIGINS
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, ScoredMemory
@@ -198,7 +198,7 @@ def _request(group: str, agent: str, focal: str, settings: Context) -> Retrieval
         "superseded": asked("superseded") is not None,
     }
     times = {name: inputs.moment(name) for name in ("now", "as_of")}
-    asked_about = {"group_id": group, "agent_id": agent, "user_id": asked("user"), "focal_texts": [focal], "touch": False}
+    asked_about = {"group_id": group, "agent_id": agent, "user_id": asked("user"), "queries": [focal], "touch": False}
     return RetrievalRequest(**asked_about, **times, filters=filters, **settings)
 
 
@@ -317,7 +317,7 @@ PER_PAGE = 30
 @page(retrieval_pages, "/retrievals", "retrievals.html", rows="_retrievals.html")
 def past_retrievals(connection: Connection, group: str) -> Context:
     agent, settings = asked("agent"), get_settings()
-    rows = records.listed(connection, group, agent, inputs.identifier("before"), PER_PAGE + 1)
+    rows = records.listed(connection, group, agent, inputs.place(BY_ID), PER_PAGE + 1)
     kept = {"retrievals": settings.retrievals_kept, "days": records.KEPT_DAYS}
     return {"agent": agent, "agents": agent_names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}
 
@@ -336,6 +336,6 @@ def asked_again(retrieval_id: UUID) -> Context:
         "same": again.same,
         "notes": again.notes,
         "found": lists,
-        "focal": again.record.focal_texts[0],
+        "focal": again.record.queries[0],
         "agent": again.record.agent_id,
     }

@@ -8,7 +8,6 @@ from sqlalchemy import Connection
 from jiyi.errors import NotFound
 from jiyi.protocol.stores import FilesQuery, ItemsQuery, RetrieveItems, StoresQuery
 from models.stores import actions, reads
-from web.admin import inputs
 from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, page, reads_database
@@ -23,9 +22,9 @@ NO_STORE = lazy_gettext("There is no store “%(name)s” in the group “%(grou
 
 @page(store_pages, "/stores", "stores.html", name="index", chars=LINE_CHARS)
 def index(connection: Connection, group: str) -> Context:
-    page_ = reads.listed(connection, group, StoresQuery(after=inputs.identifier("after"), limit=STORES_PER_PAGE))
+    page_ = reads.listed(connection, group, StoresQuery(cursor=asked("cursor"), limit=STORES_PER_PAGE))
     return {
-        "stores": page_.stores,
+        "stores": page_.rows,
         "next": page_.next,
         "nodes": reads.node_map(connection, group),
         "operations": reads.operations(connection, group, OPERATIONS_SHOWN),
@@ -47,10 +46,9 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> Contex
         store = reads.state(connection, group, name, run_id)
     except NotFound:
         return None
-    before = inputs.whole("before", inputs.MAX_BIGINT)
-    items = reads.page_of_items(connection, group, ItemsQuery(name=name, run_id=run_id, limit=ITEMS_PER_PAGE, before=before))
+    items = reads.page_of_items(connection, group, ItemsQuery(name=name, run_id=run_id, limit=ITEMS_PER_PAGE, cursor=asked("cursor")))
     files = reads.page_of_files(connection, group, FilesQuery(name=name, run_id=run_id, limit=FILES_SHOWN, state=asked("state")))
-    return {"store": store, "items": items.items, "next": items.next, "before": before, "files": files.files}
+    return {"store": store, "items": items.rows, "next": items.next, "cursor": asked("cursor"), "files": files.rows}
 
 
 action_form_route(

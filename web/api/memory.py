@@ -13,26 +13,12 @@ from sqlalchemy import Connection
 
 from engine import subjects
 from jiyi.errors import NoAnswer
-from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.base import ForUser
-from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
-from jiyi.protocol.event_requests import (
-    MAX_STATES_GET,
-    Accepted,
-    EventsBody,
-    EventState,
-    SessionEnd,
-    ShortEvent,
-    StatesBody,
-    StatesQuery,
-    WaitQuery,
-)
+from jiyi.protocol.base import Made
+from jiyi.protocol.erasure import ErasureRequested
+from jiyi.protocol.event_requests import MAX_STATES_GET, Accepted, EventsBody, EventState, SessionEnd, ShortEvent, WaitQuery
 from jiyi.protocol.events import Event
-from jiyi.protocol.memory import AgentPage, KeywordsQuery, RelatedQuery
 from jiyi.protocol.openapi.document import PREFIX
-from jiyi.protocol.recall import ForgetWhatWasSaid, ListMemories, RecallRequest, ReinstateBody, RetrievalsQuery, UpdateBody
-from jiyi.protocol.reflection import Asked, EvidenceQuery, ReflectionAsked, ReflectionPage, ReflectionsQuery
-from jiyi.protocol.rest import Cursor, ErasureAsked, ErasurePage, FieldProblem, OnceQuery
+from jiyi.protocol.rest import FieldProblem, OnceQuery
 from jiyi.protocol.retrieval import Answer, RetrievalRequest, RetrieveBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
@@ -99,19 +85,17 @@ def _vector_field(place: int, count: int) -> str:
 
 
 def _erasure_asked(_asker: Asker, done: ErasureRequested) -> Reply:
-    url = f"{PREFIX}/erasures/{done.erasure_id}"
-    return Reply(ErasureAsked(erasure_id=done.erasure_id, state=done.state, status_url=url), {"Location": url})
+    return Reply(done, {"Location": f"{PREFIX}/erasures/{done.erasure_id}"})
 
 
 expose(
     erasure_actions.request_erasure,
     "DELETE",
-    "/nodes/<uuid:node_id>",
+    "/nodes/<uuid:id>",
     id="erase_memory",
     tag="memories",
-    answer=ErasureAsked,
     status=202,
-    given=lambda parts: {"node_ids": [parts["node_id"]]},
+    given=lambda parts: {"node_ids": [parts["id"]]},
     present=_erasure_asked,
     doc="""Erase one memory.
 
@@ -120,22 +104,11 @@ expose(
     and tells how far it is, as get_erasure does; afterwards there is no such memory.
     """,
 )
-expose(
-    erasure_actions.request_erasure,
-    "POST",
-    "/erasures",
-    id="erase",
-    tag="erasure",
-    body=Erasure,
-    answer=ErasureAsked,
-    status=202,
-    errors=(404,),
-    present=_erasure_asked,
-)
+expose(erasure_actions.request_erasure, "POST", "/erasures", id="erase", tag="erasure", status=202, errors=(404,), present=_erasure_asked)
 
 
-expose(erasure_actions.list_erasures, "GET", "/erasures", id="list_erasures", tag="erasure", query=Cursor, answer=ErasurePage)
-expose(erasure_actions.get_erasure, "GET", "/erasures/<uuid:erasure_id>", id="get_erasure", tag="erasure", answer=ErasureState)
+expose(erasure_actions.list_erasures, "GET", "/erasures", id="list_erasures", tag="erasure")
+expose(erasure_actions.get_erasure, "GET", "/erasures/<uuid:id>", id="get_erasure", tag="erasure")
 
 
 @operation(
@@ -174,34 +147,25 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
     return accepted(once(events, body.given(), query.once), query.wait)
 
 
+expose(questions.event_states, "GET", "/events/status", id="event_states", tag="events", without=("digests",))
 expose(
-    questions.states_of_events,
-    "GET",
-    "/events/status",
-    id="event_states",
-    tag="events",
-    query=StatesQuery,
-    given=lambda query: {"ids": query["id"]},
-)
-expose(
-    questions.states_of_events,
+    questions.event_states,
     "POST",
     "/events/status",
     id="event_states_of_many",
     tag="events",
-    body=StatesBody,
     doc="""Tell what became of many events.
 
-    As event_states, for up to 500 ids, which are more than an address can hold. Changes nothing.
+    As event_states, for up to 1,000 ids, which are more than an address can hold. Changes nothing.
     """,
 )
 expose(
     questions.get_event,
     "GET",
-    "/events/<uuid:event_id>",
+    "/events/<uuid:id>",
     id="get_event",
     tag="events",
-    missing="There is no event {event_id}. It may have been refused: see the dead letters.",
+    missing="There is no event {id}. It may have been refused: see the dead letters.",
 )
 
 
@@ -265,7 +229,7 @@ def status_url(ids: Sequence[UUID]) -> str:
     """Where the events' states are told; of more than fit into an address, where the ids are to be posted."""
     address = f"{PREFIX}/events/status"
     unique = list(dict.fromkeys(ids))
-    return address if len(unique) > MAX_STATES_GET else f"{address}?id={quote(','.join(map(str, unique)), safe=',')}"
+    return address if len(unique) > MAX_STATES_GET else f"{address}?ids={quote(','.join(map(str, unique)), safe=',')}"
 
 
 @operation(
@@ -277,7 +241,8 @@ def status_url(ids: Sequence[UUID]) -> str:
     body=RetrieveBody,
     answer=Answer,
     errors=(504,),
-    flat=("agent_id", "focal_text", "user_id", "top_k", "mode", "recency_w", "relevance_w", "importance_w", "recency_decay"),
+    flat=("agent_id", "query", "user_id", "top_k", "mode", "recency_w", "relevance_w", "importance_w", "recency_decay"),
+    needed=("query",),
 )
 def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     """Recall what matters now.
@@ -296,8 +261,8 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     return Answer.model_validate_json(answer).groups[0].model_dump_json().encode() if body.flat else answer
 
 
-expose(records.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", query=RetrievalsQuery, errors=(404,))
-expose(records.ask_again, "GET", "/retrievals/<uuid:retrieval_id>/again", id="ask_retrieval_again", tag="retrieval", errors=(404, 504))
+expose(records.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", errors=(404,))
+expose(records.ask_again, "GET", "/retrievals/<uuid:id>/again", id="ask_retrieval_again", tag="retrieval", errors=(404, 504))
 
 
 expose(
@@ -306,61 +271,36 @@ expose(
     "/nodes",
     id="list_memories",
     tag="memories",
-    query=ListMemories,
     errors=(404,),
-    flat=("agent_id", "words", "keyword", "session_id", "user_id", "created_after", "created_before", "limit", "after"),
+    flat=("agent_id", "words", "keyword", "session_id", "user_id", "created_after", "created_before", "limit", "cursor"),
 )
-expose(
-    questions.get_memory,
-    "GET",
-    "/nodes/<uuid:node_id>",
-    id="get_memory",
-    tag="memories",
-    query=ForUser,
-    missing="There is no memory {node_id}.",
-)
-expose(archive.update_memory, "PATCH", "/nodes/<uuid:node_id>", id="update_memory", tag="memories", body=UpdateBody)
-expose(
-    archive.reinstate_memory,
-    "POST",
-    "/nodes/<uuid:node_id>/reinstate",
-    id="reinstate_memory",
-    tag="memories",
-    body=ReinstateBody,
-    errors=(404, 409),
-)
-expose(conversations.forget, "POST", "/forget", id="forget_memories", tag="memories", body=ForgetWhatWasSaid, errors=(404, 504))
+expose(questions.get_memory, "GET", "/nodes/<uuid:id>", id="get_memory", tag="memories", missing="There is no memory {id}.")
+expose(archive.update_memory, "PATCH", "/nodes/<uuid:id>", id="update_memory", tag="memories")
+expose(archive.reinstate_memory, "POST", "/nodes/<uuid:id>/reinstate", id="reinstate_memory", tag="memories", errors=(404, 409))
+expose(conversations.forget, "POST", "/forget", id="forget_memories", tag="memories", errors=(404, 504))
 expose(
     questions.build_context,
     "POST",
     "/context",
     id="recall_context",
     tag="retrieval",
-    body=RecallRequest,
     errors=(504,),
     flat=("agent_id", "query", "user_id", "max_tokens", "session_id"),
 )
-expose(reflection.why, "GET", "/nodes/<uuid:node_id>/evidence", id="explain_memory", tag="memories", query=EvidenceQuery, flat=("depth",))
-expose(questions.keywords, "GET", "/keywords", id="list_keywords", tag="memories", query=KeywordsQuery, errors=(404,))
-expose(questions.related, "GET", "/related", id="related_memories", tag="memories", query=RelatedQuery)
+expose(reflection.why, "GET", "/nodes/<uuid:id>/evidence", id="explain_memory", tag="memories", flat=("depth",))
+expose(questions.keywords, "GET", "/keywords", id="list_keywords", tag="memories", errors=(404,))
+expose(questions.related, "GET", "/related", id="related_memories", tag="memories")
 
 
-expose(questions.agents, "GET", "/agents", id="list_agents", tag="agents", query=Cursor, answer=AgentPage, flat=("limit", "after"))
-expose(questions.get_agent, "GET", "/agents/<anything:agent_id>", id="get_agent", tag="agents", missing="There is no agent {agent_id!r}.")
+expose(questions.agents, "GET", "/agents", id="list_agents", tag="agents", flat=("limit", "cursor"))
 expose(
-    archive.configure,
-    "PATCH",
-    "/agents/<anything:agent_id>/settings",
-    id="configure_agent",
-    tag="agents",
-    body=AgentSettings,
-    errors=(409, 504),
+    conversations.agent_get, "GET", "/agents/<anything:agent_id>", id="get_agent", tag="agents", missing="There is no agent {agent_id!r}."
 )
+expose(archive.configure, "PATCH", "/agents/<anything:agent_id>/settings", id="configure_agent", tag="agents", errors=(409, 504))
 
 
-def _reflection_asked(_asker: Asker, done: ReflectionAsked) -> Reply:
-    url = f"{PREFIX}/reflections/{done.reflection_id}"
-    return Reply(Asked(reflection_id=done.reflection_id, status_url=url), {"Location": url})
+def _reflection_asked(_asker: Asker, done: Made) -> Reply:
+    return Reply(done, {"Location": f"{PREFIX}/reflections/{done.id}"})
 
 
 expose(
@@ -370,18 +310,9 @@ expose(
     id="reflect",
     tag="reflections",
     present=_reflection_asked,
-    answer=Asked,
     status=202,
 )
 
 
-expose(
-    reflection.list_reflections,
-    "GET",
-    "/reflections",
-    id="list_reflections",
-    tag="reflections",
-    query=ReflectionsQuery,
-    answer=ReflectionPage,
-)
-expose(reflection.get, "GET", "/reflections/<uuid:reflection_id>", id="get_reflection", tag="reflections")
+expose(reflection.list_reflections, "GET", "/reflections", id="list_reflections", tag="reflections")
+expose(reflection.get, "GET", "/reflections/<uuid:id>", id="get_reflection", tag="reflections")

@@ -1,27 +1,19 @@
-"""Operations of the API: each is said once, and routes, checks, the OpenAPI document and tests follow from it.
-
-The cursor of a request is the place that a read of a list goes on from. Such a read has a field ``before`` or ``after``, whose type says
-what a place is, and answers with ``rows`` and ``next``.
-"""
+"""Operations of the API: each is said once, and routes, checks, the OpenAPI document and tests follow from it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from types import new_class
+from typing import Any, ClassVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
 from jiyi.errors import InvalidRequest, NotFound, problems_of
-from jiyi.protocol.base import Rows
 from jiyi.protocol.openapi import document
 from jiyi.protocol.openapi.document import Method
-from jiyi.protocol.rest import Cursor, decode_cursor, encode_cursor
 from models.db.actions import Action
 from web.actions import READ_TIMEOUT_MS, STATEMENT_TIMEOUT_MS, WORKER_SECONDS, perform
 from web.api.problems import Refused
@@ -77,6 +69,7 @@ def expose(
     *,
     present: Callable[[Any, Any], Any] | None = None,
     given: Callable[[Given], Given] | None = None,
+    without: tuple[str, ...] = (),
     missing: str = "",
     doc: str = "",
     timeout: float = WORKER_SECONDS,
@@ -84,18 +77,19 @@ def expose(
 ) -> Operation:
     """Make an action, or a read, an operation: its scope, its words (unless ``doc`` has others) and its behaviour are the action's.
 
-    The body's or the query's fields and the path's parts together are the action's request, or what ``given`` makes of them; of a
-    query with a cursor see :mod:`web.api.registry`. ``present`` makes the answer of an :class:`web.api.running.Asker` and the result,
-    in lists of each row; without it the result is the answer. ``missing``: what a 404 says, with the path's parts in braces.
+    The action's request is what the path's parts say and, of a GET or DELETE, the query, else the body: all its fields but those of
+    ``without``. ``given``: the path's parts alone are, and it makes the request of them.
+    ``present`` makes the answer of an :class:`web.api.running.Asker` and the result; without it the result is the answer.
+    ``missing``: what a 404 says, with the path's parts in braces.
     """
     told.setdefault("answer", action.result)
-    paging = Paging.between(told.get("query"), action.request, told["answer"])
+    form = None if given is not None else without_fields(action.request, {*document.parts_of(path), *without})
+    if form is not None and form.model_fields:
+        told["query" if method in ("GET", "DELETE") else "body"] = form
     statement_ms = READ_TIMEOUT_MS if method == "GET" else STATEMENT_TIMEOUT_MS
 
     def handler(asker: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any) -> Any:
         fields = {name: getattr(model, name) for model in (body, query) if model is not None for name in model.model_fields_set} | parts
-        if paging is not None:
-            paging.replace_cursor(fields)
         try:
             request = action.request.model_validate(fields if given is None else given(fields))
         except ValidationError as error:
@@ -104,8 +98,6 @@ def expose(
             result = perform(action, asker.group_id, request, timeout=timeout, statement_ms=statement_ms)
         except NotFound as error:
             raise Refused(404, missing.format(**parts)) if missing else error from None
-        if paging is not None:
-            return paging.page(result, lambda row: row if present is None else present(asker, row))
         return result if present is None else present(asker, result)
 
     handler.__doc__ = doc or action.doc
@@ -113,34 +105,11 @@ def expose(
     return OPERATIONS[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Paging:
-    """What differs from list to list: the request's field of the place and its form, and the answer, whose first field is the rows."""
-
-    place: str
-    form: TypeAdapter[tuple[Any, ...]]
-    answer: type[BaseModel]
-
-    @classmethod
-    def between(cls, query: type[BaseModel] | None, request: type[BaseModel], answer: type[BaseModel]) -> Paging | None:
-        """None unless the query has a cursor."""
-        if query is None or not issubclass(query, Cursor):
-            return None
-        place = "before" if "before" in request.model_fields else "after"
-        kind = request.model_fields[place].annotation
-        kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-        forms = [type_ if get_origin(type_) is tuple else tuple[type_] for type_ in kinds if type_ is not NoneType]  # type: ignore[valid-type]
-        return cls(place, TypeAdapter(reduce(or_, forms)), answer)
-
-    def replace_cursor(self, given: MutableMapping[str, Any]) -> None:
-        """Put the place where the query's cursor was. Raises :class:`jiyi.errors.InvalidRequest` if the cursor is not of this list."""
-        place = decode_cursor(given.pop("after", ""), self.form)
-        if place is not None:
-            given[self.place] = place if len(place) > 1 else place[0]
-
-    def page(self, found: Rows[Any], present: Callable[[Any], Any]) -> BaseModel:
-        """The answer, each row as it is presented."""
-        beside = {name: getattr(found, name) for name in type(found).model_fields if name not in ("rows", "next")}
-        following = found.next if found.next is None or isinstance(found.next, tuple) else (found.next,)
-        rows = {next(iter(self.answer.model_fields)): list(map(present, found.rows))}
-        return self.answer.model_validate({**beside, **rows, "next": following and encode_cursor(*following)})
+def without_fields(request: type[BaseModel], names: set[str]) -> type[BaseModel]:
+    """The request as a form that does not have these fields: what a path says, the body does not say again."""
+    gone = names & request.model_fields.keys()
+    if not gone:
+        return request
+    told = {"__module__": request.__module__, "__doc__": request.__doc__, "__annotations__": dict.fromkeys(gone, ClassVar[None])}
+    form: type[BaseModel] = new_class(f"{request.__name__}Form", (request,), exec_body=lambda body: body.update(told | dict.fromkeys(gone)))
+    return form

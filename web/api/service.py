@@ -8,12 +8,10 @@ from typing import Any
 
 from pydantic import RootModel, ValidationError
 
-from engine.operations import find as find_job
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.actions import ALIASES, name_of
 from jiyi.protocol.openapi.document import Tag
-from jiyi.protocol.operations import MAX_BODY_CHARS, DeadLetter, ResolveBody, RunJob
-from jiyi.protocol.rest import JobRun, JobStates, Letter, LetterPage, LettersQuery, Queues, RunBody
+from jiyi.protocol.rest import Queues
 from jiyi.protocol.wire.json_checks import wrong_types
 from models.actions import ACTIONS, REFUSED
 from models.db.actions import Action
@@ -72,60 +70,15 @@ def list_queues(_asker: Asker) -> Queues:
     return source("broker").ask(broker_queues.states)
 
 
-def _letter(_asker: Asker, row: DeadLetter) -> Letter:
-    letter = Letter.model_validate(row)
-    letter.body = letter.body and letter.body[:MAX_BODY_CHARS]
-    return letter
+expose(queue_actions.list_letters, "GET", "/dead-letters", id="list_dead_letters", tag="service")
+expose(queue_actions.get_letter, "GET", "/dead-letters/<uuid:id>", id="get_dead_letter", tag="service")
+expose(queue_actions.resolve_letters, "POST", "/dead-letters/resolve", id="resolve_dead_letters", tag="service", errors=(404,))
+expose(operations.list_jobs, "GET", "/schedules", id="list_jobs", tag="service")
 
 
 expose(
-    queue_actions.list_letters,
-    "GET",
-    "/dead-letters",
-    id="list_dead_letters",
-    tag="service",
-    query=LettersQuery,
-    answer=LetterPage,
-    present=_letter,
+    operations.run_job, "POST", "/schedules/<anything:job>/run", id="run_job", tag="service", body_required=False, status=202, errors=(504,)
 )
-expose(
-    queue_actions.get_letter, "GET", "/dead-letters/<uuid:letter_id>", id="get_dead_letter", tag="service", answer=Letter, present=_letter
-)
-expose(
-    queue_actions.resolve_letters,
-    "POST",
-    "/dead-letters/resolve",
-    id="resolve_dead_letters",
-    tag="service",
-    body=ResolveBody,
-    errors=(404,),
-)
-expose(
-    operations.list_jobs, "GET", "/schedules", id="list_jobs", tag="service", answer=JobStates, present=lambda _asker, jobs: {"jobs": jobs}
-)
-
-
-@operation(
-    "POST",
-    "/schedules/<anything:job>/run",
-    id="run_job",
-    scope=operations.run_job.scope,
-    tag="service",
-    body=RunBody,
-    body_required=False,
-    answer=JobRun,
-    status=202,
-    errors=(504,),
-    action=operations.run_job,
-)
-def run_job(asker: Asker, job: str, body: RunBody) -> JobRun:
-    """Run a scheduled job now.
-
-    Beside its schedule. Jobs may be run as often as one likes.
-    """
-    request = RunJob(job=find_job(job).name, whole_service=body.whole_service)
-    tick = perform(operations.run_job, asker.group_id, request)
-    return JobRun(job=tick.job, slot=tick.slot, state=tick.state, seconds=tick.seconds, summary=tick.summary)
 
 
 #: Subjects whose actions are operations by their names, ``POST /<subject>/<verb>``, and the tag that these have.
@@ -150,10 +103,10 @@ IN_CONFLICT = ("feedback", "identity", "pains", "proposals", "self_review")
 def _expose(tag: Tag, path: str, action: Action[Any, Any], operation_id: str) -> None:
     """Make an action an operation. Without examples of its own it has those of the action's first operation with the tag."""
     conflicts = action.mutates and action.name.startswith(IN_CONFLICT)
-    body, errors = action.request if action.request.model_fields else None, (404, 409) if conflicts else (404,)
+    errors = (404, 409) if conflicts else (404,)
     same = next((one for one in OPERATIONS if one.action is action and one.tag == tag), None)
     shared = {} if same is None else {"examples": same.examples, "answer_example": same.answer_example}
-    expose(action, "POST", path, id=operation_id, tag=tag, body=body, errors=errors, **shared)
+    expose(action, "POST", path, id=operation_id, tag=tag, errors=errors, **shared)
 
 
 for _alias, _name in ALIASES.items():

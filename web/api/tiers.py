@@ -13,44 +13,18 @@ from pydantic import ValidationError
 
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, ServiceError, problems_of
 from jiyi.protocol.events import Event, build
-from jiyi.protocol.knowledge import (
-    CheckBody,
-    CurrentVersion,
-    DemoteBody,
-    DigestBody,
-    DigestState,
-    EditBody,
-    IngestBody,
-    IngestState,
-    PromoteBody,
-    ingest_event,
-)
-from jiyi.protocol.rest import FOREIGN_GROUP, Cursor, FieldProblem
+from jiyi.protocol.knowledge import DigestState, IngestBody, IngestState, WorkingMemory, ingest_event
+from jiyi.protocol.rest import FOREIGN_GROUP, FieldProblem
 from jiyi.protocol.retrieval import MAX_TIMEOUT
-from jiyi.protocol.tier_questions import ContextBody, MemoryAnswer, MemoryQuery
-from jiyi.protocol.tier_requests import (
-    QUERY_SECONDS,
-    DigestRows,
-    GroupKnowledgeParameters,
-    IngestQuery,
-    KnowledgeDetail,
-    KnowledgeParameters,
-    KnowledgeRows,
-    NodeBody,
-    NodeDescription,
-    NodeDescriptionParameters,
-    NodeRun,
-    QuarantineParameters,
-    QueryBody,
-    WorkingMemory,
-)
+from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
+from jiyi.protocol.tier_requests import QUERY_SECONDS, IngestQuery, NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun, QueryBody
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.tiers import retrieval_node as memory_node
 from jiyi.tiers.retrieval_node import CONTEXT_FIELD, MemoryRetrievalNode, NodeEvent
 from models.db.bounded_reads import Unanswered, attempt, from_database, source
 from models.memory.ingest import Looks
-from models.tiers import actions, knowledge, quarantine, questions, working
+from models.tiers import actions, quarantine, questions, working
 from models.tiers import query as memory
 from web.accounts.identity import who
 from web.actions import caller
@@ -161,14 +135,14 @@ def working_memory(asker: Asker) -> WorkingMemory:
     """
     told = attempt(source("valkey").begin(lambda: working.read(asker.group_id)))
     if told.value is not None:
-        return WorkingMemory(entries=[entry.item() for entry in told.value], source="valkey")
+        return WorkingMemory(rows=[entry.item() for entry in told.value], source="valkey")
     why = f"Valkey did not answer: {told.reason}." if told.reason else ""
     try:
         stored = from_database(lambda connection: quarantine.stored_working_memory(connection, asker.group_id))
     except Unanswered as error:
         both = f"{error.reason}; Valkey: {told.reason}" if told.reason else error.reason
         raise Unanswered(error.source, both) from error
-    return WorkingMemory(entries=[entry.item() for entry in stored], source="database", message=why)
+    return WorkingMemory(rows=[entry.item() for entry in stored], source="database", message=why)
 
 
 def _event(group_id: str, body: IngestBody) -> Event:
@@ -184,7 +158,6 @@ expose(
     "/memory/context",
     id="build_context",
     tag="tiers",
-    body=ContextBody,
     errors=(504,),
     flat=("proposal", "system", "persona", "query", "budget", "agent_id", "session_id"),
 )
@@ -238,43 +211,12 @@ def _name(value: Any) -> str:
     return str(value).strip() if isinstance(value, str | UUID) else ""
 
 
-def _in_force(asker: Asker, done: CurrentVersion) -> KnowledgeDetail | None:
-    return from_database(lambda connection: knowledge.detail(connection, asker.group_id, done.knowledge_id))
-
-
-expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", body=PromoteBody, errors=(404,))
-expose(actions.check, "POST", "/memory/check", id="check_memory", tag="tiers", body=CheckBody)
-expose(actions.demote, "POST", "/memory/demote", id="demote_memory", tag="tiers", body=DemoteBody, errors=(404,))
-expose(questions.list_visible, "GET", "/knowledge", id="list_knowledge", tag="tiers", query=GroupKnowledgeParameters, answer=KnowledgeRows)
-expose(
-    questions.list_session,
-    "GET",
-    "/sessions/<anything:session_id>/knowledge",
-    id="session_knowledge",
-    tag="tiers",
-    query=KnowledgeParameters,
-    answer=KnowledgeRows,
-    missing="Nothing is known of a session {session_id!r}.",
-)
-expose(
-    questions.get_knowledge,
-    "GET",
-    "/knowledge/<uuid:knowledge_id>",
-    id="get_knowledge",
-    tag="tiers",
-    missing="There is no knowledge {knowledge_id}.",
-)
-expose(
-    actions.edit,
-    "PATCH",
-    "/knowledge/<uuid:knowledge_id>",
-    id="edit_knowledge",
-    tag="tiers",
-    body=EditBody,
-    answer=KnowledgeDetail,
-    present=_in_force,
-)
-expose(questions.list_quarantine, "GET", "/quarantine", id="list_quarantine", tag="tiers", query=QuarantineParameters, answer=KnowledgeRows)
+expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tiers", errors=(404,))
+expose(actions.check, "POST", "/memory/check", id="check_memory", tag="tiers")
+expose(actions.demote, "POST", "/memory/demote", id="demote_memory", tag="tiers", errors=(404,))
+expose(questions.list_knowledge, "GET", "/knowledge", id="list_knowledge", tag="tiers")
+expose(questions.get_knowledge, "GET", "/knowledge/<uuid:id>", id="get_knowledge", tag="tiers", missing="There is no knowledge {id}.")
+expose(actions.edit, "PATCH", "/knowledge/<uuid:id>", id="edit_knowledge", tag="tiers")
 
 
 #: Seconds that a digest may take; it goes on when nobody waits any more.
@@ -287,18 +229,18 @@ expose(
     "/memory/digest",
     id="digest_quarantine",
     tag="tiers",
-    body=DigestBody,
     body_required=False,
     timeout=DIGEST_SECONDS,
     errors=(504,),
 )
-expose(questions.list_digests, "GET", "/memory/digests", id="list_digests", tag="tiers", query=Cursor, answer=DigestRows)
+expose(questions.list_digests, "GET", "/memory/digests", id="list_digests", tag="tiers", without=("digest_id",))
 expose(
     questions.list_digests,
     "GET",
     "/memory/digests/<uuid:digest_id>",
     id="get_digest",
     tag="tiers",
+    without=("cursor", "limit"),
     answer=DigestState,
     present=lambda _asker, found: found.rows[0],
     missing="There is no digest {digest_id}.",

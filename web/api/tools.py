@@ -6,11 +6,11 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from pydantic import BaseModel, Field
 from pydantic_core import from_json, to_json
 from werkzeug.exceptions import HTTPException
 
 from jiyi.errors import InvalidRequest, JiyiError, unknown
+from jiyi.protocol.base import Rows
 from jiyi.protocol.openapi import functions as tool_calls
 from jiyi.protocol.openapi.functions import ToolCall, ToolOutput, ToolsQuery, functions, output_of
 from jiyi.protocol.openapi.tools import OFFERED, Tool, tools
@@ -26,14 +26,8 @@ from web.api.running import Asker, Reply, checked_query
 TOLD = (JiyiError, Refused, Unanswered, HTTPException)
 
 
-class ToolList(BaseModel):
-    """Tools that the key may use."""
-
-    tools: list[Tool] | list[dict[str, Any]] = Field(description="With `for`, each as that API takes it.")
-
-
-@operation("GET", "/tools", id="list_tools", scope=None, tag="service", query=ToolsQuery, answer=ToolList)
-def list_tools(asker: Asker, query: ToolsQuery) -> ToolList:
+@operation("GET", "/tools", id="list_tools", scope=None, tag="service", query=ToolsQuery, answer=Rows[Tool | dict[str, Any]])
+def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | dict[str, Any]]:
     """List the tools for an LLM.
 
     Operations that the key may use, each as what function calling and MCP take: a name, a description, a JSON schema of its
@@ -47,8 +41,8 @@ def list_tools(asker: Asker, query: ToolsQuery) -> ToolList:
     if query.for_ is None:
         if query.strict:
             raise InvalidRequest(["strict: say for which API, too: for=openai or for=anthropic"])
-        return ToolList(tools=chosen)
-    return ToolList(tools=functions(map(tool_calls.offered, chosen), query.for_, strict=query.strict))
+        return Rows(rows=chosen)
+    return Rows(rows=functions(map(tool_calls.offered, chosen), query.for_, strict=query.strict))
 
 
 @operation("POST", "/tools/call", id="call_tool", scope=None, tag="service", body=ToolCall, answer=ToolOutput, errors=(504,))
@@ -62,8 +56,7 @@ def call_tool(asker: Asker, body: ToolCall) -> ToolOutput:
     try:
         return output_of(body, _performed(asker, body))
     except TOLD as error:
-        found = _named(body.name)
-        return output_of(body, error=_sentence(error) if found is None else tool_calls.in_its_words(found, _sentence(error)))
+        return output_of(body, error=_sentence(error))
 
 
 def _performed(asker: Asker, call: ToolCall) -> Any:

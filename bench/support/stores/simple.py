@@ -68,7 +68,7 @@ def _await_vectors(client: Client, stores: int) -> int:
     """Wait for all vectors; how many items there are."""
     until = time.monotonic() + EMBEDDING_SECONDS
     while True:
-        page = client.stores.list(limit=stores).stores
+        page = client.stores.list(limit=stores).rows
         if not sum(one.pending for one in page):
             return sum(one.items for one in page)
         if time.monotonic() > until:

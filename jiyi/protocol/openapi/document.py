@@ -42,15 +42,8 @@ TAGS = {
     "erasure": "Erasing for good.",
 }
 PART_TEXTS = {
-    "node_id": "Id of a memory, which is that of its event.",
-    "event_id": "Id of an event.",
-    "letter_id": "Id of a dead letter.",
-    "entry_id": "Id of an entry of quarantine, which is that of its event.",
-    "knowledge_id": "Id of a piece of long-term memory.",
+    "id": "Its id, as lists and other answers tell it. A memory has that of its event, and so has an entry of quarantine.",
     "digest_id": "Id of a digest.",
-    "reflection_id": "Id of a reflection.",
-    "retrieval_id": "Id of a retrieval of late.",
-    "erasure_id": "Id of an erasure.",
     "agent_id": "Name of an agent. What has a meaning in addresses is percent-encoded: a/b is a%2Fb.",
     "session_id": "Name of a session, percent-encoded.",
     "name": "Name of an action, such as `agents.list`.",
@@ -62,8 +55,8 @@ LIMITS = {
     "limit": ("maximum", limits.MAX_PAGE),
     "description": ("maxLength", limits.MAX_DESCRIPTION_CHARS),
     "embedding_key": ("maxLength", limits.MAX_DESCRIPTION_CHARS),
-    "focal_text": ("maxLength", limits.MAX_FOCAL_CHARS),
-    "focal_texts": ("maxItems", limits.MAX_FOCAL_TEXTS),
+    "query": ("maxLength", limits.MAX_FOCAL_CHARS),
+    "queries": ("maxItems", limits.MAX_FOCAL_TEXTS),
     "keywords": ("maxItems", limits.MAX_KEYWORDS),
     "evidence": ("maxItems", limits.MAX_EVIDENCE),
     "utterances": ("maxItems", limits.MAX_EVIDENCE),
@@ -189,6 +182,11 @@ Tag = Literal[
 _PART = re.compile(r"<(\w{1,40}):(\w{1,40})>")
 
 
+def parts_of(path: str) -> dict[str, str]:
+    """Name → converter of what varies in a path."""
+    return {name: converter for converter, name in _PART.findall(path)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """Method and path, what it takes and what it answers with."""
@@ -213,13 +211,15 @@ class Operation:
     errors: tuple[int, ...] = ()
     #: Fields that the document for Dify keeps; None: not in it.
     flat: tuple[str, ...] | None = None
+    #: Of these, what they need beyond what the body itself does: one of several ways to ask.
+    needed: tuple[str, ...] = ()
     #: Which of the body's models those are fields of, where it has several forms.
     flat_body: type[BaseModel] | None = None
 
     @property
     def parts(self) -> dict[str, str]:
         """Name → converter of what varies in the path."""
-        return {name: converter for converter, name in _PART.findall(self.path)}
+        return parts_of(self.path)
 
     @property
     def url(self) -> str:

@@ -9,7 +9,6 @@ host takes: what does not fit is asked for with its ``next``.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -45,8 +44,8 @@ CURSOR_TOKENS = 200
 #: Tokens of a short answer, and of one memory in it.
 SHORT_TOKENS, MEMORY_TOKENS = 1_500, 200
 DETAIL = {"type": "string", "enum": ["short", "full"], "default": "short", "description": "`full`: with every score explained."}
-AFTER = {"type": "string", "description": "`next` of the answer before: for what did not fit into it."}
-NEXT = {"type": "string", "description": "Give it as `after` for what did not fit."}
+CURSOR = {"type": "string", "description": "`next` of the answer before: for what did not fit into it."}
+NEXT = {"type": "string", "description": "Give it as `cursor` for what did not fit."}
 LEFT_OUT = {"type": "integer", "description": "How many there are beyond these."}
 #: The form of a short answer.
 SHORT = {
@@ -95,11 +94,11 @@ def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
         InvalidRequest: an argument is missing, or there is no such one.
     """
     place_in(tool, arguments)  # a cursor that is none is said before anything is done
-    own = {*(["detail"] if tool.name == RETRIEVE else []), *(["after"] if _is_paged(tool) else [])}
+    own = {*(["detail"] if tool.name == RETRIEVE else []), *(["cursor"] if _is_paged(tool) else [])}
     given: Json = {field: _trimmed(field, value) for field, value in without_nulls(arguments).items() if field not in own}
     if missing := [field for field in tool.in_path if field not in given]:
         raise InvalidRequest([f"missing: {', '.join(missing)}"])
-    body = {tool.renamed.get(field, field): value for field, value in given.items() if field not in (*tool.in_path, *tool.in_query)}
+    body = {field: value for field, value in given.items() if field not in (*tool.in_path, *tool.in_query)}
     has_body = tool.method not in ("GET", "DELETE")
     if body and not has_body:
         raise InvalidRequest([f"unknown arguments: {', '.join(body)}"])
@@ -108,13 +107,6 @@ def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
         {**tool.fixed, **{field: _text(given[field]) for field in tool.in_query if field in given}},
         body if has_body else None,
     )
-
-
-def in_its_words(tool: Tool, refusal: str) -> str:
-    """What the service refused, with the names that the tool has for the body's fields."""
-    for name, field in tool.renamed.items():
-        refusal = re.sub(rf"\b{field}\b", name, refusal)
-    return refusal
 
 
 def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
@@ -137,7 +129,7 @@ def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
 
 def fewer(tool: Tool, request: Asked, answer: Any) -> Asked | None:
     """The request to make instead where a list that goes on by a cursor of its own is too long: for as many rows as fit."""
-    if not {"after", "limit"} <= {*tool.in_query}:
+    if not {"cursor", "limit"} <= {*tool.in_query}:
         return None
     whole = _once_each(without_nulls(answer))
     shorter = fitted(whole, 0, MOST_TOKENS - CURSOR_TOKENS)
@@ -149,23 +141,23 @@ def fewer(tool: Tool, request: Asked, answer: Any) -> Asked | None:
 
 def place_in(tool: Tool, arguments: Mapping[str, Any]) -> int:
     """How much of a tool's answer was told before. Raises InvalidRequest for a cursor that is none."""
-    given = arguments.get("after") if _is_paged(tool) else None
+    given = arguments.get("cursor") if _is_paged(tool) else None
     if given in (None, ""):
         return 0
     if not (str(given).isascii() and str(given).isdigit()):
-        raise InvalidRequest(["after: is no cursor of this answer; give `next` of the answer before"])
+        raise InvalidRequest(["cursor: is no cursor of this answer; give `next` of the answer before"])
     return int(given)
 
 
 def _is_paged(tool: Tool) -> bool:
     """Whether it is here that its answers are told piece by piece; lists have cursors of their own."""
-    return tool.read_only and "after" not in tool.in_query
+    return tool.read_only and "cursor" not in tool.in_query
 
 
 def offered(tool: Tool) -> Tool:
     """The tool as models are offered it: with the choice between a short answer and a full one, and with what did not fit."""
     arguments, answer = tool.input_schema, _may_lack(tool.output_schema, "embedding_key")
-    more: Json = {**({"detail": DETAIL} if tool.name == RETRIEVE else {}), **({"after": AFTER} if _is_paged(tool) else {})}
+    more: Json = {**({"detail": DETAIL} if tool.name == RETRIEVE else {}), **({"cursor": CURSOR} if _is_paged(tool) else {})}
     properties = answer.get("properties", {})
     if tool.name == OBSERVE and "event_ids" in properties:
         said = {"type": "string", "format": "uuid", "description": "The memory's id."}

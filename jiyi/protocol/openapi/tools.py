@@ -47,8 +47,6 @@ OFFERED = {
         "demote": "demote_memory",
     }.items()
 }
-#: What a field of a body is called in a tool: the same thing has one word everywhere.
-CALLED = {"focal_text": "query"}
 _NAMES = {operation_id: name for name, operation_id in OFFERED.items()}
 #: Descriptions speak of each other by the operations' ids; an LLM knows the tools' names.
 _OPERATION = re.compile(rf"\b(?:{'|'.join(_NAMES)})\b")
@@ -88,10 +86,7 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
             if told.flat is None or field in told.flat:
                 properties[field] = openapi.not_null(property_)
         required += [field for field in schema.get("required", []) if field in properties]
-        required += [field for field in told.flat or () if field == "focal_text"]
-    renamed = {CALLED[field]: field for field in properties if field in CALLED}
-    properties = {CALLED.get(field, field): property_ for field, property_ in properties.items()}
-    required = [CALLED.get(field, field) for field in required]
+        required += [field for field in told.needed if field not in required]
     for field, property_ in properties.items():
         property_.setdefault("description", _WORDS.get(field, ""))
     used: Json = {}
@@ -107,7 +102,6 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
         in_path=[argument["name"] for argument in parameters if argument["in"] == "path"],
         in_query=[argument["name"] for argument in parameters if argument["in"] == "query"],
         fixed=fixed,
-        renamed=renamed,
         read_only=told.scope == "read",
         idempotent=told.scope == "read" or told.method == "DELETE",
         destructive=name in DESTRUCTIVE,
@@ -174,16 +168,9 @@ class Tool(BaseModel):
     in_path: list[str] = Field(description="Arguments that take the place of the path's braces, percent-encoded.")
     in_query: list[str] = Field(description="Arguments behind the question mark; all others are fields of the body.")
     fixed: dict[str, str] = Field({}, description="What else stands behind the question mark of each call.")
-    renamed: dict[str, str] = Field({}, description="Arguments that are fields of the body under another name.")
     read_only: bool
     idempotent: bool = Field(False, description="Whether a second call with the same arguments changes nothing more.")
     destructive: bool
-
-
-class Tools(BaseModel):
-    """Tools that the key may use."""
-
-    tools: list[Tool]
 
 
 DESCRIPTION = "Long-term memory: remember what happened, recall what matters."
@@ -227,7 +214,7 @@ def _operation(operation: Operation, schemas: Json) -> Json:
     if body is not None:
         schema = schemas[body.__name__]
         properties = {name: flat(property_, schemas) for name, property_ in schema["properties"].items() if name in kept}
-        required = [name for name in kept if name in schema.get("required", []) or name == "focal_text"]
+        required = [name for name in kept if name in schema.get("required", []) or name in operation.needed]
         content = {"schema": {"type": "object", "properties": properties, "required": required}}
         described["requestBody"] = {"required": True, "content": {CONTENT_TYPE: content}}
     return described

@@ -31,7 +31,7 @@ from jiyi.client.caller import Caller
 from jiyi.errors import BrokerUnavailable, InvalidRequest, NotFound, SettingsError
 from jiyi.protocol import event_bodies
 from jiyi.protocol.accounts import CreateKey, Key, ListKeys, NewKey, RevokeKey, RotateKey, password_problem
-from jiyi.protocol.memory import AgentsQuery
+from jiyi.protocol.base import Paged
 from jiyi.protocol.operations import ResolveBody, Resolved
 from jiyi.protocol.wire import signatures
 from jiyi.protocol.wire.broker import exchange, intake_queue
@@ -149,7 +149,7 @@ def test_to_make_the_same_key_again_changes_nothing_and_another_of_its_id_is_ref
 
 def test_a_key_is_revoked_once_and_for_good(api_key: ApiKeyMaker, group: str) -> None:
     key_id = id_of(api_key(group, "read"))
-    wanted, rotation = RevokeKey(key_id=key_id), RotateKey(key_id=key_id, key=NewKey.of(new_key()), grace=timedelta(hours=1))
+    wanted, rotation = RevokeKey(id=key_id), RotateKey(id=key_id, key=NewKey.of(new_key()), grace=timedelta(hours=1))
     for action, request in ((actions.revoke_key, wanted), (actions.rotate_key, rotation)):
         with pytest.raises(NotFound):
             action.perform(Actor("another", "test"), request)  # type: ignore[arg-type]
@@ -165,7 +165,7 @@ def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKey
     old = id_of(api_key(group, "publish", "read", expires_at=datetime.now(UTC) + timedelta(days=30)))
     before = row_of(old)
     assert before.expires_at is not None
-    rotation = RotateKey(key_id=old, key=NewKey.of(new_key()), grace=timedelta(hours=24))
+    rotation = RotateKey(id=old, key=NewKey.of(new_key()), grace=timedelta(hours=24))
     made = actions.rotate_key.perform(Actor(group, "test"), rotation)
     assert (made.group_id, made.name, made.scopes, made.state) == (group, "test", ["publish", "read"], "alive")
     assert made.expires_at is not None
@@ -175,7 +175,7 @@ def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKey
     assert actions.rotate_key.perform(Actor(group, "test"), rotation).key_id == made.key_id  # again: the same one
     assert (audited(old), audited(made.key_id)) == (["keys.create", "keys.rotate"], [])
     # A grace beyond its end does not prolong it.
-    longer = RotateKey(key_id=old, key=NewKey.of(new_key()), grace=timedelta(days=60))
+    longer = RotateKey(id=old, key=NewKey.of(new_key()), grace=timedelta(days=60))
     actions.rotate_key.perform(operator(group), longer)
     assert left_of(old) <= timedelta(hours=24)
 
@@ -654,7 +654,7 @@ def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(databa
                 for queue in ("inspection", "upkeep", "embedding"):
                     waiting = valkey.llen(queue)
                     with pytest.raises(BrokerUnavailable, match=r"(?i)no permissions"):
-                        Caller(client.settings).act("agents.list", queue, group, AgentsQuery(), 1)
+                        Caller(client.settings).act("agents.list", queue, group, Paged(), 1)
                     assert valkey.llen(queue) == waiting
         finally:
             valkey.execute_command("ACL", "DELUSER", name)

@@ -176,7 +176,7 @@ def test_a_connection_has_the_rights_that_were_given_in_its_group(
     assert (told["scope"], told["token_type"], told["expires_in"]) == ("read", "Bearer", 3600)
     assert works(program, told) == 200
     key = {"Authorization": f"Bearer {told['access_token']}"}
-    tools = {tool["name"] for tool in program.get("/api/v1/tools", headers=key).json["tools"]}
+    tools = {tool["name"] for tool in program.get("/api/v1/tools", headers=key).json["rows"]}
     assert "memory_retrieve" in tools
     assert not tools & {"memory_observe", "memory_delete"}
     assert program.post("/api/v1/events", json={}, headers=key).status_code == 403  # too small
@@ -292,7 +292,7 @@ def test_tokens_end_with_what_their_person_may(program: FlaskClient, sign_in: Si
         change(back, n=name)
         assert works(program, told) == 200
     key_id = told["access_token"].split("_")[1]
-    actions.revoke_key.perform(Actor(group, "user:other", admin=True), RevokeKey(key_id=key_id))  # on the page of keys
+    actions.revoke_key.perform(Actor(group, "user:other", admin=True), RevokeKey(id=key_id))  # on the page of keys
     assert works(program, told) == 401
     assert renew(program, client_id, told["refresh_token"]).json["error"] == "invalid_grant"
     told = connect(program, browser, client_id, group)

@@ -55,8 +55,8 @@ CASES = (
         effect=keys,
         admin=lambda _made: ("/keys", {"name": "crawler", "scope": ["publish", "read"], "days": "0"}),
     ),
-    Case(action=actions.rotate_key, prepare=a_key, request=lambda made: RotateKey(key_id=made, key=NewKey.of(new_key()), grace=GRACE)),
-    Case(action=actions.revoke_key, prepare=a_key, request=lambda made: RevokeKey(key_id=made)),
+    Case(action=actions.rotate_key, prepare=a_key, request=lambda made: RotateKey(id=made, key=NewKey.of(new_key()), grace=GRACE)),
+    Case(action=actions.revoke_key, prepare=a_key, request=lambda made: RevokeKey(id=made)),
     Case(
         action=actions.add_person,
         prepare=a_name,

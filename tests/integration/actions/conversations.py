@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.conversation_commands import AddResource, AgentId, IndustryWords, JudgeTurn, ResourceUri
-from jiyi.protocol.experiences import ExperienceId, TellExperience, UpdateExperience
-from jiyi.protocol.recall import MemoryRequest
+from jiyi.protocol.base import ById, ByIdForUser, OfAgent
+from jiyi.protocol.conversation_commands import AddResource, IndustryWords, JudgeTurn, ResourceUri
+from jiyi.protocol.experiences import TellExperience, UpdateExperience
 from models.conversations import actions
 from models.conversations import experience_actions as experiences
 from models.db.actions import Actor
@@ -63,10 +63,10 @@ CASES = (
     _adding(actions.extract_and_store, _TALK),
     _adding(experiences.store_experience, _TOLD),
     Case(action=experiences.update_experience, prepare=told, request=lambda made: UpdateExperience(id=made, outcome="partial")),
-    Case(action=experiences.delete_experience, prepare=told, request=lambda made: ExperienceId(id=made)),
-    Case(action=actions.judge_turn, prepare=turn, request=lambda made: JudgeTurn(node_id=made, lasting=True)),
-    Case(action=actions.delete, prepare=stored, request=lambda made: MemoryRequest(node_id=made)),
-    Case(action=actions.delete_all, prepare=stored, request=lambda _made: AgentId(agent_id="小伴")),
+    Case(action=experiences.delete_experience, prepare=told, request=lambda made: ById(id=made)),
+    Case(action=actions.judge_turn, prepare=turn, request=lambda made: JudgeTurn(id=made, lasting=True)),
+    Case(action=actions.delete, prepare=stored, request=lambda made: ByIdForUser(id=made)),
+    Case(action=actions.delete_all, prepare=stored, request=lambda _made: OfAgent(agent_id="小伴")),
     Case(action=actions.remove, prepare=stored, request=lambda _made: ResourceUri(uri=URI)),
     Case(
         action=actions.load_industry_keywords,

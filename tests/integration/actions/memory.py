@@ -7,7 +7,8 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from jiyi.protocol.memory import ArchiveRequest, ConfigureAgent, RateMemories, RestoreRequest
+from jiyi.protocol.base import ByIds
+from jiyi.protocol.memory import ConfigureAgent, RateMemories, RestoreRequest
 from jiyi.protocol.recall import AddMemory, ReinstateMemory, UpdateMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -29,7 +30,7 @@ def remembered(group: str) -> str:
 def superseded(group: str) -> str:
     """The id of a memory that a newer one has taken the place of."""
     made = remembered(group)
-    archive.update_memory.perform(Actor(group, "test"), UpdateMemory(node_id=UUID(made), description="窑温一千三百度"))
+    archive.update_memory.perform(Actor(group, "test"), UpdateMemory(id=UUID(made), description="窑温一千三百度"))
     return made
 
 
@@ -43,7 +44,7 @@ def configured(group: str) -> str:
 def archived(group: str) -> str:
     """The id of an archived memory."""
     made = remembered(group)
-    archive.archive.perform(Actor(group, "test"), ArchiveRequest(node_ids=[made]))
+    archive.archive.perform(Actor(group, "test"), ByIds(ids=[made]))
     return made
 
 
@@ -84,29 +85,29 @@ CASES = (
     Case(
         action=archive.update_memory,
         prepare=remembered,
-        request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度", occurred_at=SINCE),
+        request=lambda made: UpdateMemory(id=made, description="窑温一千三百度", occurred_at=SINCE),
     ),
     Case(
         name="by hand",
         action=archive.update_memory,
         prepare=remembered,
-        request=lambda made: UpdateMemory(node_id=made, description="窑温一千三百度"),
+        request=lambda made: UpdateMemory(id=made, description="窑温一千三百度"),
     ),
     Case(
         action=archive.reinstate_memory,
         prepare=superseded,
-        request=lambda made: ReinstateMemory(node_id=made, reason="a mistake"),
+        request=lambda made: ReinstateMemory(id=made, reason="a mistake"),
         effect=lambda group, _made: rows("SELECT superseded_by, superseded_at FROM memory_nodes WHERE group_id = :g", g=group),
         admin=lambda made: (f"/nodes/{{group}}/{made}/reinstate", {}),
     ),
     Case(
         action=archive.rate,
         prepare=remembered,
-        request=lambda made: RateMemories(node_ids=[made], importance=9),
+        request=lambda made: RateMemories(ids=[made], importance=9),
         effect=lambda group, _made: rows("SELECT poignancy, provenance FROM memory_nodes WHERE group_id = :g", g=group),
         admin=lambda made: ("/memories/{group}/rate", {"node_id": made, "importance": "9"}),
     ),
-    Case(action=archive.archive, prepare=remembered, request=lambda made: ArchiveRequest(node_ids=[made])),
-    Case(name="named", action=archive.restore, prepare=archived, request=lambda made: RestoreRequest(node_ids=[made])),
+    Case(action=archive.archive, prepare=remembered, request=lambda made: ByIds(ids=[made])),
+    Case(name="named", action=archive.restore, prepare=archived, request=lambda made: RestoreRequest(ids=[made])),
     Case(name="all of an agent", action=archive.restore, prepare=expired, request=lambda _made: RestoreRequest(agent_id=AGENT)),
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from jiyi.protocol.operations import ForgetLLM, RunJob, WorkerRequest
+from jiyi.protocol.base import Request
+from jiyi.protocol.operations import RunJob, WorkerRequest
 from models.operations import actions, signs_of_life, worker_actions
 from tests.integration.actions.cases import Case
 
@@ -23,6 +24,6 @@ def _of_worker(verb: str) -> Case:
 
 CASES = (
     Case(action=actions.run_job, prepare=lambda _group: None, request=lambda _made: RunJob(job=JOB)),
-    Case(action=actions.forget_llm, prepare=lambda _group: None, request=lambda _made: ForgetLLM()),
+    Case(action=actions.forget_llm, prepare=lambda _group: None, request=lambda _made: Request()),
     *map(_of_worker, ("pause", "resume", "drain", "stop")),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from inspect import signature
 from typing import Any
@@ -48,7 +47,7 @@ SECRET = "the red notebook is under the stairs"
 EVERYTHING: tuple[KeyScope, ...] = ("publish", "read", "admin")
 #: Questions that are no actions, by the name of their task.
 QUESTIONS = {
-    "retrieval.retrieve": {"agent_id": "klaus", "focal_texts": ["notebook"], "relevance": "lexical"},
+    "retrieval.retrieve": {"agent_id": "klaus", "queries": ["notebook"], "relevance": "lexical"},
     "retrieval.memory": {"query": "notebook"},
 }
 ANY_ID = str(uuid4())
@@ -63,6 +62,7 @@ FITTING: dict[str, Any] = {
     "job": "reconcile",
     "slot": "2026-03-01T08:00:00Z",
     "name": "somebody",
+    "ids": [ANY_ID],
     "kind": "embed",
     "key_id": "a" * 12,
 }
@@ -71,8 +71,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "erasure.preview": {"agent_id": "klaus"},
     "erasure.request": {"agent_id": "klaus"},
     "agents.configure": {"agent_id": "klaus", "mode": "elapsed"},
-    "archive.archive": {"node_ids": [ANY_ID]},
-    "memory.rate": {"node_ids": [ANY_ID], "importance": 5},
+    "memory.rate": {"ids": [ANY_ID], "importance": 5},
     "archive.restore": {"agent_id": "klaus"},
     "prompts.show": {"name": "extraction"},
     "keys.create": {"name": "mine", "scopes": ["admin"]},
@@ -150,7 +149,7 @@ def attempts(task: str, victim: str, signer: Signer, scope: KeyScope) -> Iterato
     yield "service, with a key's secret", called(task, asked, CallSigner(SERVICE, own.signing_key))
     yield "expired", called(task, asked, expired(signer(victim, *EVERYTHING)))
     revoked = signer(victim, *EVERYTHING)
-    revoke_key.perform(Actor(victim, "test"), RevokeKey(key_id=revoked.key_id))
+    revoke_key.perform(Actor(victim, "test"), RevokeKey(id=revoked.key_id))
     yield "revoked", called(task, asked, revoked)
     lesser = [one for one in EVERYTHING if one != scope]
     yield "without the right", called(task, asked, signer(victim, *lesser))
@@ -293,7 +292,7 @@ def test_signing_and_checking_are_cheap(victim: str) -> None:
 
     with environment(redis_url="unix:///nonexistent?db=0", database_url="postgresql+psycopg://nobody@/nowhere"):
         found = caller(Request(), "retrieval.retrieve", victim, "read", changes=False)
-    assert found == replace(Actor(victim, found.name), operator=True)
+    assert found == Actor(victim, found.name, operator=True, admin=True)
 
 
 def _secret() -> str:

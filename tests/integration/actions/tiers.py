@@ -30,13 +30,11 @@ def entry(group: str) -> UUID:
 
 
 CASES = (
-    Case(action=actions.promote, prepare=lambda _group: None, request=lambda _made: PromoteBody(text=SAID, kind="verdict", note="agreed")),
-    Case(action=actions.demote, prepare=known, request=lambda made: DemoteBody(knowledge_ids=[made], reason="wrong")),
     Case(
-        action=actions.edit,
-        prepare=known,
-        request=lambda made: EditKnowledge(knowledge_id=made, content="Fire it twice.", reason="thick cups"),
+        action=actions.promote, prepare=lambda _group: None, request=lambda _made: PromoteBody(text=SAID, kind="verdict", reason="agreed")
     ),
+    Case(action=actions.demote, prepare=known, request=lambda made: DemoteBody(knowledge_ids=[made], reason="wrong")),
+    Case(action=actions.edit, prepare=known, request=lambda made: EditKnowledge(id=made, content="Fire it twice.", reason="thick cups")),
     Case(action=actions.check, prepare=entry, request=lambda made: CheckBody(entry_ids=[made], verdict="true", reason="looked up")),
     Case(action=actions.delete, prepare=entry, request=lambda made: DeleteEntries(entry_ids=[made], reason="noise")),
 )

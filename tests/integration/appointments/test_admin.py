@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jiyi.protocol.appointments import CreateSchedule
-from jiyi.protocol.conversation_commands import AgentId
+from jiyi.protocol.base import OfAgent
 from jiyi.protocol.growth import ReportPain
 from models.appointments import heartbeat_actions, schedule_actions
 from models.db.actions import Actor
@@ -35,7 +35,7 @@ def beating(group: str) -> str:
         who, heartbeat_actions.configure_heartbeat.request(agent_id=AGENT, enabled=True, quiet_hours=None)
     )
     report_pain.perform(who, ReportPain(agent_id=AGENT, summary="窑总是烧不热"))
-    heartbeat_actions.tick_heartbeat.perform(who, AgentId(agent_id=AGENT))
+    heartbeat_actions.tick_heartbeat.perform(who, OfAgent(agent_id=AGENT))
     return group
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from jiyi import Client
 from jiyi.chat.loop import ConversationLoop
-from jiyi.protocol.appointments import AskedSchedules, Schedules
+from jiyi.protocol.appointments import AskedSchedules
+from jiyi.protocol.base import Rows
 from models.accounts import audit
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
@@ -21,8 +22,8 @@ pytest.importorskip("onnxruntime", reason="needs the `local` extra")
 def state(client: Client) -> dict[str, tuple[str, str | None]]:
     """What is to be done → state and cron."""
     found = client.command("appointments.list", SECONDS, agent_id=AGENT)
-    assert isinstance(found, Schedules)
-    return {one.task_description: (one.state, one.cron) for one in found.schedules}
+    assert isinstance(found, Rows)
+    return {one.task_description: (one.state, one.cron) for one in found.rows}
 
 
 def done(client: Client) -> list[str]:
@@ -147,5 +148,5 @@ def test_one_person_s_appointments_are_no_other_s(service: str, plan: str, other
         assert client.growth.schedule(AGENT, cancels, tz=TZ, user_id="ben", timeout=SECONDS).certainty == "unclear"
         assert client.growth.schedule(AGENT, cancels, tz=TZ, user_id="zoe", timeout=SECONDS).asked == "cancel"
         listed = client.command("appointments.list", SECONDS, agent_id=AGENT, user_id="ben")
-        assert isinstance(listed, Schedules)
-        assert [schedule.user_id for schedule in listed.schedules] == ["ben"]
+        assert isinstance(listed, Rows)
+        assert [schedule.user_id for schedule in listed.rows] == ["ben"]

@@ -11,7 +11,7 @@ from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.appointments import ConfigureHeartbeat, HealthRequest, ListAlerts
-from jiyi.protocol.conversation_commands import AgentId
+from jiyi.protocol.base import OfAgent
 from jiyi.protocol.growth import ReportPain
 from models.appointments import heartbeat_actions, heartbeats
 from models.appointments.schedules import HEARTBEAT
@@ -27,7 +27,7 @@ from tests.integration.conversations.talk import say
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed", "nothing_due")
 
-AGENT = AgentId(agent_id="helper")
+AGENT = OfAgent(agent_id="helper")
 
 
 def me(group: str) -> Actor:
@@ -62,7 +62,7 @@ def beat() -> int:
 
 
 def alerts(group: str, **options: Any) -> list[Any]:
-    return heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(agent_id="helper", **options)).alerts
+    return heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(agent_id="helper", **options)).rows
 
 
 def quiet_now() -> dict[str, str]:
@@ -159,7 +159,7 @@ def test_a_heartbeat_that_was_never_configured_cannot_tick(group: str) -> None:
     with pytest.raises(InvalidRequest, match="no heartbeat"):
         heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     with pytest.raises(NotFound):
-        heartbeat_actions.heartbeat_status.perform(me(group), AgentId(agent_id="nobody"))
+        heartbeat_actions.heartbeat_status.perform(me(group), OfAgent(agent_id="nobody"))
 
 
 def test_zc_142_health_of_memory_heartbeats_and_growth(group: str) -> None:

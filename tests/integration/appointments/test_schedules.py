@@ -13,16 +13,8 @@ from pydantic import ValidationError
 from sqlalchemy import text
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.appointments import (
-    AcknowledgeAlerts,
-    CreateSchedule,
-    ListAlerts,
-    ListSchedules,
-    ParseSchedule,
-    ScheduleId,
-    Target,
-    UpdateSchedule,
-)
+from jiyi.protocol.appointments import CreateSchedule, ListAlerts, ListSchedules, ParseSchedule, Target, UpdateSchedule
+from jiyi.protocol.base import ById, ByIds
 from models.appointments import heartbeat_actions, schedule_actions
 from models.appointments.schedules import FIRE, runs_of
 from models.db.actions import Actor
@@ -71,7 +63,7 @@ def fire() -> int:
 
 
 def alerts(group: str) -> list[Any]:
-    return heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(limit=100)).alerts
+    return heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(limit=100)).rows
 
 
 def runs(group: str, schedule_id: UUID) -> list[Any]:
@@ -89,15 +81,15 @@ def test_zc_95_a_message_becomes_a_schedule_with_a_confirmation(group: str) -> N
     assert found.confirmation is not None
     assert "查房" in found.confirmation
     listed = schedule_actions.list_schedules.perform(me(group), ListSchedules(agent_id=AGENT))
-    assert [one.id for one in listed.schedules] == [found.schedule.id]
-    details = schedule_actions.get_schedule.perform(me(group), ScheduleId(id=found.schedule.id))
+    assert [one.id for one in listed.rows] == [found.schedule.id]
+    details = schedule_actions.get_schedule.perform(me(group), ById(id=found.schedule.id))
     assert len(details.next_runs) == schedule_actions.SHOWN_RUNS
     assert details.next_runs[0] == found.schedule.next_run_at
     stranger = Actor(f"{group}-other", "test")
-    assert schedule_actions.list_schedules.perform(stranger, ListSchedules()).schedules == []
+    assert schedule_actions.list_schedules.perform(stranger, ListSchedules()).rows == []
     for action in (schedule_actions.get_schedule, schedule_actions.pause_schedule, schedule_actions.delete_schedule):
         with pytest.raises(NotFound):
-            action.perform(stranger, ScheduleId(id=found.schedule.id))
+            action.perform(stranger, ById(id=found.schedule.id))
 
 
 def test_what_is_unclear_is_asked_back_and_nothing_stored_of_what_is_only_read(group: str) -> None:
@@ -109,7 +101,7 @@ def test_what_is_unclear_is_asked_back_and_nothing_stored_of_what_is_only_read(g
     assert found.confirmation is not None
     nothing = schedule_actions.create_schedule.perform(me(group), CreateSchedule(agent_id=AGENT, text="今天天气怎么样"))
     assert (nothing.certainty, nothing.confirmation) == ("none", None)
-    assert schedule_actions.list_schedules.perform(me(group), ListSchedules()).schedules == []
+    assert schedule_actions.list_schedules.perform(me(group), ListSchedules()).rows == []
 
 
 def test_k_37_fired_exactly_once_for_each_time(group: str) -> None:
@@ -122,14 +114,14 @@ def test_k_37_fired_exactly_once_for_each_time(group: str) -> None:
     assert fire() == 0
     [run] = runs(group, schedule_id)
     assert (run.due_at, run.missed, run.skipped) == (moment, False, False)
-    found = schedule_actions.get_schedule.perform(me(group), ScheduleId(id=schedule_id))
-    assert (found.schedule.state, found.schedule.next_run_at, found.next_runs) == ("ended", None, [])
+    found = schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id))
+    assert (found.state, found.next_run_at, found.next_runs) == ("ended", None, [])
     [alert] = alerts(group)
     assert (alert.source, alert.title, alert.agent_id, alert.channel) == ("schedule", "关火", AGENT, "all")
     assert [one.kind for one in stream.read(group, "0")].count("alert.delivered") == 1
-    assert heartbeat_actions.acknowledge_alerts.perform(me(group), AcknowledgeAlerts(ids=[alert.id])).acknowledged == 1
+    assert heartbeat_actions.acknowledge_alerts.perform(me(group), ByIds(ids=[alert.id])).count == 1
     assert alerts(group) == []
-    assert heartbeat_actions.acknowledge_alerts.perform(me(group), AcknowledgeAlerts(ids=[alert.id])).acknowledged == 0
+    assert heartbeat_actions.acknowledge_alerts.perform(me(group), ByIds(ids=[alert.id])).count == 0
 
 
 def test_zc_92_an_alert_says_what_its_schedule_is_to_start(group: str) -> None:
@@ -153,7 +145,7 @@ def test_what_was_missed_within_a_day_runs_once_and_what_longer_ago_is_only_note
     [run] = runs(group, schedule_id)
     assert (run.missed, run.skipped, run.alert_id is None) == (True, skipped, skipped)
     assert len(alerts(group)) == (0 if skipped else 1)
-    after = schedule_actions.get_schedule.perform(me(group), ScheduleId(id=schedule_id)).schedule.next_run_at
+    after = schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id)).next_run_at
     assert after is None if skipped else after is not None and after > datetime.now(UTC)
 
 
@@ -228,7 +220,7 @@ def test_old_runs_and_alerts_that_were_seen_are_forgotten(group: str) -> None:
     due(schedule_id)
     scan()
     fire()
-    heartbeat_actions.acknowledge_alerts.perform(me(group), AcknowledgeAlerts(ids=[alerts(group)[0].id]))
+    heartbeat_actions.acknowledge_alerts.perform(me(group), ByIds(ids=[alerts(group)[0].id]))
     with for_groups(group), unit_of_work() as connection:
         for statement in _LONG_AGO:
             connection.execute(statement, {"group": group})
@@ -236,7 +228,7 @@ def test_old_runs_and_alerts_that_were_seen_are_forgotten(group: str) -> None:
     scan()
     fire()
     assert len(runs(group, schedule_id)) == 1
-    everything = heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(everything=True)).alerts
+    everything = heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(everything=True)).rows
     assert [one.acknowledged_at for one in everything] == [None]
 
 
@@ -245,13 +237,13 @@ def test_a_paused_or_deleted_schedule_does_not_run_and_a_resumed_one_does(group:
     due(schedule_id)
     due(deleted)
     scan()
-    assert schedule_actions.pause_schedule.perform(me(group), ScheduleId(id=schedule_id)).state == "paused"
-    assert schedule_actions.delete_schedule.perform(me(group), ScheduleId(id=deleted)).deleted
+    assert schedule_actions.pause_schedule.perform(me(group), ById(id=schedule_id)).state == "paused"
+    assert schedule_actions.delete_schedule.perform(me(group), ById(id=deleted)).done
     assert fire() == 2
     assert alerts(group) == []
     with pytest.raises(NotFound, match="no schedule"):
-        schedule_actions.delete_schedule.perform(me(group), ScheduleId(id=deleted))
-    resumed = schedule_actions.resume_schedule.perform(me(group), ScheduleId(id=schedule_id))
+        schedule_actions.delete_schedule.perform(me(group), ById(id=deleted))
+    resumed = schedule_actions.resume_schedule.perform(me(group), ById(id=schedule_id))
     assert resumed.state == "active"
     assert resumed.next_run_at is not None
     assert resumed.next_run_at > datetime.now(UTC)
@@ -260,12 +252,12 @@ def test_a_paused_or_deleted_schedule_does_not_run_and_a_resumed_one_does(group:
 def test_a_schedule_gets_another_time_or_other_words_and_runs_by_them(group: str) -> None:
     schedule_id = create(group)
     change = lambda **fields: schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, **fields))
-    before = schedule_actions.get_schedule.perform(me(group), ScheduleId(id=schedule_id)).schedule
-    assert change(task="浇花") == before.model_copy(update={"task_description": "浇花"})
+    before = schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id))
+    assert change(task="浇花") == before.model_copy(update={"task_description": "浇花", "next_runs": []})
     elsewhere = change(tz="Asia/Tokyo")
     assert (elsewhere.tz, elsewhere.cron, elsewhere.state) == ("Asia/Tokyo", before.cron, "active")
     assert elsewhere.next_run_at != before.next_run_at
-    schedule_actions.pause_schedule.perform(me(group), ScheduleId(id=schedule_id))
+    schedule_actions.pause_schedule.perform(me(group), ById(id=schedule_id))
     assert change(tz="Europe/Paris").next_run_at is None
     moved = change(text="every day at 17:45", tz="Europe/Berlin")
     assert (moved.cron, moved.tz, moved.task_description, moved.state) == ("45 17 * * *", "Europe/Berlin", "浇花", "active")

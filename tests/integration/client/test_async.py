@@ -16,7 +16,7 @@ from jiyi.client.calls import call_of, one
 from jiyi.client.http import AsyncHttpTransport
 from jiyi.client.steps import run_async
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.recall import MemoryRequest
+from jiyi.protocol.base import ByIdForUser
 from jiyi.protocol.wire.calls import News
 
 KeyMaker = Callable[..., str]
@@ -67,7 +67,7 @@ def test_a_cancelled_call_ends_at_once_and_the_client_goes_on(service: str) -> N
 
     async def ask() -> str:
         async with AsyncClient(service) as client:
-            call = call_of(service, "memory.get", MemoryRequest(node_id=uuid4()), 600, "nobody", reads=True)
+            call = call_of(service, "memory.get", ByIdForUser(id=uuid4()), 600, "nobody", reads=True)
             waiting = asyncio.create_task(run_async(one(call), client.transport))
             await asyncio.sleep(0.2)
             waiting.cancel()

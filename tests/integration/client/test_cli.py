@@ -100,7 +100,7 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
     assert ask("nodes", "klaus", "--origin", "tool", "--origin", "document")["rows"] == []
     assert len(ask("nodes", "klaus", "--origin", "user", "--min-trust", 0.8)["rows"]) == 4
     page = ask("nodes", "klaus", "--limit", 3)
-    assert [node["node_id"] for node in ask("nodes", "klaus", "--after", page["next"])["rows"]] == seen
+    assert [node["node_id"] for node in ask("nodes", "klaus", "--cursor", page["next"])["rows"]] == seen
     strengths = until(lambda: [row for row in ask("keywords", "klaus")["rows"] if row["keyword"] == "book"])
     assert {row["memory_type"] for row in strengths} <= {"event", "thought"}
     related = ask("related", "klaus", "--object", "Book")

@@ -42,7 +42,7 @@ def test_fields_are_given_as_pairs_or_as_a_document(jiyi: Run) -> None:
     made = json.loads(jiyi("appointments.create", "agent_id=小伴", "text=每天早上8点提醒我喝水", "--json").stdout)
     assert made["schedule"]["cron"] == "0 8 * * *"
     listed = json.loads(jiyi("appointments.list", '{"agent_id": "小伴", "limit": 5}', "--json").stdout)
-    assert [one["id"] for one in listed["schedules"]] == [made["schedule"]["id"]]
+    assert [one["id"] for one in listed["rows"]] == [made["schedule"]["id"]]
     assert json.loads(jiyi("memory_init", "--json").stdout) == {"done": True}, "an alias"
 
 
@@ -57,7 +57,7 @@ def test_a_value_is_a_text_where_the_field_is_one_and_json_elsewhere(jiyi: Run) 
 def test_people_get_fields_with_values_one_inside_the_other(jiyi: Run) -> None:
     jiyi("appointments.create", "agent_id=klaus", "text=remind me every day at 8am to drink water")
     lines = jiyi("appointments.list", "agent_id=klaus").stdout.splitlines()
-    assert lines[0] == "schedules:"
+    assert lines[0] == "rows:"
     assert lines[1].startswith("  - id: ")
     assert "    cron: 0 8 * * *" in lines
     assert not any(line.rstrip().endswith(("None", "null")) for line in lines)

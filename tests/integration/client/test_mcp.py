@@ -131,7 +131,7 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         assert [memory["node_id"] for memory in found["memories"]] == [node_id]
         listed = said(await client.call_tool("memory_list", {"agent_id": "mia", "limit": 5}))
         assert [node["description"] for node in listed["rows"]] == ["Mia is allergic to peanuts"]
-        assert said(await client.call_tool("memory_why", {"node_id": node_id, "depth": 1}))["node_id"] == node_id
+        assert said(await client.call_tool("memory_why", {"id": node_id, "depth": 1}))["node_id"] == node_id
         [read] = (await client.read_resource(f"jiyi://memories/{node_id}")).contents
         assert "allergic to peanuts" in read.text
         assert (await client.read_resource("jiyi://agents/mia/profile")).contents
@@ -140,11 +140,11 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         assert recalled.content.text.endswith("What must Mia not eat?")
         with pytest.raises(MCPError, match="missing: text"):
             await client.get_prompt("remember", {"agent_id": "mia"})
-        changed = said(await client.call_tool("memory_update", {"node_id": node_id, "description": "米娅对花生和虾过敏"}))
+        changed = said(await client.call_tool("memory_update", {"id": node_id, "description": "米娅对花生和虾过敏"}))
         await retrievable(client, changed["node_id"])
         again = said(await client.call_tool("memory_context", {"agent_id": "mia", "query": "米娅不能吃什么？"}))
         assert "花生和虾" in json.dumps(again, ensure_ascii=False)
-        erased = said(await client.call_tool("memory_delete", {"node_id": changed["node_id"]}))
+        erased = said(await client.call_tool("memory_delete", {"id": changed["node_id"]}))
         assert erased["erasure_id"]
         await tiers(client)
         await what_is_wrong(client)
@@ -161,10 +161,10 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         for tool, arguments, sentence in (
             ("memory_retrieve", {"agent_id": "mia"}, "query: required"),
             ("memory_retrieve", {"agent_id": "mia", "query": "x", "top_k": "many"}, "top_k"),
-            ("memory_get", {}, "node_id"),
-            ("memory_get", {"node_id": str(uuid4())}, "There is no memory"),
-            ("memory_get", {"node_id": "../../stats"}, "no such address"),
-            ("memory_get", {"node_id": str(uuid4()), "x": 1}, "unknown arguments: x"),
+            ("memory_get", {}, "id"),
+            ("memory_get", {"id": str(uuid4())}, "There is no memory"),
+            ("memory_get", {"id": "../../stats"}, "no such address"),
+            ("memory_get", {"id": str(uuid4()), "x": 1}, "unknown arguments: x"),
         ):
             result = await client.call_tool(tool, arguments)
             assert result.is_error, (tool, arguments)
@@ -172,8 +172,8 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
 
     async def retrievable(client: McpClient, node_id: str) -> None:
         for _ in range(1_200):
-            if (await client.call_tool("memory_get", {"node_id": node_id})).is_error is not True:
-                found = said(await client.call_tool("memory_get", {"node_id": node_id}))
+            if (await client.call_tool("memory_get", {"id": node_id})).is_error is not True:
+                found = said(await client.call_tool("memory_get", {"id": node_id}))
                 if found.get("embedding_model") is not None:
                     return
             await asyncio.sleep(0.05)

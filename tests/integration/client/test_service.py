@@ -15,7 +15,7 @@ from uuid6 import uuid7
 
 from jiyi import Client
 from jiyi.errors import EventRejected, InvalidEvent, ModelMismatch, NoAnswer
-from jiyi.protocol.base import Page
+from jiyi.protocol.base import Rows
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.wire.broker import exchange, intake_queue
 from jiyi.settings import get_settings
@@ -46,12 +46,12 @@ def publish_bad(group: str, event_id: UUID) -> None:
     publish_raw(f'{{"type": "memory.observed", "event_id": "{event_id}", "group_id": "{group}", "agent_id": "klaus"}}')
 
 
-def pages(ask: Callable[..., Page], cursor: str, *of: str, **fields: Any) -> Iterator[dict[str, Any]]:
+def pages(ask: Callable[..., Rows[Any]], *of: str, **fields: Any) -> Iterator[Any]:
     """The rows of all pages."""
     page = ask(*of, **fields)
     yield from page.rows
     while page.next is not None:
-        page = ask(*of, **{cursor: page.next}, **fields)
+        page = ask(*of, cursor=page.next, **fields)
         yield from page.rows
 
 
@@ -60,7 +60,7 @@ def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered
     observations = [{"agent_id": "klaus", "description": f"observation {i}", "keywords": ["k"]} for i in range(1_200)]
     ids = client.observe_many(observations, wait=True, timeout=60)
     assert len(set(ids)) == 1_200
-    found = list(pages(client.memory.nodes, "after", "klaus", limit=500))
+    found = list(pages(client.memory.nodes, "klaus", limit=500))
     assert [node.node_count for node in found] == list(range(1_200, 0, -1))
     # Within a message the order is kept; whole messages may overtake each other.
     of = {node.node_id: node.node_count for node in found}
@@ -187,7 +187,7 @@ def test_sixteen_threads_use_one_client_and_each_gets_its_own_answer(client: Cli
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(work, range(16)))
-    found = list(pages(client.agents.list, "after", limit=7))
+    found = list(pages(client.agents.list, limit=7))
     assert sorted(row.agent_id for row in found) == sorted(f"agent-{i}" for i in range(16))
     assert {row.node_count for row in found} == {2}
 
@@ -200,7 +200,7 @@ def test_an_export_published_again_gives_an_equal_memory(client: Client, group: 
     client.observe("maria", "imported", vector=[0.1, 0.2], embedding_model="mine", provenance={"from": "test"}, wait=True)
 
     def exported() -> list[dict[str, Any]]:
-        return list(pages(client.memory.export, "after", with_vectors=True, limit=2))
+        return list(pages(client.memory.export, with_vectors=True, limit=2))
 
     until(lambda: all("poignancy" in event["payload"] for event in exported()[1:]))  # what is derived belongs to it
     events = exported()
@@ -216,14 +216,14 @@ def test_an_export_published_again_gives_an_equal_memory(client: Client, group: 
     old_ids = {new: old for old, new in new_ids.items()}
     with Client(f"{group}-copy") as copy:
         copy.observe_many([copied(event) for event in events], wait=True)
-        again = list(pages(copy.memory.export, "after", with_vectors=True, limit=500))
+        again = list(pages(copy.memory.export, with_vectors=True, limit=500))
         for event in again:
             event["group_id"], event["event_id"] = group, old_ids[event["event_id"]]
             if "evidence" in event["payload"]:
                 event["payload"]["evidence"] = [old_ids[new] for new in event["payload"]["evidence"]]
         assert again == events
         copy.observe_many([copied(event) for event in events], wait=True)  # a second time nothing happens
-        assert len(list(pages(copy.memory.export, "after", limit=500))) == len(events)
+        assert len(list(pages(copy.memory.export, limit=500))) == len(events)
         question: dict[str, Any] = {"now": T0 + timedelta(days=1), "touch": False}
         answers = [one.retrieve("klaus", "Klaus reads 书", **question).model_dump(mode="json") for one in (client, copy)]
         scores = [[(n["description"], n["score"]) for n in a["groups"][0]["retrieved_nodes"]] for a in answers]

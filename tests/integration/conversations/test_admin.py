@@ -78,7 +78,7 @@ def test_what_people_say_of_turns_is_training_data_and_goes_with_them(talked: st
         assert refused.status_code == 404
         assert "no turn" in refused.text
     actor = Actor(talked, "test")
-    judge_turn.perform(actor, JudgeTurn(node_id=UUID(small["node_id"]), lasting=None))
+    judge_turn.perform(actor, JudgeTurn(id=UUID(small["node_id"]), lasting=None))
     assert [row["lasting"] for row in _rows(browser, talked)] == [True]
     with unit_of_work() as connection:
         connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": moved["node_id"]})

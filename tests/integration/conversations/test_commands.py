@@ -14,23 +14,20 @@ from engine.providers import llms
 from engine.providers.questions import Extraction
 from engine.rules.provider import Rules
 from jiyi.errors import InvalidRequest, NotFound
+from jiyi.protocol.base import AgentForUser, ByIdForUser, OfAgent, OfAgents, Request
 from jiyi.protocol.conversation_commands import (
     AddResource,
-    AgentId,
     ConfigureEmbedding,
     ConfigureSummaries,
     EmbedText,
     EstimateTokens,
-    ExportMemories,
     ExtractMessages,
     FindOptions,
-    GetAgent,
     GrepOptions,
     ImportMemories,
     IndustryWords,
     ListResources,
     MemoryEntryInput,
-    Nothing,
     PersistentMemory,
     PromptName,
     ReadOptions,
@@ -49,9 +46,7 @@ from jiyi.protocol.conversations import (
     ProfileSignals,
     uri_of,
 )
-from jiyi.protocol.operations import EmbeddersRequest
 from jiyi.protocol.providers import EmbedderReport
-from jiyi.protocol.recall import MemoryRequest
 from models.conversations import actions
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -83,12 +78,12 @@ def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") ->
 def test_what_is_stored_can_be_got_and_nothing_under_another_id_or_in_another_group(group: str) -> None:
     entry = MemoryEntryInput(agent_id="小伴", content="用户对花生过敏。", category="allergy", keywords=["花生"], importance=9)
     done = actions.store_memory.perform(me(group), entry)
-    found = actions.get.perform(me(group), MemoryRequest(node_id=done.node_id)).root
+    found = actions.get.perform(me(group), ByIdForUser(id=done.node_id)).root
     assert found is not None
     assert (found.description, found.uri, found.keywords) == ("用户对花生过敏。", "agent://小伴/knowledge/allergy", ["花生"])
     assert found.poignancy == 9
-    assert actions.get.perform(me(group), MemoryRequest(node_id=uuid4())).root is None
-    assert actions.get.perform(me(f"{group}-other"), MemoryRequest(node_id=done.node_id)).root is None
+    assert actions.get.perform(me(group), ByIdForUser(id=uuid4())).root is None
+    assert actions.get.perform(me(f"{group}-other"), ByIdForUser(id=done.node_id)).root is None
 
 
 @pytest.mark.parametrize("kind", ["knowledge", "session"])
@@ -133,41 +128,41 @@ def test_filters_come_before_the_limit_and_what_is_found_counts_as_accessed(grou
 
 def test_deleting_is_an_erasure(group: str) -> None:
     done = add(group, "peanuts")
-    assert actions.delete.perform(me(group), MemoryRequest(node_id=done.node_id)).count == 1
-    assert actions.delete.perform(me(group), MemoryRequest(node_id=uuid4())).erasure_id is None
-    assert actions.delete_all.perform(me(group), AgentId(agent_id="helper")).count == 1
-    assert actions.delete_all.perform(me(group), AgentId(agent_id="nobody")).count == 0
+    assert actions.delete.perform(me(group), ByIdForUser(id=done.node_id)).count == 1
+    assert actions.delete.perform(me(group), ByIdForUser(id=uuid4())).erasure_id is None
+    assert actions.delete_all.perform(me(group), OfAgent(agent_id="helper")).count == 1
+    assert actions.delete_all.perform(me(group), OfAgent(agent_id="nobody")).count == 0
     for blank in ("", " ", "\t"):
         with pytest.raises(ValidationError, match="agent_id"):
-            AgentId(agent_id=blank)
+            OfAgent(agent_id=blank)
 
 
 def test_stats_count_by_type_and_by_agent(group: str) -> None:
     add(group, "one")
     add(group, "two", "agent://other/preference/x")
-    found = actions.stats.perform(me(group), Nothing())
+    found = actions.stats.perform(me(group), Request())
     assert (found.total, found.by_type, found.by_agent) == (2, {"knowledge": 1, "preference": 1}, {"helper": 1, "other": 1})
     assert found.size_bytes == 6
-    assert actions.stats.perform(me(f"{group}-other"), Nothing()).total == 0
-    assert "@" not in actions.status.perform(me(group), Nothing()).path, "the path tells no secret"
-    assert actions.init.perform(me(group), Nothing()).done
-    assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(content="渡口停航")).tokens == 6
-    assert isinstance(embedder_report(me(group), EmbeddersRequest()), EmbedderReport)
+    assert actions.stats.perform(me(f"{group}-other"), Request()).total == 0
+    assert "@" not in actions.status.perform(me(group), Request()).path, "the path tells no secret"
+    assert actions.init.perform(me(group), Request()).done
+    assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(content="渡口停航")).count == 6
+    assert isinstance(embedder_report(me(group), Request()), EmbedderReport)
 
 
 def test_what_is_exported_can_be_imported_again_and_again(group: str) -> None:
     for number in range(3):
         add(group, f"fact {number}")
-    page = actions.export.perform(me(group), ExportMemories(agent_id="helper", limit=2))
-    rest = actions.export.perform(me(group), ExportMemories(agent_id="helper", limit=2, after=page.next))
+    page = actions.export.perform(me(group), OfAgents(agent_id="helper", limit=2))
+    rest = actions.export.perform(me(group), OfAgents(agent_id="helper", limit=2, cursor=page.next))
     assert [len(page.rows), len(rest.rows), rest.next] == [2, 1, None]
     wanted = [PersistentMemory.model_validate(memory.model_dump(exclude={"node_id"})) for memory in (*page.rows, *rest.rows)]
     add(group, "fact of another", "agent://zoe/knowledge/food")
     everything: list[str] = []
-    page = actions.export.perform(me(group), ExportMemories(limit=2))
+    page = actions.export.perform(me(group), OfAgents(limit=2))
     while page.next is not None:
         everything += [memory.description for memory in page.rows]
-        page = actions.export.perform(me(group), ExportMemories(limit=2, after=page.next))
+        page = actions.export.perform(me(group), OfAgents(limit=2, cursor=page.next))
     assert [*everything, *(memory.description for memory in page.rows)] == ["fact 0", "fact 1", "fact 2", "fact of another"]
     other = me(f"{group}-other")
     assert actions.import_memories.perform(other, ImportMemories(memories=wanted)).stored == 3
@@ -230,7 +225,7 @@ def test_what_is_no_address_is_refused(uri: str) -> None:
 
 def test_status_tells_what_is_owed(group: str) -> None:
     add(group, "one")
-    found = actions.status.perform(me(group), Nothing())
+    found = actions.status.perform(me(group), Request())
     assert (found.memories, found.llm, found.waiting) == (1, "rules", {"embed": 1, "summarize": 1})
 
 
@@ -252,7 +247,7 @@ READERS: dict[str, Ask] = {
     "read": lambda group, agent: str(actions.read.perform(me(group), ReadOptions(uri=f"agent://{agent}/knowledge/food"))),
     "context": lambda group, agent: str(injection.build(me(group), ContextRequest(agent_id=agent, query="peanuts"))),
     "inject": lambda group, agent: str(injection.inject(me(group), InjectRequest(agent_id=agent, query="peanuts"))),
-    "export": lambda group, agent: str(actions.export.perform(me(group), ExportMemories(agent_id=agent))),
+    "export": lambda group, agent: str(actions.export.perform(me(group), OfAgents(agent_id=agent))),
 }
 
 
@@ -328,11 +323,11 @@ def test_signals_reach_the_profile_and_what_is_unsure_known_or_cannot_be_stored_
     run()
     assert facts(group) == ["The user is allergic to peanuts.", "Fact a.", "Fact c."]
     assert nodes(group, "experience") == []
-    found = actions.agent_get.perform(me(group), GetAgent(agent_id=agent)).profile
+    found = actions.agent_get.perform(me(group), AgentForUser(agent_id=agent)).profile
     assert found is not None
     assert (found.industry, found.role, found.communication_style, found.recent_topics) == ("pottery", None, "concise", ["glaze"])
     with pytest.raises(NotFound):
-        actions.agent_get.perform(me(group), GetAgent(agent_id="nobody"))
+        actions.agent_get.perform(me(group), AgentForUser(agent_id="nobody"))
 
 
 def test_experiences_of_the_same_problem_are_merged(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,11 +378,11 @@ def test_what_an_llm_would_be_asked_is_shown_and_not_asked(group: str, monkeypat
     monkeypatch.setattr(llms, "llm", lambda: pytest.fail("asked"))
     for name in get_args(PromptName):
         shown = show_prompts(me(group), ShowPrompts(name=name, agent_id="helper", session_id="s1", user_id="zoe"))
-        [only] = shown.prompts
+        [only] = shown.rows
         assert only.prompt.startswith(f"{name}@")
         assert "peanuts" in only.messages[-1].content
         assert only.answer["properties"]
-    [notes] = show_prompts(me(group), ShowPrompts(name="extraction", agent_id="helper", session_id="s1", user_id="zoe")).prompts
+    [notes] = show_prompts(me(group), ShowPrompts(name="extraction", agent_id="helper", session_id="s1", user_id="zoe")).rows
     assert 'S0: "User: I am allergic to peanuts."' in notes.messages[-1].content
     with pytest.raises(NotFound):
         show_prompts(me(group), ShowPrompts(name="extraction", agent_id="helper", session_id="s1", user_id="ben"))

@@ -9,9 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.conversation_commands import AddResource, ExportMemories, ImportMemories, MemoryEntryInput, PersistentMemory
+from jiyi.protocol.base import ById, OfAgents, encode_cursor
+from jiyi.protocol.conversation_commands import AddResource, ImportMemories, MemoryEntryInput, PersistentMemory
 from jiyi.protocol.conversations import ContextRequest
-from jiyi.protocol.experiences import Experience, ExperienceId, FindExperiences, ListExperiences, TellExperience, UpdateExperience
+from jiyi.protocol.experiences import Experience, FindExperiences, ListExperiences, TellExperience, UpdateExperience
 from jiyi.protocol.recall import UpdateMemory
 from models.conversations import actions
 from models.conversations import experience_actions as experiences
@@ -60,7 +61,7 @@ def test_an_experience_is_told_listed_changed_and_erased(group: str) -> None:
     first, second = tell(group), tell(group, GLAZE, solution_steps=["慢慢降温"], outcome="partial")
     assert [(row.pain_pattern, row.outcome) for row in listed(group)] == [(GLAZE, "partial"), (JAM, "success")]
     page = experiences.list_experiences.perform(me(group), ListExperiences(agent_id=AGENT, limit=1))
-    assert [row.id for row in listed(group, after=page.next)] == [first.id]
+    assert [row.id for row in listed(group, cursor=page.next)] == [first.id]
     assert [row.id for row in listed(group, words="开裂")] == [second.id]
     assert [row.id for row in listed(group, outcome="success")] == [first.id]
     changed = experiences.update_experience.perform(me(group), UpdateExperience(id=second.id, outcome="success", tools_used=["kiln"]))
@@ -72,11 +73,11 @@ def test_an_experience_is_told_listed_changed_and_erased(group: str) -> None:
     )
     assert changed.id in in_force(group)
     assert second.id not in in_force(group)
-    assert experiences.delete_experience.perform(me(group), ExperienceId(id=changed.id)).count == 2
+    assert experiences.delete_experience.perform(me(group), ById(id=changed.id)).count == 2
     erase(group, node_ids=[changed.id, second.id])
     assert [row.id for row in listed(group)] == [first.id]
     with pytest.raises(NotFound, match="no experience"):
-        experiences.get_experience.perform(me(group), ExperienceId(id=changed.id))
+        experiences.get_experience.perform(me(group), ById(id=changed.id))
 
 
 def test_the_same_problem_is_one_however_it_came(group: str) -> None:
@@ -105,7 +106,7 @@ def test_what_only_a_program_stored_is_found_by_its_problem_and_counted(group: s
     [row] = listed(group)
     assert (row.solution_steps, row.outcome, row.reuse_count) == (["加索引"], "success", 0)
     injection.build(me(group), ContextRequest(agent_id=AGENT, query="报表导出太慢了怎么办"))
-    [found] = find_experiences_like(me(group), FindExperiences(agent_id=AGENT, problem="导出报表太慢")).rows
+    [found] = find_experiences_like(me(group), FindExperiences(agent_id=AGENT, query="导出报表太慢")).rows
     assert (found.id, found.reuse_count) == (row.id, 1)
 
 
@@ -113,7 +114,7 @@ def test_a_correction_replaces_what_the_experience_said(group: str) -> None:
     experienced(group, times=3)
     [before] = listed(group)
     text = "the printer jams on the third tray | Steps: 1. open it | Outcome: partial"
-    done = archive.update_memory.perform(me(group), UpdateMemory(node_id=before.id, description=text))
+    done = archive.update_memory.perform(me(group), UpdateMemory(id=before.id, description=text))
     [after] = listed(group)
     assert (after.id, after.pain_pattern, after.solution_steps, after.outcome) == (
         done.node_id,
@@ -126,7 +127,7 @@ def test_a_correction_replaces_what_the_experience_said(group: str) -> None:
 
 def test_an_export_brings_experiences_back(group: str) -> None:
     tell(group)
-    page = actions.export.perform(me(group), ExportMemories(agent_id=AGENT))
+    page = actions.export.perform(me(group), OfAgents(agent_id=AGENT))
     wanted = [PersistentMemory.model_validate(memory.model_dump(exclude={"node_id"})) for memory in page.rows]
     other = f"{group}-other"
     assert actions.import_memories.perform(me(other), ImportMemories(memories=wanted)).stored == 1
@@ -155,12 +156,12 @@ def test_bad_input_is_refused_with_its_field(group: str) -> None:
     tell(group, GLAZE)
     with pytest.raises(InvalidRequest, match=f"pain_pattern: is the problem of the experience {first.id}"):
         experiences.update_experience.perform(me(group), UpdateExperience(id=listed(group, words="开裂")[0].id, pain_pattern=JAM))
-    with pytest.raises(InvalidRequest, match="after"):
-        listed(group, after=uuid4())
-    assert experiences.delete_experience.perform(me(group), ExperienceId(id=uuid4())).count == 0
+    with pytest.raises(InvalidRequest, match="cursor"):
+        listed(group, cursor=encode_cursor(uuid4()))
+    assert experiences.delete_experience.perform(me(group), ById(id=uuid4())).count == 0
     stranger = me(f"{group}-other")
     with pytest.raises(NotFound):
-        experiences.get_experience.perform(stranger, ExperienceId(id=first.id))
+        experiences.get_experience.perform(stranger, ById(id=first.id))
     with pytest.raises(ValidationError, match="give what is to change"):
         UpdateExperience(id=first.id)
     with pytest.raises(ValidationError, match="outcome"):

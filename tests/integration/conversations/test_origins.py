@@ -12,7 +12,8 @@ from engine.providers import llms
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.artifacts import PatternsQuery
-from jiyi.protocol.conversation_commands import ExportMemories, ExtractMessages, ImportMemories, MemoryEntryInput, PersistentMemory
+from jiyi.protocol.base import OfAgents
+from jiyi.protocol.conversation_commands import ExtractMessages, ImportMemories, MemoryEntryInput, PersistentMemory
 from jiyi.protocol.conversations import ContextRequest, Message
 from jiyi.protocol.memory import ExportQuery
 from jiyi.protocol.origins import TRUST
@@ -95,9 +96,9 @@ def test_nothing_is_trusted_more_than_what_it_rests_on_and_a_correction_changes_
     assert trust == {"the page says so": 0.3, "Mia says so": 0.8, "so it is": 0.3, "so it may be": 0.4, "a file says so": 0.4} | {
         "so a fact is": 0.4
     }
-    newer = do("memory.update", group, UpdateMemory(node_id=tool, description="the page says it was so"), "user:mia").node_id
+    newer = do("memory.update", group, UpdateMemory(id=tool, description="the page says it was so"), "user:mia").node_id
     assert came(group)["the page says it was so"] == ("tool", 0.3)
-    chain = do("memory.why", group, WhyQuery(node_id=thought)).nodes
+    chain = do("memory.why", group, WhyQuery(id=thought)).nodes
     assert {chain[id_].origin for id_ in chain[thought].evidence} == {"user", "tool"}
     assert newer in chain[thought].evidence
 
@@ -113,7 +114,7 @@ def test_exports_keep_it_and_what_only_this_service_says_is_an_import_elsewhere(
     assert came(f"{group}-b") == {"one": ("user", 0.8), "two": ("tool", 0.3), "three": ("import", 0.6)}
     assert save(wire.build(row) for row in rows).reused == [], "the same again is the same"
     told = do("conversations.store", group, MemoryEntryInput(agent_id="helper", content="four", origin="tool"))
-    [entry] = do("conversations.export", group, ExportMemories(agent_id="helper")).rows
+    [entry] = do("conversations.export", group, OfAgents(agent_id="helper")).rows
     again = PersistentMemory.model_validate(entry.model_dump())
     assert do("conversations.import", group, ImportMemories(memories=[again])).known == 1
     assert (told.node_id, entry.origin, entry.trust) == (entry.node_id, "tool", 0.3)
@@ -125,7 +126,7 @@ def test_filters_go_by_it_and_tell_what_they_left_out(group: str, user: str | No
         remember(group, f"tea, says the {origin}", origin=origin, user_id=user)
 
     def asked(**filters: Any) -> Any:
-        question = {"group_id": group, "agent_id": "helper", "user_id": user, "focal_texts": ["tea"], "touch": False}
+        question = {"group_id": group, "agent_id": "helper", "user_id": user, "queries": ["tea"], "touch": False}
         return retrieve(RetrievalRequest.model_validate(question | {"filters": filters}))
 
     for filters, expected in (

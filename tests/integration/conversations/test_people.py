@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -63,7 +64,7 @@ def observed(group: str, description: str, user_id: str | None = None, **fields:
 
 def told(group: str, user_id: str | None, question: str = "What do you know?", **fields: Any) -> set[str]:
     """What the agent tells a user, by words: nothing is embedded here."""
-    request = RetrievalRequest(group_id=group, agent_id="helper", user_id=user_id, focal_texts=[question], touch=False, **fields)
+    request = RetrievalRequest(group_id=group, agent_id="helper", user_id=user_id, queries=[question], touch=False, **fields)
     with for_groups(group, user=user_id):
         answer = retrieve(request)
     assert isinstance(answer, Answer)
@@ -133,7 +134,7 @@ def test_each_of_ten_thousand_people_of_one_agent_is_told_theirs(group: str) -> 
 
 def test_who_is_told_nothing_learns_that_from_the_answer(group: str) -> None:
     remember(group, "The alarm code is 4711.", "zoe")
-    request = RetrievalRequest(group_id=group, agent_id="helper", user_id="ben", focal_texts=["code"], touch=False)
+    request = RetrievalRequest(group_id=group, agent_id="helper", user_id="ben", queries=["code"], touch=False)
     answer = retrieve(request)
     assert isinstance(answer, Answer)
     assert answer.status == "no_candidates"
@@ -192,7 +193,7 @@ def test_another_s_memory_is_neither_updated_nor_shared(group: str) -> None:
     party = remember(group, "The party is on Friday.", "zoe", visibility="agent")
 
     def update(node_id: UUID, user_id: str | None, **fields: Any) -> Memory:
-        request = UpdateMemory(node_id=node_id, user_id=user_id, **fields)
+        request = UpdateMemory(id=node_id, user_id=user_id, **fields)
         newer = update_memory.perform(Actor(group), request).node_id
         with unit_of_work() as connection:
             found = node(connection, group, newer)
@@ -247,12 +248,12 @@ class Other:
         wrongly, by = (remember(group, f"The {SECRET} is {how}.", "zoe", kind="knowledge", uri=f"{uri}/{how}") for how in ("open", "shut"))
         with unit_of_work() as connection:
             connection.execute(_SUPERSEDE, {"group": group, "id": wrongly, "by": by})
-            done_within(connection, reinstate_memory, Actor(group, "test"), ReinstateMemory(node_id=wrongly, user_id="zoe"))
+            done_within(connection, reinstate_memory, Actor(group, "test"), ReinstateMemory(id=wrongly, user_id="zoe"))
             archive_chosen(connection, group, [faded])
             daily = CreateSchedule(agent_id="helper", user_id="zoe", kind="cron", cron="0 9 * * *", task=f"look at the {SECRET}")
             done_within(connection, create_schedule, Actor(group, "test"), daily)
             connection.execute(_RETRIEVAL, {"group": group, "asked": SECRET})
-            done_within(connection, judge_turn, Actor(group, "test"), JudgeTurn(node_id=said[0], lasting=True))
+            done_within(connection, judge_turn, Actor(group, "test"), JudgeTurn(id=said[0], lasting=True))
             injections.update_profile(connection, (group, "helper"), ProfileSignals(industry=SECRET), START, "zoe")
         experienced(group, f"the {SECRET} is dry again", agent_id="helper", user_id="zoe")
         run_until_idle(AGGREGATE, aggregate)
@@ -264,7 +265,7 @@ class Other:
             "node_id": str(node_id),
             "id": str(node_id),
             "query": SECRET,
-            "focal_texts": [SECRET],
+            "queries": [SECRET],
             "uri": f"agent://helper/knowledge/{SECRET}",
             "scope": "agent://helper",
             "pattern": "(?i)quelle",
@@ -305,7 +306,7 @@ def test_no_read_for_a_user_gives_away_what_another_said(group: str, name: str) 
     asked = json.dumps(other.request(model, ""), ensure_ascii=False)
     assert SECRET.lower() in answer("zoe").replace(asked, "").lower(), "it is there, for her"  # keywords have no capitals
     mine = answer("ben")
-    for echoed in (f'"focal_text": "{SECRET}"', f'"original": "{SECRET}"', "user 'ben'"):
+    for echoed in (f'"query": "{SECRET}"', f'"original": "{SECRET}"', "user 'ben'"):
         mine = mine.replace(echoed, "")
     assert SECRET.lower() not in mine.lower()
 
@@ -316,8 +317,8 @@ QUERIES = [operation for operation in OPERATIONS if operation.query is not None 
 @pytest.mark.parametrize("operation", QUERIES, ids=lambda operation: operation.id)
 def test_no_list_over_rest_does(group: str, api: Program, operation: Any) -> None:
     other = Other(group)
-    path = operation.path.replace("<uuid:node_id>", other.named["node_id"])
-    given = {name: value for name, value in other.request(operation.query, "ben").items() if f"<uuid:{name}>" not in operation.path}
+    path = re.sub(r"<\w+:(\w+)>", lambda part: other.named[part[1]], operation.path)
+    given = other.request(operation.query, "ben")
 
     def ask(user_id: str) -> str:
         response = api.ask("GET", path, query_string={**given, "user_id": user_id})

@@ -132,7 +132,7 @@ def places(*names: str, group: str | None = None, besides: Sequence[str] = ()) -
 
 
 def asked(group: str, question: str, agent_id: str = "klaus", **options: Any) -> Answer:
-    request = RetrievalRequest(group_id=group, agent_id=agent_id, focal_texts=[question], **options)
+    request = RetrievalRequest(group_id=group, agent_id=agent_id, queries=[question], **options)
     return retrieve(request)
 
 

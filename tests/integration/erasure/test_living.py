@@ -6,8 +6,9 @@ from uuid import uuid4
 
 import pytest
 
+from jiyi.protocol.base import OfAgent
 from jiyi.protocol.growth import ProposeSolution, ReportPain
-from jiyi.protocol.identity import OfAgent, ProposeChange, UpdateUser
+from jiyi.protocol.identity import ProposeChange, UpdateUser
 from models.growth import identity_actions, pain_actions, self_review
 from models.reflection.reflections import REFLECT
 from tasks.framework.work import run_until_idle
@@ -38,7 +39,7 @@ def test_what_a_turn_told_of_pain_goes_with_it_the_rest_is_counted_anew_and_an_a
 def test_a_pain_point_in_the_words_of_an_erased_turn_goes_with_its_proposals(group: str) -> None:
     first = say(group, *SMALL_TALK, TROUBLE[0])
     say(group, *SMALL_TALK, TROUBLE[1])
-    pain_actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain(group).pain_id, steps=["清空缓存"]))
+    pain_actions.propose_solution.perform(actor(group), ProposeSolution(id=pain(group).pain_id, steps=["清空缓存"]))
     erase(group, node_ids=[first[3]])
     assert pains(group) == []
     for table in ("pain_evidence", "proposals"):
@@ -67,7 +68,7 @@ def test_a_person_goes_from_all_of_it(group: str) -> None:
     name = f"Maria Quill{uuid4().hex[:8]}"
     say(group, *SMALL_TALK, f"{name}'s report export keeps failing.")
     reported = pain_actions.report_pain.perform(actor(group), ReportPain(agent_id=AGENT, summary="the coffee machine is broken again"))
-    solution = ProposeSolution(pain_id=reported.pain.pain_id, steps=[f"Ask {name}."])
+    solution = ProposeSolution(id=reported.pain.pain_id, steps=[f"Ask {name}."])
     pain_actions.propose_solution.perform(actor(group), solution)
     identity_actions.update_user.perform(actor(group), UpdateUser(agent_id=AGENT, notes=f"Works with {name}."))
     change = ProposeChange(agent_id=AGENT, file="SOUL", suggested=f"You like {name}.", reason=f"{name} said so")

@@ -44,4 +44,4 @@ def test_what_an_erased_agent_said_goes(group: str) -> None:
     kept.say("The potter said that the kiln is hot.", role="potter")
     kept.say("The painter said that the blue is dry.", role="painter")
     erase(group, agent_id="potter")
-    assert [one.metadata["agent_role"] for one in kept.items().items] == ["painter"]
+    assert [one.metadata["agent_role"] for one in kept.items().rows] == ["painter"]

@@ -41,7 +41,7 @@ def test_a_person_goes_from_every_tier_with_what_was_made_of_their_words(group: 
     promote(group, said)
     promote(group, said, text=ALSO)  # names nobody, but rests on what she said
     (edited,) = promote(group, text=f"{name} asked for blue glaze. {TEXTS[3]}")
-    request = EditKnowledge(knowledge_id=edited, content="Somebody asked for blue glaze.")
+    request = EditKnowledge(id=edited, content="Somebody asked for blue glaze.")
     anonymous = actions.edit.perform(Actor(group, "Lin"), request).knowledge_id
     promote(group, other)
     embed()

@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import text
 
-from jiyi.protocol.growth import ListPains, PainDetail, PainId, PainPoint
+from jiyi.protocol.base import ById
+from jiyi.protocol.growth import ListPains, PainDetail, PainPoint
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth import pain_actions
@@ -57,13 +58,13 @@ def actor(group: str, name: str = "user:mia") -> Actor:
 
 
 def pains(group: str, **wanted: Any) -> list[PainPoint]:
-    return pain_actions.list_pains.perform(actor(group), ListPains(**wanted)).pains
+    return pain_actions.list_pains.perform(actor(group), ListPains(**wanted)).rows
 
 
 def pain(group: str) -> PainDetail:
     """The only pain point of the group."""
     [found] = pains(group)
-    return pain_actions.get_pain.perform(actor(group), PainId(pain_id=found.pain_id))
+    return pain_actions.get_pain.perform(actor(group), ById(id=found.pain_id))
 
 
 def rows(statement: str, **parameters: Any) -> list[dict[str, Any]]:

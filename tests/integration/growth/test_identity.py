@@ -81,7 +81,7 @@ def test_approved_it_is_the_next_version_and_every_change_leaves_an_audit_row(ag
     assert (decided.status, decided.decided_by, decided.stale) == ("approved", "user:mia", False)
     with pytest.raises(InvalidRequest, match="says already"):
         propose(agent)
-    assert identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1)).files == []
+    assert identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1)).rows == []
     identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=0))
     found = rows("SELECT action, actor, target FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=agent)
     assert [row["action"] for row in found if row["action"] != "identity.rollback"] == ["identity.propose", "proposals.decide"]
@@ -176,11 +176,11 @@ def test_rollback_is_a_new_version(agent: str) -> None:
     with pytest.raises(Conflict, match="not 1"):  # it was decided on an older version
         identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1, base_version=1))
     done = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1))
-    assert [(one.version, one.content, one.reason) for one in done.files] == [(3, KIND, "back to version 1")]
+    assert [(one.version, one.content, one.reason) for one in done.rows] == [(3, KIND, "back to version 1")]
     history = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL"))
-    assert [one.version for one in history.versions] == [3, 2, 1]
+    assert [one.version for one in history.rows] == [3, 2, 1]
     back = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=2))
-    assert back.files[0].content == "You are terse."
+    assert back.rows[0].content == "You are terse."
 
 
 def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
@@ -189,10 +189,10 @@ def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
     assert taken.versions == {"SOUL": 1, "AGENTS": 0, "USER": 0, "HEARTBEAT": 0}
     approve(agent, propose(agent, "You are terse."))
     approve(agent, propose(agent, "Answer in one line.", file="AGENTS"))
-    [listed] = identity_actions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT)).snapshots
+    [listed] = identity_actions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT)).rows
     assert listed == taken
     done = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, snapshot_id=taken.snapshot_id))
-    assert {one.file: (one.version, one.content) for one in done.files} == {"SOUL": (3, KIND), "AGENTS": (2, "")}
+    assert {one.file: (one.version, one.content) for one in done.rows} == {"SOUL": (3, KIND), "AGENTS": (2, "")}
 
 
 def test_the_files_in_a_prompt(agent: str) -> None:
@@ -240,11 +240,11 @@ def test_lists_go_page_by_page(agent: str) -> None:
         approve(agent, propose(agent, f"You are {number}."))
         identity_actions.snapshot.perform(actor(agent), TakeSnapshot(agent_id=AGENT, name=f"{number}"))
     history = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2))
-    assert ([one.version for one in history.versions], history.next) == ([3, 2], 2)
-    rest = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2, before=2))
-    assert ([one.version for one in rest.versions], rest.next) == ([1], None)
+    assert [one.version for one in history.rows] == [3, 2]
+    rest = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2, cursor=history.next))
+    assert ([one.version for one in rest.rows], rest.next) == ([1], None)
     first = list_proposals.perform(actor(agent), ListProposals(limit=2))
-    following = list_proposals.perform(actor(agent), ListProposals(limit=2, before=first.next))
+    following = list_proposals.perform(actor(agent), ListProposals(limit=2, cursor=first.next))
     assert (len(first.rows), len(following.rows), following.next) == (2, 1, None)
     taken = identity_actions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT, limit=2))
-    assert [one.name for one in taken.snapshots] == ["2", "1"]
+    assert [one.name for one in taken.rows] == ["2", "1"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from jiyi.errors import Conflict
+from jiyi.protocol.base import OfAgent
 from jiyi.protocol.growth import ProposeSolution
-from jiyi.protocol.identity import OfAgent
 from jiyi.protocol.proposals import Deciding, Verb
 from models.conversations.extraction_schedule import EXTRACT
 from models.db.actions import Actor
@@ -79,7 +79,7 @@ def troubled(group: str) -> None:
 
 def asked(group: str) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
-    pain_actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain(group).pain_id))
+    pain_actions.propose_solution.perform(actor(group), ProposeSolution(id=pain(group).pain_id))
 
 
 def profiled(group: str) -> None:

@@ -9,8 +9,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from jiyi.protocol.artifacts import HintQuery
-from jiyi.protocol.conversation_commands import AgentId
+from jiyi.protocol.base import AgentForUser, OfAgent
 from jiyi.protocol.conversations import InjectRequest
 from jiyi.protocol.identity import UpdateUser
 from jiyi.protocol.proposals import Deciding
@@ -53,7 +52,9 @@ def test_what_one_user_told_in_private_is_nobody_else_s_hint_and_skill(group: st
     run()
     [grown] = artifacts(group)
     assert (grown.user_id, "my ex" in grown.body) == ("zoe", False), "no skill mixes what different people told"
-    hints = {user: pending_hint.perform(Actor(group, "test"), HintQuery(agent_id=AGENT, user_id=user)).id for user in ("zoe", "ben", None)}
+    hints = {
+        user: pending_hint.perform(Actor(group, "test"), AgentForUser(agent_id=AGENT, user_id=user)).id for user in ("zoe", "ben", None)
+    }
     assert hints == {"zoe": grown.id, "ben": None, None: None}
     skill(group, times=0)
     told = {user: ask(group, user_id=user) for user in ("zoe", "ben", None)}
@@ -152,7 +153,7 @@ def test_the_heartbeat_looks_at_what_the_file_heartbeat_lists(group: str) -> Non
     heartbeat_actions.configure_heartbeat.perform(
         who, heartbeat_actions.configure_heartbeat.request(agent_id=AGENT, enabled=True, quiet_hours=None)
     )
-    heartbeat_actions.tick_heartbeat.perform(who, AgentId(agent_id=AGENT))
+    heartbeat_actions.tick_heartbeat.perform(who, OfAgent(agent_id=AGENT))
     with unit_of_work() as connection:
         alerts = connection.execute(text("SELECT content FROM alerts WHERE group_id = :g AND source = 'checklist'"), {"g": group}).scalars()
         assert set(alerts) == {"Ask Mia how the kiln is.", "提醒米娅喝水"}

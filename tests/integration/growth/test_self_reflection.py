@@ -14,8 +14,9 @@ from engine.growth.questions import SelfReflection
 from engine.providers import llms
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable, NotFound
-from jiyi.protocol.growth import ConfigureSelf, ListLooks, LookDetail, LookId, SelfState
-from jiyi.protocol.identity import GetFile, OfAgent
+from jiyi.protocol.base import ById, OfAgent
+from jiyi.protocol.growth import ConfigureSelf, ListLooks, LookDetail, SelfState
+from jiyi.protocol.identity import GetFile
 from jiyi.protocol.proposals import Deciding, FileProposal, ListProposals
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
@@ -57,7 +58,7 @@ def converse(group: str, count: int, *said: str) -> list[UUID]:
 
 def ask(group: str) -> UUID:
     """Ask the agent to look at itself."""
-    return self_review.run.perform(actor(group), OfAgent(agent_id=AGENT)).reflection_id
+    return self_review.run.perform(actor(group), OfAgent(agent_id=AGENT)).id
 
 
 def look(group: str, *said: str) -> list[UUID]:
@@ -70,10 +71,8 @@ def look(group: str, *said: str) -> list[UUID]:
 
 def looks(group: str) -> list[LookDetail]:
     """Every look that is over, the latest first."""
-    found = self_review.list_looks.perform(actor(group), ListLooks(agent_id=AGENT)).reflections
-    return [
-        self_review.show.perform(actor(group), LookId(reflection_id=one.reflection_id)) for one in found if one.state in ("done", "nothing")
-    ]
+    found = self_review.list_looks.perform(actor(group), ListLooks(agent_id=AGENT)).rows
+    return [self_review.show.perform(actor(group), ById(id=one.reflection_id)) for one in found if one.state in ("done", "nothing")]
 
 
 def proposals(group: str) -> list[FileProposal]:
@@ -169,7 +168,7 @@ def test_an_identity_proposal_waits_for_somebody_and_is_made_once_also_when_it_w
     said = say(group, *SMALL_TALK, WISH)
     asked = ask(group)
     run()
-    found = self_review.show.perform(actor(group), LookId(reflection_id=asked))
+    found = self_review.show.perform(actor(group), ById(id=asked))
     assert found.trigger == "request"
     assert found.findings is not None
     assert len(found.findings.proposals) == 1
@@ -184,9 +183,9 @@ def test_an_identity_proposal_waits_for_somebody_and_is_made_once_also_when_it_w
     look(group, WISH)
     assert len(proposals(group)) == 1
     other = f"{group}-other"
-    assert self_review.list_looks.perform(actor(other), ListLooks()).reflections == []
+    assert self_review.list_looks.perform(actor(other), ListLooks()).rows == []
     with pytest.raises(NotFound):
-        self_review.show.perform(actor(other), LookId(reflection_id=asked))
+        self_review.show.perform(actor(other), ById(id=asked))
 
 
 @pytest.mark.parametrize("soul", [False, True])
@@ -289,7 +288,7 @@ def test_what_is_not_there_is_not_found(group: str) -> None:
         (self_review.get_schedule, OfAgent(agent_id="nobody")),
         (self_review.run, OfAgent(agent_id="nobody")),
         (self_review.configure, ConfigureSelf(agent_id="nobody")),
-        (self_review.show, LookId(reflection_id=uuid4())),
+        (self_review.show, ById(id=uuid4())),
     ]
     for action, request in calls:
         with pytest.raises(NotFound):

@@ -7,8 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from jiyi.errors import Conflict, NotFound
-from jiyi.protocol.artifacts import GiveFeedback, HintQuery, PatternsQuery, TrustState
-from jiyi.protocol.proposals import Deciding, ListProposals, ProposalId
+from jiyi.protocol.artifacts import GiveFeedback, PatternsQuery, TrustState
+from jiyi.protocol.base import AgentForUser, ById
+from jiyi.protocol.proposals import Deciding, ListProposals
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -34,7 +35,7 @@ def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group
     run()
     assert len(list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows) == 1
     assert artifacts(group) == [], "used too seldom"
-    assert pending_hint.perform(me(group), HintQuery(agent_id=AGENT)).text == ""
+    assert pending_hint.perform(me(group), AgentForUser(agent_id=AGENT)).text == ""
     experienced(group, times=1)
     assert run() > 0
     [pattern] = list_patterns.perform(me(group), PatternsQuery(agent_id=AGENT)).rows
@@ -44,7 +45,7 @@ def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group
     assert skill.evidence == pattern.evidence
     assert all(step in skill.body for step in STEPS)
     assert kinds(group) == ["proposed"]
-    found = pending_hint.perform(me(group), HintQuery(agent_id=AGENT))
+    found = pending_hint.perform(me(group), AgentForUser(agent_id=AGENT))
     assert found.id == skill.id
     assert "printer" in found.text
     stranger = Actor(f"{group}-other", "user:eve")
@@ -108,7 +109,7 @@ def test_deleting_takes_the_texts(group: str) -> None:
     assert decide_proposal.perform(me(group), Deciding(decision="delete", id=skill.id)).body == ""
     assert artifacts(group) == []
     with pytest.raises(NotFound):
-        get_proposal.perform(me(group), ProposalId(id=skill.id))
+        get_proposal.perform(me(group), ById(id=skill.id))
     experienced(group, times=1)
     run()
     assert artifacts(group) == []

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 def counted(group: str, days: int = 30) -> dict[str, tuple[int, int]]:
     found = list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT, days=days))
-    return {one.what: (one.grown, one.used) for one in found.tallies}
+    return {one.what: (one.grown, one.used) for one in found.rows}
 
 
 def test_memories_and_how_often_they_were_injected(group: str) -> None:
@@ -43,8 +43,8 @@ def test_memories_and_how_often_they_were_injected(group: str) -> None:
 def test_pains_proposals_and_experiences(group: str) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
     pain_id = pain(group).pain_id
-    pain_actions.propose_solution.perform(actor(group), ProposeSolution(pain_id=pain_id, steps=["清空导出缓存"]))
-    pain_actions.resolve_pain.perform(actor(group), ResolvePain(pain_id=pain_id, resolution="confirmed"))
+    pain_actions.propose_solution.perform(actor(group), ProposeSolution(id=pain_id, steps=["清空导出缓存"]))
+    pain_actions.resolve_pain.perform(actor(group), ResolvePain(id=pain_id, resolution="confirmed"))
     found = counted(group)
     assert (found["pain"], found["proposal"], found["experience"]) == ((1, 0), (1, 1), (1, 0))
 
@@ -66,7 +66,7 @@ def test_the_newest_day_first_and_only_the_days_asked_for(group: str) -> None:
     with unit_of_work() as connection:
         work.note(connection, (group, AGENT), "toy", grown=2)
     rows("UPDATE growth_tallies SET day = day - 10 WHERE group_id = :g AND what = 'toy' RETURNING 1", g=group)
-    found = list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT)).tallies
+    found = list_tallies.perform(actor(group), TallyQuery(agent_id=AGENT)).rows
     assert [one.what for one in found][-1] == "toy"
     assert begun <= found[0].day <= datetime.now(UTC).date()
     assert "toy" not in counted(group, days=10)

@@ -10,7 +10,8 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import text
 
-from jiyi.protocol.items import FoundItems, GetItems, Item, ItemRows, ListNamespaces, PutItems, SearchItems
+from jiyi.protocol.base import Rows
+from jiyi.protocol.items import GetItems, Item, ListNamespaces, PutItems, SearchItems
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.items import actions
@@ -29,13 +30,13 @@ def put(group: str, namespace: list[str], key: str, value: dict[str, Any] | None
 
 def get(group: str, namespace: list[str], key: str, **fields: Any) -> Any:
     request = GetItems.model_validate({"items": [{"namespace": namespace, "key": key, **fields}]})
-    answer: FoundItems = actions.get_items.perform(Actor(group), request)
-    return answer.items[0]
+    answer: Rows[Item | None] = actions.get_items.perform(Actor(group), request)
+    return answer.rows[0]
 
 
 def found(group: str, **asked: Any) -> list[Item]:
-    answer: ItemRows = tasks("items").search(Actor(group), SearchItems(**asked))
-    return answer.items
+    answer: Rows[Item] = tasks("items").search(Actor(group), SearchItems(**asked))
+    return answer.rows
 
 
 def keys(group: str, **asked: Any) -> list[str]:
@@ -111,7 +112,7 @@ def test_another_group_has_items_of_its_own(group: str) -> None:
     assert [item.value for item in found(group, query="theirs")] == [{"whose": "ours"}]
     put(other, ["a"], "k", None)
     assert get(group, ["a"], "k") is not None
-    assert actions.list_namespaces.perform(Actor(other), ListNamespaces()).namespaces == []
+    assert actions.list_namespaces.perform(Actor(other), ListNamespaces()).rows == []
 
 
 @pytest.mark.usefixtures("alone")

@@ -182,10 +182,10 @@ def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(sig
         seen, before = [text for text in texts(first) if text != "late"], first["next"]
         while before is not None:
             observe(group, description="late", at=moment + timedelta(days=30))
-            found = data(signed_in, "/memories.json", group=group, before=before, **of)
+            found = data(signed_in, "/memories.json", group=group, cursor=before, **of)
             seen, before = seen + texts(found), found["next"]
         assert sorted(seen) == sorted(f"day {n}" for n in range(75))
-    rows = page(signed_in, "/memories/rows", group=group, before=first["next"])
+    rows = page(signed_in, "/memories/rows", group=group, cursor=first["next"])
     assert "<html" not in rows
     assert not set(re.findall(r"/nodes/[^\"]+", rows)) & {f"/nodes/{group}/{node['node_id']}" for node in first["nodes"]}
 
@@ -284,10 +284,10 @@ def test_the_archive_is_listed_page_by_page_and_restores_the_chosen_or_all_of_an
     admin = sign_in("admin", [group])
     first = data(admin, "/archive.json", group=group)
     assert first["counts"] == [{"agent_id": AGENT, "archived": 60, "expired": 0, "faded": 0}]
-    second = data(admin, "/archive.json", group=group, before=first["next"])
+    second = data(admin, "/archive.json", group=group, cursor=first["next"])
     assert second["next"] is None
     assert sorted(texts(first) + texts(second)) == sorted(f"old {n}" for n in range(60))
-    assert page(admin, "/archive/rows", group=group, before=first["next"]).count('name="node_id"') == 10
+    assert page(admin, "/archive/rows", group=group, cursor=first["next"]).count('name="node_id"') == 10
     assert data(admin, "/archive.json", group=group, reason="faded")["nodes"] == []
     answer = admin.post(f"/archive/{group}/restore", data={"node_id": [str(events[0].event_id), str(foreign)]})
     assert "Restored: 1" in page(admin, answer.location)
@@ -390,7 +390,7 @@ def test_events_are_listed_as_they_arrived_and_the_news_alone(signed_in: FlaskCl
     with unit_of_work() as connection:
         store(connection, [observed(group, description=f"told {n}") for n in range(60)])
     first = data(signed_in, "/events.json", group=group)
-    second = data(signed_in, "/events.json", group=group, before=first["next"])
+    second = data(signed_in, "/events.json", group=group, cursor=first["next"])
     told = [row["summary"] for row in first["events"] + second["events"]]
     assert told == [f"told {n}" for n in reversed(range(60))]
     assert second["next"] is None
@@ -481,15 +481,15 @@ def test_bad_parameters_are_named(signed_in: FlaskClient, group: str) -> None:
         ("/memories?importance=nan", asked),
         ("/memories?importance=11", asked),
         ("/memories?type=dream", asked),
-        ("/memories?before=x", f"group={group}"),
+        ("/memories?cursor=x", f"group={group}"),
         ("/memories?archived=maybe", asked),
         ("/memories?to=9999-12-31", f"group={group}"),
-        ("/events?before=99999999999999999999", asked),
+        ("/events?cursor=99999999999999999999", asked),
         ("/events/rows?after=-1", asked),
         ("/reflections?state=odd", asked),
-        ("/reflections?before=AAAA", asked),
+        ("/reflections?cursor=AAAA", asked),
         ("/archive?reason=odd", asked),
-        ("/archive?before=é", asked),
+        ("/archive?cursor=é", asked),
         ("/playground?a.mode=odd", asked),
         ("/playground?a.recency_w=-101", asked),
         ("/playground?now=soon", asked),

@@ -51,7 +51,7 @@ with for_groups("g"):
             "related": reads.related(connection, "g", "klaus", ["book"], 10).events,
             "search": search(connection, "g", MemoryFilter(words="book"), None, 10),
         }
-    asked = RetrievalRequest(group_id="g", agent_id="klaus", focal_texts=["book"], relevance="lexical", touch=False)
+    asked = RetrievalRequest(group_id="g", agent_id="klaus", queries=["book"], relevance="lexical", touch=False)
     found["retrieval"] = Answer.model_validate(answer(asked)).retrieved_nodes
 print(json.dumps({name: [json.loads(one.model_dump_json())["place"] for one in rows] for name, rows in found.items()}))
 """

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from jiyi.protocol.conversation_commands import AddResource, ExportMemories, GrepOptions, SearchOptions
-from jiyi.protocol.memory import ArchiveRequest, Memory, RelatedQuery
-from jiyi.protocol.recall import ListMemories, MemoryRequest
+from jiyi.protocol.base import ByIdForUser, ByIds, OfAgents
+from jiyi.protocol.conversation_commands import AddResource, GrepOptions, SearchOptions
+from jiyi.protocol.memory import Memory, RelatedQuery
+from jiyi.protocol.recall import ListMemories
 from jiyi.protocol.reflection import WhyQuery
 from models.conversations import actions
 from models.db.actions import Actor
@@ -31,12 +32,12 @@ def test_every_way_to_read_a_memory_gives_the_same(group: str) -> None:
     node_id = actions.add_resource.perform(me, AddResource(uri=URI, **content)).node_id  # type: ignore[arg-type]
     whose: dict[str, Any] = {"agent_id": "mia", "user_id": "zoe"}
     ways = {
-        "get": [questions.get_memory.perform(me, MemoryRequest(node_id=node_id))],
-        "conversations.get": [actions.get.perform(me, MemoryRequest(node_id=node_id)).root],
+        "get": [questions.get_memory.perform(me, ByIdForUser(id=node_id))],
+        "conversations.get": [actions.get.perform(me, ByIdForUser(id=node_id)).root],
         "list": questions.list_memories.perform(me, ListMemories(**whose)).rows,
         "related": questions.related.perform(me, RelatedQuery(**whose, object="peanuts")).events,
-        "why": list(why.perform(me, WhyQuery(node_id=node_id)).nodes.values()),
-        "export": actions.export.perform(me, ExportMemories(**whose)).rows,
+        "why": list(why.perform(me, WhyQuery(id=node_id)).nodes.values()),
+        "export": actions.export.perform(me, OfAgents(**whose)).rows,
         "grep": actions.grep.perform(me, GrepOptions(pattern="p.anuts", uri=URI)).rows,
         "search": search(me, SearchOptions(**whose, query="peanuts")).rows,
     }
@@ -54,7 +55,7 @@ def test_a_list_cuts_long_texts_and_an_export_does_not(group: str) -> None:
     actions.add_resource.perform(me, AddResource(uri=URI, content=long))
     [listed] = questions.list_memories.perform(me, ListMemories(agent_id="mia")).rows
     assert len(listed.description) == len(listed.embedding_key) == MAX_LISTED_CHARS
-    [exported] = actions.export.perform(me, ExportMemories(agent_id="mia")).rows
+    [exported] = actions.export.perform(me, OfAgents(agent_id="mia")).rows
     assert exported.description == long.strip()
 
 
@@ -62,7 +63,7 @@ def test_archived_memories_are_listed_without_with_or_alone(group: str) -> None:
     me = Actor(group, "test")
     for text in ("Mia eats no peanuts.", "Mia eats figs."):
         node_id = actions.add_resource.perform(me, AddResource(uri=URI, content=text)).node_id
-    archive.perform(me, ArchiveRequest(node_ids=[node_id]))
+    archive.perform(me, ByIds(ids=[node_id]))
 
     def listed(archived: Any) -> list[str]:
         return [memory.description for memory in questions.list_memories.perform(me, ListMemories(agent_id="mia", archived=archived)).rows]

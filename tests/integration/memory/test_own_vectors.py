@@ -47,7 +47,7 @@ def wrong() -> dict[str, Any]:
 
 
 def retrieve(group: str, text: str, **fields: Any) -> Answer:
-    found = retrieval.answer(RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=[text], **fields))
+    found = retrieval.answer(RetrievalRequest(group_id=group, agent_id="klaus", queries=[text], **fields))
     return Answer.model_validate(found)
 
 

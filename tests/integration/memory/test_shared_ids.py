@@ -102,7 +102,7 @@ def test_an_access_moves_the_time_of_the_group_that_asked(pair: tuple[str, str])
     at = datetime(2026, 3, 1, 8, tzinfo=UTC)
     save(*same_id(pair, occurred_at=at))
     retrieve = import_module("tasks.retrieval.retrieve")
-    found = retrieve.answer(RetrievalRequest(group_id=pair[1], agent_id="klaus", focal_texts=["market"], relevance="lexical"))
+    found = retrieve.answer(RetrievalRequest(group_id=pair[1], agent_id="klaus", queries=["market"], relevance="lexical"))
     assert len(found["groups"][0]["retrieved_nodes"]) == 1  # its own, and once
     access.flush()
     assert [of("node_access", group)[0]["access_count"] for group in pair] == [0, 1]

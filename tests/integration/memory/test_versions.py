@@ -8,7 +8,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from jiyi.protocol.recall import MemoryRequest, UpdateMemory
+from jiyi.protocol.base import ByIdForUser
+from jiyi.protocol.recall import UpdateMemory
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory import archive
@@ -29,12 +30,12 @@ MENDED = "Zoe is allergic to shrimp, says Ben"
 
 
 def corrected(group: str, node_id: UUID, **given: Any) -> UUID:
-    return archive.update_memory.perform(Actor(group, "test"), UpdateMemory(node_id=node_id, **given)).node_id
+    return archive.update_memory.perform(Actor(group, "test"), UpdateMemory(id=node_id, **given)).node_id
 
 
 def detail(group: str, node_id: UUID) -> Any:
     with unit_of_work() as connection:
-        return done_within(connection, get_memory, Actor(group, "test"), MemoryRequest(node_id=node_id))
+        return done_within(connection, get_memory, Actor(group, "test"), ByIdForUser(id=node_id))
 
 
 def filling(group: str, node_id: UUID) -> list[str]:

@@ -218,7 +218,7 @@ def test_a_list_goes_on_in_place_and_as_a_link(operator: Browser, group: str) ->
     page = html(operator, "/dead", group=group, words="reason")
     assert page.count('name="letter"') == 50
     fragment = re.search(r'hx-get="([^"]+)"', page.split('class="more"')[1])
-    link = re.search(r'href="(/dead\?before[^"]+)"', page)
+    link = re.search(r'href="(/dead\?cursor[^"]+)"', page)
     assert fragment is not None
     assert link is not None
     rows = html(operator, fragment[1].replace("&amp;", "&"))
@@ -362,7 +362,7 @@ def test_an_audit_is_read_page_by_page_with_filters(operator: Browser, admin: Br
         for n in range(60):
             audit.record(connection, group_id=group, actor=f"user:{n % 2}", action="tested", target=f"t{n}")
     first = admin.get("/audit.json").json
-    second = admin.get("/audit.json", query_string={"before": first["next"]}).json
+    second = admin.get("/audit.json", query_string={"cursor": first["next"]}).json
     assert [entry["target"] for entry in first["entries"] + second["entries"]] == [f"t{n}" for n in reversed(range(60))]
     assert second["next"] is None
     one = operator.get("/audit.json", query_string={"group": group, "only": "group", "actor": "user:1", "target": "t1"}).json
@@ -389,6 +389,6 @@ def test_an_erasure_wants_the_name_typed_once_more(admin: Browser, group: str) -
 
 
 def test_unknown_things_are_not_found(operator: Browser) -> None:
-    for path in ("/queues/celery", f"/dead/{uuid4()}", f"/erasure/{uuid4()}", "/dead?before=x", "/work?group=a%00b"):
+    for path in ("/queues/celery", f"/dead/{uuid4()}", f"/erasure/{uuid4()}", "/dead?cursor=x", "/work?group=a%00b"):
         assert operator.get(path).status_code in (400, 404), path
     assert "No work of this kind is pending." in html(operator, "/work/no-such-kind")

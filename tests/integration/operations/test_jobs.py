@@ -16,9 +16,10 @@ from sqlalchemy import text
 from engine.memory import counts_for_keywords
 from engine.operations import DAY, HOUR, JOBS, Job, Schedule
 from jiyi.errors import BrokerUnavailable, JiyiError, NotFound
+from jiyi.protocol.base import Request
 from jiyi.protocol.events import build
 from jiyi.protocol.memory import Restored, RestoreRequest
-from jiyi.protocol.operations import JobsRequest, RunJob
+from jiyi.protocol.operations import RunJob
 from jiyi.protocol.recall import ListMemories
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.db import valkey_keys
@@ -594,7 +595,7 @@ def test_a_snapshot_counts_queues_work_and_letters(group: str) -> None:
 def test_the_schedule_tells_of_every_job_when_it_ran_and_when_it_will(group: str) -> None:
     now = datetime.now(UTC)
     perform(JOBS["snapshot"], now)
-    found = {row.job: row for row in actions.list_jobs.perform(Actor(group), JobsRequest())}
+    found = {row.job: row for row in actions.list_jobs.perform(Actor(group), Request()).rows}
     took = datetime.now(UTC) - now  # the slot may have ended meanwhile
     assert found.keys() == JOBS.keys()
     snapshot = found["snapshot"]

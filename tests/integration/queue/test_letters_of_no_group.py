@@ -37,8 +37,8 @@ def requests(letter: tuple[UUID, UUID]) -> list[tuple[str, str, dict[str, Any]]]
     letter_id, event_id = (str(one) for one in letter)
     return [
         ("/dead-letters?limit=500", "dead_letters.list", {}),
-        (f"/dead-letters/{letter_id}", "dead_letters.get", {"letter_id": letter_id}),
-        (f"/events/states?id={event_id}", "events.states", {"event_ids": [event_id]}),
+        (f"/dead-letters/{letter_id}", "dead_letters.get", {"id": letter_id}),
+        (f"/events/states?id={event_id}", "events.states", {"ids": [event_id]}),
     ]
 
 

@@ -261,11 +261,11 @@ def test_work_is_retried_for_the_group_alone_unless_an_operator_says_otherwise(g
         return len(rows("SELECT FROM pending_work WHERE group_id = :g AND kind = 'embed' AND due_at > now()", g=whose))
 
     retry = actions.retry_work.perform
-    assert retry(Actor(group), RetryWork(kind=EMBED, all_groups=True)).retried == 1
+    assert retry(Actor(group), RetryWork(kind=EMBED, all_groups=True)).count == 1
     assert (waiting(group), waiting(other)) == (0, 1)
-    assert retry(Actor(group, operator=True), RetryWork(kind=EMBED, all_groups=True)).retried == 2
+    assert retry(Actor(group, operator=True), RetryWork(kind=EMBED, all_groups=True)).count == 2
     assert waiting(other) == 0
-    assert retry(Actor(group), RetryWork(kind="no such kind")).retried == 0
+    assert retry(Actor(group), RetryWork(kind="no such kind")).count == 0
 
 
 def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrives(group: str) -> None:

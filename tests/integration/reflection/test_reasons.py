@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from jiyi.errors import NotFound
 from jiyi.protocol import reflection as ask
+from jiyi.protocol.base import ById, OfAgent
 from jiyi.protocol.events import build
 from jiyi.settings import get_settings
 from models.db.actions import Actor
@@ -45,7 +46,7 @@ def event(group: str, description: str = "Klaus reads") -> UUID:
 
 
 def asked_why(group: str, node_id: UUID, **bounds: int) -> ask.Reasons:
-    return actions.why.perform(Actor(group), ask.WhyQuery(node_id=node_id, **bounds))
+    return actions.why.perform(Actor(group), ask.WhyQuery(id=node_id, **bounds))
 
 
 def test_a_thought_is_explained_down_to_the_events(group: str) -> None:
@@ -96,14 +97,14 @@ def test_memories_of_others_are_not_seen(group: str) -> None:
 
 def test_a_request_owes_one_reflection_however_often_it_comes(group: str) -> None:
     event(group)
-    klaus = ask.ReflectRequest(agent_id="klaus")
+    klaus = OfAgent(agent_id="klaus")
     first = actions.request_reflection.perform(Actor(group), klaus)
     assert actions.request_reflection.perform(Actor(group), klaus) == first
     assert [kind for kind, _ in owed(group)].count(REFLECT) == 1
-    query = ask.ReflectionQuery(reflection_id=first.reflection_id)
+    query = ById(id=first.reflection_id)
     state = actions.get.perform(Actor(group), query)
     assert (state.state, state.trigger, state.thoughts) == ("owed", "request", [])
-    for whose, wanted in ((group, ask.ReflectRequest(agent_id="nobody")), ("other", klaus)):
+    for whose, wanted in ((group, OfAgent(agent_id="nobody")), ("other", klaus)):
         with pytest.raises(NotFound):
             actions.request_reflection.perform(Actor(whose), wanted)
     with pytest.raises(NotFound):

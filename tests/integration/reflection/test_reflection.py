@@ -15,8 +15,8 @@ from engine.providers import llms
 from engine.providers.questions import FocalPoints, Insights, Poignancy, Question, Triple
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.protocol import limits
+from jiyi.protocol.base import OfAgent
 from jiyi.protocol.events import build
-from jiyi.protocol.reflection import ReflectRequest
 from jiyi.settings import get_settings
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -231,7 +231,7 @@ def test_an_attempt_that_was_taken_for_dead_writes_nothing(group: str, llm: Scri
 
 def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
     live(group, 1)
-    reflection_id = request_reflection.perform(Actor(group), ReflectRequest(agent_id="klaus")).reflection_id
+    reflection_id = request_reflection.perform(Actor(group), OfAgent(agent_id="klaus")).id
     assert told(group, reflection_id) == ("owed", None)
     with monkeypatch.context() as patch:
         patch.setattr(llms, "llm", Mock(side_effect=SettingsError("JIYI_LLM: unknown provider 'openia'")))

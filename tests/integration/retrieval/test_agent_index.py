@@ -541,7 +541,7 @@ def test_concurrent_retrievals_while_others_write_are_consistent(group: str, mon
         request = RetrievalRequest(
             group_id=group,
             agent_id="klaus",
-            focal_texts=[f"memory of word{thread}", f"word{thread * 3}"],
+            queries=[f"memory of word{thread}", f"word{thread * 3}"],
             now=T0,
             top_k=20,
             vectors=[[1, thread, 1], [0, 1, thread]],

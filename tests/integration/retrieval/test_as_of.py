@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from sqlalchemy import text
 
 from engine.providers.embedders import embedder
+from jiyi.protocol.base import ById, ByIds, OfAgents
 from jiyi.protocol.conversations import ContextRequest
-from jiyi.protocol.memory import ArchiveRequest
-from jiyi.protocol.recall import AgainRequest, InjectedContext, ListMemories, RetrievalsQuery, UpdateMemory
+from jiyi.protocol.recall import InjectedContext, ListMemories, UpdateMemory
 from jiyi.protocol.retrieval import RetrievalRequest
 from models.actions import ACTIONS
 from models.db.actions import Actor
@@ -58,7 +58,7 @@ def remember(group: str, *texts: str, **fields: Any) -> list[UUID]:
 
 def ask(group: str, question: str, **options: Any) -> dict[str, Any]:
     """The answer, with its accesses written and itself noted."""
-    request = RetrievalRequest(group_id=group, agent_id="mia", focal_texts=[question], **options)
+    request = RetrievalRequest(group_id=group, agent_id="mia", queries=[question], **options)
     began = time.monotonic()
     value = retrieval.answer(request)
     with valkey().pipeline() as pipe:
@@ -98,22 +98,22 @@ def test_past_retrievals_give_the_same_memories_after_a_month_of_changes(group: 
         if number % 10 == 5:  # there are changes between them, too
             remember(group, f"the {thing} was moved on day {number}")
         if number % 40 == 15:
-            change = UpdateMemory(node_id=first[number // 40], description=f"Mia sold the {thing} number {number}")
+            change = UpdateMemory(id=first[number // 40], description=f"Mia sold the {thing} number {number}")
             ACTIONS["memory.update"].perform(Actor(group), change)
         ask(group, f"where is the {thing} {number}?", top_k=10, touch=number % 20 == 0)
     assert records.flush() == RETRIEVALS
     a_month_passes(group)
     for node_id in first[5:15]:
-        ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(node_id=node_id, description=f"this is no longer so: {node_id}"))
-    ACTIONS["archive.archive"].perform(Actor(group), ArchiveRequest(node_ids=first[15:25]))
+        ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(id=node_id, description=f"this is no longer so: {node_id}"))
+    ACTIONS["archive.archive"].perform(Actor(group), ByIds(ids=first[15:25]))
     remember(group, *(f"where is the {thing} now? {n}" for thing in THINGS for n in range(10)))
     for thing in THINGS:
         ask(group, thing)  # touches
     page, same, changed = None, 0, 0
     while page is None or page.next:
-        page = records.list_retrievals.perform(Actor(group), RetrievalsQuery(agent_id="mia", before=page and page.next, limit=100))
+        page = records.list_retrievals.perform(Actor(group), OfAgents(agent_id="mia", cursor=page and page.next, limit=100))
         for row in page.rows:
-            again = ask_again(Actor(group), AgainRequest(retrieval_id=row.retrieval_id))
+            again = ask_again(Actor(group), ById(id=row.retrieval_id))
             ids = [node.node_id for node in again.then.retrieved_nodes]
             same += again.same and ids == [memory.node_id for memory in row.results[0]]
             changed += set(ids) != {node.node_id for node in again.now.retrieved_nodes}
@@ -126,8 +126,8 @@ def test_what_was_superseded_archived_or_expired_since_was_known_then(group: str
     remember(group, "Mia has a voucher", expires_at=datetime.now(UTC) + timedelta(days=1))
     a_month_passes(group)
     then = datetime.now(UTC) - timedelta(days=29, hours=12)
-    ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(node_id=home, description="Mia lives in Lyon"))
-    ACTIONS["archive.archive"].perform(Actor(group), ArchiveRequest(node_ids=[cat]))
+    ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(id=home, description="Mia lives in Lyon"))
+    ACTIONS["archive.archive"].perform(Actor(group), ByIds(ids=[cat]))
     assert set(found(group, "Mia 米娅", relevance="lexical")) == {"Mia lives in Lyon", "米娅喜欢绿茶"}
     known = {"Mia lives in Porto", "Mia has a cat", "米娅喜欢绿茶", "Mia has a voucher"}
     assert set(found(group, "Mia 米娅", relevance="lexical", as_of=then)) == known
@@ -149,7 +149,7 @@ def test_the_context_of_a_prompt_as_it_was_then(group: str) -> None:
     home, _ = remember(group, "Mia lives in Porto.", "Mia likes green tea.", kind="knowledge", uri="agent://mia/knowledge/told")
     a_month_passes(group)
     then = datetime.now(UTC) - timedelta(days=29, hours=12)
-    ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(node_id=home, description="Mia lives in Lyon."))
+    ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(id=home, description="Mia lives in Lyon."))
 
     def context(**fields: Any) -> InjectedContext:
         return build(Actor(group), ContextRequest(agent_id="mia", query="Where does Mia live?", **fields))

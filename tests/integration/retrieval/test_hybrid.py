@@ -73,7 +73,7 @@ def diary(group: str, *, embedded: bool = True) -> None:
 def ask_all(group: str, *questions: str, **options: Any) -> Answer:
     """By relevance alone, unless ``options`` say otherwise."""
     options = {"now": NOW, "recency_w": 0, "importance_w": 0, "touch": False, "relevance": "hybrid", **options}
-    request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=list(questions), **options)
+    request = RetrievalRequest(group_id=group, agent_id="klaus", queries=list(questions), **options)
     answer = retrieve(request)
     assert isinstance(answer, Answer)  # nothing is touched
     return answer
@@ -140,7 +140,7 @@ def test_what_a_dialogue_is_about_is_found_by_its_earlier_messages(group: str) -
     talk = ("user", "Maria grows tomatoes"), ("assistant", "The invoice can wait."), ("user", "who waters them?")
     for relevance in ("dense", "lexical", "hybrid"):
         found = dialogue(group, *talk, relevance=relevance)
-        assert (found.status, found.focal_text, found.debug.relevance) == ("ok", "who waters them?", relevance)
+        assert (found.status, found.query, found.debug.relevance) == ("ok", "who waters them?", relevance)
         assert found.retrieved_nodes[0].description == DIARY[1]
     (parts, likely) = found.retrieved_nodes[0].relevance_parts, found.retrieved_nodes[0].probability
     assert parts.dense is not None and parts.lexical is not None and likely is not None and 0 < likely < 1

@@ -20,7 +20,7 @@ SAID = ["I am allergic to peanuts.", "Hello there.", "Nice weather.", "我对虾
 
 
 def ask(group: str, **options: Any) -> Answer:
-    asked = {"group_id": group, "agent_id": "helper", "focal_texts": ["allergic to peanuts 过敏"], "relevance": "lexical", "touch": False}
+    asked = {"group_id": group, "agent_id": "helper", "queries": ["allergic to peanuts 过敏"], "relevance": "lexical", "touch": False}
     answer = retrieval.retrieve(RetrievalRequest(**{**asked, **options}))
     assert isinstance(answer, Answer)
     return answer

@@ -18,8 +18,8 @@ from psycopg.errors import DiskFull
 
 from engine.providers.embedders import embedder
 from jiyi.errors import ServiceError
+from jiyi.protocol.base import ByIds
 from jiyi.protocol.events import Event
-from jiyi.protocol.memory import ArchiveRequest
 from jiyi.protocol.recall import UpdateMemory
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest
 from jiyi.text.words import tokens
@@ -91,7 +91,7 @@ def grown(group: str, count: int = 130) -> list[Event]:
 
 def ask(group: str, text: str, **options: Any) -> Answer:
     options = {"touch": False, "now": T0 + timedelta(days=1), **options}
-    request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=[text], **options)
+    request = RetrievalRequest(group_id=group, agent_id="klaus", queries=[text], **options)
     found = retrieve(request)
     return found if isinstance(found, Answer) else found.answer
 
@@ -357,8 +357,8 @@ def test_what_a_large_agent_knew_then_is_what_a_small_one_would_have_known(group
     events = grown(group)
     then = datetime.now(UTC)
     for event, text in zip(events[1:4], ("a new kiln", "new clay", "new tea"), strict=True):
-        ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(node_id=event.event_id, description=text))
-    ACTIONS["archive.archive"].perform(Actor(group), ArchiveRequest(node_ids=[event.event_id for event in events[4:8]]))
+        ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(id=event.event_id, description=text))
+    ACTIONS["archive.archive"].perform(Actor(group), ByIds(ids=[event.event_id for event in events[4:8]]))
     options = {"as_of": then, "top_k": 200, "now": T0 + timedelta(days=1)}
     large = ask(group, "kiln clay", **options)
     assert not large.debug.exact

@@ -60,7 +60,7 @@ def check(group: str, memory: Memory, case: dict[str, Any]) -> None:
     request = RetrievalRequest(
         group_id=group,
         agent_id=AGENT,
-        focal_texts=case["focal_texts"],
+        queries=case["focal_texts"],
         top_k=case["n"],
         mode="stanford",
         touch=False,

@@ -10,7 +10,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from jiyi.errors import NotFound
-from jiyi.protocol.recall import RetrievalRecord, RetrievalsQuery
+from jiyi.protocol.base import OfAgents
+from jiyi.protocol.recall import RetrievalRecord
 from models.db import valkey_keys
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -41,7 +42,7 @@ def asked(group: str, question: str, *returned: Sequence[tuple[UUID, float]], ag
 
 
 def listed(group: str, **query: Any) -> list[RetrievalRecord]:
-    return list_retrievals.perform(Actor(group), RetrievalsQuery(**query)).rows
+    return list_retrievals.perform(Actor(group), OfAgents(**query)).rows
 
 
 def test_a_note_says_who_asked_what_and_what_was_returned_in_the_order_of_the_ranks(group: str) -> None:
@@ -56,7 +57,7 @@ def test_a_note_says_who_asked_what_and_what_was_returned_in_the_order_of_the_ra
         [(first, 2.0, "Klaus reads.")],
     ]
     # Long questions and long answers are cut.
-    assert (len(long.focal_texts[0]), long.found, [len(one) for one in long.results]) == (records.CHARACTERS, [50, 1], [records.RESULTS, 1])
+    assert (len(long.queries[0]), long.found, [len(one) for one in long.results]) == (records.CHARACTERS, [50, 1], [records.RESULTS, 1])
     assert long.results[1][0].score == 0.5
 
 
@@ -68,10 +69,10 @@ def test_the_latest_of_each_agent_are_kept_page_by_page(group: str) -> None:
         for number in range(5):
             asked(group, str(number))
         assert records.flush() == 6
-    assert [row.focal_texts for row in listed(group, agent_id="klaus")] == [["4"], ["3"], ["2"]]
-    page = list_retrievals.perform(Actor(group), RetrievalsQuery(limit=2))
-    assert [row.focal_texts[0] for row in page.rows] == ["4", "3"]
-    assert [row.focal_texts[0] for row in listed(group, before=page.next)] == ["2", "of another"]
+    assert [row.queries for row in listed(group, agent_id="klaus")] == [["4"], ["3"], ["2"]]
+    page = list_retrievals.perform(Actor(group), OfAgents(limit=2))
+    assert [row.queries[0] for row in page.rows] == ["4", "3"]
+    assert [row.queries[0] for row in listed(group, cursor=page.next)] == ["2", "of another"]
 
 
 def test_nothing_is_noted_where_it_is_turned_off_and_little_waits(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +84,7 @@ def test_nothing_is_noted_where_it_is_turned_off_and_little_waits(group: str, mo
     for number in range(4):
         asked(group, str(number))
     assert records.flush() == 2
-    assert [row.focal_texts for row in listed(group)] == [["3"], ["2"]]
+    assert [row.queries for row in listed(group)] == [["3"], ["2"]]
 
 
 def test_another_group_sees_none_of_it_and_they_go_after_some_days(group: str) -> None:
@@ -110,7 +111,7 @@ def test_what_an_erased_memory_answered_goes_with_it_also_what_waits(group: str)
     assert report["looked_through"]["tables"]["retrievals"] == 1
     asked(group, "too late", [(gone, 1.0)])
     assert records.flush() == 0
-    assert [row.focal_texts for row in listed(group)] == [["one"]]
+    assert [row.queries for row in listed(group)] == [["one"]]
 
 
 def test_questions_about_an_erased_person_go_and_an_erased_agent_was_never_asked(group: str) -> None:

@@ -83,7 +83,7 @@ def ask_all(group: str, *focal: list[float], **options: Any) -> Answer:
     options = {"now": NOW, "vectors": vectors, "embedding_model": MODEL, "newer_first": False, **options}
     texts = [f"focal {i}" for i in range(len(vectors))]
     # Dense: cosines can be worked out by hand. What else relevance is made of is tested in test_hybrid.py.
-    return retrieve(RetrievalRequest(**{"relevance": "dense", "group_id": group, "agent_id": "klaus", "focal_texts": texts, **options}))
+    return retrieve(RetrievalRequest(**{"relevance": "dense", "group_id": group, "agent_id": "klaus", "queries": texts, **options}))
 
 
 def ask(group: str, vector: list[float] | None = None, **options: Any) -> FocalAnswer:
@@ -174,7 +174,7 @@ def test_ties_go_to_the_newest_and_in_stanford_mode_to_the_least_recently_access
 def test_several_focal_texts_are_answered_in_their_order_from_the_same_state_but_for_the_stanford_mode(group: str) -> None:
     three(group)
     answer = ask_all(group, [1, 0], [0, 1], [1, 0], mode="recent", recency_decay=0.5, top_k=1)
-    assert [one.focal_text for one in answer.groups] == ["focal 0", "focal 1", "focal 2"]
+    assert [one.query for one in answer.groups] == ["focal 0", "focal 1", "focal 2"]
     assert [one.retrieved_nodes[0].description for one in answer.groups] == ["a", "b", "a"]
     assert answer.groups[0].retrieved_nodes == answer.groups[2].retrieved_nodes
     other = f"{group}-other"
@@ -367,7 +367,7 @@ def test_memories_of_another_model_are_counted_and_rank_without_relevance(group:
 def test_focal_texts_without_vectors_are_embedded_by_the_deployments_model(group: str) -> None:
     first = remember(group, "tea", embedder().passages(["Klaus drinks tea"])[0].tolist(), embedding_model=embedder().model)
     remember(group, "book", embedder().passages(["a book on gentrification"])[0].tolist(), embedding_model=embedder().model)
-    request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=["Klaus drinks tea"], recency_w=0, now=NOW, relevance="dense")
+    request = RetrievalRequest(group_id=group, agent_id="klaus", queries=["Klaus drinks tea"], recency_w=0, now=NOW, relevance="dense")
     answer = retrieve(request)
     assert answer.accessed_ids[0] == first
     assert answer.debug.embedding_model == embedder().model
@@ -423,7 +423,7 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
     }
     evidence, at = uuid4(), T0 + timedelta(hours=1)
     thought = remember(group, "Klaus likes 书", [0.25, 0.5], node_type="thought", evidence=[evidence], occurred_at=at, **fields)
-    request = RetrievalRequest(group_id=group, agent_id="klaus", focal_texts=["x"], vectors=[EAST], embedding_model=MODEL, now=NOW)
+    request = RetrievalRequest(group_id=group, agent_id="klaus", queries=["x"], vectors=[EAST], embedding_model=MODEL, now=NOW)
     answered = retrieval.answer(request)
     answer = Answer.model_validate(answered)
     on_the_wire = json.loads(reply_of(answered))["value"]

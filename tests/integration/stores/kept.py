@@ -6,12 +6,13 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from jiyi.protocol.base import Rows
 from jiyi.protocol.stores import (
     AppliedGraph,
     ApplyGraph,
     FoundStoreItems,
-    ItemPage,
     ItemsQuery,
+    ListedItem,
     RetrieveItems,
     Snapshot,
     StoreName,
@@ -55,7 +56,7 @@ class Kept:
     def found(self, query: str, name: str = "notes", **options: Any) -> list[str]:
         return [hit.item.content_summary for hit in self.ask(query, name, **options).hits]
 
-    def items(self, name: str = "notes", *, run_id: str = "", limit: int = 50) -> ItemPage:
+    def items(self, name: str = "notes", *, run_id: str = "", limit: int = 50) -> Rows[ListedItem]:
         return self.perform(actions.list_items, ItemsQuery(name=name, run_id=run_id, limit=limit))
 
     def state(self, name: str = "notes", *, run_id: str = "") -> StoreState:

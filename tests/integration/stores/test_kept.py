@@ -30,7 +30,7 @@ def kept(group: str) -> Kept:
 
 
 def ids(kept: Kept, name: str = "notes") -> list[str]:
-    return [one.id for one in kept.items(name).items]
+    return [one.id for one in kept.items(name).rows]
 
 
 def test_a_blackboard_has_the_latest_oldest_first(kept: Kept) -> None:
@@ -67,8 +67,8 @@ def test_a_store_without_a_path_is_the_runs_own(kept: Kept) -> None:
     kept.say("said", "board", run_id="r1")
     assert kept.perform(actions.save, StoreName(name="board", run_id="r1")).path is None
     assert kept.found("x", "board", run_id="r1") == ["said"]
-    assert len(kept.items(run_id="r1").items) == 1
-    assert kept.items(run_id="r2").items == []
+    assert len(kept.items(run_id="r1").rows) == 1
+    assert kept.items(run_id="r2").rows == []
     with pytest.raises(NotFound):
         kept.items()
 
@@ -106,7 +106,7 @@ def test_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
     assert ids(kept) == before
     assert embed() == 1  # whose vectors a file has, nobody knows
     assert (kept.perform(actions.reindex, StoreName(name="notes")).owed, kept.state().pending, embed()) == (1, 1, 1)
-    assert kept.items().items[0].timestamp == pytest.approx(item["timestamp"])
+    assert kept.items().rows[0].timestamp == pytest.approx(item["timestamp"])
 
 
 def test_a_corrupt_file_is_set_aside_and_reported(kept: Kept) -> None:
@@ -161,7 +161,7 @@ def test_attachments_are_kept_once_and_come_back_equal(kept: Kept) -> None:
         kept.perform(actions.update, UpdateStore(name="notes", role="painter", inputs_text="?", output_snapshot=output))
     state = kept.state()
     assert (state.attachments, state.attachment_bytes) == (1, 2_000)
-    [note] = kept.items().items[0].metadata["attachments"]
+    [note] = kept.items().rows[0].metadata["attachments"]
     assert {**note, "attachment_id": ""} == {
         "role": "assistant",
         "attachment_id": "",
@@ -187,7 +187,7 @@ def test_attachments_go_with_their_last_item_and_have_a_bound(kept: Kept, monkey
 
     with pytest.raises(InvalidRequest, match="more than 1,000"):
         paint(2_000)
-    assert kept.items().items == []
+    assert kept.items().rows == []
     paint(100)
     assert kept.state().attachments == 1
     kept.say("Something else was said after that.")

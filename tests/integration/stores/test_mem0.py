@@ -92,7 +92,7 @@ def test_only_the_users_text_is_written_without_headers_as_work_owed(group: str,
     assert send() == 1
     [(path, _, body)] = server.asked
     assert (path, body) == ("/v1/memories/", {"messages": [{"role": "user", "content": "I like tea."}], "user_id": "mia"})
-    assert kept.items("away").items == []
+    assert kept.items("away").rows == []
 
 
 def test_an_error_is_visible_and_loses_nothing(group: str, server: Server) -> None:
@@ -103,12 +103,12 @@ def test_an_error_is_visible_and_loses_nothing(group: str, server: Server) -> No
     assert (found.hits, found.notes) == ([], ["mem0 refused with status 503"])
     kept.say("the answer", "away", inputs="I like tea.")
     send()
-    assert [one.content_summary for one in kept.items("away").items] == ["I like tea."]
+    assert [one.content_summary for one in kept.items("away").rows] == ["I like tea."]
     server.status = 200
     with unit_of_work() as connection:
         connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = 'send_item'"))
     assert send() == 1
-    assert kept.items("away").items == []
+    assert kept.items("away").rows == []
 
 
 def test_a_private_address_and_nobody_are_refused(group: str) -> None:

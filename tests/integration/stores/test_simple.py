@@ -115,7 +115,7 @@ def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(ke
 def test_without_output_or_with_a_short_summary_nothing_is_stored_and_equal_contents_once(kept: Kept) -> None:
     assert kept.say("", inputs="What is new?").reason == "there is no output"
     assert "fewer than 20" in kept.say("ok").reason
-    assert kept.items().items == []
+    assert kept.items().rows == []
     assert kept.say(TEAPOT).item_id
     assert kept.say(f"  {TEAPOT.upper()} ").reason == "the store has it already"
     assert [len(row["dedupe_hash"]) for row in rows(kept.group)] == [32]
@@ -131,7 +131,7 @@ def test_the_oldest_go_and_so_many_characters_count(group: str) -> None:
     kept.say("The kiln was hot. " * 50)
     embed()
     assert not any("number 2" in one for one in kept.found("note number", top_k=10))
-    assert max(len(one.content_summary) for one in kept.items().items) <= 150 + len("Input: \nOutput: ...")
+    assert max(len(one.content_summary) for one in kept.items().rows) <= 150 + len("Input: \nOutput: ...")
 
 
 def test_the_originals_formulas_are_kept_for_a_store_that_declares_them(group: str) -> None:
@@ -140,7 +140,7 @@ def test_the_originals_formulas_are_kept_for_a_store_that_declares_them(group: s
     for said in (TEAPOT, GARDEN):
         kept.say(said)
     kept.say("You are invited to bring the blue teapot, " + "and all the cups that are left over from the fair last summer. " * 2)
-    assert "blue teapot" not in kept.items().items[0].content_summary
+    assert "blue teapot" not in kept.items().rows[0].content_summary
     embed()
     kept.say(CHINESE)
     hits = kept.ask("Mia planted tomatoes and beans in the garden.", top_k=4).hits

@@ -74,7 +74,7 @@ def test_all_pages_escape_what_others_wrote(admin: Browser, group: str, monkeypa
     said = EVIL + TEXTS[0]
     evil: dict[str, Any] = dict.fromkeys(("session_id", "agent_id", "node_id", "node_name", "node_type"), EVIL)
     (entry,) = say(group, said, confidence=0.9, metadata={EVIL: EVIL}, provenance={EVIL: EVIL}, **evil)
-    (kept,) = promote(group, text=said, agent_id=EVIL, note=EVIL)
+    (kept,) = promote(group, text=said, agent_id=EVIL, reason=EVIL)
     (also,) = promote(group, entry_ids=[entry])
     made = digest(group)
     say(group, EVIL, session_id=EVIL, flags=["evil"])
@@ -155,7 +155,7 @@ def test_quarantine_is_filtered_and_bad_filters_are_refused(viewer: Browser, gro
     for (name, value), expected in filters.items():
         found = data(viewer, "/quarantine.json", group=group, **{name: value})["entries"]
         assert sorted(names[entry["entry_id"]] for entry in found) == list(expected), (name, value)
-    for query in ("state=x", "at_least=2", "below=x", "unscored=2", "before=x", "q=" + "x" * 300, "session=%00"):
+    for query in ("state=x", "at_least=2", "below=x", "unscored=2", "cursor=x", "q=" + "x" * 300, "session=%00"):
         assert viewer.get(f"/quarantine?{query}").status_code in (400, 404), query
 
 
@@ -168,7 +168,7 @@ def test_lists_go_on_page_by_page_whatever_arrives(viewer: Browser, group: str) 
         seen: list[str] = []
         before: str | None = ""
         while before is not None:
-            found = data(viewer, f"{path}.json", group=group, before=before)
+            found = data(viewer, f"{path}.json", group=group, cursor=before)
             seen += [row["content"] for row in found[rows]]
             before = found["next"]
             save(output(group, "later"))
@@ -281,7 +281,7 @@ def test_several_entries_are_promoted_each_or_as_one_text_and_one_is_deleted(adm
 
 
 def test_knowledge_is_listed_edited_and_demoted_with_its_history(admin: Browser, group: str) -> None:
-    (old,) = promote(group, text="The kiln holds sixty bowls.", note="counted")
+    (old,) = promote(group, text="The kiln holds sixty bowls.", reason="counted")
     answer = admin.post(f"/knowledge/{old}/edit", data={"content": "It holds fifty.", "reason": "ten broke"})
     assert answer.status_code == 303
     new = re.search(r"/knowledge/([0-9a-f-]+)\?", answer.headers["Location"])

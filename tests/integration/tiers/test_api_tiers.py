@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import create_autospec
-from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -95,10 +94,10 @@ def test_what_the_filters_refuse_is_stored_with_the_reason_and_not_found(service
     assert refused["message"]
     assert ingest(api, confidence=0.3)["reason"] == "low_confidence"
     assert ask(api, SHORT)["results"] == []
-    listed = api.get("/quarantine")
-    assert [(row["content"], row["rejected"]) for row in listed["knowledge"]] == [(SAID, "low_confidence"), (SHORT, "too_short")]
-    assert listed["counts"] == {"quarantine": 2}
-    assert [row["content"] for row in api.get("/quarantine", reason="too_short")["knowledge"]] == [SHORT]
+    listed = api.get("/knowledge", layer="quarantine")
+    assert [(row["content"], row["rejected"]) for row in listed["rows"]] == [(SAID, "low_confidence"), (SHORT, "too_short")]
+    assert listed["counts"] == {"quarantine": 2, "working": 0, "longterm": 0}
+    assert [row["content"] for row in api.get("/knowledge", layer="quarantine", rejected="too_short")["rows"]] == [SHORT]
 
 
 def test_a_digest_is_made_promoted_edited_and_demoted_over_http(service: str, program: Callable[..., Program]) -> None:
@@ -107,11 +106,11 @@ def test_a_digest_is_made_promoted_edited_and_demoted_over_http(service: str, pr
     digest = api.post("/memory/digest", {"days": 1}, 200)
     chosen = sorted({entry for item in digest["items"] for entry in item["entry_ids"]})
     assert (digest["entries"], chosen) == (2, sorted(entries))
-    assert api.get("/memory/digests")["digests"] == [digest]
+    assert api.get("/memory/digests")["rows"] == [digest]
     assert api.get(f"/memory/digests/{digest['digest_id']}") == digest
     preview = api.post("/memory/promote", {"entry_ids": chosen, "text": VERDICT, "preview": True}, 200)
     assert [piece["content"] for piece in preview["pieces"]] == [VERDICT]
-    assert api.get("/knowledge", layer="longterm")["knowledge"] == []
+    assert api.get("/knowledge", layer="longterm")["rows"] == []
     first, again = (api.post("/memory/promote", {"entry_ids": chosen, "text": VERDICT, "kind": "verdict"}, 200) for _ in range(2))
     assert (first["entries"], again["pieces"][0]["known"]) == (chosen, True)
     knowledge_id = first["pieces"][0]["knowledge_id"]
@@ -126,7 +125,7 @@ def test_a_digest_is_made_promoted_edited_and_demoted_over_http(service: str, pr
     assert old["history"][0]["actor"].startswith("key:")
     for demoted in ([edited["knowledge_id"]], []):
         gone = api.post("/memory/demote", {"knowledge_ids": [edited["knowledge_id"]], "reason": "wrong"}, 200)
-        assert gone == {"demoted": demoted}
+        assert gone == {"ids": demoted}
 
 
 def test_14_the_node_gives_the_markdown_and_tells_what_it_did_on_the_stream_too(service: str, program: Callable[..., Program]) -> None:
@@ -226,7 +225,7 @@ def test_valkey_away_long_term_memory_still_answers_and_says_so(api: Program, gr
         assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == ["working"]
         assert events[-1]["data"]["status"] == "completed"
         working = api.get("/memory/working")
-        assert (working["source"], [entry["content"] for entry in working["entries"]]) == ("database", [SAID])
+        assert (working["source"], [entry["content"] for entry in working["rows"]]) == ("database", [SAID])
         assert working["message"]
         assert ingest(api, ALSO, wait=0)["status"] == "ingested"
 
@@ -284,13 +283,12 @@ def test_a_sessions_knowledge_is_listed_by_tier_and_page(api: Program, group: st
     stored(group, SHORT, "s/1", out=True, rejected="too_short")
     stored(group, ALSO, "another")
     api.post("/memory/promote", {"entry_ids": [stored(group, VERDICT, "s/1", out=True)]}, 200)
-    path = f"/sessions/{quote('s/1', safe='')}/knowledge"
 
     def pages(**query: Any) -> Iterator[Any]:
         after = ""
         while True:
-            page = api.get(path, limit=2, **query, **({"after": after} if after else {}))
-            yield from page["knowledge"]
+            page = api.get("/knowledge", session_id="s/1", limit=2, **query, **({"cursor": after} if after else {}))
+            yield from page["rows"]
             if (after := page["next"]) is None:
                 return
 
@@ -298,18 +296,17 @@ def test_a_sessions_knowledge_is_listed_by_tier_and_page(api: Program, group: st
     assert [row["layer"] for row in listed] == ["longterm", "quarantine", *["working"] * 5]
     assert [row["content"] for row in listed[2:]] == [f"{SAID} {n}" for n in range(4, -1, -1)]
     assert len({row["entry_id"] for row in listed}) == 7
-    assert api.get(path)["counts"] == {"quarantine": 1, "working": 5, "longterm": 1}
-    assert [row["content"] for row in pages(layer="working", q="釉面 3")] == [f"{SAID} 3"]
+    assert api.get("/knowledge", session_id="s/1")["counts"] == {"quarantine": 1, "working": 5, "longterm": 1}
+    assert [row["content"] for row in pages(layer="working", words="釉面 3")] == [f"{SAID} 3"]
     assert [row["verified"] for row in pages(layer="longterm")] == [True]
-    assert [row["content"] for row in api.get("/knowledge", session_id="another")["knowledge"]] == [ALSO]
-    api.get("/sessions/nobody/knowledge", 404)
+    assert [row["content"] for row in api.get("/knowledge", session_id="another")["rows"]] == [ALSO]
+    assert api.get("/knowledge", session_id="nobody")["rows"] == []
 
 
 def test_quarantine_is_for_admins_alone(program: Callable[..., Program], api: Program, group: str) -> None:
     stored(group, SHORT, out=True, rejected="too_short")
     entry = stored(group)
     reader = program(group, "read", "publish")
-    reader.get("/quarantine", 403)
     reader.get("/memory/digests", 403)
     reader.get(f"/memory/digests/{uuid4()}", 403)
     reader.post("/memory/digest", {}, 403)
@@ -317,10 +314,9 @@ def test_quarantine_is_for_admins_alone(program: Callable[..., Program], api: Pr
     reader.post("/memory/demote", {"knowledge_ids": [entry]}, 403)
     reader.ask("PATCH", f"/knowledge/{entry}", 403, json={"content": "x"})
     reader.get("/knowledge", 403, layer="quarantine")
-    for path in ("/knowledge", "/sessions/s1/knowledge"):
-        found = reader.get(path)
-        assert [row["layer"] for row in found["knowledge"]] == ["working"]
-        assert set(found["counts"]) == {"working", "longterm"}
+    found = reader.get("/knowledge")
+    assert [row["layer"] for row in found["rows"]] == ["working"]
+    assert set(found["counts"]) == {"working", "longterm"}
     writer = program(group, "publish")
     for path in ("/knowledge", "/memory/working", "/nodes/memory-retrieval"):
         writer.get(path, 403)
@@ -380,12 +376,10 @@ def test_bad_bodies_and_parameters_are_refused_with_the_field(api: Program) -> N
         api.ask("POST", "/nodes/memory-retrieval", 422, data=text, content_type="application/json")
     for path, field in (
         ("/knowledge?layer=cellar", "layer"),
-        ("/knowledge?after=x", "after"),
+        ("/knowledge?cursor=x", "cursor"),
         ("/knowledge?limit=0", "limit"),
-        ("/quarantine?layer=working", "layer"),
-        ("/memory/digests?after=WzFd", "after"),
+        ("/memory/digests?cursor=WzFd", "cursor"),
         ("/memory/working?x=1", "x"),
-        ("/sessions/s/knowledge?session_id=t", "session_id"),
         ("/nodes/memory-retrieval?language=fr", "language"),
     ):
         refused = api.ask("GET", path, 422).json

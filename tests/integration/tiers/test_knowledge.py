@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from engine.tiers.quarantine import knowledge_id
 from jiyi.errors import EmbeddingUnavailable, InvalidRequest, NotFound
-from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, KnowledgeFilter, PromoteBody, Promoted
+from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, ListKnowledge, PromoteBody, Promoted
 from jiyi.text.words import content_digest
 from models.db.actions import Action, Actor, Context
 from models.db.connection import unit_of_work
@@ -56,7 +56,7 @@ def history(group: str) -> list[tuple[Any, ...]]:
 
 def test_promoting_an_entry_stores_it_once_and_marks_where_it_came_from(group: str) -> None:
     (one,) = say(group, TEXTS[0], session_id="s1", node_id="judge", node_type="verdict", metadata={"round": 2}, agent_id="Ada")
-    done = promote(group, one, note="it held in March, too")
+    done = promote(group, one, reason="it held in March, too")
     assert (done.entries, done.already, [piece.known for piece in done.pieces]) == ([one], [], [False])
     (row,) = kept(group)
     assert (row["content"], row["session_id"], row["agent_id"], row["kind"]) == (TEXTS[0], "s1", None, "verdict")
@@ -214,7 +214,7 @@ def test_what_was_demoted_is_not_found_keeps_its_history_and_can_be_promoted_aga
     one = promote(group, text=TEXTS[3]).pieces[0].knowledge_id
     assert one is not None
     for expected in ([one], []):
-        assert actions.demote.perform(Actor(group, "Lin"), DemoteBody(knowledge_ids=[one], reason="outdated")).demoted == expected
+        assert actions.demote.perform(Actor(group, "Lin"), DemoteBody(knowledge_ids=[one], reason="outdated")).ids == expected
     assert ask(group, TEXTS[3], relevance_threshold=-1).results == []
     assert promote(group, text=TEXTS[3]).pieces[0].knowledge_id == one
     assert len(ask(group, TEXTS[3], relevance_threshold=-1).results) == 1
@@ -226,7 +226,7 @@ def test_what_was_demoted_is_not_found_keeps_its_history_and_can_be_promoted_aga
 
 
 def edit(group: str, one: UUID, content: str) -> UUID:
-    return actions.edit.perform(Actor(group, "Lin"), EditKnowledge(knowledge_id=one, content=content)).knowledge_id
+    return actions.edit.perform(Actor(group, "Lin"), EditKnowledge(id=one, content=content)).knowledge_id
 
 
 def test_an_edit_replaces_and_the_way_back_is_open(group: str) -> None:
@@ -335,7 +335,7 @@ def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
         for named in (group, other):
             deeds: list[tuple[Action[Any, Any], BaseModel]] = [
                 (actions.demote, DemoteBody(knowledge_ids=[known])),
-                (actions.edit, EditKnowledge(knowledge_id=known, content="x")),
+                (actions.edit, EditKnowledge(id=known, content="x")),
             ]
             for deed, body in deeds:  # also where the statements name the other group: its rows are not there
                 assert deed.function is not None
@@ -343,7 +343,7 @@ def test_tenants_promote_and_change_nothing_of_each_other(group: str) -> None:
                     deed.function(Context(connection, Actor(named, "Lin"), deed.name), body)
             assert knowledge.find(connection, named, known) is None
             assert knowledge.history(connection, named, known) == []
-            assert questions.entries(connection, named, KnowledgeFilter()).rows == []
+            assert questions.entries(connection, named, ListKnowledge()).rows == []
     assert ask(group, TEXTS[0], relevance_threshold=-1).results == []
     assert in_force(other) == {TEXTS[0]}
 

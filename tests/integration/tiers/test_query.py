@@ -96,7 +96,7 @@ def test_a_piece_that_gets_its_vector_while_it_is_looked_for_is_found_once(group
 
 def test_a_piece_that_gets_other_words_while_it_is_looked_for_is_found_as_it_was(known: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (piece,) = rows("SELECT knowledge_id FROM knowledge WHERE group_id = :g", g=known)
-    original, edited = knowledge.by_words, EditKnowledge(knowledge_id=piece["knowledge_id"], content=TEXTS[4])
+    original, edited = knowledge.by_words, EditKnowledge(id=piece["knowledge_id"], content=TEXTS[4])
 
     def edit_after(*arguments: Any) -> Any:
         found = original(*arguments)

@@ -35,18 +35,17 @@ def test_questions_are_answered_for_one_group(group: str) -> None:
 
     page = ask("knowledge.list", group, layer="all", limit=2)
     assert page["counts"] == {"quarantine": 1, "working": 1, "longterm": 1}
-    assert (len(page["rows"]), page["next"]) == (2, 2)
-    assert [row["entry_id"] for row in ask("knowledge.list", group, reason="too_short")["rows"]] == [str(refused)]
-    assert ask("knowledge.list", group, q="%")["rows"] == []
-    assert [change["action"] for change in ask("knowledge.history", group, knowledge_id=str(piece))] == ["promoted"]
-    assert ask("quarantine.outcome", group, entry_id=str(accepted))["accepted"] is True
-    assert ask("quarantine.outcome", group, entry_id=str(refused))["reason"] == "too_short"
-    assert ask("quarantine.outcome", f"other-{group}", entry_id=str(accepted)) is None
+    assert (len(page["rows"]), page["next"] is None) == (2, False)
+    assert [row["entry_id"] for row in ask("knowledge.list", group, rejected="too_short")["rows"]] == [str(refused)]
+    assert ask("knowledge.list", group, words="%")["rows"] == []
+    assert [change["action"] for change in ask("knowledge.history", group, id=str(piece))["rows"]] == ["promoted"]
+    assert ask("quarantine.outcome", group, id=str(accepted))["accepted"] is True
+    assert ask("quarantine.outcome", group, id=str(refused))["reason"] == "too_short"
+    assert ask("quarantine.outcome", f"other-{group}", id=str(accepted)) is None
     state = ask("working_memory.show", group)
     assert ([row["item_id"] for row in state["rows"]], state["rejections"]) == ([str(accepted)], {"too_short": 1})
     found = ask("digests.list", group, limit=1)
-    assert found["next"] == found["rows"][0]["digest_id"]
-    assert ask("digests.list", group, before=found["next"]) == {"rows": [], "next": None}
+    assert (len(found["rows"]), found["next"]) == (1, None)
 
 
 def test_a_digest_over_the_broker_says_who_asked_and_what_is_not_there_is_said(group: str) -> None:
@@ -54,6 +53,6 @@ def test_a_digest_over_the_broker_says_who_asked_and_what_is_not_there_is_said(g
     (said,) = say(group, TEXTS[0])
     made = call("rpc.digests.make", group, days=1)
     assert (made["created_by"], made["items"][0]["entry_ids"]) == ("operator", [str(said)])
-    for action, field in (("knowledge.history", "knowledge_id"), ("digests.list", "digest_id")):
+    for action, field in (("knowledge.history", "id"), ("digests.list", "digest_id")):
         with pytest.raises(NotFound, match=field):
             ask(action, group, **{field: str(uuid4())})

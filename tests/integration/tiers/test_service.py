@@ -164,7 +164,7 @@ def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..
     assert ask("quarantine", "--refused", "too_short")["counts"]["quarantine"] == 1
     assert "would be stored" in jiyi("promote", one["entry_id"], "--preview")
     assert ask("knowledge")["rows"] == []
-    (piece,) = ask("promote", one["entry_id"], "--note", "it held")["pieces"]
+    (piece,) = ask("promote", one["entry_id"], "--reason", "it held")["pieces"]
     assert FOR[:10] in jiyi("knowledge")
     answer = ask("recall", "新土", "--threshold", -1)
     assert [item["content"] for item in answer["results"]] == [FOR]

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from engine.providers.questions import Checked
 from jiyi.errors import EmbeddingUnavailable, LLMUnavailable
-from jiyi.protocol.knowledge import DeleteEntries, KnowledgeFilter
+from jiyi.protocol.knowledge import DeleteEntries, ListKnowledge
 from models.db import valkey_keys
 from models.db.actions import Actor, Context
 from models.db.connection import unit_of_work
@@ -129,7 +129,7 @@ def test_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
     assert TEXTS[0] not in told["wm.accepted"]
     with unit_of_work() as connection:
         assert quarantine_reads.rejections(connection, group) == {"too_short": 2, "duplicate": 1}
-        page = questions.entries(connection, group, KnowledgeFilter(reason="too_short"))
+        page = questions.entries(connection, group, ListKnowledge(rejected="too_short"))
         assert {row.content for row in page.rows} == {"ok", "no"}
         assert page.counts == {"quarantine": 2, "working": 0, "longterm": 0}
         refused = quarantine.outcome(connection, group, rows_ids(group, "ok"))
@@ -214,10 +214,10 @@ def test_an_empty_working_memory_is_asked_for_in_the_database_once(group: str, m
 def test_deleted_entries_are_out_of_sight_and_out_of_working_memory(group: str) -> None:
     one, two = say(group, *TEXTS[:2])
     for expected in ([one], []):
-        assert actions.delete.perform(Actor(group, "test"), DeleteEntries(entry_ids=[one])).deleted == expected
+        assert actions.delete.perform(Actor(group, "test"), DeleteEntries(entry_ids=[one])).ids == expected
     assert [found.entry_id for found in hot(group)] == [two]
     with unit_of_work() as connection:
-        assert [row.entry_id for row in questions.entries(connection, group, KnowledgeFilter()).rows] == [str(two)]
+        assert [row.entry_id for row in questions.entries(connection, group, ListKnowledge()).rows] == [str(two)]
     audited = rows("SELECT action FROM audit_log WHERE group_id = :g", g=group)
     assert [row["action"] for row in audited] == ["quarantine.delete"]
 
@@ -332,7 +332,7 @@ def test_tenants_have_nothing_of_each_other(group: str) -> None:
         assert quarantine.outcome(connection, other, theirs) is None
         context = Context(connection, Actor(other, "test"), actions.delete.name)
         assert actions.delete.function is not None
-        assert actions.delete.function(context, DeleteEntries(entry_ids=[theirs])).deleted == []
+        assert actions.delete.function(context, DeleteEntries(entry_ids=[theirs])).ids == []
         assert questions.counts(connection, other) == {"quarantine": 0, "working": 0, "longterm": 0}
         found = quarantine.outcome(connection, group, mine)
         assert questions.counts(connection, group) == {"quarantine": 0, "working": 1, "longterm": 0}

@@ -74,14 +74,14 @@ def observe(api: Program, agent: str = AGENT, **fields: Any) -> str:
 def test_accepted_means_in_the_table(api: Program, group: str) -> None:
     done = api.ask("POST", "/events", 202, json={"agent_id": AGENT, "description": "河水涨了", "poignancy": 6})
     (event_id,) = done.json["event_ids"]
-    assert done.json == {"event_ids": [event_id], "accepted": 1, "repeated": 0, "status_url": f"/api/v1/events/status?id={event_id}"}
+    assert done.json == {"event_ids": [event_id], "accepted": 1, "repeated": 0, "status_url": f"/api/v1/events/status?ids={event_id}"}
     assert done.headers["Location"] == done.json["status_url"]
     found = rows("SELECT group_id, agent_id, description, poignancy FROM memory_nodes WHERE node_id = %s", event_id)
     assert [tuple(row) for row in found] == [(group, AGENT, "河水涨了", 6)]
     owed = {row.kind for row in rows("SELECT kind FROM pending_work WHERE subject_id = %s", event_id)}
     assert {"embed", "strengthen", "accumulate"} <= owed
     states = api.client.get(done.json["status_url"], headers=api.headers).json
-    assert states == {"events": [{"event_id": event_id, "state": "stored", "node_id": event_id, "reason": ""}]}
+    assert states["rows"] == [{"event_id": event_id, "state": "stored", "node_id": event_id, "reason": ""}]
 
 
 def test_workers_are_woken(api: Program) -> None:
@@ -141,7 +141,7 @@ def test_all_types_of_events_are_taken(api: Program) -> None:
             ]
         },
     )
-    states = api.post("/events/status", {"ids": done["event_ids"]}, 200)["events"]
+    states = api.post("/events/status", {"ids": done["event_ids"]}, 200)["rows"]
     assert [state["state"] for state in states] == ["stored", "applied", "applied"]
     assert api.get(f"/agents/{AGENT}")["settings"] == {"mode": "elapsed"}
     assert rows("SELECT FROM pending_work WHERE kind = 'reflect_conversation' AND subject_id = %s", done["event_ids"][2])
@@ -181,8 +181,8 @@ def test_every_name_of_an_agent_has_an_address(api: Program) -> None:
         assert api.get(path)["agent_id"] == name
         done = api.ask("PATCH", f"{path}/settings", 200, json={"recency_w": 0.5})
         assert done.json["settings"] == {"recency_w": 0.5}
-        assert "reflection_id" in api.post(f"{path}/reflect")
-        assert api.get("/reflections", agent_id=name)["reflections"][0]["agent_id"] == name
+        assert "id" in api.post(f"{path}/reflect")
+        assert api.get("/reflections", agent_id=name)["rows"][0]["agent_id"] == name
 
 
 def test_settings_are_replaced_one_by_one_and_put_down(api: Program, group: str) -> None:
@@ -199,11 +199,11 @@ def test_settings_are_replaced_one_by_one_and_put_down(api: Program, group: str)
     assert rows("SELECT FROM agents WHERE group_id = %s AND agent_id = 'nobody'", group) == []
 
 
-def all_pages(api: Program, path: str, rows_of: str, **query: Any) -> Iterator[Any]:
+def all_pages(api: Program, path: str, **query: Any) -> Iterator[Any]:
     after = ""
     while True:
-        page = api.get(path, **query, **({"after": after} if after else {}))
-        yield from page[rows_of]
+        page = api.get(path, **query, **({"cursor": after} if after else {}))
+        yield from page["rows"]
         if (after := page["next"]) is None:
             return
 
@@ -219,22 +219,22 @@ def test_pages_have_no_gaps_and_no_duplicates(api: Program) -> None:
         for n in range(57)
     ]
     ids = set(api.post("/events", {"events": events})["event_ids"])
-    everything = [node["node_id"] for node in all_pages(api, "/nodes", "rows", limit=10)]
+    everything = [node["node_id"] for node in all_pages(api, "/nodes", limit=10)]
     assert len(everything) == len(ids)
     assert set(everything) == ids
-    numbers = [node["node_count"] for node in all_pages(api, "/nodes", "rows", agent_id="a1", limit=4)]
+    numbers = [node["node_count"] for node in all_pages(api, "/nodes", agent_id="a1", limit=4)]
     assert numbers == list(range(19, 0, -1))
-    thoughts = list(all_pages(api, "/nodes", "rows", types="thought,chat", limit=2))
+    thoughts = list(all_pages(api, "/nodes", types="thought,chat", limit=2))
     assert {node["type"] for node in thoughts} == {"thought"}
     assert len(thoughts) == 12
-    assert [agent["agent_id"] for agent in all_pages(api, "/agents", "agents", limit=1)] == ["a0", "a1", "a2"]
+    assert [agent["agent_id"] for agent in all_pages(api, "/agents", limit=1)] == ["a0", "a1", "a2"]
     with unit_of_work() as connection:
         for n in range(9):
             connection.execute(
                 text("INSERT INTO kw_strength SELECT group_id, 'a0', 'event', :k, :s FROM memory_nodes WHERE node_id = :id"),
                 {"k": f"k{n}", "s": 9 - n // 2, "id": everything[0]},
             )
-    keywords = [(row["strength"], row["keyword"]) for row in all_pages(api, "/keywords", "rows", agent_id="a0", limit=2)]
+    keywords = [(row["strength"], row["keyword"]) for row in all_pages(api, "/keywords", agent_id="a0", limit=2)]
     assert keywords == [(9 - n // 2, f"k{n}") for n in range(9)]
 
 
@@ -278,20 +278,20 @@ def test_dead_letters_are_replayed_or_come_back(api: Program, group: str) -> Non
         for event in (good, bad, foreign):
             dead_letters.add_message(connection, json.dumps(event), "why", UUID(event["event_id"]), group)  # type: ignore[arg-type]
         dead_letters.add_message(connection, "{}", "of nobody", None, None)
-    letters = api.get("/dead-letters")["letters"]
+    letters = api.get("/dead-letters")["rows"]
     assert [letter["subject_id"] for letter in letters] == [foreign["event_id"], bad["event_id"], good["event_id"]]
     assert api.get(f"/dead-letters/{letters[0]['letter_id']}")["reason"] == "why"
     done = api.post("/dead-letters/resolve", {"action": "replay", "kind": "intake"}, 200)
     assert done == {"resolved": 3, "refused_again": 2}
     assert [node["node_id"] for node in api.get("/nodes")["rows"]] == [good["event_id"]]
-    assert api.post("/events/status", {"ids": [bad["event_id"]]}, 200)["events"][0]["state"] == "dead"
-    again = api.get("/dead-letters")["letters"]
+    assert api.post("/events/status", {"ids": [bad["event_id"]]}, 200)["rows"][0]["state"] == "dead"
+    again = api.get("/dead-letters")["rows"]
     assert {letter["subject_id"] for letter in again} == {bad["event_id"], foreign["event_id"]}
     ids = [letter["letter_id"] for letter in again]
     assert api.post("/dead-letters/resolve", {"action": "discard", "letter_ids": ids}, 200)["resolved"] == 2
     api.post("/dead-letters/resolve", {"action": "discard", "letter_ids": ids}, 404)
     api.post("/dead-letters/resolve", {"action": "discard"}, 422)
-    assert len(api.get("/dead-letters", state="discarded")["letters"]) == 2
+    assert len(api.get("/dead-letters", state="discarded")["rows"]) == 2
     with unit_of_work() as connection:
         noted = audit.entries(connection, group, None, 10)
     assert [row.action for row in noted] == ["dead_letters.resolve"] * 2 + [noted[2].action]
@@ -379,16 +379,16 @@ def test_bad_parameters_are_named(api: Program) -> None:
         ("/nodes?limit=1&limit=2", "limit"),
         ("/nodes?agent_id=a&agent_id=b", "agent_id"),
         ("/nodes?types=dream", "types.0"),
-        ("/nodes?after=x", "after"),
-        ("/nodes?after=WzFd", "after"),
-        ("/nodes?agent_id=a&after=WyJ4Il0", "after"),
+        ("/nodes?cursor=x", "cursor"),
+        ("/nodes?cursor=WzFd", "cursor"),
+        ("/nodes?agent_id=a&cursor=WyJ4Il0", "cursor"),
         ("/nodes?agent_id=a%00b", "agent_id"),
         ("/nodes?words=%00", "words"),
         ("/nodes?nonsense=1", "nonsense"),
         ("/nodes?created_after=yesterday", "created_after"),
         ("/keywords", "agent_id"),
-        ("/events/status", "id"),
-        ("/events/status?id=x", "id.0"),
+        ("/events/status", "ids"),
+        ("/events/status?ids=x", "ids.0"),
         ("/dead-letters?state=lost", "state"),
     ):
         refused = api.ask("GET", path, 422).json
@@ -408,23 +408,23 @@ def test_what_is_not_there_is_a_problem_too_and_wrong_methods_are_told_the_right
 
 
 def test_retrieval_without_workers_ends_in_time(api: Program) -> None:
-    answer = api.ask("POST", "/retrieve", 504, json={"agent_id": AGENT, "focal_text": "雨?", "timeout": 0.1})
+    answer = api.ask("POST", "/retrieve", 504, json={"agent_id": AGENT, "query": "雨?", "timeout": 0.1})
     assert answer.headers["Retry-After"]
 
 
 def test_bad_questions_are_refused_before_anybody_is_asked(api: Program) -> None:
     said = {"role": "user", "content": "y"}
     bodies: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"agent_id": "a"}, "focal_text"),
-        ({"agent_id": "a", "focal_texts": []}, "focal_text"),
-        ({"agent_id": "a", "focal_text": "x", "focal_texts": ["y"]}, "focal_text"),
-        ({"agent_id": "a", "focal_text": " "}, "focal_texts.0"),
-        ({"focal_text": "x"}, "agent_id"),
-        ({"agent_id": "a", "focal_text": "x", "top_k": 0}, "top_k"),
-        ({"agent_id": "a", "focal_text": "x", "group_id": "other"}, "group_id"),
-        ({"agent_id": "a", "focal_text": "x", "timeout": 1e9}, "timeout"),
-        ({"agent_id": "a", "focal_text": "x\x00"}, "focal_texts.0"),
-        ({"agent_id": "a", "focal_text": "x", "messages": [said]}, "focal_text"),
+        ({"agent_id": "a"}, "query"),
+        ({"agent_id": "a", "queries": []}, "query"),
+        ({"agent_id": "a", "query": "x", "queries": ["y"]}, "query"),
+        ({"agent_id": "a", "query": " "}, "queries.0"),
+        ({"query": "x"}, "agent_id"),
+        ({"agent_id": "a", "query": "x", "top_k": 0}, "top_k"),
+        ({"agent_id": "a", "query": "x", "group_id": "other"}, "group_id"),
+        ({"agent_id": "a", "query": "x", "timeout": 1e9}, "timeout"),
+        ({"agent_id": "a", "query": "x\x00"}, "queries.0"),
+        ({"agent_id": "a", "query": "x", "messages": [said]}, "query"),
         ({"agent_id": "a", "messages": [{**said, "content": ""}]}, "messages.0.content"),
     )
     for body, field in bodies:
@@ -446,24 +446,24 @@ def test_what_was_told_over_http_is_recalled_over_http(service: str, program: Ca
     with Client(service) as client:
         client.wait_for([UUID(event_id) for event_id in done["event_ids"]], 30)
         for question, same in (
-            ({"focal_text": "What does Klaus read?"}, client.retrieve("klaus", "What does Klaus read?", touch=False)),
+            ({"query": "What does Klaus read?"}, client.retrieve("klaus", "What does Klaus read?", touch=False)),
             ({"messages": talk}, client.retrieve("klaus", messages=talk, touch=False)),
         ):
             (answer,) = Answer.model_validate(api.post("/retrieve", {**asked, **question}, 200)).groups
-            assert answer.focal_text == question.get("focal_text", "他读什么？")
+            assert answer.query == question.get("query", "他读什么？")
             assert [node.node_id for node in answer.retrieved_nodes] == [node.node_id for node in same.retrieved_nodes]
-    many = api.post("/retrieve", {**asked, "focal_texts": ["Klaus?", "老葛?"], "top_k": 1}, 200)
-    assert [group["focal_text"] for group in many["groups"]] == ["Klaus?", "老葛?"]
-    assert api.post("/retrieve", {"agent_id": "nobody", "focal_text": "x"}, 200)["status"] == "unknown_agent"
-    api.post("/retrieve", {"agent_id": "klaus", "focal_text": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"}, 422)
+    many = api.post("/retrieve", {**asked, "queries": ["Klaus?", "老葛?"], "top_k": 1}, 200)
+    assert [group["query"] for group in many["groups"]] == ["Klaus?", "老葛?"]
+    assert api.post("/retrieve", {"agent_id": "nobody", "query": "x"}, 200)["status"] == "unknown_agent"
+    api.post("/retrieve", {"agent_id": "klaus", "query": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"}, 422)
 
 
 def test_a_reflection_asked_for_over_http_ends(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
     for n in range(5):
         observe(api, "klaus", description=f"Klaus reads chapter {n} on gentrification", poignancy=5)
-    asked = api.post("/agents/klaus/reflect")
-    path = asked["status_url"].removeprefix("/api/v1")
+    asked = api.ask("POST", "/agents/klaus/reflect", 202)
+    path = asked.headers["Location"].removeprefix("/api/v1")
     until(lambda: api.get(path)["state"] in ("done", "nothing"))
     api.post("/sessions/a%2Fb/end", {"agent_id": "klaus"})
     api.post("/sessions/s/end", {"agent_id": "nobody"}, 404)
@@ -471,10 +471,10 @@ def test_a_reflection_asked_for_over_http_ends(service: str, program: Callable[.
 
 def test_jobs_are_for_operators(service: str, program: Callable[..., Program]) -> None:
     operator = program(None, "operator")
-    jobs = {job["job"]: job for job in operator.get("/schedules")["jobs"]}
+    jobs = {job["job"]: job for job in operator.get("/schedules")["rows"]}
     assert "reconcile" in jobs
     assert operator.ask("POST", "/schedules/snapshot/run", 202).json["state"] == "waiting"
-    operator.post("/schedules/no-such/run", {}, 404)
+    operator.post("/schedules/no_such/run", {}, 404)
 
 
 # When something is dead
@@ -492,7 +492,7 @@ def test_a_dead_database_is_said_in_time(api: Program, monkeypatch: pytest.Monke
 def test_a_dead_broker_stops_retrieval_and_not_events(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = "redis://127.0.0.1:1/0"
     with other_settings(monkeypatch, broker_url=nothing, redis_url=nothing):
-        answer = api.ask("POST", "/retrieve", 503, json={"agent_id": "a", "focal_text": "x"})
+        answer = api.ask("POST", "/retrieve", 503, json={"agent_id": "a", "query": "x"})
         assert answer.headers["Retry-After"]
         for told in (answer, api.ask("GET", "/queues", 503)):
             assert "127.0.0.1" not in told.json["detail"], "where the servers are is for the log"

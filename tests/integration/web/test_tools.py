@@ -41,7 +41,7 @@ def test_a_model_remembers_and_recalls(client: Client, program: ProgramMaker) ->
     block = api.post("/tools/call", use, 200)
     assert (block["type"], block["tool_use_id"], block["is_error"]) == ("tool_result", "toolu_1", False)
     assert "peanuts" in block["content"]
-    item = {"type": "function_call", "id": "fc", "call_id": "call_2", "name": "memory_get", "arguments": json.dumps({"node_id": node_id})}
+    item = {"type": "function_call", "id": "fc", "call_id": "call_2", "name": "memory_get", "arguments": json.dumps({"id": node_id})}
     output = api.post("/tools/call", item, 200)
     assert (output["type"], output["call_id"]) == ("function_call_output", "call_2")
     assert json.loads(output["output"])["description"] == "Mia is allergic to peanuts"
@@ -51,34 +51,32 @@ def test_a_model_remembers_and_recalls(client: Client, program: ProgramMaker) ->
 
 def _answers_hold(api: Program, node_id: str, answers: Mapping[str, Any]) -> None:
     """Each answer is what the tool's schema of its answer promises."""
-    offered = {one["name"]: tool_calls.offered(Tool.model_validate(one)) for one in api.get("/tools")["tools"]}
+    offered = {one["name"]: tool_calls.offered(Tool.model_validate(one)) for one in api.get("/tools")["rows"]}
     more = {
         "memory_context": called(api, "memory_context", agent_id="mia", query="peanuts"),
         "memory_list": called(api, "memory_list", agent_id="mia", kinds=["memory"], limit=2),
-        "memory_get": called(api, "memory_get", node_id=node_id),
-        "memory_why": called(api, "memory_why", node_id=node_id),
+        "memory_get": called(api, "memory_get", id=node_id),
+        "memory_why": called(api, "memory_why", id=node_id),
         "memory_list_agents": called(api, "memory_list_agents"),
         "memory_end_session": called(api, "memory_end_session", session_id="a/b", agent_id="mia"),
         "memory_ingest": called(api, "memory_ingest", content="The kiln needs two hours to cool down after a firing.", wait=30),
         "memory_working_memory": called(api, "memory_working_memory"),
         "memory_promote": (promoted := called(api, "memory_promote", text="The kiln cools for two hours.", kind="statement")),
         "memory_query_knowledge": called(api, "memory_query_knowledge", query="The kiln cools for two hours."),
-        "memory_list_knowledge": (known := called(api, "memory_list_knowledge", q="kiln")),
+        "memory_list_knowledge": (known := called(api, "memory_list_knowledge", words="kiln")),
     }
     assert promoted
-    knowledge_id = known["knowledge"][0]["entry_id"]
-    more["memory_edit_knowledge"] = called(
-        api, "memory_edit_knowledge", knowledge_id=knowledge_id, content="It cools for 3 hours.", reason="x"
-    )
+    knowledge_id = known["rows"][0]["entry_id"]
+    more["memory_edit_knowledge"] = called(api, "memory_edit_knowledge", id=knowledge_id, content="It cools for 3 hours.", reason="x")
     more["memory_demote"] = called(api, "memory_demote", knowledge_ids=[knowledge_id], reason="wrong")
-    more["memory_update"] = called(api, "memory_update", node_id=node_id, description="米娅对花生和虾过敏")
-    more["memory_reinstate"] = called(api, "memory_reinstate", node_id=node_id)
+    more["memory_update"] = called(api, "memory_update", id=node_id, description="米娅对花生和虾过敏")
+    more["memory_reinstate"] = called(api, "memory_reinstate", id=node_id)
     more["memory_forget"] = called(api, "memory_forget", agent_id="mia", text="my phone number")
-    more["memory_delete"] = called(api, "memory_delete", node_id=node_id)
+    more["memory_delete"] = called(api, "memory_delete", id=node_id)
     for name, answer in {**answers, **more}.items():
         assert "error" not in answer, (name, answer)
         tool = offered.pop(name, None) or tool_calls.offered(
-            Tool.model_validate(api.get("/tools", names=name.partition(",")[0])["tools"][0])
+            Tool.model_validate(api.get("/tools", names=name.partition(",")[0])["rows"][0])
         )
         jsonschema_rs.validate(tool.output_schema, answer)
     assert offered == {}
@@ -92,11 +90,11 @@ def test_what_is_wrong_is_told_to_the_model(program: ProgramMaker, group: str) -
         ("memory_observe", {"agent_id": "mia", "description": "x", "group_id": "g"}, "it is not taken here; leave it out"),
         ("memory_retrieve", {"agent_id": "mia", "query": "x", "top_k": "many"}, "top_k: "),
         ("memory_observe", {"agent_id": "mia", "description": "x", "poignancy": 11}, "poignancy: "),
-        ("memory_get", {}, "missing: node_id"),
-        ("memory_get", {"node_id": None}, "missing: node_id"),
-        ("memory_get", {"node_id": node_id}, "There is no memory"),
-        ("memory_get", {"node_id": "../../stats"}, "node_id: must be an id such as"),
-        ("memory_get", {"node_id": node_id, "x": 1}, "unknown arguments: x"),
+        ("memory_get", {}, "missing: id"),
+        ("memory_get", {"id": None}, "missing: id"),
+        ("memory_get", {"id": node_id}, "There is no memory"),
+        ("memory_get", {"id": "../../stats"}, "id: must be an id such as"),
+        ("memory_get", {"id": node_id, "x": 1}, "unknown arguments: x"),
         ("memory_list", {"limit": -1}, "limit: "),
         ("memory_end_session", {"session_id": " ", "agent_id": "mia"}, "session_id: "),
         ("memory_erase_all", {}, "there is no tool 'memory_erase_all'; there are memory_retrieve, "),
@@ -109,7 +107,7 @@ def test_what_is_wrong_is_told_to_the_model(program: ProgramMaker, group: str) -
         assert block["is_error"]
         assert json.loads(block["content"]) == told
     assert "NUL" in called(api, "memory_observe", agent_id="mia", description="nul \x00")["error"]
-    not_json = {"id": "c", "type": "function", "function": {"name": "memory_get", "arguments": '{"node_id": '}}
+    not_json = {"id": "c", "type": "function", "function": {"name": "memory_get", "arguments": '{"id": '}}
     assert "arguments: not JSON" in json.loads(api.post("/tools/call", not_json, 200)["content"])["error"]
     for body in ({"type": "tool_result"}, {"name": "memory_get"}, [], {"type": "function", "id": "c", "function": {"name": "memory_get"}}):
         api.post("/tools/call", body, 422)
@@ -118,24 +116,24 @@ def test_what_is_wrong_is_told_to_the_model(program: ProgramMaker, group: str) -
 def test_a_key_bounds_what_a_model_may_call(program: ProgramMaker, group: str) -> None:
     writer, reader, other = program(group, "publish"), program(group, "read"), program(f"{group}-other", "read")
     node_id = called(writer, "memory_observe", agent_id="mia", description=f"A secret of {group}")["node_id"]
-    assert "right “read”" in called(writer, "memory_get", node_id=node_id)["error"]
+    assert "right “read”" in called(writer, "memory_get", id=node_id)["error"]
     assert "right “publish”" in called(reader, "memory_observe", agent_id="mia", description="x")["error"]
-    assert "right “admin”" in called(reader, "memory_delete", node_id=node_id)["error"]
-    assert called(reader, "memory_get", node_id=node_id)["node_id"] == node_id
-    assert "There is no memory" in called(other, "memory_get", node_id=node_id)["error"]
+    assert "right “admin”" in called(reader, "memory_delete", id=node_id)["error"]
+    assert called(reader, "memory_get", id=node_id)["node_id"] == node_id
+    assert "There is no memory" in called(other, "memory_get", id=node_id)["error"]
     stranger = Program(reader.client, "jiyi_wrong")
-    stranger.post("/tools/call", {"type": "tool_use", "id": "t", "name": "memory_get", "input": {"node_id": node_id}}, 401)
+    stranger.post("/tools/call", {"type": "tool_use", "id": "t", "name": "memory_get", "input": {"id": node_id}}, 401)
 
 
 def test_tools_come_in_the_form_that_is_asked_for(program: ProgramMaker, group: str) -> None:
     api = program(group, "read")
-    names = [tool["name"] for tool in api.get("/tools")["tools"]]
+    names = [tool["name"] for tool in api.get("/tools")["rows"]]
     assert "memory_observe" not in names
-    openai = api.get("/tools", **{"for": "openai", "strict": "true"})["tools"]
+    openai = api.get("/tools", **{"for": "openai", "strict": "true"})["rows"]
     assert [tool["function"]["name"] for tool in openai] == names
     assert {tool["function"]["strict"] for tool in openai} == {True}
     assert openai[0]["function"]["parameters"]["properties"]["detail"]["anyOf"][0]["enum"] == ["short", "full"]
-    chosen = api.get("/tools", **{"for": "anthropic", "names": "memory_get,memory_observe"})["tools"]
+    chosen = api.get("/tools", **{"for": "anthropic", "names": "memory_get,memory_observe"})["rows"]
     assert [[*tool] for tool in chosen] == [["name", "description", "input_schema"]]
     for query, sentence in (
         ({"for": "gemini"}, "for: "),

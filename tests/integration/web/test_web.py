@@ -124,7 +124,7 @@ def test_pages_of_an_agent_have_no_gaps_and_no_duplicates(browser: FlaskClient, 
     for kind, expected in (("", range(120, 0, -1)), ("thought", range(120, 0, -3))):
         seen, before, pages = [], None, 0
         while True:
-            found = data(browser, f"/agents/{group}/{AGENT}.json", type=kind, **({"before": before} if before else {}))
+            found = data(browser, f"/agents/{group}/{AGENT}.json", type=kind, **({"cursor": before} if before else {}))
             seen += [node["node_count"] for node in found["nodes"]]
             pages += 1
             if (before := found["next"]) is None:
@@ -132,7 +132,7 @@ def test_pages_of_an_agent_have_no_gaps_and_no_duplicates(browser: FlaskClient, 
         assert seen == list(expected)
         assert pages == -(-len(expected) // 20)
     html = page(browser, f"/agents/{group}/{AGENT}")
-    following = re.search(r'href="([^"]+before=\d+)"', html)
+    following = re.search(r'href="([^"]+cursor=[\w-]+)"', html)
     assert following is not None
     assert "第 100 天" in page(browser, following[1].replace("&amp;", "&"))
 
@@ -202,7 +202,7 @@ def test_dead_letters_are_paged_and_counted(browser: FlaskClient, group: str) ->
             dead_letters.add_message(connection, '{"n": "坏"}', f"reason {n}", None, group)
     mine, before = [], ""
     while True:
-        found = data(browser, "/dead.json", group=group, before=before)
+        found = data(browser, "/dead.json", group=group, cursor=before)
         mine += [letter["reason"] for letter in found["letters"] if letter["group_id"] == group]
         if (before := found["next"]) is None:
             break
@@ -235,10 +235,10 @@ def test_what_is_not_there_is_told_in_both_forms(browser: FlaskClient) -> None:
         ("/agents/g/a%00b", 404),
         ("/?group=a%00b", 404),
         ("/agents/g/nobody?type=dream", 400),
-        ("/agents/g/nobody?before=-1", 400),
-        ("/agents/g/nobody?before=99999999999", 400),
-        ("/agents/g/nobody?before=²", 400),
-        ("/dead?before=x", 400),
+        ("/agents/g/nobody?cursor=-1", 400),
+        ("/agents/g/nobody?cursor=99999999999", 400),
+        ("/agents/g/nobody?cursor=²", 400),
+        ("/dead?cursor=x", 400),
     ):
         answer = browser.get(path)
         assert answer.status_code == status, path

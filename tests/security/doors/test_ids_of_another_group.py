@@ -157,8 +157,8 @@ class Other:
             "entry_id": [said.event_id, also.event_id],
             "knowledge_id": [piece.knowledge_id for piece in done.pieces],
             "digest_id": [digest_id],
-            "id": [remembered.event_id],
         }
+        self.ids["id"] = [remembered.event_id, *(value for values in self.ids.values() for value in values if isinstance(value, UUID))]
 
     @property
     def everything(self) -> list[Any]:
@@ -185,11 +185,11 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
         for name, arguments in (
             ("memory_retrieve", {"agent_id": AGENT, "query": "What?", "timeout": 0.05}),
             ("memory_list", {"agent_id": AGENT}),
-            ("memory_get", {"node_id": str(other.ids["node_id"][0])}),
+            ("memory_get", {"id": str(other.ids["node_id"][0])}),
         )
     ],
     "observe": lambda other: [{"type": "memory.observed", "group_id": other.group, "agent_id": AGENT, "payload": {"description": "x"}}],
-    "event_states": lambda other: [{"id": [str(value) for value in other.ids["event_id"]]}],
+    "event_states": lambda other: [{"ids": [str(value) for value in other.ids["event_id"]]}],
     "event_states_of_many": lambda other: [{"ids": [str(value) for value in other.ids["event_id"]]}],
     "end_session": lambda _: [{"agent_id": AGENT}],
     "update_memory": lambda _: [{"description": "x"}],
@@ -200,12 +200,12 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "search_items": lambda _: [{}, {"prefix": [SECRET], "limit": 500}, {"filter": {"text": SECRET}}],
     "list_namespaces": lambda _: [{}, {"limit": 500}],
     "recall_context": lambda _: [{"agent_id": AGENT, "query": SECRET}],
-    "retrieve_memories": lambda _: [{"agent_id": AGENT, "focal_text": "What?", "timeout": 0.05}],
+    "retrieve_memories": lambda _: [{"agent_id": AGENT, "query": "What?", "timeout": 0.05}],
     "list_retrievals": lambda _: [{}, {"agent_id": AGENT}, {"limit": 500}],
     "list_memories": lambda _: [
         {},
         {"agent_id": AGENT},
-        {"q": SECRET},
+        {"words": SECRET},
         {"keyword": KEYWORD},
         {"session_id": SESSION},
         {"type": "thought"},
@@ -214,6 +214,7 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     ],
     "explain_memory": lambda _: [{}, {"depth": 20, "limit": 1000}],
     "get_memory": lambda _: [{}, {"user_id": SECRET}],
+    "get_agent": lambda _: [{}, {"user_id": SECRET}],
     "list_keywords": lambda _: [{"agent_id": AGENT}],
     "related_memories": lambda _: [{"agent_id": AGENT, "subject": KEYWORD, "object": SECRET}],
     "list_agents": lambda _: [{}],
@@ -239,12 +240,11 @@ ASKING: dict[str, Callable[[Other], list[dict[str, Any]]]] = {
     "list_knowledge": lambda _: [
         {},
         *({"layer": layer} for layer in ("quarantine", "working", "longterm")),
-        {"q": SECRET},
+        {"words": SECRET},
         {"session_id": SESSION},
+        {"layer": "quarantine", "rejected": "too_short"},
     ],
-    "session_knowledge": lambda _: [{}, {"layer": "quarantine"}, {"q": SECRET}],
     "edit_knowledge": lambda _: [{"content": "x"}],
-    "list_quarantine": lambda _: [{}, {"q": SECRET}, {"session_id": SESSION}, {"reason": "too_short"}],
     "promote_memory": lambda other: [
         {"entry_ids": [str(value) for value in other.ids["entry_id"]], **more} for more in ({}, {"preview": True}, {"text": "x"})
     ],
@@ -316,7 +316,10 @@ def requests_by_name(action: Action[Any, Any], other: Other) -> list[tuple[str, 
     fitting = {**ids, "proposal": "What?", "content": "x", "verdict": "refuted", "action": "discard", "kind": "intake"}
     fields = action.request.model_fields
     must = {name: fitting[name] for name, field in fields.items() if field.is_required() and name in fitting}
-    asked = [{**must, name: ids[name]} for name in fields if name in ids] or [must]
+    asked = [
+        {**must, name: value} for name in fields if name in ids for value in (map(str, other.ids["id"]) if name == "id" else [ids[name]])
+    ]
+    asked = asked or [must]
     return [(f"{PREFIX}/actions/{action.name}", one) for one in asked]
 
 
@@ -343,7 +346,7 @@ def is_empty(answer: Any) -> bool:
         return False
     if "history_context" in found.get("outputs", {}):  # its inputs come back
         return not found["outputs"]["history_context"]
-    if "events" in found and all(isinstance(one, dict) and one.get("state") == "unknown" for one in found["events"]):
+    if found.get("rows") and all(isinstance(one, dict) and one.get("state") == "unknown" for one in found["rows"]):
         return True
     rows = [value for name, value in found.items() if isinstance(value, list) and name not in ("queues", "tiers")]
     return not any(entry is not None for row in rows for entry in row) and not any(found.get("counts", {}).values())

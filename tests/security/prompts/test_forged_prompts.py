@@ -44,7 +44,7 @@ from jiyi.chat.pipelines import to_yaml
 from jiyi.chat.steps import ScheduleStage
 from jiyi.chat.workflows import WorkflowTools
 from jiyi.polling import poll
-from jiyi.protocol.appointments import CreatedSchedule
+from jiyi.protocol.appointments import AskedSchedules
 from jiyi.protocol.artifacts import Pattern
 from jiyi.protocol.conversations import MAX_BUDGET as MAX_TOKENS
 from jiyi.protocol.conversations import ChatMessage, ContextRequest, Profile
@@ -278,8 +278,8 @@ def _insights(texts: Sequence[str]) -> str:
 
 def _scheduled(texts: Sequence[str]) -> str:
     class Scheduling:
-        def schedule(self, *_: Any, **__: Any) -> CreatedSchedule:
-            return CreatedSchedule(certainty="exact", confirmation=texts[0])
+        def schedule(self, *_: Any, **__: Any) -> AskedSchedules:
+            return AskedSchedules(certainty="exact", confirmation=texts[0])
 
     return (
         ScheduleStage(Scheduling()).before(Exchange("a", "You are kind.", "Remind me every day at 9 to water the ferns", "s")).system_prompt

@@ -84,7 +84,7 @@ def node(description, recency, relevance, importance):
 
 def focal(*nodes):
     debug = Debug(total_candidates=7, retrieved_count=len(nodes), min_score=0.25, max_score=5, mode="recent")
-    return FocalAnswer(focal_text="房租", status="ok", retrieved_nodes=list(nodes), debug=debug)
+    return FocalAnswer(query="房租", status="ok", retrieved_nodes=list(nodes), debug=debug)
 
 
 def rendered(renderable, width):
@@ -151,7 +151,7 @@ def test_a_memory_cannot_command_the_terminal():
 
 @pytest.mark.parametrize(("status", "code"), [("no_candidates", 0), ("unknown_agent", 1)])
 def test_an_answer_without_memories_says_why_and_an_unknown_agent_is_a_failure(client, status, code):
-    client.retrieve.return_value = Answer(status=status, groups=[FocalAnswer(focal_text="x", status=status, message="because")])
+    client.retrieve.return_value = Answer(status=status, groups=[FocalAnswer(query="x", status=status, message="because")])
     result = run("retrieve", "a", "x")
     assert result.exit_code == code
     assert "because" in result.stdout

@@ -19,6 +19,7 @@ from jiyi.client.arguments import (
     ContextArguments,
     EndingArguments,
     IngestArguments,
+    InjectionArguments,
     MemoryArguments,
     ObservationArguments,
     RetrievalArguments,
@@ -27,6 +28,7 @@ from jiyi.client.steps import Transport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
+from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.knowledge import IngestBody
 from jiyi.protocol.retrieval import Question
 from jiyi.protocol.tier_questions import ContextBody, MemoryQuestion
@@ -138,7 +140,7 @@ def test_what_is_no_observation_at_all_is_refused(client: Client, sent: Any, wha
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
-    [({"top_k": 0}, "top_k: "), ({"focal": []}, "focal_texts: "), ({"agent_id": ""}, "agent_id: "), ({"k": 1}, "unknown option 'k': ")],
+    [({"top_k": 0}, "top_k: "), ({"focal": []}, "queries: "), ({"agent_id": ""}, "agent_id: "), ({"k": 1}, "unknown option 'k': ")],
 )
 def test_a_wrong_question_is_refused_before_it_is_asked(client: Client, fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidRequest, match=f"^{problem}"):
@@ -189,7 +191,7 @@ def test_the_group_comes_from_the_settings_unless_given_and_stays() -> None:
 
 def test_any_transport_will_do_and_actions_are_asked_for_the_clients_group() -> None:
     knowledge_id, transport = UUID(int=7), create_autospec(Transport, instance=True)
-    transport.call.return_value = to_json({"demoted": [str(knowledge_id)]})
+    transport.call.return_value = to_json({"ids": [str(knowledge_id)]})
     with Client("g", settings=Settings(), transport=transport) as client:
         assert client.tiers.demote(knowledge_id, reason="旧") == [knowledge_id]
     asked = {"group_id": "g", "knowledge_ids": [str(knowledge_id)], "reason": "旧"}
@@ -203,9 +205,10 @@ def test_any_transport_will_do_and_actions_are_asked_for_the_clients_group() -> 
         (ObservationArguments, [wire.MemoryObserved, wire.Observation], {"agent_id", "description", "payload", "type", "version"}),
         (AgentArguments, [wire.Configuration], set()),
         (EndingArguments, [wire.SessionEnded, wire.Ending], {"agent_id", "session_id", "payload", "type", "version"}),
-        (RetrievalArguments, [Question], {"agent_id", "focal_texts"}),
+        (RetrievalArguments, [Question], {"agent_id", "queries"}),
         (MemoryArguments, [MemoryQuestion], {"query"}),
         (ContextArguments, [ContextBody], {"proposal"}),
+        (InjectionArguments, [ContextRequest], {"agent_id", "query"}),
         (IngestArguments, [IngestBody], {"content"}),
     ],
 )

@@ -26,9 +26,9 @@ AT = "2026-03-02T09:00:00Z"
 TEA = {"namespace": ["users", "米娅"], "key": "tea", "value": {"text": "oolong", "n": 3}, "created_at": AT, "updated_at": AT}
 ANSWERS = {
     "items.put": {"stored": 1, "deleted": 0},
-    "items.get": {"items": [TEA, None]},
-    "items.search": {"items": [TEA | {"score": 0.75}]},
-    "items.namespaces": {"namespaces": [["users", "米娅"]]},
+    "items.get": {"rows": [TEA, None]},
+    "items.search": {"rows": [TEA | {"score": 0.75}]},
+    "items.namespaces": {"rows": [["users", "米娅"]]},
 }
 PLACE = ("users", "米娅")
 BATCHES: dict[str, list[Op]] = {

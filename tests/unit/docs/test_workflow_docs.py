@@ -68,9 +68,7 @@ def test_the_python_names_what_there_is() -> None:
 def test_the_rights_are_those_of_the_operations() -> None:
     rights = {operation.id: operation.scope for operation in OPERATIONS if operation.tag == "tiers"}
     assert {name for name, right in rights.items() if right == "publish"} == {"ingest_memory"}
-    reading = (
-        "query_memory build_context working_memory run_memory_node describe_memory_node list_knowledge session_knowledge get_knowledge"
-    )
+    reading = "query_memory build_context working_memory run_memory_node describe_memory_node list_knowledge get_knowledge"
     assert {name for name, right in rights.items() if right == "read"} == set(reading.split())
 
 

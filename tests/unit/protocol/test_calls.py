@@ -50,9 +50,7 @@ def test_a_value_comes_back_as_it_was_and_is_no_error(value: Any) -> None:
 def test_a_model_travels_as_its_own_json() -> None:
     words = '房租 " \\ é'
     debug = Debug(mode=words, min_score=0.1 + 0.2, total_candidates=2**40)
-    answer = Answer(
-        status="ok", groups=[FocalAnswer(focal_text=words, status="ok", message=words, accessed_ids=[UUID(int=7)], debug=debug)]
-    )
+    answer = Answer(status="ok", groups=[FocalAnswer(query=words, status="ok", message=words, accessed_ids=[UUID(int=7)], debug=debug)])
     assert json.loads(reply_of(answer)) == {"value": answer.model_dump(mode="json")}
     assert Answer.model_validate(open_reply(reply_of(answer))) == answer
 

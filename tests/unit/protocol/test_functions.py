@@ -111,7 +111,7 @@ def test_what_has_no_fixed_form_is_left_out(schema: Any, strict: Any) -> None:
             strict_schema({"type": "object", "properties": schema, "required": ["a"]}, nullable=True)
 
 
-TEXT = '{"node_id": "x", "user_id": null}'
+TEXT = '{"id": "x", "user_id": null}'
 CALLS = {
     "chat": ChatCompletionMessageFunctionToolCall(id="call_1", type="function", function={"name": "memory_get", "arguments": TEXT}),
     "responses": ResponseFunctionToolCall(type="function_call", id="fc_1", call_id="call_1", name="memory_get", arguments=TEXT),
@@ -124,7 +124,7 @@ RESULTS: dict[str, Any] = {"chat": ChatCompletionToolMessageParam, "responses": 
 def test_a_call_comes_as_the_package_gives_it_and_its_result_is_what_the_package_takes(api: str) -> None:
     call = ToolCall.model_validate_json(CALLS[api].model_dump_json())
     assert call.name == "memory_get"
-    assert tool_calls.asked(BY_NAME["memory_get"], call.arguments()) == tool_calls.Asked({"node_id": "x"}, {}, None)
+    assert tool_calls.asked(BY_NAME["memory_get"], call.arguments()) == tool_calls.Asked({"id": "x"}, {}, None)
     for answer in (output_of(call, {"text": "</tool> 茶"}), output_of(call, error="node_id: wrong")):
         made = answer.model_dump()
         assert TypeAdapter(RESULTS[api]).validate_python(made, strict=True) == made
@@ -155,7 +155,7 @@ def test_what_is_no_call_is_refused() -> None:
 
 
 def test_nulls_are_arguments_that_are_not_given_at_any_depth() -> None:
-    given = {"node_id": "a/b", "keywords": ["x"], "poignancy": None, "filters": {"after": None, "kinds": [None]}}
+    given = {"id": "a/b", "keywords": ["x"], "poignancy": None, "filters": {"after": None, "kinds": [None]}}
     assert tool_calls.asked(BY_NAME["memory_update"], given).body == {"keywords": ["x"], "filters": {"kinds": [None]}}
 
 

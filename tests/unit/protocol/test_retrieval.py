@@ -15,7 +15,7 @@ NAIVE = datetime(2026, 3, 2, 7, 15)
 
 
 def request(**fields: Any) -> RetrievalRequest:
-    return RetrievalRequest(**{"group_id": "g", "agent_id": "klaus", "focal_texts": ["tea"], **fields})
+    return RetrievalRequest(**{"group_id": "g", "agent_id": "klaus", "queries": ["tea"], **fields})
 
 
 def test_defaults() -> None:
@@ -33,11 +33,11 @@ def test_defaults() -> None:
         pytest.param({"top_k": 1_001}, "top_k", "more than 1,000", id="top_k too large"),
         pytest.param({"recency_w": float("nan")}, "recency_w", "finite", id="NaN weight"),
         pytest.param({"mode": "newest"}, "mode", "recent", id="unknown mode"),
-        pytest.param({"focal_texts": []}, "focal_texts", "1", id="no focal text"),
-        pytest.param({"focal_texts": ["tea", " \n"]}, "focal_texts.1", "", id="blank focal text"),
+        pytest.param({"queries": []}, "queries", "1", id="no focal text"),
+        pytest.param({"queries": ["tea", " \n"]}, "queries.1", "", id="blank focal text"),
         pytest.param({"agent_id": "a\0"}, "agent_id", "NUL", id="NUL in agent_id"),
-        pytest.param({"focal_texts": ["x" * 8_001]}, "focal_texts.0", "8,000", id="focal text too long"),
-        pytest.param({"focal_texts": ["tea"] * 33}, "focal_texts", "32", id="too many focal texts"),
+        pytest.param({"queries": ["x" * 8_001]}, "queries.0", "8,000", id="focal text too long"),
+        pytest.param({"queries": ["tea"] * 33}, "queries", "32", id="too many focal texts"),
         pytest.param({"agent_id": "x" * 201}, "agent_id", "200", id="agent too long"),
         pytest.param({"now": NAIVE}, "now", "timezone", id="naive now"),
         pytest.param({"vectors": [[1, 2]]}, "vectors", "embedding_model", id="vectors without a model"),
@@ -62,8 +62,8 @@ def test_a_wrong_request_is_refused_with_the_field_and_the_reason(fields: dict[s
     [
         {"top_k": 1, "recency_decay": 1, "recency_w": 0, "mode": "stanford"},
         {"top_k": 1_000, "relevance_w": 100, "mode": "elapsed"},
-        {"focal_texts": ["tea"] * 32},
-        {"focal_texts": ["记" * 8_000]},
+        {"queries": ["tea"] * 32},
+        {"queries": ["记" * 8_000]},
         {"vectors": [[1, 2]], "embedding_model": "m"},
         {"filters": {"types": ["chat"], "min_similarity": -1}, "now": "2026-03-02T07:15:00+08:00"},
     ],
@@ -79,8 +79,8 @@ def test_a_request_survives_json() -> None:
 
 def test_an_answer_shows_the_first_focal_texts_memories() -> None:
     groups = [
-        FocalAnswer(focal_text="tea", status="no_candidates", debug=Debug(mode="recent")),
-        FocalAnswer(focal_text="cup", status="ok", debug=Debug(mode="other")),
+        FocalAnswer(query="tea", status="no_candidates", debug=Debug(mode="recent")),
+        FocalAnswer(query="cup", status="ok", debug=Debug(mode="other")),
     ]
     answer = Answer(status="ok", groups=groups)
     assert answer.retrieved_nodes == answer.accessed_ids == []
@@ -88,8 +88,8 @@ def test_an_answer_shows_the_first_focal_texts_memories() -> None:
 
 
 def test_a_failure_has_all_five_fields_too() -> None:
-    group = FocalAnswer(focal_text="tea", status="no_candidates", message="none").model_dump()
-    assert group.keys() == {"focal_text", "status", "message", "retrieved_nodes", "accessed_ids", "debug"}
+    group = FocalAnswer(query="tea", status="no_candidates", message="none").model_dump()
+    assert group.keys() == {"query", "status", "message", "retrieved_nodes", "accessed_ids", "debug"}
 
 
 def dialogue(*messages: dict[str, Any], **fields: Any) -> RetrievalRequest:
@@ -109,8 +109,8 @@ def test_a_dialogue_is_one_text_whose_latest_message_of_the_user_leads() -> None
 @pytest.mark.parametrize(
     ("messages", "fields", "path", "words"),
     [
-        pytest.param([], {}, "focal_texts", "messages", id="nothing to ask"),
-        pytest.param([USER], {"focal_texts": ["tea"]}, "messages", "either", id="both"),
+        pytest.param([], {}, "queries", "messages", id="nothing to ask"),
+        pytest.param([USER], {"queries": ["tea"]}, "messages", "either", id="both"),
         pytest.param([{"role": "assistant", "content": "x"}], {}, "messages", "role user", id="nobody asks"),
         pytest.param([{"role": "system", "content": "x"}, USER], {}, "messages.0.role", "assistant", id="another role"),
         pytest.param([{**USER, "colour": "red"}], {}, "messages.0.colour", "not permitted", id="unknown field"),
@@ -130,17 +130,16 @@ def test_a_wrong_dialogue_is_refused(messages: list[dict[str, Any]], fields: dic
 
 
 @pytest.mark.parametrize(
-    "texts",
-    [{}, {"focal_text": "x", "messages": [USER]}, {"focal_texts": ["x"], "messages": [USER]}, {"focal_text": "x", "focal_texts": ["y"]}],
+    "texts", [{}, {"query": "x", "messages": [USER]}, {"queries": ["x"], "messages": [USER]}, {"query": "x", "queries": ["y"]}]
 )
 def test_a_body_has_one_text_or_several_or_a_dialogue(texts: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match="focal_text"):
+    with pytest.raises(ValidationError, match="quer"):
         RetrieveBody(agent_id="klaus", **texts)
-    body = RetrieveBody.model_validate({"agent_id": "klaus", "focal_text": None, "focal_texts": [], "messages": [USER]})
-    assert (body.focal_texts, body.texts) == ([], ["tea?"])
+    body = RetrieveBody.model_validate({"agent_id": "klaus", "query": None, "queries": [], "messages": [USER]})
+    assert (body.queries, body.texts) == ([], ["tea?"])
 
 
 def test_an_answer_without_groups_is_for_one_focal_text() -> None:
-    assert RetrieveBody.model_validate({"agent_id": "klaus", "focal_text": "tea", "flat": True}).flat
+    assert RetrieveBody.model_validate({"agent_id": "klaus", "query": "tea", "flat": True}).flat
     with pytest.raises(ValidationError, match="flat: is for one focal text, but 2 are given"):
-        RetrieveBody.model_validate({"agent_id": "klaus", "focal_texts": ["tea", "茶"], "flat": True})
+        RetrieveBody.model_validate({"agent_id": "klaus", "queries": ["tea", "茶"], "flat": True})

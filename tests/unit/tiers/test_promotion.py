@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from engine.providers import questions as ask
 from engine.rules.provider import Rules
 from engine.tiers.quarantine import Digest, Entry, digest, knowledge_id, plan
-from jiyi.protocol.knowledge import DemoteBody, EditBody, IngestBody, KnowledgeFilter, PromoteBody
+from jiyi.protocol.knowledge import DemoteBody, EditKnowledge, IngestBody, ListKnowledge, PromoteBody
 from jiyi.text.splitting import split
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -72,9 +72,9 @@ def test_what_is_said_twice_is_stored_once() -> None:
         (IngestBody, {"content": "x", "confidence": 80}, "confidence"),
         (IngestBody, {"content": "x", "group_id": "g"}, "group_id"),
         (DemoteBody, {"knowledge_ids": []}, "knowledge_ids"),
-        (EditBody, {"content": "x" * 20_001}, "content"),
-        (KnowledgeFilter, {"layer": "web"}, "layer"),
-        (KnowledgeFilter, {"limit": 501}, "limit"),
+        (EditKnowledge, {"content": "x" * 20_001}, "content"),
+        (ListKnowledge, {"layer": "web"}, "layer"),
+        (ListKnowledge, {"limit": 501}, "limit"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(model: type[BaseModel], fields: dict[str, Any], wrong: str) -> None:

@@ -33,7 +33,7 @@ def pain(group: str) -> str:
 def proposed(group: str) -> str:
     """The id of a pain point that something is proposed against."""
     pain_id = pain(group)
-    pain_actions.propose_solution.perform(Actor(group, "test"), ProposeSolution(pain_id=pain_id, steps=STEPS))
+    pain_actions.propose_solution.perform(Actor(group, "test"), ProposeSolution(id=pain_id, steps=STEPS))
     return pain_id
 
 
@@ -46,7 +46,7 @@ def change(group: str) -> str:
 
 def solution(group: str) -> str:
     """The id of what is proposed against a pain point."""
-    request = ProposeSolution(pain_id=UUID(pain(group)), steps=STEPS)
+    request = ProposeSolution(id=UUID(pain(group)), steps=STEPS)
     proposal = pain_actions.propose_solution.perform(Actor(group, "test"), request).proposal
     assert proposal is not None
     return str(proposal.id)
@@ -71,8 +71,8 @@ def _case(action: Any, prepare: Any, fields: dict[str, Any], id_field: str = "")
 
 CASES = (
     _case(pain_actions.report_pain, agent, {**_OF_AGENT, "summary": PAIN}),
-    _case(pain_actions.resolve_pain, proposed, {"resolution": "confirmed"}, "pain_id"),
-    _case(pain_actions.propose_solution, pain, {"steps": STEPS}, "pain_id"),
+    _case(pain_actions.resolve_pain, proposed, {"resolution": "confirmed"}, "id"),
+    _case(pain_actions.propose_solution, pain, {"steps": STEPS}, "id"),
     _case(identity_actions.propose, agent, _CHANGE),
     _case(decide_proposal, change, {"decision": "approve", "reason": "yes"}, "id"),
     _case(decide_proposal, solution, {"decision": "reject", "reason": "no"}, "id"),

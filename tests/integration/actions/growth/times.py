@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.appointments import AcknowledgeAlerts, ConfigureHeartbeat, CreateSchedule, ScheduleId, UpdateSchedule
+from jiyi.protocol.appointments import ConfigureHeartbeat, CreateSchedule, UpdateSchedule
+from jiyi.protocol.base import ById, ByIds
 from models.appointments import heartbeat_actions, heartbeats, schedule_actions
 from models.appointments.heartbeats import NewAlert
 from models.db.actions import Actor
@@ -27,7 +28,7 @@ def scheduled(group: str) -> str:
 
 def paused(group: str) -> str:
     schedule_id = scheduled(group)
-    schedule_actions.pause_schedule.perform(Actor(group, "test"), ScheduleId(id=UUID(schedule_id)))
+    schedule_actions.pause_schedule.perform(Actor(group, "test"), ById(id=UUID(schedule_id)))
     return schedule_id
 
 
@@ -46,7 +47,7 @@ def beating(group: str) -> None:
 
 
 def _on_schedule(action: Any, prepare: Any) -> Case:
-    return Case(action=action, prepare=prepare, request=lambda made: ScheduleId(id=made))
+    return Case(action=action, prepare=prepare, request=lambda made: ById(id=made))
 
 
 def _on_heartbeat(action: Any, *, prepare: Any = beating, **fields: Any) -> Case:
@@ -72,5 +73,5 @@ CASES = (
     _on_heartbeat(heartbeat_actions.configure_heartbeat, prepare=lambda _group: None, enabled=True),
     _on_heartbeat(heartbeat_actions.delete_heartbeat),
     _on_heartbeat(heartbeat_actions.tick_heartbeat),
-    Case(action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: AcknowledgeAlerts(ids=[made])),
+    Case(action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: ByIds(ids=[made])),
 )
