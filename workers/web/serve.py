@@ -174,6 +174,8 @@ HIGH_WATERMARK = 1024 * 1024
 BACKLOG = 128
 #: Seconds for which a caller's next requests for what was refused are held back.
 REFUSAL_PAUSE = 1.0
+#: Seconds between two that are let through: together they would compete with a probe for Python's lock.
+HELD_APART = 0.005
 #: Seconds of one wait for sockets, and between two looks at who is too slow.
 LOOK_SECONDS = 1.0
 
@@ -288,7 +290,8 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
     def add_task(self, task: Connection) -> None:
         now = time.monotonic()
         if self.refused.get(task.caller(), 0.0) > now:
-            self._held.append((now + REFUSAL_PAUSE, task))
+            after = self._held[-1][0] + HELD_APART if self._held else 0.0
+            self._held.append((max(now + REFUSAL_PAUSE, after), task))
         else:
             super().add_task(task)
 
