@@ -201,7 +201,9 @@ class Settings(BaseSettings):
         le=1_800,
         description="Seconds that one request to the LLM may take, minutes for a model on a small machine; a question with all its tries takes at most twice as long.",
     )
-    llm_max_tokens: int = Field(1_500, ge=64, le=32_000, description="Longest answer of the LLM, in tokens.")
+    llm_max_tokens: int = Field(
+        3_000, ge=64, le=32_000, description="Longest answer of the LLM, in tokens; a third of what it reads and answers, if that is less."
+    )
     llm_questions: int = Field(
         4,
         ge=1,

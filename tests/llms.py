@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Literal
 
-from engine.conversations.notes import Experiences, LivedThrough, Note, Noted, Notes
+from bench.support.perfect import answer
 from engine.providers import questions as ask
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Question
-from engine.rules.provider import Rules
 from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.text.budget import estimate_tokens
 from tests.misbehaving import Reply, Request, chat
@@ -82,7 +81,7 @@ class Perfect:
 
     model = "perfect"
 
-    def __init__(self, *, refused: str = "", max_tokens: int = 1_500, prose: bool = False) -> None:
+    def __init__(self, *, refused: str = "", max_tokens: int = 3_000, prose: bool = False) -> None:
         self.refused, self.max_tokens, self.prose = refused, max_tokens, prose
         self.asked: list[Question[Any]] = []
 
@@ -99,17 +98,7 @@ class Perfect:
         return answer
 
     def answer(self, question: Any) -> Any:
-        if isinstance(question, Experiences):
-            return LivedThrough()
-        if not isinstance(question, Notes):
-            return Rules().ask(question)
-        extraction = Rules().ask(ask.Extraction(**question.model_dump()))
-        return Noted(
-            memories=[
-                Note(content=memory.content, type=memory.type, about=memory.subject, importance=memory.importance, lines=memory.turns)
-                for memory in extraction.memories
-            ]
-        )
+        return answer(question)
 
 
 class Answering:

@@ -139,6 +139,14 @@ class Experiences(AboutLines[LivedThrough]):
     answer: ClassVar[type[BaseModel]] = LivedThrough
 
 
+def touched(known: Sequence[KnownFact], said: Sequence[Message]) -> list[int]:
+    """Numbers of the known facts that users' messages may repeat or end: those with a word of theirs, or with an attribute of a part."""
+    texts = [message.text for message in said if message.role == "user"]
+    attributes = {part.attribute.name for text in texts for part in live_parts(text) if part.attribute is not None}
+    whole = "\n".join(texts)
+    return [n for n, fact in enumerate(known) if fact.attribute in attributes or shared_words(said_of(fact.content), whole)]
+
+
 def tells_of_a_problem(messages: Sequence[Message], since: int) -> bool:
     """Whether an LLM is to be asked for experiences: somebody had trouble, and a new message says how it ended."""
     trouble = any(cue.TROUBLE.search(message.text) for message in messages if message.role == "user")
@@ -146,14 +154,18 @@ def tells_of_a_problem(messages: Sequence[Message], since: int) -> bool:
     return trouble and any(ends.search(text) for text in new for ends in (cue.SOLVED, cue.FAILED, cue.PARTLY))
 
 
-def kept(notes: Noted, lived: LivedThrough, question: Notes, heads: Heads | None) -> tuple[CombinedExtraction, int]:
+def kept(
+    notes: Noted, lived: LivedThrough, question: Notes, heads: Heads | None, shown: Sequence[int] | None = None
+) -> tuple[CombinedExtraction, int]:
     """What of an LLM's answers becomes memories and experiences, and how many of the entries do not.
 
-    The profile is what the rules read of the messages: it holds nothing but the users' words anyway.
+    ``shown``: numbers of the known facts that the LLM was shown, in that order; None: all. The profile is what the rules read of the
+    messages: it holds nothing but the users' words anyway.
     """
     messages, since = question.messages, question.since
     memories, shadows = list[ExtractedMemory](), list[ExtractedMemory]()
     ends = list[tuple[Part, Sequence[int]]]()
+    numbers = range(len(question.known)) if shown is None else shown
     for note in notes.memories:
         lines = [line for line in dict.fromkeys(note.lines) if since <= line < len(messages) and messages[line].role == "user"]
         if (part := _said_in(note, lines, question, heads)) is not None:
@@ -161,7 +173,7 @@ def kept(notes: Noted, lived: LivedThrough, question: Notes, heads: Heads | None
             memories.append(memory)
             # As the rules would have it, in the user's words: these are what structure and the heads can read.
             shadows.append(memory.model_copy(update={"content": f"User: {part.context}"[:MAX_CONTENT_CHARS]}))
-            ends.append((part, [number for number in note.ends if 0 <= number < len(question.known)]))
+            ends.append((part, [numbers[number] for number in note.ends if 0 <= number < len(numbers)]))
     left = MOST_ENDS
     for place, shadow in enumerate(linked(shadows, question.known, heads)):
         memory, (part, proposed) = memories[place], ends[place]

@@ -67,6 +67,13 @@ def says_helped(sentence: str) -> bool:
     return HELPED.search(sentence) is not None and NOT_HELPED.search(sentence) is None
 
 
+def may_tell(messages: Sequence[Message], since: int = 0) -> bool:
+    """Whether an LLM is worth being asked: a new message of the user has a word of trouble, or of something that helped, in any sense."""
+    words = (cue.TROUBLE, ANNOYED, HELPED, *(union("engine.growth", _CUES, name) for name in _CATEGORIES))
+    said = [message.text[:MESSAGE_CHARS] for message in messages[since:] if message.role == "user"]
+    return any(pattern.search(text) for text in said for pattern in words)
+
+
 def category_of(sentence: str) -> protocol.Category:
     """What kind of trouble it is."""
     sentence = sentence[:SENTENCE_CHARS]

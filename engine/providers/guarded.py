@@ -38,6 +38,8 @@ TENANTS_OWN = "tenants-own"
 #: Paths of what is asked for; only the last one's answer may be a list.
 EMBEDDINGS, CHAT, RERANK = "/embeddings", "/chat/completions", "/rerank"
 OPERATIONS: Mapping[str, Operation] = {EMBEDDINGS: "embeddings", CHAT: "chat", RERANK: "rerank"}
+#: How server-sent events begin.
+STREAM = (b"data:", b"event:")
 #: Asks the SDK for the answer as it comes, unread.
 RAW_RESPONSE_HEADER = "X-Stainless-Raw-Response"
 #: By this a proxy of Jiyi's passes on what the service asks for itself, and records none of the memories in it.
@@ -176,6 +178,8 @@ def _json(content: bytes, path: str) -> Any:
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):  # includes bytes that are no text, and brackets by the thousand
+        if content.lstrip().startswith(STREAM):
+            raise Unusable("a stream of events", "it has to answer requests without `stream` in one piece") from None
         raise Unusable("something that is not JSON") from None
     if not isinstance(answer, dict | list if path == RERANK else dict):
         raise Unusable("JSON that is no object")
@@ -200,7 +204,11 @@ MAX_QUOTE, MAX_WORDS = 200, 4_000
 
 
 class Unusable(Exception):  # noqa: N818 – its name says what happened
-    """Something came back that is no answer in this protocol."""
+    """Something came back that is no answer in this protocol. ``fix``: what to do, where it is not the address that is wrong."""
+
+    def __init__(self, what: str, fix: str = "") -> None:
+        super().__init__(what)
+        self.fix = fix
 
 
 def is_blameless(error: BaseException) -> bool:
@@ -247,7 +255,7 @@ def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
         return f"{at} cannot be reached ({_root_of(error)}): check the address, the network and that it runs"
     if isinstance(error, Unusable):
         what = "an address for /rerank" if endpoint.purpose == "rerank" else "an OpenAI-compatible address"
-        return f"{at} answered {error}: check that {endpoint.setting}_BASE_URL is {what}"
+        return f"{at} answered {error}: {error.fix or f'check that {endpoint.setting}_BASE_URL is {what}'}"
     return f"{at} failed: {type(error).__name__}"
 
 

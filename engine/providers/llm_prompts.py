@@ -34,6 +34,8 @@ FOLDER = "prompts"
 PROMPT_CHARS, PROMPT_TOKENS = 24_000, 6_000
 #: Of a model's context, tokens for the task and a schema in words; and the least that is left for data.
 INSTRUCTION_TOKENS, LEAST_DATA_TOKENS = 1_200, 400
+#: An answer has at most one part of so many of the context: with less data there is less to answer.
+ANSWER_PART = 3
 
 _FILE = re.compile(r"---\nname: (?P<name>\w+)\nversion: (?P<version>[\w.-]{1,20})\n---\n(?P<body>.*\S)", re.DOTALL)
 
@@ -74,11 +76,17 @@ def _load(folder: Path, file: str, name: str) -> Prompt:
 
 def data_tokens() -> int:
     """Tokens of data that one question may have: as many as the model's context leaves, as far as that is known."""
-    settings = get_settings()
-    context = settings.llm_context or _served
+    context = get_settings().llm_context or _served
     if not context:
         return PROMPT_TOKENS
-    return min(PROMPT_TOKENS, max(LEAST_DATA_TOKENS, context - settings.llm_max_tokens - INSTRUCTION_TOKENS))
+    return min(PROMPT_TOKENS, max(LEAST_DATA_TOKENS, context - answer_tokens() - INSTRUCTION_TOKENS))
+
+
+def answer_tokens() -> int:
+    """Tokens that an answer may have: as many as are set, and of a small context a part."""
+    settings = get_settings()
+    context = settings.llm_context or _served
+    return min(settings.llm_max_tokens, context // ANSWER_PART) if context else settings.llm_max_tokens
 
 
 _served = 0

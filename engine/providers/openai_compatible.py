@@ -147,9 +147,7 @@ class OpenAICompatible:
                 answer = reply.answer(question)
             except Unusable as error:
                 tally.failures += 1
-                problem = (
-                    f"it was cut off at {self._settings.llm_max_tokens:,} tokens (JIYI_LLM_MAX_TOKENS)" if reply.cut_off else str(error)
-                )
+                problem = f"it was cut off at {prompts.answer_tokens():,} tokens (JIYI_LLM_MAX_TOKENS)" if reply.cut_off else str(error)
                 wish = (_SHORTER if reply.cut_off else _AGAIN)[question.language].format(problem=error.localized(question.language))
                 correction = _correction(reply.text, wish)
             else:
@@ -194,7 +192,7 @@ class OpenAICompatible:
             # A model that did not keep to a schema is shown the form as well.
             example = prompts.example_of(schema, question.language) if correction or dialect.structured != "schema" else ""
             messages = _corrected(prompts.messages(question, example), correction)
-            form = dialect.body(question.prompt, schema, self._settings.llm_max_tokens)
+            form = dialect.body(question.prompt, schema, prompts.answer_tokens())
             tally.calls += 1
             try:
                 completion = self._provider.chat({**self._body(messages), **form, **self._settings.llm_extras}, patience)

@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.conversations.memories import merge_profile, of_user
-from engine.conversations.notes import Experiences, LivedThrough, Notes, kept, tells_of_a_problem
+from engine.conversations.notes import Experiences, LivedThrough, Notes, kept, tells_of_a_problem, touched
 from engine.conversations.pieces import Patience, Piece, Room, ask_about, in_pieces, line_tokens
 from engine.heads.local import heads
 from engine.providers.contexts import asked_context
-from engine.providers.llm_prompts import count, data_tokens, note_context, signature
+from engine.providers.llm_prompts import answer_tokens, count, data_tokens, note_context, signature
 from engine.providers.llms import LLM, RULES
 from engine.providers.questions import Extraction
 from engine.rules.provider import Rules, StandIn
 from jiyi.errors import BadReply, LeftToRules
 from jiyi.protocol.conversations import CombinedExtraction, ExtractedExperience, KnownFact, Message, Profile, ProfileSignals
-from jiyi.settings import get_settings
 from tasks.framework.work import or_by_rules
 
 log = logging.getLogger(__name__)
@@ -51,17 +50,19 @@ class LearnedRoom:
         """What a question has room for beside the tokens that are taken."""
         note_context(asked_context())
         most = data_tokens() if self._most is None else min(data_tokens(), self._most)
-        return Room(most - taken, get_settings().llm_max_tokens)
+        return Room(most - taken, answer_tokens())
 
-    def known(self, facts: Sequence[KnownFact]) -> tuple[list[KnownFact], int]:
-        """As many of the facts, the first ones, as fit into half of the room, and their tokens."""
+    def shown(self, known: Sequence[KnownFact], new: Sequence[Message]) -> tuple[list[int], int]:
+        """Numbers of the known facts that the LLM is shown with new messages, and their tokens: those that the messages may touch,
+        the first of them, as many as fit into half of the room.
+        """
         left = half = self.room().data // 2
         fitting = []
-        for fact in facts:
-            left -= line_tokens(fact.content)
+        for number in touched(known, new):
+            left -= line_tokens(known[number].content)
             if left < 0:
                 break
-            fitting.append(fact)
+            fitting.append(number)
         return fitting, half - max(left, 0)
 
     def refused(self, piece: Piece) -> None:
@@ -99,13 +100,12 @@ class Asking:
         if llm.model.startswith(RULES):
             extraction, turns = llm.ask(question), list(range(len(question.messages)))
             return [Part(question.messages, turns, extraction, llm.model, prompt, fallback=llm is not self._llm)]
-        known, taken = learned.known(question.known)
-        question = question.model_copy(update={"known": known})
-        pieces = in_pieces(question.messages, question.since, learned.room(taken), known=bool(known))
+        shown, taken = learned.shown(question.known, question.messages[question.since :])
+        pieces = in_pieces(question.messages, question.since, learned.room(taken), known=bool(shown))
         rules = StandIn(llm.model)
         answers = ask_about(
             pieces,
-            lambda piece: _noted(llm, question, piece),
+            lambda piece: _noted(llm, question, piece, shown if piece.known else []),
             lambda piece: _by_rules(rules, question, piece),
             self._patience,
             alone=self._alone,
@@ -147,10 +147,10 @@ def _by_rules(rules: Rules, question: Extraction, piece: Piece) -> CombinedExtra
     return rules.ask(question.model_copy(update={"messages": piece.messages, "since": piece.since}))
 
 
-def _noted(llm: LLM, question: Extraction, piece: Piece) -> CombinedExtraction:
-    """What the LLM notes of a piece, as far as structure lets it stand."""
+def _noted(llm: LLM, question: Extraction, piece: Piece, shown: Sequence[int]) -> CombinedExtraction:
+    """What the LLM notes of a piece, as far as structure lets it stand; it is shown the known facts of these numbers."""
     about = {name: getattr(question, name) for name in ("agent_id", "group_id", "language")}
-    asked = Notes(**about, messages=piece.messages, since=piece.since, known=question.known if piece.known else [])
+    asked = Notes(**about, messages=piece.messages, since=piece.since, known=[question.known[number] for number in shown])
     try:
         notes = llm.ask(asked)
     except BadReply as error:
@@ -167,7 +167,7 @@ def _noted(llm: LLM, question: Extraction, piece: Piece) -> CombinedExtraction:
             count(llm.model, problems, by_rules=1)
         except BadReply as error:
             log.warning("no experience is taken from what was said: %s", error)
-    extraction, dropped = kept(notes, lived, asked, heads())
+    extraction, dropped = kept(notes, lived, asked.model_copy(update={"known": question.known}), heads(), shown)
     if dropped:
         count(llm.model, asked, dropped=dropped)
     return extraction.model_copy(update={"experiences": [*extraction.experiences, *also]})

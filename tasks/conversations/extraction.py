@@ -14,11 +14,10 @@ from engine.heads.local import heads
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
 from engine.providers.questions import Extraction, Summarised, Summary
-from engine.rules.provider import SUMMARY_SENTENCES, Rules, StandIn
+from engine.rules.provider import Rules, StandIn
 from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.protocol.conversations import CombinedExtraction
-from jiyi.text.budget import cut_to_tokens
-from jiyi.text.splitting import sentences
+from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.words import language_of
 from models.conversations import entries, extraction_schedule, extractions
 from models.conversations.extraction_schedule import EXTRACT, EXTRACT_MAX_MESSAGES, EXTRACT_MIN_MESSAGES
@@ -166,8 +165,8 @@ OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
 def summarize(batch: Batch) -> None:
     """Make overview and abstract of memories that have none.
 
-    A text of one or two sentences is its own overview: no LLM is asked. Where a reply is no answer the rules' stand. Safe to repeat
-    because what is written depends on the memory alone, and is written with the receipt.
+    A text that is no longer than an overview may be is its own: no LLM is asked. Where a reply is no answer the rules' stand. Safe to
+    repeat because what is written depends on the memory alone, and is written with the receipt.
     """
     with unit_of_work() as connection:
         rows = entries.to_summarise(connection, batch.subject_ids)
@@ -181,8 +180,8 @@ def summarize(batch: Batch) -> None:
 
 def _summarised(llm: llms.LLM, group_id: str, agent_id: str, text: str) -> Summarised:
     question = Summary(agent_id=agent_id, group_id=group_id, language=language_of(text), text=text)
-    if len(sentences(text)) <= SUMMARY_SENTENCES:
-        return Rules().ask(question)
+    if estimate_tokens(text) <= OVERVIEW_TOKENS:
+        return Rules().ask(question).model_copy(update={"overview": text})
     try:
         return answer_or_rules(llm, question)[0]
     except BadReply as error:

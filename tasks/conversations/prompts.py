@@ -52,9 +52,9 @@ def _shown(question: Question[Any]) -> ShownPrompt:
 
 
 def _notes(said: Sequence[Message], known: Sequence[KnownFact], about: Mapping[str, Any]) -> list[Question[Any]]:
-    fitting, taken = learned.known(known)
+    shown, taken = learned.shown(known, said)
     pieces = in_pieces(said, 0, learned.room(taken))
-    return [Notes(**about, messages=piece.messages, since=piece.since, known=fitting) for piece in pieces]
+    return [Notes(**about, messages=piece.messages, since=piece.since, known=[known[number] for number in shown]) for piece in pieces]
 
 
 def _experiences(said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]) -> list[Question[Any]]:

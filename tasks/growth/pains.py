@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.conversations.pieces import Answered, Patience, Piece, ask_about, in_pieces
-from engine.growth.pains import advice_in, confirmed_proposal
+from engine.growth.pains import advice_in, confirmed_proposal, may_tell
 from engine.growth.questions import Pains, Solution
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
@@ -106,12 +106,15 @@ def solve_pain(batch: Batch) -> None:
 
 
 def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn], patience: Patience) -> list[_Asked]:
-    """What a session's new turns tell, piece by piece; a turn that the LLM has no answer to is left to the rules."""
+    """What a session's new turns tell, piece by piece; a turn that the LLM has no answer to is left to the rules.
+
+    Pieces without a word of trouble or help are not asked about.
+    """
     before = extractions.said(look.context[session])
     every = [*before, *new]
     language = language_of("\n".join(turn.message.text for turn in new))
     room = replace(learned.room(), answer=ANSWER_TOKENS)
-    pieces = in_pieces([turn.message for turn in every], len(before), room)
+    pieces = [piece for piece in in_pieces([turn.message for turn in every], len(before), room) if may_tell(piece.messages, piece.since)]
 
     def question(piece: Piece) -> Pains:
         return Pains(agent_id=name[1], group_id=name[0], language=language, messages=piece.messages, since=piece.since)

@@ -31,8 +31,8 @@ pytest_configure = share
 
 # Read when the tests are collected: none of them has settings from outside.
 OTHER, OTHER_MODEL = os.environ.get("JIYI_TEST_LLM", ""), os.environ.get("JIYI_TEST_LLM_MODEL", "smollm2")
-#: Seconds of one question: the machine may do other things.
-SECONDS = 120
+#: Seconds of one question, and of a test: the machine may do other things.
+SECONDS, TEST_SECONDS = 300, 1_200
 #: Tokens of an answer: the questions here want a sentence.
 TOKENS = 150
 
@@ -41,6 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.llm)
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
 @dataclass

@@ -13,7 +13,7 @@ from engine.conversations.trials import Careful
 from engine.providers import llms
 from engine.providers.llm_prompts import Usage
 from engine.providers.llms import LLM
-from engine.providers.questions import Keywords, Memo, Poignancy, Question, Triple
+from engine.providers.questions import Keywords, Memo, Planning, Poignancy, Question, Triple
 from engine.providers.verdicts import verdict
 from jiyi.errors import BadReply, LLMUnavailable
 from tests.llm.conftest import OTHER, Model
@@ -43,7 +43,11 @@ SHORT: list[Question[Any]] = [
         for text in texts
         for cls in (Poignancy, Triple, Keywords)
     ),
-    *(Memo(agent_id=NAMES[language], language=language, utterances=TALKS[language]) for language in TALKS),
+    *(
+        cls(agent_id=NAMES[language], language=language, utterances=talk)
+        for language, talk in TALKS.items()
+        for cls in (Memo, Planning)
+    ),
 ]  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def use(**changes: Any) -> None:
         changed = get_settings().model_copy(update={"llm_context": 100_000, **changes})
-        for module in (asking, commands, contexts, llm_prompts, memory, work):
+        for module in (commands, contexts, llm_prompts, memory, work):
             monkeypatch.setattr(module, "get_settings", lambda: changed)
 
     return use
@@ -372,6 +372,18 @@ def test_rules_appraise_what_the_llm_cannot(
     assert len(llm.asked) == 1
     [node] = nodes(group)
     assert node["provenance"]["appraised"][prompt.prompt]["llm"] == Rules.model
+
+
+def test_talk_without_a_word_of_trouble_asks_no_question_about_it(group: str, use: Callable[[Any], Any]) -> None:
+    looked_through(group, *KNOWN, ("assistant", "ok"))
+    llm = use(Perfect())
+    run_until_idle(MERGE_PAINS, merge_pains)
+    assert llm.asked == []
+    looked_through(group, "Is it slow because of me?", TROUBLE[0], ("assistant", "ok"), "Fine.", session_id="s2")
+    llm.asked.clear()
+    run_until_idle(MERGE_PAINS, merge_pains)
+    assert [question.prompt for question in llm.asked] == ["pains"]
+    assert len(pains(group)) == 1
 
 
 @pytest.mark.usefixtures("by_rules")

@@ -58,6 +58,7 @@ from tasks.conversations.prompts import show_prompts
 from tasks.framework.work import run_until_idle
 from tasks.operations.reembedding import embedder_report
 from tests.integration.conversations.talk import end_session, facts, hurry, nodes, run, say
+from tests.llms import Scripted
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -418,7 +419,15 @@ def test_a_summary_that_fails_is_made_by_rules(group: str, monkeypatch: pytest.M
             raise BadReply("no JSON")
 
     monkeypatch.setattr(llms, "llm", Wrong)
+    add(group, f"One. Two. {'Three. Four. ' * 200}")
+    run_until_idle(SUMMARIZE, extraction.summarize)
+    [row] = nodes(group)
+    assert row["overview"] == "One. Two."
+
+
+def test_a_text_that_is_short_is_its_own_summary_and_asks_nobody(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(llms, "llm", Scripted)
     add(group, "One. Two. Three. Four.")
     run_until_idle(SUMMARIZE, extraction.summarize)
     [row] = nodes(group)
-    assert (row["overview"], row["abstract"]) == ("One. Two.", "one, two, three, four")
+    assert (row["overview"], row["abstract"]) == ("One. Two. Three. Four.", "one, two, three, four")

@@ -62,7 +62,7 @@ def test_an_answer_that_fits_comes_back_as_it_is(use: Use, server: Vendor) -> No
     server.script(SEVEN)
     assert use().ask(QUESTION).poignancy == 7
     body = sent(server)
-    assert (body["model"], body["temperature"], body["max_tokens"]) == ("test-model", 0.0, 1_500)
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("test-model", 0.0, 3_000)
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     # An unknown server is sent a schema as well, which then stands in the request only.
     assert body["response_format"]["type"] == "json_schema"
@@ -165,7 +165,7 @@ def test_a_correction_shows_the_reply_keeps_roles_in_turns_and_speaks_the_prompt
 
 def test_an_answer_that_is_cut_off_twice_is_not_asked_for_a_third_time(use: Use, server: Vendor) -> None:
     server.otherwise = chat('{"poignancy": 1', finish="length")
-    with pytest.raises(BadReply, match=r"cut off at 1,500 tokens \(JIYI_LLM_MAX_TOKENS\)"):
+    with pytest.raises(BadReply, match=r"cut off at 3,000 tokens \(JIYI_LLM_MAX_TOKENS\)"):
         use().ask(QUESTION)
     assert len(server.requests) == 2
 
@@ -224,7 +224,7 @@ NOT_COMPLETIONS: list[Any] = [
     ("reply", "said"),
     [
         *((json_body(body), "poignancy@1") for body in NOT_COMPLETIONS),
-        (chat(SCORE[:-1], finish="length"), r"cut off at 1,500 tokens \(JIYI_LLM_MAX_TOKENS\)"),
+        (chat(SCORE[:-1], finish="length"), r"cut off at 3,000 tokens \(JIYI_LLM_MAX_TOKENS\)"),
     ],
 )
 def test_completions_of_any_form_end_as_a_bad_reply(use: Use, server: Vendor, reply: Any, said: str) -> None:

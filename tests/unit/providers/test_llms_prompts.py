@@ -19,7 +19,7 @@ from engine.growth import questions as questions_of_growth
 from engine.providers import llm_prompts as prompts
 from engine.providers import questions as ask
 from engine.providers.dialects import LIMITS, strict_schema
-from engine.providers.llm_prompts import block_of, example_of
+from engine.providers.llm_prompts import answer_tokens, block_of, data_tokens, example_of, note_context
 from engine.providers.questions import FocalPoints, Insights, Memo, Poignancy, Question
 from jiyi.errors import SettingsError
 from jiyi.settings import Settings
@@ -186,3 +186,12 @@ def test_descriptions_of_fields_go_with_the_form() -> None:
 def test_a_field_may_be_called_like_a_keyword_of_schemas() -> None:
     schema = {"type": "object", "properties": {"title": {"type": "string", "title": "Title"}}, "title": "T"}
     assert strict_schema(schema)["properties"] == {"title": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "data"), [(0, 3_000, 6_000), (100_000, 3_000, 6_000), (8_192, 2_730, 4_262), (1_500, 500, 400)]
+)
+def test_a_small_context_is_shared_by_question_and_answer(configure: Callable[..., Settings], context: int, answer: int, data: int) -> None:
+    configure(llm_context=context)
+    note_context(0)
+    assert (answer_tokens(), data_tokens()) == (answer, data)

@@ -164,9 +164,10 @@ def test_what_may_pass_is_tried_again(vendor: bad.Vendor, trouble: bad.Script, r
         (bad.cut(), 2, None, "cannot be reached"),
         (bad.text("<html>Bad gateway</html>"), 1, None, "not JSON.*JIYI_EMBEDDER_BASE_URL"),
         (bad.json_body([1, 2]), 1, None, "no object"),
+        (bad.text('data: {"choices": []}\n\ndata: [DONE]\n'), 1, None, "a stream of events: it has to answer requests without `stream`"),
         (bad.huge(2), 1, None, "more than 1,000,000 bytes"),
     ],
-    ids=["400", "401", "307", "404", "429", "429-long", "500", "slow", "dribbling", "cut", "page", "list", "huge"],
+    ids=["400", "401", "307", "404", "429", "429-long", "500", "slow", "dribbling", "cut", "page", "list", "stream", "huge"],
 )
 def test_every_failure_ends_as_one_sentence_that_names_the_fix(
     vendor: bad.Vendor,
