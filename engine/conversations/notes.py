@@ -37,6 +37,8 @@ from jiyi.protocol.numbered import LineNumber, StatementNumber
 
 #: Statements of one answer, experiences, and what all of them together may end.
 MOST_NOTES, MOST_EXPERIENCES, MOST_ENDS = 60, 5, 3
+#: Known statements that an LLM is shown with new messages.
+MOST_SHOWN = 12
 #: Share of a statement's words that messages have, with what is known, from which on they say it; and by these alone, if some are theirs.
 SAME_WORDS, SOME_WORDS = 0.5, 0.3
 #: Words, at least, that a statement has from the user's own messages: where most of the others are known, where they are not, of health.
@@ -139,12 +141,16 @@ class Experiences(AboutLines[LivedThrough]):
     answer: ClassVar[type[BaseModel]] = LivedThrough
 
 
-def touched(known: Sequence[KnownFact], said: Sequence[Message]) -> list[int]:
-    """Numbers of the known facts that users' messages may repeat or end: those with a word of theirs, or with an attribute of a part."""
+def most_touched(known: Sequence[KnownFact], said: Sequence[Message]) -> list[int]:
+    """Numbers of the known facts, at most :data:`MOST_SHOWN`, that users' messages are likeliest to repeat or end.
+
+    First those with an attribute of a part of the messages, then those that share most words with them, then the first.
+    """
     texts = [message.text for message in said if message.role == "user"]
     attributes = {part.attribute.name for text in texts for part in live_parts(text) if part.attribute is not None}
     whole = "\n".join(texts)
-    return [n for n, fact in enumerate(known) if fact.attribute in attributes or shared_words(said_of(fact.content), whole)]
+    shares = [(fact.attribute in attributes, len(shared_words(said_of(fact.content), whole))) for fact in known]
+    return sorted(sorted(range(len(known)), key=lambda number: shares[number], reverse=True)[:MOST_SHOWN])
 
 
 def tells_of_a_problem(messages: Sequence[Message], since: int) -> bool:
@@ -166,9 +172,10 @@ def kept(
     memories, shadows = list[ExtractedMemory](), list[ExtractedMemory]()
     ends = list[tuple[Part, Sequence[int]]]()
     numbers = range(len(question.known)) if shown is None else shown
+    seen = question.model_copy(update={"known": [question.known[number] for number in numbers]})
     for note in notes.memories:
         lines = [line for line in dict.fromkeys(note.lines) if since <= line < len(messages) and messages[line].role == "user"]
-        if (part := _said_in(note, lines, question, heads)) is not None:
+        if (part := _said_in(note, lines, seen, heads)) is not None:
             memory = _memory(note, lines, part, messages[lines[-1]])
             memories.append(memory)
             # As the rules would have it, in the user's words: these are what structure and the heads can read.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Annotated, Literal
 from uuid import UUID
@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from engine.conversations import attributes as cue
+from engine.conversations.pieces import Piece
 from engine.retrieval.corpus import ALIKE_BY_WORDS, likeness_by_words
 from jiyi.chat.secrets import masked
 from jiyi.protocol import growth as protocol
@@ -67,11 +68,22 @@ def says_helped(sentence: str) -> bool:
     return HELPED.search(sentence) is not None and NOT_HELPED.search(sentence) is None
 
 
-def may_tell(messages: Sequence[Message], since: int = 0) -> bool:
-    """Whether an LLM is worth being asked: a new message of the user has a word of trouble, or of something that helped, in any sense."""
+def may_tell(message: Message) -> bool:
+    """Whether an LLM is worth being asked: a user has a word of trouble, or of something that helped, in any sense."""
     words = (cue.TROUBLE, ANNOYED, HELPED, *(union("engine.growth", _CUES, name) for name in _CATEGORIES))
-    said = [message.text[:MESSAGE_CHARS] for message in messages[since:] if message.role == "user"]
-    return any(pattern.search(text) for text in said for pattern in words)
+    return message.role == "user" and any(pattern.search(message.text[:MESSAGE_CHARS]) for pattern in words)
+
+
+#: Lines before one that may tell of trouble, by which an LLM understands it.
+SHOWN_BEFORE = 2
+
+
+def of_trouble(piece: Piece) -> Piece | None:
+    """Of a piece the new lines that may tell of trouble, and those right before them; None if there are none."""
+    places = [place for place, line in enumerate(piece.new) if may_tell(line.message)]
+    kept = {near for place in places for near in range(max(0, place - SHOWN_BEFORE), place + 1)}
+    before = piece.before[-SHOWN_BEFORE:] if places and places[0] < SHOWN_BEFORE else ()
+    return replace(piece, before=before, new=tuple(piece.new[place] for place in sorted(kept))) if kept else None
 
 
 def category_of(sentence: str) -> protocol.Category:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.conversations.memories import merge_profile, of_user
-from engine.conversations.notes import Experiences, LivedThrough, Notes, kept, tells_of_a_problem, touched
+from engine.conversations.notes import Experiences, LivedThrough, Notes, kept, most_touched, tells_of_a_problem
 from engine.conversations.pieces import Patience, Piece, Room, ask_about, in_pieces, line_tokens
 from engine.heads.local import heads
 from engine.providers.contexts import asked_context
@@ -58,7 +58,7 @@ class LearnedRoom:
         """
         left = half = self.room().data // 2
         fitting = []
-        for number in touched(known, new):
+        for number in most_touched(known, new):
             left -= line_tokens(known[number].content)
             if left < 0:
                 break

@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.conversations.pieces import Answered, Patience, Piece, ask_about, in_pieces
-from engine.growth.pains import advice_in, confirmed_proposal, may_tell
+from engine.growth.pains import advice_in, confirmed_proposal, of_trouble
 from engine.growth.questions import Pains, Solution
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
@@ -108,13 +108,13 @@ def solve_pain(batch: Batch) -> None:
 def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn], patience: Patience) -> list[_Asked]:
     """What a session's new turns tell, piece by piece; a turn that the LLM has no answer to is left to the rules.
 
-    Pieces without a word of trouble or help are not asked about.
+    Only lines with a word of trouble or help are asked about, with those right before them.
     """
     before = extractions.said(look.context[session])
     every = [*before, *new]
     language = language_of("\n".join(turn.message.text for turn in new))
     room = replace(learned.room(), answer=ANSWER_TOKENS)
-    pieces = [piece for piece in in_pieces([turn.message for turn in every], len(before), room) if may_tell(piece.messages, piece.since)]
+    pieces = list(filter(None, map(of_trouble, in_pieces([turn.message for turn in every], len(before), room))))
 
     def question(piece: Piece) -> Pains:
         return Pains(agent_id=name[1], group_id=name[0], language=language, messages=piece.messages, since=piece.since)
@@ -124,7 +124,14 @@ def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: l
         return ask_about(pieces, lambda piece: llm.ask(question(piece)), lambda piece: rules.ask(question(piece)), patience)
 
     found, _ = or_by_rules(LeaseRenewingLLM(llms.llm(), batch), answers)
-    return [(one.piece.messages, [every[line.turn] for line in one.piece.lines], one.answer) for one in found]
+    messages = [turn.message for turn in every]
+    return [(messages, every, _of_session(one.answer, [line.turn for line in one.piece.lines])) for one in found]
+
+
+def _of_session(answer: FoundPains, turns: list[int]) -> FoundPains:
+    """What was found, by the numbers of a session's messages. ``turns``: those of the lines that were asked about."""
+    found = [pain.model_copy(update={"turn": turns[pain.turn]}) for pain in answer.pains]
+    return FoundPains(pains=found, helped=[turns[line] for line in answer.helped])
 
 
 def _merge(connection: Connection, name: AgentName, every: list[StoredTurn], answer: FoundPains) -> bool:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from engine.conversations import notes
 from engine.conversations.gate import lacks, usable
-from engine.conversations.notes import Experiences, Lived, LivedThrough, Noted, Notes, kept, tells_of_a_problem, touched
+from engine.conversations.notes import Experiences, Lived, LivedThrough, Noted, Notes, kept, most_touched, tells_of_a_problem
 from engine.growth.pains import Improvement, SelfReflected
 from engine.growth.questions import Pains, SelfReflection
 from engine.providers import questions as ask
@@ -110,22 +111,25 @@ def test_an_llm_ends_what_is_of_the_same_subject_and_attribute_and_no_health(sai
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        (["I moved to Lisbon."], [1, 2]),  # by what is said of them
+        (["I moved to Lisbon."], [1, 2]),  # by the attribute
         (["The cat and the peanuts!"], [0, 3]),
         (["我刚搬到杭州。"], [1, 2]),
-        (["What is 17 times 23?", ("assistant", "I live in Turku, too.")], []),
+        (["What is 17 times 23?", ("assistant", "My sister has a cat.")], [0, 1]),
     ],
 )
-def test_an_llm_is_shown_what_new_messages_may_touch(said: list[str | tuple[str, str]], shown: list[int]) -> None:
+def test_an_llm_is_shown_what_new_messages_may_touch(
+    monkeypatch: pytest.MonkeyPatch, said: list[str | tuple[str, str]], shown: list[int]
+) -> None:
+    monkeypatch.setattr(notes, "MOST_SHOWN", 2)
     pairs = [("user", one) if isinstance(one, str) else one for one in said]
-    assert touched(KNOWN, [Message(role=role, text=text) for role, text in pairs]) == shown  # type: ignore[arg-type]
+    assert most_touched(KNOWN, [Message(role=role, text=text) for role, text in pairs]) == shown  # type: ignore[arg-type]
 
 
 def test_what_an_llm_ends_is_one_of_those_that_it_was_shown() -> None:
     question = Notes(agent_id="a", messages=[Message(role="user", text="My cat has run away.", at=DAY)], known=KNOWN)
     for ends, ended in (("S1", [3]), ("S0", []), ("S3", [])):
-        notes = Noted.model_validate({"memories": [{"content": "The user's cat has run away.", "lines": ["L0"], "ends": [ends]}]})
-        [memory] = kept(notes, LivedThrough(), question, None, [2, 3])[0].memories
+        answer = Noted.model_validate({"memories": [{"content": "The user's cat has run away.", "lines": ["L0"], "ends": [ends]}]})
+        [memory] = kept(answer, LivedThrough(), question, None, [2, 3])[0].memories
         assert memory.supersedes == ended
 
 
@@ -133,8 +137,8 @@ def test_an_answer_ends_three_statements_at_most() -> None:
     homes = [KnownFact(content=f"User: I live in Turku {n}.", subject="user", attribute="home", single_valued=True) for n in range(6)]
     question = Notes(agent_id="a", messages=[Message(role="user", text="I moved to Lisbon.", at=DAY)], known=homes)
     form = {"lines": ["L0"], "ends": [f"S{number}" for number in range(6)]}
-    notes = Noted.model_validate({"memories": [{"content": text, **form} for text in ("The user moved to Lisbon.", "The user moved.")]})
-    ended = [memory.supersedes for memory in kept(notes, LivedThrough(), question, None)[0].memories]
+    answer = Noted.model_validate({"memories": [{"content": text, **form} for text in ("The user moved to Lisbon.", "The user moved.")]})
+    ended = [memory.supersedes for memory in kept(answer, LivedThrough(), question, None)[0].memories]
     assert sum(map(len, ended)) == 3
 
 
