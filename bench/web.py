@@ -48,8 +48,7 @@ from models.accounts.actions import create_key
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
-from models.memory.inbox import announce, store
-from models.queue.wakeups import wake
+from models.memory.inbox import store
 from workers import ephemeral
 
 GROUP, AGENT = "bench", "klaus"
@@ -137,10 +136,7 @@ def stored(work: str) -> Ask:
         made = [observation(number)] if work == "event" else [observation(number * BATCH + i) for i in range(BATCH)]
         body = EventsBody.model_validate_json(json.dumps({"events": made}))
         with for_groups(GROUP), unit_of_work() as connection:
-            done = store(connection, body.as_events(GROUP))
-        wake(*done.owed)  # so that the workers are as busy as with HTTP
-        announce(done)
-        return done
+            return store(connection, body.as_events(GROUP))  # workers are woken, too, as by HTTP
 
     return ask
 

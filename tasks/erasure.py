@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -30,10 +29,8 @@ from models.erasure import cache_invalidation as orders
 from models.erasure.parts import parts
 from models.erasure.progress import ERASE, Progress, begin, finish, forget_names, note, note_report, noted_ids, save, started_at
 from models.memory import nodes
-from models.memory.inbox import Stored, announce
 from models.operations import backups
 from models.queue import pending_work, stream
-from models.queue.wakeups import wake
 from models.retrieval import index_cache, records
 from tasks.framework.rpc import implements
 from tasks.framework.work import Batch, work_task
@@ -73,7 +70,6 @@ def _run(batch: Batch, erasure_id: UUID) -> float | None:
         if progress is None:
             break
         if step is not None:
-            progress.after_commit()
             continue
         batch.extend(LONG_STEP)
         pause = OUTSIDE[progress.step](progress)
@@ -119,15 +115,9 @@ def _note(connection: Connection, progress: Progress) -> bool:
 def _withhold(connection: Connection, progress: Progress) -> bool:
     """What turns say of memories that are named one by one goes with these; what else they say is recorded again."""
     if progress.asked is not None and progress.asked.node_ids:
-        stored, turns = standing.withhold(connection, progress.group_id, progress.asked.node_ids)
+        turns = standing.withhold(connection, progress.group_id, progress.asked.node_ids)
         matching.note_nodes(connection, progress.erasure_id, progress.group_id, turns)
-        progress.after_commit = partial(_tell, stored)
     return True
-
-
-def _tell(stored: Stored) -> None:
-    announce(stored)
-    wake(*stored.owed)
 
 
 def _note_events(connection: Connection, progress: Progress) -> bool:

@@ -80,7 +80,6 @@ def accumulate(batch: Batch) -> None:
     """
     with batch.finish() as (connection, owed):
         pending_work.enqueue(connection, REFLECT, nodes.accumulate(connection, owed))
-    wake(REFLECT)
 
 
 @work_task(DEPTH, batch=1, time_limit=60)
@@ -97,8 +96,6 @@ def settle_depth(batch: Batch) -> None:
         with unit_of_work() as connection:  # what is known by now counts; the rest stays owed
             _settle_depths(connection, batch.subject_ids, complete=False)
         raise
-    finally:
-        wake(DEPTH)
 
 
 def _settle_depths(connection: Connection, node_ids: Sequence[UUID], *, complete: bool) -> None:
@@ -259,8 +256,7 @@ def appraise_memories(batch: Batch) -> None:
     waiting, answered, failures = batch.prepared
     failed = {node_id for node_id, _ in failures}
     with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (connection, owed):
-        kinds = nodes.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
-    wake(*kinds)
+        nodes.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
     if not failures:
         return
     batch.subject_ids = list(failed)

@@ -24,12 +24,12 @@ from jiyi.protocol.agents import AgentSettings, ResolvedSettings
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, ScoredMemory
 from jiyi.settings import get_settings
 from jiyi.zones import by_clock
-from models.db.connection import unit_of_work
+from models.db.connection import after_commit, unit_of_work
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
-from models.memory.inbox import Stored, announce, store
+from models.memory.inbox import Stored, store
 from models.queue import pending_work, stream
-from models.queue.wakeups import wake
+from models.queue.wakeups import wake_after
 from models.reflection import reflections
 from models.reflection.reflections import REFLECT, REFLECT_CONVERSATION, StartedReflection
 from tasks.framework.jobs import Run, job
@@ -169,6 +169,7 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
     nothing = "" if result.thoughts or any(look.anything for look in looks) else NOTHING_NEW if statements else NOTHING_LATELY
     with _finishing(batch, name, begun, result, nothing) as connection:
         kept = store(connection, events, source=concluded(model))
+        _tell(connection, *name, begun, kept)
         again = False
         for look in looks:
             again |= look.finish(connection, begun)
@@ -176,9 +177,8 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
             again |= agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original)
         if again:
             batch.again.append(agent_key)
+            wake_after(connection, REFLECT)
     note_accesses(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
-    _tell(*name, begun, kept)
-    wake(*kept.owed, *([REFLECT] if batch.again else []))
 
 
 def _think(whose: Reflector, statements: Sequence[Statement], accessed: list[UUID], llm: llms.LLM) -> Reflection:
@@ -215,14 +215,12 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
             thoughts = reflection.told(thoughts, reflections.users_told(connection, name[0], transcript.chat_ids))
         events = events_of(thoughts, whose.origin(begun, model, ended.session_id))
     with _finishing(batch, name, begun, Reflection([], thoughts), "" if thoughts else transcript.nothing) as connection:
-        kept = store(connection, events, source=concluded(model))
-    _tell(*name, begun, kept)
-    wake(*kept.owed)
+        _tell(connection, *name, begun, store(connection, events, source=concluded(model)))
 
 
-def _tell(group_id: str, agent_id: str, begun: StartedReflection, kept: Stored) -> None:
-    announce(kept)
-    stream.publish(group_id, "reflection.done", agent=agent_id, id=begun.reflection_id, thoughts=len(kept.nodes))
+def _tell(connection: Connection, group_id: str, agent_id: str, begun: StartedReflection, kept: Stored) -> None:
+    told = {"agent": agent_id, "id": begun.reflection_id, "thoughts": len(kept.nodes)}
+    after_commit(connection, partial(stream.publish, group_id, "reflection.done", **told))
 
 
 def _settings(connection: Connection, name: AgentName) -> ResolvedSettings:
@@ -322,4 +320,3 @@ def reflect_by_schedule(run: Run) -> None:
         return 0 if found >= MOST_A_RUN else len(due)
 
     run.repeat(owe_some, AGENTS_BATCH)
-    wake(REFLECT)

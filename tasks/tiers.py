@@ -40,7 +40,6 @@ from models.memory.agents import AgentName
 from models.operations import meters
 from models.operations.embedding_models import ActiveModel
 from models.queue import pending_work
-from models.queue.wakeups import wake
 from models.tiers import actions, digests, knowledge, quarantine, questions, working
 from models.tiers import query as memory
 from models.tiers.digests import ClusterSummary
@@ -126,8 +125,6 @@ def ingress(batch: Batch) -> None:
             pending_work.enqueue(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
     for group_id, screened in done.items():
         _count(group_id, screened)
-    if any(screened.to_check for screened in done.values()):
-        wake(CONSISTENCY)
 
 
 def _vectors(connection: Connection, outputs: Sequence[Output]) -> tuple[str | None, Mapping[tuple[UUID, str], Float32]]:

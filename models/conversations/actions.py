@@ -57,7 +57,7 @@ from models.erasure import actions as erasure
 from models.erasure import matching
 from models.memory import reads
 from models.memory.agents import agent_row, make_groups, no_agent
-from models.memory.inbox import Stored, finish, store
+from models.memory.inbox import store
 
 #: Importance of memories that come without one.
 DEFAULT_IMPORTANCE = 5.0
@@ -162,10 +162,8 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
 
     What is in force at its address already, or has an id that is known, is passed over: importing again changes nothing.
     """
-    stored = Stored()
-    new = sum(_imported(context.connection, context.group_id, memory, stored) for memory in request.memories)
+    new = sum(_imported(context.connection, context.group_id, memory) for memory in request.memories)
     context.audit("memories", stored=new, known=len(request.memories) - new)
-    finish(context, stored)
     return Imported(stored=new, known=len(request.memories) - new)
 
 
@@ -180,10 +178,8 @@ def init(context: Context, request: Request) -> Done:
 
 def add(context: Context, uri: str, content: str, **fields: Any) -> AddedMemory:
     """Store a text at an address, with its audit row and the work that follows."""
-    stored = Stored()
-    done = entries.add(context.connection, context.group_id, uri, content, stored, **fields)
+    done = entries.add(context.connection, context.group_id, uri, content, **fields)
     context.audit(uri, id=done.node_id, new=done.new)
-    finish(context, stored)
     return done
 
 
@@ -197,12 +193,12 @@ def erase(context: Context, what: Erasure | None, count: int, target: str) -> De
     return Deletion(count=count, erasure_id=asked.erasure_id)
 
 
-def _imported(connection: Connection, group_id: str, memory: PersistentMemory, stored: Stored) -> bool:
+def _imported(connection: Connection, group_id: str, memory: PersistentMemory) -> bool:
     uri = memory.uri or uri_of(memory.agent_id, memory.kind, "imported")
     same = memory.model_dump(exclude={"node_id", "agent_id", "kind", "uri", "description"})
     fields = {**same, "event_id": memory.node_id, "origin": claimable(memory.origin)}
     fields["poignancy"] = memory.poignancy or DEFAULT_IMPORTANCE
-    return entries.add(connection, group_id, uri, memory.description, stored, **fields).new
+    return entries.add(connection, group_id, uri, memory.description, **fields).new
 
 
 find = by_worker("resources.find")
@@ -342,8 +338,6 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
     stored = store(context.connection, [*events, ended])
     turn_ids = [event.event_id for event in events]
     context.audit(request.agent_id, session_id=session_id, turns=len(turn_ids))
-    context.wake(*stored.due)
-    finish(context, stored)
     return StoredSession(turn_ids=turn_ids, new=len(stored.nodes))
 
 

@@ -28,7 +28,7 @@ from models.conversations.tables import JudgedTurn
 from models.db.rows import fetch
 from models.memory.agents import AgentName
 from models.memory.filters import clause
-from models.memory.inbox import Stored, store
+from models.memory.inbox import store
 from models.memory.reads import MemoryFilter, fetch_memories, memories, search
 from models.memory.tables import MemoryNode
 
@@ -40,7 +40,7 @@ _N = MemoryNode
 _IN_FORCE = (_N.superseded_at.is_(None), _N.archived_at.is_(None))
 
 
-def add(connection: Connection, group_id: str, uri: str, content: str, stored: Stored, **fields: Any) -> AddedMemory:
+def add(connection: Connection, group_id: str, uri: str, content: str, **fields: Any) -> AddedMemory:
     """Store a text at an address, once: what is in force there already stays as it is."""
     place = parse_uri(uri)
     assert place.kind is not None
@@ -58,9 +58,7 @@ def add(connection: Connection, group_id: str, uri: str, content: str, stored: S
     key = content_key(content, fields.get("user_id"), fields.get("origin") or DEFAULT_ORIGIN)
     if place.kind == "session" and (known := _at(connection, group_id, uri, key)) is not None:
         return AddedMemory(node_id=known, uri=uri, new=False)
-    done = store(connection, [event])
-    stored.add(done)
-    if done.nodes:
+    if store(connection, [event]).nodes:
         return AddedMemory(node_id=event.event_id, uri=uri, new=True)
     return AddedMemory(node_id=_at(connection, group_id, uri, key) or event.event_id, uri=uri, new=False)
 

@@ -20,7 +20,6 @@ from models.conversations.follow_ups import Extraction
 from models.db.actions import Context, action, by_worker
 from models.db.rows import page
 from models.memory.agents import lock_agents
-from models.memory.inbox import finish
 
 find_experiences = by_worker("experiences.find")
 
@@ -60,8 +59,7 @@ def store_experience(context: Context, request: TellExperience) -> Experience:
     assert row is not None, "it was stored in this transaction"
     context.audit(str(row.node_id), agent=request.agent_id, uses=row.reuse_count)
     grown = Extraction(name, agent.agent_key, turns=0, memories=len(stored.nodes), experiences=1)
-    stored.owed.update(follow_ups.extracted(context.connection, grown))
-    finish(context, stored)
+    follow_ups.extracted(context.connection, grown)
     return _known(context, row.node_id)
 
 
@@ -82,9 +80,7 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
         raise InvalidRequest([f"pain_pattern: is the problem of the experience {other.node_id}; update that one, or delete it first"])
     node_id = old.id
     if (description := text_of(new)) != text_of(StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))):
-        done, stored = versions.update(connection, context.group_id, UpdateMemory(id=old.id, description=description), now)
-        node_id = done.node_id
-        finish(context, stored)
+        node_id = versions.update(connection, context.group_id, UpdateMemory(id=old.id, description=description), now).node_id
     experiences.rename(connection, name, node_id, new, now)
     context.audit(str(old.id), node_id=node_id, fields=sorted(request.changes))
     return _known(context, node_id)

@@ -25,7 +25,7 @@ from models.conversations.tables import Experience
 from models.conversations.versions import REPLACES
 from models.db.rows import columns, equal_if_given, fetch, has_words, upsert
 from models.memory.agents import AgentName, bind_name
-from models.memory.event_types import Owed, StoredBatch, after_events
+from models.memory.event_types import StoredBatch, after_events
 from models.memory.inbox import Stored, store
 from models.memory.tables import MemoryNode
 
@@ -100,26 +100,20 @@ def keep_extracted(connection: Connection, name: AgentName, told: ExtractedExper
 
 
 @after_events
-def keep_observed(batch: StoredBatch) -> list[Owed]:
+def keep_observed(batch: StoredBatch) -> None:
     """Give memories of experiences that did not come by :func:`keep` (observed, stored at an address, imported, corrected) their rows."""
     observed = [event for event in batch.of_type(MemoryObserved) if event.payload.kind == "experience"]
-    if not observed:
-        return []
-    new = {(group_id, node_id) for group_id, _, node_id in batch.nodes}
-    owed: list[Owed] = []
+    new = {(group_id, node_id) for group_id, _, node_id in batch.nodes} if observed else set()
     for event in observed:
         name = (event.group_id, event.agent_id)
         if (event.group_id, event.event_id) not in new or _of_node(batch.connection, name, event.event_id) is not None:
             continue
-        stored = _observed(batch.connection, name, event)
-        batch.nodes.extend(stored.nodes)
+        _observed(batch.connection, name, event)
         told = Extraction(name, batch.agents[name].agent_key, turns=0, memories=1, experiences=1)
-        owed += [Owed(kind, count) for kind, count in (stored.owed + follow_ups.extracted(batch.connection, told)).items()]
-        owed += [Owed(kind, due=due) for kind, due in stored.due.items()]
-    return owed
+        follow_ups.extracted(batch.connection, told)
 
 
-def _observed(connection: Connection, name: AgentName, event: MemoryObserved) -> Stored:
+def _observed(connection: Connection, name: AgentName, event: MemoryObserved) -> None:
     """A corrected one replaces what its older version said; one of a problem that is known is merged with that."""
     now, older, user_id = datetime.now(UTC), event.payload.provenance.get(REPLACES), event.payload.user_id
     replaced = None if older is None else _of_node(connection, name, UUID(str(older)))
@@ -137,12 +131,10 @@ def _observed(connection: Connection, name: AgentName, event: MemoryObserved) ->
         source = Origin(event.payload.origin or DEFAULT.origin)
         about: dict[str, Any] = {"at": event.occurred_at, "provenance": event.payload.provenance, "source": source}
         about |= {"visibility": event.payload.visibility}
-        stored = keep(connection, name, told, evidence=[event.event_id], now=now, user_id=user_id, **about)
+        keep(connection, name, told, evidence=[event.event_id], now=now, user_id=user_id, **about)
         row = find(connection, name, told.pain_pattern, user_id)
         assert row is not None, "keep() has saved it"
         _supersede(connection, name, event.event_id, row.node_id)
-        return stored
-    return Stored()
 
 
 def save(

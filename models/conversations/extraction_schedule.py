@@ -13,7 +13,8 @@ from engine.conversations.memories import memory_of
 from jiyi.protocol.events import SessionEnded, TurnRecorded
 from jiyi.settings import Settings, get_settings
 from models.memory.agents import AgentName, bind_name
-from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
+from models.memory.event_types import EventType, StoredBatch, after_events, register_event
+from models.queue.wakeups import wake_at_after
 
 #: New turns of a conversation; fewer wait for more, or for the session's end.
 EXTRACT_MIN_MESSAGES = 4
@@ -28,26 +29,25 @@ register_event(TurnRecorded, EventType(memory=memory_of))
 
 
 @after_events
-def owe_extraction(batch: StoredBatch) -> list[Owed]:
+def owe_extraction(batch: StoredBatch) -> None:
     """Owe extraction for the agents of which something was said, or whose sessions have ended."""
     spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
     ended = {(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)}
     ended |= {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded) if _orders(event)}  # at once
-    return [Owed(EXTRACT, due=due) for due in owe(batch.connection, spoke, ended)]
+    owe(batch.connection, spoke, ended)
 
 
 def _orders(event: TurnRecorded) -> bool:
     return event.payload.role == "user" and bool(forgets(event.payload.text))
 
 
-def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> list[datetime]:
-    """Owe extraction for agents whose rows this transaction has locked; returns when it is due for each.
+def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> None:
+    """Owe extraction for agents whose rows this transaction has locked.
 
     Work that is in hand is left alone: whoever has it looks once more under the agent's lock before it ends. So this
     waits for nobody, and neither a turn nor the end of a session is forgotten.
     """
     now = datetime.now(UTC)
-    due_times = []
     for name in sorted({*spoke, *ended}):
         if name in ended:
             connection.execute(_ENDED, bind_name(name))
@@ -58,8 +58,7 @@ def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[
         parameters = {"kind": EXTRACT, "subject": row.agent_key, "group": name[0], "due": due}
         connection.execute(_OWE, parameters)
         connection.execute(_SOONER, parameters)
-        due_times.append(due)
-    return due_times
+        wake_at_after(connection, EXTRACT, due)
 
 
 def due_again(connection: Connection, name: AgentName) -> datetime | None:

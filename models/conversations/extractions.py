@@ -24,7 +24,7 @@ from models.conversations import experiences, follow_ups, injections, standing
 from models.conversations.extraction_schedule import EXTRACT
 from models.conversations.follow_ups import Extraction
 from models.memory.agents import AgentName, bind_name, lock_agents, time_zone
-from models.memory.inbox import Stored, store
+from models.memory.inbox import store
 from models.queue import pending_work
 
 log = logging.getLogger(__name__)
@@ -200,30 +200,29 @@ class Extracted:
 
 def store_extracted(
     connection: Connection, name: AgentName, seen: int | None, turns: Sequence[StoredTurn], extracted: Sequence[Extracted], now: datetime
-) -> Stored:
+) -> None:
     """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile.
 
     A turn that the LLM had no answer to becomes a dead letter: replayed, it is asked about again. ``seen``: the cursor as it was; None
     for such a turn, which moves nothing.
     """
     agents = lock_agents(connection, [name])  # whoever stores a turn waits until it is decided what is due next
-    stored = Stored()
     if turns and seen is not None and not move_cursor(connection, name, seen, turns[-1].node_count):
-        return stored
+        return
+    memories = 0
     for session in extracted:
         if session.refusal is not None:
             pending_work.give_up(connection, EXTRACT, session.source.turn_ids[-1], name[0], str(session.refusal))
-        _keep_memories(connection, name, session, stored, now)
+        memories += _keep_memories(connection, name, session, now)
         for experience in session.extraction.experiences:
-            stored.add(experiences.keep_extracted(connection, name, experience, session.source, now))
+            memories += len(experiences.keep_extracted(connection, name, experience, session.source, now).nodes)
         injections.update_profile(connection, name, session.extraction.profile_signals, now, session.source.user_id)
-        stored.add(standing.keep(connection, name, session.standing, now))
+        standing.keep(connection, name, session.standing, now)
     for user_id in {session.source.user_id for session in extracted}:
         injections.renew_profile(connection, name, user_id, now)
     experiences_told = sum(len(session.extraction.experiences) for session in extracted)
-    done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=len(stored.nodes), experiences=experiences_told)
-    stored.owed.update(follow_ups.extracted(connection, done))  # last: counts of other subjects
-    return stored
+    done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=memories, experiences=experiences_told)
+    follow_ups.extracted(connection, done)  # last: counts of other subjects
 
 
 def _event(memory: ExtractedMemory, source: Source) -> Event | None:
@@ -235,15 +234,18 @@ def _event(memory: ExtractedMemory, source: Source) -> Event | None:
         return None
 
 
-def _keep_memories(connection: Connection, name: AgentName, session: Extracted, stored: Stored, now: datetime) -> None:
+def _keep_memories(connection: Connection, name: AgentName, session: Extracted, now: datetime) -> int:
+    """How many are new."""
+    count = 0
     for wave in waves(session.extraction.memories):
         events = [(memory, event) for memory in wave if (event := _event(memory, session.source)) is not None]
-        stored.add(store(connection, [event for _, event in events]))
+        count += len(store(connection, [event for _, event in events]).nodes)
         for memory, event in events:
             supersede(connection, name, [session.known[number] for number in memory.supersedes], event.event_id)
             standing.mark_earlier(connection, name, [session.known[number] for number in memory.may_end], event.event_id)
             if memory.attribute is not None and memory.single_valued:
                 supersede_same_attribute(connection, name, event.event_id, now)
+    return count
 
 
 _CURSOR = text("SELECT extracted_to FROM extraction_cursors WHERE group_id = :group AND agent_id = :agent")

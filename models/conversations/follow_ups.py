@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -28,8 +27,8 @@ class Extraction:
     experiences: int
 
 
-#: Gives the kinds of work that it owed, each with how many.
-AfterExtraction = Callable[[Connection, Extraction], Counter[str]]
+#: Owes what follows.
+AfterExtraction = Callable[[Connection, Extraction], None]
 #: Is told how many memories were put into a prompt, and how many of them are experiences.
 AfterInjection = Callable[[Connection, AgentName, int, int], None]
 
@@ -49,10 +48,11 @@ def after_injection(function: AfterInjection) -> AfterInjection:
     return function
 
 
-def extracted(connection: Connection, extraction: Extraction) -> Counter[str]:
-    """All that follows from an extraction is owed; kinds of work, each with how many."""
+def extracted(connection: Connection, extraction: Extraction) -> None:
+    """All that follows from an extraction is owed."""
     import_module("models.event_handlers")
-    return sum((function(connection, extraction) for function in _EXTRACTION), Counter())
+    for function in _EXTRACTION:
+        function(connection, extraction)
 
 
 def injected(connection: Connection, name: AgentName, memories: int, experiences: int) -> None:

@@ -26,9 +26,8 @@ from jiyi.text.clauses import clauses, without
 from jiyi.text.words import language_of
 from models.conversations import injections
 from models.erasure import matching, progress
-from models.erasure.progress import ERASE
 from models.memory.agents import AgentName, bind_name, lock_agents
-from models.memory.inbox import Stored, store
+from models.memory.inbox import store
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ Spans = Mapping[UUID, Sequence[Span]]
 Goes = Callable[[str, str, str], bool]
 
 
-def keep(connection: Connection, name: AgentName, standing: Standing, now: datetime) -> Stored:
+def keep(connection: Connection, name: AgentName, standing: Standing, now: datetime) -> None:
     """Write the marks, in turns and in what was taken from them, and have what is to be forgotten erased.
 
     Call it under the agent's lock.
@@ -63,7 +62,7 @@ def keep(connection: Connection, name: AgentName, standing: Standing, now: datet
     changed = [node_id for node_id, marks in standing.marks.items() if marks]
     if changed:
         connection.execute(_PROMPTS_ANEW, {"group": name[0], "agent": name[1], "ids": changed})
-    return forget(connection, name, standing.forgotten)[0]
+    forget(connection, name, standing.forgotten)
 
 
 def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> None:
@@ -169,15 +168,15 @@ def _mark_statements(connection: Connection, name: AgentName, turn: Any, marks: 
             connection.execute(_SUPERSEDE, last)
 
 
-def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor: str = ACTOR) -> tuple[Stored, UUID | None]:
-    """Have parts of turns erased, with the statements that say them: gives what was stored, and the erasure's id if there is any.
+def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor: str = ACTOR) -> UUID | None:
+    """Have parts of turns erased, with the statements that say them: gives the erasure's id if there is any.
 
     Call it under the agent's lock.
     """
     parts = list(parts)
     rows = _rows(connection, name, {part.node_id for part in parts})
     if not rows:
-        return Stored(), None
+        return None
     spans: dict[UUID, list[Span]] = defaultdict(list)
     for part in parts:
         if part.node_id in rows:
@@ -188,22 +187,21 @@ def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor
         words = subject_words(stated(statement))
         return len(words & subject_words(erased)) >= len(words & subject_words(rest))
 
-    stored = _keep_rest(connection, name, rows.values(), spans, goes)
+    _keep_rest(connection, name, rows.values(), spans, goes)
     request = Erasure(node_ids=list(rows))
     erasure_id = progress.owe(connection, name[0], request.kind, progress.described(request), actor)
     matching.note_nodes(connection, erasure_id, name[0], request.node_ids)  # now: no other erasure takes them for turns that stay
-    stored.owed[ERASE] += 1
-    return stored, erasure_id
+    return erasure_id
 
 
-def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> tuple[Stored, list[UUID]]:
-    """What turns say of statements that are to be erased: gives what was stored, and the turns that are to be erased with them.
+def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[UUID]:
+    """What turns say of statements that are to be erased: gives the turns that are to be erased with them.
 
     Those are the turns that a statement was taken from, and others of the user's that say the same. Where a statement has no words of
     its turn, all of it goes that nothing else was taken from. Safe to repeat once the turns are noted.
     """
     erased = connection.execute(_ERASED_STATEMENTS, {"group": group_id, "ids": list(node_ids)}).all()
-    stored, turns = Stored(), list[UUID]()
+    turns: list[UUID] = []
     whose = {(row.agent_id, row.user_id) for row in erased}
     lock_agents(connection, {(group_id, agent_id) for agent_id, _ in whose})
     for agent_id, user_id in sorted(whose, key=str):
@@ -219,9 +217,9 @@ def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
             words = subject_words(stated(statement))
             return bool(words) and any(words <= set(others) for others in own)
 
-        stored.add(_keep_rest(connection, name, [rows[node_id] for node_id in spans], spans, goes, node_ids))
+        _keep_rest(connection, name, [rows[node_id] for node_id in spans], spans, goes, node_ids)
         turns += spans
-    return stored, turns
+    return turns
 
 
 def _spans_of(connection: Connection, name: AgentName, row: Any, statements: Sequence[Any]) -> list[Span]:
@@ -247,7 +245,7 @@ def _statements_of(connection: Connection, name: AgentName, turn: UUID, besides:
 
 def _keep_rest(
     connection: Connection, name: AgentName, rows: Iterable[Any], spans: Spans, goes: Goes, besides: Collection[UUID] = ()
-) -> Stored:
+) -> None:
     """Record what turns say without some of their parts, and let the statements that stay rest on that.
 
     The turns themselves are to be erased, and statements ``besides``. What is recorded is not looked through again if its turn was;
@@ -278,14 +276,13 @@ def _keep_rest(
             events.append(event)
             if row.node_count <= looked_through:
                 marks[event.event_id] = [(mark, row.description[mark.start : mark.end]) for mark in marks_of(row.provenance)]
-    stored = store(connection, events)
+    store(connection, events)
     for node_id, row in _rows(connection, name, marks).items():
         places = [(mark, part, row.description.find(part)) for mark, part in marks[node_id]]
         kept = [replace(mark, start=place, end=place + len(part)).json() for mark, part, place in places if place >= 0]
         _write(connection, name, node_id, kept)
     for event, source in cut:
-        stored.add(store(connection, [event], source=source))
-    return stored
+        store(connection, [event], source=source)
 
 
 def _rest_of_turn(name: AgentName, row: Any, rest: str, gone: Sequence[Span], *, is_known: bool) -> Event:

@@ -23,7 +23,7 @@ from jiyi.text.words import language_of
 from models.conversations import standing
 from models.db.rows import page
 from models.memory.agents import lock_agents
-from models.memory.inbox import Stored, store
+from models.memory.inbox import store
 from models.memory.reads import node
 
 #: Under this name a version tells, among its provenance, which one it replaced.
@@ -40,7 +40,7 @@ TRIPLE = ("subject", "predicate", "object")
 DERIVED = ("embedding_key", "abstract", "overview")
 
 
-def update(connection: Connection, group_id: str, request: UpdateMemory, now: datetime) -> tuple[Updated, Stored]:
+def update(connection: Connection, group_id: str, request: UpdateMemory, now: datetime) -> Updated:
     """Store the newer version and date the older one, under the agent's lock. Once: the same ``event_id`` changes nothing more.
 
     Raises:
@@ -51,7 +51,7 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
     lock_agents(connection, [(group_id, known.agent_id)])
     old = _memory(connection, group_id, request.id)  # as it is now that nobody else changes it
     if old.superseded_by == request.event_id and old.superseded_at is not None:
-        return Updated(node_id=request.event_id, supersedes=old.node_id, superseded_at=old.superseded_at), Stored()
+        return Updated(node_id=request.event_id, supersedes=old.node_id, superseded_at=old.superseded_at)
     if request.user_id not in (None, old.user_id):
         raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}, who may only read it"])
     if old.type == "chat" or old.kind == "session":
@@ -72,7 +72,7 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
     else:  # the agent remembers each content once, and had this one
         connection.execute(_SUPERSEDE, {**dates, "by": in_force})
     connection.execute(_REST_ON_NEWER, pair)
-    return Updated(node_id=in_force, supersedes=old.node_id, superseded_at=dates["at"]), stored
+    return Updated(node_id=in_force, supersedes=old.node_id, superseded_at=dates["at"])
 
 
 def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, now: datetime) -> Reinstated:

@@ -7,11 +7,9 @@ and the command line translate to it and add no rule of their own. ``models.acti
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
-from functools import partial
 from typing import Any, Generic, TypeVar, get_type_hints
 from uuid import UUID
 
@@ -22,13 +20,11 @@ from jiyi.protocol.actions import TABLE, Declaration
 from jiyi.protocol.base import QUEUE, user_of
 from jiyi.protocol.wire.signatures import KeyScope
 from models.accounts import audit
-from models.db.connection import unit_of_work
+from models.db.connection import after_commit, unit_of_work
 from models.db.errors import tried_again
 from models.db.scope import narrowed_to, whole_service
 from models.queue import pending_work
-from models.queue.wakeups import wake
 
-log = logging.getLogger(__name__)
 Q = TypeVar("Q", bound=BaseModel)
 R = TypeVar("R")
 
@@ -58,8 +54,6 @@ class Context:
     connection: Connection
     actor: Actor
     action: str
-    _kinds: set[str] = field(default_factory=set)
-    _after: list[Callable[[], object]] = field(default_factory=list)
 
     @property
     def group_id(self) -> str:
@@ -72,25 +66,11 @@ class Context:
 
     def enqueue(self, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
         """Owe work of a kind to subjects, (id, group) each; workers are woken after the commit."""
-        pending_work.enqueue(self.connection, kind, list(subjects))
-        self._kinds.add(kind)
-
-    def wake(self, *kinds: str) -> None:
-        """Wake the workers of these kinds after the commit."""
-        self._kinds.update(kinds)
+        pending_work.enqueue(self.connection, kind, subjects)
 
     def after_commit(self, tell: Callable[[], object]) -> None:
         """Do this when the transaction is committed: news, caches. Whatever it raises is logged, and fails nothing."""
-        self._after.append(tell)
-
-    def committed(self) -> None:
-        """What follows from the commit: first its own news, then what workers make of it. Never raises: it is committed."""
-        steps: list[Callable[[], object]] = [*self._after, partial(wake, *sorted(self._kinds))]
-        for tell in steps:
-            try:
-                tell()
-            except Exception:
-                log.exception("%s is done, but not all that follows from it", self.action)
+        after_commit(self.connection, tell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,17 +103,14 @@ class Action(Generic[Q, R]):
         assert self.function is not None, f"{self.name} is for workers"
         everything = self.whole_service or (self.across_groups and actor.operator)
         with whole_service() if everything else narrowed_to(actor.group_id, user_of(request)):
-            context, result = tried_again(lambda: self._transaction(actor, request, timeout_ms))
-            context.committed()
-        return result
+            return tried_again(lambda: self._transaction(actor, request, timeout_ms))
 
-    def _transaction(self, actor: Actor, request: Q, timeout_ms: int | None) -> tuple[Context, R]:
+    def _transaction(self, actor: Actor, request: Q, timeout_ms: int | None) -> R:
         assert self.function is not None
         with unit_of_work() as connection:
             if timeout_ms is not None or not self.mutates:
                 connection.execute(_BOUNDS, {"timeout": timeout_ms, "read_only": not self.mutates})
-            context = Context(connection, actor, self.name)
-            return context, self.function(context, request)
+            return self.function(Context(connection, actor, self.name), request)
 
 
 #: Every action whose module was imported, by name.

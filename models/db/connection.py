@@ -10,12 +10,14 @@ has :func:`session_engine`.
 
 from __future__ import annotations
 
+import logging
 import select
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from threading import BoundedSemaphore
@@ -38,6 +40,7 @@ from models.db import spans
 from models.db.scope import ROLE, Scope, confine, current, is_secured
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 #: A process runs at most this many threads that touch the database at once (see ``*_threads``).
 POOL_SIZE = 8
@@ -61,8 +64,9 @@ SHARED_TRIES = 20
 STATEMENT_TIMEOUT_MS = 60_000
 LOCK_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_MS = 60_000
-#: What is noted with each connection: that its role is the service's; the scope that its session was told; when it was last used.
-_CONFINED, _TOLD, _USED_AT = "jiyi_confined", "jiyi_scope", "jiyi_used_at"
+#: What is noted with each connection: that its role is the service's; the scope that its session was told; when it was last used;
+#: what follows its latest unit of work.
+_CONFINED, _TOLD, _USED_AT, _FOLLOWING = "jiyi_confined", "jiyi_scope", "jiyi_used_at", "jiyi_following"
 #: What was noted further ahead than this was noted while the clock was wrong. Programs' clocks may differ by less.
 CLOCK_AHEAD = timedelta(minutes=2)
 
@@ -236,11 +240,50 @@ def _settings_of(scope: Scope) -> dict[str, Any]:
     return {"groups": list(scope.groups), "whole": "on" if scope.whole_service else "off", "user": scope.user or ""}
 
 
+@dataclass(slots=True)
+class Following:
+    """What follows the commit of a transaction: functions, each called once with all the arguments that it was given."""
+
+    news: dict[Callable[..., object], list[Any]] = field(default_factory=dict)
+    #: Behind the news: what workers then do is news that comes later.
+    wakes: dict[Callable[..., object], list[Any]] = field(default_factory=dict)
+
+    def add(self, other: Following) -> None:
+        for mine, more in ((self.news, other.news), (self.wakes, other.wakes)):
+            for function, arguments in more.items():
+                mine.setdefault(function, []).extend(arguments)
+
+    def __call__(self) -> None:
+        """Never raises: it is committed."""
+        for function, arguments in (*self.news.items(), *self.wakes.items()):
+            try:
+                function(*arguments)
+            except Exception:
+                log.exception("it is committed, but not all that follows from it is done")
+
+
 @contextmanager
-def unit_of_work() -> Iterator[Connection]:
-    """One transaction: committed at the end of the block, rolled back when it raises."""
+def unit_of_work(follow: Callable[[Following], object] = Following.__call__) -> Iterator[Connection]:
+    """One transaction: committed at the end of the block, rolled back when it raises. Then comes what follows (:func:`after_commit`).
+
+    ``follow`` does that, or has it done.
+    """
+    following = Following()
     with engine().begin() as connection:
+        connection.info[_FOLLOWING] = following
         yield connection
+    if following.news or following.wakes:
+        follow(following)
+
+
+def after_commit(connection: Connection, function: Callable[..., object], *arguments: object, last: bool = False) -> None:
+    """Have a function called when the transaction of a unit of work is committed; once, with all the arguments that it is given.
+
+    What it raises is logged, and fails nothing. ``last``: behind all that is not. Nothing follows in another transaction.
+    """
+    following: Following | None = connection.info.get(_FOLLOWING)
+    if following is not None:
+        (following.wakes if last else following.news).setdefault(function, []).extend(arguments)
 
 
 @contextmanager

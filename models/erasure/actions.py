@@ -9,6 +9,7 @@ from models.db.actions import Context, action, by_worker
 from models.db.rows import page
 from models.erasure import matching, progress
 from models.erasure.progress import ERASE
+from models.queue.wakeups import wake_after
 
 #: It looks through all texts of the group, in Python: no work for a process that serves pages.
 preview = by_worker("erasure.preview")
@@ -37,7 +38,7 @@ def ask(context: Context, request: Erasure) -> ErasureRequested:
     pending = progress.pending(connection, group_id, request.kind, what)
     if pending is None:
         pending = ErasureRequested(erasure_id=progress.owe(connection, group_id, request.kind, what, context.actor.name))
-    context.wake(ERASE)
+    wake_after(context.connection, ERASE)  # also for one that waits already
     return pending
 
 

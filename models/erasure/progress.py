@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -69,8 +68,6 @@ class Progress:
     state: str
     step: str
     place: dict[str, Any] = field(default_factory=dict)
-    #: What follows the commit of a step.
-    after_commit: Callable[[], None] = lambda: None
 
     @property
     def asked(self) -> Erasure | None:

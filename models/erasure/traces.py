@@ -150,7 +150,7 @@ def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) 
             return
         proof.keys += 1
         name = key.decode("utf-8", "replace")
-        if name.startswith(_OF_OTHERS) and f":{group_id}" not in name:
+        if name.startswith(_OF_OTHERS) and not f"{name}:".startswith(tuple(f"{prefix}{group_id}:" for prefix in _OF_OTHERS)):
             continue
         if name.startswith(valkey_keys.WORKING) and name.split(":", 3)[-1] != group_id:
             continue

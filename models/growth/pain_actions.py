@@ -30,7 +30,6 @@ from models.growth.pains import PainReport
 from models.growth.proposals import decide
 from models.growth.work import SOLVE_PAIN
 from models.memory.agents import belonging, known_agent, lock_agents
-from models.memory.inbox import finish
 
 #: Evidence that one answer shows, the newest.
 EVIDENCE_SHOWN = 100
@@ -134,9 +133,7 @@ def _decide(context: Context, pain: PainPoint, request: ResolvePain) -> str | No
     """The address of the experience, where it was confirmed."""
     name, proposal = (context.group_id, pain.agent_id), _pending(context, pain, request.proposal_id)
     verb: Verb = "approve" if request.resolution == "confirmed" else "reject"
-    decision = decide(context.connection, proposal, name, verb, context.actor.name)
-    finish(context, decision.stored)
-    return decision.became.get("experience")
+    return decide(context.connection, proposal, name, verb, context.actor.name).became.get("experience")
 
 
 def _pending(context: Context, pain: PainPoint, wanted: UUID | None) -> SolutionProposal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -209,13 +210,9 @@ def keep_what_helped(decision: Decision) -> None:
     session = reports[0].session_id or "" if reports else ""
     provenance = {"session": session, "llm": proposal.made_by, "prompt": BY_CONFIRMATION}
     user_id = connection.execute(_TOLD_BY, {"group": name[0], "ids": evidence}).scalar_one_or_none()
-    decision.stored.add(
-        experiences.keep(
-            connection, name, experience, evidence=evidence, at=decision.at, provenance=provenance, now=decision.at, user_id=user_id
-        )
-    )
+    kept: dict[str, Any] = {"evidence": evidence, "at": decision.at, "provenance": provenance, "now": decision.at, "user_id": user_id}
+    experiences.keep(connection, name, experience, **kept)
     pending_work.enqueue(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
-    decision.stored.owed[AGGREGATE] += 1
     set_status(connection, name, pain.pain_id, "solved")
     work.note(connection, name, "proposal", used=1)
     work.note(connection, name, "experience", grown=1)

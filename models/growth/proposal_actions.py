@@ -8,7 +8,6 @@ from models.db.actions import Context, action
 from models.db.rows import page
 from models.growth import proposals
 from models.memory.agents import known_agent
-from models.memory.inbox import finish
 
 
 @action("proposals.list")
@@ -44,7 +43,6 @@ def decide_proposal(context: Context, request: Deciding) -> Proposal:
     name = known_agent(connection, group_id, proposals.need(connection, group_id, request.id).agent_id, lock=True)
     proposal = proposals.need(connection, group_id, request.id)
     decision = proposals.decide(connection, proposal, name, request.decision, context.actor.name, request.reason)
-    finish(context, decision.stored)
     became = decision.became if request.decision == "approve" else {}
     done, reason = decision.choice.done, request.reason
     context.audit(str(request.id), agent_id=name[1], kind=proposal.kind, decision=done, reason=reason, **became)

@@ -31,7 +31,6 @@ from jiyi.protocol.proposals import (
 from models.db.rows import columns, equal_if_given
 from models.growth.tables import IdentityVersion, ProposalRow, TrustRow
 from models.memory.agents import AgentName
-from models.memory.inbox import Stored
 
 _MODELS: Mapping[str, type[SkillProposal | FileProposal | SolutionProposal]] = {
     "skill": SkillProposal,
@@ -131,8 +130,6 @@ class Decision:
     turns: Sequence[UUID] = ()
     #: What came of it, to be kept with what it says.
     became: dict[str, Any] = field(default_factory=dict)
-    #: What was stored on the way, to be announced after the commit.
-    stored: Stored = field(default_factory=Stored)
 
 
 _FOLLOWS: dict[str, Callable[[Decision], None]] = {}

@@ -39,7 +39,7 @@ from models.growth import identity, proposals, work
 from models.growth.tables import SelfReflection
 from models.growth.work import AGGREGATE, FOLLOW_PROFILE, MERGE_PAINS
 from models.memory.agents import AgentName, AgentRow, bind_name, key_of, known_agent
-from models.memory.event_types import Owed, StoredBatch, after_events
+from models.memory.event_types import StoredBatch, after_events
 from models.memory.tables import Agent, MemoryNode
 from models.queue import pending_work
 from models.queue.tables import PendingWork
@@ -297,21 +297,18 @@ def lock_schedule(connection: Connection, name: AgentName) -> None:
 
 
 @after_events
-def count_conversations(batch: StoredBatch) -> list[Owed]:
+def count_conversations(batch: StoredBatch) -> None:
     """Count the conversations of a batch that have ended."""
     over = [(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)]
-    return [Owed(REFLECT, conversations_ended(batch.connection, batch.agents, over))] if over else []
+    conversations_ended(batch.connection, batch.agents, over)
 
 
-def conversations_ended(connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]) -> int:
-    """Count conversations that have ended, of agents that are locked; owe a reflection to those that are due, and say how many."""
-    owing = 0
+def conversations_ended(connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]) -> None:
+    """Count conversations that have ended, of agents that are locked; owe a reflection to those that are due."""
     for name, count in sorted(Counter(ended).items()):
         row = connection.execute(_ENDED, bind_name(name) | _defaults() | {"count": count}).one()
         if row.wanted and row.ended >= row.wanted:
             _owe(connection, name, agents[name].agent_key, "conversations")
-            owing += 1
-    return owing
 
 
 def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetime]:
@@ -341,7 +338,7 @@ def _defaults() -> dict[str, int]:
 
 
 @after_extraction
-def owe_growth(connection: Connection, done: Extraction) -> Counter[str]:
+def owe_growth(connection: Connection, done: Extraction) -> None:
     """The agent's turns are looked through for pain, its file ``USER`` follows the profile, and the hours to its next look count."""
     kinds = [MERGE_PAINS, FOLLOW_PROFILE] if done.turns else []
     if done.turns:
@@ -351,7 +348,6 @@ def owe_growth(connection: Connection, done: Extraction) -> Counter[str]:
     for kind in kinds:
         pending_work.enqueue(connection, kind, [(done.agent_key, done.name[0])])
     work.note(connection, done.name, "memory", grown=done.memories)  # last: who holds the count waits for nothing else
-    return Counter(kinds)
 
 
 @after_injection

@@ -17,8 +17,9 @@ from jiyi.protocol.trajectories import Step, TrajectoryState
 from models.db.rows import columns, packed_time
 from models.growth.tables import TrajectoryEvent, TrajectoryRow
 from models.memory.agents import AgentName
-from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
+from models.memory.event_types import EventType, StoredBatch, after_events, register_event
 from models.operations import numbers
+from models.queue.wakeups import wake_at_after
 
 #: Steps of a session that did not end are compressed after so many minutes without a new one.
 SILENCE_MINUTES = 30
@@ -78,14 +79,13 @@ register_event(StepRecorded, EventType(table=TrajectoryEvent, columns=StepRow._f
 
 
 @after_events
-def owe_compressions(batch: StoredBatch) -> list[Owed]:
+def owe_compressions(batch: StoredBatch) -> None:
     """Owe compression for the sessions of new steps, and of those that have ended."""
-    due = owe_compression(batch.connection, batch.of_type(StepRecorded), batch.of_type(SessionEnded))
-    return [] if due is None else [Owed(COMPRESS, due=due)]
+    owe_compression(batch.connection, batch.of_type(StepRecorded), batch.of_type(SessionEnded))
 
 
-def owe_compression(connection: Connection, steps: Sequence[StepRecorded], ended: Iterable[SessionEnded]) -> datetime | None:
-    """Owe compression for the sessions of new steps, whose rows are there, and of those that have ended; returns when it is first due.
+def owe_compression(connection: Connection, steps: Sequence[StepRecorded], ended: Iterable[SessionEnded]) -> None:
+    """Owe compression for the sessions of new steps, whose rows are there, and of those that have ended.
 
     Call it under the agents' lock. Work that is in hand is left alone: whoever has it looks once more under that lock.
     """
@@ -97,15 +97,13 @@ def owe_compression(connection: Connection, steps: Sequence[StepRecorded], ended
         if event.payload.compacted:
             key = session_key(event.agent_id, event.session_id or "")
             connection.execute(_CLOSE, {"group": event.group_id, "key": key, "before": event.payload.index})
-    due: list[datetime] = []
     for group_id, key in sorted(over | came):
         at = compression_due_at(connection, group_id, key)
         if at is not None:
             parameters = {"kind": COMPRESS, "subject": key, "group": group_id, "due": at}
             connection.execute(_OWE, parameters)
             connection.execute(_MOVE, parameters)
-            due.append(at)
-    return min(due, default=None)
+            wake_at_after(connection, COMPRESS, at)
 
 
 def compression_due_at(connection: Connection, group_id: str, key: UUID) -> datetime | None:

@@ -181,9 +181,8 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
         return before
     payload = Configuration.model_validate(given)
     event = AgentConfigured(event_id=uuid7(), group_id=group_id, agent_id=agent_id, payload=payload)
-    stored = inbox.store(connection, [event])
+    inbox.store(connection, [event])
     context.audit(agent_id, settings=given, event_id=event.event_id)
-    inbox.finish(context, stored)
     after = agent_row(connection, group_id, agent_id)
     assert after is not None  # locked by this transaction
     return after
@@ -202,7 +201,6 @@ def add_memory(context: Context, request: AddMemory) -> AddedMemory:
     if stored.reused:
         raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
     context.audit(request.agent_id, node_id=str(request.event_id))
-    inbox.finish(context, stored)
     return AddedMemory(node_id=request.event_id)
 
 
@@ -213,9 +211,8 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
     A new version supersedes it: from now on that one is found, and the older one, with the date at which it ended, only when
     superseded memories are asked for. What is not given stays as it was. What was said in a conversation cannot be changed.
     """
-    done, stored = versions.update(context.connection, context.group_id, request, datetime.now(UTC))
+    done = versions.update(context.connection, context.group_id, request, datetime.now(UTC))
     context.audit(str(done.supersedes), node_id=done.node_id, fields=sorted(request.model_fields_set - {"node_id"}))
-    inbox.finish(context, stored)
     return done
 
 

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
@@ -40,23 +39,13 @@ class EventType:
 
 
 @dataclass(frozen=True, slots=True)
-class Owed:
-    """Work that was owed for a batch."""
-
-    kind: str
-    count: int = 0
-    #: When the first of it is due, where that is not now.
-    due: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class StoredBatch:
     """Events whose rows are there, in the transaction that stores them; their agents are locked."""
 
     connection: Connection
     agents: Mapping[AgentName, AgentRow]
     events: Sequence[Event]
-    #: (group_id, agent_id, node_id) of the new nodes; who stores more in the same transaction adds them.
+    #: (group_id, agent_id, node_id) of the new nodes.
     nodes: list[tuple[str, str, UUID]]
     #: Large agents → the tokens of their new nodes.
     terms: Mapping[AgentName, Sequence[Sequence[str]]]
@@ -69,7 +58,7 @@ class StoredBatch:
 #: Keys of the events that must not be stored, only that they came.
 Refuse = Callable[[Connection, Sequence[Event]], set[EventKey]]
 #: Owes what follows from a batch.
-FollowUp = Callable[[StoredBatch], Iterable[Owed]]
+FollowUp = Callable[[StoredBatch], None]
 
 _TYPES: dict[type, EventType] = {MemoryObserved: EventType(memory=lambda event: event), AgentConfigured: EventType()}
 _REFUSE: list[Refuse] = []

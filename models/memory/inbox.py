@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -17,18 +16,18 @@ from engine.memory import Rest, Source, brings_all, derive, missing, resting_on,
 from jiyi import tracing
 from jiyi.protocol.events import AgentConfigured, Event, EventKey
 from jiyi.settings import get_settings
-from models.db.actions import Context
-from models.db.connection import driver
+from models.db.connection import after_commit, driver
 from models.db.rows import Copy, copy_rows
 from models.memory import event_rows
 from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
 from models.memory.event_rows import NODE_COLUMNS, AccessRow, EventRow, PreparedMemory, WorkRow, erased_row, event_row, prepared
-from models.memory.event_types import EventType, Owed, StoredBatch, registry
+from models.memory.event_types import EventType, StoredBatch, registry
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.memory.work import owed_by, owed_when_complete
 from models.queue import dead_letters, stream
 from models.queue.stream import News
 from models.queue.tables import PendingWork
+from models.queue.wakeups import wake_after
 
 Prepared = Mapping[EventKey, PreparedMemory]
 
@@ -39,16 +38,10 @@ class CollisionError(Exception):
 
 @dataclass(slots=True)
 class Stored:
-    """What a batch came to: how many events were new, and which kinds of work they set off.
-
-    To be told after the commit (``models.queue.stream``).
-    """
+    """What a batch came to, to be told after the commit (``models.queue.stream``)."""
 
     events: int = 0
     repeated: int = 0
-    owed: Counter[str] = field(default_factory=Counter)
-    #: Kinds of work that may be due later only → when.
-    due: dict[str, datetime] = field(default_factory=dict)
     #: (group_id, agent_id, node_id) of the new nodes.
     nodes: list[tuple[str, str, UUID]] = field(default_factory=list)
     #: The events that were new.
@@ -62,18 +55,9 @@ class Stored:
     #: Of events that became dead letters the groups that they say they are of, as far as that can be read.
     refused: list[str | None] = field(default_factory=list)
 
-    def owe(self, owed: Owed) -> None:
-        """Note work that was owed beside that of nodes."""
-        if owed.due is not None:
-            self.due[owed.kind] = min(owed.due, self.due.get(owed.kind, owed.due))
-        if owed.count:
-            self.owed[owed.kind] += owed.count
-
     def add(self, other: Stored) -> None:
         self.events += other.events
         self.repeated += other.repeated
-        self.owed += other.owed
-        self.due |= {kind: min(at, self.due.get(kind, at)) for kind, at in other.due.items()}
         self.nodes += other.nodes
         self.fresh += other.fresh
         self.reused += other.reused
@@ -139,7 +123,7 @@ def prepare_all(events: Iterable[Event], ready: dict[EventKey, PreparedMemory] |
 
 
 def store(connection: Connection, events: Sequence[Event], ready: Prepared | None = None, *, source: Source | None = None) -> Stored:
-    """Store the events that are new, and what they set off, in the caller's transaction.
+    """Store the events that are new, and what they set off, in the caller's transaction; announced after its commit.
 
     ``ready`` is what :func:`prepare_all` gave for the events, if it was called before; ``source`` as there.
 
@@ -158,6 +142,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     reused = dead_letters.find_reused(connection, again, unique)
     result = Stored(events=len(fresh), repeated=len(again) - len(reused), fresh=keys, reused=reused)
     if not fresh:
+        after_commit(connection, announce, result)
         return result
     rows = _Rows()
     types, refuse, follow_ups = registry()
@@ -180,29 +165,26 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
         if error.diag.table_name != "events":
             raise
         raise CollisionError(str(error)) from None
-    result.owed.update({kind: len(subjects) for kind, subjects in rows.owed.items()})
+    wake_after(connection, *rows.owed)
     result.nodes = rows.node_names
     done = StoredBatch(connection, agents, fresh, result.nodes, rows.terms)
     result.configured = list({(event.group_id, event.agent_id) for event in done.of_type(AgentConfigured)})
     for follow_up in follow_ups:
-        for owed in follow_up(done):
-            result.owe(owed)
+        follow_up(done)
+    after_commit(connection, announce, result)
     return result
 
 
-def announce(done: Stored) -> None:
+def announce(*stored: Stored) -> None:
     """Tell the meters, and those who watch, what was stored, once it is committed. Never raises for a Valkey that is away."""
+    done = Stored()
+    for part in stored:
+        done.add(part)
     stream.count_events(done.events, done.repeated)
     configured: list[News] = [(group_id, "agent.configured", {"agent": agent_id}) for group_id, agent_id in done.configured]
     stream.publish_all([*stream.about(done.nodes, "node.stored"), *configured])
     if done.refused:
         stream.refused(done.refused)
-
-
-def finish(context: Context, stored: Stored) -> None:
-    """What follows the commit of an action that stored something."""
-    context.wake(*stored.owed)
-    context.after_commit(lambda: announce(stored))
 
 
 def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list[Event]]:

@@ -41,14 +41,13 @@ from jiyi.protocol.events import Event
 from jiyi.protocol.wire.bounds import MESSAGE
 from models.db import scope as tenancy
 from models.db.bounded_reads import STATEMENT_TIMEOUT, Unanswered, from_database
-from models.db.connection import tell_scope, unit_of_work
+from models.db.connection import Following, after_commit, tell_scope, unit_of_work
 from models.db.errors import tried_again
 from models.db.scope import for_groups, whole_service
 from models.memory import inbox
 from models.memory.inbox import CollisionError, Prepared, Stored
 from models.queue import dead_letters
 from models.queue.dead_letters import MisfitVectors, ReusedIds
-from models.queue.wakeups import wake, wake_at
 
 log = logging.getLogger("jiyi.intake")
 T = TypeVar("T")
@@ -108,12 +107,11 @@ class Ingestor:
         Raises:
             DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the same events.
         """
-        done = self._store(parts, rejected, ready)
-        if self.redelivers:
-            announce(done)
-        else:
-            announcer().put(done)
-        return done
+        return self._store(parts, rejected, ready)
+
+    def _follow(self, following: Following) -> None:
+        """What follows from a commit: news, and workers that are woken. No request waits for that."""
+        following() if self.redelivers else announcer().put(following)
 
     def _store(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:
         try:
@@ -143,8 +141,10 @@ class Ingestor:
     def _keep_reused(self, events: Sequence[Event]) -> Stored:
         """What a request was refused for is kept, so that ``event_states`` tells it at every door. The request has its answer."""
         try:
-            with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
-                return Stored(refused=[*dead_letters.add_reused(connection, events)])
+            with for_groups(*(event.group_id for event in events)), unit_of_work(self._follow) as connection:
+                refused = Stored(refused=[*dead_letters.add_reused(connection, events)])
+                after_commit(connection, inbox.announce, refused)
+                return refused
         except DATABASE_ERRORS:
             log.exception("%d events with reused ids were refused, but not kept", len(events))
             return Stored()
@@ -156,7 +156,7 @@ class Ingestor:
         events = [event for part in parts for event in part.events]
         for attempt in range(1, MAX_COLLISIONS + 1):
             try:
-                with for_groups(*(event.group_id for event in events)), unit_of_work() as connection:
+                with for_groups(*(event.group_id for event in events)), unit_of_work(self._follow) as connection:
                     if self.statement_timeout_ms is not None:
                         connection.execute(_TIMEOUT, {"timeout": str(self.statement_timeout_ms)})
                     if rejected:  # of groups that they only claim to be of, or of none
@@ -171,20 +171,12 @@ class Ingestor:
                         raise MisfitVectors(done.misfits)
                     done.refused += dead_letters.add_reused(connection, done.reused)
                     done.refused += dead_letters.add_misfits(connection, done.misfits)
+                    done.refused += [item.identity()[1] for item in rejected]
             except CollisionError as error:
                 log.info("%s; starting over, attempt %d", error, attempt)
             else:
-                done.refused += [item.identity()[1] for item in rejected]
                 return done
         raise CollisionError(f"still colliding after {MAX_COLLISIONS} attempts")
-
-
-def announce(done: Stored) -> None:
-    """What follows from a commit: news, and workers that are woken. Never raises for a Valkey or a broker that is away."""
-    inbox.announce(done)  # before the wake-ups: what workers then do is news that comes later
-    wake(*done.owed)
-    for kind, due in done.due.items():
-        wake_at(kind, due)
 
 
 class Announcer:
@@ -195,24 +187,21 @@ class Announcer:
     """
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[Stored] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Following] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="announce", daemon=True).start()
 
-    def put(self, done: Stored) -> None:
+    def put(self, following: Following) -> None:
         """Have it announced. Never waits."""
-        self._waiting.put(done)
+        self._waiting.put(following)
 
     def _work(self) -> None:
         while True:
-            together = Stored()
+            together = Following()
             together.add(self._waiting.get())
             with suppress(queue.Empty):
                 while True:
                     together.add(self._waiting.get_nowait())
-            try:
-                announce(together)
-            except Exception:  # whatever it was: it is stored, and the thread has to go on
-                log.exception("what was stored could not be announced")
+            together()
 
 
 @once

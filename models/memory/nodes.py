@@ -135,10 +135,10 @@ def load(connection: Connection, node_ids: Sequence[UUID]) -> dict[UUID, Pending
     }
 
 
-def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appraisals: Mapping[UUID, Appraisal]) -> set[str]:
-    """Write the values, and owe what had to wait for them; returns the kinds of work that are owed."""
+def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appraisals: Mapping[UUID, Appraisal]) -> None:
+    """Write the values, and owe what had to wait for them."""
     if not appraisals:
-        return set()
+        return
     rows = [
         {
             "id": node_id,
@@ -162,7 +162,6 @@ def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appr
             due[kind].append((node_id, node.group_id))
     for kind, subjects in due.items():
         pending_work.enqueue(connection, kind, subjects)
-    return set(due)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,14 @@ from jiyi.protocol.base import ById, Count, Rows
 from jiyi.protocol.events import Event
 from jiyi.protocol.operations import DeadLetter, LettersRequest, ResolveBody, Resolved, RetryWork
 from models.db.actions import Context, action
+from models.db.connection import after_commit
 from models.db.rows import page
 from models.memory import inbox
 from models.memory.event_types import refusal
-from models.memory.inbox import announce
 from models.memory.ingest import MAX_COLLISIONS, identity
 from models.queue import dead_letters, pending_work, stream
 from models.queue.dead_letters import INTAKE, ClosedLetter, add_message
+from models.queue.wakeups import wake_after
 
 STATES = {"replay": "replayed", "discard": "discarded"}
 
@@ -38,7 +39,7 @@ def retry_work(context: Context, request: RetryWork) -> Count:
     count = pending_work.retry(context.connection, request.kind, group_id, request.subject_ids)
     if count:
         context.audit(request.kind, group_id=group_id, count=count)
-        context.wake(request.kind)
+        wake_after(context.connection, request.kind)
     return Count(count=count)
 
 
@@ -84,10 +85,8 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
     if request.action == "replay":
         work = [letter for letter in closed if letter.kind != INTAKE]
         dead_letters.owe_again(connection, work)
-        stored = replay_events(connection, group_id, [letter for letter in closed if letter.kind == INTAKE])
-        refused = stored.refused
-        context.wake(*{letter.kind for letter in work}, *stored.owed)
-        context.after_commit(lambda: announce(stored))
+        refused = replay_events(connection, group_id, [letter for letter in closed if letter.kind == INTAKE])
+        wake_after(connection, *{letter.kind for letter in work})
     letters = sorted(letter.letter_id for letter in closed)
     details: dict[str, Any] = {"kind": request.kind, "count": len(closed), "letters": letters, "refused_again": len(refused)}
     if request.body is not None:
@@ -113,8 +112,8 @@ class _Event:
     letter: ClosedLetter
 
 
-def replay_events(connection: Connection, group_id: str, closed: Sequence[ClosedLetter]) -> inbox.Stored:
-    """Store the events of closed letters. What is still refused gets a new letter; ``refused`` of the result tells of which groups.
+def replay_events(connection: Connection, group_id: str, closed: Sequence[ClosedLetter]) -> list[str | None]:
+    """Store the events of closed letters. What is still refused gets a new letter; the groups that these are of come back.
 
     Events of another group than ``group_id``, for which they are replayed, are refused: who signed them has no part in it.
     """
@@ -145,12 +144,12 @@ def replay_events(connection: Connection, group_id: str, closed: Sequence[Closed
                     event_bodies.encode([event]).decode(),
                     f"replayed for the group {group_id!r}, but of the group {event.group_id!r}",
                 )
-    done = _store_all(connection, good, refuse)
-    done.refused += refused
-    return done
+    _store_all(connection, good, refuse)
+    after_commit(connection, inbox.announce, inbox.Stored(refused=refused))
+    return refused
 
 
-def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -> inbox.Stored:
+def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -> None:
     done = inbox.Stored()
     try:
         done.add(_store(connection, [letter.event for letter in good]))
@@ -166,7 +165,6 @@ def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -
         refuse(letters[event.key], event_bodies.encode([event]).decode(), f"{dead_letters.VECTOR_FIELD}: {misfit.reason}")
     for event in done.reused:
         refuse(letters[event.key], event_bodies.encode([event]).decode(), dead_letters.reason_of(event))
-    return done
 
 
 def _store(connection: Connection, events: Sequence[Event]) -> inbox.Stored:

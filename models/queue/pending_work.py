@@ -18,6 +18,7 @@ from jiyi.protocol.operations import PendingRow, WorkOwed
 from models.db.connection import session_engine
 from models.db.rows import columns, fetch
 from models.queue.tables import PendingWork
+from models.queue.wakeups import wake_after, wake_at_after
 
 #: Texts kept of an error: enough to see the cause, bounded because providers put whole pages into theirs.
 MAX_ERROR_CHARS = 4_000
@@ -44,12 +45,13 @@ class Claim:
 
 
 def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
-    """Owe ``kind`` for each (subject_id, group_id); what is owed already stays as it is."""
+    """Owe ``kind`` for each (subject_id, group_id); what is owed already stays as it is. Workers are woken after the commit."""
     # In one order: two that owe the same subjects wait for each other's rows.
     trace = tracing.current()
     rows = [{"kind": kind, "subject_id": subject_id, "group_id": group_id, "trace": trace} for subject_id, group_id in sorted(subjects)]
     if rows:
         connection.execute(_OWE, rows)
+        wake_after(connection, kind)
 
 
 def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -> list[Claim]:
@@ -122,6 +124,7 @@ def renew_later(connection: Connection, kind: str, due: Mapping[UUID, datetime])
     rows = [{"kind": kind, "id": subject_id, "due": at} for subject_id, at in due.items()]
     if rows:
         connection.execute(_RENEW_LATER, rows)
+        wake_at_after(connection, kind, min(due.values()))
 
 
 def complete(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from celery import Celery, current_app
+from sqlalchemy import Connection
 
 from engine import subjects
 from jiyi.errors import BrokerUnavailable
@@ -18,6 +19,7 @@ from jiyi.protocol.wire.calls import sentence_of_valkey
 from jiyi.protocol.wire.signatures import signer_of
 from jiyi.settings import get_settings
 from models.db import valkey_keys
+from models.db.connection import after_commit
 from models.db.valkey import valkey
 
 log = logging.getLogger(__name__)
@@ -78,6 +80,21 @@ def wake_at(kind: str, due: datetime) -> None:
             _app().send_task(task_name(kind), headers=stamp(), **options)
     except BROKER_ERRORS as error:
         log.warning("could not wake %s later: %s; the reconciler will", kind, error)
+
+
+def wake_after(connection: Connection, *kinds: str) -> None:
+    """Wake the workers of these kinds after the transaction's commit."""
+    after_commit(connection, wake, *kinds, last=True)
+
+
+def wake_at_after(connection: Connection, kind: str, due: datetime) -> None:
+    """Tell the workers, after the transaction's commit, when work of a kind gets due."""
+    after_commit(connection, _wake_at_first, (kind, due), last=True)
+
+
+def _wake_at_first(*dues: tuple[str, datetime]) -> None:
+    for kind, due in dict(sorted(dues, reverse=True)).items():
+        wake_at(kind, due)
 
 
 def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:

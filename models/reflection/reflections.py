@@ -18,7 +18,7 @@ from jiyi.protocol.events import SessionEnded
 from jiyi.settings import Mode, get_settings
 from jiyi.zones import by_clock
 from models.memory.agents import AgentName, time_zone
-from models.memory.event_types import EventType, Owed, StoredBatch, after_events, register_event
+from models.memory.event_types import EventType, StoredBatch, after_events, register_event
 from models.queue import pending_work
 from models.queue.pending_work import MAX_ERROR_CHARS
 
@@ -33,11 +33,10 @@ MAX_CHATS = 50
 
 
 @after_events
-def owe_conversations(batch: StoredBatch) -> list[Owed]:
+def owe_conversations(batch: StoredBatch) -> None:
     """Owe a reflection on each conversation that has ended."""
     ended = [(event.event_id, event.group_id) for event in batch.of_type(SessionEnded)]
     pending_work.enqueue(batch.connection, REFLECT_CONVERSATION, ended)
-    return [Owed(REFLECT_CONVERSATION, len(ended))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, text
 
 from models.db.connection import driver, session_engine
 from models.db.scope import as_owner
-from models.memory.event_types import Owed, StoredBatch, after_events
+from models.memory.event_types import StoredBatch, after_events
 from models.memory.work import ENLARGE
 from models.queue import pending_work
 
@@ -36,13 +36,12 @@ MIN_BUILD_MB, MAX_BUILD_MB = 64, 2_048
 
 
 @after_events
-def follow_growth(batch: StoredBatch) -> list[Owed]:
+def follow_growth(batch: StoredBatch) -> None:
     """Count the terms of large agents' new nodes; owe enlargement for those that have outgrown an index in memory."""
     for name, texts in batch.terms.items():
         add_terms(batch.connection, *name, texts)
     outgrown = [(agent.agent_key, agent.group_id) for agent in batch.agents.values() if agent.outgrows]
     pending_work.enqueue(batch.connection, ENLARGE, outgrown)
-    return [Owed(ENLARGE, len(outgrown))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,6 @@ from models.conversations.extractions import HANDED_OVER, StoredTurn
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.memory.agents import agent_row, lock_agents, no_agent
-from models.memory.inbox import announce
-from models.queue.wakeups import wake
 from tasks.conversations.asking import Asking, united
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
@@ -151,9 +149,7 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
         fitting = [_fitting(said[number], start, end) for number, start, end in found]
         if len({subject_words(part.description) for part in fitting}) > 1 and not request.every:
             return Forgotten(answer=_answer(request, "asks", len(fitting)), asks=fitting)
-        stored, erasure_id = standing.forget(connection, name, parts, actor.name)
-    announce(stored)
-    wake(*stored.owed)
+        erasure_id = standing.forget(connection, name, parts, actor.name)
     if erasure_id is None:
         return Forgotten(answer=_answer(request, "nothing", 0))
     return Forgotten(answer=_answer(request, "erased", len(fitting)), erasure_id=erasure_id, forgotten=fitting)

@@ -25,9 +25,7 @@ from models.conversations.extractions import Extracted, Session, StoredFact, Sto
 from models.db.connection import unit_of_work
 from models.memory import agents
 from models.memory.agents import AgentName
-from models.memory.inbox import announce
 from models.memory.work import SUMMARIZE
-from models.queue.wakeups import wake
 from tasks.conversations.asking import Asking
 from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, with_llm, work_task
 
@@ -88,12 +86,10 @@ def extract(batch: Batch) -> None:
         with batch.finish() as (connection, owed):
             if not owed:
                 return
-            stored = extractions.store_extracted(connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC))
+            extractions.store_extracted(connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC))
             again = None if look.seen is None else extraction_schedule.due_again(connection, look.name)
             if again is not None:
                 batch.later[subject] = again
-        announce(stored)
-        wake(*stored.owed)
 
 
 def _look(group_id: str, subject: UUID) -> _Look | None:

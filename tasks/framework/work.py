@@ -157,8 +157,6 @@ class Batch:
             pending_work.renew_later(connection, self.kind, later)
             left = {*again, *later}
             settled = pending_work.complete(connection, self.kind, [subject_id for subject_id in owed if subject_id not in left])
-        if later:
-            wakeups.wake_at(self.kind, min(later.values()))
         stream.worked(self.kind, settled)
 
 

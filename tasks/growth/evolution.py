@@ -32,7 +32,6 @@ from models.growth.work import AGGREGATE, COMPOSE
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
 from models.queue import pending_work
-from models.queue.wakeups import wake
 from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, with_llm, work_task
 
 log = logging.getLogger(__name__)
@@ -180,7 +179,6 @@ def compress(batch: Batch) -> None:
     It runs where turns are extracted: that worker has loaded the local model, which judges how satisfied users are.
     Safe to repeat because a step is compressed once: its row names its trajectory in the transaction that stores that.
     """
-    composed = False
     judge = partial(satisfaction, heads=heads())  # before the transaction: the first call loads the model
     silent_since = datetime.now(UTC) - timedelta(minutes=SILENCE_MINUTES)
     with batch.finish() as (connection, owed):
@@ -194,8 +192,5 @@ def compress(batch: Batch) -> None:
                 evolution.count_outcome(connection, session.agent, trajectory_id, skills_used(steps), verdict(trajectory))
                 if trajectory.tools_used:
                     pending_work.enqueue(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
-                    composed = True
             if (again := trajectories.compression_due_at(connection, session.group_id, key)) is not None:
                 batch.later[key] = again
-    if composed:
-        wake(COMPOSE)

@@ -26,9 +26,8 @@ from models.growth.pains import NewTurns, PainReport
 from models.growth.work import MERGE_PAINS, SOLVE_PAIN
 from models.memory import agents
 from models.memory.agents import AgentName, lock_agents
-from models.memory.inbox import Stored, announce
 from models.queue import pending_work
-from models.queue.wakeups import wake
+from models.queue.wakeups import wake_after
 from tasks.conversations.asking import learned
 from tasks.framework.work import Batch, LeaseRenewingLLM, answer_or_rules, or_by_rules, with_llm, work_task
 
@@ -65,19 +64,17 @@ def merge_pains(batch: Batch) -> None:
             for session, of_session in extractions.sessions_of(extractions.said(look.turns)).items()
             for answer in _ask(batch, name, look, session, of_session, patience)
         ]
-        stored, owed_more = Stored(), False
         with batch.finish() as (connection, owed):
             if not owed:
                 return
             lock_agents(connection, [name])
             if not look.turns or pains.move_cursor(connection, name, look.seen, look.turns[-1].node_count):
                 for answer in answers:
-                    owed_more |= _merge(connection, name, *answer[1:])
-                    stored.add(_confirm(connection, name, *answer))
+                    _merge(connection, name, *answer[1:])
+                    _confirm(connection, name, *answer)
             if pains.is_behind(connection, name):
                 batch.again.append(agent_key)
-        announce(stored)
-        wake(*stored.owed, *([SOLVE_PAIN] if owed_more else []), *([MERGE_PAINS] if batch.again else []))
+                wake_after(connection, MERGE_PAINS)
 
 
 @work_task(SOLVE_PAIN, batch=1, time_limit=with_llm(TIME_LIMIT))
@@ -134,9 +131,8 @@ def _of_session(answer: FoundPains, turns: list[int]) -> FoundPains:
     return FoundPains(pains=found, helped=[turns[line] for line in answer.helped])
 
 
-def _merge(connection: Connection, name: AgentName, every: list[StoredTurn], answer: FoundPains) -> bool:
-    """Whether a proposal is owed now."""
-    owes = False
+def _merge(connection: Connection, name: AgentName, every: list[StoredTurn], answer: FoundPains) -> None:
+    """What hurts for sure is owed a proposal."""
     for pain_found in answer.pains:
         turn = every[pain_found.turn]
         report = PainReport(
@@ -149,21 +145,16 @@ def _merge(connection: Connection, name: AgentName, every: list[StoredTurn], ans
         pain = pains.merge_pain(connection, name, pain_found, report)
         if pains.wants_proposal(connection, name[0], pain):
             pending_work.enqueue(connection, SOLVE_PAIN, [(pain.pain_id, name[0])])
-            owes = True
-    return owes
 
 
-def _confirm(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], answer: FoundPains) -> Stored:
+def _confirm(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], answer: FoundPains) -> None:
     """What users say helped becomes experiences."""
-    stored = Stored()
     for turn in answer.helped:
         proposal_id = confirmed_proposal(messages, turn, pains.open_offers(connection, name))
         if proposal_id is not None:
             said_at = messages[turn].at or datetime.now(UTC)
             proposal = proposals.need(connection, name[0], proposal_id)
-            confirmed = proposals.decide(connection, proposal, name, "approve", IN_WORDS, at=said_at, turns=[every[turn].node_id])
-            stored.add(confirmed.stored)
-    return stored
+            proposals.decide(connection, proposal, name, "approve", IN_WORDS, at=said_at, turns=[every[turn].node_id])
 
 
 def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution | None:

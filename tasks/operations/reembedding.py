@@ -177,7 +177,6 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
         if not items:
             pending_work.enqueue(connection, ENLARGE, enlargement.all_large(connection))  # the new vectors need their index
     if not items:
-        wake(ENLARGE)
         return MoveState(phase="done", model=last.model, replaces=last.replaces)
     _embed(last, items)
     return _filling(last, request, len(items))

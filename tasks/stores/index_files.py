@@ -20,7 +20,6 @@ from jiyi.errors import ConfigError
 from jiyi.stores.types import FileMemoryConfig, FileSource
 from models.db.connection import unit_of_work
 from models.queue import pending_work
-from models.queue.wakeups import wake
 from models.stores import file_rows, rows, saved_files
 from models.stores.backends import INDEX, SCAN
 from models.stores.file_rows import FileRow, Outcome
@@ -70,7 +69,6 @@ def scan_files(batch: Batch) -> None:
                 notes = [*look.notes, saved_files.save_changed_index(connection, store)]
                 reason = "; ".join(list(filter(None, notes))[:MAX_NOTES])
                 file_rows.note_scan(connection, store_id, "unreadable" if look.unseen else "ready", reason)
-        wake(INDEX, EMBED_ITEMS)
 
 
 @job("scan_stores")
@@ -88,7 +86,6 @@ def scan_stores(run: Run) -> None:
         if len(page) < PAGE:
             break
         after = page[-1][0]
-    wake(SCAN)
 
 
 def _cut(config: FileMemoryConfig) -> dict[str, tuple[int, int, str]]:
@@ -192,7 +189,6 @@ def index_file(batch: Batch) -> None:
             with item.finish():
                 continue
         _index(item, stores[file.store_id], file)
-    wake(EMBED_ITEMS)
 
 
 def _index(batch: Batch, store: StoreRecord, file: FileRow) -> None:

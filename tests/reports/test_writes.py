@@ -16,12 +16,11 @@ from pydantic import SecretStr
 from jiyi import Client
 from jiyi.client import publishing
 from jiyi.errors import BrokerUnavailable, NoAnswer
-from jiyi.protocol.actions import TABLE
 from jiyi.settings import Settings
-from models.db.actions import Actor, Context
+from models.db.connection import Following, after_commit, unit_of_work
 from models.db.valkey import retry_unless_late
-from models.memory import ingest
-from models.memory.inbox import Stored
+from models.memory import inbox, ingest
+from models.queue.wakeups import wake_after
 from tests.integration.programs import Program
 from web.accounts import api_keys
 from web.api import memory as rest_memory
@@ -50,7 +49,7 @@ def test_what_is_stored_is_answered_while_valkey_hangs(
     program: Any, group: str, monkeypatch: pytest.MonkeyPatch, released: threading.Event
 ) -> None:
     """It was answered 503 "Try again", which stored it once more."""
-    monkeypatch.setattr(ingest, "announce", lambda _: released.wait(60))
+    monkeypatch.setattr(inbox, "announce", lambda *_: released.wait(60))
     asks: Program = program(group)
     for number in range(3):  # more than there are threads that store
         assert asks.post("/events", {**EVENT, "description": f"{EVENT['description']} {number}"})["accepted"] == 1
@@ -60,22 +59,19 @@ def test_what_is_stored_is_answered_while_valkey_hangs(
 def test_what_waits_for_valkey_is_announced_together(monkeypatch: pytest.MonkeyPatch, released: threading.Event) -> None:
     seen, begun, told = list[int](), threading.Event(), threading.Event()
 
-    def announce(done: Stored) -> None:
-        if done.nodes:  # of another test
-            return
-        seen.append(done.events)
+    def announce(*stored: int) -> None:
+        seen.append(len(stored))
         begun.set()
         if len(seen) == 1:
             assert released.wait(60)
             raise RuntimeError("it fails nothing")
         told.set()
 
-    monkeypatch.setattr(ingest, "announce", announce)
     announcer = ingest.Announcer()
-    announcer.put(Stored(events=1))
+    announcer.put(Following({announce: [1]}))
     assert begun.wait(60)
     for _ in range(100):
-        announcer.put(Stored(events=1))
+        announcer.put(Following({announce: [1]}))
     released.set()
     assert told.wait(60)
     assert seen == [1, 100]
@@ -121,16 +117,26 @@ def test_whoever_waits_is_told_what_was_wrong(database: Any, monkeypatch: pytest
         item.done.result(60)
 
 
-def test_what_follows_from_an_action_fails_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "memory.update" in TABLE
-    monkeypatch.setattr("models.db.actions.wake", lambda *_: (_ for _ in ()).throw(RuntimeError("no broker")))
-    told = list[str]()
-    context = Context(None, Actor("g"), "memory.update")  # type: ignore[arg-type]
-    context.after_commit(lambda: 1 / 0)
-    context.after_commit(lambda: told.append("the second"))
-    context.wake("embed")
-    context.committed()
-    assert told == ["the second"]
+@pytest.mark.usefixtures("database")
+def test_what_follows_from_a_commit_fails_nothing_of_it_and_comes_once_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[object]()
+
+    def wake(*kinds: str) -> None:
+        told.append(sorted(kinds))
+        raise RuntimeError("no broker")
+
+    monkeypatch.setattr("models.queue.wakeups.wake", wake)
+    with unit_of_work() as connection:
+        wake_after(connection, "embed")
+        after_commit(connection, lambda: 1 / 0)
+        after_commit(connection, told.append, "the second")
+        wake_after(connection, "reflect", "embed")
+        assert told == []
+    assert told == ["the second", ["embed", "embed", "reflect"]]
+    with pytest.raises(ZeroDivisionError), unit_of_work() as connection:
+        wake_after(connection, "embed")
+        raise ZeroDivisionError
+    assert len(told) == 2
 
 
 def test_a_valkey_that_hangs_is_waited_for_once() -> None:

@@ -79,8 +79,7 @@ def test_that_a_memory_is_stored_is_news_before_what_workers_make_of_it(group: s
         assert EMBED in kinds
         assert run_until_idle(EMBED, embed) == 1
 
-    for module in ("memory.ingest", "db.actions"):
-        monkeypatch.setattr(f"models.{module}.wake", done_at_once)
+    monkeypatch.setattr("models.queue.wakeups.wake", done_at_once)
     if door == "the intake":
         Ingestor(redelivers=True).ingest([Part([observed(group)])])
     else:
