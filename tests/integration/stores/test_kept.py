@@ -105,7 +105,7 @@ def test_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
     kept.apply(SIMPLE)
     assert ids(kept) == before
     assert embed() == 1  # whose vectors a file has, nobody knows
-    assert (kept.perform(actions.reindex, StoreName(name="notes")).owed, kept.state().pending, embed()) == (1, 1, 1)
+    assert (kept.perform(actions.reindex, StoreName(name="notes")).count, kept.state().pending, embed()) == (1, 1, 1)
     assert kept.items().rows[0].timestamp == pytest.approx(item["timestamp"])
 
 
