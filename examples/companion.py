@@ -212,7 +212,7 @@ def learn(client: Client) -> Learned:
         client.end_session(MENDER, "session-3")
         trusted = _poll(lambda: [row for row in [client.command("proposals.get", id=skill.id)] if row.votes])[0]
         replies = [loop.before(MENDER, SYSTEM, said, session_id="session-4").reply for said in REMINDERS]
-    left = client.command("appointments.list", agent_id=MENDER).schedules
+    left = client.command("appointments.list", agent_id=MENDER).rows
     return Learned(
         skill.name,
         shown,

@@ -9,7 +9,7 @@ by intent were measured, and find no more or less (docs/decisions.md).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
@@ -65,8 +65,9 @@ class Candidate:
     user_id: str | None = None
     visibility: str | None = None
     trust: float = 0.0
-    #: Parts of it that have ended, each with the day on which it did.
+    #: Parts of it that have ended, each with the day on which it did; and the newer memories that say so.
     ended: tuple[Over, ...] = ()
+    newer: tuple[UUID, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,17 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
             result.append(choice)
         else:  # told several times in the same words or nearly
             result[first] = _folded(result[first], choice)
-    return result
+    return list(_ended_once(result))
+
+
+def _ended_once(choices: Iterable[Chosen]) -> Iterator[Chosen]:
+    """Each part that has ended with the first of those who say it: several statements are taken from one turn."""
+    shown: set[Over] = set()
+    for choice in choices:
+        ended = tuple(part for part in choice.candidate.ended if part not in shown)
+        shown.update(ended)
+        if choice.text or ended:
+            yield replace(choice, candidate=replace(choice.candidate, ended=ended))
 
 
 def _folded(first: Chosen, other: Chosen) -> Chosen:

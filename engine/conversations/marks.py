@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal
+from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -85,6 +86,8 @@ class Shown:
     text: str
     at: datetime
     ended: tuple[Over, ...] = ()
+    #: Ids of the newer memories that say so.
+    newer: tuple[UUID, ...] = ()
 
 
 def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime) -> Shown:
@@ -98,7 +101,8 @@ def shown(text: str, at: datetime, provenance: Mapping[str, Any], now: datetime)
         for mark in marks
         if mark.day is not None and mark.why in ("ended", "earlier", "until") and (part := text[mark.start : mark.end].strip())
     ]
-    return Shown(live(text, marks), said_at, tuple(over))
+    newer = dict.fromkeys(UUID(mark.by) for mark in marks if mark.why in ENDS and mark.by is not None)
+    return Shown(live(text, marks), said_at, tuple(over), tuple(newer))
 
 
 def is_same(statement: str, part: str) -> bool:

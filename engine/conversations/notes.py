@@ -141,16 +141,23 @@ class Experiences(AboutLines[LivedThrough]):
     answer: ClassVar[type[BaseModel]] = LivedThrough
 
 
-def most_touched(known: Sequence[KnownFact], said: Sequence[Message]) -> list[int]:
+def most_touched(known: Sequence[KnownFact], said: Sequence[Message], heads: Heads | None) -> list[int]:
     """Numbers of the known facts, at most :data:`MOST_SHOWN`, that users' messages are likeliest to repeat or end.
 
-    First those with an attribute of a part of the messages, then those that share most words with them, then the first.
+    First those with an attribute of a part of the messages, then in turn those that share most words with them and those that mean most
+    nearly the same: what is over is seldom said in the words in which it was so.
     """
+    if len(known) <= MOST_SHOWN:
+        return list(range(len(known)))
     texts = [message.text for message in said if message.role == "user"]
     attributes = {part.attribute.name for text in texts for part in live_parts(text) if part.attribute is not None}
-    whole = "\n".join(texts)
-    shares = [(fact.attribute in attributes, len(shared_words(said_of(fact.content), whole))) for fact in known]
-    return sorted(sorted(range(len(known)), key=lambda number: shares[number], reverse=True)[:MOST_SHOWN])
+    whole, facts = "\n".join(texts), [said_of(fact.content) for fact in known]
+    by_attribute = [number for number, fact in enumerate(known) if fact.attribute in attributes]
+    words = [len(shared_words(fact, whole)) for fact in facts]
+    alike = [max(of_fact) for of_fact in zip(*(heads.likeness(text, facts) for text in texts), strict=True)] if heads and texts else words
+    by_words, by_meaning = (sorted(range(len(known)), key=shares.__getitem__, reverse=True) for shares in (words, alike))
+    in_turn = (number for pair in zip(by_words, by_meaning, strict=True) for number in pair)
+    return sorted(list(dict.fromkeys([*by_attribute, *in_turn]))[:MOST_SHOWN])
 
 
 def tells_of_a_problem(messages: Sequence[Message], since: int) -> bool:

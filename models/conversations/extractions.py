@@ -11,7 +11,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Row, text
 
-from engine.conversations.marks import Mark, local, marks_of
+from engine.conversations.marks import Mark, live, local, marks_of
 from engine.conversations.memories import Source, event_of, waves
 from engine.conversations.standing import SaidTurn, Standing
 from jiyi.errors import BadReply, InvalidEvent
@@ -107,13 +107,14 @@ def context_of(connection: Connection, name: AgentName, session: Session, before
 def known_facts(connection: Connection, name: AgentName, turns: Iterable[UUID] = (), user_id: str | None = None) -> list[StoredFact]:
     """What is in force of the user's preferences and knowledge: the newest, and what is nearest to turns that have vectors.
 
-    Newest first.
+    Newest first; without what may have ended altogether.
     """
     parameters = {**bind_name(name), "user": user_id, "limit": KNOWN_FACTS, "turns": list(turns)}
     rows = connection.execute(_KNOWN, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED})
     return [
         StoredFact(row.node_id, KnownFact(content=row.description, subject=row.subject, attribute=row.predicate, single_valued=row.single))
         for row in rows
+        if live(row.description, marks_of(row.provenance))
     ]
 
 
@@ -291,7 +292,8 @@ _KNOWN = text("""
         WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns) AND t.embedding IS NOT NULL
         GROUP BY found.node_id ORDER BY min(found.distance) LIMIT :limit
     )
-    SELECT n.node_id, n.description, n.subject, n.predicate, coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single
+    SELECT n.node_id, n.description, n.subject, n.predicate, coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single,
+        n.provenance
     FROM facts f JOIN memory_nodes n ON n.group_id = :group AND n.node_id = f.node_id
     WHERE f.place <= :limit OR f.node_id IN (SELECT node_id FROM near)
     ORDER BY f.place

@@ -16,7 +16,7 @@ from engine.conversations.marks import live, marks_of, shown
 from engine.conversations.memories import merge_profile, supported
 from engine.heads.judgements import HEALTH_WORDS
 from jiyi.protocol.base import JsonMapping
-from jiyi.protocol.conversations import ContextRequest, Kind, Profile, ProfileSignals
+from jiyi.protocol.conversations import KINDS, ContextRequest, Kind, Profile, ProfileSignals
 from jiyi.protocol.origins import STANDING_TRUST
 from models.conversations import follow_ups
 from models.conversations.tables import UserProfile
@@ -54,6 +54,13 @@ def most_important(
     return _candidates(connection.execute(_IMPORTANT, asked).all(), request)
 
 
+def of_ids(connection: Connection, name: AgentName, request: ContextRequest, node_ids: Sequence[UUID]) -> list[Candidate]:
+    """Those of these memories that are in force, told the user and trusted enough, in the order of the ids."""
+    asked = {**_asks(name, request), "kinds": list(KINDS), "ids": list(node_ids)}
+    found = {known.node_id: known for known in _candidates(connection.execute(_OF_IDS, asked).all(), request)}
+    return [found[node_id] for node_id in node_ids if node_id in found]
+
+
 def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[Candidate]:
     """What is in force, told the user and trusted enough, and has words of health (:data:`HEALTH_WORDS`), the newest first.
 
@@ -83,6 +90,9 @@ def _candidates(rows: Sequence[Any], request: ContextRequest) -> list[Candidate]
             visibility=row.visibility,
             trust=row.trust,
             ended=one.ended,
+            newer=one.newer,
+            role=row.provenance.get("role") if row.kind == "session" else None,
+            named=row.kind == "session" and row.subject != row.provenance.get("role"),
         )
         for row, one in told
         if one.text or one.ended
@@ -188,6 +198,10 @@ _OF_KIND = f"""
 """  # noqa: S608 – no value
 _IMPORTANT = text(f"{_OF_KIND} ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit")
 _COLUMNS = "node_id, kind, description, created_at, filling, subject, user_id, visibility, trust, provenance"
+_OF_IDS = text(f"""
+    SELECT {_COLUMNS} FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND kind = ANY(:kinds) AND {_STANDS}
+""")  # noqa: S608 – no value
 _MAY_BE_OF_HEALTH = f"(kind = ANY(:kinds) OR kind IS NULL AND type = 'event') AND {_STANDS}"
 _OF_HEALTH = text(f"""
     SELECT {_COLUMNS} FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND health AND {_MAY_BE_OF_HEALTH}

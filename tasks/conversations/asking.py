@@ -58,7 +58,7 @@ class LearnedRoom:
         """
         left = half = self.room().data // 2
         fitting = []
-        for number in most_touched(known, new):
+        for number in most_touched(known, new, heads()):
             left -= line_tokens(known[number].content)
             if left < 0:
                 break

@@ -53,6 +53,8 @@ USUAL_TOKENS = 30
 GROUP_SHARE = 0.25
 #: Tokens that the texts of skills may have.
 SKILL_TOKENS = 400
+#: Newer memories that are shown beside what they end, of one prompt.
+MOST_NEWER = 10
 #: Least probability of what is recalled for a message of a session that asks nothing.
 TOLD_PROBABILITY = 0.4
 #: Tokens of the shortest memories, and of a day and quotes around one.
@@ -199,7 +201,8 @@ def _composed(
     least = get_settings().min_probability
     if _tells(analysis, prepared):
         least = max(least, TOLD_PROBABILITY)
-    ranked = _unseen(_ranked(name, request, analysis, _retrieved(request, found, least)), prepared)
+    ranked = _ranked(name, request, analysis, _retrieved(request, found, least))
+    ranked = _unseen(ranked if request.as_of is not None else _with_newer(name, request, ranked), prepared)
     about_user = request.as_of is None and (analysis.weak_identity or analysis.intent in ("identity_recall", "preference"))
     profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
     language, titled = language_of(analysis.original), request.format == "markdown"
@@ -218,6 +221,17 @@ def _composed(
         # In the same room, by which long texts are cut.
         prompt = compose([*before, *memory_sections(_once([*ranked, *fitting]), language, titled=titled)], room, style)
     return prompt
+
+
+def _with_newer(name: AgentName, request: ContextRequest, ranked: list[Candidate]) -> list[Candidate]:
+    """The candidates, behind each the newer memory by which a part of it has ended, or may have."""
+    known = {node_id for candidate in ranked for node_id in (candidate.node_id, *candidate.turn_ids)}
+    wanted = [newer for candidate in ranked for newer in candidate.newer if newer not in known]
+    if not wanted:
+        return ranked
+    with reading() as connection:
+        found = {newer.node_id: newer for newer in injections.of_ids(connection, name, request, list(dict.fromkeys(wanted))[:MOST_NEWER])}
+    return _once(one for candidate in ranked for one in (candidate, *(found[newer] for newer in candidate.newer if newer in found)))
 
 
 def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
@@ -293,6 +307,7 @@ def _candidate(node: Node, renewed_at: datetime | None, on: datetime) -> Candida
         visibility=node["visibility"],
         trust=node["trust"],
         ended=told.ended,
+        newer=told.newer,
     )
 
 

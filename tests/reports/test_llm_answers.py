@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
@@ -15,7 +16,7 @@ from engine.providers import contexts, llm_prompts, llms
 from engine.providers.questions import Compaction, Condensed, Keywords, Poignancy, Question, Triple
 from engine.rules.provider import Rules
 from jiyi.errors import LeftToRules, LLMUnavailable
-from jiyi.protocol.conversations import ChatMessage, CompactMessages
+from jiyi.protocol.conversations import ChatMessage, CompactMessages, ContextRequest
 from jiyi.protocol.operations import LettersRequest, ResolveBody
 from jiyi.settings import get_settings
 from models.conversations.extraction_schedule import EXTRACT
@@ -28,6 +29,7 @@ from models.reflection.reflections import REFLECT
 from tasks import memory
 from tasks.conversations import asking, commands
 from tasks.conversations.asking import LearnedRoom
+from tasks.conversations.injection import build
 from tasks.framework import work
 from tasks.framework.work import run_until_idle
 from tasks.growth.pains import merge_pains
@@ -287,6 +289,14 @@ def test_what_a_model_sees_to_be_over_in_other_words_is_shown_as_earlier_and_not
     assert "User: I work nights as a nurse." in facts(group)
     assert sum("I work nights as a nurse" in part for part in earlier(group)) == len(["the turn", "the statement"])
     assert not any(health in part for part in earlier(group) for health in ("peanuts", "Oslo"))
+    [turn] = [row for row in nodes(group, "session") if row["description"].endswith("as a nurse.")]
+    [newer] = {UUID(mark.by or "") for mark in marks_of(turn["provenance"])}
+    request = ContextRequest(agent_id="helper", query="Do I work nights as a nurse?", now=START + timedelta(days=2))
+    prompt = build(Actor(group, "test"), request).context
+    lines = prompt.splitlines()
+    assert any("nurse" in line and "(earlier; newer" in line for line in lines), prompt
+    assert any("bakery" in line for line in lines), prompt
+    assert newer in {row["node_id"] for row in nodes(group)}
 
 
 def test_news_of_somebody_else_makes_nothing_earlier_whatever_the_llm_says(group: str, use: Callable[[Any], Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -122,7 +123,17 @@ def test_an_llm_is_shown_what_new_messages_may_touch(
 ) -> None:
     monkeypatch.setattr(notes, "MOST_SHOWN", 2)
     pairs = [("user", one) if isinstance(one, str) else one for one in said]
-    assert most_touched(KNOWN, [Message(role=role, text=text) for role, text in pairs]) == shown  # type: ignore[arg-type]
+    assert most_touched(KNOWN, [Message(role=role, text=text) for role, text in pairs], None) == shown  # type: ignore[arg-type]
+
+
+def test_an_llm_is_shown_what_means_nearly_the_same_in_other_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Alike:
+        def likeness(self, text: str, others: Sequence[str]) -> list[float]:
+            return [float("cat" in other) for other in others]
+
+    monkeypatch.setattr(notes, "MOST_SHOWN", 2)
+    said = [Message(role="user", text="She purred until the end. I am in tears in Turku.")]
+    assert most_touched(KNOWN, said, Alike()) == [2, 3]  # type: ignore[arg-type]
 
 
 def test_what_an_llm_ends_is_one_of_those_that_it_was_shown() -> None:
