@@ -139,7 +139,7 @@ def debate(client: Client, console: Console) -> None:
 
 def help_out(client: Client) -> None:
     """Give the group's helper a few days of work. A second time it has had them."""
-    if client.command("appointments.list", agent_id=AGENT).model_dump()["schedules"]:
+    if client.command("appointments.list", agent_id=AGENT).model_dump()["rows"]:
         return
     _talk(client)
     _look_after_itself(client)
