@@ -207,24 +207,21 @@ class _Batches(Items[W]):
     def _search(self, op: SearchOp, *, by_meaning: bool) -> Steps[list[SearchItem]]:
         if op.limit < 1:
             return []
-        found = yield from self._call("items.search", **_asked(op, by_meaning=by_meaning))
+        found = yield from self._call(
+            "items.search",
+            prefix=list(op.namespace_prefix),
+            query=op.query if by_meaning and op.query else None,
+            filter=dict(op.filter or {}),
+            limit=op.limit,
+            offset=op.offset,
+            refresh_ttl=op.refresh_ttl,
+        )
         return [SearchItem(**_told(one), score=one.score) for one in found.rows]
 
     def _namespaces(self, op: ListNamespacesOp) -> Steps[list[tuple[str, ...]]]:
         match = [checked(wire.NamespaceMatch, kind=one.match_type, path=list(one.path)) for one in op.match_conditions or ()]
         found = yield from Items.namespaces.steps(self, match=match, max_depth=op.max_depth, limit=op.limit, offset=op.offset)
         return [tuple(one) for one in found]
-
-
-def _asked(op: SearchOp, *, by_meaning: bool) -> dict[str, Any]:
-    return {
-        "prefix": list(op.namespace_prefix),
-        "query": op.query if by_meaning and op.query else None,
-        "filter": dict(op.filter or {}),
-        "limit": op.limit,
-        "offset": op.offset,
-        "refresh_ttl": op.refresh_ttl,
-    }
 
 
 def _write(op: PutOp, fields: tuple[str, ...] | None) -> wire.ItemWrite:

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 from werkzeug.exceptions import HTTPException
 
 from jiyi.errors import InvalidRequest, JiyiError, unknown
-from jiyi.protocol.base import Rows
+from jiyi.protocol.base import JsonObject, Rows
 from jiyi.protocol.openapi import functions as tool_calls
 from jiyi.protocol.openapi.functions import ToolCall, ToolOutput, ToolsQuery, functions, output_of
 from jiyi.protocol.openapi.tools import OFFERED, Tool, tools
@@ -26,8 +26,8 @@ from web.api.running import Asker, Reply, checked_query
 TOLD = (JiyiError, Refused, Unanswered, HTTPException)
 
 
-@operation("GET", "/tools", id="list_tools", scope=None, tag="service", query=ToolsQuery, answer=Rows[Tool | dict[str, Any]])
-def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | dict[str, Any]]:
+@operation("GET", "/tools", id="list_tools", scope=None, tag="service", query=ToolsQuery, answer=Rows[Tool | JsonObject])
+def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | JsonObject]:
     """List the tools for an LLM.
 
     Operations that the key may use, each as what function calling and MCP take: a name, a description, a JSON schema of its
