@@ -136,7 +136,7 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         search = SearchOp(namespace_prefix, filter, limit, offset, query)
         validate_op_namespace(search)
         if limit > 0:
-            checked(wire.SearchItems, **_asked(search, by_meaning=self.fields is not None))
+            _asked(search, by_meaning=self.fields is not None)
         return await super().asearch(namespace_prefix, query=query, filter=filter, limit=limit, offset=offset, refresh_ttl=refresh_ttl)
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -207,21 +207,25 @@ class _Batches(Items[W]):
     def _search(self, op: SearchOp, *, by_meaning: bool) -> Steps[list[SearchItem]]:
         if op.limit < 1:
             return []
-        found = yield from self._call(
-            "items.search",
-            prefix=list(op.namespace_prefix),
-            query=op.query if by_meaning and op.query else None,
-            filter=dict(op.filter or {}),
-            limit=op.limit,
-            offset=op.offset,
-            refresh_ttl=op.refresh_ttl,
-        )
+        found = yield from self._call("items.search", **dict(_asked(op, by_meaning=by_meaning)))
         return [SearchItem(**_told(one), score=one.score) for one in found.rows]
 
     def _namespaces(self, op: ListNamespacesOp) -> Steps[list[tuple[str, ...]]]:
         match = [checked(wire.NamespaceMatch, kind=one.match_type, path=list(one.path)) for one in op.match_conditions or ()]
         found = yield from Items.namespaces.steps(self, match=match, max_depth=op.max_depth, limit=op.limit, offset=op.offset)
         return [tuple(one) for one in found]
+
+
+def _asked(op: SearchOp, *, by_meaning: bool) -> wire.SearchItems:
+    return checked(
+        wire.SearchItems,
+        prefix=list(op.namespace_prefix),
+        query=op.query if by_meaning and op.query else None,
+        filter=dict(op.filter or {}),
+        limit=op.limit,
+        offset=op.offset,
+        refresh_ttl=op.refresh_ttl,
+    )
 
 
 def _write(op: PutOp, fields: tuple[str, ...] | None) -> wire.ItemWrite:
