@@ -60,8 +60,8 @@ from workers import ephemeral
 
 #: A small model on this machine: minutes for a question, one at a time, short answers.
 SMOLLM = {"llm": "compatible:smollm2", "llm_timeout": "300", "llm_questions": "1", "llm_max_tokens": "400"}
-#: What there is to be looked through is so at once.
-PERFECT = {"llm": "compatible:perfect", "extract_window_seconds": "0"}
+#: What there is to be looked through is so at once, and nobody asks what a perfect model can do.
+PERFECT = {"llm": "compatible:perfect", "extract_window_seconds": "0", "llm_trial_days": "0"}
 #: Share of a thought's telling words that its evidence must have.
 GROUNDED = 0.5
 COUNTED = ("questions", "unusable", "repaired", "by_rules", "dropped", "calls", "prompt_tokens", "completion_tokens", "seconds", "cost")
