@@ -325,7 +325,7 @@ def past_retrievals(connection: Connection, group: str) -> Context:
 @page(retrieval_pages, "/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", name="again", late=True)
 def asked_again(retrieval_id: UUID) -> Context:
     """A past retrieval, asked of what was known then and of what is known now, side by side."""
-    again = perform(records.ask_again, retrieval_id=retrieval_id)
+    again = perform(records.ask_again, id=retrieval_id)
     sides = {"a": Reading(again.then), "b": Reading(again.now)}
     lists = {side: ranking(reading, side, {}) for side, reading in sides.items()}
     compared(lists)
