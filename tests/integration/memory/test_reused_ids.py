@@ -169,7 +169,7 @@ def test_16_a_request_with_a_reused_id_is_refused_as_a_whole(api: Program, group
     assert one["event_id"] in problem["detail"]
     assert [(error["field"], error["message"].partition(":")[0]) for error in problem["errors"]] == [("event_id", "id_reused")]
     assert [node["description"] for node in nodes(group)] == [FIRST]
-    (told,) = api.get("/events/status", id=one["event_id"])["events"]
+    (told,) = api.get("/events/status", ids=one["event_id"])["rows"]
     assert (told["state"], told["node_id"]) == ("id_reused", one["event_id"])
     assert len(letters(group)) == 1
 

@@ -422,8 +422,8 @@ def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> Non
     run_in(group, expire_thoughts)
     page = memory_questions.list_memories.perform(Actor(group), ListMemories(agent_id="klaus", archived="only"))
     assert [(row.description, row.archived_reason) for row in page.rows] == [("expired", "expired"), ("faded", "faded")]
-    assert restore(f"{group}-other", node_ids=[faded.event_id]) == Restored(restored=0, agents={})
-    assert restore(group, node_ids=[faded.event_id]).restored == 1
+    assert restore(f"{group}-other", ids=[faded.event_id]) == Restored(restored=0, agents={})
+    assert restore(group, ids=[faded.event_id]).restored == 1
     assert restore(group, agent_id="klaus") == Restored(restored=1, agents={"klaus": 1})
     assert archived(group) == {}
     assert run_in(group, archive)["archived"] == 0

@@ -132,7 +132,7 @@ def test_jiyi_prompts_show_prints_what_would_be_sent_for_a_session(client: Clien
     assert "extraction@3, about " in shown.stdout
     assert "allergic to peanuts" in shown.stdout
     assert "\x1b" not in shown.stdout
-    [only] = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["prompts"]
+    [only] = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["rows"]
     assert [message["role"] for message in only["messages"]] == ["system", "user"]
     nowhere = CliRunner().invoke(app, [*asked[:-4], "--session", "s2", "--group", client.group])
     assert nowhere.exit_code == 1

@@ -221,7 +221,7 @@ def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(group: str,
 
     with unit_of_work() as connection:
         dead_letters.add_message(connection, "{}", "why", None, group)
-        (letter,) = dead_letters.letters(connection, group, LettersRequest(limit=1))  # the newest; those of no known group are everybody's
+        letter, *_ = dead_letters.letters(connection, group, LettersRequest(limit=1))  # the newest; those of no known group are everybody's
     for step in ("models.queue.actions.replay_events", "models.db.actions.Context.after_commit"):  # before the audit row, and after
         with monkeypatch.context() as patch, pytest.raises(ConnectionError):
             patch.setattr(step, away)

@@ -101,7 +101,7 @@ def test_a_request_owes_one_reflection_however_often_it_comes(group: str) -> Non
     first = actions.request_reflection.perform(Actor(group), klaus)
     assert actions.request_reflection.perform(Actor(group), klaus) == first
     assert [kind for kind, _ in owed(group)].count(REFLECT) == 1
-    query = ById(id=first.reflection_id)
+    query = ById(id=first.id)
     state = actions.get.perform(Actor(group), query)
     assert (state.state, state.trigger, state.thoughts) == ("owed", "request", [])
     for whose, wanted in ((group, OfAgent(agent_id="nobody")), ("other", klaus)):
