@@ -44,8 +44,8 @@ class Groups:
             self.stored.setdefault(group, []).extend(event["payload"]["description"] for event in events)
             answer: Any = {"event_ids": [], "accepted": len(events), "repeated": 0, "status_url": ""}
         else:
-            ids = body["event_ids"]
-            answer = [{"event_id": each, "state": "unknown"} for each in ids]
+            ids = body["ids"]
+            answer = {"rows": [{"event_id": each, "state": "unknown"} for each in ids]}
         return httpx2.Response(200, json=answer, headers={"Jiyi-Group": group})
 
 
