@@ -17,8 +17,9 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from itertools import islice
 from types import FrameType
@@ -176,6 +177,9 @@ BACKLOG = 128
 REFUSAL_PAUSE = 1.0
 #: Seconds between two that are let through: together they would compete with a probe for Python's lock.
 HELD_APART = 0.005
+#: Requests without a key, of one address for one path, that are answered at a time; more wait without a thread. What strangers may ask for
+#: is large (the API's documents), and threads that copy it compete with a probe for Python's lock.
+STRANGERS_AT_ONCE = 2
 #: Seconds of one wait for sockets, and between two looks at who is too slow.
 LOOK_SECONDS = 1.0
 
@@ -218,7 +222,12 @@ class Connection(HTTPChannel):  # type: ignore[misc]
 
     def service(self) -> None:
         self._served = True
-        super().service()
+        stranger = self.caller() if self.is_stranger() else None
+        try:
+            super().service()
+        finally:
+            if stranger is not None:
+                self.server.answered(stranger)
 
     def too_slow(self, now: float, patience: float) -> bool:
         """Whether the client has used up its time: it has to be looked at every second or so."""
@@ -230,6 +239,11 @@ class Connection(HTTPChannel):  # type: ignore[misc]
         if request is not None:
             return bool(now - self._since > HEAD_SECONDS + request.body_bytes_received / BODY_RATE)
         return self.idle and now - self.last_activity > (KEEPALIVE_SECONDS if self._served else HEAD_SECONDS)
+
+    def is_stranger(self) -> bool:
+        """Whether the next request brings neither a key nor a session."""
+        headers = self.requests[0].headers
+        return not headers.get("AUTHORIZATION") and not headers.get("COOKIE")
 
     def caller(self) -> tuple[str, str]:
         """Who sent the next request (a key, good or not, a session, or else an address), and for which path."""
@@ -270,6 +284,10 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         #: each; on ``time.monotonic``'s clock.
         self.refused: dict[tuple[str, str], float] = {}
         self._held: deque[tuple[float, Connection]] = deque()
+        #: Strangers' requests that are being answered, and those that wait, by caller.
+        self._busy: Counter[tuple[str, str]] = Counter()
+        self._waiting: dict[tuple[str, str], deque[Connection]] = {}
+        self._strangers = threading.Lock()
         settings = Adjustments(
             sockets=[sock],
             threads=threads,
@@ -293,7 +311,32 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             after = self._held[-1][0] + HELD_APART if self._held else 0.0
             self._held.append((max(now + REFUSAL_PAUSE, after), task))
         else:
-            super().add_task(task)
+            self._start(task)
+
+    def _start(self, task: Connection) -> None:
+        """Give a request to a thread; a stranger's when fewer of theirs are being answered."""
+        if task.is_stranger():
+            caller = task.caller()
+            with self._strangers:
+                if self._busy[caller] >= STRANGERS_AT_ONCE:
+                    self._waiting.setdefault(caller, deque()).append(task)
+                    return
+                self._busy[caller] += 1
+        super().add_task(task)
+
+    def answered(self, stranger: tuple[str, str]) -> None:
+        """A stranger's request is done: their next one takes its place."""
+        with self._strangers:
+            waiting = self._waiting.get(stranger)
+            following = waiting.popleft() if waiting else None
+            if following is None:
+                self._busy[stranger] -= 1
+                if not self._busy[stranger]:
+                    del self._busy[stranger]
+            if not waiting:
+                self._waiting.pop(stranger, None)
+        if following is not None:
+            super().add_task(following)
 
     def run(self) -> None:
         """Serve until :meth:`stop`."""
@@ -334,7 +377,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             seconds = min(seconds, max(0.0, self._held[0][0] - time.monotonic()))
         wasyncore.loop(seconds, use_poll=True, map=self._map, count=1)
         while self._held and self._held[0][0] <= time.monotonic():
-            super().add_task(self._held.popleft()[1])
+            self._start(self._held.popleft()[1])
 
     def _connections(self) -> list[Connection]:
         return list(self.active_channels.values())
