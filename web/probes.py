@@ -35,7 +35,7 @@ from web.answers import json_answer
 
 probes = Blueprint("probes", __name__)
 
-#: The answer of ``/healthz``.
+#: The answer of ``/healthz``. In production the HTTP server gives it, without a thread of the application.
 UP = b'{"status": "up"}\n'
 
 

@@ -32,7 +32,7 @@ from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
-from waitress.task import ErrorTask, WSGITask
+from waitress.task import ErrorTask, Task, WSGITask
 
 from engine.text.keywords import words_of
 from jiyi.errors import SettingsError
@@ -48,7 +48,8 @@ from models.db.scope import whole_service
 from web import create_app, stream
 from web.api import docs
 from web.api.registry import OPERATIONS
-from web.security import LOOPBACK, require_login_on_public_bind
+from web.probes import UP
+from web.security import HEADERS, LOOPBACK, require_login_on_public_bind
 from web.stream import CONNECTION
 from workers import gc_tuning, logs, tracing
 
@@ -196,6 +197,17 @@ class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
             self.channel.server.refused[self.channel.caller()] = time.monotonic() + REFUSAL_PAUSE
 
 
+class _Up(Task):  # type: ignore[misc]
+    """The answer of ``/healthz``, as the application would give it; the loop gives it, however busy the threads are."""
+
+    complete = True
+
+    def execute(self) -> None:
+        self.response_headers += [*HEADERS.items(), ("Cache-Control", "no-store"), ("Content-Type", "application/json")]
+        self.content_length = len(UP)
+        self.write(b"" if self.request.command == "HEAD" else UP)
+
+
 class _Problem(ErrorTask):  # type: ignore[misc]
     """What is wrong with a request that no page sees, in the form of the API's problems."""
 
@@ -213,7 +225,7 @@ class _Problem(ErrorTask):  # type: ignore[misc]
 class Connection(HTTPChannel):  # type: ignore[misc]
     """One client's connection."""
 
-    task_class = _Task
+    task_class: type[Task] = _Task
     error_task_class = _Problem
     #: The request that was being received when it was looked at last, and since when.
     _receiving: HTTPRequestParser | None = None
@@ -222,7 +234,9 @@ class Connection(HTTPChannel):  # type: ignore[misc]
 
     def service(self) -> None:
         self._served = True
-        stranger = self.caller() if self.is_stranger() else None
+        probe = self.is_probe()
+        self.task_class = _Up if probe else _Task
+        stranger = self.caller() if self.is_stranger() and not probe else None
         try:
             super().service()
         finally:
@@ -239,6 +253,11 @@ class Connection(HTTPChannel):  # type: ignore[misc]
         if request is not None:
             return bool(now - self._since > HEAD_SECONDS + request.body_bytes_received / BODY_RATE)
         return self.idle and now - self.last_activity > (KEEPALIVE_SECONDS if self._served else HEAD_SECONDS)
+
+    def is_probe(self) -> bool:
+        """Whether the next request asks if the process is alive."""
+        request = self.requests[0]
+        return request.error is None and request.path == "/healthz" and request.command in ("GET", "HEAD")
 
     def is_stranger(self) -> bool:
         """Whether the next request brings neither a key nor a session."""
@@ -284,6 +303,8 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         #: each; on ``time.monotonic``'s clock.
         self.refused: dict[tuple[str, str], float] = {}
         self._held: deque[tuple[float, Connection]] = deque()
+        #: Probes, which the loop answers.
+        self._probes: deque[Connection] = deque()
         #: Strangers' requests that are being answered, and those that wait, by caller.
         self._busy: Counter[tuple[str, str]] = Counter()
         self._waiting: dict[tuple[str, str], deque[Connection]] = {}
@@ -315,6 +336,10 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
 
     def _start(self, task: Connection) -> None:
         """Give a request to a thread; a stranger's when fewer of theirs are being answered."""
+        if task.is_probe():
+            self._probes.append(task)
+            self.pull_trigger()
+            return
         if task.is_stranger():
             caller = task.caller()
             with self._strangers:
@@ -376,6 +401,8 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         if self._held:
             seconds = min(seconds, max(0.0, self._held[0][0] - time.monotonic()))
         wasyncore.loop(seconds, use_poll=True, map=self._map, count=1)
+        while self._probes:
+            self._probes.popleft().service()
         while self._held and self._held[0][0] <= time.monotonic():
             self._start(self._held.popleft()[1])
 
