@@ -35,11 +35,12 @@ from web.answers import json_answer
 
 probes = Blueprint("probes", __name__)
 
-#: The answer of ``/healthz``. In production the HTTP server gives it, without a thread of the application.
+LIVENESS = "/healthz"
+#: Its answer. In production the HTTP server gives it, without a thread of the application.
 UP = b'{"status": "up"}\n'
 
 
-@probes.get("/healthz")
+@probes.get(LIVENESS)
 def healthz() -> Response:
     """This process is up; nothing else is asked."""
     return Response(UP, mimetype="application/json")

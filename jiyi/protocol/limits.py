@@ -76,6 +76,8 @@ RETRIEVAL_THREADS = 8
 #: Requests to the API at a time of one web process, and of them those of all keys of one group. More are refused.
 REQUESTS_AT_ONCE = 96
 REQUESTS_OF_GROUP = 48
+#: Requests at a time of one caller (a key, a session, or else an address), and those of it that wait for them. More are refused.
+REQUESTS_OF_CALLER, REQUESTS_WAITING = 16, 64
 #: Threads of a web process besides: probes, pages, streams, and what is refused.
 OTHER_THREADS = 32
 #: Requests to the API's documents by one address without a key.

@@ -8,6 +8,7 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 
@@ -15,8 +16,12 @@ import pytest
 
 from jiyi.protocol import limits
 from tests.integration.programs import Program
+from web import create_app
 from web.api.problems import Refused
 from web.api.running import REQUESTS, InHand
+from web.probes import UP
+from workers.web.callers import Callers
+from workers.web.serve import Server
 
 #: Seconds after which a test that waits has failed.
 PATIENCE = 60.0
@@ -110,6 +115,38 @@ def test_what_is_no_request_is_answered_and_stops_nobody(port: int, sent: bytes)
     with connected(port) as probe:
         probe.request("GET", "/healthz")
         assert probe.getresponse().status == 200
+
+
+def test_liveness_is_answered_without_a_thread(database: object) -> None:
+    """All threads there are do something else."""
+    application = create_app()
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        server = Server(application, sock, threads=0, max_body=1, patience=PATIENCE)
+        loop = threading.Thread(target=server.run)
+        loop.start()
+        try:
+            with connected(sock.getsockname()[1]) as probe:
+                for method, body in (("GET", UP), ("HEAD", b""), ("GET", UP)):
+                    probe.request(method, "/healthz")
+                    answer = probe.getresponse()
+                    assert (answer.status, answer.read()) == (200, body)
+                    same = application.test_client().get("/healthz").headers
+                    assert {name: answer.headers[name] for name in same.keys()} == dict(same)  # noqa: SIM118 – werkzeug's are pairs
+        finally:
+            server.stop()
+            loop.join()
+            server.finish(0)
+
+
+def test_of_one_caller_so_many_are_answered_so_many_wait_and_the_next_is_refused() -> None:
+    callers = Callers[str](2, 1)
+    assert [callers.begin("a", request) for request in ("first", "second", "third", "fourth")] == ["begun", "begun", "waits", "refused"]
+    assert callers.begin("b", "another's") == "begun"
+    assert callers.end("a") == "third"  # it takes the place
+    assert callers.begin("a", "fifth") == "waits"
+    assert [callers.end("a") for _ in range(3)] == ["fifth", None, None]
+    assert callers.end("b") is None
+    assert not callers._of  # nobody is remembered
 
 
 @pytest.mark.long

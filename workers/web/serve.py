@@ -17,9 +17,8 @@ import resource
 import signal
 import socket
 import sys
-import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from itertools import islice
 from types import FrameType
@@ -33,11 +32,12 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
 from waitress.task import ErrorTask, Task, WSGITask
+from waitress.utilities import Error
 
 from engine.text.keywords import words_of
 from jiyi.errors import SettingsError
 from jiyi.protocol import limits
-from jiyi.protocol.limits import OTHER_THREADS, REQUESTS_AT_ONCE
+from jiyi.protocol.limits import OTHER_THREADS, REQUESTS_AT_ONCE, REQUESTS_OF_CALLER, REQUESTS_WAITING, RETRY_SECONDS
 from jiyi.protocol.wire.json_checks import schema_of
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import Settings, get_settings
@@ -48,10 +48,11 @@ from models.db.scope import whole_service
 from web import create_app, stream
 from web.api import docs
 from web.api.registry import OPERATIONS
-from web.probes import UP
+from web.probes import LIVENESS, UP
 from web.security import HEADERS, LOOPBACK, require_login_on_public_bind
 from web.stream import CONNECTION
 from workers import gc_tuning, logs, tracing
+from workers.web.callers import Callers
 
 #: Seconds after which a thread that computes gives way to those that wait: the loop that answers probes is one of a hundred when as many
 #: requests have waited for one thing, and a small request of another group stands behind a large body.
@@ -178,9 +179,6 @@ BACKLOG = 128
 REFUSAL_PAUSE = 1.0
 #: Seconds between two that are let through: together they would compete with a probe for Python's lock.
 HELD_APART = 0.005
-#: Requests without a key, of one address for one path, that are answered at a time; more wait without a thread. What strangers may ask for
-#: is large (the API's documents), and threads that copy it compete with a probe for Python's lock.
-STRANGERS_AT_ONCE = 2
 #: Seconds of one wait for sockets, and between two looks at who is too slow.
 LOOK_SECONDS = 1.0
 
@@ -194,7 +192,7 @@ class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
     def finish(self) -> None:
         super().finish()
         if self.status.startswith("429"):
-            self.channel.server.refused[self.channel.caller()] = time.monotonic() + REFUSAL_PAUSE
+            self.channel.server.refused[self.channel.caller(), self.channel.path()] = time.monotonic() + REFUSAL_PAUSE
 
 
 class _Up(Task):  # type: ignore[misc]
@@ -208,6 +206,16 @@ class _Up(Task):  # type: ignore[misc]
         self.write(b"" if self.request.command == "HEAD" else UP)
 
 
+class _TooMany(Error):  # type: ignore[misc]  # noqa: N818 – as waitress names its own
+    """A caller's request beside which too many of theirs wait."""
+
+    code, reason = 429, "Too many requests"
+
+    def __init__(self) -> None:
+        busy = f"{REQUESTS_OF_CALLER} requests of this caller are being answered and {REQUESTS_WAITING} wait"
+        super().__init__(f"{busy}; send fewer at a time. Ask again in {RETRY_SECONDS} s.")
+
+
 class _Problem(ErrorTask):  # type: ignore[misc]
     """What is wrong with a request that no page sees, in the form of the API's problems."""
 
@@ -217,6 +225,8 @@ class _Problem(ErrorTask):  # type: ignore[misc]
         body = json.dumps(problem).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers.append(("Content-Type", "application/problem+json"))
+        if isinstance(error, _TooMany):
+            self.response_headers.append(("Retry-After", str(RETRY_SECONDS)))
         self.set_close_on_finish()
         self.content_length = len(body)
         self.write(body)
@@ -234,14 +244,8 @@ class Connection(HTTPChannel):  # type: ignore[misc]
 
     def service(self) -> None:
         self._served = True
-        probe = self.is_probe()
-        self.task_class = _Up if probe else _Task
-        stranger = self.caller() if self.is_stranger() and not probe else None
-        try:
-            super().service()
-        finally:
-            if stranger is not None:
-                self.server.answered(stranger)
+        self.task_class = _Up if self.is_probe() else _Task
+        super().service()
 
     def too_slow(self, now: float, patience: float) -> bool:
         """Whether the client has used up its time: it has to be looked at every second or so."""
@@ -254,31 +258,44 @@ class Connection(HTTPChannel):  # type: ignore[misc]
             return bool(now - self._since > HEAD_SECONDS + request.body_bytes_received / BODY_RATE)
         return self.idle and now - self.last_activity > (KEEPALIVE_SECONDS if self._served else HEAD_SECONDS)
 
+    def path(self) -> str:
+        """Of the next request; nonsense has none."""
+        return getattr(self.requests[0], "path", "")
+
     def is_probe(self) -> bool:
-        """Whether the next request asks if the process is alive."""
-        request = self.requests[0]
-        return request.error is None and request.path == "/healthz" and request.command in ("GET", "HEAD")
+        """Whether the next request asks only if the process is up."""
+        return self.path() == LIVENESS and self.requests[0].command in ("GET", "HEAD")
 
-    def is_stranger(self) -> bool:
-        """Whether the next request brings neither a key nor a session."""
-        headers = self.requests[0].headers
-        return not headers.get("AUTHORIZATION") and not headers.get("COOKIE")
-
-    def caller(self) -> tuple[str, str]:
-        """Who sent the next request (a key, good or not, a session, or else an address), and for which path."""
-        request = self.requests[0]
-        headers, proxies = request.headers, self.server.proxies
+    def caller(self) -> str:
+        """Who sent the next request: a key, good or not, a session, or else an address."""
+        headers, proxies = self.requests[0].headers, self.server.proxies
         scheme, _, key = headers.get("AUTHORIZATION", "").partition(" ")
         who = key.strip() or scheme or headers.get("COOKIE", "")
         forwarded = headers.get("X_FORWARDED_FOR", "").split(",")
         if not who and 0 < proxies <= len(forwarded):  # as ``werkzeug.middleware.proxy_fix`` reads it
             who = forwarded[-proxies].strip()
-        return who or str(self.addr[0]), getattr(request, "path", "")  # nonsense has no path
+        return who or str(self.addr[0])
 
     @property
     def idle(self) -> bool:
         """Nothing of it is being answered."""
         return not self.requests and not self.total_outbufs_len
+
+
+class _Begun:
+    """A request that a thread answers."""
+
+    def __init__(self, connection: Connection, caller: str) -> None:
+        self._connection, self._caller = connection, caller
+
+    def service(self) -> None:
+        try:
+            self._connection.service()
+        finally:
+            self._connection.server.end(self._caller)
+
+    def cancel(self) -> None:
+        self._connection.cancel()
 
 
 class Server(TcpWSGIServer):  # type: ignore[misc]
@@ -303,12 +320,9 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         #: each; on ``time.monotonic``'s clock.
         self.refused: dict[tuple[str, str], float] = {}
         self._held: deque[tuple[float, Connection]] = deque()
-        #: Probes, which the loop answers.
+        #: Probes, which the loop answers; and whose requests the threads have.
         self._probes: deque[Connection] = deque()
-        #: Strangers' requests that are being answered, and those that wait, by caller.
-        self._busy: Counter[tuple[str, str]] = Counter()
-        self._waiting: dict[tuple[str, str], deque[Connection]] = {}
-        self._strangers = threading.Lock()
+        self._callers: Callers[Connection] = Callers(REQUESTS_OF_CALLER, REQUESTS_WAITING)
         settings = Adjustments(
             sockets=[sock],
             threads=threads,
@@ -327,41 +341,33 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         _allow_files(2 * MAX_CONNECTIONS)
 
     def add_task(self, task: Connection) -> None:
-        now = time.monotonic()
-        if self.refused.get(task.caller(), 0.0) > now:
-            after = self._held[-1][0] + HELD_APART if self._held else 0.0
-            self._held.append((max(now + REFUSAL_PAUSE, after), task))
-        else:
-            self._start(task)
-
-    def _start(self, task: Connection) -> None:
-        """Give a request to a thread; a stranger's when fewer of theirs are being answered."""
+        """Decide when the next request of a connection is answered."""
+        now, path = time.monotonic(), task.path()
         if task.is_probe():
             self._probes.append(task)
             self.pull_trigger()
-            return
-        if task.is_stranger():
-            caller = task.caller()
-            with self._strangers:
-                if self._busy[caller] >= STRANGERS_AT_ONCE:
-                    self._waiting.setdefault(caller, deque()).append(task)
-                    return
-                self._busy[caller] += 1
-        super().add_task(task)
+        elif self.refused.get((task.caller(), path), 0.0) > now:
+            after = self._held[-1][0] + HELD_APART if self._held else 0.0
+            self._held.append((max(now + REFUSAL_PAUSE, after), task))
+        else:
+            self._begin(task)
 
-    def answered(self, stranger: tuple[str, str]) -> None:
-        """A stranger's request is done: their next one takes its place."""
-        with self._strangers:
-            waiting = self._waiting.get(stranger)
-            following = waiting.popleft() if waiting else None
-            if following is None:
-                self._busy[stranger] -= 1
-                if not self._busy[stranger]:
-                    del self._busy[stranger]
-            if not waiting:
-                self._waiting.pop(stranger, None)
-        if following is not None:
-            super().add_task(following)
+    def _begin(self, task: Connection) -> None:
+        caller = task.caller()
+        match self._callers.begin(caller, task):
+            case "begun":
+                self.task_dispatcher.add_task(_Begun(task, caller))
+            case "refused":
+                task.requests[0].error = _TooMany()
+                self.refused[caller, task.path()] = time.monotonic() + REFUSAL_PAUSE
+                self.task_dispatcher.add_task(task)
+            case "waits":
+                pass
+
+    def end(self, caller: str) -> None:
+        """A caller's request is answered: their next one is begun."""
+        if (following := self._callers.end(caller)) is not None:
+            self.task_dispatcher.add_task(_Begun(following, caller))
 
     def run(self) -> None:
         """Serve until :meth:`stop`."""
@@ -384,6 +390,16 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         self.task_dispatcher.shutdown(timeout=max(0.0, until - time.monotonic()))
         wasyncore.close_all(self._map, ignore_all=True)
 
+    def handle_accept(self) -> None:
+        """Take all connections that wait. The base takes one a turn, and a turn is long while many threads compute: a probe would wait
+        as many turns as there are connections before it.
+        """
+        for _ in range(BACKLOG):
+            before = len(self.active_channels)
+            super().handle_accept()
+            if len(self.active_channels) <= before:
+                return
+
     def maintenance(self, now: float) -> None:
         """Close connections whose clients have used up their time, and of too many those that can best be spared."""
         self.refused = {caller: until for caller, until in self.refused.copy().items() if until > time.monotonic()}
@@ -404,7 +420,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         while self._probes:
             self._probes.popleft().service()
         while self._held and self._held[0][0] <= time.monotonic():
-            self._start(self._held.popleft()[1])
+            self._begin(self._held.popleft()[1])
 
     def _connections(self) -> list[Connection]:
         return list(self.active_channels.values())

@@ -214,4 +214,4 @@ def test_a_caller_is_a_key_a_session_or_an_address(headers: dict[str, str], prox
     connection = Connection.__new__(Connection)
     connection.requests, connection.addr = [SimpleNamespace(headers=headers, path="/")], ("192.0.2.1", 1)
     connection.server = SimpleNamespace(proxies=proxies)
-    assert connection.caller() == (caller, "/")
+    assert connection.caller() == caller

@@ -1,0 +1,55 @@
+"""How many requests of one caller the web's threads answer at a time, so that those of others find a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Requests(Generic[T]):
+    """Of one caller: how many are being answered, and which wait."""
+
+    busy: int = 0
+    waiting: deque[T] = field(default_factory=deque)
+
+
+class Callers(Generic[T]):
+    """Requests by caller. Thread-safe.
+
+    Args:
+        at_once: those of one caller that are being answered.
+        most_waiting: those of one caller that wait; more are refused.
+    """
+
+    def __init__(self, at_once: int, most_waiting: int) -> None:
+        self._at_once, self._most_waiting = at_once, most_waiting
+        self._lock = threading.Lock()
+        self._of: dict[str, _Requests[T]] = {}
+
+    def begin(self, caller: str, request: T) -> Literal["begun", "waits", "refused"]:
+        """Have a request answered. If it waits, an :meth:`end` gives it back later."""
+        with self._lock:
+            known = self._of.setdefault(caller, _Requests())
+            if known.busy < self._at_once:
+                known.busy += 1
+                return "begun"
+            if len(known.waiting) < self._most_waiting:
+                known.waiting.append(request)
+                return "waits"
+            return "refused"
+
+    def end(self, caller: str) -> T | None:
+        """One that was begun is answered. The next, if one waits, is begun."""
+        with self._lock:
+            known = self._of[caller]
+            if known.waiting:
+                return known.waiting.popleft()
+            known.busy -= 1
+            if not known.busy:
+                del self._of[caller]  # nobody is remembered
+            return None
