@@ -19,13 +19,13 @@ import pytest
 
 from bench.support import smollm
 from engine.providers import llms
-from engine.providers.llm_prompts import Usage, on_usage
 from jiyi.settings import Settings
 from tests.misbehaving import Reply, Request, Vendor, forget_vendors, vendor
 from tests.shared import share
 from tests.unit.conftest import configure
+from tests.unit.providers.conftest import used
 
-__all__ = ["configure"]
+__all__ = ["configure", "used"]
 
 pytest_configure = share
 
@@ -121,11 +121,3 @@ def use(wire: Vendor, configure: Callable[..., Settings]) -> Callable[..., llms.
         return llms.llm()
 
     return make
-
-
-@pytest.fixture
-def used() -> Iterator[list[Usage]]:
-    heard: list[Usage] = []
-    on_usage(heard.append)
-    yield heard
-    on_usage(None)
