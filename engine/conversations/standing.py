@@ -1,7 +1,7 @@
 """What new messages do to what was said before, and what in them does not stand for itself.
 
-Asked once for the new messages of a session, with or without an LLM: what an LLM says is
-over comes with the statements that it proposes (:mod:`engine.conversations.notes`).
+Asked once for the new messages of a session, with or without an LLM: what an LLM says is over comes with the statements that it
+proposes (:mod:`engine.conversations.notes`).
 """
 
 from __future__ import annotations

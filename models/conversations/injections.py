@@ -55,8 +55,8 @@ def most_important(
 
 
 def of_ids(connection: Connection, name: AgentName, request: ContextRequest, node_ids: Sequence[UUID]) -> list[Candidate]:
-    """Those of these memories that are in force, told the user and trusted enough, in the order of the ids."""
-    asked = {**_asks(name, request), "kinds": list(KINDS), "ids": list(node_ids)}
+    """Those of these memories that :func:`most_important` may give, too, in the order of the ids."""
+    asked = {**_asks(name, request), "kinds": list(KINDS), "ids": list(node_ids), "session": request.session_id}
     found = {known.node_id: known for known in _candidates(connection.execute(_OF_IDS, asked).all(), request)}
     return [found[node_id] for node_id in node_ids if node_id in found]
 
@@ -201,6 +201,7 @@ _COLUMNS = "node_id, kind, description, created_at, filling, subject, user_id, v
 _OF_IDS = text(f"""
     SELECT {_COLUMNS} FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND kind = ANY(:kinds) AND {_STANDS}
+      AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
 """)  # noqa: S608 – no value
 _MAY_BE_OF_HEALTH = f"(kind = ANY(:kinds) OR kind IS NULL AND type = 'event') AND {_STANDS}"
 _OF_HEALTH = text(f"""

@@ -72,17 +72,14 @@ def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> N
     """
     pairs = connection.execute(_SUPERSEDED_BY, {"group": name[0], "agent": name[1], "by": list(by)}).all()
     rows = _rows(connection, name, [UUID(turn) for pair in pairs for turn in pair.turns])
-    for pair in pairs:
-        for turn in pair.turns:
-            row = rows.get(UUID(turn))
-            if row is None:
-                continue
-            spans = spans_in(pair.description, row.description)
-            if turn in pair.newer_turns:
-                stays = spans_in(pair.newer, row.description)
-                spans = [span for span in spans if span not in stays]
+    for row in rows.values():
+        marks = []
+        for pair in (pair for pair in pairs if str(row.node_id) in pair.turns):
+            stays = spans_in(pair.newer, row.description) if str(row.node_id) in pair.newer_turns else []
             day = local(pair.superseded_at, pair.newer_provenance, None).date()
-            _mark(connection, name, row, [Mark(start, end, "ended", day, str(pair.superseded_by)) for start, end in spans], prefixed=True)
+            spans = (span for span in spans_in(pair.description, row.description) if span not in stays)
+            marks += [Mark(*span, "ended", day, str(pair.superseded_by)) for span in spans]
+        _mark(connection, name, row, marks, prefixed=True)  # all at once: each writes over what was there
 
 
 def mark_earlier(connection: Connection, name: AgentName, old: Collection[UUID], by: UUID) -> None:
@@ -96,9 +93,12 @@ def mark_earlier(connection: Connection, name: AgentName, old: Collection[UUID],
     for statement in statements:
         whole = Mark(0, len(statement.description), "earlier", day, str(by))
         _write(connection, name, statement.node_id, added(statement.provenance, [whole]))
-        for row in (rows[UUID(turn)] for turn in statement.filling if UUID(turn) in rows):
-            spans = spans_in(statement.description, row.description)
-            _mark(connection, name, row, [Mark(*span, "earlier", day, str(by)) for span in spans], prefixed=True)
+    for row in rows.values():
+        texts = [statement.description for statement in statements if str(row.node_id) in statement.filling]
+        spans = dict.fromkeys(span for text_ in texts for span in spans_in(text_, row.description))
+        _mark(connection, name, row, [Mark(*span, "earlier", day, str(by)) for span in spans], prefixed=True)
+    changed = [*rows, *(statement.node_id for statement in statements)]
+    connection.execute(_PROMPTS_ANEW, {"group": name[0], "agent": name[1], "ids": changed})
 
 
 def reinstate(connection: Connection, name: AgentName, node_id: UUID) -> None:

@@ -299,6 +299,18 @@ def test_what_a_model_sees_to_be_over_in_other_words_is_shown_as_earlier_and_not
     assert newer in {row["node_id"] for row in nodes(group)}
 
 
+def test_of_one_message_all_that_is_over_is_shown_as_earlier(group: str, use: Callable[[Any], Any]) -> None:
+    use(Says("The user works nights as a nurse.", "The user likes tea on the ward."))
+    looked_through(group, "I work nights as a nurse. I like tea on the ward.", ("assistant", "ok"), "Fine.", "Well.")
+    assert len(facts(group)) == 2
+    use(Says("The user stands behind the counter of a bakery of their own."))
+    said = "First month behind the counter of my own bakery, and coffee instead."
+    looked_through(group, said, ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2")
+    [turn] = [row for row in nodes(group, "session") if "as a nurse. I like" in row["description"]]
+    marked = [turn["description"][mark.start : mark.end] for mark in marks_of(turn["provenance"])]
+    assert [word for word in ("nurse", "tea") if any(word in part for part in marked)] == ["nurse", "tea"]
+
+
 def test_news_of_somebody_else_makes_nothing_earlier_whatever_the_llm_says(group: str, use: Callable[[Any], Any]) -> None:
     looked_through(group, "I work nights as a nurse.", *KNOWN, ("assistant", "ok"))
     use(Says("The user has a friend with a bakery."))
