@@ -74,8 +74,7 @@ def test_what_is_copied_runs_in_a_shell_and_in_python(page: Page, key: str, lang
 
 def test_every_operation_has_its_call_in_three_languages(page: Page) -> None:
     page.goto("/api/docs")
-    for summary in page.locator("details.try > summary").all():
-        summary.evaluate("all => all.click()")
+    page.evaluate("document.querySelectorAll('details.try > summary').forEach((summary) => summary.click())")
     called = "language => [...document.querySelectorAll('details.try form')].map((form) => { form.elements.language.value = language; "
     called += "form.dispatchEvent(new Event('input')); return form.querySelector('.called').textContent; })"
     count = page.locator("article[data-method]").count()

@@ -24,6 +24,7 @@ def counted(statement: str, group: str) -> int:
         return int(connection.execute(text(statement), {"g": group}).scalar_one())
 
 
+@pytest.mark.long
 def test_a_worker_killed_in_the_middle(running: Service, client: Client, group: str) -> None:
     observations = [
         {

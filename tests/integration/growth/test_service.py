@@ -24,6 +24,7 @@ def test_thirty_days_of_the_example(client: Client) -> None:
     assert found["identity"] == {"version": 3, "content": "I am helpful and brief.", "rolled_back": True}
 
 
+@pytest.mark.long
 def test_days_of_a_fast_clock_have_each_reminder_once_and_no_alert_in_quiet_hours() -> None:
     counted = keep_time(datetime(2026, 3, 1, tzinfo=UTC), days=3)
     assert (counted["runs"], counted["fired_twice"], counted["alerts_in_quiet_hours"]) == (3, 0, 0)

@@ -358,6 +358,7 @@ def test_the_commands_back_up_and_restore(url: str, empty: str, tmp_path: Path, 
     assert "--force" in refused.err
 
 
+@pytest.mark.long
 def test_a_stopped_service_is_restored_into_a_home_of_its_own(url: str, tmp_path: Path) -> None:
     fill()
     forget()

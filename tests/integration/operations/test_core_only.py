@@ -36,6 +36,7 @@ TABLES = {"items", "schedules", "store_items", "quarantine_logs"}
 SWITCHED_OFF = "is switched off in this deployment: add it to JIYI_SUBJECTS and start the service anew (docs/configuration.md)"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("alone", "nothing_owed")
 def test_the_core_works_by_itself_and_what_is_off_says_so(group: str) -> None:
     person = f"Mia Quill{uuid4().hex[:8]}"

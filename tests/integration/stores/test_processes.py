@@ -41,6 +41,7 @@ def test_two_processes_write_many_items_and_lose_none(group: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_writer_that_is_killed_leaves_whole_items(group: str) -> None:
     kept = Kept(group)
     kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "max_items": 10_000}})

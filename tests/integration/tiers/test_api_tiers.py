@@ -213,6 +213,7 @@ def test_a_promoted_text_goes_to_one_agent_if_told(api: Program) -> None:
     assert [item["agent_id"] for item in ask(api, VERDICT, timeout=0.05, agent_id="judge")["results"]] == ["judge"]
 
 
+@pytest.mark.long
 def test_valkey_away_long_term_memory_still_answers_and_says_so(api: Program, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stored(group)
     api.post("/memory/promote", {"text": VERDICT}, 200)

@@ -142,6 +142,7 @@ def answers(url: str, path: str = "healthz") -> bool:
         return False
 
 
+@pytest.mark.long
 def test_the_demo_answers_three_questions_and_so_it_does_again_beside_a_second_copy_and_survives_the_death_of_its_servers(
     start: Callable[..., Up], place: Path
 ) -> None:
