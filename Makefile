@@ -58,6 +58,7 @@ check: setup
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python -m tools.translations --check
+	@$(BIN)/python -m tools.client --check
 
 translations: setup
 	@$(BIN)/python -m tools.translations

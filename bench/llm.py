@@ -192,7 +192,7 @@ def extracted(client: Client, talks: int) -> Figures:
 def reflected(client: Client, agents: Sequence[str]) -> Figures:
     before = len(_thoughts())
     for agent in agents:
-        client.reflections.request(agent)
+        client.reflection.request(agent_id=agent)
     settle()
     new = _thoughts()[before:]
     grounded = [len(words & set(telling(seen))) >= GROUNDED * len(words) for said, seen in new if (words := set(telling(said)))]

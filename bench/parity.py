@@ -18,7 +18,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from rich.console import Console
@@ -31,6 +31,7 @@ from jiyi.cli import stanford
 from jiyi.cli.stanford import Memory
 from jiyi.polling import poll
 from jiyi.protocol import memory as protocol
+from jiyi.protocol.conversations import AnyKind
 from jiyi.protocol.memory import KeywordStrength
 
 IMPORT_SECONDS = 300
@@ -130,7 +131,7 @@ def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, 
 def _all_nodes(client: Client, agent_id: str) -> Iterator[protocol.Memory]:
     cursor: str | None = None
     while True:
-        page = client.memory.nodes(agent_id, cursor=cursor, limit=500)
+        page = client.memory.list(agent_id=agent_id, kinds=get_args(AnyKind), superseded=True, archived="with", cursor=cursor, limit=500)
         yield from page.rows
         if page.next is None:
             return
@@ -140,7 +141,7 @@ def _all_nodes(client: Client, agent_id: str) -> Iterator[protocol.Memory]:
 def _all_keywords(client: Client, agent_id: str) -> Iterator[KeywordStrength]:
     cursor: str | None = None
     while True:
-        page = client.memory.keywords(agent_id, cursor=cursor, limit=500)
+        page = client.memory.keywords(agent_id=agent_id, cursor=cursor, limit=500)
         yield from page.rows
         if page.next is None:
             return
@@ -169,7 +170,7 @@ def run(root: Path, cases_path: Path, console: Console) -> dict[str, Any]:
 
 def settle(client: Client) -> None:
     """Wait until the keyword strengths are counted, too."""
-    poll(client.service.stats, lambda stats: all(row.kind == "reflect" for row in stats.work_owed), IMPORT_SECONDS)
+    poll(client.stats.show, lambda stats: all(row.kind == "reflect" for row in stats.work_owed), IMPORT_SECONDS)
 
 
 def main() -> None:

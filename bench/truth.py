@@ -134,7 +134,7 @@ def _sessions(life: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]
 def _asked(client: Client, life: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
     for question in life["questions"]:
         whose = {"user_id": question["user"]} if question.get("user") else {}
-        prompt = client.conversations.context(life["id"], question["q"], timeout=300, **whose).context
+        prompt = client.within(300).conversations.context(agent_id=life["id"], query=question["q"], **whose).context
         yield question, prompt, client.context(life["id"], question["q"], touch=False, timeout=300, **whose).text
 
 

@@ -144,7 +144,7 @@ def _settle(client: Client, agent_id: str, question: str, user_id: str | None = 
     """Days pass; here it is until the turns can be found and what they tell was extracted."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
-        found = client.conversations.context(agent_id, question, user_id=user_id).memories
+        found = client.conversations.context(agent_id=agent_id, query=question, user_id=user_id).memories
         if any(memory.kind != "session" for memory in found):
             return
         time.sleep(PAUSE)
@@ -195,9 +195,9 @@ def learn(client: Client) -> Learned:
                 loop.after_completion(MENDER, told, f"session-{number}-{part}")
                 loop.flush()
                 client.end_session(MENDER, f"session-{number}-{part}")
-        skill = _poll(lambda: client.command("proposals.list", kind="skill", agent_id=MENDER, status="pending").rows)[0]
-        client.command("proposals.decide", id=skill.id, decision="approve", reason="it helped")
-        client.command("proposals.decide", id=skill.id, decision="enable")
+        skill = _poll(lambda: client.proposals.list(kind="skill", agent_id=MENDER, status="pending").rows)[0]
+        client.proposals.decide(id=skill.id, decision="approve", reason="it helped")
+        client.proposals.decide(id=skill.id, decision="enable")
         chat: list[Message] = []
         tokens, shown = [], False
         for said, answer in AGAIN:
@@ -210,9 +210,9 @@ def learn(client: Client) -> Learned:
         share = loop.cache_share(MENDER, "session-3")
         loop.flush()
         client.end_session(MENDER, "session-3")
-        trusted = _poll(lambda: [row for row in [client.command("proposals.get", id=skill.id)] if row.votes])[0]
+        trusted = _poll(lambda: [row for row in [client.proposals.get(id=skill.id)] if row.votes])[0]
         replies = [loop.before(MENDER, SYSTEM, said, session_id="session-4").reply for said in REMINDERS]
-    left = client.command("appointments.list", agent_id=MENDER).rows
+    left = client.appointments.list(agent_id=MENDER).rows
     return Learned(
         skill.name,
         shown,

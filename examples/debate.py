@@ -164,7 +164,7 @@ def promote(debate: Debate, verdict: str) -> None:
     debate.claim("the verdict can be found to be promoted", entry)
     if entry is None:
         return
-    first, again = (debate.client.tiers.promote(entry.item_id, kind="verdict") for _ in range(2))
+    first, again = (debate.client.knowledge.promote(entry_ids=[entry.item_id], kind="verdict") for _ in range(2))
     same = [piece.knowledge_id for piece in first.pieces] == [piece.knowledge_id for piece in again.pieces]
     debate.claim("promoted twice, it is known once", same and all(piece.known for piece in again.pieces))
 

@@ -84,7 +84,7 @@ def _run(graph: Graph) -> dict[str, list[dict[str, Any]]]:
 def _await_index(client: Client) -> None:
     until = time.monotonic() + INDEX_SECONDS
     while time.monotonic() < until:
-        found = client.stores.show("project_docs")
+        found = client.stores.show(name="project_docs")
         if found.files and "pending" not in found.files:
             return
         time.sleep(PAUSE)

@@ -76,7 +76,7 @@ def grown(client: Client, kind: str, status: str, least: int = 1) -> list[dict[s
     """Skills, or workflows, of a status; waits until there are enough."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        rows: list[dict[str, Any]] = client.command("proposals.list", kind=kind, agent_id=AGENT, status=status).model_dump()["rows"]
+        rows: list[dict[str, Any]] = client.proposals.list(kind=kind, agent_id=AGENT, status=status).model_dump()["rows"]
         if len(rows) >= least or time.monotonic() > deadline:
             return rows
         time.sleep(PAUSE)
@@ -86,12 +86,12 @@ def learn(client: Client) -> dict[str, Any]:
     """What became of what worked, and what people said about it."""
     [refused] = grown(client, "skill", "refused")
     [skill] = grown(client, "skill", "pending")
-    hint = client.growth.hint(AGENT).text
-    client.command("proposals.decide", id=skill["id"], decision="approve", reason="it helped every week")
-    enabled = client.command("proposals.decide", id=skill["id"], decision="enable").model_dump()
-    trust = [client.growth.feedback("skill", skill["id"], "positive") for _ in range(5)][-1]
+    hint = client.evolution.hint(agent_id=AGENT).text
+    client.proposals.decide(id=skill["id"], decision="approve", reason="it helped every week")
+    enabled = client.proposals.decide(id=skill["id"], decision="enable").model_dump()
+    trust = [client.feedback.give(artifact="skill", artifact_id=skill["id"], sentiment="positive") for _ in range(5)][-1]
     [workflow] = grown(client, "pipeline", "pending")
-    client.command("proposals.decide", id=workflow["id"], decision="approve")
+    client.proposals.decide(id=workflow["id"], decision="approve")
     mailed: list[str] = []
 
     def mail(text: str = "", **_: Any) -> str:
@@ -100,7 +100,7 @@ def learn(client: Client) -> dict[str, Any]:
 
     tools: dict[str, Callable[..., Any]] = {"search": lambda **_: "invoice 31", "mail": mail}
     ran = pipelines.run(workflow["body"], tools, inputs={"mail": {"text": "$previous"}})
-    patterns = client.command("patterns.list", agent_id=AGENT).model_dump()["rows"]
+    patterns = client.patterns.list(agent_id=AGENT).model_dump()["rows"]
     return {
         "patterns": [one["title"] for one in patterns],
         "hint": hint,
@@ -115,7 +115,7 @@ def proposed(client: Client, pain_id: str) -> dict[str, Any]:
     """What the agent proposes against a pain once it is sure of it; waits until it has thought of something."""
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        found: list[dict[str, Any]] = client.command("pains.get", id=pain_id).model_dump()["proposals"]
+        found: list[dict[str, Any]] = client.pains.get(id=pain_id).model_dump()["proposals"]
         if found:
             return found[0]
         time.sleep(PAUSE)
@@ -125,11 +125,11 @@ def proposed(client: Client, pain_id: str) -> dict[str, Any]:
 def mend(client: Client) -> dict[str, Any]:
     """A pain that comes again becomes a proposal, and once somebody confirms that it helped, an experience."""
     for _ in range(3):
-        told = client.command("pains.report", agent_id=AGENT, summary="The weekly report is always late because figures come in late.")
+        told = client.pains.report(agent_id=AGENT, summary="The weekly report is always late because figures come in late.")
     pain = told.model_dump()["pain"]
     proposal = proposed(client, pain["pain_id"])
     decided = {"id": pain["pain_id"], "proposal_id": proposal["id"], "resolution": "confirmed"}
-    done = client.command("pains.resolve", **decided).model_dump()
+    done = client.pains.resolve(**decided).model_dump()
     return {
         "pain": {"confidence": pain["confidence"], "status": done["pain"]["status"]},
         "proposal": {"made_by": proposal["made_by"], "steps": proposal["steps"]},
@@ -140,10 +140,10 @@ def mend(client: Client) -> dict[str, Any]:
 def change_and_go_back(client: Client) -> dict[str, Any]:
     """Two changes of who the agent is, each approved by somebody; then back to the first, as a new version."""
     for soul in ("I am helpful and brief.", "I am a pirate."):
-        proposed = client.command("identity.propose", agent_id=AGENT, file="SOUL", suggested=soul, reason="tried out").model_dump()
-        client.command("proposals.decide", id=proposed["id"], decision="approve")
-    client.command("identity.rollback", agent_id=AGENT, file="SOUL", version=1, reason="no pirates")
-    now = client.command("identity.get", agent_id=AGENT, file="SOUL").model_dump()
+        proposed = client.identity.propose(agent_id=AGENT, file="SOUL", suggested=soul, reason="tried out").model_dump()
+        client.proposals.decide(id=proposed["id"], decision="approve")
+    client.identity.rollback(agent_id=AGENT, file="SOUL", version=1, reason="no pirates")
+    now = client.identity.get(agent_id=AGENT, file="SOUL").model_dump()
     return {"identity": {"version": now["version"], "content": now["content"], "rolled_back": now["content"] == "I am helpful and brief."}}
 
 

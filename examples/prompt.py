@@ -33,13 +33,16 @@ SECONDS = 30.0
 
 def prompts(client: Client, persona: str) -> list[ContextAnswer]:
     """The same question with each budget."""
-    return [client.tiers.context(QUESTION, system=SYSTEM, persona=persona, budget=budget, relevance_threshold=-1) for budget in BUDGETS]
+    return [
+        client.knowledge.context(proposal=QUESTION, system=SYSTEM, persona=persona, budget=budget, relevance_threshold=-1)
+        for budget in BUDGETS
+    ]
 
 
 def known(client: Client) -> None:
     """What was promoted, as soon as it can be found by its meaning."""
     for text in KNOWN:
-        client.tiers.promote(text=text)
+        client.knowledge.promote(text=text)
     poll(lambda: client.query_memory(QUESTION).tiers[-1].message, lambda waiting: not waiting, SECONDS)
 
 

@@ -98,7 +98,7 @@ class Pictures:
 def take(pictures: Pictures) -> None:
     group = f"group={demo.GROUP}"
     with Client(demo.GROUP) as client:
-        thoughts = client.memory.nodes("Tomas", types=["thought"], limit=100).rows
+        thoughts = client.memory.list(agent_id="Tomas", types=["thought"], limit=100).rows
         thought = next(row for row in thoughts if len(client.why(row.node_id).nodes) == EVIDENCE + 1)
     with pictures.of("overview", f"/?{group}", height=1_000) as page:
         expect(page.locator("figure canvas")).to_have_count(4)
@@ -166,9 +166,9 @@ def become_somebody() -> None:
     """Who Tomas is: two versions, and a proposal that waits."""
     with Client(demo.GROUP) as client:
         for number, text in enumerate(SOULS):
-            proposed = client.command("identity.propose", agent_id="Tomas", file="SOUL", suggested=text, reason=REASONS[number])
+            proposed = client.identity.propose(agent_id="Tomas", file="SOUL", suggested=text, reason=REASONS[number])
             if text != SOULS[-1]:
-                client.command("proposals.decide", id=proposed.model_dump()["id"], decision="approve")
+                client.proposals.decide(id=proposed.id, decision="approve")
 
 
 def send_broken() -> None:

@@ -92,18 +92,18 @@ def remember(client: Client, events: list[JsonObject], console: Console) -> None
 
 def reflect(client: Client, agent: str) -> list[NewThought]:
     """The best thought on each question that the agent asks itself; of the first time, if it has reflected before."""
-    thoughts = client.memory.nodes(agent, types=["thought"], limit=THOUGHTS_LOOKED_AT).rows
+    thoughts = client.memory.list(agent_id=agent, types=["thought"], superseded=True, archived="with", limit=THOUGHTS_LOOKED_AT).rows
     known = next((row.provenance["reflection"] for row in reversed(thoughts) if "reflection" in row.provenance), None)
     if known is None:
         await_counted(client)
-    reflection = client.reflections.state(known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
+    reflection = client.reflection.get(id=known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
     best = {thought.focal_point: thought for thought in reversed(reflection.thoughts)}  # of each question the first
     return [thought for thought in reflection.thoughts if best[thought.focal_point] is thought][:SHOWN_THOUGHTS]
 
 
 def await_counted(client: Client) -> None:
     """Return when the service has done all that the diary sets off, so that nothing is missing from what is reflected on."""
-    poll(client.service.stats, lambda stats: not stats.work_owed, WAIT_SECONDS)
+    poll(client.stats.show, lambda stats: not stats.work_owed, WAIT_SECONDS)
 
 
 def _patient(agent: str) -> JsonObject:
@@ -119,17 +119,17 @@ def debate(client: Client, console: Console) -> None:
     """Tell the outputs, promote the verdict, digest the rest; nothing of it while working memory still has an earlier run's."""
     outputs = [json.loads(line) for line in OUTPUTS.read_text(encoding="utf-8").splitlines()]
     verdict = outputs[-1]["payload"]["output"]
-    if verdict not in {item.content for item in client.tiers.working().rows}:
+    if verdict not in {item.content for item in client.working_memory.show().rows}:
         begun = datetime.now(UTC) - len(outputs) * PAUSE
         events = [
             {"type": "node.executed", "session_id": SESSION, "occurred_at": begun + number * PAUSE, **output}
             for number, output in enumerate(outputs)
         ]
         for entry_id in client.observe_many(events):
-            entry = client.tiers.screened(entry_id, WAIT_SECONDS)
-        client.tiers.promote(entry.entry_id, kind="verdict", reason="agreed in the demonstration")
-        client.tiers.digest(timeout=WAIT_SECONDS)
-    counts = client.tiers.knowledge().counts
+            entry = client.quarantine.wait_for(entry_id, WAIT_SECONDS)
+        client.knowledge.promote(entry_ids=[entry.entry_id], kind="verdict", reason="agreed in the demonstration")
+        client.within(WAIT_SECONDS).digests.make()
+    counts = client.knowledge.list().counts
     console.print(
         f"\n[dim]a debate in three tiers[/dim]\n{SESSION}\n"
         f"quarantine {counts['quarantine']}, working memory {counts['working']}, long-term memory {counts['longterm']}",
@@ -139,7 +139,7 @@ def debate(client: Client, console: Console) -> None:
 
 def help_out(client: Client) -> None:
     """Give the group's helper a few days of work. A second time it has had them."""
-    if client.command("appointments.list", agent_id=AGENT).model_dump()["rows"]:
+    if client.appointments.list(agent_id=AGENT).rows:
         return
     _talk(client)
     _look_after_itself(client)

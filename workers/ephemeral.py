@@ -189,7 +189,7 @@ def await_answers(seconds: float = START_SECONDS) -> None:
 
         def failure() -> JiyiError | None:
             try:
-                client.agents.list(limit=1, timeout=1)
+                client.within(1).agents.list(limit=1)
             except JiyiError as error:
                 return error
             return None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from jiyi.chat import shapes
 from jiyi.chat.chain import Chain, Exchange, Stage
@@ -25,10 +25,12 @@ from jiyi.chat.pipelines import Tool
 from jiyi.chat.recording import Recorder, messages_of, with_text
 from jiyi.chat.steps import HintStage, ScheduleStage, SkillStage, TrajectoryStage
 from jiyi.chat.workflows import LOOKED_AT, WorkflowTools
+from jiyi.client.calls import checked
 from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
 from jiyi.errors import JiyiError
+from jiyi.protocol.appointments import AskedSchedules, AskSchedules
 from jiyi.protocol.base import JsonMapping, JsonObject
-from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, Format, Message
+from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, Format, InjectRequest, Message
 from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.trajectories import StepType
 from jiyi.zones import ZoneOf, zone_of_user
@@ -76,22 +78,18 @@ class ConversationLoop:
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
-        self._memory = MemoryStage(client.conversations, self._outbox, client.group, form=format, template=template, grown=growth, tz=tz)
+        self._memory = MemoryStage(self._inject, self._outbox, client.group, form=format, template=template, grown=growth, tz=tz)
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
         self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group)
         self._workflows = WorkflowTools(
-            lambda agent_id: client.command("proposals.list", kind="pipeline", agent_id=agent_id, status="approved", limit=LOOKED_AT).rows,
+            lambda agent_id: client.proposals.list(kind="pipeline", agent_id=agent_id, status="approved", limit=LOOKED_AT).rows,
             functions or {},
             self._outbox.put,
             client.group,
         )
         self._client, self._cache = client, shapes.CacheShares()
         compaction = CompactionStage(limits, flush=self._flush, ask=self._compacted)
-        hint = HintStage(
-            lambda agent_id, user_id, left: client.growth.hint(agent_id, user_id=user_id, timeout=min(left, HINT_SECONDS)).text
-        )
-        skills = SkillStage(self._steps.step)
-        grown: list[Stage] = [hint, self._steps, ScheduleStage(client.growth, tz), skills] if growth else []
+        grown = [HintStage(self._hint), self._steps, ScheduleStage(self._schedule, tz), SkillStage(self._steps.step)] if growth else []
         self.chain = Chain([compaction, self._memory, GuardStage(), *grown, *stages])
 
     def __enter__(self) -> Self:
@@ -114,7 +112,7 @@ class ConversationLoop:
         """Each stage with what it is not connected to; empty texts for those that are ready. Asks the service, for a second at most."""
         missing = self.chain.readiness()
         try:
-            self._client.command("conversations.init", timeout=self._seconds)
+            self._client.within(self._seconds).conversations.init()
         except JiyiError as error:
             missing["memory"] = f"the service: {error}"
         return missing
@@ -206,8 +204,18 @@ class ConversationLoop:
         self._memory.after(exchange)
         self._steps.compacted(exchange)
 
+    def _inject(self, request: InjectRequest, seconds: float) -> InjectedContext:
+        return self._client.within(seconds).conversations.inject(**dict(request))
+
+    def _hint(self, agent_id: str, user_id: str | None, seconds: float) -> str:
+        asking = self._client.within(min(seconds, HINT_SECONDS))
+        return asking.evolution.hint(agent_id=agent_id, user_id=user_id).text
+
+    def _schedule(self, request: AskSchedules, seconds: float) -> AskedSchedules:
+        return self._client.within(seconds).appointments.ask(**dict(request))
+
     def _compacted(self, request: CompactMessages) -> Compacted:
-        return self._client.command("conversations.compact", timeout=SUMMARY_SECONDS, **dict(request))  # type: ignore[no-any-return]
+        return self._client.within(SUMMARY_SECONDS).conversations.compact(**dict(request))
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
         """Wait until every turn is published; False if they are not, after so many seconds."""
@@ -232,27 +240,8 @@ LEAST_INPUT_CHARS = 2
 GUARDED = 12
 
 
-class Injecting(Protocol):
-    """Whoever puts memories into prompts; ``client.conversations`` is one."""
-
-    def inject(
-        self,
-        agent_id: str,
-        user_input: str,
-        *,
-        base_prompt: str,
-        session_id: str | None,
-        user_id: str | None,
-        max_tokens: int,
-        format: Format,  # noqa: A002 – the field's name
-        template: str | None,
-        grown: bool,
-        split: bool,
-        turn: int | None,
-        renew: bool,
-        tz: str | None,
-        timeout: float | None,
-    ) -> InjectedContext: ...
+#: Puts memories into a prompt, within so many seconds.
+Injecting = Callable[[InjectRequest, float], InjectedContext]
 
 
 class MemoryStage:
@@ -288,9 +277,10 @@ class MemoryStage:
         split = exchange.recalled is not None
         if self._injecting is None or most < 1 or (len(exchange.user_input.strip()) < LEAST_INPUT_CHARS and not split):
             return exchange
-        injected = self._injecting.inject(
-            exchange.agent_id,
-            exchange.user_input,
+        asked = checked(
+            InjectRequest,
+            agent_id=exchange.agent_id,
+            query=exchange.user_input,
             base_prompt=exchange.system_prompt,
             session_id=exchange.session_id,
             user_id=exchange.user_id,
@@ -302,9 +292,8 @@ class MemoryStage:
             turn=shapes.turn_of(exchange) if split else None,
             renew=exchange.compacted,
             tz=self._zone_of(exchange.user_id),
-            timeout=max(exchange.left, 0.01),
         )
-        self.injected = injected
+        self.injected = injected = self._injecting(asked, max(exchange.left, 0.01))
         exchange = replace(exchange, injected=injected)
         if not split:
             return exchange.prompted(injected.prompt, injected.context) if injected.context else exchange

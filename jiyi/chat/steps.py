@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID, uuid5
 
 from jiyi.chat.chain import Exchange
-from jiyi.protocol.appointments import MAX_TEXT_CHARS, AskedSchedules
+from jiyi.client.calls import checked
+from jiyi.protocol.appointments import MAX_TEXT_CHARS, AskedSchedules, AskSchedules
 from jiyi.protocol.artifacts import ArtifactKind
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import ChatMessage, Message
@@ -338,22 +339,8 @@ class HintStage:
             self._next.popitem(last=False)
 
 
-class Scheduling(Protocol):
-    """Whoever keeps schedules; ``client.growth`` is one."""
-
-    def schedule(
-        self,
-        agent_id: str,
-        text: str,
-        *,
-        tz: str | None,
-        session_id: str | None,
-        user_id: str | None,
-        completes: str | None = None,
-        timeout: float | None,
-    ) -> AskedSchedules: ...
-
-
+#: Does what a message asks of the agent's appointments, within so many seconds.
+Scheduling = Callable[[AskSchedules, float], AskedSchedules]
 #: Tokens that a confirmation may have in the prompt, and the share of the room that there is.
 NOTE_TOKENS, NOTE_SHARE = 300, 0.5
 #: Before the confirmation in the prompt.
@@ -391,15 +378,16 @@ class ScheduleStage:
             return exchange
         patience, who = exchange.left * PATIENCE, (exchange.agent_id, exchange.session_id, exchange.user_id)
         earlier = self._asked_back(who)
-        answer = self._scheduling.schedule(
-            exchange.agent_id,
-            text[:MAX_TEXT_CHARS],
+        asked = checked(
+            AskSchedules,
+            agent_id=exchange.agent_id,
+            text=text[:MAX_TEXT_CHARS],
             tz=self._zone_of(exchange.user_id),
             session_id=exchange.session_id,
             user_id=exchange.user_id,
-            **({} if earlier is None else {"completes": earlier}),
-            timeout=max(patience, 0.01),
+            completes=earlier,
         )
+        answer = self._scheduling(asked, max(patience, 0.01))
         if answer.certainty == "unclear" and who[1:] != (None, None):
             self._note(who, earlier or text[:MAX_TEXT_CHARS])
         if answer.confirmation is None:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from jiyi.cli import output
 from jiyi.cli.shell import Json, Shown, connect, session, show, shows
-from jiyi.client.accounts import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
+from jiyi.client.by_hand import DEFAULT_GRACE, DEFAULT_SCOPES, CreatedKey
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.protocol.accounts import AddPerson, Key, Person, Role, hash_password, make_password
@@ -86,7 +86,7 @@ def _print_keys(found: list[Key]) -> None:
 @shows
 def revoke(client: Client, key_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")]) -> Shown:
     """End a key, for good. It may work for five more seconds."""
-    key = client.keys.revoke(key_id)
+    key = client.keys.revoke(id=key_id)
     return Shown(key, lambda: output.line(f"{key.key_id} ({key.name}) is revoked"))
 
 
@@ -171,14 +171,14 @@ def _people(found: list[Person]) -> Table:
 @shows
 def disable(client: Client, name: Name) -> Shown:
     """Somebody cannot sign in any more, and is signed out."""
-    return _done(client.people.disable(name), f"{name} is disabled")
+    return _done(client.people.disable(name=name), f"{name} is disabled")
 
 
 @users_app.command()
 @shows
 def enable(client: Client, name: Name) -> Shown:
     """Somebody who was disabled may sign in again."""
-    return _done(client.people.enable(name), f"{name} may sign in again")
+    return _done(client.people.enable(name=name), f"{name} may sign in again")
 
 
 def _password(*, generate: bool) -> str:

@@ -56,7 +56,7 @@ def erase(
         return Shown(preview, lambda: _print_preview(preview))
     if not yes:
         _confirm(request)
-    state = client.erasure.get(client.erasure.request(**what, delete_backups=delete_backups))
+    state = client.erasure.get(id=client.erasure.request(**what, delete_backups=delete_backups).erasure_id)
     if wait:
         state = _wait(client, state, timeout)
     goes_on = f"the erasure {state.erasure_id} is {state.state}, at {state.step!r}, and goes on: see `jiyi erasures`"
@@ -105,7 +105,7 @@ def _wait(client: Client, state: ErasureState, timeout: float) -> ErasureState:
         task = progress.add_task("erasing", total=None)
 
         def look() -> ErasureState:
-            current = client.erasure.get(state.erasure_id)
+            current = client.erasure.get(id=state.erasure_id)
             progress.update(task, description=f"{current.state}: {current.step or 'waits for a worker'}")
             return current
 

@@ -35,7 +35,7 @@ def nodes(
 ) -> Shown:
     """An agent's memories, newest first."""
     filters = given(types=types, origins=origins, min_trust=min_trust)
-    page = client.memory.nodes(agent, cursor=cursor, limit=limit, user_id=user, **filters)
+    page = client.memory.list(agent_id=agent, cursor=cursor, limit=limit, user_id=user, **filters)
     return Shown(page, lambda: output.listing(_node_table(agent, page.rows), page.next))
 
 
@@ -51,7 +51,7 @@ def related(
     """Events and thoughts that share a keyword with a statement."""
     if not (subject or predicate or object_):
         raise typer.BadParameter("give at least one of --subject, --predicate, --object")
-    memories = client.memory.related(agent, subject=subject, predicate=predicate, object=object_, limit=limit)
+    memories = client.memory.related(agent_id=agent, subject=subject, predicate=predicate, object=object_, limit=limit)
     return Shown(memories, lambda: Group(_node_table("events", memories.events), _node_table("thoughts", memories.thoughts)))
 
 
@@ -64,7 +64,7 @@ def keywords(
     user: Annotated[str | None, typer.Option(help="Those of what this user of the agent is told.")] = None,
 ) -> Shown:
     """An agent's keywords, strongest first."""
-    page = client.memory.keywords(agent, user_id=user, cursor=cursor, limit=limit)
+    page = client.memory.keywords(agent_id=agent, user_id=user, cursor=cursor, limit=limit)
     return Shown(page, lambda: _print_keywords(agent, page))
 
 
@@ -136,7 +136,7 @@ def list_archived(
     client: Client, agent: Annotated[str, typer.Argument(help="Whose.")], limit: Limit = DEFAULT_PAGE, cursor: Cursor = None
 ) -> Shown:
     """An agent's archived memories, newest first."""
-    page = client.memory.nodes(agent, archived="only", cursor=cursor, limit=limit)
+    page = client.memory.list(agent_id=agent, archived="only", cursor=cursor, limit=limit)
     return Shown(page, lambda: _print_page(agent, page))
 
 
@@ -165,7 +165,7 @@ def restore(
     """Bring archived memories back. It counts as an access, and takes an expiry that has passed away."""
     if bool(node_ids) == (agent is not None):
         raise typer.BadParameter("give either ids or --agent NAME")
-    done = client.archive.restore(*(node_ids or []), agent_id=agent)
+    done = client.archive.restore(ids=[*(node_ids or [])], agent_id=agent)
     if node_ids and done.restored < len(set(node_ids)):
         output.notice(f"only {done.restored:,} of {len(set(node_ids)):,} were archived memories of this group")
     if done.restored >= MAX_RESTORED and agent is not None:

@@ -33,7 +33,7 @@ LONGEST_PAUSE = 1.0
 @shows
 def embedders(client: Client) -> Shown:
     """Which embedders there are, which one is in use, and how many memories each model has embedded."""
-    report = client.embeddings.show()
+    report = client.embedders.show()
     return Shown(report, lambda: tables(report))
 
 
@@ -53,7 +53,7 @@ def reembed(
     """
     embedded = 0
     if cancel:
-        state = client.embeddings.move(cancel=True)
+        state = client.reembedding.step(cancel=True)
         sentence = f"the move to {state.model} is cancelled; nothing has changed"
     else:
         with output.progress() as progress:
@@ -75,7 +75,7 @@ def steps(client: Client, **fields: Any) -> Iterator[MoveState]:
     while True:
         try:
             # Counting takes a look at every memory: at the beginning only.
-            state = client.embeddings.move(count=not phase, **fields)
+            state = client.reembedding.step(count=not phase, **fields)
         except (ProviderUnavailable, NoAnswer, BrokerUnavailable) as error:
             failures += 1
             if failures >= MAX_FAILURES:
@@ -144,8 +144,8 @@ def llms(
 ) -> Shown:
     """The LLM in use, what it can do and the state of its breaker, the vendors with keys, the group's usage."""
     if again:
-        output.notice(f"{client.service.forget_llm().model} is asked again what it can do, before its next question")
-    report = client.service.llms(days)
+        output.notice(f"{client.llms.forget().model} is asked again what it can do, before its next question")
+    report = client.llms.show(days=days)
     return Shown(report, lambda: _print_report(client.group, report))
 
 

@@ -14,9 +14,9 @@ import typer
 from jiyi.cli import output
 from jiyi.cli.shell import Json, connect, given, moment
 from jiyi.cli.shell import session as session_of
+from jiyi.client.actions import Events
 from jiyi.client.calls import Calls
 from jiyi.client.client import Client, chunks
-from jiyi.client.memory import Memory
 from jiyi.client.steps import Blocking
 from jiyi.client.write_methods import STATES_A_CALL
 from jiyi.errors import EventRejected, IdReused, InvalidEvent, join_problems
@@ -179,9 +179,9 @@ def _ask(client: Client, owners: dict[UUID, str], digests: Mapping[UUID, str], d
     for event_id, group in owners.items():
         by_group.setdefault(group, []).append(event_id)
     for group, event_ids in by_group.items():
-        memory: Memory[Blocking] = Memory(Calls(client.transport, client.settings, group))
+        of: Events[Blocking] = Events(Calls(client.transport, client.settings, group))
         for page in chunks(event_ids, STATES_A_CALL):
-            states = memory.event_states(page, digests=digests)
+            states = of.states(ids=page, digests={one: digests[one] for one in page if one in digests}).rows
             yield from states
             if time.monotonic() > deadline or not all(state.final for state in states):
                 break

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from jiyi.cli import output
 from jiyi.cli.shell import Cursor, Limit, Shown, shows
+from jiyi.client.by_hand import JOB_SECONDS
 from jiyi.client.client import Client
-from jiyi.client.operations import JOB_SECONDS
 from jiyi.errors import JiyiError
 from jiyi.protocol.base import DEFAULT_PAGE, JsonMapping, Rows
 from jiyi.protocol.operations import MAX_RESOLVED, DeadLetter, JobState, LetterState, Resolved, ServiceStats, Tick
@@ -33,7 +33,7 @@ class JobFailed(JiyiError):  # noqa: N818 – its name says what happened
 @shows
 def jobs(client: Client) -> Shown:
     """Scheduled jobs of the service: how often, the last run, the next one."""
-    states = client.jobs.list()
+    states = client.jobs.list().rows
     return Shown(states, lambda: _print_jobs(states))
 
 
@@ -142,7 +142,7 @@ def _print_page(state: LetterState, page: Rows[DeadLetter]) -> None:
 @shows
 def show_letter(client: Client, letter_id: Annotated[UUID, typer.Argument(metavar="ID", help="Its id.")]) -> Shown:
     """One dead letter: the reason, the traceback, the message as it came."""
-    letter = client.dead_letters.get(letter_id)
+    letter = client.dead_letters.get(id=letter_id)
     return Shown(letter, lambda: _print_letter(letter))
 
 
@@ -165,7 +165,7 @@ def _print_letter(letter: DeadLetter) -> None:
 def replay(client: Client, letter_ids: Ids = None, all_of: AllOf = None) -> Shown:
     """Try again: what has been mended since goes through, the rest comes back."""
     _one_way(letter_ids, all_of)
-    return _resolved("replayed", client.dead_letters.replay(letter_ids or [], kind=all_of), letter_ids, all_of)
+    return _resolved("replayed", client.dead_letters.resolve(action="replay", letter_ids=letter_ids or [], kind=all_of), letter_ids, all_of)
 
 
 @dead_letters_app.command()
@@ -185,7 +185,9 @@ def discard(
         if not typer.confirm(f"Discard {what}?", err=True):
             output.notice("nothing was discarded")
             raise typer.Exit(1)
-    return _resolved("discarded", client.dead_letters.discard(letter_ids or [], kind=all_of), letter_ids, all_of)
+    return _resolved(
+        "discarded", client.dead_letters.resolve(action="discard", letter_ids=letter_ids or [], kind=all_of), letter_ids, all_of
+    )
 
 
 def _one_way(letter_ids: list[UUID] | None, kind: str | None) -> None:
@@ -222,7 +224,7 @@ NAMES = {
 @shows
 def stats(client: Client) -> Shown:
     """Counts of the group, pending work, and counters of the service."""
-    counts = client.service.stats()
+    counts = client.stats.show()
     return Shown(counts, lambda: stats_tables(client.group, counts, datetime.now(UTC)))
 
 

@@ -114,7 +114,7 @@ def retrievals(
     cursor: Cursor = None,
 ) -> Shown:
     """What was asked of late, by whom, and what was returned."""
-    page = client.memory.retrievals(agent, cursor=cursor, limit=limit)
+    page = client.retrieval.list(agent_id=agent, cursor=cursor, limit=limit)
     return Shown(page, lambda: _print_records(page))
 
 

@@ -39,7 +39,7 @@ def apply(
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest([f"file: {file} cannot be read: {error}"]) from None
     document = read_graph(text)
-    done = client.stores.apply(graph or file.stem, document["memory"], document["nodes"])
+    done = client.stores.apply(graph=graph or file.stem, memory=document["memory"], nodes=document["nodes"])
     return Shown(done, lambda: _applied(done))
 
 
@@ -78,7 +78,7 @@ def _listed(group: str, page: Rows[StoreState]) -> None:
 @shows
 def show(client: Client, name: Store, run: Run = "") -> Shown:
     """Show a store: its configuration without secrets, and how far its index is."""
-    state = client.stores.show(name, run_id=run)
+    state = client.stores.show(name=name, run_id=run)
     return Shown(state, lambda: _shown(state))
 
 
@@ -93,7 +93,7 @@ def _shown(state: StoreState) -> Table:
 @shows
 def items(client: Client, name: Store, run: Run = "", limit: Limit = DEFAULT_PAGE, cursor: Cursor = None) -> Shown:
     """A store's items, newest first."""
-    page = client.stores.items(name, run_id=run, limit=limit, cursor=cursor)
+    page = client.stores.items(name=name, run_id=run, limit=limit, cursor=cursor)
     return Shown(page, lambda: _items(name, page))
 
 
@@ -116,7 +116,7 @@ def files(
     cursor: Cursor = None,
 ) -> Shown:
     """A store's files: how far their indexes are, and what is the matter with them."""
-    page = client.stores.files(name, run_id=run, state=state, limit=limit, cursor=cursor)
+    page = client.stores.files(name=name, run_id=run, state=state, limit=limit, cursor=cursor)
     return Shown(page, lambda: _files(name, page))
 
 
@@ -139,7 +139,7 @@ def try_store(
     search: Annotated[str | None, typer.Option(help="Of a store of files: hybrid, dense or lexical.")] = None,
 ) -> Shown:
     """Search a store as a node would, and show what the scores are made of."""
-    answer = client.stores.retrieve(name, query, top_k=top_k, similarity_threshold=threshold, search=search, run_id=run)
+    answer = client.stores.retrieve(name=name, query=query, top_k=top_k, similarity_threshold=threshold, search=search, run_id=run)
     return Shown(answer, lambda: _found(name, answer))
 
 
@@ -167,7 +167,7 @@ def load(client: Client, name: Store, run: Run = "") -> Shown:
 @shows
 def save(client: Client, name: Store, run: Run = "") -> Shown:
     """Write a store to the file of its path, in the original's format."""
-    done = client.stores.save(name, run_id=run)
+    done = client.stores.save(name=name, run_id=run)
     return Shown(done, lambda: output.line(f"{done.items:,} items in {done.path or 'the database; the store has no path'}"))
 
 
@@ -186,6 +186,6 @@ def delete(
 ) -> Shown:
     """Delete a store with all that it holds; its file and its sources stay."""
     if not yes:
-        typer.confirm(f"Delete the store {name} with {client.stores.show(name, run_id=run).items:,} items?", abort=True, err=True)
+        typer.confirm(f"Delete the store {name} with {client.stores.show(name=name, run_id=run).items:,} items?", abort=True, err=True)
     gone = client.stores.delete(name, run_id=run)
     return Shown({"items": gone}, lambda: output.line(f"{gone:,} items deleted"))

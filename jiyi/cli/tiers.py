@@ -125,7 +125,7 @@ def context(
     """A whole prompt for an agent, with what the group knows, within a budget of tokens."""
     options = given(query=query, agent_id=agent, session_id=session)
     with connect(ctx) as client:
-        made = client.tiers.context(proposal, system=system, persona=persona, budget=budget, **options)
+        made = client.knowledge.context(proposal=proposal, system=system, persona=persona, budget=budget, **options)
     if as_json:
         output.document(made.model_dump(mode="json"))
         return
@@ -149,7 +149,9 @@ def promote(
     preview: Annotated[bool, typer.Option("--preview", "-n", help="Only show the pieces.")] = False,
 ) -> Shown:
     """Make long-term knowledge of entries, or of a text. Doing it again changes nothing."""
-    done = client.tiers.promote(*(entries or []), text=text, kind=kind, reason=reason, preview=preview, **given(agent_id=agent))
+    done = client.knowledge.promote(
+        entry_ids=[*(entries or [])], text=text, kind=kind, reason=reason, preview=preview, **given(agent_id=agent)
+    )
     return Shown(done, lambda: _print_promoted(done, preview=preview))
 
 
@@ -158,7 +160,7 @@ def demote(
     client: Client, ids: Annotated[list[UUID], typer.Argument(help="Ids of knowledge.", metavar="ID…")], reason: Reason = ""
 ) -> Shown:
     """Take knowledge back: it is not found any more, and keeps its history."""
-    gone = client.tiers.demote(*ids, reason=reason)
+    gone = client.knowledge.demote(knowledge_ids=[*ids], reason=reason).ids
 
     def view() -> None:
         for one in gone:
@@ -177,7 +179,7 @@ def check(
     reason: Reason = "",
 ) -> Shown:
     """Say what a fact check of entries of quarantine came to; the filters look at them again."""
-    done = client.tiers.check(*entries, verdict=verdict.value, reason=reason)
+    done = client.quarantine.check(entry_ids=[*entries], verdict=verdict.value, reason=reason).ids
 
     def view() -> None:
         for one in done:
@@ -196,7 +198,7 @@ def edit(
     reason: Reason = "",
 ) -> Shown:
     """Put knowledge into other words; prints the id of the version that is in force."""
-    became = client.tiers.edit(knowledge_id, content, reason=reason)
+    became = client.knowledge.edit(id=knowledge_id, content=content, reason=reason).knowledge_id
     return Shown({"knowledge_id": became}, lambda: output.line(str(became)))
 
 
@@ -208,8 +210,8 @@ def digest(
 ) -> Shown:
     """What quarantine is about, in clusters, for those who promote."""
     if not last:
-        made = client.tiers.digest(days)
-    elif latest := client.tiers.digests(1):
+        made = client.digests.make(days=days)
+    elif latest := client.digests.list(limit=1).rows:
         made = latest[0]
     else:
         return Shown(None, lambda: output.notice("there is no digest yet"))
@@ -264,7 +266,7 @@ def knowledge(
 @shows
 def working(client: Client) -> Shown:
     """What is in working memory now, newest first, and what the filters have counted."""
-    state = client.tiers.working()
+    state = client.working_memory.show()
     return Shown(state, lambda: _print_working(client.group, state))
 
 
@@ -278,7 +280,7 @@ def _print_working(group: str, state: WorkingMemory) -> None:
 
 
 def _listed(client: Client, layer: LayerFilter, **wanted: Any) -> Shown:
-    page = client.tiers.knowledge(layer=layer, **wanted)
+    page = client.knowledge.list(layer=layer, **wanted)
     return Shown(page, lambda: _print_page(f"{client.group}: {layer}", page))
 
 

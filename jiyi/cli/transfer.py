@@ -132,7 +132,7 @@ def _answered_for(client: Client) -> str | None:
     if not isinstance(client.transport, HttpTransport):
         return None
     with suppress(NotAllowed):  # a key that only publishes, or that does not speak for the group
-        client.memory.event_states([NAMESPACE])  # of no event: for what stands beside the answer
+        client.events.states(ids=[NAMESPACE])  # of no event: for what stands beside the answer
     return client.transport.answered_for
 
 
@@ -246,7 +246,7 @@ def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterat
     limit = min(PAGE, limits.MAX_PAGE)
     cursor: str | None = None
     while True:
-        page = client.memory.export(agent, cursor=cursor, with_vectors=with_vectors, limit=limit)
+        page = client.memory.export(agent_id=agent, cursor=cursor, with_vectors=with_vectors, limit=limit)
         for row in page.rows:
             yield {name: value for name, value in row.items() if value is not None}
         if page.next is None:
@@ -260,7 +260,7 @@ def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
     group = group_of(client)
     ids = [memory.node_id for memory in client.list(None, archived="with", page_size=min(PAGE, limits.MAX_PAGE))]
     for page in chunks(ids[::-1], min(PAGE, limits.MAX_PAGE)):
-        states = client.memory.event_states(page)
+        states = client.events.states(ids=page).rows
         for state in states:
             if state.state == "unknown":
                 with suppress(NotFound):  # erased meanwhile

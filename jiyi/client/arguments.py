@@ -1,6 +1,6 @@
-"""Keyword arguments of the client's verbs, with their types.
+"""Options of the client's verbs, with their types.
 
-The models of :mod:`jiyi.protocol` say what each means and check it; a test keeps the two alike.
+``python -m tools.client`` writes this from :mod:`jiyi.protocol`: edit that.
 """
 
 from __future__ import annotations
@@ -10,38 +10,36 @@ from datetime import datetime
 from typing import Any, TypedDict
 from uuid import UUID
 
-from jiyi.protocol.base import NodeType, Visibility
-from jiyi.protocol.conversations import AnyKind, Format, Kind
-from jiyi.protocol.origins import Claimed, Origin
-from jiyi.protocol.recall import Archived
-from jiyi.protocol.retrieval import DialogueMessage, Filters
-from jiyi.protocol.tier_questions import Order, SearchType
-from jiyi.settings import AgentWeight, Decay, Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode, Weight
+from pydantic import BaseModel
 
-#: A vector as one has it: numbers, a numpy array, base64 or packed little-endian float32.
-VectorLike = Any
-#: ISO 8601 with its offset, or a datetime with its time zone.
-Moment = datetime | str
-Id = UUID | str
+from jiyi.protocol.base import NodeType, Visibility
+from jiyi.protocol.conversations import AnyKind, Kind
+from jiyi.protocol.events import Configuration, Ending, ImportedCounters, MemoryObserved, Observation, SessionEnded, TurnRecorded
+from jiyi.protocol.knowledge import IngestBody
+from jiyi.protocol.origins import Claimed, Origin
+from jiyi.protocol.recall import Archived, ListMemories, RecallRequest, UpdateMemory
+from jiyi.protocol.retrieval import DialogueMessage, Filters, Question
+from jiyi.protocol.tier_questions import MemoryQuestion, Order, SearchType
+from jiyi.settings import Dedupe, Derive, DeriveKeywords, Mode, RelevanceMode
 
 
 class EventArguments(TypedDict, total=False):
-    """Of every event."""
+    """Of :class:`jiyi.protocol.events.TurnRecorded`."""
 
-    event_id: Id
-    occurred_at: Moment
+    event_id: UUID | str
+    occurred_at: datetime | str
     group_id: str
     correlation_id: str | None
 
 
 class Envelope(EventArguments, total=False):
-    """Of every event that may belong to a session."""
+    """Of :class:`jiyi.protocol.events.MemoryObserved`."""
 
     session_id: str | None
 
 
 class ObservationArguments(Envelope, total=False):
-    """Of :class:`jiyi.protocol.events.Observation`."""
+    """Of :class:`jiyi.protocol.events.MemoryObserved` and :class:`jiyi.protocol.events.Observation`."""
 
     node_type: NodeType
     embedding_key: str | None
@@ -50,14 +48,14 @@ class ObservationArguments(Envelope, total=False):
     object: str | None
     keywords: Sequence[str] | None
     poignancy: float | None
-    evidence: Sequence[Id]
+    evidence: Sequence[UUID | str]
     utterances: Sequence[tuple[str, str]]
     retention: int | None
-    expires_at: Moment | None
+    expires_at: datetime | str | None
     historic: bool
-    vector: VectorLike | None
+    vector: Any | None
     embedding_model: str | None
-    provenance: dict[str, Any]
+    provenance: Mapping[str, Any]
     kind: Kind | None
     uri: str | None
     abstract: str | None
@@ -69,104 +67,104 @@ class ObservationArguments(Envelope, total=False):
 
 
 class AgentArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.agents.AgentSettings`. None: not set for this agent any more."""
+    """Of :class:`jiyi.protocol.events.Configuration`."""
 
     mode: Mode | None
-    recency_w: AgentWeight | None
-    relevance_w: AgentWeight | None
-    importance_w: AgentWeight | None
-    recency_decay: Decay | None
+    recency_w: float | None
+    relevance_w: float | None
+    importance_w: float | None
+    recency_decay: float | None
     dedupe: Dedupe | None
     importance_trigger_max: int | None
     derive_poignancy: Derive | None
     derive_triple: Derive | None
     derive_keywords: DeriveKeywords | None
     tz: str | None
-    counters: dict[str, float] | None
+    counters: ImportedCounters | Mapping[str, Any] | None
 
 
 class EndingArguments(EventArguments, total=False):
-    """Of :class:`jiyi.protocol.events.Ending`."""
+    """Of :class:`jiyi.protocol.events.SessionEnded` and :class:`jiyi.protocol.events.Ending`."""
 
     user_id: str | None
     partner: str | None
-    chat_ids: Sequence[Id]
+    chat_ids: Sequence[UUID | str]
 
 
 class RetrievalArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.retrieval.Question`."""
 
     user_id: str | None
-    messages: Sequence[DialogueMessage | Mapping[str, str]]
+    messages: Sequence[DialogueMessage | Mapping[str, Any]]
     top_k: int
     mode: Mode | None
     relevance: RelevanceMode | None
-    recency_w: Weight | None
-    relevance_w: Weight | None
-    importance_w: Weight | None
-    recency_decay: Decay | None
-    filters: Filters | dict[str, Any]
+    recency_w: float | None
+    relevance_w: float | None
+    importance_w: float | None
+    recency_decay: float | None
+    filters: Filters | Mapping[str, Any]
     diversity: float
     min_probability: float
     neighbours: bool
     newer_first: bool
-    now: Moment | None
-    as_of: Moment | None
-    touch: bool
-    vectors: Sequence[VectorLike] | None
-    embedding_model: str | None
+    now: datetime | str | None
     tz: str | None
+    as_of: datetime | str | None
+    touch: bool
+    vectors: Sequence[Any] | None
+    embedding_model: str | None
 
 
 class RecallArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.recall.RecallRequest`."""
 
+    origins: Sequence[Origin]
+    min_trust: float | None
     user_id: str | None
     max_tokens: int
     kinds: Sequence[AnyKind]
-    origins: Sequence[Origin]
-    min_trust: float | None
     session_id: str | None
     superseded: bool
-    now: Moment | None
-    as_of: Moment | None
-    touch: bool
+    now: datetime | str | None
     tz: str | None
+    as_of: datetime | str | None
+    touch: bool
 
 
 class ListArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.recall.ListMemories`."""
 
+    origins: Sequence[Origin]
+    min_trust: float | None
     user_id: str | None
     types: Sequence[NodeType]
     kinds: Sequence[AnyKind]
-    origins: Sequence[Origin]
-    min_trust: float | None
     words: str
     keyword: str | None
     session_id: str | None
-    created_after: Moment | None
-    created_before: Moment | None
+    from_user: str | None
+    created_after: datetime | str | None
+    created_before: datetime | str | None
     superseded: bool
     archived: Archived
-    from_user: str | None
-    as_of: Moment | None
+    as_of: datetime | str | None
 
 
 class UpdateArguments(TypedDict, total=False):
     """Of :class:`jiyi.protocol.recall.UpdateMemory`."""
 
     user_id: str | None
-    visibility: Visibility
-    poignancy: float
-    keywords: Sequence[str]
-    subject: str
-    predicate: str
-    object: str
-    expires_at: Moment
-    provenance: dict[str, Any]
-    occurred_at: Moment
-    event_id: Id
+    poignancy: float | None
+    keywords: Sequence[str] | None
+    subject: str | None
+    predicate: str | None
+    object: str | None
+    expires_at: datetime | str | None
+    visibility: Visibility | None
+    provenance: Mapping[str, Any] | None
+    occurred_at: datetime | str | None
+    event_id: UUID | str
 
 
 class MemoryArguments(TypedDict, total=False):
@@ -183,44 +181,7 @@ class MemoryArguments(TypedDict, total=False):
     search_type: SearchType
     domains: Sequence[str]
     asking_session: str | None
-    now: Moment | None
-
-
-class InjectionArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.conversations.ContextRequest`."""
-
-    user_id: str | None
-    session_id: str | None
-    origins: Sequence[Origin]
-    min_trust: float | None
-    max_tokens: int
-    format: Format
-    template: str | None
-    now: Moment | None
-    tz: str | None
-    as_of: Moment | None
-    note: bool
-    grown: bool
-    tiers: bool
-    split: bool
-    turn: int | None
-    renew: bool
-
-
-class ContextArguments(TypedDict, total=False):
-    """Of :class:`jiyi.protocol.tier_questions.ContextBody`."""
-
-    system: str
-    persona: str
-    query: str | None
-    budget: int
-    agent_id: str | None
-    session_id: str | None
-    order: Order
-    relevance_threshold: float | None
-    time_range_days: float | None
-    include_verdicts: bool
-    now: Moment | None
+    now: datetime | str | None
 
 
 class IngestArguments(TypedDict, total=False):
@@ -231,6 +192,22 @@ class IngestArguments(TypedDict, total=False):
     node_id: str
     confidence: float | None
     flags: Sequence[str]
-    metadata: dict[str, Any]
-    occurred_at: Moment
-    event_id: Id
+    metadata: Mapping[str, Any]
+    occurred_at: datetime | str | None
+    event_id: UUID | str
+
+
+#: The models that say what each means, and check it.
+MODELS: Mapping[Any, tuple[type[BaseModel], ...]] = {
+    EventArguments: (TurnRecorded,),
+    Envelope: (MemoryObserved,),
+    ObservationArguments: (MemoryObserved, Observation),
+    AgentArguments: (Configuration,),
+    EndingArguments: (SessionEnded, Ending),
+    RetrievalArguments: (Question,),
+    RecallArguments: (RecallRequest,),
+    ListArguments: (ListMemories,),
+    UpdateArguments: (UpdateMemory,),
+    MemoryArguments: (MemoryQuestion,),
+    IngestArguments: (IngestBody,),
+}

@@ -14,6 +14,7 @@ from jiyi.client.steps import AsyncTransport, Call, Steps, Transport, run, run_a
 from jiyi.errors import InvalidRequest, problems_of
 from jiyi.protocol.actions import TABLE
 from jiyi.protocol.base import CHANGES, QUEUE
+from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import Settings
 from jiyi.zones import zone_of
 
@@ -24,12 +25,16 @@ T = TypeVar("T")
 W = TypeVar("W")
 
 Id = UUID | str
+#: Actions that are answered by the worker that has the agent's index, in the client's time zone.
+OF_AN_INDEX = frozenset({"memory.context", "conversations.context", "conversations.inject"})
 
 
 class Calls:
     """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.steps.Transport.call` does."""
 
     awaits = False
+    #: Seconds that :meth:`jiyi.Client.within` gives each call; None: what the action and the deployment say.
+    timeout: float | None = None
 
     def __init__(self, transport: Transport, settings: Settings, group: str, tz: str | None = None) -> None:
         self.transport, self.settings, self.group, self.tz = transport, settings, group, own_zone(settings, tz)
@@ -59,6 +64,7 @@ class AsyncCalls:
     """The same in asyncio: what a verb's steps come to is awaited."""
 
     awaits = True
+    timeout: float | None = None
 
     def __init__(self, transport: AsyncTransport, settings: Settings, group: str, tz: str | None = None) -> None:
         self.transport, self.settings, self.group, self.tz = transport, settings, group, own_zone(settings, tz)
@@ -75,17 +81,24 @@ class Namespace(Generic[W]):
         self._calls = calls
         self._group, self._settings, self._tz = calls.group, calls.settings, calls.tz
 
-    def _call(self, action: str, /, timeout: float | None = None, *, queue: str | None = None, **fields: Any) -> Steps[Any]:
+    def _call(self, action: str, /, timeout: float | None = None, **fields: Any) -> Steps[Any]:
         """The result of an action (:mod:`jiyi.protocol.actions` lists them); its request has these fields."""
         declared = TABLE[action]
+        if action in OF_AN_INDEX or action == "appointments.ask":
+            fields["tz"] = fields.get("tz") or self._tz
         request = checked(declared.request, **fields)
-        call = call_of(self._group, action, request, timeout, queue or declared.queue, reads=not declared.mutates)
-        return self._of(call, declared.result)
+        queue = self._queue(fields["agent_id"]) if action in OF_AN_INDEX else declared.queue
+        timeout = first_of(timeout, self._calls.timeout, declared.seconds)
+        return self._of(call_of(self._group, action, request, timeout, queue, reads=not declared.mutates), declared.result)
+
+    def _queue(self, agent_id: str, group: str | None = None) -> str:
+        """Of the worker that has the agent's index."""
+        return retrieval_queue(group or self._group, agent_id, self._settings.retrieval_shards)
 
     def _answer(self, task: str, queue: str, request: BaseModel, result: type[R], timeout: float | None) -> Steps[R]:
         """What a Celery task that replies answers to a request that names its group."""
         body = request.model_dump(mode="json", exclude_none=True)
-        return self._of(Call(task, queue, body, timeout, reads=True), result)
+        return self._of(Call(task, queue, body, first_of(timeout, self._calls.timeout), reads=True), result)
 
     @staticmethod
     def _of(call: Call, result: type[R]) -> Steps[R]:
@@ -95,7 +108,13 @@ class Namespace(Generic[W]):
 
     def _wait(self, timeout: float | None) -> float:
         """Seconds to wait: the given ones, or the deployment's request time-out."""
-        return self._settings.request_timeout if timeout is None else timeout
+        seconds = first_of(timeout, self._calls.timeout)
+        return self._settings.request_timeout if seconds is None else seconds
+
+
+def first_of(*seconds: float | None) -> float | None:
+    """The first time-out that is given."""
+    return next((one for one in seconds if one is not None), None)
 
 
 def own_zone(settings: Settings, tz: str | None) -> str | None:

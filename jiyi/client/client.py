@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator
+from copy import copy
 from itertools import islice
 from types import TracebackType
 from typing import Self, TypeVar
 
-from jiyi.client.accounts import Keys, People
 from jiyi.client.calls import AsyncCalls, Calls, W
-from jiyi.client.conversations import Conversations, Growth
-from jiyi.client.items import Items
-from jiyi.client.memory import Agents, Archive, Memory, Reflections
-from jiyi.client.operations import DeadLetters, Embeddings, Erasure, Jobs, Service
 from jiyi.client.read_methods import ReadMethods
 from jiyi.client.steps import AsyncTransport, Awaiting, Blocking, Transport
-from jiyi.client.stores import Stores
-from jiyi.client.tiers import Tiers
 from jiyi.errors import SettingsError
 from jiyi.extras import install_command
 from jiyi.protocol.wire.calls import News
@@ -27,27 +21,21 @@ T = TypeVar("T")
 
 
 class Verbs(ReadMethods[W]):
-    """Everything that both clients can do: the verbs that everybody needs, and the others in namespaces."""
+    """Everything that both clients can do: the verbs that everybody needs, and every action by its subject."""
 
     def __init__(self, calls: Calls | AsyncCalls) -> None:
         super().__init__(calls)
         self.settings = calls.settings
-        self.agents: Agents[W] = Agents(calls)
-        self.archive: Archive[W] = Archive(calls)
-        self.conversations: Conversations[W] = Conversations(calls)
-        self.dead_letters: DeadLetters[W] = DeadLetters(calls)
-        self.embeddings: Embeddings[W] = Embeddings(calls)
-        self.erasure: Erasure[W] = Erasure(calls)
-        self.growth: Growth[W] = Growth(calls)
-        self.items: Items[W] = Items(calls)
-        self.jobs: Jobs[W] = Jobs(calls)
-        self.keys: Keys[W] = Keys(calls)
-        self.memory: Memory[W] = Memory(calls)
-        self.people: People[W] = People(calls)
-        self.reflections: Reflections[W] = Reflections(calls)
-        self.service: Service[W] = Service(calls)
-        self.stores: Stores[W] = Stores(calls)
-        self.tiers: Tiers[W] = Tiers(calls)
+
+    def within(self, seconds: float) -> Self:
+        """The same client, over the same connections, each call of which may take so many seconds.
+
+        Without it a call may take the time-out of its action, else the deployment's (``JIYI_REQUEST_TIMEOUT``).
+        """
+        calls, other = copy(self._calls), copy(self)
+        calls.timeout = seconds
+        Verbs.__init__(other, calls)
+        return other
 
     @property
     def group(self) -> str:
@@ -58,7 +46,7 @@ class Verbs(ReadMethods[W]):
 class Client(Verbs[Blocking]):
     """A connection to a running Jiyi. Thread-safe; in asyncio use :class:`AsyncClient`.
 
-    Here stand the verbs that everybody needs; the others are in namespaces: ``client.tiers.promote``, ``client.jobs.run`` …
+    Here stand the verbs that everybody needs; every action has a method by its name: ``client.knowledge.promote``, ``client.jobs.run`` …
 
     Args:
         group: the group (tenant) to speak for; ``JIYI_GROUP`` unless given.

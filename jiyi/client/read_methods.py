@@ -8,24 +8,21 @@ from uuid import UUID
 
 from jiyi.client.arguments import ListArguments, MemoryArguments, RecallArguments, RetrievalArguments, UpdateArguments
 from jiyi.client.calls import Id, W, checked
-from jiyi.client.memory import Reflections
 from jiyi.client.steps import PageFetcher, Steps, polled, rows, verb
 from jiyi.client.write_methods import WriteMethods
 from jiyi.errors import InvalidRequest, unknown
 from jiyi.protocol.actions import ALIASES, TABLE, name_of
+from jiyi.protocol.base import Made
 from jiyi.protocol.erasure import ErasureRequested
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import Forgotten, ListMemories, RecalledContext, Reinstated, Updated
 from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
-from jiyi.protocol.wire.calls import retrieval_queue
 
 
 class ReadMethods(WriteMethods[W]):
     """What is remembered, and why; and any action by its name."""
-
-    reflections: Reflections[W]
 
     @verb
     def command(self, name: str, /, timeout: float | None = None, **fields: Any) -> Steps[Any]:
@@ -45,9 +42,7 @@ class ReadMethods(WriteMethods[W]):
     ) -> Steps[Answer]:
         """The agent's memories that matter most for the focal text or texts, with every component of their scores.
 
-        Instead of texts a dialogue may be given: ``messages=[{"role": "user", "content": "…"}, …]``, in its order. ``options`` are
-        the other fields of :class:`jiyi.protocol.retrieval.RetrievalRequest`: ``user_id`` (for whom), ``top_k``, ``mode``,
-        weights, ``filters``, ``now``, ``tz``, ``touch``, ``vectors`` …
+        Instead of texts a dialogue may be given: ``messages=[{"role": "user", "content": "…"}, …]``, in its order.
 
         Raises:
             InvalidRequest: with a sentence per wrong field.
@@ -65,12 +60,10 @@ class ReadMethods(WriteMethods[W]):
     ) -> Steps[RecalledContext]:
         """The text to put into a prompt: the agent's memories that matter most for the query, a dated line each, within a budget.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.recall.RecallRequest`: ``user_id``, ``max_tokens`` (2,000
-        unless given), ``kinds``, ``session_id``, ``now``, ``tz``, ``touch``. Raises as :meth:`retrieve` does. A prompt of the
-        group's tiers is ``client.tiers.context``; what only conversations told, in sections, is ``client.conversations.context``.
+        Raises as :meth:`retrieve` does. A prompt of the group's tiers is ``client.knowledge.context``; what only conversations
+        told, in sections, is ``client.conversations.context``.
         """
-        options.setdefault("tz", self._tz)
-        return self._call("memory.context", timeout, queue=self._queue(agent_id), agent_id=agent_id, query=query, **options)
+        return self._call("memory.context", timeout, agent_id=agent_id, query=query, **options)
 
     @verb
     def get(self, node_id: Id, *, user_id: str | None = None, timeout: float | None = None) -> Steps[Memory]:
@@ -87,9 +80,7 @@ class ReadMethods(WriteMethods[W]):
             agent_id: whose; the whole group's unless given.
             page_size: memories that are fetched at once.
             timeout: seconds for a page.
-            filters: ``user_id`` (for whom), ``types``, ``kinds``, ``words``, ``keyword``, ``session_id``, ``created_after``,
-                ``created_before``, ``superseded``, ``archived`` (`with`, `only`),
-                ``from_user``, ``as_of``; all that are given must hold.
+            filters: all that are given must hold.
         """
         given: dict[str, Any] = {"agent_id": agent_id, **filters, **({} if page_size is None else {"limit": page_size})}
         checked(ListMemories, **given)  # what is wrong is said now, not with the first page
@@ -188,7 +179,7 @@ class ReadMethods(WriteMethods[W]):
             NotFound: no such agent.
             NoAnswer: (``wait``) it is not done within the time given; it goes on.
         """
-        reflection_id = yield from Reflections.request.steps(self.reflections, agent_id)
+        asked: Made = yield from self._call("reflection.request", agent_id=agent_id)
         limit = self._wait(timeout)
 
         def late(found: ReflectionState) -> str:
@@ -196,7 +187,7 @@ class ReadMethods(WriteMethods[W]):
             return f"the reflection {found.reflection_id} is {found.state} after {limit:g} s{why}; it goes on"
 
         def look() -> Steps[ReflectionState]:
-            return Reflections.state.steps(self.reflections, reflection_id)
+            return self._call("reflection.get", id=asked.id)
 
         return (yield from polled(look, lambda found: found.final or not wait, limit, late))
 
@@ -206,17 +197,11 @@ class ReadMethods(WriteMethods[W]):
     ) -> Steps[MemoryAnswer]:
         """What working and long-term memory of the group know about a text, with the state of each tier.
 
-        ``options`` are the other fields of :class:`jiyi.protocol.tier_questions.MemoryQuestion`: ``max_results``, ``order``,
-        ``time_range_days``, ``session_id``, ``web_results`` … Raises as :meth:`retrieve` does, and:
+        Raises as :meth:`retrieve` does, and:
 
         Raises:
             TooManyQuestions: the group asks more often than it may.
         """
         group = group_id or self._group
         request = checked(MemoryQuery, group_id=group, query=query, **options)
-        queue = retrieval_queue(group, "", self._settings.retrieval_shards)
-        return self._answer("retrieval.memory", queue, request, MemoryAnswer, timeout)
-
-    def _queue(self, agent_id: str) -> str:
-        """Of the worker that has the agent's index."""
-        return retrieval_queue(self._group, agent_id, self._settings.retrieval_shards)
+        return self._answer("retrieval.memory", self._queue("", group), request, MemoryAnswer, timeout)

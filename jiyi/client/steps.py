@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from pydantic import BaseModel
+
 from jiyi import tracing
+from jiyi.client.signatures import describe, describe_action
 from jiyi.errors import BrokerUnavailable, DatabaseUnavailable, NoAnswer, TooManyQuestions
 from jiyi.polling import FIRST_POLL, LAST_POLL
+from jiyi.protocol.actions import TABLE
 from jiyi.protocol.base import JsonMapping, Rows
 from jiyi.protocol.wire.calls import News
 
@@ -202,15 +207,24 @@ class verb(Generic[P, T]):  # noqa: N801 – a decorator
     """Makes a function of steps a method of both clients."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Steps[T]]) -> None:
-        #: The steps themselves, for other verbs: ``yield from Memory.event_states.steps(memory, ids)``.
+        #: The steps themselves, for other verbs: ``yield from Keys.create.steps(keys, "mine")``.
         self.steps = function
 
-        @wraps(function)
-        def perform(namespace: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
-            return namespace._calls.do(lambda: function(namespace, *args, **kwargs))  # noqa: SLF001 – a method of its
+    @cached_property
+    def perform(self) -> Any:
+        """The method; made when it is first needed."""
+        steps = self.steps
 
-        self._perform = perform
-        self.__doc__ = function.__doc__
+        @wraps(steps)
+        def perform(namespace: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+            return namespace._calls.do(lambda: steps(namespace, *args, **kwargs))  # noqa: SLF001 – a method of its
+
+        perform.steps = steps  # type: ignore[attr-defined]
+        self._describe(perform)
+        return perform
+
+    def _describe(self, perform: Callable[..., Any]) -> None:
+        describe(perform, self.steps)
 
     @overload
     def __get__(self, namespace: None, owner: Any = None) -> verb[P, T]: ...
@@ -219,20 +233,60 @@ class verb(Generic[P, T]):  # noqa: N801 – a decorator
     @overload
     def __get__(self, namespace: Namespace[Awaiting], owner: Any = None) -> Callable[P, Awaitable[T]]: ...
     def __get__(self, namespace: Any, owner: Any = None) -> Any:
-        return self if namespace is None else MethodType(self._perform, namespace)
+        return self.perform if namespace is None else MethodType(self.perform, namespace)
+
+
+class action(verb[P, T]):  # noqa: N801 – as verb
+    """An action of the table as a method of both clients: the fields of its request are the arguments.
+
+    :mod:`jiyi.client.actions` has one for each, made by ``Answers[Result].to(Request)``.
+    """
+
+    def __init__(self) -> None:
+        """Its steps follow from its name."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        subject = re.sub(r"(?<!^)([A-Z])", r"_\1", owner.__name__).lower()
+        self.declared = TABLE[f"{subject}.{name.rstrip('_')}"]
+
+        def steps(namespace: Namespace[Any], *args: P.args, **fields: P.kwargs) -> Steps[T]:
+            if args:
+                raise TypeError(f"{self.declared.name}: its fields are given by their names, such as id=…")
+            return namespace._call(self.declared.name, **fields)  # noqa: SLF001 – as above
+
+        steps.__name__, steps.__qualname__ = name, f"{owner.__name__}.{name}"
+        steps.__doc__ = self.declared.doc or self.declared.request.__doc__
+        self.steps = steps
+
+    def _describe(self, perform: Callable[..., Any]) -> None:
+        describe_action(perform, self.declared.request, self.declared.result)
+
+
+class Answers(Generic[T]):
+    """``Answers[Result].to(Request)``: what a type checker knows of an action; at run time the table says the same."""
+
+    @classmethod
+    def to(cls, request: Callable[P, BaseModel]) -> action[P, T]:  # noqa: ARG003 – only its type counts
+        return action()
 
 
 class rows(Generic[P, T]):  # noqa: N801 – a decorator
     """Makes a function that turns pages a method of both clients, which gives row after row and fetches pages as they are needed."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], PageFetcher[T]]) -> None:
+        self._function = function
+
+    @cached_property
+    def _iterate(self) -> Any:
+        function = self._function
+
         @wraps(function)
         def iterate(namespace: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Any:
             turn = function(namespace, *args, **kwargs)  # now, so that wrong arguments are said now
             return (_each_async if namespace._calls.awaits else _each)(namespace._calls.do, turn)  # noqa: SLF001 – a method of its
 
-        self._iterate = iterate
-        self.__doc__ = function.__doc__
+        describe(iterate, function)
+        return iterate
 
     @overload
     def __get__(self, namespace: None, owner: Any = None) -> rows[P, T]: ...
@@ -241,7 +295,7 @@ class rows(Generic[P, T]):  # noqa: N801 – a decorator
     @overload
     def __get__(self, namespace: Namespace[Awaiting], owner: Any = None) -> Callable[P, AsyncIterator[T]]: ...
     def __get__(self, namespace: Any, owner: Any = None) -> Any:
-        return self if namespace is None else MethodType(self._iterate, namespace)
+        return self._iterate if namespace is None else MethodType(self._iterate, namespace)
 
 
 def _each(take: Callable[[Any], Any], turn: PageFetcher[T]) -> Iterator[T]:

@@ -9,16 +9,15 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
+from jiyi.client.actions import Quarantine, Subjects
 from jiyi.client.arguments import AgentArguments, EndingArguments, Envelope, EventArguments, IngestArguments, ObservationArguments
-from jiyi.client.calls import Namespace, W, checked
-from jiyi.client.memory import Memory
+from jiyi.client.calls import W, checked
 from jiyi.client.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.client.steps import Message, Steps, polled, verb
-from jiyi.client.tiers import Tiers
 from jiyi.errors import EventRejected, IdReused, InvalidEvent, NoAnswer, join_problems, unknown_option
 from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import JsonMapping, JsonObject, Role
+from jiyi.protocol.base import JsonMapping, JsonObject, Role, Rows
 from jiyi.protocol.event_bodies import digests_of
 from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
@@ -31,11 +30,8 @@ from jiyi.zones import by_clock
 STATES_A_CALL = 500
 
 
-class WriteMethods(Namespace[W]):
+class WriteMethods(Subjects[W]):
     """What happened, what was said, how agents are set."""
-
-    memory: Memory[W]
-    tiers: Tiers[W]
 
     @verb
     def observe(
@@ -211,7 +207,7 @@ class WriteMethods(Namespace[W]):
         entry_id = yield from self._tell(wire.build(ingest_event(self._group, body)), wait=wait, timeout=timeout)
         if not wait:
             return entry_id
-        return (yield from Tiers.screened.steps(self.tiers, entry_id, timeout))
+        return (yield from Quarantine.wait_for.steps(self.quarantine, entry_id, timeout))
 
     @verb
     def wait_for(self, event_ids: Sequence[UUID], timeout: float | None = None) -> Steps[None]:
@@ -239,7 +235,9 @@ class WriteMethods(Namespace[W]):
     def _states(
         self, ids: Sequence[UUID], timeout: float | None = None, digests: Mapping[UUID, str] | None = None
     ) -> Steps[list[EventState]]:
-        return Memory.event_states.steps(self.memory, ids, timeout, digests=digests)
+        known = {event_id: digests[event_id] for event_id in ids if event_id in digests} if digests else {}
+        page: Rows[EventState] = yield from self._call("events.states", timeout, ids=[*ids], digests=known)
+        return page.rows
 
     def _wait_for(self, event_ids: Sequence[UUID], digests: Mapping[UUID, str], timeout: float | None) -> Steps[None]:
         limit = self._wait(timeout)

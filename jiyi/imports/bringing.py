@@ -108,7 +108,7 @@ class Bringing:
         """Say what an earlier run imported and this one does not, or for another user; and erase it if that is wanted."""
         there: set[UUID] = set()
         for page in chunks([event_id for ids, _ in self._earlier for event_id in ids], STATES_A_CALL):
-            states = self._client.memory.event_states(page)
+            states = self._client.events.states(ids=page).rows
             there |= {state.event_id for state in states if state.state in ("stored", "retrievable", "duplicate")}
         for ids, what in self._earlier:
             found = not there.isdisjoint(ids)
@@ -130,7 +130,8 @@ class Bringing:
         digests = digests_of(event for events in batch for event in events)
         states: dict[UUID, str] = {}
         for page in chunks(list(digests), STATES_A_CALL):
-            states |= {state.event_id: state.state for state in self._client.memory.event_states(page, digests=digests)}
+            found = self._client.events.states(ids=page, digests={one: digests[one] for one in page}).rows
+            states |= {state.event_id: state.state for state in found}
         new: dict[UUID, Event] = {}
         taken = split = 0
         for events in batch:

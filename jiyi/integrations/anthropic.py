@@ -16,9 +16,9 @@ from anthropic.types.beta import (
     BetaMemoryTool20250818ViewCommand,
 )
 
+from jiyi.client.actions import Items
 from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
-from jiyi.client.items import Items
 from jiyi.client.steps import Steps, verb
 from jiyi.errors import JiyiError
 from jiyi.protocol import items as wire
@@ -208,7 +208,8 @@ class _Files(Items[W]):
         return text
 
     def _read(self, key: str) -> Steps[str | None]:
-        found = yield from Items.get.steps(self, self.namespace, key)
+        asked = checked(wire.ItemReference, namespace=self.namespace, key=key)
+        [found] = (yield from Items.get.steps(self, items=[asked])).rows
         return None if found is None else str(found.value.get("text", ""))
 
     def _below(self, place: str) -> Steps[dict[str, int]]:
@@ -216,7 +217,7 @@ class _Files(Items[W]):
         files: dict[str, int] = {}
         offset = 0
         while True:
-            page = yield from Items.search.steps(self, self.namespace, limit=wire.MAX_ITEMS, offset=offset)
+            page = (yield from Items.search.steps(self, prefix=self.namespace, limit=wire.MAX_ITEMS, offset=offset)).rows
             files |= {item.key: len(str(item.value.get("text", "")).encode()) for item in page if item.namespace == self.namespace}
             if len(page) < wire.MAX_ITEMS:
                 return {key: size for key, size in sorted(files.items()) if not place or key.startswith(f"{place}/")}
@@ -235,7 +236,7 @@ class _Files(Items[W]):
             for key, text in files.items()
         ]
         for start in range(0, len(rows), wire.MAX_ITEMS):
-            yield from Items.write.steps(self, rows[start : start + wire.MAX_ITEMS])
+            yield from Items.put.steps(self, items=rows[start : start + wire.MAX_ITEMS])
 
 
 def _place(path: str) -> str:

@@ -29,9 +29,9 @@ from langgraph.store.base import (
 )
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
+from jiyi.client.actions import Items
 from jiyi.client.calls import W, checked
 from jiyi.client.client import AsyncClient, Client
-from jiyi.client.items import Items
 from jiyi.client.steps import Steps, verb
 from jiyi.protocol import items as wire
 from jiyi.protocol.base import JsonMapping
@@ -189,7 +189,7 @@ class _Batches(Items[W]):
         results: list[Result] = [None] * len(ops)
         for page in _pages([(at, op) for at, op in enumerate(ops) if isinstance(op, GetOp)]):
             asked = [checked(wire.ItemReference, namespace=list(op.namespace), key=op.key, refresh_ttl=op.refresh_ttl) for _, op in page]
-            found = yield from Items.get_many.steps(self, asked)
+            found = (yield from Items.get.steps(self, items=asked)).rows
             for (at, _), one in zip(page, found, strict=True):
                 results[at] = None if one is None else Item(**_told(one))
         for at, op in enumerate(ops):
@@ -201,7 +201,7 @@ class _Batches(Items[W]):
                 raise ValueError(f"Unknown operation type: {type(op)}")  # noqa: TRY004 – as LangGraph's own stores
         writes = {(op.namespace, op.key): _write(op, fields) for op in ops if isinstance(op, PutOp)}
         for written in _pages(list(writes.values())):
-            yield from Items.write.steps(self, written)
+            yield from Items.put.steps(self, items=written)
         return results
 
     def _search(self, op: SearchOp, *, by_meaning: bool) -> Steps[list[SearchItem]]:
@@ -213,7 +213,7 @@ class _Batches(Items[W]):
     def _namespaces(self, op: ListNamespacesOp) -> Steps[list[tuple[str, ...]]]:
         match = [checked(wire.NamespaceMatch, kind=one.match_type, path=list(one.path)) for one in op.match_conditions or ()]
         found = yield from Items.namespaces.steps(self, match=match, max_depth=op.max_depth, limit=op.limit, offset=op.offset)
-        return [tuple(one) for one in found]
+        return [tuple(one) for one in found.rows]
 
 
 def _asked(op: SearchOp, *, by_meaning: bool) -> wire.SearchItems:

@@ -50,7 +50,7 @@ class JiyiSession:
         rows: list[wire.Item] = []
         while most is None or len(rows) < most:
             size = wire.MAX_ITEMS if most is None else min(wire.MAX_ITEMS, most - len(rows))
-            page = await self._client.items.search(self._namespace, limit=size, offset=len(rows))
+            page = (await self._client.items.search(prefix=self._namespace, limit=size, offset=len(rows))).rows
             rows += page
             if len(page) < size:
                 break
@@ -59,20 +59,20 @@ class JiyiSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         rows = [wire.ItemWrite(namespace=self._namespace, key=str(uuid7()), value={"item": cast("Any", item)}) for item in items]
         for start in range(0, len(rows), wire.MAX_ITEMS):
-            await self._client.items.write(rows[start : start + wire.MAX_ITEMS])
+            await self._client.items.put(items=rows[start : start + wire.MAX_ITEMS])
         if self._memory is not None:
             await self._memory.record(self.session_id, [turn for item in items if (turn := _turn(item)) is not None])
 
     async def pop_item(self) -> TResponseInputItem | None:
-        latest = await self._client.items.search(self._namespace, limit=1)
-        for row in latest:
-            await self._client.items.delete(self._namespace, row.key)
+        latest = await self._client.items.search(prefix=self._namespace, limit=1)
+        for row in latest.rows:
+            await self._client.items.put(items=[wire.ItemWrite(namespace=self._namespace, key=row.key)])
             return cast("TResponseInputItem", row.value["item"])
         return None
 
     async def clear_session(self) -> None:
-        while page := await self._client.items.search(self._namespace, limit=wire.MAX_ITEMS):
-            await self._client.items.write([wire.ItemWrite(namespace=row.namespace, key=row.key) for row in page])
+        while page := (await self._client.items.search(prefix=self._namespace, limit=wire.MAX_ITEMS)).rows:
+            await self._client.items.put(items=[wire.ItemWrite(namespace=row.namespace, key=row.key) for row in page])
 
 
 def memory_tools(client: AsyncClient, agent_id: str, *, user_id: str | None = None) -> list[FunctionTool]:

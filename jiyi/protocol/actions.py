@@ -56,7 +56,7 @@ from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.growth import PainChanged
 from jiyi.protocol.items import GetItems, Item, ItemsWritten, ListNamespaces, PutItems, SearchItems
 from jiyi.protocol.knowledge import WorkingMemory
-from jiyi.protocol.providers import EmbedderReport, ForgottenLLM, LLMReport, MoveState, ReembeddingStep
+from jiyi.protocol.providers import STEP_SECONDS, EmbedderReport, ForgottenLLM, LLMReport, MoveState, ReembeddingStep
 from jiyi.protocol.reflection import Reasons, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.wire.signatures import KeyScope
@@ -83,6 +83,8 @@ class Declaration:
     across_groups: bool = False
     #: Whether its request may be as long as an event: imports and texts.
     large: bool = False
+    #: How long a client waits for it unless told otherwise; None: the deployment's request time-out.
+    seconds: float | None = None
     #: Summary and description of what only workers can do; of others, their functions have it.
     doc: str = ""
 
@@ -271,6 +273,7 @@ _ROWS = (
         knowledge.DigestState,
         scope="admin",
         queue="reflection",
+        seconds=120,  # twenty questions to an LLM
         doc="""Digest quarantine now.
 
     Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that somebody can choose
@@ -279,7 +282,7 @@ _ROWS = (
     ),
     read("digests.list", knowledge.DigestsQuery, Rows[knowledge.DigestState], scope="admin"),
     read(
-        "context.build",
+        "knowledge.context",
         tiers.ContextBody,
         tiers.ContextAnswer,
         doc="""Put a prompt together with what the group knows.
@@ -395,6 +398,7 @@ _ROWS = (
         Erasure,
         ErasurePreview,
         scope="admin",
+        seconds=60,  # it looks through everything
         doc="""Tell what an erasure would take along.
 
 How much by kind, whole agents by name, and some of the memories. Changes nothing.""",
@@ -451,6 +455,7 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
         MoveState,
         scope="operator",
         queue="embedding",
+        seconds=STEP_SECONDS,
         doc="""Do the next step of moving the deployment to another embedding model.
 
 Repeat it until its phase is done.""",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from typing import Annotated, Any, Literal
-from uuid import UUID
+from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -253,7 +253,7 @@ class AskSchedules(Request, ForUser):
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
     tz: TimeZone | None = Field(None, description="The user's; the agent's unless given.")
     session_id: Name | None = None
-    request_id: UUID | None = Field(None, description="The same request sent again is done once.")
+    request_id: UUID = Field(default_factory=uuid4, description="The same request sent again is done once.")
     completes: str | None = Field(
         None,
         min_length=1,

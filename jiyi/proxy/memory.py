@@ -130,15 +130,18 @@ class KeyMemory:
             numbered = session is not None and (begun is not None or not conversation.kept)
             try:
                 async with asyncio.timeout(self._seconds):
-                    injected = await (self.nearer or self._asking).conversations.inject(
-                        conversation.agent_id,
-                        asked[-1][: limits.MAX_FOCAL_CHARS],
-                        user_id=conversation.user_id,
-                        session_id=session,
-                        max_tokens=self._max_tokens,
-                        split=True,
-                        turn=before + len(asked) if numbered else None,
-                        timeout=self._seconds,
+                    injected = (
+                        await (self.nearer or self._asking)
+                        .within(self._seconds)
+                        .conversations.inject(
+                            agent_id=conversation.agent_id,
+                            query=asked[-1][: limits.MAX_FOCAL_CHARS],
+                            user_id=conversation.user_id,
+                            session_id=session,
+                            max_tokens=self._max_tokens,
+                            split=True,
+                            turn=before + len(asked) if numbered else None,
+                        )
                     )
             except TimeoutError:
                 log.warning("recall took longer than %g s: the request goes on without", self._seconds)

@@ -133,9 +133,10 @@ class Graph:
         """
         self.config: GraphConfig = parse_graph(document)
         self.name, self.run_id, self._client, self._style = name, run_id or f"run-{uuid4().hex}", client, style
-        self._note = client.stores.log if client is not None and log_operations else None
+        self._note = (lambda entry: client.stores.log(**dict(entry))) if client is not None and log_operations else None
         if client is not None and self.config.stores:
-            client.stores.apply(name, *_for_service(document, self.config), run_id=self.run_id)
+            memory, nodes = _for_service(document, self.config)
+            client.stores.apply(graph=name, memory=memory, nodes=nodes, run_id=self.run_id)
         self.stores: dict[str, Store] = {store.name: self._make(store) for store in self.config.stores}
         for store_name, store in self.stores.items():
             load(store_name, store)

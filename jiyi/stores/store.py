@@ -133,12 +133,12 @@ class ServiceStore:
         self._stores, self._name, self._run_id, self._saved = client.stores, name, run_id, saved
 
     def load(self) -> None:
-        self._stores.load(self._name, run_id=self._run_id)
+        self._stores.load(name=self._name, run_id=self._run_id)
 
     def retrieve(self, question: Question) -> list[Hit]:
         found = self._stores.retrieve(
-            self._name,
-            question.query,
+            name=self._name,
+            query=question.query,
             role=question.role,
             top_k=question.top_k,
             similarity_threshold=question.threshold,
@@ -148,7 +148,7 @@ class ServiceStore:
 
     def update(self, payload: Payload) -> Written:
         done = self._stores.update(
-            self._name,
+            name=self._name,
             role=payload.role,
             inputs_text=payload.inputs_text,
             input_snapshot=payload.input_snapshot,
@@ -159,7 +159,7 @@ class ServiceStore:
 
     def save(self) -> None:
         if self._saved:
-            self._stores.save(self._name, run_id=self._run_id)
+            self._stores.save(name=self._name, run_id=self._run_id)
 
 
 register_memory_store("simple", config_cls=SimpleMemoryConfig, summary="What agents said, found by meaning and by words; read and written.")

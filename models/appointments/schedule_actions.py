@@ -314,8 +314,6 @@ def _repeated(request: AskSchedules, asked: Asked, done: ScheduleState) -> Asked
 def _done_before(context: Context, request: AskSchedules) -> ScheduleState | None:
     """The schedule that the same request has changed. Locks the agent, so that two requests are done one after the other."""
     agents.lock_agents(context.connection, [(context.group_id, request.agent_id)])
-    if request.request_id is None:
-        return None
     since = datetime.now(UTC) - REPEATED_WITHIN
     target = audit.target_of(context.connection, context.group_id, context.action, "request", str(request.request_id), since)
     return None if target is None else schedules.find(context.connection, context.group_id, UUID(target))

@@ -96,7 +96,7 @@ def list_digests(context: Context, request: DigestsQuery) -> Rows[DigestState]:
     return page(rows, request.limit, lambda last: last.digest_id)
 
 
-build_context = by_worker("context.build")
+build_context = by_worker("knowledge.context")
 
 
 def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:

@@ -19,7 +19,7 @@ def test_what_was_asked_is_listed_with_what_it_returned(page: Page, client: Clie
     for question in ("Where are the bees?", "Who came?"):
         client.retrieve("Tomas", question, top_k=3)
         client.retrieve("Tomas", question)
-    poll(lambda: client.memory.retrievals("Tomas").rows, lambda found: len(found) == 4, PATIENCE_SECONDS)
+    poll(lambda: client.retrieval.list(agent_id="Tomas").rows, lambda found: len(found) == 4, PATIENCE_SECONDS)
     page.goto(f"/retrievals?group={group}")
     rows = page.locator("ol.asked > li")
     expect(rows).to_have_count(4)

@@ -249,4 +249,4 @@ def test_what_is_chosen_is_rated_and_exported(page: Page, client: Client, group:
     assert {line["payload"]["poignancy"] for line in lines} == {2, 3}
     page.get_by_role("button", name="Set").click()
     expect(page.locator("ol.memories > li")).to_have_count(2)
-    assert {row.poignancy for row in client.memory.nodes("Tomas").rows} == {9}
+    assert {row.poignancy for row in client.memory.list(agent_id="Tomas").rows} == {9}

@@ -98,7 +98,11 @@ def test_a_program_with_the_official_client_is_remembered_before_a_real_model(
         recorded = turns(service, "mia", 4)
         assert any("allergic to peanuts" in one for one in recorded)
         with Client(service) as jiyi:
-            poll(lambda: jiyi.conversations.context("mia", "What am I allergic to?").context, lambda found: "peanuts" in found, PATIENCE)
+            poll(
+                lambda: jiyi.conversations.context(agent_id="mia", query="What am I allergic to?").context,
+                lambda found: "peanuts" in found,
+                PATIENCE,
+            )
         assert ask(client, "Suggest a snack. What am I allergic to?", stream=True, **more)
     sent = wire.requests[-1].body["messages"]
     assert "peanuts" in json.dumps(sent)

@@ -121,23 +121,21 @@ def test_a_loop_knows_each_users_zone(group: str) -> None:
     zones = {"mia": "Asia/Kathmandu", "joe": "America/Phoenix"}
     events: list[Any] = []
 
-    class Asked:
-        tz: str | None = None
+    asked: list[str | None] = []
 
-        def inject(self, *_: object, tz: str | None, **__: object) -> Any:
-            self.tz = tz
-            raise NoAnswer("nobody is there")
+    def inject(request: InjectRequest, _seconds: float) -> Any:
+        asked.append(request.tz)
+        raise NoAnswer("nobody is there")
 
     class Box:
         put = staticmethod(events.append)
 
     for user, zone in zones.items():
-        asked = Asked()
-        stage = MemoryStage(asked, Box(), group, tz=zones.get)  # type: ignore[arg-type] – stands in for both
+        stage = MemoryStage(inject, Box(), group, tz=zones.get)  # type: ignore[arg-type] – stands in for it
         exchange = Exchange("helper", "", "What did I do today?", "s1", user, (Message(role="user", text="Fed the goats."),))
         with pytest.raises(NoAnswer):
             stage.before(exchange)
-        assert asked.tz == zone
+        assert asked.pop() == zone
         stage.after(exchange)
     save([wire.build(event) for event in events])
     assert offsets(group) == [345, -420]

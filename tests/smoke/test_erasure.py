@@ -41,7 +41,7 @@ def test_a_worker_killed_in_the_middle(running: Service, client: Client, group: 
     assert counted(left, group) == EVENTS / 2
     with whole_service(), unit_of_work() as connection:
         connection.execute(_HOLD, {"id": ids[-1]})  # the last batch has to wait, however late the kill comes
-        erasure_id = client.erasure.request(person="Maria Lopez")
+        erasure_id = client.erasure.request(person="Maria Lopez").erasure_id
         deadline = time.monotonic() + PATIENCE_SECONDS
         while counted(left, group) == EVENTS / 2:  # until the first batch is gone
             assert time.monotonic() < deadline
@@ -49,7 +49,7 @@ def test_a_worker_killed_in_the_middle(running: Service, client: Client, group: 
         running.nodes["upkeep"].kill("SIGKILL")
         between = counted(left, group)
     running.nodes["upkeep"].start()
-    while (state := client.erasure.get(erasure_id)).state != "done":
+    while (state := client.erasure.get(id=erasure_id)).state != "done":
         assert time.monotonic() < deadline, state
         time.sleep(0.2)
     assert between > 0, "it was killed after the last memory had gone: the fault was not met"

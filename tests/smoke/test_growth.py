@@ -51,7 +51,7 @@ def worker(running: Service) -> Iterator[ProcessNode]:
 def test_a_worker_killed_anywhere_keeps_each_appointment_once(running: Service, client: Client, group: str, worker: ProcessNode) -> None:
     far = "晚上9点" if datetime.now(UTC).hour < 15 else "早上9点"  # so that none is due again before the end
     for number in range(SCHEDULES):
-        client.growth.schedule(AGENTS[0], f"每天{far}提醒我查房{number}", timeout=SECONDS)
+        client.within(SECONDS).appointments.ask(agent_id=AGENTS[0], text=f"每天{far}提醒我查房{number}")
     for agent in AGENTS:
         client.command("heartbeats.configure", SECONDS, agent_id=agent, enabled=True, quiet_hours=None)
         client.command("pains.report", SECONDS, agent_id=agent, summary="The kiln never gets hot.")

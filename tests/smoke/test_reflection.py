@@ -69,7 +69,7 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
         worker.wait_until_dead(SECONDS)
     worker.start()
     deadline = time.monotonic() + SECONDS
-    while not all(client.reflections.state(reflection_id).final for reflection_id in asked):
+    while not all(client.reflection.get(id=reflection_id).final for reflection_id in asked):
         assert time.monotonic() < deadline, worker.logs()
         time.sleep(0.2)
     _nothing_owed(group)

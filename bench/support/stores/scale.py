@@ -36,11 +36,13 @@ def run(sizes: Sequence[int], console: Console) -> dict[str, Any]:
     with running(embedder=f"hashing:{SIZE}") as client:
         for size in sizes:
             name = f"scale-{size}"
-            client.stores.apply(name, [{"name": name, "type": "simple", "config": {"memory_path": f"{name}.json", "max_items": size}}])
+            client.stores.apply(
+                graph=name, memory=[{"name": name, "type": "simple", "config": {"memory_path": f"{name}.json", "max_items": size}}]
+            )
             console.print(f"filling a store with {size:,} items")
             matrix = _fill(client.group, name, size)
-            first = _timed(lambda name=name: client.stores.retrieve(name, QUESTION, top_k=TOP_K, timeout=60))  # type: ignore[misc]
-            asked = [_timed(lambda name=name: client.stores.retrieve(name, QUESTION, top_k=TOP_K)) for _ in range(TIMES)]  # type: ignore[misc]
+            first = _timed(lambda name=name: client.within(60).stores.retrieve(name=name, query=QUESTION, top_k=TOP_K))  # type: ignore[misc]
+            asked = [_timed(lambda name=name: client.stores.retrieve(name=name, query=QUESTION, top_k=TOP_K)) for _ in range(TIMES)]  # type: ignore[misc]
             query = matrix[0]
             alone = [_timed(lambda matrix=matrix, query=query: _nearest(matrix, query)) for _ in range(TIMES)]  # type: ignore[misc]
             result[str(size)] = {

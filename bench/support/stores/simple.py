@@ -31,7 +31,7 @@ def run(path: Path, limit: int | None, console: Console) -> dict[str, Any]:
     with running() as client:
         stores = [{"name": _name(one), "type": "simple", "config": {"memory_path": f"{number}.json"}} for number, one in enumerate(agents)]
         for start in range(0, len(stores), 50):
-            client.stores.apply(f"memdaily-{start}", stores[start : start + 50])
+            client.stores.apply(graph=f"memdaily-{start}", memory=stores[start : start + 50])
         with ThreadPoolExecutor(THREADS) as pool:
             written = Counter(
                 one
@@ -60,7 +60,7 @@ def _name(agent: Agent) -> str:
 
 
 def _write(client: Client, agent: Agent) -> list[str]:
-    done = [client.stores.update(_name(agent), role="user", output_snapshot=one.text) for one in agent.memories]
+    done = [client.stores.update(name=_name(agent), role="user", output_snapshot={"text": one.text}) for one in agent.memories]
     return ["stored" if one.item_id else "again" for one in done]
 
 
@@ -81,8 +81,8 @@ def _ask(client: Client, agent: Agent, question: Question) -> tuple[tuple[Questi
     keys = {one.text: one.key for one in reversed(agent.memories)}
     evidence = {keys[one.text] for one in agent.memories if one.key in question.evidence}
     mine = Question(question.text, evidence, question.kind, question.now)
-    found = client.stores.retrieve(_name(agent), question.text, top_k=RECALL).hits
-    many = client.stores.retrieve(_name(agent), question.text, top_k=LOOKED_AT).hits
+    found = client.stores.retrieve(name=_name(agent), query=question.text, top_k=RECALL).hits
+    many = client.stores.retrieve(name=_name(agent), query=question.text, top_k=LOOKED_AT).hits
     by_cosine = sorted(many, key=lambda hit: -(hit.cosine or -1))
     return (mine, _keys(found, keys)), (mine, _keys(by_cosine[:RECALL], keys))
 

@@ -97,7 +97,7 @@ def test_appointments_are_made_moved_listed_and_cancelled_in_words(
 
 def test_the_same_request_twice_cancels_one(client: Client) -> None:
     def ask(text: str, request_id: object = None) -> AskedSchedules:
-        found = client.command("appointments.ask", SECONDS, agent_id=AGENT, text=text, tz=TZ, request_id=request_id)
+        found = client.command("appointments.ask", SECONDS, agent_id=AGENT, text=text, tz=TZ, request_id=request_id or uuid4())
         assert isinstance(found, AskedSchedules)
         return found
 
@@ -115,9 +115,9 @@ def test_the_same_request_twice_cancels_one(client: Client) -> None:
 
 
 def test_another_groups_appointments_are_neither_seen_nor_changed(client: Client) -> None:
-    client.growth.schedule(AGENT, "每天早上9点提醒我查房", tz=TZ, timeout=SECONDS)
+    client.within(SECONDS).appointments.ask(agent_id=AGENT, text="每天早上9点提醒我查房", tz=TZ)
     with Client(f"{client.group}-other") as stranger:
-        found = stranger.growth.schedule(AGENT, "查房的提醒取消吧", tz=TZ, timeout=SECONDS)
+        found = stranger.within(SECONDS).appointments.ask(agent_id=AGENT, text="查房的提醒取消吧", tz=TZ)
     assert (found.asked, found.schedule, found.schedules) == ("cancel", None, [])
     assert [one for one, _ in state(client).values()] == ["active"]
 
@@ -139,14 +139,15 @@ def test_another_groups_appointments_are_neither_seen_nor_changed(client: Client
 def test_one_person_s_appointments_are_no_other_s(service: str, plan: str, other: str, lists: str, cancels: str, word: str) -> None:
     with Client(service) as client:
         for user, text in (("zoe", plan), ("ben", other)):
-            assert client.growth.schedule(AGENT, text, tz=TZ, user_id=user, timeout=SECONDS).asked == "new"
+            assert client.within(SECONDS).appointments.ask(agent_id=AGENT, text=text, tz=TZ, user_id=user).asked == "new"
         told = {
-            user: client.growth.schedule(AGENT, lists, tz=TZ, user_id=user, timeout=SECONDS).confirmation or "" for user in ("zoe", "ben")
+            user: client.within(SECONDS).appointments.ask(agent_id=AGENT, text=lists, tz=TZ, user_id=user).confirmation or ""
+            for user in ("zoe", "ben")
         }
         assert [word in told["zoe"], word in told["ben"]] == [True, False]
-        assert client.growth.schedule(AGENT, lists, tz=TZ, timeout=SECONDS).schedules == []
-        assert client.growth.schedule(AGENT, cancels, tz=TZ, user_id="ben", timeout=SECONDS).certainty == "unclear"
-        assert client.growth.schedule(AGENT, cancels, tz=TZ, user_id="zoe", timeout=SECONDS).asked == "cancel"
+        assert client.within(SECONDS).appointments.ask(agent_id=AGENT, text=lists, tz=TZ).schedules == []
+        assert client.within(SECONDS).appointments.ask(agent_id=AGENT, text=cancels, tz=TZ, user_id="ben").certainty == "unclear"
+        assert client.within(SECONDS).appointments.ask(agent_id=AGENT, text=cancels, tz=TZ, user_id="zoe").asked == "cancel"
         listed = client.command("appointments.list", SECONDS, agent_id=AGENT, user_id="ben")
         assert isinstance(listed, Rows)
         assert [schedule.user_id for schedule in listed.rows] == ["ben"]

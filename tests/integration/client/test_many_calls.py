@@ -46,7 +46,7 @@ def test_hundreds_of_threads_publish_with_one_client(client: Client) -> None:
         ids = list(threads.map(lambda number: client.observe("klaus", f"Klaus counts to {number}"), range(THREADS)))
     assert len(set(ids)) == THREADS
     client.observe("klaus", "and stops", wait=True)
-    states = client.memory.event_states(ids)
+    states = client.events.states(ids=ids).rows
     assert not [state for state in states if state.state in ("unknown", "dead")]
 
 

@@ -46,12 +46,12 @@ def publish_bad(group: str, event_id: UUID) -> None:
     publish_raw(f'{{"type": "memory.observed", "event_id": "{event_id}", "group_id": "{group}", "agent_id": "klaus"}}')
 
 
-def pages(ask: Callable[..., Rows[Any]], *of: str, **fields: Any) -> Iterator[Any]:
+def pages(ask: Callable[..., Rows[Any]], **fields: Any) -> Iterator[Any]:
     """The rows of all pages."""
-    page = ask(*of, **fields)
+    page = ask(**fields)
     yield from page.rows
     while page.next is not None:
-        page = ask(*of, cursor=page.next, **fields)
+        page = ask(cursor=page.next, **fields)
         yield from page.rows
 
 
@@ -60,7 +60,7 @@ def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered
     observations = [{"agent_id": "klaus", "description": f"observation {i}", "keywords": ["k"]} for i in range(1_200)]
     ids = client.observe_many(observations, wait=True, timeout=60)
     assert len(set(ids)) == 1_200
-    found = list(pages(client.memory.nodes, "klaus", limit=500))
+    found = list(pages(client.memory.list, agent_id="klaus", limit=500))
     assert [node.node_count for node in found] == list(range(1_200, 0, -1))
     # Within a message the order is kept; whole messages may overtake each other.
     of = {node.node_id: node.node_count for node in found}
@@ -74,7 +74,7 @@ def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
     client.retrieve("klaus", "tea", now=T0 + timedelta(hours=3))
 
     def node() -> Memory:
-        return client.memory.nodes("klaus").rows[0]
+        return client.memory.list(agent_id="klaus").rows[0]
 
     until(lambda: node().access_count == 1)
     assert node().node_id == event_id
@@ -101,7 +101,7 @@ def test_related_finds_keywords_whatever_the_case_in_chinese_and_by_the_end_of_a
     )
 
     def related(**triple: str) -> tuple[list[UUID], list[UUID]]:
-        found = client.memory.related("klaus", **triple)
+        found = client.memory.related(agent_id="klaus", **triple)
         return [row.node_id for row in found.events], [row.node_id for row in found.thoughts]
 
     one, two, three, _, _, six = ids
@@ -137,8 +137,8 @@ def test_every_state_of_an_event_is_told_in_the_order_asked(client: Client) -> N
         connection.execute(text("UPDATE pending_work SET due_at = 'infinity' WHERE subject_id = :id"), {"id": held.event_id})
     dead, unknown = uuid7(), uuid4()
     publish_bad(client.group, dead)
-    until(lambda: client.memory.event_states([dead])[0].final)
-    states = client.memory.event_states([unknown, dead, duplicate, held.event_id, retrievable, applied])
+    until(lambda: client.events.states(ids=[dead]).rows[0].final)
+    states = client.events.states(ids=[unknown, dead, duplicate, held.event_id, retrievable, applied]).rows
     assert [(state.event_id, state.state, state.node_id) for state in states] == [
         (unknown, "unknown", None),
         (dead, "dead", None),

@@ -124,8 +124,8 @@ def test_what_is_told_is_retrieved_listed_page_by_page_and_got(either: Client) -
     one = either.get(told)
     assert (one.poignancy, one.agent_id, one.superseded_at) == (4, "klaus", None)
     assert [row.agent_id for row in either.agents.list().rows] == ["anna", "klaus"]
-    assert [row.node_id for row in either.memory.nodes("klaus", limit=1).rows] == days[-1:]
-    assert [state.state for state in either.memory.event_states([told])] == ["retrievable"]
+    assert [row.node_id for row in either.memory.list(agent_id="klaus", limit=1).rows] == days[-1:]
+    assert [state.state for state in either.events.states(ids=[told]).rows] == ["retrievable"]
     assert either.why(told).node_id == told
     again = either.observe("klaus", "Klaus is reading a book on gentrification", poignancy=4, event_id=told, wait=True)
     assert again == told  # the same again is the same
@@ -221,8 +221,8 @@ def test_another_group_stays_apart(way: str, service: str, web_app: Flask, api_k
         own.observe("klaus", "a secret", event_id=told, wait=True)
     with client_of(way, web_app, api_key, f"{service}-other", "publish", "read") as other:
         assert other.retrieve("klaus", "a secret").status == "unknown_agent"
-        assert [state.state for state in other.memory.event_states([told])] == ["unknown"]
-        for ask in (lambda: other.why(told), lambda: other.memory.nodes("klaus")):
+        assert [state.state for state in other.events.states(ids=[told]).rows] == ["unknown"]
+        for ask in (lambda: other.why(told), lambda: other.memory.list(agent_id="klaus")):
             with pytest.raises(NotFound):
                 ask()
 

@@ -469,17 +469,17 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     valkey().delete(valkey_keys.indexes(f"{platform.node()}:{os.getpid()}"))
     # A worker that has its first index after the erasure was asked nothing, and one that another test killed cannot answer.
     reported = {worker for worker in index_cache.reports() if psutil.pid_exists(int(worker.rpartition(":")[2]))}
-    erasure_id = client.erasure.request(person=word, aliases=[zh])
+    erasure_id = client.erasure.request(person=word, aliases=[zh]).erasure_id
     report = client.erasure.wait_for(erasure_id, PATIENCE_SECONDS).report
     assert report is not None
     assert report["left"] == 0
     assert [one.erasure_id for one in client.erasure.list().rows] == [erasure_id]
     with pytest.raises(NotFound):
-        client.erasure.get(uuid4())
+        client.erasure.get(id=uuid4())
     assert places(word, zh) == []
     assert reported <= set(report["workers"])
     assert sum(one["indexes"] for one in report["workers"].values()) >= 1
-    assert [row.description for row in client.memory.nodes("klaus").rows] == ["Klaus repairs the clock"]
+    assert [row.description for row in client.memory.list(agent_id="klaus").rows] == ["Klaus repairs the clock"]
     assert [node.description for node in client.retrieve("klaus", word).retrieved_nodes] == ["Klaus repairs the clock"]
     whom = Names([word, zh])
     files = [path for path in database.log_dir.rglob("*") if path.is_file()]

@@ -67,7 +67,7 @@ def test_a_workflow_in_plain_python_knows_what_was_said_before(service: str) -> 
 
         def between() -> None:
             number = next(said)
-            until(lambda: len(client.tiers.working().rows) == number)
+            until(lambda: len(client.working_memory.show().rows) == number)
 
         done = plain_python.run(steps, state, history, memory, between)
     assert "1 earlier statement" in done["review"]
@@ -97,7 +97,7 @@ def test_langgraph_runs_the_nodes(service: str) -> None:
         first = graph.invoke(state)
         assert first["history_context"] == ""
         assert memory.flush(30)
-        until(lambda: client.tiers.working().rows)
+        until(lambda: client.working_memory.show().rows)
         events: list[Any] = []
         for mode, chunk in graph.stream({**state, "topic": "The glaze cracks: why?"}, stream_mode=["custom", "values"]):
             if mode == "custom":
@@ -173,7 +173,7 @@ def test_the_workflow_for_dify_remembers(service: str, web_app: Flask, api_key: 
     first = Dify(text, web_app.test_client(), key).run(topic=topic, session_id="")
     assert first["history_context"] == ""
     with Client(service) as client:
-        until(lambda: client.tiers.working().rows)
+        until(lambda: client.working_memory.show().rows)
     second = Dify(text, web_app.test_client(), key).run(topic=topic, session_id="tuesday")
     assert quoted(first["answer"]) in second["history_context"]
     assert second["history_context"].startswith("## 历史上下文")
@@ -183,7 +183,7 @@ def test_the_workflow_for_dify_finds_what_was_promoted_last_year(service: str, w
     text = (ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8")
     topic = "The glaze cracks when the kiln cools too fast, so the door stays shut until the morning."
     with Client(service) as client:
-        client.tiers.promote(text=topic)
+        client.knowledge.promote(text=topic)
         until(lambda: client.query_memory(topic).results)
     long_ago(service)
     found = Dify(text, web_app.test_client(), api_key(service, "publish", "read")).run(topic=topic, session_id="today")

@@ -82,10 +82,10 @@ def test_it_answers_as_the_one_that_keeps_files(client: Client, tmp_path: Path) 
     listed = said(ours, view("/memories"))
     assert listed.splitlines()[1:] == ["0B\t/memories", "0B\t/memories/empty.md"]
     assert said(JiyiMemoryTool(client, namespace=["leo", "memories"]), view("/memories")).splitlines()[1:] == ["0B\t/memories"]
-    [found] = client.items.search(["mia"], limit=1)
+    [found] = client.items.search(prefix=["mia"], limit=1).rows
     assert found.key == "empty.md"
     ours.clear_all_memory()
-    assert client.items.search(["mia"]) == []
+    assert client.items.search(prefix=["mia"]).rows == []
 
 
 def test_folders_are_listed_two_levels_deep_without_hidden_files(client: Client) -> None:

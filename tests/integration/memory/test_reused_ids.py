@@ -151,9 +151,9 @@ def test_16_a_client_that_waits_is_told(client: Client) -> None:
     assert isinstance(caught.value, EventRejected)
     assert caught.value.code == "id_reused"
     client.observe("klaus", "after it", wait=True)  # so the intake has met it
-    assert [state.state for state in client.memory.event_states([event_id])] == ["id_reused"]
+    assert [state.state for state in client.events.states(ids=[event_id]).rows] == ["id_reused"]
     client.observe("klaus", FIRST, event_id=event_id, wait=True)  # the first sender is not told of the other
-    assert [row.description for row in client.memory.nodes("klaus").rows] == ["after it", FIRST]
+    assert [row.description for row in client.memory.list(agent_id="klaus").rows] == ["after it", FIRST]
 
 
 # Over HTTP

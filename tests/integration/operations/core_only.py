@@ -56,8 +56,8 @@ def main(group: str, person: str) -> dict[str, Any]:
         told = {
             "stored": stored[0],
             "found": found.groups[0].retrieved_nodes[0].description,
-            "items": refusal(lambda: client.items.get(["a"], "b")),
-            "skills": refusal(lambda: client.growth.hint("klaus")),
+            "items": refusal(lambda: client.items.get(items=[{"namespace": ["a"], "key": "b"}])),
+            "skills": refusal(lambda: client.evolution.hint(agent_id="klaus")),
             "tiers": refusal(lambda: client.query_memory("trees", timeout=SECONDS)),
             "by_name": api("POST", "/actions/stores.list", {}),
             "path": api("POST", "/items/get", {"items": []}),
@@ -70,7 +70,7 @@ def main(group: str, person: str) -> dict[str, Any]:
             "agent": browser.get(f"/agents/{group}/klaus").status_code,
             "pages": {path: browser.get(path).status_code for path in ("/memories", "/growth", "/stores", "/tiers", "/heartbeats")},
         }
-        erasure = client.erasure.wait_for(client.erasure.request(person=person), timeout=2 * SECONDS)
+        erasure = client.erasure.wait_for(client.erasure.request(person=person).erasure_id, timeout=2 * SECONDS)
         return {**told, "erased": erasure.state, "left": (erasure.report or {}).get("left")}
 
 

@@ -102,7 +102,7 @@ def test_an_answer_is_not_lost_because_it_cannot_be_counted(
 
 def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: Client) -> None:
     numbers.record_usage(used(client.group))
-    found = client.service.llms()
+    found = client.llms.show()
     assert found.active.model_dump() == {
         "vendor": "rules",
         "model": "rules-2",

@@ -131,7 +131,7 @@ def test_what_was_said_is_in_the_prompt_of_another_conversation(
     assert len(turns(group, "mia", 4)) == 4  # the first two, sent again, are not recorded again
 
     with Client(group) as jiyi:
-        poll(lambda: jiyi.conversations.context("mia", "我对什么过敏？").context, lambda text: "花生" in text, PATIENCE)
+        poll(lambda: jiyi.conversations.context(agent_id="mia", query="我对什么过敏？").context, lambda text: "花生" in text, PATIENCE)
     ask(client, "帮我推荐一道下酒菜，我对什么过敏？")
     assert "花生" in str(upstream.last["messages"]), "in what was recalled, or, once it is a fact, in what a session begins with"
     asked = upstream.last["messages"][-1]["content"]
@@ -189,7 +189,11 @@ def test_a_header_says_whether_memory_is_read_and_written(proxied: Proxied, upst
     with Client(group) as jiyi:
         jiyi.observe("mia", "Ben is allergic to shrimp.", wait=True, timeout=PATIENCE)
         jiyi.add_turn("mia", "user", "I am allergic to shrimp.", "earlier")
-        poll(lambda: jiyi.conversations.context("mia", "What am I allergic to?").context, lambda text: "shrimp" in text, PATIENCE)
+        poll(
+            lambda: jiyi.conversations.context(agent_id="mia", query="What am I allergic to?").context,
+            lambda text: "shrimp" in text,
+            PATIENCE,
+        )
     for number, (mode, reads) in enumerate({"off": False, "write": False, "read": True, "on": True}.items()):
         ask(client, f"What am I allergic to? {number}", extra_headers={"X-Jiyi-Memory": mode, "X-Jiyi-Session": mode})
         assert ("shrimp" in str(upstream.last["messages"])) is reads, mode
@@ -205,7 +209,7 @@ def test_the_responses_api_remembers_streamed_and_not(proxied: Proxied, upstream
     assert first.output_text == upstream.answer
     assert upstream.last["instructions"] == "You are kind."  # nothing is known yet, so nothing was changed
     with Client(group) as jiyi:
-        poll(lambda: jiyi.conversations.context("mia", "我对什么过敏？").context, lambda text: "花生" in text, PATIENCE)
+        poll(lambda: jiyi.conversations.context(agent_id="mia", query="我对什么过敏？").context, lambda text: "花生" in text, PATIENCE)
     talk: Any = [
         {"role": "user", "content": "<environment_context>\n<cwd>/花茶</cwd>\n</environment_context>"},
         {"role": "user", "content": [{"type": "input_text", "text": "帮我推荐一道菜，我对什么过敏？"}]},
@@ -230,7 +234,7 @@ def test_tools_are_called_with_memory_in_the_prompt(proxied: Proxied, upstream: 
     question, schema = "What do I collect?", {"type": "object", "properties": {}}
     with Client(group) as jiyi:
         jiyi.add_turn("mia", "user", "I collect models of shrimp boats.", "earlier")
-        poll(lambda: jiyi.conversations.context("mia", question).context, lambda text: "shrimp" in text, PATIENCE)
+        poll(lambda: jiyi.conversations.context(agent_id="mia", query=question).context, lambda text: "shrimp" in text, PATIENCE)
     openai = OpenAIClient(api_key=key, base_url=address)
     tools: Any = [{"type": "function", "function": {"name": "look", "parameters": schema}}]
     messages: Any = [{"role": "user", "content": question}]
@@ -281,7 +285,11 @@ def test_what_one_user_says_is_not_told_to_another(
         monkeypatch.setattr(AsyncHttpTransport, "call", lambda *_: pytest.fail("recall went over HTTP"))
     ask(client, "I am allergic to shrimp.", user="zoe")
     with Client(group) as jiyi:
-        poll(lambda: jiyi.conversations.context("mia", question, user_id="zoe").context, lambda text: "shrimp" in text, PATIENCE)
+        poll(
+            lambda: jiyi.conversations.context(agent_id="mia", query=question, user_id="zoe").context,
+            lambda text: "shrimp" in text,
+            PATIENCE,
+        )
     for headers, shown in (({"X-Jiyi-User": "ben"}, False), ({"X-OpenWebUI-User-Id": "zoe"}, True), ({}, False)):
         ask(client, question, extra_headers=headers)
         assert ("shrimp" in json.dumps(upstream.last)) is shown, headers

@@ -108,7 +108,7 @@ def test_a_session_that_ends_leaves_thoughts(client: Client, jiyi: Callable[...,
 
 def _of_reflections(client: Client, agent: str = "klaus") -> list[dict[str, Any]]:
     try:
-        found = client.memory.nodes(agent, types=["thought"]).rows
+        found = client.memory.list(agent_id=agent, types=["thought"]).rows
     except NotFound:
         return []
     return [row.model_dump(mode="json") for row in found if "reflection" in row.provenance]

@@ -19,7 +19,7 @@ def test_a_retrieval_and_a_context_are_noted_but_no_look_from_the_admin(client: 
     client.retrieve("klaus", "bees", top_k=3)
     retrieving(RetrievalRequest(group_id=client.group, agent_id="klaus", queries=["looked at"], touch=False))()
     client.context("klaus", "books", max_tokens=100)
-    noted = poll(lambda: client.memory.retrievals("klaus").rows, lambda found: len(found) == 2, PATIENCE_SECONDS)
+    noted = poll(lambda: client.retrieval.list(agent_id="klaus").rows, lambda found: len(found) == 2, PATIENCE_SECONDS)
     assert [(row.queries, row.options) for row in noted[1:]] == [(["bees"], {"top_k": 3})]
     assert (noted[0].queries, noted[0].options["max_tokens"]) == (["books"], 100)
     assert noted[1].results[0][0].description == "Klaus reads a book about bees."
@@ -28,9 +28,9 @@ def test_a_retrieval_and_a_context_are_noted_but_no_look_from_the_admin(client: 
 def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_the_admin(client: Client, signed_in: FlaskClient) -> None:
     old = client.observe("klaus", "Klaus lives in Porto", wait=True)
     client.retrieve("klaus", "where does Klaus live?", top_k=3)
-    [noted] = poll(lambda: client.memory.retrievals("klaus").rows, lambda found: len(found) == 1, PATIENCE_SECONDS)
+    [noted] = poll(lambda: client.retrieval.list(agent_id="klaus").rows, lambda found: len(found) == 1, PATIENCE_SECONDS)
     new = client.update(old, "Klaus lives in Lyon", wait=True)
-    again = client.memory.ask_again(noted.retrieval_id)
+    again = client.retrieval.again(id=noted.retrieval_id)
     assert (again.then.accessed_ids, again.now.accessed_ids, again.same, again.notes) == ([old], [new], True, [])
     with Client(f"{client.group}-other") as stranger, pytest.raises(NotFound):
         stranger.memory.ask_again(noted.retrieval_id)
@@ -67,7 +67,7 @@ def test_what_was_told_several_times_in_the_same_words_or_nearly_is_one_line_of_
     assert len(client.retrieve("companion", "What is Maria allergic to?").retrieved_nodes) == 4
     for session, text in (("one", "我对花生过敏。"), ("two", "我对花生过敏。"), ("three", "顺便说一下，我对花生过敏")):
         client.add_turn("chat", "user", text, session, wait=True)
-    injected = client.conversations.context("chat", "我对什么过敏？")
+    injected = client.conversations.context(agent_id="chat", query="我对什么过敏？")
     assert injected.context.count("花生") == 1
     assert [memory.seen for memory in injected.memories] == [3]
 

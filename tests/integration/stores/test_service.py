@@ -56,14 +56,14 @@ def test_nodes_share_the_graphs_stores_and_runs_the_groups(client: Client, tmp_p
         ("RETRIEVE", "critic", "r1"),
         ("UPDATE", "writer", "r1"),
     ]
-    poll(lambda: client.stores.show("notes"), lambda state: state.pending == 0, 80, lambda _: "no vector was made")
-    [hit] = client.stores.retrieve("notes", "what about the blue teapot?").hits
+    poll(lambda: client.stores.show(name="notes"), lambda state: state.pending == 0, 80, lambda _: "no vector was made")
+    [hit] = client.stores.retrieve(name="notes", query="what about the blue teapot?").hits
     assert hit.cosine is not None
 
 
 def test_what_is_wrong_is_named_by_its_path_over_the_broker(client: Client) -> None:
     with pytest.raises(ConfigError, match=r"memory\[0\].config.max_items"):
-        client.stores.apply("team", [{"name": "a", "type": "simple", "config": {"max_items": 0}}])
+        client.stores.apply(graph="team", memory=[{"name": "a", "type": "simple", "config": {"max_items": 0}}])
 
 
 def test_the_command_line(client: Client, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_command_line(client: Client, tmp_path: Path) -> None:
         return done.stdout
 
     assert [one["change"] for one in json.loads(asked("apply", str(file), "--json"))["stores"]] == ["made", "of_each_run", "of_the_program"]
-    client.stores.update("notes", role="writer", output_snapshot=TEAPOT)
+    client.stores.update(name="notes", role="writer", output_snapshot={"text": TEAPOT})
     assert "notes" in asked("list")
     assert TEAPOT in asked("items", "notes")
     assert "teapot" in asked("try", "notes", "the blue teapot")

@@ -51,13 +51,13 @@ def test_a_debate_through_the_middleware_and_the_node(client: Client) -> None:
             memory.after_node(name, output, group_id=group, session_id="s1", node_type=kind)
             memory.after_node("tool", "ok", group_id=group, session_id="s1")
             assert memory.flush(SECONDS)
-            until(lambda text=text: text in [row.content for row in client.tiers.working().rows], f"{name} was not screened")
+            until(lambda text=text: text in [row.content for row in client.working_memory.show().rows], f"{name} was not screened")
     assert histories[0] == ""
     assert FOR in histories[1]
     assert AGAINST not in histories[1]
     assert histories[2].index(AGAINST) < histories[2].index(FOR)
-    until(lambda: client.tiers.working().rejections == {"too_short": 3}, "the tool's words were not refused")
-    counts = client.tiers.knowledge().counts
+    until(lambda: client.working_memory.show().rejections == {"too_short": 3}, "the tool's words were not refused")
+    counts = client.knowledge.list().counts
     assert counts == {"quarantine": 3, "working": 3, "longterm": 0}
 
 
@@ -68,17 +68,17 @@ def test_an_output_becomes_knowledge_which_a_node_of_another_session_finds_a_yea
     (hot,) = client.query_memory("一千二百度", relevance_threshold=-1).results
     assert (hot.source, hot.content, hot.score, hot.temporary, hot.kind) == ("hot", VERDICT, 1.0, True, "verdict")
     assert hot.metadata["node_id"] == "judge"  # the original loses it
-    promoted = client.tiers.promote(done.entry_id, kind="verdict")
+    promoted = client.knowledge.promote(entry_ids=[done.entry_id], kind="verdict")
     assert ([piece.content for piece in promoted.pieces], promoted.entries) == ([VERDICT], [done.entry_id])
     until(lambda: _embedded(client), "the piece was not embedded")
     (both,) = client.query_memory("一千二百度", relevance_threshold=-1).results
     assert (both.source, both.verified) == ("hot", True)  # in both tiers: shown once, as verified
-    assert client.tiers.promote(done.entry_id).already == [done.entry_id]
+    assert client.knowledge.promote(entry_ids=[done.entry_id]).already == [done.entry_id]
     with Client(f"other-{uuid4().hex[:8]}") as other:
         assert other.query_memory("一千二百度", relevance_threshold=-1).results == []
-    client.tiers.delete(done.entry_id)
+    client.quarantine.delete(entry_ids=[done.entry_id])
     long_ago(client.group)
-    assert client.tiers.working().rows == []
+    assert client.working_memory.show().rows == []
     state = MemoryRetrievalNode(retriever=client).process({"topic": VERDICT, "group_id": client.group, "session_id": "today"})
     assert VERDICT in state["history_context"]
 
@@ -97,32 +97,34 @@ def test_the_guard_and_the_fact_check_through_the_service(client: Client, jiyi: 
     claim = client.ingest("Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody.")
     assert isinstance(claim, IngestState)
     assert (claim.accepted, claim.reason, "verify_pending" in claim.flags) == (False, "claim_pending", True)
-    assert client.tiers.check(claim.entry_id, verdict="true", reason="the guild's book") == [claim.entry_id]
-    checked = client.tiers.screened(claim.entry_id)
+    assert client.quarantine.check(entry_ids=[claim.entry_id], verdict="true", reason="the guild's book").ids == [claim.entry_id]
+    checked = client.quarantine.wait_for(claim.entry_id)
     assert (checked.accepted, "checked" in checked.flags, "verify_pending" in checked.flags) == (True, True, False)
     assert jiyi("check", "refuted", claim.entry_id).split() == [str(claim.entry_id)]
-    assert client.tiers.screened(claim.entry_id).reason == "claim_refuted"
-    assert claim.entry_id not in {UUID(row.item_id) for row in client.tiers.working().rows}
+    assert client.quarantine.wait_for(claim.entry_id).reason == "claim_refuted"
+    assert claim.entry_id not in {UUID(row.item_id) for row in client.working_memory.show().rows}
 
 
 def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_every_door(
     client: Client, jiyi: Callable[..., str], web_app: Flask, api_key: Callable[..., str]
 ) -> None:
-    client.tiers.promote(text=VERDICT, kind="verdict")
+    client.knowledge.promote(text=VERDICT, kind="verdict")
     client.ingest(AGAINST, session_id="s1")
     until(lambda: _embedded(client), "the piece was not embedded")
     parts = {"system": "You sit on a council.", "persona": "你是林岚，只相信量过的东西。", "relevance_threshold": -1}
-    made = client.tiers.context("Shall we fire once?", **parts)
+    made = client.knowledge.context(proposal="Shall we fire once?", **parts)
     assert made.text.split("\n\n---\n\n")[::3] == ["You sit on a council.", "Shall we fire once?"]
     assert {item.content for item in made.memories} == {VERDICT, AGAINST}
     assert all(item.content in made.text for item in made.memories)
     assert [part.name for part in made.parts] == ["system", "persona", "memories", "experiences", "proposal"]
     assert (made.status, made.cut, made.budget) == ("ok", [], 2_000)
-    assert [item.content for item in client.tiers.context("Shall we fire once?", include_verdicts=False, **parts).memories] == [AGAINST]
+    assert [
+        item.content for item in client.knowledge.context(proposal="Shall we fire once?", include_verdicts=False, **parts).memories
+    ] == [AGAINST]
 
     enough = made.tokens + len(made.parts)  # each part is rounded up
     for budget in (1, 40, made.tokens - 1, enough):
-        short = client.tiers.context("Shall we fire once?", budget=budget, **parts)
+        short = client.knowledge.context(proposal="Shall we fire once?", budget=budget, **parts)
         assert estimate_tokens(short.text) == short.tokens <= budget
         assert bool(short.cut) == (budget < made.tokens)
     shown = jiyi("context", "Shall we fire once?", "--persona", "You are 林岚.", "--budget", 300)
@@ -135,7 +137,7 @@ def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_
     answer = web_app.test_client().post("/api/v1/memory/context", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
     options = {name: value for name, value in body.items() if name != "proposal"}
-    assert ContextAnswer.model_validate(answer.json).text == client.tiers.context(str(body["proposal"]), **options).text  # type: ignore[arg-type]
+    assert ContextAnswer.model_validate(answer.json).text == client.knowledge.context(proposal=str(body["proposal"]), **options).text  # type: ignore[arg-type]
     refused = web_app.test_client().post("/api/v1/memory/context", json={"proposal": " ", "budget": 0}, headers=headers)
     assert (refused.status_code, "budget" in refused.text, "proposal" in refused.text) == (422, True, True)
     publisher = {"Authorization": f"Bearer {api_key(client.group, 'publish')}"}
@@ -183,17 +185,17 @@ def test_what_is_wrong_is_said(client: Client, jiyi: Callable[..., str]) -> None
     with pytest.raises(InvalidRequest, match="must not be blank"):
         client.query_memory(" ")
     with pytest.raises(InvalidRequest, match="name entries"):
-        client.tiers.promote()
+        client.knowledge.promote()
     for change in (
-        lambda: client.tiers.promote(uuid4()),
-        lambda: client.tiers.demote(uuid4()),
-        lambda: client.tiers.edit(uuid4(), "x"),
-        lambda: client.tiers.history(uuid4()),
+        lambda: client.knowledge.promote(entry_ids=[uuid4()]),
+        lambda: client.knowledge.demote(knowledge_ids=[uuid4()]),
+        lambda: client.knowledge.edit(id=uuid4(), content="x"),
+        lambda: client.knowledge.history(id=uuid4()),
     ):
         with pytest.raises(NotFound):
             change()
     assert "no knowledge" in jiyi("demote", uuid4(), code=1)
-    assert client.tiers.digests() == []
+    assert client.digests.list().rows == []
 
 
 def test_outputs_are_exported_and_can_be_published_again(client: Client, jiyi: Callable[..., str]) -> None:
@@ -204,7 +206,7 @@ def test_outputs_are_exported_and_can_be_published_again(client: Client, jiyi: C
     exported.update(event_id=str(uuid4()), group_id=f"{client.group}-copy")
     with Client(f"{client.group}-copy") as copy:
         (entry_id,) = copy.observe_many([exported])
-        assert copy.tiers.screened(entry_id).accepted
-        (row,) = copy.tiers.knowledge().rows
+        assert copy.quarantine.wait_for(entry_id).accepted
+        (row,) = copy.knowledge.list().rows
     assert (row.content, row.session_id, row.metadata) == (FOR, "s1", {"round": 2})
     assert row.entry_id != str(done.entry_id)  # type: ignore[union-attr]

@@ -277,13 +277,8 @@ def _insights(texts: Sequence[str]) -> str:
 
 
 def _scheduled(texts: Sequence[str]) -> str:
-    class Scheduling:
-        def schedule(self, *_: Any, **__: Any) -> AskedSchedules:
-            return AskedSchedules(certainty="exact", confirmation=texts[0])
-
-    return (
-        ScheduleStage(Scheduling()).before(Exchange("a", "You are kind.", "Remind me every day at 9 to water the ferns", "s")).system_prompt
-    )
+    stage = ScheduleStage(lambda *_: AskedSchedules(certainty="exact", confirmation=texts[0]))
+    return stage.before(Exchange("a", "You are kind.", "Remind me every day at 9 to water the ferns", "s")).system_prompt
 
 
 def _skill(texts: Sequence[str]) -> str:
@@ -618,7 +613,7 @@ ANSWERS = {
     "memory.context": "context",
     "conversations.context": "conversations.context, markdown",
     "conversations.inject": "conversations.context, markdown",
-    "context.build": "the tiers' context",
+    "knowledge.context": "the tiers' context",
     "evolution.hint": "hint",
     "identity.prompt": "identity",
     "conversations.compact": "summary",
@@ -673,9 +668,9 @@ def test_what_was_said_in_conversations(client: Client) -> None:
     days = (r"\d+ \w+ \d{4}", "## .+")
     frame = Frame(r"(?:user: )?…(?: \(earlier; .+\))?", (*days, *map(re.escape, HEADINGS["en"].values())), PREFACE["en"])
     for form in ("markdown", "compact"):
-        made = client.conversations.context("maria", "What does Maria like?", max_tokens=50_000, format=form)  # type: ignore[arg-type]
+        made = client.conversations.context(agent_id="maria", query="What does Maria like?", max_tokens=50_000, format=form)  # type: ignore[arg-type]
         _said(frame, made.context, made.memories, [one.description for one in made.memories])
-    injected = client.conversations.inject("maria", "What does Maria like?", base_prompt="You are kind.", max_tokens=50_000)
+    injected = client.conversations.inject(agent_id="maria", query="What does Maria like?", base_prompt="You are kind.", max_tokens=50_000)
     assert injected.prompt == f"You are kind.\n\n{injected.context}"
     _said(frame, injected.context, injected.memories, [one.description for one in injected.memories])
 
@@ -683,7 +678,7 @@ def test_what_was_said_in_conversations(client: Client) -> None:
 @pytest.mark.usefixtures("own_caller")  # tests of another folder have had a service of their own
 def test_what_a_group_knows(client: Client, program: Callable[..., Program]) -> None:
     for text in FEW:
-        client.tiers.promote(text=text)
+        client.knowledge.promote(text=text)
     poll(lambda: client.query_memory("tea", relevance_threshold=-1).tiers[-1].message, lambda waiting: not waiting, SECONDS)
     node = MemoryRetrievalNode({"language": "en", "max_results": 100, "relevance_threshold": -1}, retriever=client)
     history = Frame("…", ("## History", r"### Record \d+ \(relevance: -?\d\.\d\d\)"), PREFACE["en"])

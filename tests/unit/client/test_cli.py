@@ -291,7 +291,7 @@ def test_embedders_are_shown_with_what_keeps_them_from_working(client):
     counts = {line.split()[0]: line.split()[1:] for line in lines if line.startswith(("e5 ", "m@512", "ada"))}
     assert counts == {"e5": ["active", "1,200"], "m@512": ["filling", "300"], "ada": ["imported", "5"]}
     assert "none yet" in [line.split("  ")[0] for line in rendered(embedding.tables(embedders(models=[], notes=[])), 120)]
-    client.embeddings.show.return_value = embedders()
+    client.embedders.show.return_value = embedders()
     assert json.loads(run("embedders", "--json").stdout) == embedders().model_dump(mode="json")
 
 
@@ -307,7 +307,7 @@ def pauses(monkeypatch):
 
 
 def test_reembed_asks_for_steps_until_it_is_done(client, pauses):
-    client.embeddings.move.side_effect = iter(
+    client.reembedding.step.side_effect = iter(
         [
             moved("filling", 2, left=3),
             moved("filling", 2),
@@ -320,33 +320,33 @@ def test_reembed_asks_for_steps_until_it_is_done(client, pauses):
     result = run("reembed", "--to", "openai:new", "--batch", "2", "--all-models")
     assert (result.exit_code, result.stdout) == (0, "5 memories embedded; the service uses new\n")
     same = {"to": "openai:new", "batch": 2, "everything": True}
-    assert [call.kwargs for call in client.embeddings.move.call_args_list] == [same | {"count": number == 0} for number in range(6)]
+    assert [call.kwargs for call in client.reembedding.step.call_args_list] == [same | {"count": number == 0} for number in range(6)]
     assert pauses == [0, 0, embedding.LONGEST_PAUSE, 0.2, 0]
 
 
 def test_reembed_outlasts_a_few_failures_and_says_so(client, pauses):
-    client.embeddings.move.side_effect = iter([NoAnswer("no answer"), moved("filling", 4), EmbeddingUnavailable("away"), moved("done")])
+    client.reembedding.step.side_effect = iter([NoAnswer("no answer"), moved("filling", 4), EmbeddingUnavailable("away"), moved("done")])
     result = run("reembed", "--json")
     assert (result.exit_code, json.loads(result.stdout)["embedded"]) == (0, 4)
     assert "jiyi: no answer (trying again)" in result.stderr
     assert "jiyi: away (trying again)" in result.stderr
-    assert [call.kwargs["count"] for call in client.embeddings.move.call_args_list] == [True, True, False, False]
+    assert [call.kwargs["count"] for call in client.reembedding.step.call_args_list] == [True, True, False, False]
 
 
 def test_reembed_gives_up_after_too_many_failures_and_at_once_if_it_is_refused(client, pauses):
-    client.embeddings.move.side_effect = iter([EmbeddingUnavailable("away")] * (embedding.MAX_FAILURES + 1))
+    client.reembedding.step.side_effect = iter([EmbeddingUnavailable("away")] * (embedding.MAX_FAILURES + 1))
     result = run("reembed")
-    assert (result.exit_code, client.embeddings.move.call_count) == (1, embedding.MAX_FAILURES)
+    assert (result.exit_code, client.reembedding.step.call_count) == (1, embedding.MAX_FAILURES)
     assert "start the command again to go on\njiyi: away\n" in result.stderr
-    client.embeddings.move.reset_mock()
-    client.embeddings.move.side_effect = iter([InvalidRequest(["to: a move to other is under way"])])
+    client.reembedding.step.reset_mock()
+    client.reembedding.step.side_effect = iter([InvalidRequest(["to: a move to other is under way"])])
     result = run("reembed", "--to", "new")
-    assert (result.exit_code, client.embeddings.move.call_count) == (1, 1)
+    assert (result.exit_code, client.reembedding.step.call_count) == (1, 1)
     assert "a move to other is under way" in result.stderr
-    client.embeddings.move.side_effect = iter([moved("cancelled")])
+    client.reembedding.step.side_effect = iter([moved("cancelled")])
     result = run("reembed", "--cancel")
     assert (result.exit_code, result.stdout) == (0, "the move to new is cancelled; nothing has changed\n")
-    client.embeddings.move.assert_called_with(cancel=True)
+    client.reembedding.step.assert_called_with(cancel=True)
 
 
 # Errors

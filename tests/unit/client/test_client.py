@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import keyword
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,29 +12,16 @@ from unittest.mock import create_autospec
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel
 from pydantic_core import to_json
 
 from jiyi import Client
-from jiyi.client.arguments import (
-    AgentArguments,
-    ContextArguments,
-    EndingArguments,
-    IngestArguments,
-    InjectionArguments,
-    MemoryArguments,
-    ObservationArguments,
-    RetrievalArguments,
-)
 from jiyi.client.steps import Transport
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, SettingsError
 from jiyi.protocol import event_bodies, limits
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations import ContextRequest
-from jiyi.protocol.knowledge import IngestBody
-from jiyi.protocol.retrieval import Question
-from jiyi.protocol.tier_questions import ContextBody, MemoryQuestion
+from jiyi.protocol.actions import TABLE
 from jiyi.settings import Settings
+from tools import client as made_client
 
 NOBODY = "redis://127.0.0.1:1/0"
 
@@ -146,7 +135,7 @@ def test_a_wrong_question_is_refused_before_it_is_asked(client: Client, fields: 
     with pytest.raises(InvalidRequest, match=f"^{problem}"):
         client.retrieve(**({"agent_id": "klaus", "focal": "tea"} | fields))
     with pytest.raises(InvalidRequest, match=r"^limit: .*501"):
-        client.memory.nodes("klaus", limit=501)
+        client.memory.list(agent_id="klaus", limit=501)
 
 
 ACTS: dict[str, Callable[[Client], Any]] = {
@@ -154,8 +143,8 @@ ACTS: dict[str, Callable[[Client], Any]] = {
     "observe and wait": lambda client: client.observe("klaus", "x", wait=True),
     "configure": lambda client: client.configure("klaus", mode="recent"),
     "retrieve": lambda client: client.retrieve("klaus", "tea"),
-    "event_states": lambda client: client.memory.event_states([UUID(int=1)]),
-    "related": lambda client: client.memory.related("klaus", subject="tea"),
+    "event_states": lambda client: client.events.states(ids=[UUID(int=1)]),
+    "related": lambda client: client.memory.related(agent_id="klaus", subject="tea"),
 }
 
 
@@ -193,26 +182,46 @@ def test_any_transport_will_do_and_actions_are_asked_for_the_clients_group() -> 
     knowledge_id, transport = UUID(int=7), create_autospec(Transport, instance=True)
     transport.call.return_value = to_json({"ids": [str(knowledge_id)]})
     with Client("g", settings=Settings(), transport=transport) as client:
-        assert client.tiers.demote(knowledge_id, reason="旧") == [knowledge_id]
+        assert client.knowledge.demote(knowledge_ids=[knowledge_id], reason="旧").ids == [knowledge_id]
     asked = {"group_id": "g", "knowledge_ids": [str(knowledge_id)], "reason": "旧"}
     transport.call.assert_called_once_with("rpc.knowledge.demote", "actions", asked, None)
     transport.close.assert_called_once_with()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "models", "apart"),
-    [
-        (ObservationArguments, [wire.MemoryObserved, wire.Observation], {"agent_id", "description", "payload", "type", "version"}),
-        (AgentArguments, [wire.Configuration], set()),
-        (EndingArguments, [wire.SessionEnded, wire.Ending], {"agent_id", "session_id", "payload", "type", "version"}),
-        (RetrievalArguments, [Question], {"agent_id", "queries"}),
-        (MemoryArguments, [MemoryQuestion], {"query"}),
-        (ContextArguments, [ContextBody], {"proposal"}),
-        (InjectionArguments, [ContextRequest], {"agent_id", "query"}),
-        (IngestArguments, [IngestBody], {"content"}),
-    ],
-)
-def test_the_arguments_are_the_fields_of_their_models(arguments: Any, models: list[type[BaseModel]], apart: set[str]) -> None:
-    fields = {name for model in models for name, field in model.model_fields.items() if not field.exclude}
-    assert set(arguments.__annotations__) == fields - apart
-    assert apart <= fields
+def test_what_is_made_of_the_protocol_is_up_to_date() -> None:
+    assert made_client.main(["--check"]) == 0
+
+
+def test_every_action_has_a_method_that_shows_the_fields_of_its_request(client: Client) -> None:
+    for name, declared in TABLE.items():
+        subject, verb = name.split(".")
+        method = getattr(getattr(client, subject), f"{verb}_" if keyword.iskeyword(verb) else verb)
+        shown = inspect.signature(method)
+        assert method.__doc__
+        if type(method.__self__).__module__ == "jiyi.client.actions" and method.__func__.__module__ == "jiyi.client.steps":
+            assert list(shown.parameters) == list(declared.request.model_fields)
+
+
+def test_help_shows_the_options_of_a_verb_with_their_defaults() -> None:
+    shown = inspect.signature(Client.retrieve).parameters
+    assert (shown["top_k"].default, shown["top_k"].annotation, shown["mode"].default) == (30, int, None)
+    assert "options" not in shown
+    assert {"self", "agent_id", "focal", "timeout"} < set(shown)
+    assert "top_k: Most memories of each answer." in (inspect.getdoc(Client.retrieve) or "")
+    assert inspect.signature(Client.observe).parameters["occurred_at"].default is ...
+
+
+def test_within_gives_each_call_of_the_same_connections_so_long() -> None:
+    transport = create_autospec(Transport, instance=True)
+    transport.call.return_value = to_json({"rows": []})
+    with Client("g", settings=Settings(), transport=transport) as client:
+        client.within(3).agents.list()
+        client.agents.list()
+    assert [call.args[3] for call in transport.call.call_args_list] == [3, None]
+
+
+def test_a_field_without_its_name_or_of_another_request_is_refused(client: Client) -> None:
+    with pytest.raises(TypeError, match=r"keys\.revoke: its fields are given by their names"):
+        client.keys.revoke("k")  # type: ignore[call-arg]
+    with pytest.raises(InvalidRequest, match="unknown option 'key'"):
+        client.keys.revoke(key="k")  # type: ignore[call-arg]

@@ -22,7 +22,10 @@ def blocking(client: Client) -> None:
     client.observe("klaus", "tea", poignency=3)  # refused
     client.list("klaus", archived=True)  # refused
     client.configure("klaus", recency_weight=1)  # refused
-    client.tiers.promote("x", kid="rule")  # refused
+    client.knowledge.promote(text="x", kid="rule")  # refused
+    client.knowledge.history(id="x").row  # refused
+    client.jobs.tick(job="archive", slot=1).ended  # refused
+    print(client.knowledge.history(id="x").rows[0].at, client.within(3).items.get(items=[]).rows)
     client.retrieve("klaus", ["tea", "coffee"], top_k=3, filters={"types": ["event"]}, now="2026-03-02T07:15Z")
     print(client.observe("klaus", "tea", importance=3).hex, client.retrieve("klaus", "tea").retrieved_nodes[0].score)
     for memory in client.list("klaus"):
@@ -32,6 +35,7 @@ async def awaiting(client: AsyncClient) -> None:
     await client.retrieve("klaus", "tea", topk=3)  # refused
     client.retrieve("klaus", "tea").status  # refused
     print((await client.observe("klaus", "tea")).hex, (await client.agents.list()).rows[0].agent_id)
+    client.agents.list().rows  # refused
     async for memory in client.list("klaus"):
         print(memory.description)
     for memory in client.list("klaus"):  # refused

@@ -18,7 +18,7 @@ from jiyi.chat.secrets import MASK, masked
 from jiyi.client.outbox import Outbox
 from jiyi.errors import BrokerUnavailable, InvalidEvent
 from jiyi.protocol.appointments import AskedSchedules
-from jiyi.protocol.conversations import Message
+from jiyi.protocol.conversations import InjectRequest, Message
 from jiyi.protocol.recall import InjectedContext
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted
@@ -67,10 +67,11 @@ def test_a_service_that_does_not_answer_is_not_ready() -> None:
     def dead(*_: Any, **__: Any) -> None:
         raise BrokerUnavailable("nobody listens at redis://10.0.0.1")
 
-    client: Any = SimpleNamespace(conversations=Memories(""), growth=None, group="g", command=lambda *_, **__: None)
+    client: Any = SimpleNamespace(conversations=SimpleNamespace(init=lambda: None), group="g")
+    client.within = lambda _: client
     with ConversationLoop(client, growth=False) as loop:
         assert set(loop.readiness().values()) == {""}
-        client.command = dead
+        client.conversations.init = dead
         assert "nobody listens" in loop.readiness()["memory"]
 
 
@@ -79,9 +80,9 @@ class Memories:
         self.asked: list[str] = []
         self.context = context
 
-    def inject(self, agent_id: str, user_input: str, **options: Any) -> InjectedContext:
-        self.asked.append(user_input)
-        prompt = f"{options['base_prompt']}\n\n{self.context}" if self.context else options["base_prompt"]
+    def __call__(self, request: InjectRequest, _seconds: float) -> InjectedContext:
+        self.asked.append(request.query)
+        prompt = f"{request.base_prompt}\n\n{self.context}" if self.context else request.base_prompt
         return InjectedContext(context=self.context, tokens=1, intent="general", memories=[], prompt=prompt)
 
 
@@ -226,20 +227,23 @@ class Service:
     group = "g"
 
     def __init__(self) -> None:
-        self.conversations = self.growth = self
+        self.conversations = self.appointments = self.evolution = self
         self.most: list[int] = []
 
-    def inject(self, agent_id: str, user_input: str, *, base_prompt: str, max_tokens: int, **_: Any) -> InjectedContext:
+    def within(self, _seconds: float) -> Service:
+        return self
+
+    def inject(self, *, base_prompt: str, max_tokens: int, **_: Any) -> InjectedContext:
         self.most.append(max_tokens)
         context = cut_to_tokens(REMEMBERED, max_tokens)
         return InjectedContext(
             context=context, tokens=estimate_tokens(context), intent="general", memories=[], prompt=f"{base_prompt}\n\n{context}".strip()
         )
 
-    def hint(self, agent_id: str, *, user_id: str | None, timeout: float) -> SimpleNamespace:
+    def hint(self, **_: Any) -> SimpleNamespace:
         return SimpleNamespace(text=HINT)
 
-    def schedule(self, agent_id: str, text: str, **_: Any) -> AskedSchedules:
+    def ask(self, *, text: str, **_: Any) -> AskedSchedules:
         return AskedSchedules(certainty="exact", confirmation=NOTED if text == ASKS else None)
 
     def observe_many(self, observations: Any, /) -> list[object]:
@@ -270,7 +274,7 @@ def test_without_growth_nothing_of_it_is_asked_for_or_published() -> None:
     service: Any = Service()
     published: list[Any] = []
     service.observe_many = published.extend
-    service.growth = None
+    service.appointments = service.evolution = None
     with ConversationLoop(service, growth=False, seconds=30) as loop:
         prompt = loop.before_completion("mia", "", ASKS, session_id="s")
         loop.step("mia", "s", "tool_call", tool="search")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
-from unittest.mock import Mock, create_autospec
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
 
 from jiyi.chat.chain import Chain, Exchange
-from jiyi.chat.steps import ANSWERED_WITHIN, ScheduleStage, Scheduling, SkillStage, StepRecorder, TrajectoryStage
+from jiyi.chat.steps import ANSWERED_WITHIN, ScheduleStage, SkillStage, StepRecorder, TrajectoryStage
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
 from jiyi.protocol.appointments import AskedSchedules
@@ -125,16 +125,16 @@ def test_the_stage_puts_and_waits_for_nothing() -> None:
 
 def found(said: str, answer: str | Exception | None) -> tuple[Exchange, Mock]:
     """The exchange after the stage, whose service answers so."""
-    scheduling: Mock = create_autospec(Scheduling, instance=True)
-    scheduling.schedule.side_effect = [answer if isinstance(answer, Exception) else AskedSchedules(certainty="exact", confirmation=answer)]
-    return Chain([ScheduleStage(scheduling)]).before(Exchange("小伴", "You are kind.", said, "s")), scheduling.schedule
+    scheduling = Mock()
+    scheduling.side_effect = [answer if isinstance(answer, Exception) else AskedSchedules(certainty="exact", confirmation=answer)]
+    return Chain([ScheduleStage(scheduling)]).before(Exchange("小伴", "You are kind.", said, "s")), scheduling
 
 
 @pytest.mark.parametrize("said", ["每天早上9点提醒我查房", "What a story. " * 30 + "Remind me tomorrow at 9 to call Tom."])
 def test_zc_95_what_asks_for_an_appointment_is_taken_down_and_confirmed(said: str) -> None:
     exchange, asked = found(said, "好的，已记下")
-    assert asked.call_args.args == ("小伴", said)
-    assert asked.call_args.kwargs["session_id"] == "s"
+    request = asked.call_args.args[0]
+    assert (request.agent_id, request.text, request.session_id) == ("小伴", said, "s")
     assert exchange.reply == "好的，已记下"
     assert exchange.system_prompt == 'You are kind.\n\n[schedule] "好的，已记下"'
 
@@ -155,24 +155,24 @@ def test_what_asks_for_nothing_or_of_a_service_that_is_away_changes_nothing(said
 
 
 def test_what_was_asked_back_goes_along_with_the_next_message_of_the_same_person_once() -> None:
-    scheduling: Mock = create_autospec(Scheduling, instance=True)
-    scheduling.schedule.return_value = AskedSchedules(asked="new", certainty="unclear", confirmation="When shall I remind you?")
+    scheduling = Mock()
+    scheduling.return_value = AskedSchedules(asked="new", certainty="unclear", confirmation="When shall I remind you?")
     now = [0.0]
     stage = ScheduleStage(scheduling, clock=lambda: now[0])
 
     def says(text: str, user: str | None = "mia", session: str | None = "s") -> str | None:
         stage.before(Exchange("a", "", text, session, user_id=user))
-        earlier: str | None = scheduling.schedule.call_args.kwargs.get("completes")
+        earlier: str | None = scheduling.call_args.args[0].completes
         return earlier
 
     assert says("remind me to buy milk") is None
     assert says("at six", "ben") is None
     assert says("at 25:00") == "remind me to buy milk"
-    scheduling.schedule.return_value = AskedSchedules(asked="new", certainty="exact", confirmation="Noted")
+    scheduling.return_value = AskedSchedules(asked="new", certainty="exact", confirmation="Noted")
     assert says("at 6pm") == "remind me to buy milk"
     assert says("at 7pm") is None
 
-    scheduling.schedule.return_value = AskedSchedules(asked="new", certainty="unclear", confirmation="When shall I remind you?")
+    scheduling.return_value = AskedSchedules(asked="new", certainty="unclear", confirmation="When shall I remind you?")
     says("remind me to buy bread")
     now[0] = ANSWERED_WITHIN + 1
     assert says("at 6pm") is None
