@@ -99,7 +99,7 @@ def take(pictures: Pictures) -> None:
     group = f"group={demo.GROUP}"
     with Client(demo.GROUP) as client:
         thoughts = client.memory.list(agent_id="Tomas", types=["thought"], limit=100).rows
-        thought = next(row for row in thoughts if len(client.why(row.node_id).nodes) == EVIDENCE + 1)
+        thought = next(row for row in thoughts if len(client.memory.why(id=row.node_id).nodes) == EVIDENCE + 1)
     with pictures.of("overview", f"/?{group}", height=1_000) as page:
         expect(page.locator("figure canvas")).to_have_count(4)
         expect(page.locator(".plots [data-plot-note]")).to_be_hidden()

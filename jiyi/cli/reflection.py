@@ -67,7 +67,7 @@ def why(
     limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Memories shown at most.")] = DEFAULT_LIMIT,
 ) -> Shown:
     """What a thought rests on, down to what happened."""
-    reasons = client.why(node, depth=depth, limit=limit)
+    reasons = client.memory.why(id=node, depth=depth, limit=limit)
     return Shown(reasons, lambda: why_tree(reasons))
 
 

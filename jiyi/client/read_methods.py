@@ -15,8 +15,8 @@ from jiyi.protocol.actions import ALIASES, TABLE, name_of
 from jiyi.protocol.base import Made
 from jiyi.protocol.erasure import ErasureRequested
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.recall import Forgotten, ListMemories, RecalledContext, Reinstated, Updated
-from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, Reasons, ReflectionState
+from jiyi.protocol.recall import ListMemories, RecalledContext, Updated
+from jiyi.protocol.reflection import ReflectionState
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
 
@@ -122,34 +122,6 @@ class ReadMethods(WriteMethods[W]):
         return done.node_id
 
     @verb
-    def forget(
-        self, agent_id: str, text: str, *, user_id: str | None = None, every: bool = False, timeout: float | None = None
-    ) -> Steps[Forgotten]:
-        """Forget what a user said, named in words: "my phone number", 我的地址.
-
-        The sentences that it fits, and what was taken from them, are erased for good; ``erasure_id`` has the report. Where several
-        things fit nothing is erased: ``asks`` names them, and ``every=True`` takes all. ``answer`` says in a sentence what was done.
-
-        Raises:
-            NotFound: there is no such agent.
-        """
-        done: Forgotten = yield from self._call("memory.forget", timeout, agent_id=agent_id, text=text, user_id=user_id, every=every)
-        return done
-
-    @verb
-    def reinstate(self, node_id: Id, *, user_id: str | None = None, reason: str | None = None, timeout: float | None = None) -> Steps[UUID]:
-        """Hold a superseded memory in force again: the supersession was a mistake. Returns its id.
-
-        Raises:
-            Conflict: it is in force, or being erased, or another one in force says the same.
-            InvalidRequest: it is another user's.
-            NotFound: there is no such memory, or it was erased.
-        """
-        given = {name: value for name, value in (("user_id", user_id), ("reason", reason)) if value is not None}
-        done: Reinstated = yield from self._call("memory.reinstate", timeout, id=node_id, **given)
-        return done.node_id
-
-    @verb
     def delete(self, node_id: Id, *, timeout: float | None = None) -> Steps[UUID]:
         """Erase one memory for good, with all that was derived from it and its words in what was said; returns the erasure's id at once.
 
@@ -160,11 +132,6 @@ class ReadMethods(WriteMethods[W]):
         """
         done: ErasureRequested = yield from self._call("erasure.request", timeout, node_ids=[node_id])
         return done.erasure_id
-
-    @verb
-    def why(self, node_id: Id, *, depth: int = DEFAULT_DEPTH, limit: int = DEFAULT_LIMIT, user_id: str | None = None) -> Steps[Reasons]:
-        """What a memory rests on: ``depth`` levels of evidence, ``limit`` memories at most."""
-        return self._call("memory.why", id=node_id, depth=depth, limit=limit, user_id=user_id)
 
     @verb
     def reflect(self, agent_id: str, *, wait: bool = True, timeout: float | None = None) -> Steps[ReflectionState]:

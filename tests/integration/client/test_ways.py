@@ -126,7 +126,7 @@ def test_what_is_told_is_retrieved_listed_page_by_page_and_got(either: Client) -
     assert [row.agent_id for row in either.agents.list().rows] == ["anna", "klaus"]
     assert [row.node_id for row in either.memory.list(agent_id="klaus", limit=1).rows] == days[-1:]
     assert [state.state for state in either.events.states(ids=[told]).rows] == ["retrievable"]
-    assert either.why(told).node_id == told
+    assert either.memory.why(id=told).node_id == told
     again = either.observe("klaus", "Klaus is reading a book on gentrification", poignancy=4, event_id=told, wait=True)
     assert again == told  # the same again is the same
 
@@ -198,7 +198,7 @@ def test_what_is_refused_is_the_same_error_with_the_same_words(either: Client) -
         (InvalidRequest, "top_k", lambda: either.retrieve("klaus", "x", top_k=0)),
         (NotFound, "no memory", lambda: either.get(uuid4())),
         (NotFound, "nobody", lambda: list(either.list("nobody"))),
-        (NotFound, ".", lambda: either.why(uuid4())),
+        (NotFound, ".", lambda: either.memory.why(id=uuid4())),
         (NotFound, ".", lambda: either.update(uuid4(), "nothing")),
         (NotFound, ".", lambda: either.reflect("nobody")),
     ]
@@ -222,7 +222,7 @@ def test_another_group_stays_apart(way: str, service: str, web_app: Flask, api_k
     with client_of(way, web_app, api_key, f"{service}-other", "publish", "read") as other:
         assert other.retrieve("klaus", "a secret").status == "unknown_agent"
         assert [state.state for state in other.events.states(ids=[told]).rows] == ["unknown"]
-        for ask in (lambda: other.why(told), lambda: other.memory.list(agent_id="klaus")):
+        for ask in (lambda: other.memory.why(id=told), lambda: other.memory.list(agent_id="klaus")):
             with pytest.raises(NotFound):
                 ask()
 

@@ -126,7 +126,7 @@ def test_python(page: str, runs: Callable[..., subprocess.CompletedProcess[str]]
         if snippet.page == page and OWN_ENVIRONMENTS.search(snippet.text) is None:
             text = snippet.text
             if page == "retrieval.md":  # by the rules the diary gives no thoughts: there is nothing to ask the reasons of
-                text = text.replace("print(jiyi.why(", "made.thoughts and print(jiyi.why(")
+                text = text.replace("print(jiyi.memory.why(", "made.thoughts and print(jiyi.memory.why(")
             programs.append((text, str(snippet)))
     each = "\n".join(f"exec(compile({text!r}, {name!r}, 'exec'), {{'__name__': '__main__'}})" for text, name in programs)
     told = runs([sys.executable, "-W", "error::DeprecationWarning", "-c"], each, stdin="What must I not eat?\n我对花生过敏\n")

@@ -83,7 +83,7 @@ def test_a_reflection_on_request_and_the_reason_of_a_thought(client: Client, jiy
     assert f"made with {Rules.model} insights@2" in tree
     assert "not shown: see --depth" in jiyi("why", thought.node_id, "--depth", 0)
     with Client("somebody-else") as other, pytest.raises(NotFound):
-        other.why(thought.node_id)
+        other.memory.why(id=thought.node_id)
     jiyi("reflect", "nobody", code=1)
     jiyi("why", uuid4(), code=1)
     with pytest.raises(NotFound):
