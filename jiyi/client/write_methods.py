@@ -118,9 +118,9 @@ class WriteMethods(Subjects[W]):
 
         Raises as :meth:`observe` does.
         """
-        said = {"name": name, "user_id": user_id, "origin": origin, "provenance": provenance}
-        event = _turn(self._group, agent_id, role, text, session_id, **said, **fields)
-        return self._tell(*_built(event, split=split), wait=wait, timeout=timeout)
+        said = {"role": role, "text": text, "name": name, "user_id": user_id, "origin": origin, "provenance": provenance or {}}
+        events = self._short("turn.recorded", split=split, agent_id=agent_id, session_id=session_id, **said, **fields)
+        return self._tell(*events, wait=wait, timeout=timeout)
 
     @verb
     def perceive(
@@ -174,7 +174,7 @@ class WriteMethods(Subjects[W]):
 
         What is not given stays as it is; None takes the agent's own setting back.
         """
-        return self._tell(configuration(self._group, agent_id, {**settings}), wait=wait, timeout=timeout)
+        return self._tell(*self._short("agent.configured", agent_id=agent_id, **settings), wait=wait, timeout=timeout)
 
     @verb
     def end_session(self, agent_id: str, session_id: str | None = None, **fields: Unpack[EndingArguments]) -> Steps[UUID]:
@@ -183,7 +183,7 @@ class WriteMethods(Subjects[W]):
 
         ``fields`` are ``user_id``, ``partner``, ``chat_ids``, or of the envelope (``event_id``, ``occurred_at``, …).
         """
-        return self._tell(ending(self._group, agent_id, {"session_id": session_id, **fields}))
+        return self._tell(*self._short("session.ended", agent_id=agent_id, session_id=session_id, **fields))
 
     @verb
     def ingest(
@@ -213,6 +213,9 @@ class WriteMethods(Subjects[W]):
     def wait_for(self, event_ids: Sequence[UUID], timeout: float | None = None) -> Steps[None]:
         """Return when every event has its effect. Raises :class:`EventRejected`, :class:`IdReused` or :class:`NoAnswer`."""
         return self._wait_for(event_ids, {}, timeout)
+
+    def _short(self, kind: str, *, split: bool = False, **fields: Any) -> list[Event]:
+        return _built({"group_id": self._group, **full_form(fields, kind)}, split=split)
 
     def _tell(self, *events: Event, wait: bool = False, timeout: float | None = None) -> Steps[UUID]:
         ids = yield from self._publish(list(events), wait=wait, timeout=timeout)
@@ -271,7 +274,7 @@ def refusal(states: Sequence[EventState]) -> EventRejected | None:
 IMPORTANCE = "importance"
 #: Type → names of its payload's fields. What travels may have others, of a newer version; what is made here may not.
 PAYLOADS = {
-    cls.model_fields["type"].default: {*payload.model_fields, IMPORTANCE}
+    cls.model_fields["type"].default: {*payload.model_fields, *([IMPORTANCE] if "poignancy" in payload.model_fields else [])}
     for cls in wire.EVENT_CLASSES
     if isinstance(payload := cls.model_fields["payload"].annotation, type) and issubclass(payload, BaseModel)
 }
@@ -296,75 +299,23 @@ def _built(event: JsonMapping, *, split: bool) -> list[Event]:
     return [wire.build(part) for part in (parts_of(event) if split else [event])]
 
 
-def observation(group: str, fields: JsonMapping) -> Event:
-    """The one event. Raises as :func:`in_parts` does."""
-    return in_parts(group, fields, split=False)[0]
+def full_form(fields: JsonMapping, kind: str = "memory.observed") -> JsonObject:
+    """An event of a type from its short form, in which the payload's fields stand among the envelope's.
 
-
-def full_form(fields: JsonMapping) -> JsonObject:
-    """A ``memory.observed`` event from its short form, in which the payload's fields stand beside the envelope's."""
-    _refuse_unknown(fields, ENVELOPE_FIELDS | wire.Observation.model_fields.keys() | {IMPORTANCE})
-    envelope, payload = split(fields)
+    Raises:
+        InvalidEvent: there is no such field.
+    """
+    _refuse_unknown(fields, ENVELOPE_FIELDS | PAYLOADS[kind])
+    payload = {name: value for name, value in fields.items() if name not in ENVELOPE_FIELDS}
     if IMPORTANCE in payload:
         if payload.get("poignancy") is not None:
             raise InvalidEvent([f"{IMPORTANCE}: another name of poignancy; give one of them"])
         payload["poignancy"] = payload.pop(IMPORTANCE)
-    return {"type": "memory.observed", **envelope, "payload": payload}
-
-
-def turn(
-    group: str,
-    agent_id: str,
-    role: str,
-    text: str,
-    session_id: str,
-    *,
-    name: str | None,
-    user_id: str | None,
-    origin: str | None,
-    provenance: JsonMapping | None,
-    **fields: Any,
-) -> Event:
-    """A ``turn.recorded`` event; secrets in its text are masked. Raises as :func:`observation` does."""
-    said = {"name": name, "user_id": user_id, "origin": origin, "provenance": provenance}
-    return wire.build(_turn(group, agent_id, role, text, session_id, **said, **fields))
-
-
-def _turn(
-    group: str,
-    agent_id: str,
-    role: str,
-    text: str,
-    session_id: str,
-    *,
-    name: object,
-    user_id: object,
-    origin: object,
-    provenance: object,
-    **fields: Any,
-) -> JsonObject:
-    _refuse_unknown(fields, ENVELOPE_FIELDS)
-    said: JsonObject = {"role": role, "text": text, "name": name, "user_id": user_id}
-    said |= {"origin": origin, "provenance": provenance or {}}
-    envelope = {"group_id": group, "agent_id": agent_id, "session_id": session_id, **fields}
-    return {"type": "turn.recorded", **envelope, "payload": said}
-
-
-def configuration(group: str, agent_id: str, settings: JsonMapping) -> Event:
-    """An ``agent.configured`` event. Raises as :func:`observation` does."""
-    _refuse_unknown(settings, wire.Configuration.model_fields.keys())
-    return wire.build({"type": "agent.configured", "group_id": group, "agent_id": agent_id, "payload": settings})
-
-
-def ending(group: str, agent_id: str, fields: JsonMapping) -> Event:
-    """A ``session.ended`` event. Raises as :func:`observation` does."""
-    _refuse_unknown(fields, ENVELOPE_FIELDS | wire.Ending.model_fields.keys())
-    envelope, payload = split(fields)
-    return wire.build({"type": "session.ended", "group_id": group, "agent_id": agent_id, **envelope, "payload": payload})
+    return {"type": kind, **{name: value for name, value in fields.items() if name in ENVELOPE_FIELDS}, "payload": payload}
 
 
 def many(group: str, observations: Iterable[JsonMapping | Event], *, split: bool = False) -> Iterator[Event]:
-    """Events of observations. Raises as :func:`observation` does; the field names begin with the position."""
+    """Events of observations. Raises as :func:`in_parts` does; the field names begin with the position."""
     for position, one in enumerate(observations):
         if isinstance(one, wire.Event):
             yield one
@@ -382,9 +333,3 @@ def _refuse_unknown(fields: Iterable[str], known: Collection[str]) -> None:
     unknown = sorted(set(fields) - set(known))
     if unknown:
         raise InvalidEvent([unknown_option(name, known) for name in unknown])
-
-
-def split(fields: JsonMapping) -> tuple[JsonObject, JsonObject]:
-    """Fields of the envelope, and the others."""
-    envelope = {name: value for name, value in fields.items() if name in ENVELOPE_FIELDS}
-    return envelope, {name: value for name, value in fields.items() if name not in envelope}
