@@ -20,6 +20,7 @@ from uuid import uuid4
 from examples.service import service
 from jiyi import Client
 from jiyi.chat.loop import ConversationLoop
+from jiyi.protocol.proposals import SkillProposal
 from jiyi.text.budget import estimate_tokens
 
 SYSTEM = "You are a kind companion."
@@ -210,7 +211,7 @@ def learn(client: Client) -> Learned:
         share = loop.cache_share(MENDER, "session-3")
         loop.flush()
         client.end_session(MENDER, "session-3")
-        trusted = _poll(lambda: [row for row in [client.proposals.get(id=skill.id)] if row.votes])[0]
+        trusted = _poll(lambda: [row for row in [client.proposals.get(id=skill.id)] if isinstance(row, SkillProposal) and row.votes])[0]
         replies = [loop.before(MENDER, SYSTEM, said, session_id="session-4").reply for said in REMINDERS]
     left = client.appointments.list(agent_id=MENDER).rows
     return Learned(

@@ -31,6 +31,7 @@ from jiyi.errors import JiyiError
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules
 from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, Format, InjectRequest, Message
+from jiyi.protocol.proposals import SkillProposal
 from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.trajectories import StepType
 from jiyi.zones import ZoneOf, zone_of_user
@@ -81,15 +82,12 @@ class ConversationLoop:
         self._memory = MemoryStage(self._inject, self._outbox, client.group, form=format, template=template, grown=growth, tz=tz)
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
         self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group)
-        self._workflows = WorkflowTools(
-            lambda agent_id: client.proposals.list(kind="pipeline", agent_id=agent_id, status="approved", limit=LOOKED_AT).rows,
-            functions or {},
-            self._outbox.put,
-            client.group,
-        )
+        self._workflows = WorkflowTools(self._approved, functions or {}, self._outbox.put, client.group)
         self._client, self._cache = client, shapes.CacheShares()
         compaction = CompactionStage(limits, flush=self._flush, ask=self._compacted)
-        grown = [HintStage(self._hint), self._steps, ScheduleStage(self._schedule, tz), SkillStage(self._steps.step)] if growth else []
+        grown: list[Stage] = (
+            [HintStage(self._hint), self._steps, ScheduleStage(self._schedule, tz), SkillStage(self._steps.step)] if growth else []
+        )
         self.chain = Chain([compaction, self._memory, GuardStage(), *grown, *stages])
 
     def __enter__(self) -> Self:
@@ -206,6 +204,10 @@ class ConversationLoop:
 
     def _inject(self, request: InjectRequest, seconds: float) -> InjectedContext:
         return self._client.within(seconds).conversations.inject(**dict(request))
+
+    def _approved(self, agent_id: str) -> list[SkillProposal]:
+        found = self._client.proposals.list(kind="pipeline", agent_id=agent_id, status="approved", limit=LOOKED_AT)
+        return [row for row in found.rows if isinstance(row, SkillProposal)]
 
     def _hint(self, agent_id: str, user_id: str | None, seconds: float) -> str:
         asking = self._client.within(min(seconds, HINT_SECONDS))

@@ -159,7 +159,7 @@ def _found(name: str, answer: FoundStoreItems) -> None:
 @shows
 def load(client: Client, name: Store, run: Run = "") -> Shown:
     """Make a store ready: read its file the first time, and owe the work that brings its index up to date."""
-    state = client.stores.load(name, run_id=run)
+    state = client.stores.load(name=name, run_id=run)
     return Shown(state, lambda: _shown(state))
 
 
@@ -175,7 +175,7 @@ def save(client: Client, name: Store, run: Run = "") -> Shown:
 @shows
 def reindex(client: Client, name: Store, run: Run = "") -> Shown:
     """Have a store's index made anew."""
-    owed = client.stores.reindex(name, run_id=run)
+    owed = client.stores.reindex(name=name, run_id=run).count
     return Shown({"owed": owed}, lambda: output.line(f"{owed:,} to be indexed anew"))
 
 
@@ -187,5 +187,5 @@ def delete(
     """Delete a store with all that it holds; its file and its sources stay."""
     if not yes:
         typer.confirm(f"Delete the store {name} with {client.stores.show(name=name, run_id=run).items:,} items?", abort=True, err=True)
-    gone = client.stores.delete(name, run_id=run)
+    gone = client.stores.delete(name=name, run_id=run).count
     return Shown({"items": gone}, lambda: output.line(f"{gone:,} items deleted"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from jiyi.client.calls import Id, Namespace, W
 from jiyi.client.steps import Steps, polled, verb
@@ -36,7 +37,7 @@ class Keys(Namespace[W]):
     def create(self, name: str, *, scopes: Sequence[KeyScope] = DEFAULT_SCOPES, expires_at: datetime | None = None) -> Steps[CreatedKey]:
         """Make a key of the group; with the scope ``operator`` one for all groups."""
         key = new_key()
-        fields = {"name": name, "scopes": list(scopes), "expires_at": expires_at}
+        fields: dict[str, Any] = {"name": name, "scopes": list(scopes), "expires_at": expires_at}
         return CreatedKey(str(key), (yield from self._call("keys.create", key=accounts.NewKey.of(key), **fields)))
 
     @verb
@@ -55,7 +56,7 @@ class People(Namespace[W]):
         self, name: str, password: str, *, role: accounts.Role, groups: Sequence[str] | None = None, all_groups: bool = False
     ) -> Steps[accounts.Person]:
         """Let somebody sign in, for ``groups`` or explicitly for ``all_groups``; an operator always has every group."""
-        fields = {"role": role, "groups": None if groups is None else list(groups), "all_groups": all_groups}
+        fields: dict[str, Any] = {"role": role, "groups": None if groups is None else list(groups), "all_groups": all_groups}
         return self._call("people.add", name=name, password_hash=_hashed(password), **fields)
 
     @verb

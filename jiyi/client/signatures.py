@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -17,10 +17,10 @@ def describe(perform: Callable[..., Any], function: Callable[..., Any]) -> None:
     named = [one for one in found.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
     for parameter in found.parameters.values():
         if parameter.kind is Parameter.VAR_KEYWORD and "Unpack" in str(parameter.annotation):
-            from jiyi.client.arguments import MODELS  # late: tools.client makes it, and runs without it
+            from jiyi.client import arguments  # late: tools.client makes it, and runs without it
 
-            (options,) = get_args(get_type_hints(function, include_extras=True)[parameter.name])
-            fields = {name: field for cls in MODELS[options] for name, field in cls.model_fields.items()}
+            options = getattr(arguments, parameter.annotation.removeprefix("Unpack[").removesuffix("]"))
+            fields = {name: field for cls in arguments.MODELS[options] for name, field in cls.model_fields.items()}
             hints = get_type_hints(options)
             optional = [one.replace(default=... if one.default is one.empty else one.default) for one in parameters_of(fields, hints)]
             _set(perform, [*named, *optional], found.return_annotation, fields)

@@ -249,13 +249,13 @@ class action(verb[P, T]):  # noqa: N801 – as verb
         subject = re.sub(r"(?<!^)([A-Z])", r"_\1", owner.__name__).lower()
         self.declared = TABLE[f"{subject}.{name.rstrip('_')}"]
 
-        def steps(namespace: Namespace[Any], *args: P.args, **fields: P.kwargs) -> Steps[T]:
+        def steps(namespace: Namespace[Any], /, *args: P.args, **fields: P.kwargs) -> Steps[T]:
             if args:
                 raise TypeError(f"{self.declared.name}: its fields are given by their names, such as id=…")
-            return namespace._call(self.declared.name, **fields)  # noqa: SLF001 – as above
+            return namespace._call(self.declared.name, None, **fields)  # noqa: SLF001 – as above
 
         steps.__name__, steps.__qualname__ = name, f"{owner.__name__}.{name}"
-        steps.__doc__ = self.declared.doc or self.declared.request.__doc__
+        steps.__doc__ = self.declared.doc or self.declared.request.__doc__ or f"The action {self.declared.name}."
         self.steps = steps
 
     def _describe(self, perform: Callable[..., Any]) -> None:

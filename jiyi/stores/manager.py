@@ -105,7 +105,7 @@ class MemoryManager:
         stores: Mapping[str, Store],
         *,
         style: Style | None = None,
-        note: Callable[[LogOperation], None] | None = None,
+        note: Callable[[LogOperation], object] | None = None,
         graph: str = "graph",
         run_id: str = "",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),

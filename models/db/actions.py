@@ -93,6 +93,7 @@ class Action(Generic[Q, R]):
     across_groups: bool = False
     queue: str
     large: bool = False
+    seconds: float | None = None
 
     def perform(self, actor: Actor, request: Q, *, timeout_ms: int | None = None) -> R:
         """Do it in a transaction of its own, each statement of which may take ``timeout_ms``.

@@ -166,7 +166,7 @@ def test_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPa
     document["memory"].insert(0, {"name": "board", "type": "blackboard", "config": {"memory_path": "board.json"}})
     document["nodes"][1]["memories"].append({"name": "board"})
     with Graph(client, document, name="library", run_id="r1") as graph:
-        (_, memory, nodes), _ = client.stores.apply.call_args  # the service is told of what it knows
+        memory, nodes = (client.stores.apply.call_args.kwargs[name] for name in ("memory", "nodes"))  # the service is told of what it knows
         assert [one["name"] for one in memory] == ["board"]
         assert [[one["name"] for one in node["memories"]] for node in nodes] == [[], ["board"]]
         graph.manager("writer").update("writer", "what now?", "a second book")
