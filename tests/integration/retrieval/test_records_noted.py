@@ -33,7 +33,7 @@ def test_a_past_retrieval_is_asked_again_then_and_now_through_the_client_and_in_
     again = client.retrieval.again(id=noted.retrieval_id)
     assert (again.then.accessed_ids, again.now.accessed_ids, again.same, again.notes) == ([old], [new], True, [])
     with Client(f"{client.group}-other") as stranger, pytest.raises(NotFound):
-        stranger.memory.ask_again(noted.retrieval_id)
+        stranger.retrieval.again(id=noted.retrieval_id)
     address = f"/retrievals/{client.group}/{noted.retrieval_id}"
     first = signed_in.get(address, query_string={"group": client.group}).text
     assert "Porto" not in first, "what takes long comes after the page"

@@ -172,7 +172,7 @@ def test_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPa
         graph.manager("writer").update("writer", "what now?", "a second book")
         assert graph.stores["books"].saved == 1  # type: ignore[attr-defined]  # what keeps nothing by itself is saved with each update
         client.stores.save.assert_not_called()
-    client.stores.save.assert_called_once_with("board", run_id="r1")  # what is kept already has its file written at the end
+    client.stores.save.assert_called_once_with(name="board", run_id="r1")  # what is kept already has its file written at the end
     assert made == [(3, "library", "r1")]
     found = graph.manager("reader").retrieve("reader", "book", "gen")
     assert {one.hit.item.content_summary for one in found.items} == {"a first book", "a second book"}
