@@ -4,7 +4,7 @@ Example::
 
     @shows
     def llms(client: Client, days: Annotated[int, typer.Option(min=1)] = 30) -> Shown:
-        report = client.service.llms(days)
+        report = client.llms.show(days=days)
         return Shown(report, lambda: llms_tables(client.group, report))
 """
 
