@@ -38,7 +38,7 @@ def require_login_on_public_bind(settings: Settings, *, somebody_signs_in: bool)
     if settings.web_host not in LOOPBACK and not somebody_signs_in:
         raise SettingsError(
             f"JIYI_WEB_HOST: {settings.web_host!r} is not this machine alone, and nobody can sign in yet: add somebody first "
-            f"with `jiyi users add NAME --role operator`, or use one of {', '.join(LOOPBACK)}"
+            f"with `jiyi people add NAME --role operator`, or use one of {', '.join(LOOPBACK)}"
         )
 
 

@@ -92,7 +92,7 @@ def _told(again: dict[str, int]) -> str:
         return agents
     return (
         f"{agents}. {again['others']} erasures of persons or memories since cannot be repeated, because nobody kept whom "
-        "they were about: ask for them again with `jiyi erase` (their ids are in erasures.jsonl beside the backups)"
+        "they were about: ask for them again with `jiyi erasure request` (their ids are in erasures.jsonl beside the backups)"
     )
 
 

@@ -135,8 +135,8 @@ def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
 def signing_in(password: str | None) -> str:
     """How to get in. The password is told this once: what is kept does not show it."""
     if password is None:
-        return f"Sign in  as before; a new password: jiyi users passwd {ADMIN}"
-    return f"Sign in  name: {ADMIN}  password: {password}\n         shown only this once; set your own: jiyi users passwd {ADMIN}"
+        return f"Sign in  as before; a new password: jiyi people set_password {ADMIN}"
+    return f"Sign in  name: {ADMIN}  password: {password}\n         shown only this once; set your own: jiyi people set_password {ADMIN}"
 
 
 def start_stack() -> Stack:

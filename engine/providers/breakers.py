@@ -107,7 +107,7 @@ def note_success(name: str) -> None:
 
 
 def note_error(name: str, message: str, *, late: bool = False) -> None:
-    """Keep the last error where ``jiyi embedders`` finds it. ``late``: nothing but the time was up."""
+    """Keep the last error where ``jiyi embedders show`` finds it. ``late``: nothing but the time was up."""
     client = valkey()
     content = json.dumps({"at": datetime.now(UTC).isoformat(), "error": message, "late": late}, ensure_ascii=False)
     try:

@@ -171,7 +171,7 @@ def embedding_threads(settings: Settings) -> int:
 def _is_local(settings: Settings) -> bool:
     try:
         return chosen(settings).vendor in LOCAL
-    except SettingsError:  # told by the worker itself, and by `jiyi embedders`
+    except SettingsError:  # told by the worker itself, and by `jiyi embedders show`
         return True
 
 

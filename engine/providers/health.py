@@ -71,7 +71,7 @@ def _llm(settings: Settings) -> tuple[ProviderState, str]:
     if not left:
         return state, detail
     names = ", ".join(f"{row.prompt} ({row.language})" if row.language else row.prompt for row in left)
-    return "limited", f"{detail}: rules answer {names}; `jiyi llms` says why"
+    return "limited", f"{detail}: rules answer {names}; `jiyi llms show` says why"
 
 
 def _reranker(settings: Settings) -> tuple[ProviderState, str]:

@@ -1,119 +1,122 @@
-"""All commands in one place, and ``jiyi command``: any action by its name."""
+"""All commands in one place. ``jiyi SUBJECT VERB`` is the action ``subject.verb``; what does more than one action is written by hand.
+
+Nothing of a command is loaded before it is run: its words are in ``commands.json``, which ``python -m tools.commands`` writes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.resources import files
+from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel
-from pydantic_core import from_json, to_jsonable_python
-from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command_from_info, get_group_from_info
+from typer.models import CommandInfo, TyperInfo
 
 import jiyi
-from jiyi.cli import (
-    accounts,
-    connect,
-    erasure,
-    memory,
-    models,
-    observe,
-    operations,
-    output,
-    reflection,
-    retrieval,
-    service,
-    stores,
-    tiers,
-    transfer,
-)
-from jiyi.cli import ways_in as _ways_in  # noqa: F401 – registers its commands
-from jiyi.cli.shell import Commands, Session, Shown, shows
-from jiyi.client.client import Client
-from jiyi.errors import InvalidRequest, unknown
-from jiyi.protocol.actions import ALIASES, ALIASES_OF, TABLE, name_of
+from jiyi.cli import output
+from jiyi.cli.shell import Root, Session, loaded
 
-#: Cells by which what is inside of a field stands further right than its name.
-INDENT = 2
-
-
-@shows
-def command(
-    client: Client,
-    name: Annotated[str | None, typer.Argument(help="Such as resources.list or appointments.create; without one, all are listed.")] = None,
-    request: Annotated[list[str] | None, typer.Argument(help="What it takes: field=value …, or one JSON object.")] = None,
-) -> Shown:
-    """Do or ask anything by its name, or by an alias (memory_store, viking_ls …); without a name, list what there is."""
-    if name is None:
-        actions = [{"name": each.name, "aliases": ALIASES_OF[each.name], "takes": _fields(each.request)} for each in TABLE.values()]
-        return Shown(actions, lambda: _list(actions))
-    declared = TABLE.get(name_of(name))
-    if declared is None:
-        raise InvalidRequest([f"name: {unknown(name, [*TABLE, *ALIASES], 'command')} (`jiyi command` lists them)"])
-    result = to_jsonable_python(client.command(name, **_request(declared.request, request or [])))
-    return Shown(result, lambda: output.stdout().print(Text("\n".join(_lines(result))), soft_wrap=True))
+TALKING, LOOKING, RUNNING, SUBJECTS = "Tell and ask", "Look inside", "Run and move", "Everything else: jiyi SUBJECT VERB"
+#: What is written by hand: where it is, and below which heading it is listed.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "observe": ("observe:observe", TALKING),
+    "retrieve": ("retrieval:retrieve", TALKING),
+    "end-session": ("observe:end_session", TALKING),
+    "reflect": ("reflection:reflect", TALKING),
+    "ingest": ("tiers:ingest", TALKING),
+    "recall": ("tiers:recall", TALKING),
+    "doctor": ("service:doctor", LOOKING),
+    "up": ("service:up", RUNNING),
+    "mcp": ("service:mcp", RUNNING),
+    "proxy": ("service:proxy", RUNNING),
+    "connect": ("connect:connect", RUNNING),
+    "reembed": ("operations:reembed", RUNNING),
+    "backup": ("service:backup", RUNNING),
+    "restore": ("service:restore", RUNNING),
+    "import": ("ways_in:import_app", RUNNING),
+    "export": ("transfer:export_app", RUNNING),
+}
+#: Actions whose command does more than ask for them: it makes a secret, asks for a password or a yes, reads a file, or waits.
+ACTIONS: Mapping[str, str] = {
+    "stores.apply": "stores:apply",
+    "stores.schema": "stores:schema",
+    "keys.create": "accounts:create_key",
+    "keys.rotate": "accounts:rotate_key",
+    "people.add": "accounts:add_person",
+    "people.set_password": "accounts:set_password",
+    "erasure.request": "erasure:erase",
+    "jobs.run": "operations:run_job",
+}
+#: Name of a command, or ``subject.verb`` → its help.
+HELP: Mapping[str, str] = json.loads(files("jiyi.cli").joinpath("commands.json").read_bytes())
 
 
-def _request(model: type[BaseModel], words: Sequence[str]) -> dict[str, Any]:
-    """What the words say: one JSON object, or fields with their values."""
-    if len(words) == 1 and words[0].lstrip().startswith(("{", "[")):
-        try:
-            fields = from_json(words[0])
-        except ValueError as error:
-            raise InvalidRequest([f"request: no JSON: {error}"]) from None
-        if not isinstance(fields, dict):
-            raise InvalidRequest(["request: must be a JSON object"])
-        return fields
-    if wrong := [word for word in words if not word.partition("=")[1]]:
-        raise InvalidRequest([f"request: {output.plain(word)!r} is neither field=value nor a JSON object" for word in wrong])
-    return {field: _value(model, field, text) for field, _, text in (word.partition("=") for word in words)}
+class Later(TyperCommand):
+    """A command by its name and help; the rest is loaded when it is run."""
+
+    def __init__(self, name: str, doc: str, load: Callable[[], Any], panel: str | None = None) -> None:
+        super().__init__(name, help=doc, rich_help_panel=panel)
+        self.load = load
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        return self.load().make_context(*arguments, **options)
 
 
-def _value(model: type[BaseModel], field: str, text: str) -> Any:
-    """Text where the field takes text; otherwise what it says in JSON, such as a number or a list."""
-    declared = model.model_fields.get(field)
-    if declared is not None and _takes_text(declared.annotation):
-        return text
-    try:
-        return from_json(text)
-    except ValueError:
-        return text  # such as a date, or one of several words: the request's check knows
+class Verbs(TyperGroup):
+    """The actions of a subject."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return super().get_command(ctx, cmd_name.replace("-", "_"))
 
 
-def _takes_text(annotation: Any) -> bool:
-    if get_origin(annotation) in (Union, UnionType):
-        return any(_takes_text(option) for option in get_args(annotation))
-    return annotation is str
+class Commands(Root):
+    """The root: what is written by hand, and all subjects. An action's alias is a command, too, which is not listed."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, (place, panel) in COMMANDS.items():
+            doc = HELP.get(name, "")
+            self.commands[name] = Later(name, doc, partial(by_hand, name, place, doc), panel)
+        subjects: dict[str, dict[str, Any]] = {}
+        for action in HELP:
+            subject, _, verb = action.partition(".")
+            if verb:
+                subjects.setdefault(subject, {})[verb] = Later(verb, HELP[action], partial(of_action, action))
+        for subject, verbs in subjects.items():
+            self.commands[subject] = Verbs(
+                name=subject, help=", ".join(verbs), commands=verbs, rich_help_panel=SUBJECTS, no_args_is_help=True
+            )
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if (command := super().get_command(ctx, cmd_name) or super().get_command(ctx, cmd_name.replace("-", "_"))) is not None:
+            return command
+        aliases: Mapping[str, str] = json.loads(files("jiyi.protocol").joinpath("aliases.json").read_bytes())
+        return of_action(aliases[cmd_name]) if cmd_name in aliases else None
 
 
-def _fields(model: type[BaseModel]) -> str:
-    """Its fields, the required ones first, the others in brackets."""
-    required = [name for name, field in model.model_fields.items() if field.is_required()]
-    return " ".join([*required, *(f"[{name}]" for name in model.model_fields if name not in required)])
+def by_hand(name: str, place: str, doc: str) -> Any:
+    """The command that is a function, or several commands, of a module of this package."""
+    found = loaded(place)
+    if isinstance(found, typer.Typer):
+        options = {"pretty_exceptions_short": False, "suggest_commands": True, "rich_markup_mode": "rich"}
+        return get_group_from_info(TyperInfo(found, name=name), **options)  # type: ignore[arg-type]
+    info = CommandInfo(name, callback=found, help=doc)
+    return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
 
 
-def _list(actions: Sequence[Mapping[str, Any]]) -> None:
-    table = output.table("", "command", "takes", "also called", grow=["takes", "also called"])
-    for action in actions:
-        output.row(table, action["name"], action["takes"], " ".join(action["aliases"]))
-    output.show(table)
+def of_action(action: str) -> Any:
+    """The command of an action."""
+    verb = action.partition(".")[2]
+    if action in ACTIONS:
+        return by_hand(verb, ACTIONS[action], HELP[action])
+    from jiyi.cli.subjects import callback_of  # late: it loads the models of all requests
 
-
-def _lines(content: Any, indent: int = 0) -> Iterator[str]:
-    """Fields with their values, what is inside of them below and further right; what is empty is left out."""
-    margin, inside = " " * indent, indent + INDENT
-    pairs = content.items() if isinstance(content, Mapping) else (("-", each) for each in content)
-    for name, value in pairs:
-        label = name if name == "-" else f"{name}:"
-        if isinstance(value, Mapping | list) and value:
-            lines = _lines(value, inside)
-            yield f"{margin}- {next(lines, '').lstrip()}".rstrip() if name == "-" else f"{margin}{label}"
-            yield from lines
-        elif value not in (None, "", [], {}):
-            head, *rest = output.block(str(value)).splitlines() or [""]
-            yield f"{margin}{label} {head}"
-            yield from (f"{' ' * inside}{more}" for more in rest)
+    info = CommandInfo(verb, callback=callback_of(action), help=HELP[action])
+    return get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode="rich")
 
 
 app = typer.Typer(
@@ -143,56 +146,4 @@ def root(
     ] = False,
 ) -> None:
     """Jiyi 记忆: memory for AI agents. Tell it what happened, ask it what matters."""
-    ctx.obj = Session(group=group)
-
-
-TALKING, LOOKING, RUNNING = "Tell and ask", "Look inside", "Run and move"
-for function, panel in (
-    (observe.observe, TALKING),
-    (retrieval.retrieve, TALKING),
-    (observe.configure, TALKING),
-    (reflection.end_session, TALKING),
-    (reflection.reflect, TALKING),
-    (reflection.why, LOOKING),
-    (retrieval.retrievals, LOOKING),
-    (memory.nodes, LOOKING),
-    (memory.keywords, LOOKING),
-    (memory.related, LOOKING),
-    (memory.agents, LOOKING),
-    (operations.stats, LOOKING),
-    (service.doctor, LOOKING),
-    (models.llms, LOOKING),
-    (operations.jobs, LOOKING),
-    (models.embedders, LOOKING),
-    (service.up, RUNNING),
-    (service.mcp, RUNNING),
-    (service.proxy, RUNNING),
-    (connect.connect, RUNNING),
-    (models.reembed, RUNNING),
-    (operations.run_job, RUNNING),
-    (command, TALKING),
-    (tiers.ingest, TALKING),
-    (tiers.recall, TALKING),
-    (tiers.context, TALKING),
-    (tiers.promote, TALKING),
-    (tiers.demote, TALKING),
-    (tiers.edit, TALKING),
-    (tiers.check, TALKING),
-    (tiers.quarantine, LOOKING),
-    (tiers.working, LOOKING),
-    (tiers.knowledge, LOOKING),
-    (tiers.digest, LOOKING),
-    (erasure.erase, RUNNING),
-    (erasure.erasures, LOOKING),
-    (service.backup, RUNNING),
-    (service.restore, RUNNING),
-):
-    app.command(rich_help_panel=panel)(function)
-app.add_typer(operations.dead_letters_app, name="dead", rich_help_panel=LOOKING)
-app.add_typer(models.prompts, name="prompts", rich_help_panel=LOOKING)
-app.add_typer(stores.app, name="stores", rich_help_panel=TALKING)
-app.add_typer(accounts.keys_app, name="keys", rich_help_panel=RUNNING)
-app.add_typer(accounts.users_app, name="users", rich_help_panel=RUNNING)
-app.add_typer(memory.archive_app, name="archive", rich_help_panel=RUNNING)
-app.add_typer(transfer.import_app, name="import", rich_help_panel=RUNNING)
-app.add_typer(transfer.export_app, name="export", rich_help_panel=RUNNING)
+    ctx.obj = Session(group=group, words=ctx.meta.get(Root.WORDS, ()))

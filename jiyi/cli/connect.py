@@ -203,7 +203,7 @@ def _files(host: Host) -> dict[Path, Edit]:
 
 #: How to see that it works.
 SEEN = {
-    Host.CLAUDE_CODE: "start `claude`: `/hooks` and `/mcp` list jiyi; what was said is in `jiyi nodes AGENT`",
+    Host.CLAUDE_CODE: "start `claude`: `/hooks` and `/mcp` list jiyi; what was said is in `jiyi memory list AGENT`",
     Host.CODEX: "start `codex`: `/mcp` lists jiyi",
     Host.CURSOR: "Settings → MCP lists jiyi with its tools",
     Host.OPENCLAW: "`openclaw plugins inspect jiyi --runtime` lists its hooks and tools, once the gateway was started anew",
@@ -228,7 +228,7 @@ def connect(
     settings = get_settings()
     key = settings.key.get_secret_value()
     if not remove and not key:
-        raise SettingsError("JIYI_KEY: set it to an API key for this host (`jiyi keys create NAME --scope publish --scope read`)")
+        raise SettingsError("JIYI_KEY: set it to an API key for this host (`jiyi keys create NAME --scopes publish --scopes read`)")
     zone = own_zone(settings, tz)
     wanted = None if remove else Wanted(url or settings.url or f"http://127.0.0.1:{settings.web_port}", key, agent, zone)
     if host is Host.OPEN_WEBUI:

@@ -1,4 +1,4 @@
-"""``jiyi erase`` and ``jiyi erasures``: everything of an agent, of a person, or of single memories goes."""
+"""``jiyi erasure request``: everything of an agent, of a person, or of single memories goes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ import typer
 from rich.table import Table
 
 from jiyi.cli import output
-from jiyi.cli.shell import Cursor, Limit, Shown, given, shows
+from jiyi.cli.shell import Shown, given, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.polling import poll
-from jiyi.protocol.base import DEFAULT_PAGE, Rows
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureReport, ErasureState
+from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState
 
 #: Seconds that the command waits: a worker that died is waited for until its last report expires.
 PATIENCE = 900.0
-SHOWN_HASH = 12
 #: What an append-only file is that holds nothing any more.
 SETTLED = ("rewritten", "off")
 
@@ -34,59 +32,29 @@ class ErasureOpen(JiyiError):  # noqa: N818 – its name says what happened
 @shows
 def erase(
     client: Client,
-    agent: Annotated[str | None, typer.Option("--agent", help="Everything of this agent.")] = None,
+    agent_id: Annotated[str | None, typer.Option(help="Everything of this agent.")] = None,
     person: Annotated[str | None, typer.Option("--person", help="Everything that names this person.")] = None,
-    alias: Annotated[list[str] | None, typer.Option("--alias", help="Another name of the person. May be repeated.")] = None,
-    node: Annotated[list[UUID] | None, typer.Option("--node", help="Id of a memory. May be repeated.")] = None,
+    aliases: Annotated[list[str] | None, typer.Option(help="Another name of the person. May be repeated.")] = None,
+    node_ids: Annotated[list[UUID] | None, typer.Option(help="Id of a memory. May be repeated.")] = None,
     delete_backups: Annotated[bool, typer.Option("--delete-backups", help="Delete the backups of before, and make a new one.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Only tell what would go.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it is done.")] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait.")] = PATIENCE,
 ) -> Shown:
     """Erase an agent, a person or memories, with everything derived from them. Cannot be undone.
 
-    Asks for the name first. A person is found by every name that is given, as whole words; in Chinese, Japanese and
-    the like wherever the characters stand.
+    Asks for the name first; `jiyi erasure preview` says what would go. A person is found by every name that is given,
+    as whole words; in Chinese, Japanese and the like wherever the characters stand.
     """
-    what = given(agent_id=agent, person=person, aliases=alias, node_ids=node)
+    what = given(agent_id=agent_id, person=person, aliases=aliases, node_ids=node_ids)
     request = checked(Erasure, **what)
-    if dry_run:
-        preview = client.erasure.preview(**what)
-        return Shown(preview, lambda: _print_preview(preview))
     if not yes:
         _confirm(request)
     state = client.erasure.get(id=client.erasure.request(**what, delete_backups=delete_backups).erasure_id)
     if wait:
         state = _wait(client, state, timeout)
-    goes_on = f"the erasure {state.erasure_id} is {state.state}, at {state.step!r}, and goes on: see `jiyi erasures`"
-    return Shown(state, lambda: _print_state(state), ErasureOpen(goes_on) if wait and state.state != "done" else None)
-
-
-@shows
-def erasures(client: Client, limit: Limit = DEFAULT_PAGE, cursor: Cursor = None) -> Shown:
-    """The group's erasures, newest first. Of names only hashes are kept."""
-    page = client.erasure.list(cursor=cursor, limit=limit)
-    return Shown(page, lambda: _print_page(page))
-
-
-def _print_page(page: Rows[ErasureState]) -> None:
-    table = output.table("erasures", "id", "asked", "by", "kind", "whom", "state", "step", "left", right=["left"])
-    for row in page.rows:
-        report = row.report or {}
-        whom = ", ".join(name[:SHOWN_HASH] for name in row.what.get("names", [])) or None
-        output.row(
-            table,
-            row.erasure_id,
-            output.local_time(row.created_at),
-            row.requested_by,
-            row.kind,
-            whom,
-            row.state,
-            row.step if row.state != "done" else None,
-            report.get("left"),
-        )
-    output.listing(table, page.next, "nothing was erased")
+    goes_on = f"the erasure {state.erasure_id} is {state.state}, at {state.step!r}, and goes on: see `jiyi erasure list`"
+    return Shown(state, lambda: print_state(state), ErasureOpen(goes_on) if wait and state.state != "done" else None)
 
 
 def _confirm(what: Erasure) -> None:
@@ -112,7 +80,8 @@ def _wait(client: Client, state: ErasureState, timeout: float) -> ErasureState:
         return poll(look, lambda current: current.state == "done", timeout)
 
 
-def _print_state(state: ErasureState) -> None:
+def print_state(state: ErasureState) -> None:
+    """An erasure with its report, if it has one."""
     if state.report is None:
         output.line(str(state.erasure_id))
         return
@@ -153,17 +122,3 @@ def report_table(report: ErasureReport) -> Table:
     output.row(report_rows, f"indexes of {len(report['workers'])} workers", dropped, None, None, None)
     output.row(report_rows, "log files", None, None, looked["log_files"], len(places.get("logs", [])))
     return report_rows
-
-
-def _print_preview(found: ErasurePreview) -> None:
-    table = output.table("would be erased", "what", "how many", right=["how many"])
-    for name, count in found.counts.items():
-        output.row(table, name.replace("_", " "), count)
-    output.show(table)
-    for agent_id in found.agents:
-        output.notice(f"the whole agent {agent_id}")
-    if found.examples:
-        examples = output.table("some of the memories", "id", "agent", "type", "memory", grow=["memory"])
-        for memory in found.examples:
-            output.row(examples, memory.node_id, memory.agent_id, memory.type, output.cut(memory.description, 1_000, 1))
-        output.show(examples)

@@ -1,4 +1,4 @@
-"""``jiyi observe`` and ``configure``: telling the service what happened. Publishing with progress, and waiting for the effect."""
+"""``jiyi observe`` and ``end-session``: publishing what happened, with progress, and waiting for the effect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 import typer
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, connect, given, moment
+from jiyi.cli.shell import Json, Shown, connect, given, moment, shows
 from jiyi.cli.shell import session as session_of
 from jiyi.client.actions import Events
 from jiyi.client.calls import Calls
@@ -29,7 +29,6 @@ from jiyi.protocol.event_requests import EventState
 from jiyi.protocol.events import Event
 from jiyi.protocol.origins import Claimed
 from jiyi.protocol.parts import parts_of
-from jiyi.settings import Dedupe, Mode
 
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it has its effect.")]
 Agent = Annotated[str, typer.Argument(help="Whose memory.")]
@@ -74,34 +73,16 @@ def observe(
         _send(ctx, client, built, wait=wait, as_json=as_json)
 
 
-def configure(
-    ctx: typer.Context,
-    agent: Annotated[str, typer.Argument(help="Whose settings.")],
-    mode: Annotated[Mode | None, typer.Option(help="How recency is measured.")] = None,
-    recency_w: Annotated[float | None, typer.Option(help="Weight of recency.")] = None,
-    relevance_w: Annotated[float | None, typer.Option(help="Weight of relevance.")] = None,
-    importance_w: Annotated[float | None, typer.Option(help="Weight of importance.")] = None,
-    recency_decay: Annotated[float | None, typer.Option(help="Decay per rank, or per hour in mode elapsed.")] = None,
-    dedupe: Annotated[Dedupe | None, typer.Option(help="exact stores an identical memory once.")] = None,
-    importance_trigger_max: Annotated[int | None, typer.Option(help="Poignancy that adds up to before a reflection is owed.")] = None,
-    wait: Wait = True,
-    as_json: Json = False,
-) -> None:
-    """Set an agent's own settings; prints the event's id. What is not given stays as it is."""
-    payload = given(
-        mode=mode,
-        recency_w=recency_w,
-        relevance_w=relevance_w,
-        importance_w=importance_w,
-        recency_decay=recency_decay,
-        dedupe=dedupe,
-        importance_trigger_max=importance_trigger_max,
-    )
-    if not payload:
-        raise typer.BadParameter("give at least one setting; `jiyi configure --help` lists them")
-    with connect(ctx) as client:
-        event = _build({"type": "agent.configured", "group_id": client.group, "agent_id": agent, "payload": payload}, "")
-        _send(ctx, client, [event], wait=wait, as_json=as_json)
+@shows
+def end_session(
+    client: Client,
+    agent: Annotated[str, typer.Argument(help="Whose conversation.")],
+    session: Annotated[str, typer.Argument(help="Name of the session that has ended.")],
+    partner: Annotated[str | None, typer.Option(help="Only the conversation with this one.")] = None,
+) -> Shown:
+    """Tell that a conversation is over: the agent keeps two thoughts of it. Prints the event's id."""
+    event_id = client.end_session(agent, session, **given(partner=partner))
+    return Shown({"event_ids": [event_id]}, lambda: output.line(str(event_id)))
 
 
 def _build(event: JsonObject, where: str) -> Event:
@@ -164,13 +145,13 @@ def wait_for(client: Client, events: Sequence[Event], timeout: float) -> None:
             timeout,
             lambda left: (
                 f"{left:,} of {total:,} events are published, but without effect after {timeout:g} s; "
-                "they are not lost: `jiyi stats` shows the pending work"
+                "they are not lost: `jiyi stats show` has the pending work"
             ),
         )
-    if dead:
-        raise EventRejected(f"{len(dead) + len(reused):,} of {total:,} were refused (see `jiyi dead list`): {join_problems(dead + reused)}")
-    if reused:
-        raise IdReused(f"{len(reused):,} of {total:,} were refused (see `jiyi dead list`): {join_problems(reused)}")
+    if dead or reused:
+        refused = EventRejected if dead else IdReused
+        counted = f"{len(dead) + len(reused):,} of {total:,} were refused (see `jiyi dead_letters list`)"
+        raise refused(f"{counted}: {join_problems(dead + reused)}")
 
 
 def _ask(client: Client, owners: dict[UUID, str], digests: Mapping[UUID, str], deadline: float) -> Iterator[EventState]:

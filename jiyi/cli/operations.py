@@ -1,27 +1,32 @@
-"""``jiyi jobs``, ``run-job``, ``dead`` and ``stats``: what runs by itself, what could not be done, and what is owed."""
+"""``jiyi jobs run``, ``reembed`` and ``prompts show``: what is waited for until it has ended, and what an LLM would be asked."""
 
 from __future__ import annotations
 
-import re
-import sys
-from datetime import UTC, datetime
+import time
+from collections.abc import Iterator
 from typing import Annotated, Any
-from uuid import UUID
 
 import typer
-from rich.console import Group
-from rich.table import Table
+from rich.progress import Progress, TaskID
+from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import Cursor, Limit, Shown, shows
+from jiyi.cli.shell import Shown, shows
+from jiyi.cli.views import view
 from jiyi.client.by_hand import JOB_SECONDS
 from jiyi.client.client import Client
-from jiyi.errors import JiyiError
-from jiyi.protocol.base import DEFAULT_PAGE, JsonMapping, Rows
-from jiyi.protocol.operations import MAX_RESOLVED, DeadLetter, JobState, LetterState, Resolved, ServiceStats, Tick
+from jiyi.errors import BrokerUnavailable, JiyiError, NoAnswer, ProviderUnavailable
+from jiyi.protocol.base import Rows
+from jiyi.protocol.conversation_commands import ShownPrompt
+from jiyi.protocol.providers import DEFAULT_BATCH, MoveState
 
-#: Beat looks at least once a minute: a job that is due for less is not late.
-LATE_SECONDS = 90
+#: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider that
+#: restarts is back by then.
+MAX_FAILURES, RETRY_SECONDS = 5, 3.0
+#: Phases that embed memories: at the switch, the last ones.
+EMBEDS = ("filling", "waiting")
+#: Longest pause between two looks at a move that waits, in seconds.
+LONGEST_PAUSE = 1.0
 
 
 class JobFailed(JiyiError):  # noqa: N818 – its name says what happened
@@ -31,229 +36,91 @@ class JobFailed(JiyiError):  # noqa: N818 – its name says what happened
 
 
 @shows
-def jobs(client: Client) -> Shown:
-    """Scheduled jobs of the service: how often, the last run, the next one."""
-    states = client.jobs.list().rows
-    return Shown(states, lambda: _print_jobs(states))
-
-
-def _print_jobs(states: list[JobState]) -> None:
-    output.show(jobs_table(states, datetime.now(UTC)))
-    for row in states:
-        if row.last is not None and row.last.error:
-            output.notice(f"{row.job}: {row.last.error}")
-
-
-def jobs_table(rows: list[JobState], now: datetime) -> Table:
-    table = output.table(
-        "", "job", "runs", "last", "state", "took", "next", "result", right=["last", "took", "next"], grow=["runs", "result"]
-    )
-    for row in rows:
-        last = row.last
-        ran = (None,) * 3 if last is None else (output.age(last.started_at, now), last.state, f"{last.seconds or 0:.1f} s")
-        result = None if last is None else last.error or brief(last.summary)
-        output.row(table, row.job, local(row.schedule, now), *ran, upcoming(row.next, now), result)
-    return table
-
-
-def local(schedule: str, now: datetime) -> str:
-    """A schedule with its hour of the day, which is the service's in UTC, as it is here."""
-
-    def here(match: re.Match[str]) -> str:
-        at = now.astimezone(UTC).replace(hour=int(match[1]), minute=int(match[2]))
-        return f"at {at.astimezone():%H:%M}"
-
-    return re.sub(r"at (\d\d):(\d\d) UTC", here, schedule)
-
-
-def upcoming(at: datetime | None, now: datetime) -> str | None:
-    """``in 3 m``, ``due``, or how late it is."""
-    if at is None:
-        return None
-    if at > now:
-        return f"in {output.age(now, at)}"
-    return "due" if (now - at).total_seconds() < LATE_SECONDS else f"{output.age(at, now)} late"
-
-
-def brief(summary: JsonMapping, *, zeros: bool = False) -> str:
-    """A summary in a line: numbers, and whatever else is short; nothing that is empty, nor (``zeros``) zero."""
-    parts = []
-    for name, value in summary.items():
-        number = isinstance(value, int | float)
-        text = f"{value:,}" if number else _short(value)
-        if text and (value or (zeros and number)):
-            parts.append(f"{name.replace('_', ' ')} {text}")
-    return " · ".join(parts)
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {each}" for key, each in value.items() if isinstance(each, int | float) and each)
-    return "" if isinstance(value, list) or value is None else str(value)
-
-
-@shows
 def run_job(
     client: Client,
-    name: Annotated[str, typer.Argument(help="As `jiyi jobs` lists it.")],
+    job: Annotated[str, typer.Argument(help="As `jiyi jobs list` has it.")],
+    whole_service: Annotated[bool, typer.Option(help="Of all groups, or of this one alone.")] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for its end.")] = JOB_SECONDS,
 ) -> Shown:
-    """Run a scheduled job now, for the whole service, and wait for its end."""
-    return finished(client.jobs.run(name, timeout=timeout))
+    """Run a scheduled job now, and wait for its end."""
+    tick = client.jobs.run(job, whole_service=whole_service, timeout=timeout)
+    failure = JobFailed(f"{tick.job} failed: {tick.error}") if tick.state == "failed" else None
+    return Shown(tick, lambda: view(tick), failure)
 
 
-def finished(tick: Tick) -> Shown:
-    """A run that has ended. Raises :class:`JobFailed`."""
-    if tick.state == "failed":
-        raise JobFailed(f"{tick.job} failed: {tick.error}")
-    took = "" if tick.seconds is None else f" in {tick.seconds:.1f} s"
-    sentence = f"{tick.job}: {tick.state}{took}: {brief(tick.summary, zeros=True) or 'nothing to do'}"
-    return Shown(tick, lambda: output.line(sentence))
-
-
-dead_letters_app = typer.Typer(no_args_is_help=True, help="Dead letters: what could not be done.")
-
-Ids = Annotated[list[UUID] | None, typer.Argument(help="Ids of open dead letters.", metavar="[ID]…")]
-AllOf = Annotated[str | None, typer.Option("--all", metavar="KIND", help="All open ones of this kind, such as intake or embed.")]
-
-
-@dead_letters_app.command("list")
 @shows
-def list_letters(
+def reembed(
     client: Client,
-    state: Annotated[LetterState, typer.Option(help="Which ones.")] = "open",
-    kind: Annotated[str | None, typer.Option(help="Only of this kind, such as intake or embed.")] = None,
-    limit: Limit = DEFAULT_PAGE,
-    cursor: Cursor = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Where to, as in JIYI_EMBEDDER.", show_default="what it names at the service")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, max=10_000, help="Memories of one step.")] = DEFAULT_BATCH,
+    all_models: Annotated[bool, typer.Option("--all-models", help="Take imported vectors of other models along.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="End a move that has not switched yet.")] = False,
 ) -> Shown:
-    """Dead letters, newest first."""
-    page = client.dead_letters.list(state=state, kind=kind, limit=limit, cursor=cursor)
-    return Shown(page, lambda: _print_page(state, page))
+    """Move the whole service to another embedding model while it runs.
+
+    May be stopped at any point; started again, it goes on. The service switches when all memories are embedded.
+    """
+    embedded = 0
+    if cancel:
+        state = client.reembedding.step(cancel=True)
+        sentence = f"the move to {state.model} is cancelled; nothing has changed"
+    else:
+        with output.progress() as progress:
+            task = progress.add_task("embedding", total=None)
+            for state in steps(client, to=to, batch=batch, everything=all_models):
+                embedded += state.done if state.phase in EMBEDS else 0
+                _show(progress, task, state)
+        sentence = f"{embedded:,} memories embedded; the service uses {state.model}"
+    return Shown({**state.model_dump(exclude={"left", "wait", "done"}), "embedded": embedded}, lambda: output.line(sentence))
 
 
-def _print_page(state: LetterState, page: Rows[DeadLetter]) -> None:
-    table = output.table(f"{state} dead letters", "id", "created", "kind", "reason", grow=["reason"])
-    for row in page.rows:
-        output.row(table, row.letter_id, output.local_date(row.created_at), row.kind, output.cut(row.reason, 1_000, 1))
-    output.listing(table, page.next, f"no {state} dead letters")
+def steps(client: Client, **fields: Any) -> Iterator[MoveState]:
+    """Every step's state, until the move is done.
+
+    Raises what the last of several failures in a row was.
+    """
+    failures = 0
+    phase = ""
+    while True:
+        try:
+            # Counting takes a look at every memory: at the beginning only.
+            state = client.reembedding.step(count=not phase, **fields)
+        except (ProviderUnavailable, NoAnswer, BrokerUnavailable) as error:
+            failures += 1
+            if failures >= MAX_FAILURES:
+                output.notice("what is embedded stays: start the command again to go on")
+                raise
+            output.notice(f"jiyi: {error} (trying again)")
+            time.sleep(RETRY_SECONDS)
+            continue
+        failures, phase = 0, state.phase
+        yield state
+        if state.phase == "done":
+            return
+        time.sleep(min(state.wait, LONGEST_PAUSE))
 
 
-@dead_letters_app.command("show")
-@shows
-def show_letter(client: Client, letter_id: Annotated[UUID, typer.Argument(metavar="ID", help="Its id.")]) -> Shown:
-    """One dead letter: the reason, the traceback, the message as it came."""
-    letter = client.dead_letters.get(id=letter_id)
-    return Shown(letter, lambda: _print_letter(letter))
+def _show(progress: Progress, task: TaskID, state: MoveState) -> None:
+    words = {
+        "filling": f"embedding with {state.model}",
+        "waiting": "switched; the last questions by the old model end",
+        "folding": "putting the vectors in place",
+        "done": "done",
+        "cancelled": "cancelled",
+    }
+    before = progress.tasks[0]
+    if before.description != words[state.phase]:
+        total = None if state.left is None else state.left + state.done
+        progress.update(task, description=words[state.phase], completed=state.done, total=total)
+    else:
+        progress.advance(task, state.done)
 
 
-def _print_letter(letter: DeadLetter) -> None:
-    console = output.stdout()
-    table = output.table(str(letter.letter_id), "", "", grow=[""])
-    table.show_header = False
-    for name in ("state", "kind", "group_id", "subject_id", "attempts", "reason"):
-        output.row(table, name, getattr(letter, name))
-    output.row(table, "created", output.local_time(letter.created_at))
-    console.print(table)
-    for name, words in (("body", letter.body), ("traceback", letter.traceback)):
-        if words:
-            console.print(f"\n{name}", style="bold")
-            console.print(output.block(words), soft_wrap=True)
-
-
-@dead_letters_app.command()
-@shows
-def replay(client: Client, letter_ids: Ids = None, all_of: AllOf = None) -> Shown:
-    """Try again: what has been mended since goes through, the rest comes back."""
-    _one_way(letter_ids, all_of)
-    return _resolved("replayed", client.dead_letters.resolve(action="replay", letter_ids=letter_ids or [], kind=all_of), letter_ids, all_of)
-
-
-@dead_letters_app.command()
-@shows
-def discard(
-    client: Client,
-    letter_ids: Ids = None,
-    all_of: AllOf = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> Shown:
-    """Give up on dead letters. Asks first."""
-    _one_way(letter_ids, all_of)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise typer.BadParameter("discarding without a terminal to ask at needs --yes")
-        what = f"all open ones of kind {all_of}" if all_of else f"{len(letter_ids or []):,} dead letters"
-        if not typer.confirm(f"Discard {what}?", err=True):
-            output.notice("nothing was discarded")
-            raise typer.Exit(1)
-    return _resolved(
-        "discarded", client.dead_letters.resolve(action="discard", letter_ids=letter_ids or [], kind=all_of), letter_ids, all_of
-    )
-
-
-def _one_way(letter_ids: list[UUID] | None, kind: str | None) -> None:
-    if bool(letter_ids) == (kind is not None):
-        raise typer.BadParameter("give either ids or --all KIND")
-
-
-def _resolved(what: str, done: Resolved, letter_ids: list[UUID] | None, kind: str | None) -> Shown:
-    count, asked = done.resolved, len(set(letter_ids or []))
-    if count < asked:
-        output.notice(f"only {count:,} of {asked:,} were open dead letters of this group")
-    if kind is not None and count >= MAX_RESOLVED:
-        output.notice("there may be more: run it again")
-    if done.refused_again:
-        output.notice(f"{done.refused_again:,} came back as new letters")
-    return Shown(done, lambda: output.line(f"{count:,} {what}"))
-
-
-#: Counts of the group in the order shown; what a newer service adds comes after them.
-NAMES = {
-    "agents": "agents",
-    "events": "events",
-    "nodes": "memories",
-    "event_nodes": "… events",
-    "thought_nodes": "… thoughts",
-    "chat_nodes": "… chats",
-    "not_embedded": "not embedded yet",
-    "idle": "idle",
-    "archived": "archived",
-    "dead_letters": "open dead letters",
-}
-
-
-@shows
-def stats(client: Client) -> Shown:
-    """Counts of the group, pending work, and counters of the service."""
-    counts = client.stats.show()
-    return Shown(counts, lambda: stats_tables(client.group, counts, datetime.now(UTC)))
-
-
-def stats_tables(group: str, found: ServiceStats, now: datetime) -> Group:
-    counters = {**found.counters, "accesses not written yet": found.access_buffered}
-    parts = [_counts(f"group {group}", {NAMES.get(name, name): value for name, value in found.group})]
-    owed = output.table(
-        "pending work (whole service)", "kind", "owed", "overdue", "retried", "oldest", right=["owed", "overdue", "retried", "oldest"]
-    )
-    for row in found.work_owed:
-        output.row(owed, row.kind, row.owed, row.overdue, row.retried, output.age(row.oldest, now))
-    if not found.work_owed:
-        output.row(owed, "nothing")
-    return Group(*parts, "", owed, "", _counts("counters (whole service)", counters), "", _indexes(found.indexes))
-
-
-def _indexes(found: dict[str, dict[str, int]]) -> Table:
-    table = output.table(
-        "indexes in the retrieval workers", "worker", "agents", "memories", "MiB", "of", right=["agents", "memories", "MiB", "of"]
-    )
-    for worker, held in found.items():
-        output.row(table, worker, held["indexes"], held["memories"], *(f"{held[name] / 2**20:,.0f}" for name in ("bytes", "limit_bytes")))
-    if not found:
-        output.row(table, "none lately")
-    return table
-
-
-def _counts(title: str, counts: JsonMapping) -> Table:
-    table = output.table(title, "what", "count", right=["count"])
-    for name, value in counts.items():
-        output.row(table, name, value)
-    return table
+def print_prompts(found: Rows[ShownPrompt]) -> None:
+    """What an LLM would be asked, as it would be sent."""
+    for shown in found.rows:
+        output.line(f"{shown.prompt}, about {shown.tokens:,} tokens")
+        for message in shown.messages:
+            output.stdout().print(Text(f"--- {message.role}\n{output.block(message.content)}"), soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any
@@ -111,24 +111,26 @@ def _blocks(made: Table) -> Group:
     return Group(*pieces[:-1])
 
 
-def listing(made: Table, following: str | None, empty: str = "nothing here") -> None:
-    """A page of a list, or that it is empty; and where the next page begins, unless this is the last one."""
-    if made.row_count:
-        show(made)
-    else:
-        notice(empty)
-    if following is not None:
-        notice(f"more: --cursor {following}")
-
-
 def cell_text(value: object) -> Text:
-    if value is None:
-        return Text(UNKNOWN, "dim")
-    if isinstance(value, float):
-        return Text(f"{value:g}")
-    if isinstance(value, int):
-        return Text(f"{value:,}")
-    return Text(plain(str(value)))
+    return Text(UNKNOWN, "dim") if value is None else Text(plain(words_of(value)))
+
+
+def words_of(value: Any) -> str:
+    """A value for people: times as they are here, numbers with commas, the parts of a list or a mapping in a row."""
+    words = str(value)
+    if isinstance(value, bool):
+        words = "yes" if value else "no"
+    elif isinstance(value, float):
+        words = f"{value:g}"
+    elif isinstance(value, int):
+        words = f"{value:,}"
+    elif isinstance(value, datetime):
+        words = local_time(value)
+    elif isinstance(value, Mapping):
+        words = ", ".join(f"{name} {words_of(each)}" for name, each in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        words = ", ".join(map(words_of, value))
+    return UNKNOWN if value is None else words
 
 
 def cut(text: str, width: int, lines: int) -> Text:
@@ -150,17 +152,6 @@ def local_date(value: str | datetime | None) -> str:
 
 def local_time(value: str | datetime | None) -> str:
     return UNKNOWN if value is None else f"{_moment(value):%Y-%m-%d %H:%M}"
-
-
-def age(value: str | datetime | None, now: datetime) -> str:
-    """How long ago, in the largest unit of which there is one: ``3 m``."""
-    if value is None:
-        return UNKNOWN
-    seconds = max(0, int((now - _moment(value)).total_seconds()))
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
 
 
 def _moment(value: str | datetime) -> datetime:
@@ -212,12 +203,6 @@ def stacked(recency: float, relevance: float, importance: float, *, best: float,
     """A score's three contributions one after the other; the best score fills ``width``."""
     parts = zip(PARTS.values(), lengths((recency, relevance, importance), best, width), strict=True)
     return Text.assemble(*((character * cells, colour) for (character, colour), cells in parts))
-
-
-def single(value: float, best: float, width: int) -> Text:
-    """One value as a bar; whatever is more than nothing shows at least one cell."""
-    (cells,) = lengths((value,), best, width)
-    return Text("█" * (max(cells, 1) if value > 0 else 0), "cyan")
 
 
 def legend() -> Text:

@@ -1,4 +1,4 @@
-"""``jiyi reflect`` and ``jiyi why``: thoughts, and what they rest on."""
+"""``jiyi reflect`` and ``jiyi memory why``: thoughts, and what they rest on."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rich.text import Text
 from rich.tree import Tree
 
 from jiyi.cli import output
-from jiyi.cli.shell import Shown, given, shows
+from jiyi.cli.shell import Shown, shows
 from jiyi.client.client import Client
 from jiyi.errors import JiyiError
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.reflection import DEFAULT_DEPTH, DEFAULT_LIMIT, MAX_DEPTH, MAX_LIMIT, NewThought, Reasons, ReflectionState
+from jiyi.protocol.reflection import NewThought, Reasons, ReflectionState
 
 #: Seconds that a reflection may take before the command stops waiting; some thirty answers of an LLM.
 PATIENCE = 300.0
-#: Evidence of a new thought that is listed; `jiyi why` shows the rest.
+#: Evidence of a new thought that is listed; `jiyi memory why` shows the rest.
 SHOWN_EVIDENCE = 3
 COLOURS = {"thought": "magenta", "event": "", "chat": "cyan"}
 
@@ -43,32 +43,8 @@ def reflect(
     with output.progress(counted=False) as progress:
         progress.add_task(f"{agent} reflects", total=None)
         state = client.reflect(agent, wait=wait, timeout=timeout)
-    why_not = f"the reflection was given up: {state.error}; see `jiyi dead list --kind reflect`"
+    why_not = f"the reflection was given up: {state.error}; see `jiyi dead_letters list --kind reflect`"
     return Shown(state, lambda: reflection_view(state), ReflectionFailed(why_not) if state.state == "given up" else None)
-
-
-@shows
-def end_session(
-    client: Client,
-    agent: Annotated[str, typer.Argument(help="Whose conversation.")],
-    session: Annotated[str, typer.Argument(help="Name of the session that has ended.")],
-    partner: Annotated[str | None, typer.Option(help="Only the conversation with this one.")] = None,
-) -> Shown:
-    """Tell that a conversation is over: the agent keeps two thoughts of it. Prints the event's id."""
-    event_id = client.end_session(agent, session, **given(partner=partner))
-    return Shown({"event_ids": [event_id]}, lambda: output.line(str(event_id)))
-
-
-@shows
-def why(
-    client: Client,
-    node: Annotated[UUID, typer.Argument(help="Id of the memory.", metavar="NODE")],
-    depth: Annotated[int, typer.Option(min=0, max=MAX_DEPTH, help="Levels of evidence.")] = DEFAULT_DEPTH,
-    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Memories shown at most.")] = DEFAULT_LIMIT,
-) -> Shown:
-    """What a thought rests on, down to what happened."""
-    reasons = client.memory.why(id=node, depth=depth, limit=limit)
-    return Shown(reasons, lambda: why_tree(reasons))
 
 
 def reflection_view(found: ReflectionState) -> Group:

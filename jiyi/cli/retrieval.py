@@ -1,4 +1,4 @@
-"""``jiyi retrieve`` and ``jiyi retrievals``: what matters now, and why; what was asked of late."""
+"""``jiyi retrieve``: what matters now, and why."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import Cursor, Limit, MemoryKind, MemoryOrigin, NodeKind, Shown, given, moment, shows
+from jiyi.cli.shell import MemoryKind, MemoryOrigin, NodeKind, Shown, given, moment, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
-from jiyi.protocol.base import DEFAULT_PAGE, Rows
-from jiyi.protocol.recall import RetrievalRecord
 from jiyi.protocol.retrieval import DEFAULT_TOP_K, Answer, Filters, FocalAnswer, ScoredMemory
 from jiyi.settings import Mode, RelevanceMode
 
@@ -104,31 +102,6 @@ def retrieve(
     answer = client.retrieve(agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options)
     unknown = answer.status == "unknown_agent"
     return Shown(answer, lambda: _print_answer(answer), typer.Exit(1) if unknown else None)
-
-
-@shows
-def retrievals(
-    client: Client,
-    agent: Annotated[str | None, typer.Argument(help="Only of this agent.")] = None,
-    limit: Limit = DEFAULT_PAGE,
-    cursor: Cursor = None,
-) -> Shown:
-    """What was asked of late, by whom, and what was returned."""
-    page = client.retrieval.list(agent_id=agent, cursor=cursor, limit=limit)
-    return Shown(page, lambda: _print_records(page))
-
-
-def _print_records(page: Rows[RetrievalRecord]) -> None:
-    table = output.table(
-        "", "asked", "agent", "question and best memory", "found", "ms", right=["found", "ms"], grow=["question and best memory"]
-    )
-    for row in page.rows:
-        for place, (text, count) in enumerate(zip(row.queries, row.found, strict=True)):
-            best = row.results[place][0].description if row.results[place] else None
-            cell = Text(output.plain(text)) if best is None else Text.assemble(output.plain(text), ("\n▸ " + output.plain(best), "dim"))
-            when = f"{output.local_time(row.asked_at)}\n{output.plain(row.asked_by)}"
-            output.row(table, *((when, row.agent_id) if not place else ("", "")), cell, count, f"{row.ms:.1f}")
-    output.listing(table, page.next)
 
 
 def _print_answer(answer: Answer) -> None:

@@ -103,7 +103,9 @@ def mcp(
     address = url or settings.url or f"http://127.0.0.1:{settings.web_port}"
     key = settings.key.get_secret_value()
     if not http and not key:
-        raise SettingsError("JIYI_KEY: set it to an API key (`jiyi keys create NAME --scope publish --scope read`), which bounds the tools")
+        raise SettingsError(
+            "JIYI_KEY: set it to an API key (`jiyi keys create NAME --scopes publish --scopes read`), which bounds the tools"
+        )
     stdout = None if http else own_stdout()
     try:
         from mcp.shared.exceptions import MCPError

@@ -3,34 +3,37 @@
 Example::
 
     @shows
-    def llms(client: Client, days: Annotated[int, typer.Option(min=1)] = 30) -> Shown:
-        report = client.llms.show(days=days)
-        return Shown(report, lambda: llms_tables(client.group, report))
+    def reflect(client: Client, agent: Annotated[str, typer.Argument()]) -> Shown:
+        state = client.reflect(agent)
+        return Shown(state, lambda: reflection_view(state))
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import wraps
-from typing import Annotated, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import RenderableType
 from typer.core import TyperGroup
 
 from jiyi.cli import output
-from jiyi.client.client import Client
 from jiyi.errors import JiyiError, SettingsError, unknown_option
 from jiyi.settings import get_settings
 
-#: Of commands that list something page by page.
-Limit = Annotated[int, typer.Option(min=1, help="Rows of the page.")]
-Cursor = Annotated[str | None, typer.Option(help="The following page: `next` of the page before.")]
+if TYPE_CHECKING:
+    from jiyi.client.client import Client
+
+#: Seconds of the units of a duration.
+UNITS = {"m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 #: Of wrong usage in general: typer has no public name for it.
 USAGE: Any = typer.BadParameter.__base__
 
@@ -41,6 +44,8 @@ class Session:
 
     group: str | None = None
     json: bool = False
+    #: Its words, without the program's name.
+    words: tuple[str, ...] = ()
 
 
 class UnusableFile(JiyiError):  # noqa: N818 – its name says what happened
@@ -59,11 +64,15 @@ class InvalidFile(JiyiError, ValueError):  # noqa: N818 – its name says what h
         self.problems = problems
 
 
-class Commands(TyperGroup):
+class Root(TyperGroup):
     """The root of all commands. An expected failure becomes one line on stderr and exit code 1."""
+
+    #: Where a context keeps the words of the command line.
+    WORDS = "jiyi.words"
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """``--group`` is the root's option, and may stand behind the command as well."""
+        ctx.meta[self.WORDS] = tuple(args)
         return super().parse_args(ctx, group_first(args))
 
     def invoke(self, ctx: Any) -> Any:
@@ -98,9 +107,7 @@ def group_first(args: list[str]) -> list[str]:
     others: list[str] = []
     rest = iter(args[:end])
     for arg in rest:
-        if arg == "users" and not others:  # its own --group says whom somebody may see
-            others += [arg, *rest]
-        elif arg in ("--group", "-g"):
+        if arg in ("--group", "-g"):
             first += [arg, *([value] if (value := next(rest, None)) is not None else [])]
         elif arg.startswith("--group="):
             first.append(arg)
@@ -163,12 +170,20 @@ def session(ctx: typer.Context) -> Session:
     return current
 
 
+def loaded(place: str) -> Any:
+    """What ``module:name`` is, of a module of this package."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"jiyi.cli.{module}"), name)
+
+
 def connect(ctx: typer.Context, group: str | None = None) -> Client:
     """A client for the session's group.
 
     Raises:
         SettingsError: an address is missing or cannot be one.
     """
+    from jiyi.client.client import Client  # here, because help needs nothing of it
+
     settings = get_settings()
     if settings.url:
         return Client(group or session(ctx).group, settings=settings)
@@ -199,6 +214,16 @@ def moment(text: str | datetime) -> datetime:
         parsed = datetime.fromisoformat(text)
         return parsed if parsed.tzinfo else parsed.astimezone()
     raise typer.BadParameter(f"{text!r} is no ISO 8601 date or time, such as 2026-03-02 or 2026-03-02T07:15:00+08:00")
+
+
+def duration(text: str | timedelta) -> timedelta:
+    """``90d``, ``24h``, ``30m``, ``2w``. For ``typer.Option(parser=…)``."""
+    if isinstance(text, timedelta):
+        return text
+    match = re.fullmatch(r"([0-9]{1,6})([mhdw])", text)
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no duration, such as 90d, 24h or 30m")
+    return timedelta(seconds=int(match[1]) * UNITS[match[2]])
 
 
 @dataclass(frozen=True, slots=True)

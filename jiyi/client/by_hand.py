@@ -82,7 +82,7 @@ class Jobs(Namespace[W]):
             tick: operations.Tick | None = yield from self._call("jobs.tick", job=job, slot=begun.slot)
             return tick or begun
 
-        late = f"{job} has not ended within {timeout:g} s; it goes on: see `jiyi jobs`"
+        late = f"{job} has not ended within {timeout:g} s; it goes on: see `jiyi jobs list`"
         return (yield from polled(look, lambda tick: tick.ended, timeout, lambda _: late))
 
 

@@ -85,6 +85,8 @@ class Declaration:
     large: bool = False
     #: How long a client waits for it unless told otherwise; None: the deployment's request time-out.
     seconds: float | None = None
+    #: Whether what it takes away cannot be brought back: the command line asks first.
+    erases: bool = False
     #: Summary and description of what only workers can do; of others, their functions have it.
     doc: str = ""
 
@@ -127,6 +129,7 @@ _ROWS = (
         recall.ForgetWhatWasSaid,
         recall.Forgotten,
         scope="admin",
+        erases=True,
         queue=QUEUE,
         doc="""Forget what a user said, named in words.
 
@@ -166,8 +169,8 @@ _ROWS = (
     read("conversations.get", ByIdForUser, memory.PossibleMemory),
     change("conversations.judge", commands.JudgeTurn, Done, scope="publish"),
     read("conversations.judged", OfAgents, Rows[commands.LabelledTurn]),
-    change("conversations.delete", ByIdForUser, commands.Deletion, scope="admin"),
-    change("conversations.delete_all", OfAgent, commands.Deletion, scope="admin"),
+    change("conversations.delete", ByIdForUser, commands.Deletion, scope="admin", erases=True),
+    change("conversations.delete_all", OfAgent, commands.Deletion, scope="admin", erases=True),
     read("conversations.stats", Request, commands.MemoryStats),
     read("conversations.export", OfAgents, Rows[memory.Memory]),
     change("conversations.import", commands.ImportMemories, commands.Imported, scope="publish", large=True),
@@ -246,13 +249,13 @@ _ROWS = (
     ),
     change("experiences.store", experiences.TellExperience, experiences.Experience, scope="publish"),
     change("experiences.update", experiences.UpdateExperience, experiences.Experience, scope="publish"),
-    change("experiences.delete", ById, commands.Deletion, scope="admin"),
+    change("experiences.delete", ById, commands.Deletion, scope="admin", erases=True),
     change("resources.add", commands.AddResource, recall.AddedMemory, scope="publish", large=True),
     read("resources.grep", commands.GrepOptions, Rows[memory.Memory]),
     read("resources.list", commands.ListResources, Rows[commands.Resource]),
     read("resources.tree", commands.TreeOptions, Rows[commands.Resource]),
     read("resources.read", commands.ReadOptions, Rows[commands.ResourceText]),
-    change("resources.remove", commands.ResourceUri, commands.Deletion, scope="admin"),
+    change("resources.remove", commands.ResourceUri, commands.Deletion, scope="admin", erases=True),
     read("resources.status", Request, commands.StorageStatus),
     change("industry_words.set", commands.IndustryWords, Done, scope="admin", large=True),
     read("tokens.estimate", commands.EstimateTokens, Count, large=True),
@@ -326,7 +329,7 @@ _ROWS = (
     change("appointments.update", appointments.UpdateSchedule, appointments.ScheduleState, scope="publish"),
     change("appointments.pause", ById, appointments.ScheduleState, scope="publish"),
     change("appointments.resume", ById, appointments.ScheduleState, scope="publish"),
-    change("appointments.delete", ById, Done, scope="publish"),
+    change("appointments.delete", ById, Done, scope="publish", erases=True),
     change(
         "appointments.ask",
         appointments.AskSchedules,
@@ -339,7 +342,7 @@ _ROWS = (
     """,
     ),
     change("heartbeats.configure", appointments.ConfigureHeartbeat, appointments.HeartbeatState, scope="publish"),
-    change("heartbeats.delete", OfAgent, Done, scope="publish"),
+    change("heartbeats.delete", OfAgent, Done, scope="publish", erases=True),
     change("heartbeats.tick", OfAgent, appointments.TickResult, scope="publish"),
     read("heartbeats.status", OfAgent, appointments.HeartbeatState),
     read("heartbeats.alerts", appointments.ListAlerts, Rows[appointments.AlertState]),
@@ -368,7 +371,7 @@ _ROWS = (
     change("stores.update", stores.UpdateStore, stores.WrittenItem, scope="publish", large=True),
     change("stores.save", stores.StoreName, stores.SavedStore, scope="publish", large=True),
     change("stores.reindex", stores.StoreName, Count, scope="admin"),
-    change("stores.delete", stores.StoreName, Count, scope="admin"),
+    change("stores.delete", stores.StoreName, Count, scope="admin", erases=True),
     change("stores.log", stores.LogOperation, Made, scope="publish"),
     read(
         "items.search",
@@ -403,7 +406,7 @@ _ROWS = (
 
 How much by kind, whole agents by name, and some of the memories. Changes nothing.""",
     ),
-    change("erasure.request", Erasure, ErasureRequested, scope="admin"),
+    change("erasure.request", Erasure, ErasureRequested, scope="admin", erases=True),
     read("erasure.get", ById, ErasureState, scope="admin"),
     read("erasure.list", Paged, Rows[ErasureState], scope="admin"),
     read("dead_letters.list", operations.LettersRequest, Rows[operations.DeadLetter], across_groups=True),

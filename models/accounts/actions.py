@@ -166,4 +166,4 @@ def _audited(context: Context, name: str, **details: object) -> Person:
 
 
 def _nobody(name: str) -> NotFound:
-    return NotFound(f"name: nobody here is called {name!r}; see `jiyi users list`")
+    return NotFound(f"name: nobody here is called {name!r}; see `jiyi people list`")

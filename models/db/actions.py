@@ -94,6 +94,7 @@ class Action(Generic[Q, R]):
     queue: str
     large: bool = False
     seconds: float | None = None
+    erases: bool = False
 
     def perform(self, actor: Actor, request: Q, *, timeout_ms: int | None = None) -> R:
         """Do it in a transaction of its own, each statement of which may take ``timeout_ms``.

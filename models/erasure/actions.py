@@ -31,7 +31,7 @@ def ask(context: Context, request: Erasure) -> ErasureRequested:
     """The same, of another action."""
     connection, group_id = context.connection, context.group_id
     if request.agent_id is not None and not matching.is_agent(connection, group_id, request.agent_id):
-        raise NotFound(f"agent_id: no agent {request.agent_id!r} in the group {group_id!r}; see `jiyi agents`")
+        raise NotFound(f"agent_id: no agent {request.agent_id!r} in the group {group_id!r}; see `jiyi agents list`")
     if request.node_ids and not matching.known_nodes(connection, group_id, request.node_ids):
         raise NotFound(f"node_ids: none of these is a memory of the group {group_id!r}")
     what = progress.described(request)

@@ -205,7 +205,7 @@ def known_agent(connection: Connection, group_id: str, agent_id: str, *, lock: b
 
 def no_agent(group_id: str, agent_id: str) -> NotFound:
     """The error that says so."""
-    return NotFound(f"agent_id: no agent {agent_id!r} in the group {group_id!r}; see `jiyi agents`")
+    return NotFound(f"agent_id: no agent {agent_id!r} in the group {group_id!r}; see `jiyi agents list`")
 
 
 def why_unknown(connection: Connection, group_id: str, agent_id: str) -> str:

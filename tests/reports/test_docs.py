@@ -15,7 +15,7 @@ from typer.main import get_command
 from uuid6 import uuid7
 
 from jiyi import extras
-from jiyi.cli.app import app
+from jiyi.cli.app import Verbs, app
 from jiyi.protocol.actions import ALIASES, TABLE
 from jiyi.protocol.operations import LettersRequest
 from models.db.connection import unit_of_work
@@ -46,11 +46,13 @@ def test_what_is_to_be_installed_is_there(page: Path) -> None:
 def test_commands_that_are_named_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     in_shells = "".join(re.findall(r"^```(?:sh|bash|console)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-    named = re.findall(r"`jiyi (?!signed )([a-z][a-z-]*)\b", text)  # "jiyi signed calls" is the text of a signature
-    named += re.findall(r"^(?:\$ )?(?:\.venv/bin/)?jiyi ([a-z][a-z-]*)\b", in_shells, re.MULTILINE)
-    assert set(named) <= COMMANDS.keys() | {"hook"}  # answered without the other commands, within a second
-    actions = set(re.findall(r"jiyi command ([a-z_]+(?:\.[a-z_]+)?)", text))
-    assert actions <= TABLE.keys() | ALIASES.keys()
+    words = r"([a-z][a-z_-]*)\b(?: ([a-z_]+)\b)?"
+    named = re.findall(rf"`jiyi (?!signed ){words}", text)  # "jiyi signed calls" is the text of a signature
+    named += re.findall(rf"^(?:\$ )?(?:\.venv/bin/)?jiyi {words}", in_shells, re.MULTILINE)
+    # The hook is answered without the other commands, within a second.
+    assert {command for command, _ in named} <= COMMANDS.keys() | ALIASES.keys() | {"hook"}
+    verbs = {command: found.commands for command, found in COMMANDS.items() if isinstance(found, Verbs)}
+    assert {f"{command}.{verb}" for command, verb in named if command in verbs and verb} <= TABLE.keys()
 
 
 @pytest.mark.parametrize(

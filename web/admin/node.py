@@ -25,7 +25,7 @@ from web.admin.memory import chosen_ids, memory_pages
 from web.admin.pages import Context, page, reads_database
 from web.admin.retrieval import FILTERS
 
-#: Levels of evidence and memories of them that are shown: as `jiyi why` does, and as many as a page can hold.
+#: Levels of evidence and memories of them that are shown: as `jiyi memory why` does, and as many as a page can hold.
 DEPTH, MOST_REASONS = 5, 60
 #: Memories resting on one, its nearest, and those before and after it in its session, that a page shows.
 MAX_RESTING, NEAREST, BESIDE = 50, 8, 3

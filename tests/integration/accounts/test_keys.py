@@ -551,7 +551,7 @@ def jiyi(*arguments: str, given: str | None = None, status: int = 0) -> tuple[An
 
 
 def test_keys_are_made_listed_rotated_and_revoked_from_the_command_line(service: str) -> None:
-    made, _ = jiyi("keys", "create", "crawler", "--group", service, "--scope", "publish", "--expires", "90d", "--json")
+    made, _ = jiyi("keys", "create", "crawler", "--group", service, "--scopes", "publish", "--expires", "90d", "--json")
     assert parse_key(made["key"]) is not None
     assert (made["group_id"], made["scopes"], made["created_by"]) == (service, ["publish"], "operator")
     printed, notice = jiyi("keys", "create", "reader", "--group", service)
@@ -567,36 +567,36 @@ def test_keys_are_made_listed_rotated_and_revoked_from_the_command_line(service:
     assert "crawler" in jiyi("keys", "list", "--group", service)[0]
     _, notice = jiyi("keys", "revoke", "aaaaaaaaaaaa", status=1)
     assert "no key 'aaaaaaaaaaaa'" in notice
-    _, notice = jiyi("keys", "create", "x", "--scope", "everything", status=1)
+    _, notice = jiyi("keys", "create", "x", "--scopes", "everything", status=1)
     assert "scopes" in notice
 
 
 def test_people_are_added_given_passwords_and_disabled_from_the_command_line(service: str) -> None:
     name = f"mia-{uuid4().hex[:8]}"
-    made, _ = jiyi("users", "add", name, "--role", "admin", "--group", service, "-g", "b", "--generate", "--json")
+    made, _ = jiyi("people", "add", name, "--role", "admin", "--groups", service, "--groups", "b", "--generate", "--json")
     assert made["groups"] == sorted([service, "b"])
     with whole_service(), unit_of_work() as connection:
         hashed = connection.execute(text("SELECT password_hash FROM users WHERE name = :n"), {"n": name}).scalar_one()
     assert check_password_hash(hashed, made["password"])
-    jiyi("users", "passwd", name, given="a password from a pipe\n")
+    jiyi("people", "set_password", name, given="a password from a pipe\n")
     with whole_service(), unit_of_work() as connection:
         row = connection.execute(text("SELECT password_hash, epoch FROM users WHERE name = :n"), {"n": name}).one()
     assert check_password_hash(row.password_hash, "a password from a pipe")
     assert row.epoch == 1
-    assert jiyi("users", "disable", name, "--json")[0]["disabled_at"] is not None
-    assert name in jiyi("users", "list")[0]
-    everywhere, notice = jiyi("users", "add", f"all-{name}", "--role", "viewer", "--all-groups", "--generate")
+    assert jiyi("people", "disable", name, "--json")[0]["disabled_at"] is not None
+    assert name in jiyi("people", "list")[0]
+    everywhere, notice = jiyi("people", "add", f"all-{name}", "--role", "viewer", "--all-groups", "--generate")
     assert everywhere.strip()
     assert "will see every group" in notice
     for arguments, given, reason in (
-        (["add", name, "--role", "viewer", "-g", "b", "--generate"], None, "is taken"),
-        (["passwd", name], "short\n", "at least 10"),
+        (["add", name, "--role", "viewer", "--groups", "b", "--generate"], None, "is taken"),
+        (["set_password", name], "short\n", "at least 10"),
         (["disable", "nobody-here"], None, "nobody here is called"),
         (["add", "a b", "--role", "viewer"], "x" * 12, "name"),
         (["add", "without-groups", "--role", "viewer", "--generate"], None, "groups: name at least one group"),
-        (["add", "without-groups", "--role", "viewer", "-g", "b", "--all-groups", "--generate"], None, "groups: give either"),
+        (["add", "without-groups", "--role", "viewer", "--groups", "b", "--all-groups", "--generate"], None, "groups: give either"),
     ):
-        assert reason in jiyi("users", *arguments, given=given, status=1)[1]
+        assert reason in jiyi("people", *arguments, given=given, status=1)[1]
 
 
 # The first start

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -51,22 +52,22 @@ def comparable(nodes):
 
 
 def test_jobs_and_the_archive(jiyi, ask, service):
-    jobs = {row["job"]: row for row in ask("jobs")}
+    jobs = {row["job"]: row for row in ask("jobs", "list")["rows"]}
     assert jobs["archive"]["schedule"] == "daily at 03:00 UTC"
 
     def reconciled():
-        last = {row["job"]: row for row in ask("jobs")}["reconcile"]["last"]
+        last = {row["job"]: row for row in ask("jobs", "list")["rows"]}["reconcile"]["last"]
         return last is not None and last["state"] == "done"
 
     until(reconciled)
-    assert "reconcile" in jiyi("jobs")
+    assert "reconcile" in jiyi("jobs", "list")
     ask("observe", "klaus", "Klaus napped", "--at", "2020-01-01")
     ask("observe", "klaus", "Klaus thought of naps", "--type", "thought", "--at", "2020-01-01")
     ask("observe", "klaus", "Klaus wakes up")
-    assert ask("run-job", "expire_thoughts")["state"] == "done"
-    (thought,) = ask("archive", "list", "klaus")["rows"]
+    assert ask("jobs", "run", "expire_thoughts")["state"] == "done"
+    (thought,) = ask("memory", "list", "klaus", "--archived", "only")["rows"]
     assert (thought["description"], thought["archived_reason"]) == ("Klaus thought of naps", "expired")
-    assert thought["node_id"] in jiyi("archive", "list", "klaus")
+    assert thought["node_id"] in jiyi("memory", "list", "klaus", "--archived", "only")
     found = ask("retrieve", "klaus", "naps", "--no-touch")["groups"][0]["retrieved_nodes"]
     assert {node["description"] for node in found} == {"Klaus napped", "Klaus wakes up"}
     wide = ask("retrieve", "klaus", "naps", "--no-touch", "--archived", "--expired")["groups"][0]["retrieved_nodes"]
@@ -74,11 +75,10 @@ def test_jobs_and_the_archive(jiyi, ask, service):
     assert ask("archive", "restore", thought["node_id"]) == {"restored": 1, "agents": {"klaus": 1}}
     found = ask("retrieve", "klaus", "naps")["groups"][0]["retrieved_nodes"]
     assert [node["expires_at"] for node in found if node["type"] == "thought"] == [None]
-    assert ask("archive")["summary"]["archived"] == 0
-    assert "nothing of klaus is archived" in CliRunner().invoke(app, ["-g", service, "archive", "list", "klaus"]).stderr
-    unknown = CliRunner().invoke(app, ["run-job", "sleep"])
+    assert ask("jobs", "run", "archive", "--no-whole-service")["summary"]["archived"] == 0
+    assert "nothing here" in CliRunner().invoke(app, ["-g", service, "memory", "list", "klaus", "--archived", "only"]).stderr
+    unknown = CliRunner().invoke(app, ["jobs", "run", "sleep"])
     assert (unknown.exit_code, "no job 'sleep'" in unknown.stderr) == (1, True)
-    assert CliRunner().invoke(app, ["archive", "restore"]).exit_code == 2
 
 
 def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service, tmp_path):
@@ -91,24 +91,24 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
     assert answer["groups"][0]["retrieved_nodes"][0]["node_id"] == seen[0]
 
     def appraised():
-        found = ask("nodes", "klaus")["rows"]
+        found = ask("memory", "list", "klaus")["rows"]
         return all(node["poignancy"] is not None for node in found) and found
 
     nodes = until(appraised)  # what nobody said the importance of has one a moment after it is retrievable
     assert [node["node_id"] for node in nodes] == [*thought["event_ids"], *reversed(more), *seen]
     assert [node["depth"] for node in nodes] == [1, 0, 0, 0]
-    assert ask("nodes", "klaus", "--origin", "tool", "--origin", "document")["rows"] == []
-    assert len(ask("nodes", "klaus", "--origin", "user", "--min-trust", 0.8)["rows"]) == 4
-    page = ask("nodes", "klaus", "--limit", 3)
-    assert [node["node_id"] for node in ask("nodes", "klaus", "--cursor", page["next"])["rows"]] == seen
-    strengths = until(lambda: [row for row in ask("keywords", "klaus")["rows"] if row["keyword"] == "book"])
+    assert ask("memory", "list", "klaus", "--origins", "tool", "--origins", "document")["rows"] == []
+    assert len(ask("memory", "list", "klaus", "--origins", "user", "--min-trust", 0.8)["rows"]) == 4
+    page = ask("memory", "list", "klaus", "--limit", 3)
+    assert [node["node_id"] for node in ask("memory", "list", "klaus", "--cursor", page["next"])["rows"]] == seen
+    strengths = until(lambda: [row for row in ask("memory", "keywords", "klaus")["rows"] if row["keyword"] == "book"])
     assert {row["memory_type"] for row in strengths} <= {"event", "thought"}
-    related = ask("related", "klaus", "--object", "Book")
+    related = ask("memory", "related", "klaus", "--object", "Book")
     assert [node["node_id"] for node in related["events"]] == seen
-    assert ask("agents")["rows"][0]["node_count"] == 4
-    assert ask("stats")["group"]["nodes"] == 4
+    assert ask("agents", "list")["rows"][0]["node_count"] == 4
+    assert ask("stats", "show")["group"]["nodes"] == 4
 
-    jiyi("configure", "klaus", "--mode", "elapsed", "--recency-decay", 0.9)
+    jiyi("agents", "configure", "klaus", "--mode", "elapsed", "--recency-decay", 0.9)
     assert ask("retrieve", "klaus", "tea")["groups"][0]["debug"]["mode"] == "elapsed"
 
     file = tmp_path / "events.jsonl"
@@ -117,21 +117,24 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
     copy = f"{service}-copy"
     for _ in range(2):  # a second import changes nothing
         assert ask("import", "jsonl", file, "--into-group", copy)["published"] == 5
-        copied = ask("nodes", "klaus", "--group", copy)["rows"]
+        copied = ask("memory", "list", "klaus", "--group", copy)["rows"]
         assert comparable(copied) == comparable(nodes)
     assert copied[0]["filling"] == [copied[-1]["node_id"]]
 
 
-def test_the_diary_comes_in_and_reads_well(jiyi, ask):
+def test_the_diary_comes_in_and_reads_well(jiyi, ask, service):
     assert ask("import", "jsonl", DIARY)["published"] == 330
     for columns in ("80", "120"):
         shown = jiyi("retrieve", "林岚", "房租", "-k", 3, env={"COLUMNS": columns})
         assert "candidates" in shown
         assert "░ recency" in shown
-        assert "Tomas" in jiyi("agents", env={"COLUMNS": columns})
-        assert "# " in jiyi("nodes", "林岚", "--type", "chat", env={"COLUMNS": columns})
-        assert "dead letters" in jiyi("stats", env={"COLUMNS": columns})
-    assert jiyi("keywords", "Tomas", "--limit", 1).count("█") == 24
+        assert "Tomas" in jiyi("agents", "list", env={"COLUMNS": columns})
+        assert "description" in jiyi("memory", "list", "林岚", "--types", "chat", env={"COLUMNS": columns})
+        assert "dead_letters" in jiyi("stats", "show", env={"COLUMNS": columns})
+    listed = CliRunner().invoke(app, ["memory", "keywords", "Tomas", "--limit", "1", "--group", service])
+    following = re.search(r"^more: jiyi (memory keywords Tomas .*)$", listed.stderr, re.MULTILINE)
+    assert following is not None
+    assert jiyi(*shlex.split(following[1])) != listed.stdout
 
 
 def test_refused_events_are_listed_shown_replayed_and_discarded(jiyi, ask, service):
@@ -140,24 +143,24 @@ def test_refused_events_are_listed_shown_replayed_and_discarded(jiyi, ask, servi
     publish_raw(json.dumps({**event, "payload": {"description": "x", "poignancy": 99}}))
 
     def letters():
-        return [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id]
+        return [row for row in ask("dead_letters", "list")["rows"] if row["subject_id"] == event_id]
 
     own = until(letters)[0]
-    shown = ask("dead", "show", own["letter_id"])
+    shown = ask("dead_letters", "get", own["letter_id"])
     assert "poignancy" in shown["reason"]
     assert event_id in shown["body"]
-    assert '"poignancy": 99' in jiyi("dead", "show", own["letter_id"])
-    assert own["letter_id"] in jiyi("dead", "list", "--kind", "intake")
+    assert '"poignancy": 99' in jiyi("dead_letters", "get", own["letter_id"])
+    assert own["letter_id"] in jiyi("dead_letters", "list", "--kind", "intake")
 
-    assert ask("dead", "replay", own["letter_id"]) == {"resolved": 1, "refused_again": 1}
+    assert ask("dead_letters", "resolve", "replay", own["letter_id"]) == {"resolved": 1, "refused_again": 1}
     again = until(letters)[0]
     assert again["letter_id"] != own["letter_id"]
-    assert ask("dead", "show", own["letter_id"])["state"] == "replayed"
+    assert ask("dead_letters", "get", own["letter_id"])["state"] == "replayed"
 
-    assert ask("dead", "discard", again["letter_id"], "--yes") == {"resolved": 1, "refused_again": 0}
-    assert ask("dead", "show", again["letter_id"])["state"] == "discarded"
+    assert ask("dead_letters", "resolve", "discard", again["letter_id"], "--yes") == {"resolved": 1, "refused_again": 0}
+    assert ask("dead_letters", "get", again["letter_id"])["state"] == "discarded"
     assert letters() == []
-    assert ask("dead", "discard", again["letter_id"], "--yes", code=1)["error"]["code"] == "not_found"
+    assert ask("dead_letters", "resolve", "discard", again["letter_id"], "--yes", code=1)["error"]["code"] == "not_found"
 
 
 def test_15_a_memory_of_the_originals_own_code_comes_in_and_what_is_left_out_is_told(ask, tmp_path):
@@ -168,7 +171,7 @@ def test_15_a_memory_of_the_originals_own_code_comes_in_and_what_is_left_out_is_
     (tmp_path / "scratch.json").write_text(json.dumps({"name": "Ann", "recency_w": -1}))
     done = ask("import", "stanford", tmp_path)
     assert (done["published"], done["skipped"], done["left_out"]) == (3, 0, ["node_2: an empty keyword"])
-    assert len(ask("nodes", "Ann")["rows"]) == 2
+    assert len(ask("memory", "list", "Ann")["rows"]) == 2
     assert ask("import", "stanford", tmp_path)["published"] == 3  # again: nothing new, nothing refused
 
 
@@ -179,15 +182,15 @@ def test_16_a_line_whose_id_is_another_events_is_told_and_fails(jiyi, ask, tmp_p
         done = ask("import", "jsonl", file, code=code)
     assert done["error"]["code"] == "id_reused"
     assert event_id in done["error"]["message"]
-    assert [row["description"] for row in ask("nodes", "klaus")["rows"]] == ["the first"]
-    until(lambda: [row for row in ask("dead", "list")["rows"] if row["subject_id"] == event_id])
+    assert [row["description"] for row in ask("memory", "list", "klaus")["rows"]] == ["the first"]
+    until(lambda: [row for row in ask("dead_letters", "list")["rows"] if row["subject_id"] == event_id])
 
 
 def test_what_is_not_there_is_said(jiyi, ask):
-    assert ask("nodes", "nobody", code=1)["error"]["code"] == "not_found"
+    assert ask("memory", "list", "nobody", code=1)["error"]["code"] == "not_found"
     assert "unknown_agent: no group" in jiyi("retrieve", "nobody", "x", code=1)
     assert jiyi("export", "jsonl", "--agent", "nobody") == ""
-    assert ask("agents")["rows"] == []
+    assert ask("agents", "list")["rows"] == []
 
 
 def test_a_closed_pipe_ends_an_export_silently(jiyi, service, tmp_path):

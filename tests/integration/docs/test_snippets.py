@@ -14,13 +14,14 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from typer.main import get_command
 
 from jiyi import Client
-from jiyi.cli.app import app
+from jiyi.cli.app import Later, app
 from workers.demo import GROUP
 
 pytestmark = pytest.mark.xdist_group("snippets")  # one web and one diary for all of them
@@ -44,11 +45,11 @@ ELSEWHERE = {
     "python -m alembic": "db/test_migrations.py",
     "jiyi keys rotate": "needs the id of a key; accounts/test_keys.py",
     "jiyi keys revoke": "needs the id of a key; accounts/test_keys.py",
-    "jiyi users": "asks for passwords, and changes who may sign in; accounts/test_keys.py",
-    "jiyi erase": "erases what the other snippets need; erasure/test_erasure.py",
-    "jiyi why ": "needs the id of a thought; reflection/test_reasons.py",
+    "jiyi people": "asks for passwords, and changes who may sign in; accounts/test_keys.py",
+    "jiyi erasure ": "erases what the other snippets need; erasure/test_erasure.py",
+    "jiyi memory why ": "needs the id of a thought; reflection/test_reasons.py",
     "jiyi doctor": "its exit status tells of the whole deployment, which other tests leave dead letters in; reports/test_operations.py",
-    "jiyi dead ": "needs a dead letter; client/test_cli.py",
+    "jiyi dead_letters ": "needs a dead letter; client/test_cli.py",
     "jiyi reembed": "moves the whole deployment; operations/test_reembedding.py",
     "jiyi backup": "operations/test_backup.py",
     "jiyi restore": "operations/test_backup.py",
@@ -175,9 +176,10 @@ def elsewhere(command: str) -> bool:
 
 def there_is(arguments: list[str]) -> None:
     """The command line has such a command, and it has these options."""
-    command = get_command(app)
+    command: Any = get_command(app)
     while arguments and arguments[0] in getattr(command, "commands", {}):
-        command = command.commands[arguments.pop(0)]  # type: ignore[attr-defined]
+        command = command.commands[arguments.pop(0)]
+        command = command.load() if isinstance(command, Later) else command
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--group", "-g"}
     given = {argument.partition("=")[0] for argument in arguments if argument.startswith("-") and len(argument) > 1}
     assert given <= known, arguments

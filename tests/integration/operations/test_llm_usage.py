@@ -1,4 +1,4 @@
-"""What questions to LLMs have used: counted by the workers, shown by ``jiyi llms``."""
+"""What questions to LLMs have used: counted by the workers, shown by ``jiyi llms show``."""
 
 from __future__ import annotations
 
@@ -114,11 +114,11 @@ def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: 
     assert {row.vendor for row in found.vendors} >= {"openai", "deepseek", "ollama", "compatible"}
     assert [(row.prompt, row.calls) for row in found.usage] == [("insights@1", 2)]
 
-    shown = CliRunner().invoke(app, ["llms", "--group", client.group], env={"COLUMNS": "140"})
+    shown = CliRunner().invoke(app, ["llms", "show", "--group", client.group], env={"COLUMNS": "140"})
     assert shown.exit_code == 0, shown.output
     assert "rules-2" in shown.stdout
     assert "insights@1" in shown.stdout
-    document = json.loads(CliRunner().invoke(app, ["llms", "--json", "--days", "7", "--group", client.group]).stdout)
+    document = json.loads(CliRunner().invoke(app, ["llms", "show", "--json", "--days", "7", "--group", client.group]).stdout)
     assert document["days"] == 7
     assert document["usage"] == found.model_dump(mode="json")["usage"]
 
@@ -126,7 +126,7 @@ def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: 
 def test_jiyi_prompts_show_prints_what_would_be_sent_for_a_session(client: Client) -> None:
     turn = {"type": "turn.recorded", "group_id": client.group, "agent_id": "helper", "session_id": "s1"}
     save(build({**turn, "payload": {"role": "user", "text": "I am allergic to peanuts.\x1b[2J"}}))
-    asked = ["prompts", "show", "extraction", "--agent", "helper", "--session", "s1", "--group", client.group]
+    asked = ["prompts", "show", "extraction", "helper", "s1", "--group", client.group]
     shown = CliRunner().invoke(app, asked)
     assert shown.exit_code == 0, shown.output
     assert "extraction@3, about " in shown.stdout
@@ -134,6 +134,6 @@ def test_jiyi_prompts_show_prints_what_would_be_sent_for_a_session(client: Clien
     assert "\x1b" not in shown.stdout
     [only] = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["rows"]
     assert [message["role"] for message in only["messages"]] == ["system", "user"]
-    nowhere = CliRunner().invoke(app, [*asked[:-4], "--session", "s2", "--group", client.group])
+    nowhere = CliRunner().invoke(app, [*asked[:-3], "s2", "--group", client.group])
     assert nowhere.exit_code == 1
     assert "no turns of the session" in nowhere.stderr

@@ -75,17 +75,17 @@ def test_a_reflection_on_request_and_the_reason_of_a_thought(client: Client, jiy
     # All has been thought already.
     assert "nothing follows from them that no single memory says" in shown
     assert re.search(r"reflection [0-9a-f-]{36} · state nothing · thoughts 0", shown)
-    reason = json.loads(jiyi("why", thought.node_id, "--json"))
+    reason = json.loads(jiyi("memory", "why", thought.node_id, "--json"))
     assert reason["nodes"][str(thought.node_id)]["provenance"]["focal_point"] == thought.focal_point
-    tree = jiyi("why", thought.node_id)
+    tree = jiyi("memory", "why", thought.node_id)
     assert thought.description in tree
     assert all(evidence.description in tree for evidence in thought.evidence)
     assert f"made with {Rules.model} insights@2" in tree
-    assert "not shown: see --depth" in jiyi("why", thought.node_id, "--depth", 0)
+    assert "not shown: see --depth" in jiyi("memory", "why", thought.node_id, "--depth", 0)
     with Client("somebody-else") as other, pytest.raises(NotFound):
         other.memory.why(id=thought.node_id)
     jiyi("reflect", "nobody", code=1)
-    jiyi("why", uuid4(), code=1)
+    jiyi("memory", "why", uuid4(), code=1)
     with pytest.raises(NotFound):
         client.reflect("nobody")
 

@@ -100,7 +100,7 @@ def test_the_guard_and_the_fact_check_through_the_service(client: Client, jiyi: 
     assert client.quarantine.check(entry_ids=[claim.entry_id], verdict="true", reason="the guild's book").ids == [claim.entry_id]
     checked = client.quarantine.wait_for(claim.entry_id)
     assert (checked.accepted, "checked" in checked.flags, "verify_pending" in checked.flags) == (True, True, False)
-    assert jiyi("check", "refuted", claim.entry_id).split() == [str(claim.entry_id)]
+    assert jiyi("quarantine", "check", "refuted", claim.entry_id).split() == [str(claim.entry_id)]
     assert client.quarantine.wait_for(claim.entry_id).reason == "claim_refuted"
     assert claim.entry_id not in {UUID(row.item_id) for row in client.working_memory.show().rows}
 
@@ -127,9 +127,9 @@ def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_
         short = client.knowledge.context(proposal="Shall we fire once?", budget=budget, **parts)
         assert estimate_tokens(short.text) == short.tokens <= budget
         assert bool(short.cut) == (budget < made.tokens)
-    shown = jiyi("context", "Shall we fire once?", "--persona", "You are 林岚.", "--budget", 300)
+    shown = jiyi("context", "build", "Shall we fire once?", "--persona", "You are 林岚.", "--budget", 300)
     assert "You are 林岚." in shown
-    told = json.loads(jiyi("context", "Shall we fire once?", "--budget", 5, "--json"))
+    told = json.loads(jiyi("context", "build", "Shall we fire once?", "--budget", 5, "--json"))
     assert (told["tokens"] <= 5, told["memories"]) == (True, [])
 
     body = {"proposal": "Shall we fire once?", "persona": "你是林岚。", "budget": 300, "relevance_threshold": -1}
@@ -161,22 +161,22 @@ def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..
     assert "fewer than 50" in jiyi("ingest", "ok")
     one = ask("ingest", FOR, "--session", "s1", "--agent", "Ada", "--confidence", 0.9)
     assert one["accepted"] is True
-    assert FOR[:10] in jiyi("working")
-    assert "too_short" in jiyi("quarantine")
-    assert ask("quarantine", "--refused", "too_short")["counts"]["quarantine"] == 1
-    assert "would be stored" in jiyi("promote", one["entry_id"], "--preview")
-    assert ask("knowledge")["rows"] == []
-    (piece,) = ask("promote", one["entry_id"], "--reason", "it held")["pieces"]
-    assert FOR[:10] in jiyi("knowledge")
+    assert FOR[:10] in jiyi("working_memory", "show")
+    assert "too_short" in jiyi("knowledge", "list", "--layer", "quarantine")
+    assert ask("knowledge", "list", "--layer", "quarantine", "--rejected", "too_short")["counts"]["quarantine"] == 1
+    assert FOR[:10] in jiyi("knowledge", "promote", one["entry_id"], "--preview")
+    assert ask("knowledge", "list", "--layer", "longterm")["rows"] == []
+    (piece,) = ask("knowledge", "promote", one["entry_id"], "--reason", "it held")["pieces"]
+    assert FOR[:10] in jiyi("knowledge", "list", "--layer", "longterm")
     answer = ask("recall", "新土", "--threshold", -1)
     assert [item["content"] for item in answer["results"]] == [FOR]
-    assert "working" in jiyi("recall", "新土", "--threshold", -1)
-    became = ask("edit", piece["knowledge_id"], VERDICT)["knowledge_id"]
-    assert jiyi("demote", became, "--reason", "outdated").strip() == became
-    assert ask("knowledge")["rows"] == []
+    assert FOR[:10] in jiyi("recall", "新土", "--threshold", -1)
+    became = ask("knowledge", "edit", piece["knowledge_id"], VERDICT)["knowledge_id"]
+    assert jiyi("knowledge", "demote", became, "--reason", "outdated").strip() == became
+    assert ask("knowledge", "list", "--layer", "longterm")["rows"] == []
     jiyi("ingest", AGAINST)
-    assert ask("digest")["items"][0]["entry_ids"]
-    assert "entries" in jiyi("digest", "--last")
+    assert ask("digests", "make")["items"][0]["entry_ids"]
+    assert "entries" in jiyi("digests", "list")
 
 
 def test_what_is_wrong_is_said(client: Client, jiyi: Callable[..., str]) -> None:
@@ -194,7 +194,7 @@ def test_what_is_wrong_is_said(client: Client, jiyi: Callable[..., str]) -> None
     ):
         with pytest.raises(NotFound):
             change()
-    assert "no knowledge" in jiyi("demote", uuid4(), code=1)
+    assert "no knowledge" in jiyi("knowledge", "demote", uuid4(), code=1)
     assert client.digests.list().rows == []
 
 

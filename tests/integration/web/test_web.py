@@ -429,7 +429,7 @@ def test_it_listens_to_others_only_when_somebody_can_sign_in() -> None:
     for host in ("0.0.0.0", "192.168.1.5", "::", "example.org"):
         settings = get_settings().model_copy(update={"web_host": host})
         require_login_on_public_bind(settings, somebody_signs_in=True)
-        with pytest.raises(SettingsError, match=r"JIYI_WEB_HOST.*nobody can sign in.*jiyi users add"):
+        with pytest.raises(SettingsError, match=r"JIYI_WEB_HOST.*nobody can sign in.*jiyi people add"):
             require_login_on_public_bind(settings, somebody_signs_in=False)
 
 

@@ -207,7 +207,7 @@ def answers_and_thoughts(once: Up, again: Up, home: Path) -> None:
         for shown in (
             *(question for _, question in QUESTIONS),
             *(f"{agent} reflects" for agent in AGENTS),
-            "jiyi users passwd admin",
+            "jiyi people set_password admin",
             str(home),
             "a debate in three tiers",
             "quarantine 3, working memory 5, long-term memory 1",

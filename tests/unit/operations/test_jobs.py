@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.operations import DAY, HOUR, JOBS, Schedule, find
-from jiyi.cli.operations import brief, upcoming
 from jiyi.errors import NotFound, SettingsError
 from jiyi.protocol.operations import Tick
 from jiyi.settings import Settings, get_settings
@@ -127,11 +126,3 @@ def test_a_job_that_failed_needs_attention() -> None:
     runs["verify_backup"] = Tick(job="verify_backup", slot=NOON, state="failed", error="there is no backup")
     found = health.schedule(get_settings(), runs, "")
     assert (found.state, found.detail) == ("attention", "failed: verify_backup")
-
-
-def test_a_summary_in_one_line_and_the_next_tick_in_words() -> None:
-    summary = {"archived": 1_200, "nothing": 0, "due": {"embed": 3, "strengthen": 0}, "list": [1], "file": "x"}
-    assert brief(summary) == "archived 1,200 · due embed 3 · file x"
-    minutes = [timedelta(minutes=3), -timedelta(minutes=3), -timedelta(seconds=59)]
-    assert [upcoming(NOON + late, NOON) for late in minutes] == ["in 3 m", "3 m late", "due"]
-    assert upcoming(None, NOON) is None

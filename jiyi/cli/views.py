@@ -1,0 +1,141 @@
+"""What actions answer, by its form: rows as a table, one thing as lines with a table for each list in it, a prompt as its text."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+from rich.cells import cell_len
+from rich.text import Text
+
+from jiyi.cli import output
+
+#: Cells by which what is inside of a field stands further right than its name.
+INDENT = 2
+#: Cells of a column beyond which its text is wrapped; an id is not.
+WRAPPED = 40
+#: Cells that a wrapped column has at least.
+LEAST = 24
+#: Characters of a text before it is cut.
+MAX_CHARS = 300
+
+
+def view(result: Any, words: Sequence[str] = ()) -> None:
+    """Print a result. ``words``: the command line that it answers, for the one that shows the next page."""
+    fields = dict(result) if isinstance(result, BaseModel) else result
+    if isinstance(fields, list):
+        _rows("", fields)
+    elif not isinstance(fields, Mapping):
+        output.notice("nothing") if fields is None else output.line(output.words_of(fields))
+    elif {"text", "tokens"} <= fields.keys():
+        _prompt(fields)
+    else:
+        _one(fields, words)
+
+
+def _prompt(fields: Mapping[str, Any]) -> None:
+    """A prompt alone, to be piped on; what there is to know about it on stderr."""
+    output.stdout().print(Text(output.block(fields["text"])), soft_wrap=True)
+    for name, value in fields.items():
+        if name != "text" and value not in (None, "", [], {}) and not _has_things(value):
+            output.notice(f"{name}: {output.words_of(value)}")
+
+
+def _one(fields: Mapping[str, Any], words: Sequence[str]) -> None:
+    following, rows = fields.get("next"), fields.get("rows")
+    lists = {name: value for name, value in fields.items() if name != "rows" and isinstance(value, list | tuple) and _has_things(value)}
+    rest = {name: value for name, value in fields.items() if name not in lists and not (rows is not None and name in ("rows", "next"))}
+    if rows is not None:
+        _rows("", rows)
+    if len(fields) == 1 and not lists and rows is None and not isinstance(single := next(iter(fields.values())), Mapping | BaseModel):
+        output.line(next(iter(fields)) if single is True else output.words_of(single))
+    elif lines := list(_lines(rest)):
+        output.stdout().print(Text("\n".join(lines)), soft_wrap=True)
+    for name, things in lists.items():
+        output.stdout().print()
+        _rows(name.replace("_", " "), things)
+    if isinstance(following, str):
+        output.notice(f"more: {_next_page(words, following)}")
+
+
+def _next_page(words: Sequence[str], cursor: str) -> str:
+    """The command for the page after."""
+    kept = [word for place, word in enumerate(words) if word != "--cursor" and words[place - 1 : place] != ["--cursor"]]
+    return shlex.join(["jiyi", *(word for word in kept if not word.startswith("--cursor=")), "--cursor", cursor])
+
+
+def _rows(title: str, rows: Sequence[Any]) -> None:
+    if not rows:
+        output.notice("nothing here")
+        return
+    if not isinstance(rows[0], BaseModel | Mapping | None):
+        for each in rows:
+            output.line(output.words_of(each))
+        return
+    cells = [dict(_cells(each)) for each in rows]
+    columns = [name for name in dict.fromkeys(name for row in cells for name in row) if any(row.get(name) for row in cells)]
+    shown = _that_fit(columns, cells)
+    wrapped = [name.replace("_", " ") for name in shown if _width(name, cells) > WRAPPED]
+    table = output.table(title, *(name.replace("_", " ") for name in shown), grow=wrapped)
+    for row in cells:
+        output.row(table, *(row.get(name) for name in shown))
+    output.show(table)
+    if left := len(columns) - len(shown):
+        output.notice(f"{left} more columns in a wider terminal, and everything with --json")
+
+
+def _cells(row: Any) -> Iterator[tuple[str, str]]:
+    """Names of columns and texts; the fields of a model inside of a row have columns of their own."""
+    for name, value in dict(row or {}).items():
+        if isinstance(value, BaseModel):
+            yield from ((f"{name} {inner}", text) for inner, text in _cells(value))
+        elif value not in (None, "", [], {}, ()) and not _has_things(value):
+            text = output.plain(output.words_of(value))
+            yield name, text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}…"
+
+
+def _width(name: str, cells: Sequence[Mapping[str, str]]) -> int:
+    return max(cell_len(name), *(cell_len(row.get(name, "")) for row in cells))
+
+
+def _that_fit(columns: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
+    """The columns for which the terminal has room: the first and the longest, then those whose rows differ, then the others."""
+    longest = max(columns, key=lambda name: _width(name, cells), default="")
+    same = {name for name in columns if len(cells) > 1 and len({row.get(name) for row in cells}) == 1}
+    wanted = sorted(columns, key=lambda name: (name != columns[0], name != longest, name in same))
+    room, shown = output.stdout().width, set[str]()
+    for name in wanted:
+        width = _width(name, cells)
+        room -= (LEAST if width > WRAPPED else width) + output.GAP
+        if room < 0 and len(shown) > 1:
+            break
+        shown.add(name)
+    return [name for name in columns if name in shown]
+
+
+def _has_things(value: Any) -> bool:
+    """Whether it holds what has fields of its own, or lists."""
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, BaseModel) or any(isinstance(each, BaseModel | Mapping | list | tuple) for each in inside)
+
+
+def _lines(content: Any, indent: int = 0) -> Iterator[str]:
+    """Fields with their values, what is inside of them below and further right; what is empty is left out."""
+    margin, inside = " " * indent, indent + INDENT
+    fields = dict(content) if isinstance(content, BaseModel) else content
+    pairs = fields.items() if isinstance(fields, Mapping) else (("-", each) for each in fields)
+    for name, value in pairs:
+        label = name if name == "-" else f"{name}:"
+        if isinstance(value, BaseModel | Mapping) or _has_things(value):
+            lines = list(_lines(value, inside))
+            if name == "-" and lines:
+                yield f"{margin}- {lines.pop(0).lstrip()}"
+            elif lines:
+                yield f"{margin}{label}"
+            yield from lines
+        elif value not in (None, "", [], {}, ()):
+            head, *rest = output.block(output.words_of(value)).splitlines() or [""]
+            yield f"{margin}{label} {head}"
+            yield from (f"{' ' * inside}{more}" for more in rest)

@@ -1,0 +1,65 @@
+"""``jiyi SUBJECT VERB`` with a running service: any action by its name, or by an alias."""
+
+from __future__ import annotations
+
+import json
+from typing import Protocol
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from jiyi.cli.app import app
+
+
+class Run(Protocol):
+    """Runs a command, which has to end with an exit status."""
+
+    def __call__(self, *words: str, code: int = 0) -> Result: ...
+
+
+@pytest.fixture
+def jiyi(service: str) -> Run:
+    """Runs a command in the test's group."""
+
+    def run(*words: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, ["--group", service, *words], env={"COLUMNS": "120"})
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+def test_an_action_is_asked_with_arguments_and_options(jiyi: Run) -> None:
+    made = json.loads(jiyi("appointments", "create", "小伴", "--text", "每天早上8点提醒我喝水", "--json").stdout)
+    assert made["schedule"]["cron"] == "0 8 * * *"
+    listed = json.loads(jiyi("appointments", "list", "小伴", "--limit", "5", "--json").stdout)
+    assert [one["id"] for one in listed["rows"]] == [made["schedule"]["id"]]
+    assert "0 8 * * *" in jiyi("appointments", "list", "小伴").stdout
+    assert json.loads(jiyi("memory_init", "--json").stdout) == {"done": True}, "an alias"
+    assert jiyi("conversations", "init").stdout == "done\n"
+    assert jiyi("tokens", "estimate", "four words of text").stdout.strip().isdigit()
+    when = json.loads(
+        jiyi("appointments", "parse", "remind me every day at 8am to a=b", "--runs", "2", "--tz", "Asia/Shanghai", "--json").stdout
+    )
+    assert len(when["readings"][0]["next_runs"]) == 2
+
+
+def test_what_is_written_in_json_may_be_nested(jiyi: Run) -> None:
+    said = '[{"role": "user", "content": "I drink tea."}]'
+    assert int(jiyi("tokens", "estimate_messages", "--messages", said).stdout) > 0
+    put = '[{"namespace": ["notes"], "key": "a", "value": {"text": "tea"}}]'
+    jiyi("items", "put", "--items", put)
+    assert "tea" in jiyi("items", "search", "--prefix", "notes").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["appointments", "get", "no-id"], "id: "),
+        (["appointments", "list", "--limit", "0"], "limit: "),
+        (["items", "put", "--items", "[{"], "is no JSON"),
+        (["memory", "forget", "klaus", "x", "--yes", "--user-id", " "], "user_id: "),
+    ],
+)
+def test_what_is_wrong_is_named(jiyi: Run, words: list[str], said: str) -> None:
+    assert said in jiyi(*words, code=1).output
