@@ -62,7 +62,7 @@ def _one(fields: Mapping[str, Any], words: Sequence[str]) -> None:
 
 def _next_page(words: Sequence[str], cursor: str) -> str:
     """The command for the page after."""
-    kept = [word for place, word in enumerate(words) if word != "--cursor" and words[place - 1 : place] != ["--cursor"]]
+    kept = [word for before, word in zip(("", *words), words, strict=False) if "--cursor" not in (before, word)]
     return shlex.join(["jiyi", *(word for word in kept if not word.startswith("--cursor=")), "--cursor", cursor])
 
 
@@ -75,40 +75,45 @@ def _rows(title: str, rows: Sequence[Any]) -> None:
             output.line(output.words_of(each))
         return
     cells = [dict(_cells(each)) for each in rows]
-    columns = [name for name in dict.fromkeys(name for row in cells for name in row) if any(row.get(name) for row in cells)]
+    columns = list(dict.fromkeys(name for row in cells for name in row))
     shown = _that_fit(columns, cells)
     wrapped = [name.replace("_", " ") for name in shown if _width(name, cells) > WRAPPED]
     table = output.table(title, *(name.replace("_", " ") for name in shown), grow=wrapped)
     for row in cells:
-        output.row(table, *(row.get(name) for name in shown))
+        output.row(table, *(_text(row[name]) if name in row else None for name in shown))
     output.show(table)
     if left := len(columns) - len(shown):
         output.notice(f"{left} more columns in a wider terminal, and everything with --json")
 
 
-def _cells(row: Any) -> Iterator[tuple[str, str]]:
-    """Names of columns and texts; the fields of a model inside of a row have columns of their own."""
+def _cells(row: Any) -> Iterator[tuple[str, Any]]:
+    """Names of columns and values, without what is empty; the fields of a model inside of a row have columns of their own."""
     for name, value in dict(row or {}).items():
         if isinstance(value, BaseModel):
-            yield from ((f"{name} {inner}", text) for inner, text in _cells(value))
+            yield from ((f"{name} {inner}", each) for inner, each in _cells(value))
         elif value not in (None, "", [], {}, ()) and not _has_things(value):
-            text = output.plain(output.words_of(value))
-            yield name, text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}…"
+            yield name, value
 
 
-def _width(name: str, cells: Sequence[Mapping[str, str]]) -> int:
-    return max(cell_len(name), *(cell_len(row.get(name, "")) for row in cells))
+def _text(value: Any) -> str:
+    text = output.plain(output.words_of(value))
+    return text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}…"
 
 
-def _that_fit(columns: Sequence[str], cells: Sequence[Mapping[str, str]]) -> list[str]:
-    """The columns for which the terminal has room: the first and the longest, then those whose rows differ, then the others."""
-    longest = max(columns, key=lambda name: _width(name, cells), default="")
-    same = {name for name in columns if len(cells) > 1 and len({row.get(name) for row in cells}) == 1}
-    wanted = sorted(columns, key=lambda name: (name != columns[0], name != longest, name in same))
+def _width(name: str, cells: Sequence[Mapping[str, Any]]) -> int:
+    return max(cell_len(name), *(cell_len(_text(row[name])) for row in cells if name in row))
+
+
+def _that_fit(columns: Sequence[str], cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns for which the terminal has room: the first and the longest text, then those whose rows differ, then the others."""
+    widths = {name: _width(name, cells) for name in columns}
+    texts = [name for name in columns if any(isinstance(row.get(name), str) for row in cells)]
+    longest = max(texts, key=widths.__getitem__, default="")
+    several = {name for name in columns if len({_text(row.get(name)) for row in cells}) > 1}
+    same = {name for name in columns if name not in several and (len(cells) > 1 or name == "group_id")}
     room, shown = output.stdout().width, set[str]()
-    for name in wanted:
-        width = _width(name, cells)
-        room -= (LEAST if width > WRAPPED else width) + output.GAP
+    for name in sorted(columns, key=lambda name: (name != columns[0], name != longest, name in same)):
+        room -= (LEAST if widths[name] > WRAPPED else widths[name]) + output.GAP
         if room < 0 and len(shown) > 1:
             break
         shown.add(name)

@@ -162,7 +162,6 @@ def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..
     one = ask("ingest", FOR, "--session", "s1", "--agent", "Ada", "--confidence", 0.9)
     assert one["accepted"] is True
     assert FOR[:10] in jiyi("working_memory", "show")
-    assert "too_short" in jiyi("knowledge", "list", "--layer", "quarantine")
     assert ask("knowledge", "list", "--layer", "quarantine", "--rejected", "too_short")["counts"]["quarantine"] == 1
     assert FOR[:10] in jiyi("knowledge", "promote", one["entry_id"], "--preview")
     assert ask("knowledge", "list", "--layer", "longterm")["rows"] == []

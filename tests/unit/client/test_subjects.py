@@ -59,7 +59,7 @@ class Row(BaseModel):
 def test_rows_are_a_table_of_the_columns_that_fit_with_the_command_for_the_next_page(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [Row(id="a", text="x" * 60, part=Part(state="done"), count=1_200), Row(id="b", text="y", part=Part(state="\x1b[2Jfailed"))]
+    rows = [Row(id="a", text="word " * 12, part=Part(state="done"), count=1_200), Row(id="b", text="y", part=Part(state="\x1b[2Jfailed"))]
     monkeypatch.setenv("COLUMNS", "120")
     view(Rows[Row](rows=rows, next="abc"), ("memory", "list", "a b", "--cursor", "old", "--limit", "2"))
     shown = capsys.readouterr()
