@@ -15,8 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from typer.testing import CliRunner
 
+from jiyi.cli import observe, output, retrieval, service, shell, subjects, transfer, ways_in  # noqa: F401 – before one is patched
 from jiyi.cli import operations as embedding
-from jiyi.cli import output, retrieval, service, shell
 from jiyi.cli.app import app
 from jiyi.cli.transfer import MAX_SHOWN, Target, read
 from jiyi.client.client import Client
@@ -45,8 +45,8 @@ def client(monkeypatch):
         fake.group = group or shell.session(ctx).group or "g"
         return fake
 
-    for module in ("shell", "observe", "transfer"):
-        monkeypatch.setattr(f"jiyi.cli.{module}.connect", connect)
+    for module in (shell, observe, subjects, transfer):
+        monkeypatch.setattr(module, "connect", connect)
     return fake
 
 
