@@ -25,10 +25,7 @@ from jiyi.cli.shell import Json, Shown, connect, duration, loaded, moment, show
 from jiyi.cli.views import view
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.actions import TABLE, Declaration
-from jiyi.protocol.base import CHANGES, QUEUE
 
-#: Seconds to wait for what has a queue of its own, such as the steps of an LLM or of a move to another embedder.
-LONG_SECONDS = 120.0
 SCALARS: dict[Any, Any] = {str: str, int: int, float: float, bool: bool, UUID: str}
 #: Types whose text has a form of its own, and what stands for it in the help.
 PARSED: dict[Any, dict[str, Any]] = {
@@ -61,11 +58,10 @@ def callback_of(name: str) -> Any:
         printed = partial(loaded(VIEWS[name]), result) if name in VIEWS else partial(view, result, ctx.obj.words)
         show(Shown(result, printed), as_json=as_json)
 
-    wait = None if action.queue in (QUEUE, CHANGES) else LONG_SECONDS
     own = [_parameter(field, each, _place(action.request, field)) for field, each in action.request.model_fields.items()]
     own.sort(key=lambda parameter: _is_list(parameter.annotation))
-    seconds = typer.Option(min=0.1, help="Seconds to wait for the answer.", show_default=wait is not None)
-    own += [_keyword("timeout", Annotated[float | None, seconds], wait)]
+    seconds = typer.Option(min=0.1, help="Seconds to wait for the answer.", show_default=action.seconds is not None)
+    own += [_keyword("timeout", Annotated[float | None, seconds], action.seconds)]
     if action.erases or any(DISCARD in get_args(each.annotation) for each in action.request.model_fields.values()):
         own += [_keyword("yes", Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")], False)]
     own += [_keyword("as_json", Json, False)]

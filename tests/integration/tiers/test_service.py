@@ -127,9 +127,9 @@ def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_
         short = client.knowledge.context(proposal="Shall we fire once?", budget=budget, **parts)
         assert estimate_tokens(short.text) == short.tokens <= budget
         assert bool(short.cut) == (budget < made.tokens)
-    shown = jiyi("context", "build", "Shall we fire once?", "--persona", "You are 林岚.", "--budget", 300)
+    shown = jiyi("knowledge", "context", "Shall we fire once?", "--persona", "You are 林岚.", "--budget", 300)
     assert "You are 林岚." in shown
-    told = json.loads(jiyi("context", "build", "Shall we fire once?", "--budget", 5, "--json"))
+    told = json.loads(jiyi("knowledge", "context", "Shall we fire once?", "--budget", 5, "--json"))
     assert (told["tokens"] <= 5, told["memories"]) == (True, [])
 
     body = {"proposal": "Shall we fire once?", "persona": "你是林岚。", "budget": 300, "relevance_threshold": -1}
