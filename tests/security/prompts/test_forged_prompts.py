@@ -508,6 +508,7 @@ NOT_FOR_PROMPTS = {
     **dict.fromkeys(("examples.companion", "examples.graph", "examples.quickstart"), "prints to a terminal what the service made"),
     "jiyi.integrations.mcp_batches": "lists of JSON-RPC messages; memories come quoted from the tools",
     "engine.retrieval.query": "a dialogue that is embedded",
+    "jiyi.client.signatures": "what help shows of the client's methods",
     "jiyi.integrations.open_webui": "the parts of a user's own message; memories come quoted from the service",
     **dict.fromkeys(
         (
