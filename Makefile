@@ -59,6 +59,7 @@ check: setup
 	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/python -m tools.translations --check
 	@$(BIN)/python -m tools.client --check
+	@$(BIN)/python -m tools.commands --check
 
 translations: setup
 	@$(BIN)/python -m tools.translations

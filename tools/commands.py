@@ -1,13 +1,15 @@
-"""The help of the command line: ``python -m tools.commands``.
+"""The help of the command line: ``python -m tools.commands`` writes it, ``--check`` says whether it is up to date.
 
-Writes ``jiyi/cli/commands.json``: the words of every command and action, so that ``jiyi --help`` loads none of them. An action's are
-those that REST has, of its function in ``models``, which the client's package does not have. A unit test compares.
+``jiyi/cli/commands.json`` has the words of every command and action, so that ``jiyi --help`` loads none of them. An action's are
+those that REST has, of its function in ``models``, which the client's package does not have.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -37,5 +39,16 @@ def _paragraphs(doc: str) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in inspect.cleandoc(doc).split("\n\n"))
 
 
+def main(arguments: Sequence[str]) -> int:
+    """Write the file; with ``--check`` only say whether it is not up to date, and return 1 then."""
+    text = json.dumps(words(), ensure_ascii=False, indent=1) + "\n"
+    if "--check" not in arguments:
+        PLACE.write_text(text, encoding="utf-8")
+    elif text != PLACE.read_text(encoding="utf-8"):
+        sys.stderr.write(f"{PLACE.name} is not up to date: run python -m tools.commands\n")
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    PLACE.write_text(json.dumps(words(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    sys.exit(main(sys.argv[1:]))

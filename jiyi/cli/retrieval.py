@@ -11,9 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from jiyi.cli import output
-from jiyi.cli.shell import MemoryKind, MemoryOrigin, NodeKind, Shown, given, moment, shows
+from jiyi.cli.shell import Shown, choices, given, moment, shows
 from jiyi.client.calls import checked
 from jiyi.client.client import Client
+from jiyi.protocol.base import NodeType
+from jiyi.protocol.conversations import AnyKind
+from jiyi.protocol.origins import Origin
 from jiyi.protocol.retrieval import DEFAULT_TOP_K, Answer, Filters, FocalAnswer, ScoredMemory
 from jiyi.settings import Mode, RelevanceMode
 
@@ -38,13 +41,20 @@ def retrieve(
     importance_w: Annotated[float | None, typer.Option(help="Weight of importance.", rich_help_panel=SCORING)] = None,
     decay: Annotated[float | None, typer.Option(help="Decay of recency.", rich_help_panel=SCORING)] = None,
     now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
-    types: Annotated[list[NodeKind] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS)] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS, **choices(NodeType))
+    ] = None,
     kinds: Annotated[
-        list[MemoryKind] | None,
-        typer.Option("--kind", help="Instead of memory, preference, knowledge and experience; `session`: turns.", rich_help_panel=FILTERS),
+        list[str] | None,
+        typer.Option(
+            "--kind",
+            help="Instead of memory, preference, knowledge and experience; `session`: turns.",
+            rich_help_panel=FILTERS,
+            **choices(AnyKind),
+        ),
     ] = None,
     origins: Annotated[
-        list[MemoryOrigin] | None, typer.Option("--origin", help="Only what comes from here.", rich_help_panel=FILTERS)
+        list[str] | None, typer.Option("--origin", help="Only what comes from here.", rich_help_panel=FILTERS, **choices(Origin))
     ] = None,
     min_trust: Annotated[float | None, typer.Option(min=0, max=1, help="Trusted at least so much.", rich_help_panel=FILTERS)] = None,
     as_of: Annotated[

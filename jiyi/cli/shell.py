@@ -16,10 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from functools import wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from rich.console import RenderableType
@@ -134,35 +133,14 @@ Json = Annotated[
 ]
 
 
-class NodeKind(StrEnum):
-    """:data:`jiyi.protocol.base.NodeType` for options that may be repeated: typer has lists of enumerations only."""
+def choices(kind: Any) -> dict[str, Any]:
+    """Of an option that is given once for each of some words: typer has lists of enumerations only."""
+    words = get_args(kind)
 
-    EVENT = "event"
-    THOUGHT = "thought"
-    CHAT = "chat"
+    def complete(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
 
-
-class MemoryKind(StrEnum):
-    """:data:`jiyi.protocol.conversations.AnyKind` for options that may be repeated."""
-
-    MEMORY = "memory"
-    PREFERENCE = "preference"
-    KNOWLEDGE = "knowledge"
-    EXPERIENCE = "experience"
-    SESSION = "session"
-
-
-class MemoryOrigin(StrEnum):
-    """:data:`jiyi.protocol.origins.Origin` for options that may be repeated."""
-
-    OPERATOR = "operator"
-    USER = "user"
-    RULES = "rules"
-    MODEL = "model"
-    IMPORT = "import"
-    ASSISTANT = "assistant"
-    DOCUMENT = "document"
-    TOOL = "tool"
+    return {"metavar": "|".join(words), "autocompletion": complete}
 
 
 def session(ctx: typer.Context) -> Session:

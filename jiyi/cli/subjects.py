@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import from_json
 
 from jiyi.cli import output
-from jiyi.cli.shell import Json, Shown, connect, duration, loaded, moment, show
+from jiyi.cli.shell import Json, Shown, choices, connect, duration, loaded, moment, show
 from jiyi.cli.views import view
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.actions import TABLE, Declaration
@@ -112,8 +112,8 @@ def _parameter(field: str, each: FieldInfo, argument: bool) -> inspect.Parameter
         annotation = timedelta if kind is timedelta else datetime
         options |= PARSED[kind]
     elif get_origin(kind) is Literal and many:
-        annotation, options["metavar"] = str, "|".join(get_args(kind))
-        options["autocompletion"] = lambda incomplete: [word for word in get_args(kind) if word.startswith(incomplete)]
+        annotation = str
+        options |= choices(kind)
     else:
         annotation = SCALARS.get(kind, kind)
     if many:
