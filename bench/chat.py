@@ -97,7 +97,7 @@ def _share(values: Sequence[bool]) -> float:
 
 def run(console: Console, variant: Variant) -> dict[str, Any]:
     rows: dict[str, dict[str, float]] = {}
-    quiet = {**variant.settings, "importance_trigger_max": str(NEVER)}
+    quiet = {**variant.settings, "agent_defaults": f"{variant.settings['agent_defaults']}, importance_trigger_max={NEVER}"}
     for reflection, settings in (("reflection", variant.settings), ("no reflection", quiet)):
         with running(**settings) as client:
             for sessions, chat in (("sessions", read()), ("no sessions", without_sessions(read()))):

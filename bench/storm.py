@@ -64,7 +64,7 @@ LAST = 6 * MAX_STATEMENTS
 SLOWEST = 8
 #: Figures that add up over several goes; of others a sum says nothing.
 SUMMED = ("faults", "events", "lost", "doubled", "different", "deaf")
-SETTINGS = {"embedder": "hashing", "importance_trigger_max": "1000000", "work_lease_seconds": "5"}
+SETTINGS = {"embedder": "hashing", "agent_defaults": "importance_trigger_max=1000000", "work_lease_seconds": "5"}
 
 
 def storm(

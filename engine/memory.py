@@ -170,9 +170,9 @@ def missing(brought: Observation | Unappraised, own: AgentSettings, deployment: 
         return NOTHING
     has_triple = bool(brought.subject and brought.predicate and brought.object)
     return Missing(
-        poignancy=brought.poignancy is None and (own.derive_poignancy or deployment.derive_poignancy) == "llm",
-        triple=not has_triple and (own.derive_triple or deployment.derive_triple) == "llm",
-        keywords=brought.keywords is None and (own.derive_keywords or deployment.derive_keywords) == "llm",
+        poignancy=brought.poignancy is None and (own.derive_poignancy or deployment.agent_defaults.derive_poignancy) == "llm",
+        triple=not has_triple and (own.derive_triple or deployment.agent_defaults.derive_triple) == "llm",
+        keywords=brought.keywords is None and (own.derive_keywords or deployment.agent_defaults.derive_keywords) == "llm",
     )
 
 

@@ -35,6 +35,8 @@ MINUTE, HOUR, DAY = 60, 3_600, 86_400
 DIGEST_HOURS = 24 * 7
 #: What the end of a setting's name says of its number.
 UNITS = {"seconds": 1, "minutes": MINUTE, "hours": HOUR}
+#: Properties of the settings that say how often a job runs → the setting that they follow from.
+FOLLOWS_FROM = {"reconcile_seconds": "work_lease_seconds", "backup_hours": "backup_dir"}
 #: Seconds that a run may take before it stops by itself, to go on with the next look.
 TIME_LIMIT = 90
 #: Seconds that a backup may take: minutes for millions of memories, and never for ever.
@@ -79,7 +81,7 @@ class Job:
     name: str
     #: What it does, in a sentence.
     purpose: Translatable
-    #: When it runs, unless ``setting`` names the value of the settings that says how often (``…_seconds``, ``…_minutes``, ``…_hours``;
+    #: When it runs, unless ``setting`` names the property of the settings that says how often (``…_seconds``, ``…_minutes``, ``…_hours``;
     #: 0: off).
     when: Schedule = Schedule(0)
     setting: str = ""
@@ -98,8 +100,7 @@ class Job:
     @property
     def variable(self) -> str:
         """The environment variable that says how often it runs, or whether."""
-        name = self.setting or "jobs_off"
-        return f"{PREFIX}{(name if name in Settings.model_fields else 'work_lease_seconds').upper()}"
+        return f"{PREFIX}{FOLLOWS_FROM.get(self.setting, 'jobs_off').upper()}"
 
     def schedule(self, settings: Settings) -> Schedule:
         """When it runs in this deployment. Raises :class:`SettingsError` when ``JIYI_JOBS_OFF`` names a job that there is not."""

@@ -13,12 +13,19 @@ import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import platformdirs
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, DotEnvSettingsSource, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from jiyi.errors import SettingsError, problems_of, unknown, unknown_option
 from jiyi.once import once
@@ -48,6 +55,7 @@ Derive = Literal["off", "llm"]
 StructuredBy = Literal["auto", "schema", "object", "words"]
 DeriveKeywords = Literal["text", "llm"]
 LogFormat = Literal["text", "json"]
+Unsigned = Literal["none", "events", "all"]
 AppendFsync = Literal["everysec", "always"]
 WebSearchEngine = Literal["off", "tavily", "searxng"]
 #: Parts of requests to an LLM that are no extras.
@@ -70,6 +78,49 @@ AgentWeight = Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)]
 WEIGHTS = ("recency_w", "relevance_w", "importance_w")
 #: Per rank or per hour; 1 switches the decay off, 0 would make every older memory equal.
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+class AgentDefaults(BaseModel, frozen=True, extra="forbid"):
+    """What holds for an agent that nothing else was set for; :class:`jiyi.protocol.agents.AgentSettings` is one agent's."""
+
+    mode: Mode = Field("recent", description="Recency mode: `recent` (by rank), `elapsed` (by hours) or `stanford` (as the original).")
+    relevance: RelevanceMode = Field("hybrid", description="How relevance is measured: `hybrid`, `dense` (cosine) or `lexical` (BM25).")
+    recency_w: Weight = Field(1.0, description="Weight of recency.")
+    relevance_w: Weight = Field(1.0, description="Weight of relevance: times 3.")
+    importance_w: Weight = Field(1.0, description="Weight of importance.")
+    recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
+    dedupe: Dedupe = Field("off", description="`exact` stores an agent's identical memory once; `off` keeps each, as the original does.")
+    importance_trigger_max: int = Field(
+        150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
+    )
+    derive_poignancy: Derive = Field(
+        "llm", description="Where an event brings no importance: `llm` asks for it (1 without asking for what is idle), `off` counts 0."
+    )
+    derive_triple: Derive = Field(
+        "off", description="Where it brings no subject, predicate and object: `llm` asks for them, `off` leaves them empty."
+    )
+    derive_keywords: DeriveKeywords = Field(
+        "text", description="Where it brings no keywords: they are taken from its `text`, or the `llm` is asked."
+    )
+    check_outputs: Derive = Field(
+        "off",
+        description="Whether the `llm` is asked if an output for working memory contradicts itself; until it answers, the output stays, as unverified.",
+    )
+
+
+def _as_fields(given: Any) -> Any:
+    """``mode=elapsed, recency_w=2`` as the fields of :class:`AgentDefaults`."""
+    if not isinstance(given, str):
+        return given
+    fields = {}
+    for pair in given.replace(",", " ").split():
+        name, equals, value = pair.partition("=")
+        if name not in AgentDefaults.model_fields:
+            raise ValueError(unknown_option(name, AgentDefaults.model_fields).removesuffix("?"))
+        if not equals:
+            raise ValueError(f"{name} has no value; write {name}=…")
+        fields[name] = value
+    return fields
 
 
 class Settings(BaseSettings):
@@ -132,11 +183,9 @@ class Settings(BaseSettings):
         SecretStr(""),
         description="Signs sessions and the service's own events and calls; at least 32 characters, the same in every process. `jiyi up` makes one in its home (`secret_key`).",
     )
-    allow_unsigned_calls: bool = Field(
-        False, description="Whether workers answer unsigned calls over the broker, operators' actions excepted."
-    )
-    require_signed_events: bool = Field(
-        False, description="Whether the intake refuses events that are not signed with a key of their group."
+    accept_unsigned: Unsigned = Field(
+        "events",
+        description="What is accepted over the broker without a signature: `none`, `events`, or `all`: calls, too, except operators' actions.",
     )
     web_hosts: str = Field(
         "localhost,127.0.0.1,[::1]",
@@ -175,7 +224,6 @@ class Settings(BaseSettings):
     embedder_api_key: SecretStr = Field(
         SecretStr(""), description="Key of the embeddings API, in place of the vendor's own variable such as `OPENAI_API_KEY`."
     )
-    embedder_timeout: float = Field(20.0, gt=0, le=60, description="Seconds that one call for memories' vectors may take.")
     embedder_max_tokens: int = Field(
         0,
         ge=0,
@@ -222,13 +270,11 @@ class Settings(BaseSettings):
         pattern=r"^([0-9]{1,5}(\.[0-9]{1,6})?/[0-9]{1,5}(\.[0-9]{1,6})?)?$",
         description="Prices of a million tokens of prompt and of answer, in any currency, such as `0.15/0.6`; empty: unknown, no cost is counted.",
     )
-    llm_budget: float = Field(
-        0.0,
-        ge=0,
-        le=1_000_000_000,
-        description="What the deployment may spend on the LLM in a calendar month (UTC), in the currency of the prices; from 80 % on the admin warns, and when it is spent work that needs the LLM waits for the next month. 0: no limit.",
+    llm_budget: str = Field(
+        "",
+        pattern=r"^([0-9]{1,9}(\.[0-9]{1,6})?)?(/[0-9]{1,9}(\.[0-9]{1,6})?)?$",
+        description="What the deployment, and behind a `/` each group, may spend on the LLM in a calendar month (UTC), in the currency of the prices, such as `500/20` or `/20`; from 80 % on the admin warns, and when it is spent work that needs the LLM waits for the next month. Empty or 0: no limit.",
     )
-    llm_group_budget: float = Field(0.0, ge=0, le=1_000_000_000, description="The same for each group.")
     llm_context: int = Field(
         0,
         ge=0,
@@ -241,25 +287,17 @@ class Settings(BaseSettings):
         le=365,
         description="Days after which the LLM is asked again some short questions with known answers; what it cannot do is left to the rules ([details](deployment.md#what-a-model-can-do)). 0: it is asked everything.",
     )
-    derive: str = Field(
-        "poignancy",
-        pattern=r"^(poignancy|triple|keywords|[, ])*$",
-        description="What the LLM is asked for where an event brings none, with commas between: `poignancy` (importance, 1 without asking for what is idle; else it counts 0), `triple` (subject, predicate and object; else they stay empty), `keywords` (else they are taken from the text).",
-    )
 
     # Connect a reranker or a web search
     reranker: str = Field(
         "off",
-        min_length=1,
-        max_length=200,
-        description="What orders the best memories of a retrieval anew: `off`, or `compatible:model` for anything that speaks `/rerank`.",
+        max_length=1_000,
+        pattern=r"^(off|[^\s@]+@https?://\S+)$",
+        description="What orders the best memories of a retrieval anew: `off`, or `model@address` of anything that speaks `/rerank`, like `bge-reranker-v2-m3@http://host:8000/v1`; its key, if it wants one, in `COMPATIBLE_API_KEY`.",
     )
-    reranker_base_url: str = Field(
-        "", pattern=r"^(https?://\S+)?$", description="Address of the reranker, to which `/rerank` is added, like `http://host:8000/v1`."
-    )
-    reranker_api_key: SecretStr = Field(SecretStr(""), description="Key of the reranker, in place of `COMPATIBLE_API_KEY`.")
     web_search: WebSearchEngine = Field(
-        "off", description="What searches the web for who asks the memory: `tavily` (needs a key), `searxng` (needs its address)."
+        "off",
+        description="What searches the web for who asks the memory: `tavily` (its key in `TAVILY_API_KEY`), `searxng` (needs its address).",
     )
     private_hosts: str = Field(
         "",
@@ -269,24 +307,17 @@ class Settings(BaseSettings):
     web_search_base_url: str = Field(
         "", pattern=r"^(https?://\S+)?$", description="Address of the search engine. One that is set here may be in a private network."
     )
-    web_search_api_key: SecretStr = Field(SecretStr(""), description="Key of the search engine, in place of `TAVILY_API_KEY`.")
 
     # Change what is found, and when agents reflect
-    mode: Mode = Field("recent", description="Recency mode: `recent` (by rank), `elapsed` (by hours) or `stanford` (as the original).")
-    relevance: RelevanceMode = Field("hybrid", description="How relevance is measured: `hybrid`, `dense` (cosine) or `lexical` (BM25).")
-    recency_w: Weight = Field(1.0, description="Weight of recency.")
-    relevance_w: Weight = Field(1.0, description="Weight of relevance: times 3.")
-    importance_w: Weight = Field(1.0, description="Weight of importance.")
-    recency_decay: Decay = Field(0.99, description="Decay per rank (`recent`, `stanford`) or per hour (`elapsed`).")
+    agent_defaults: Annotated[AgentDefaults, NoDecode, BeforeValidator(_as_fields)] = Field(
+        AgentDefaults(),
+        description="What holds for agents that nothing else was set for (`agents.configure`), such as `mode=elapsed, recency_w=2`; the names are below.",
+    )
     min_probability: float = Field(
         0.035,
         ge=0,
         le=1,
         description="Least probability that a memory answers, for memories that are put into prompts (`context`, `injection`). 0 takes all.",
-    )
-    dedupe: Dedupe = Field("off", description="`exact` stores an agent's identical memory once; `off` keeps each, as the original does.")
-    importance_trigger_max: int = Field(
-        150, ge=1, le=1_000_000, description="Poignancy that an agent's events add up to before a reflection is owed."
     )
 
     # Change what is taken from conversations
@@ -309,10 +340,6 @@ class Settings(BaseSettings):
     )
 
     # Share memory in workflows
-    wm_consistency: bool = Field(
-        False,
-        description="Whether the LLM is asked if an output contradicts itself; until it has answered, the output stays, as unverified.",
-    )
     store_roots: str = Field(
         "docs",
         description="Folders, with `:` between them, that stores may read and write; relative ones are looked for where the service runs. `{group}` stands for the group's name. The default is only read. Empty: none.",
@@ -346,10 +373,10 @@ class Settings(BaseSettings):
         description="The latest retrievals of each agent that are kept for people to look at: the questions, who asked, and what "
         "was returned; 0 notes none.",
     )
-    backup_hours: int = Field(
-        0, ge=0, le=8_760, description="How often the database is backed up by a job; 0 switches it off. 24 where `JIYI_BACKUP_DIR` is set."
+    backup_dir: str = Field(
+        "",
+        description="Folder of the backups; where it is set, a job makes one a day. `jiyi backup` writes to `$JIYI_HOME/backups` unless it is.",
     )
-    backup_dir: str = Field("", description="Folder of the backups. `$JIYI_HOME/backups` unless set.")
     backup_keep: int = Field(7, ge=1, le=10_000, description="Backups that are kept in that folder; the oldest of more are deleted.")
 
     # Scale, and recover from what died
@@ -385,16 +412,9 @@ class Settings(BaseSettings):
         return self.request_timeout / 2
 
     @property
-    def derive_poignancy(self) -> Derive:
-        return "llm" if "poignancy" in self.derive else "off"
-
-    @property
-    def derive_triple(self) -> Derive:
-        return "llm" if "triple" in self.derive else "off"
-
-    @property
-    def derive_keywords(self) -> DeriveKeywords:
-        return "llm" if "keywords" in self.derive else "text"
+    def backup_hours(self) -> int:
+        """How often the job backs the database up; 0: never."""
+        return DAILY if self.backup_dir else 0
 
     @property
     def has_llm(self) -> bool:
@@ -407,6 +427,12 @@ class Settings(BaseSettings):
         """Of a million tokens of prompt and of answer; zeros where no prices are set."""
         prompt, _, answer = (self.llm_prices or "0/0").partition("/")
         return float(prompt), float(answer)
+
+    @property
+    def llm_budgets(self) -> tuple[float, float]:
+        """Of the deployment and of each group, a month; 0: no limit."""
+        whole, _, group = self.llm_budget.partition("/")
+        return float(whole or 0), float(group or 0)
 
     @property
     def llm_extras(self) -> Mapping[str, Any]:
@@ -445,12 +471,6 @@ class Settings(BaseSettings):
     def _with_our_driver(cls, url: str) -> str:
         scheme, separator, rest = url.partition("://")
         return f"{SCHEME}://{rest}" if separator and scheme in OTHER_SCHEMES else url
-
-    @model_validator(mode="after")
-    def _backups_where_they_have_a_place(self) -> Self:
-        if self.backup_dir and "backup_hours" not in self.model_fields_set:
-            object.__setattr__(self, "backup_hours", DAILY)
-        return self
 
     @field_validator("llm_extra_body")
     @classmethod
@@ -553,7 +573,8 @@ def _unknown_variable(name: str, known: Collection[str]) -> str:
 
 def _name_variable(problem: str) -> str:
     field, _, rest = problem.partition(": ")
-    return f"{PREFIX}{field.upper()}: {rest}"
+    name, _, part = field.partition(".")
+    return f"{PREFIX}{name.upper()}: {f'{part}: ' if part else ''}{rest}"
 
 
 def accepted_form(annotation: Any, metadata: list[Any]) -> str:
@@ -563,9 +584,15 @@ def accepted_form(annotation: Any, metadata: list[Any]) -> str:
         metadata = [*metadata, *more]
     if get_origin(annotation) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(annotation))
-    kind = {int: "integer", float: "number", bool: "`true` or `false`", str: "text", SecretStr: "text", Path: "path"}.get(
-        annotation, str(annotation)
-    )
+    kind = {
+        int: "integer",
+        float: "number",
+        bool: "`true` or `false`",
+        str: "text",
+        SecretStr: "text",
+        Path: "path",
+        AgentDefaults: "`name=value`, with commas between",
+    }.get(annotation, str(annotation))
     low = next((f"{m.ge:,}" if hasattr(m, "ge") else f">{m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), "")
     high = next((f"{m.le:,}" for m in metadata if hasattr(m, "le")), "")
     return f"{kind} {low}–{high}" if low else kind
@@ -581,9 +608,9 @@ SECTIONS = {
     "embedder_base_url": "Choose an embedder ([deployment.md](deployment.md#embedders))",
     "llm_base_url": "Connect an LLM ([deployment.md](deployment.md#llms))",
     "reranker": "Connect a reranker or a web search ([retrieval.md](retrieval.md#a-reranker), [workflows.md](workflows.md#three-tiers))",
-    "mode": "Change what is found, and when agents reflect ([retrieval.md](retrieval.md))",
+    "agent_defaults": "Change what is found, and when agents reflect ([retrieval.md](retrieval.md))",
     "extract_window_seconds": "Change what is taken from conversations ([conversations.md](conversations.md))",
-    "wm_consistency": "Share memory in workflows ([workflows.md](workflows.md))",
+    "store_roots": "Share memory in workflows ([workflows.md](workflows.md))",
     "subjects": "Leave out what is not needed ([architecture.md](architecture.md#optional-subjects))",
     "jobs_off": "Keep and delete ([operations.md](operations.md#scheduled-jobs))",
     "retrieval_shards": "Scale, and recover from what died ([operations.md](operations.md))",
@@ -614,6 +641,9 @@ def documentation() -> str:
             lines += ["", f"## {SECTIONS[name]}", "", *TABLE]
         if name not in FIRST:
             lines.append(_table_row(name))
+    place = lines.index("", lines.index(_table_row("agent_defaults")))
+    names = [_row(name, field, str(field.default)) for name, field in AgentDefaults.model_fields.items()]
+    lines[place:place] = ["", f"Names in `{PREFIX}AGENT_DEFAULTS`:", "", TABLE[0].replace("variable", "name"), TABLE[1], *names]
     return "\n".join(lines) + "\n"
 
 
@@ -622,8 +652,13 @@ TABLE = ("| variable | default | accepts | effect |", "|---|---|---|---|")
 
 def _table_row(name: str) -> str:
     field = Settings.model_fields[name]
-    default = "the user's data directory" if name == "home" else f"`{field.default}`" if str(field.default) else "–"
-    return f"| `{PREFIX}{name.upper()}` | {default} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
+    default = "" if name == "agent_defaults" else "the user's data directory" if name == "home" else str(field.default)
+    return _row(f"{PREFIX}{name.upper()}", field, default)
+
+
+def _row(name: str, field: FieldInfo, default: str) -> str:
+    shown = default if " " in default else f"`{default}`" if default else "–"
+    return f"| `{name}` | {shown} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
 
 
 if __name__ == "__main__":

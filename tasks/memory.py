@@ -323,7 +323,7 @@ BELOW_POIGNANCY = 5
 def _is_left_alone(connection: Connection, agent: AgentName) -> bool:
     """The ``stanford`` mode ranks as the original does, which expires nothing and archives nothing."""
     own = agent_settings(connection, *agent)
-    return ((own and own.mode) or get_settings().mode) == "stanford"
+    return ((own and own.mode) or get_settings().agent_defaults.mode) == "stanford"
 
 
 @job("expire_thoughts")

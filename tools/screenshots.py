@@ -193,7 +193,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="jiyi-pictures-") as name:
         home = Path(name)
         home.chmod(0o711)  # under root PostgreSQL has a user of its own
-        with ephemeral.database(home, group=demo.GROUP, importance_trigger_max=NEVER), ephemeral.processes(home / "log"), whole_service():
+        with (
+            ephemeral.database(home, group=demo.GROUP, agent_defaults=f"importance_trigger_max={NEVER}"),
+            ephemeral.processes(home / "log"),
+            whole_service(),
+        ):
             password = up.create_admin() or ""
             live(options.minutes)
             demo.play(console)

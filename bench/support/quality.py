@@ -20,7 +20,7 @@ from sqlalchemy import text
 from bench.support.ranking import Figures, figures, mean
 from jiyi import Client
 from jiyi.client.client import chunks
-from jiyi.settings import RelevanceMode, Settings
+from jiyi.settings import AgentDefaults, RelevanceMode
 from models.db.connection import unit_of_work
 from models.db.scope import whole_service
 
@@ -47,11 +47,11 @@ class Variant:
 
 
 #: A deployment's defaults, which are what a user gets: weights, appraisal, reflection, sessions, touches.
-AS_SHIPPED = Variant(
-    "as shipped", {"importance_trigger_max": str(Settings.model_fields["importance_trigger_max"].default)}, {"top_k": TOP_K}
-)
+AS_SHIPPED = Variant("as shipped", {"agent_defaults": f"importance_trigger_max={AgentDefaults().importance_trigger_max}"}, {"top_k": TOP_K})
 #: The ablation: nothing but relevance counts, nothing is thought, and no question changes what the next one finds.
-RELEVANCE_ONLY = Variant("relevance only", {"derive": ""}, {"top_k": TOP_K, "recency_w": 0, "importance_w": 0, "touch": False})
+RELEVANCE_ONLY = Variant(
+    "relevance only", {"agent_defaults": "derive_poignancy=off"}, {"top_k": TOP_K, "recency_w": 0, "importance_w": 0, "touch": False}
+)
 
 
 @dataclass(frozen=True)

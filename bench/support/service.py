@@ -29,7 +29,7 @@ def running(names: Sequence[str] | None = None, **settings: str) -> Iterator[Cli
     Nothing reflects unless it is asked to: what is measured is what was asked for. What looks at the database from
     outside, as benchmarks do, sees all of it.
     """
-    settings.setdefault("importance_trigger_max", str(NEVER))
+    settings["agent_defaults"] = f"importance_trigger_max={NEVER} {settings.get('agent_defaults', '')}"
     with (
         ephemeral.folder("jiyi-bench-") as home,
         ephemeral.database(home, **settings),

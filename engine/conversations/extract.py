@@ -299,8 +299,6 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:MAX_CONTENT_CHARS]
 
 
-#: Words that name what has no other name. By one of them, often whom it was said to, later news of other things would retire it.
-NAMED_BY = 5
 #: In a text of more telling words a word of change is about one thing of many.
 MOST_TOLD = 30
 #: Words for the change itself, which name nothing.

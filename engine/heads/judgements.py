@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.heads.model import MIN_NORM, WIDTH, Features, Rows, Weights, grams, is_readable, normalise, plain, stacked
+from engine.heads.model import MIN_NORM, WIDTH, Features, Inputs, Weights, grams, is_readable, normalise, plain, stacked
 from engine.text.statements import CHANGE
 from jiyi.text.words import CJK
 
@@ -111,7 +111,7 @@ class Heads:
         if not features:
             return []
         head = self._weights.heads[ENDINGS]
-        probabilities = head.probabilities(Rows(stacked(features), [()] * len(features)))
+        probabilities = head.probabilities(Inputs(stacked(features), [()] * len(features)))
         return [float(row) for row in probabilities[:, head.classes.index(ENDED)]]
 
     def likeness(self, text: str, others: Sequence[str]) -> list[float]:
@@ -129,7 +129,7 @@ class Heads:
         return self._judge(name, texts, [is_readable(text) for _, text in texts], in_context)
 
     def _judge(
-        self, name: str, pairs: Sequence[Pair], readable: Sequence[bool], read: Callable[[Sequence[Pair], Vectors], Rows]
+        self, name: str, pairs: Sequence[Pair], readable: Sequence[bool], read: Callable[[Sequence[Pair], Vectors], Inputs]
     ) -> list[Judged | None]:
         result: list[Judged | None] = [None] * len(pairs)
         places = [place for place, is_one in enumerate(readable) if is_one]
@@ -157,7 +157,7 @@ def centred(vectors: Features, centre: Features) -> Features:
     return unit.astype(np.float32)
 
 
-def in_context(texts: Sequence[Pair], vectors: Vectors) -> Rows:
+def in_context(texts: Sequence[Pair], vectors: Vectors) -> Inputs:
     """A message after what was said before it: both vectors (zeros for nothing), the form of the message, its words."""
     nothing = np.zeros(2 * WIDTH, dtype=np.float32)
     dense = np.hstack(
@@ -167,10 +167,10 @@ def in_context(texts: Sequence[Pair], vectors: Vectors) -> Rows:
             stacked([[*plain(text), float(bool(before)), float(before.rstrip()[-1:] in ("?", "？"))] for before, text in texts]),
         ]
     )
-    return Rows(dense, [grams(text) for _, text in texts])
+    return Inputs(dense, [grams(text) for _, text in texts])
 
 
-def compared(pairs: Sequence[Pair], vectors: Vectors) -> Rows:
+def compared(pairs: Sequence[Pair], vectors: Vectors) -> Inputs:
     """An older and a newer statement: vectors of the last layer, how they differ, what they share, the words of the newer one.
 
     Of the last layer alone, because that is the one that is stored with every memory.
@@ -179,7 +179,7 @@ def compared(pairs: Sequence[Pair], vectors: Vectors) -> Rows:
     newer = np.array([vectors[newer_text][:WIDTH] for _, newer_text in pairs])
     cosine = (older * newer).sum(axis=1, keepdims=True)
     form = stacked([[*shared(older_text, newer_text), *plain(newer_text), *plain(older_text)] for older_text, newer_text in pairs])
-    return Rows(
+    return Inputs(
         np.hstack([older, newer, np.abs(older - newer), older * newer, cosine, cosine**2, form]),
         [grams(newer_text) for _, newer_text in pairs],
     )

@@ -32,7 +32,7 @@ Probabilities = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class Inputs:
     """What a head reads, one row a judgement: ``dense`` is ``(n, d)``, and each row has its n-grams."""
 
     dense: Features
@@ -62,7 +62,7 @@ class Head:
     idf: Features
     thresholds: Mapping[str, Mapping[float, float]]
 
-    def probabilities(self, rows: Rows) -> Probabilities:
+    def probabilities(self, rows: Inputs) -> Probabilities:
         """``(n, c)``; each row adds up to 1."""
         logits = (rows.dense @ self.dense + self.bias).astype(np.float64)
         for row, row_grams in enumerate(rows.grams):

@@ -248,14 +248,14 @@ def explain(error: Exception, endpoint: Endpoint, seconds: float) -> str:
     if isinstance(error, openai.APIStatusError):
         return f"{at} {_of_status(error, endpoint)}"
     if isinstance(error, openai.APITimeoutError):
-        if endpoint.purpose == "rerank":
+        if endpoint.purpose != "chat":
             return f"{at} did not answer within {seconds:g} s: check it"
         return f"{at} did not answer within {seconds:g} s: check it, or raise {endpoint.setting}_TIMEOUT"
     if isinstance(error, openai.APIConnectionError):
         return f"{at} cannot be reached ({_root_of(error)}): check the address, the network and that it runs"
     if isinstance(error, Unusable):
         what = "an address for /rerank" if endpoint.purpose == "rerank" else "an OpenAI-compatible address"
-        return f"{at} answered {error}: {error.fix or f'check that {endpoint.setting}_BASE_URL is {what}'}"
+        return f"{at} answered {error}: {error.fix or f'check that {endpoint.address_setting} is {what}'}"
     return f"{at} failed: {type(error).__name__}"
 
 
@@ -263,13 +263,12 @@ def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
     model, setting = endpoint.spec.model, endpoint.setting
     match error.status_code:
         case status if 300 <= status < 400:
-            return (
-                f"redirects to {_target(error, endpoint)} ({status}), where nothing is sent: set {setting}_BASE_URL to the address itself"
-            )
+            to = _target(error, endpoint)
+            return f"redirects to {to} ({status}), where nothing is sent: set {endpoint.address_setting} to the address itself"
         case 401 | 403 as status:  # its words may quote the key
             return f"refuses the key ({status}): check {endpoint.key_names}"
         case 404:
-            return f"knows no model {model!r} or no such address (404): check {setting} and {setting}_BASE_URL"
+            return f"knows no model {model!r} or no such address (404): check {setting} and {endpoint.address_setting}"
         case 429:
             wait, words = retry_after(error), _quote(error, endpoint)
             return (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engine.providers.questions import A, Question
-from engine.providers.spec import Endpoint, parse, resolve
+from engine.providers.spec import Endpoint, Spec, parse, resolve
 from jiyi.errors import SettingsError
 from jiyi.once import once
 from jiyi.settings import Settings, get_settings
@@ -120,10 +120,10 @@ class Reranker(Protocol):
 
 def reranker_endpoint(settings: Settings) -> Endpoint:
     """Where ``JIYI_RERANKER`` is, unless that is ``off``. Raises :class:`SettingsError`."""
-    spec = parse(settings.reranker, RERANKER_SETTING, local=[OFF])
-    if spec.vendor != VENDOR:
-        raise SettingsError(f"{RERANKER_SETTING}: {settings.reranker[:60]!r}: write {VENDOR}:<model>, or {OFF}")
-    return resolve(spec, "rerank", RERANKER_SETTING, settings.reranker_base_url, settings.reranker_api_key)
+    model, at, address = settings.reranker.partition("@")
+    if not at:
+        raise SettingsError(f"{RERANKER_SETTING}: there is none; write model@address, like bge-reranker-v2-m3@http://host:8000/v1")
+    return resolve(Spec(VENDOR, model), "rerank", RERANKER_SETTING, address)
 
 
 @once

@@ -28,6 +28,8 @@ from jiyi.settings import Settings
 
 #: Seconds that all calls for one batch may take together: below the embedding task's limit.
 BATCH_SECONDS = 75.0
+#: Seconds of one call: a server that loads its model for it takes half a minute; half of the texts have time for one more try.
+CALL_SECONDS = 30.0
 #: What a call has at least that got its turn in the last moment.
 SHORTEST_EMBEDDING = 0.1
 #: Seconds that calls stay as small as a slow server had time for.
@@ -59,7 +61,6 @@ class RemoteEmbedder:
         #: As declared; otherwise what is stored says which size is right (``embedder_of``), never an answer.
         self._size = dimensions_of(endpoint.spec)
         self._who = f"{endpoint.spec.vendor}'s {endpoint.spec.model_name}"
-        self._seconds = settings.embedder_timeout
         self._calls = BoundedSemaphore(CALLS)
         self._fewer, self._fewer_until = 0, 0.0
         self._max_tokens = settings.embedder_max_tokens or endpoint.preset.max_tokens
@@ -82,10 +83,10 @@ class RemoteEmbedder:
             with ExitStack() as turn:
                 turn.enter_context(self._turn(until, count))
                 left = max(until - time.monotonic(), SHORTEST_EMBEDDING)
-                patience = Patience(min(self._seconds, left), total=left, answered=turn.close, again=alone)
+                patience = Patience(min(CALL_SECONDS, left), total=left, answered=turn.close, again=alone)
                 return [self._embed(texts, patience)]
         except EmbeddingUnavailable as error:
-            if alone or not error.timed_out or left < self._seconds:
+            if alone or not error.timed_out or left < CALL_SECONDS:
                 raise
         self._fewer, self._fewer_until = len(texts) // 2, time.monotonic() + FEWER_SECONDS
         return [part for some in self._chunks(texts) for part in self._in_time(some, until, count)]

@@ -71,7 +71,13 @@ class Endpoint:
     @property
     def key_names(self) -> str:
         """The variables that may hold the key, in words."""
-        return " or ".join([f"{self.setting}_API_KEY", *self.preset.key_variables])
+        own = [] if self.purpose == "rerank" else [f"{self.setting}_API_KEY"]
+        return " or ".join([*own, *self.preset.key_variables])
+
+    @property
+    def address_setting(self) -> str:
+        """The variable that holds the address."""
+        return self.setting if self.purpose == "rerank" else f"{self.setting}_BASE_URL"
 
     @property
     def breaker(self) -> str:

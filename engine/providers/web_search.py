@@ -344,14 +344,14 @@ class Tavily:
 def _tavily_problem(status: int, answer: Any, key: str) -> str:
     match status:
         case 401 | 403:  # its words may quote the key
-            return f"refuses the key ({status}): check TAVILY_API_KEY or JIYI_WEB_SEARCH_API_KEY"
+            return f"refuses the key ({status}): check TAVILY_API_KEY"
         case 429 | 432 | 433:
             return f"has had too many requests, or the plan's limit is used up ({status})"
     detail = answer.get("detail", answer) if isinstance(answer, dict) else answer
     return f"answered {status}: {words(str(detail), MAX_QUOTE).replace(key, '…')}"
 
 
-#: Where a key is looked for after the setting.
+#: Where its key is.
 TAVILY_KEY = "TAVILY_API_KEY"
 
 
@@ -368,8 +368,8 @@ def chosen(settings: Settings) -> tuple[WebSearch | None, str]:
         if not base_url:
             return None, f"SearXNG has no address: set {SETTING}_BASE_URL to yours, like http://searxng:8080"
         return SearXNG(Address(base_url, trusted=True, setting=f"{SETTING}_BASE_URL"), seconds), ""
-    key = settings.web_search_api_key.get_secret_value().strip() or os.environ.get(TAVILY_KEY, "").strip()
+    key = os.environ.get(TAVILY_KEY, "").strip()
     if not key:
-        return None, f"Tavily needs a key: set {SETTING}_API_KEY or {TAVILY_KEY}"
+        return None, f"Tavily needs a key: set {TAVILY_KEY}"
     address = Address(base_url or TAVILY_URL, trusted=bool(base_url), setting=f"{SETTING}_BASE_URL")
     return Tavily(address, SecretStr(key), seconds), ""

@@ -30,7 +30,7 @@ from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
 from jiyi.errors import JiyiError
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules
 from jiyi.protocol.base import JsonMapping, JsonObject
-from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, Format, InjectRequest, Message
+from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, ContextRequest, Format, Message
 from jiyi.protocol.proposals import SkillProposal
 from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.trajectories import StepType
@@ -110,7 +110,7 @@ class ConversationLoop:
         """Each stage with what it is not connected to; empty texts for those that are ready. Asks the service, for a second at most."""
         missing = self.chain.readiness()
         try:
-            self._client.within(self._seconds).conversations.init()
+            self._client.within(self._seconds).agents.list(limit=1)
         except JiyiError as error:
             missing["memory"] = f"the service: {error}"
         return missing
@@ -202,8 +202,8 @@ class ConversationLoop:
         self._memory.after(exchange)
         self._steps.compacted(exchange)
 
-    def _inject(self, request: InjectRequest, seconds: float) -> InjectedContext:
-        return self._client.within(seconds).conversations.inject(**dict(request))
+    def _inject(self, request: ContextRequest, seconds: float) -> InjectedContext:
+        return self._client.within(seconds).conversations.context(**dict(request))
 
     def _approved(self, agent_id: str) -> list[SkillProposal]:
         found = self._client.proposals.list(kind="pipeline", agent_id=agent_id, status="approved", limit=LOOKED_AT)
@@ -243,7 +243,7 @@ GUARDED = 12
 
 
 #: Puts memories into a prompt, within so many seconds.
-Injecting = Callable[[InjectRequest, float], InjectedContext]
+Injecting = Callable[[ContextRequest, float], InjectedContext]
 
 
 class MemoryStage:
@@ -280,7 +280,7 @@ class MemoryStage:
         if self._injecting is None or most < 1 or (len(exchange.user_input.strip()) < LEAST_INPUT_CHARS and not split):
             return exchange
         asked = checked(
-            InjectRequest,
+            ContextRequest,
             agent_id=exchange.agent_id,
             query=exchange.user_input,
             base_prompt=exchange.system_prompt,

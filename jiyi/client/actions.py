@@ -49,8 +49,6 @@ class Appointments(Namespace[W]):
     get = Answers[appointments.ScheduleState].to(base.ById)
     list = Answers[base.Rows[appointments.ScheduleState]].to(appointments.ListSchedules)
     parse = Answers[appointments.ScheduleParse].to(appointments.ParseSchedule)
-    pause = Answers[appointments.ScheduleState].to(base.ById)
-    resume = Answers[appointments.ScheduleState].to(base.ById)
     update = Answers[appointments.ScheduleState].to(appointments.UpdateSchedule)
 
 
@@ -69,8 +67,6 @@ class Conversations(Namespace[W]):
     extract = Answers[conversation_commands.SessionMemories].to(conversation_commands.ExtractMessages)
     get = Answers[memory.PossibleMemory].to(base.ByIdForUser)
     import_ = Answers[conversation_commands.Imported].to(conversation_commands.ImportMemories)
-    init = Answers[base.Done].to(base.Request)
-    inject = Answers[recall.InjectedContext].to(conversations.InjectRequest)
     judge = Answers[base.Done].to(conversation_commands.JudgeTurn)
     judged = Answers[base.Rows[conversation_commands.LabelledTurn]].to(base.OfAgents)
     record = Answers[conversation_commands.StoredSession].to(conversation_commands.ExtractMessages)
@@ -91,7 +87,6 @@ class Digests(Namespace[W]):
 
 
 class Embedders(Namespace[W]):
-    configure = Answers[providers.MoveState].to(conversation_commands.ConfigureEmbedding)
     embed = Answers[conversation_commands.EmbeddedText].to(conversation_commands.EmbedText)
     show = Answers[providers.EmbedderReport].to(base.Request)
 
@@ -132,7 +127,6 @@ class Heartbeats(Namespace[W]):
     acknowledge = Answers[base.Count].to(base.ByIds)
     alerts = Answers[base.Rows[appointments.AlertState]].to(appointments.ListAlerts)
     configure = Answers[appointments.HeartbeatState].to(appointments.ConfigureHeartbeat)
-    delete = Answers[base.Done].to(base.OfAgent)
     status = Answers[appointments.HeartbeatState].to(base.OfAgent)
     tick = Answers[appointments.TickResult].to(base.OfAgent)
 
@@ -217,9 +211,8 @@ class PendingWork(Namespace[W]):
 
 
 class People(by_hand.People[W]):
-    disable = Answers[accounts.Person].to(accounts.PersonRequest)
-    enable = Answers[accounts.Person].to(accounts.PersonRequest)
     list = Answers[builtins.list[accounts.Person]].to(base.Request)
+    update = Answers[accounts.Person].to(accounts.UpdatePerson)
 
 
 class Prompts(Namespace[W]):
@@ -255,7 +248,6 @@ class Resources(Namespace[W]):
     read = Answers[base.Rows[conversation_commands.ResourceText]].to(conversation_commands.ReadOptions)
     remove = Answers[conversation_commands.Deletion].to(conversation_commands.ResourceUri)
     status = Answers[conversation_commands.StorageStatus].to(base.Request)
-    tree = Answers[base.Rows[conversation_commands.Resource]].to(conversation_commands.TreeOptions)
 
 
 class Retrieval(Namespace[W]):
@@ -297,16 +289,12 @@ class Tallies(Namespace[W]):
 
 
 class Tokens(Namespace[W]):
-    estimate = Answers[base.Count].to(conversation_commands.EstimateTokens)
-    estimate_messages = Answers[base.Count].to(conversations.CountMessages)
+    estimate = Answers[base.Count].to(conversations.EstimateTokens)
 
 
 class Workers(Namespace[W]):
-    drain = Answers[operations.WorkerWished].to(operations.WorkerRequest)
     list = Answers[operations.WorkersReport].to(base.Request)
-    pause = Answers[operations.WorkerWished].to(operations.WorkerRequest)
-    resume = Answers[operations.WorkerWished].to(operations.WorkerRequest)
-    stop = Answers[operations.WorkerWished].to(operations.WorkerRequest)
+    set_mode = Answers[operations.WorkerWished].to(operations.SetWorkerMode)
 
 
 class WorkingMemory(Namespace[W]):

@@ -26,7 +26,7 @@ W = TypeVar("W")
 
 Id = UUID | str
 #: Actions that are answered by the worker that has the agent's index, in the client's time zone.
-OF_AN_INDEX = frozenset({"memory.context", "conversations.context", "conversations.inject"})
+OF_AN_INDEX = frozenset({"memory.context", "conversations.context"})
 
 
 class Calls:

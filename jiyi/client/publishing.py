@@ -116,7 +116,7 @@ class EventPublisher:
         if self._key is not None:
             return key_headers(self._key, body)
         secret_key = self._settings.secret_key.get_secret_value()
-        if self._settings.require_signed_events and secret_key:
+        if self._settings.accept_unsigned == "none" and secret_key:
             return service_headers(secret_key, self._group, body)
         return {}
 

@@ -159,10 +159,11 @@ class SetPassword(Request):
     password_hash: PasswordHash
 
 
-class PersonRequest(Request):
-    """Whom it concerns."""
+class UpdatePerson(Request):
+    """Whether somebody may sign in."""
 
     name: UserName
+    disabled: bool
 
 
 class Person(BaseModel):

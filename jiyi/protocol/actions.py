@@ -31,7 +31,7 @@ from jiyi.protocol import (
 )
 from jiyi.protocol import conversation_commands as commands
 from jiyi.protocol import tier_questions as tiers
-from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, Person, PersonRequest, RevokeKey, RotateKey, SetPassword
+from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, Person, RevokeKey, RotateKey, SetPassword, UpdatePerson
 from jiyi.protocol.appointments import AskedSchedules, ScheduleState
 from jiyi.protocol.base import (
     CHANGES,
@@ -174,7 +174,6 @@ _ROWS = (
     read("conversations.stats", Request, commands.MemoryStats),
     read("conversations.export", OfAgents, Rows[memory.Memory]),
     change("conversations.import", commands.ImportMemories, commands.Imported, scope="publish", large=True),
-    read("conversations.init", Request, Done),
     read(
         "conversations.context",
         conversations.ContextRequest,
@@ -183,17 +182,7 @@ _ROWS = (
         doc="""Build what belongs before an answer.
 
     The agent's preferences, knowledge, experiences and turns of earlier conversations that matter for the query, within a
-    budget of tokens. Empty if nothing was found. Needs a worker that answers.
-    """,
-    ),
-    read(
-        "conversations.inject",
-        conversations.InjectRequest,
-        recall.InjectedContext,
-        large=True,
-        doc="""Put what is remembered into a prompt.
-
-    The prompt with the context that conversations.context builds; unchanged if nothing was found. Needs a worker that answers.
+    budget of tokens; with `base_prompt` also that prompt with them. Empty if nothing was found. Needs a worker that answers.
     """,
     ),
     read(
@@ -253,13 +242,11 @@ _ROWS = (
     change("resources.add", commands.AddResource, recall.AddedMemory, scope="publish", large=True),
     read("resources.grep", commands.GrepOptions, Rows[memory.Memory]),
     read("resources.list", commands.ListResources, Rows[commands.Resource]),
-    read("resources.tree", commands.TreeOptions, Rows[commands.Resource]),
     read("resources.read", commands.ReadOptions, Rows[commands.ResourceText]),
     change("resources.remove", commands.ResourceUri, commands.Deletion, scope="admin", erases=True),
     read("resources.status", Request, commands.StorageStatus),
     change("industry_words.set", commands.IndustryWords, Done, scope="admin", large=True),
-    read("tokens.estimate", commands.EstimateTokens, Count, large=True),
-    read("tokens.estimate_messages", conversations.CountMessages, Count, large=True),
+    read("tokens.estimate", conversations.EstimateTokens, Count, large=True),
     # Tiers.
     change("quarantine.delete", knowledge.DeleteEntries, Changed, scope="admin"),
     change("quarantine.check", knowledge.CheckBody, Changed, scope="admin"),
@@ -327,8 +314,6 @@ _ROWS = (
     read("appointments.list", appointments.ListSchedules, Rows[appointments.ScheduleState]),
     read("appointments.get", ById, ScheduleState),
     change("appointments.update", appointments.UpdateSchedule, appointments.ScheduleState, scope="publish"),
-    change("appointments.pause", ById, appointments.ScheduleState, scope="publish"),
-    change("appointments.resume", ById, appointments.ScheduleState, scope="publish"),
     change("appointments.delete", ById, Done, scope="publish", erases=True),
     change(
         "appointments.ask",
@@ -342,7 +327,6 @@ _ROWS = (
     """,
     ),
     change("heartbeats.configure", appointments.ConfigureHeartbeat, appointments.HeartbeatState, scope="publish"),
-    change("heartbeats.delete", OfAgent, Done, scope="publish", erases=True),
     change("heartbeats.tick", OfAgent, appointments.TickResult, scope="publish"),
     read("heartbeats.status", OfAgent, appointments.HeartbeatState),
     read("heartbeats.alerts", appointments.ListAlerts, Rows[appointments.AlertState]),
@@ -394,8 +378,7 @@ _ROWS = (
     read("people.list", Request, list[Person], scope="operator", whole_service=True),
     change("people.add", AddPerson, Person, scope="operator", whole_service=True),
     change("people.set_password", SetPassword, Person, scope="read", whole_service=True),
-    change("people.disable", PersonRequest, Person, scope="operator", whole_service=True),
-    change("people.enable", PersonRequest, Person, scope="operator", whole_service=True),
+    change("people.update", UpdatePerson, Person, scope="operator", whole_service=True),
     read(
         "erasure.preview",
         Erasure,
@@ -417,10 +400,7 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
     change("jobs.run", operations.RunJob, operations.Tick, scope="operator", whole_service=True),
     read("jobs.tick", operations.TickRequest, operations.Tick | None, scope="operator"),
     read("workers.list", Request, operations.WorkersReport, scope="operator", whole_service=True),
-    *(
-        change(f"workers.{verb}", operations.WorkerRequest, operations.WorkerWished, scope="operator", whole_service=True)
-        for verb in ("pause", "resume", "drain", "stop")
-    ),
+    change("workers.set_mode", operations.SetWorkerMode, operations.WorkerWished, scope="operator", whole_service=True),
     read("stats.show", Request, operations.ServiceStats, across_groups=True),
     read(
         "embedders.embed",
@@ -429,17 +409,6 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
         doc="""Make the vector of a text.
 
     By the deployment's embedder, or by the one named; with the pieces that the text would be stored in and their keywords.
-    """,
-    ),
-    change(
-        "embedders.configure",
-        commands.ConfigureEmbedding,
-        MoveState,
-        scope="operator",
-        queue="embedding",
-        doc="""Move the deployment to another embedder.
-
-    Begins the move, or does its next step; call it until its phase is done. Keys are taken from the environment.
     """,
     ),
     read(

@@ -31,11 +31,12 @@ class AgentSettings(BaseModel, frozen=True, extra="forbid"):
 
         ``mode`` is a request's; the agent's, or else the deployment's, unless given.
         """
-        mode = mode or self.mode or settings.mode
+        usual = settings.agent_defaults
+        mode = mode or self.mode or usual.mode
         useless = {name for name in WEIGHTS if mode != "stanford" and (getattr(self, name) or 0) < 0}
         given = {name: value for name in ResolvedSettings.model_fields if (value := getattr(self, name)) is not None}
         own = {name: value for name, value in given.items() if name not in useless}
-        return ResolvedSettings(**{name: own.get(name, getattr(settings, name)) for name in ResolvedSettings.model_fields})
+        return ResolvedSettings(**{"tz": settings.tz, **usual.model_dump(exclude={"relevance"}), **own})
 
 
 class ResolvedSettings(BaseModel, frozen=True):

@@ -193,7 +193,7 @@ def _told_when(request: CreateSchedule | UpdateSchedule) -> None:
 
 
 class UpdateSchedule(ById):
-    """What is to change of a schedule: its time in words or field by field, what is to be done, or both."""
+    """What is to change of a schedule: its time in words or field by field, what is to be done, whether it is paused."""
 
     text: str | None = Field(
         None, min_length=1, max_length=MAX_TEXT_CHARS, description="When, in words; of an ambiguous one the likeliest reading."
@@ -204,6 +204,7 @@ class UpdateSchedule(ById):
     at: AwareDatetime | None = None
     every_seconds: int | None = Field(None, ge=LEAST_SECONDS, le=MOST_SECONDS)
     task: str | None = Field(None, max_length=MAX_TASK_CHARS)
+    paused: bool | None = Field(None, description="Whether it does not run until this is false again.")
 
     @model_validator(mode="after")
     def _some_change(self) -> UpdateSchedule:
@@ -211,8 +212,8 @@ class UpdateSchedule(ById):
             _text_alone(self.kind)
         elif self.kind is not None:
             _told_when(self)
-        elif self.task is None and self.tz is None:
-            raise ValueError("text: needed, unless kind, tz or task is given")
+        elif self.task is None and self.tz is None and self.paused is None:
+            raise ValueError("text: needed, unless kind, tz, task or paused is given")
         if self.task is not None and not self.task.strip():
             raise ValueError("task: must not be blank")
         return self
@@ -296,8 +297,6 @@ Clock = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="
 
 #: Alerts of one tick at most, unless told otherwise; and the most that may be told.
 ALERTS, MOST_ALERTS = 5, 50
-#: Alerts that one command acknowledges.
-MOST_ACKNOWLEDGED = 500
 
 
 class QuietHours(BaseModel):

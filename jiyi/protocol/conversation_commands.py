@@ -31,7 +31,6 @@ from jiyi.protocol.retrieval import FocalText
 MAX_PATTERN_CHARS, GREP_SECONDS = 200, 2.0
 #: Levels of a tree, and memories of one import.
 MAX_DEPTH, MAX_IMPORTED = 10, 1_000
-MAX_TEXT_CHARS = 1_000_000
 DEFAULT_FOUND = 10
 
 #: L0: keywords; L1: an overview; L2: the whole text.
@@ -193,11 +192,9 @@ class ResourceUri(Request):
 
 
 class ListResources(ResourceUri, ForUser):
-    """Which address, and for whom."""
+    """Which address, how many levels below it, and for whom."""
 
-
-class TreeOptions(ListResources):
-    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 3
+    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 1
 
 
 class Resource(BaseModel):
@@ -240,17 +237,6 @@ class IndustryWords(Request):
 
     industry: Name
     keywords: dict[Keyword, Annotated[list[Keyword], Field(fail_fast=True)]] = Field(max_length=1_000)
-
-
-class ConfigureEmbedding(Request):
-    """The embedder that memories are to be moved to, as in ``JIYI_EMBEDDER``; keys stay in the environment."""
-
-    provider: Name
-    model: Name | None = None
-
-    @property
-    def spec(self) -> str:
-        return self.provider if self.model is None else f"{self.provider}:{self.model}"
 
 
 class ConfigureSummaries(Request):
@@ -331,10 +317,6 @@ class StoredSession(BaseModel):
 
     turn_ids: list[UUID]
     new: int
-
-
-class EstimateTokens(Request):
-    content: str = Field(max_length=MAX_TEXT_CHARS)
 
 
 class EmbedText(Request):

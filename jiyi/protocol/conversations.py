@@ -38,6 +38,7 @@ Intent = Literal["preference", "knowledge", "experience", "code", "general", "id
 #: Characters of any one text that is extracted: a sentence or two.
 MAX_CONTENT_CHARS = 1_000
 MAX_WORD_CHARS = 200
+MAX_TEXT_CHARS = 1_000_000
 #: Messages of one request.
 MAX_MESSAGES = 1_000
 MAX_KEYWORDS = 8
@@ -238,11 +239,21 @@ class CompactionLimits(BaseModel, frozen=True, extra="forbid"):
     summary_max_tokens: int = Field(1_000, ge=50, le=100_000)
 
 
-class CountMessages(Request):
+class EstimateTokens(Request):
+    """A text, or the messages of a conversation."""
+
+    content: str = Field("", max_length=MAX_TEXT_CHARS)
+    messages: Annotated[list[ChatMessage], Field(max_length=MAX_MESSAGES)] | None = None
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if len(self.model_fields_set & {"content", "messages"}) != 1:
+            raise ValueError("content: give either this or messages")
+        return self
+
+
+class CheckThreshold(Request):
     messages: Annotated[list[ChatMessage], Field(max_length=MAX_MESSAGES)]
-
-
-class CheckThreshold(CountMessages):
     limits: CompactionLimits = CompactionLimits()
 
 
@@ -329,6 +340,9 @@ class ContextRequest(Request, ForUser, BySource):
         description="With `split` and `session_id`: the number of this message among the user's. What was recalled for earlier ones "
         "stays with them, comes back as `earlier`, and is not recalled again.",
     )
+    base_prompt: str | None = Field(
+        None, max_length=MAX_PROMPT_CHARS, description="The prompt that it goes into: the answer's `prompt` is this one with the context."
+    )
     renew: bool = Field(False, description="With `split`: make the session's stable part anew, since the conversation was compacted.")
 
     @model_validator(mode="after")
@@ -338,12 +352,6 @@ class ContextRequest(Request, ForUser, BySource):
         if self.tiers and self.format not in PROSE:
             raise ValueError(f"tiers: only with the formats {' and '.join(PROSE)}")
         return self
-
-
-class InjectRequest(ContextRequest):
-    """The same, with the prompt that it goes into."""
-
-    base_prompt: str = Field("", max_length=MAX_PROMPT_CHARS)
 
 
 class RecalledEarlier(BaseModel):

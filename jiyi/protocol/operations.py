@@ -162,10 +162,11 @@ class JobState(BaseModel):
 WorkerMode = Literal["running", "paused", "draining", "stopped"]
 
 
-class WorkerRequest(Request):
-    """A worker by its name."""
+class SetWorkerMode(Request):
+    """How a worker, by its name, is to go on."""
 
     worker: Annotated[str, Field(max_length=300, examples=["upkeep@host"])]
+    mode: WorkerMode
 
 
 class TaskInHand(BaseModel):

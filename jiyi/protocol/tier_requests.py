@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from jiyi.protocol.base import JsonObject, Name
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.rest import OnceQuery
 from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tier_questions import MemoryQuestion
@@ -25,7 +25,6 @@ SCREEN_SECONDS, MAX_SCREEN_SECONDS = 5.0, 30.0
 
 Wait = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False)]
 Words = Annotated[str, Field(max_length=200, description="Only texts with all of these words.")]
-SessionId = Annotated[Name | None, Field(description="Only what this session said.")]
 
 
 class QueryBody(MemoryQuestion):

@@ -133,7 +133,7 @@ class KeyMemory:
                     injected = (
                         await (self.nearer or self._asking)
                         .within(self._seconds)
-                        .conversations.inject(
+                        .conversations.context(
                             agent_id=conversation.agent_id,
                             query=asked[-1][: limits.MAX_FOCAL_CHARS],
                             user_id=conversation.user_id,

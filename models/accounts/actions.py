@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from jiyi.errors import InvalidRequest, NotAllowed, NotFound
-from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, NewKey, Person, PersonRequest, RevokeKey, RotateKey, SetPassword
+from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, NewKey, Person, RevokeKey, RotateKey, SetPassword, UpdatePerson
 from jiyi.protocol.base import Request
 from jiyi.protocol.wire.signatures import SCOPES, KeyScope
 from models.accounts import api_keys, sign_in, users
@@ -111,25 +111,17 @@ def set_password(context: Context, request: SetPassword) -> Person:
     return _audited(context, request.name)
 
 
-@action("people.disable")
-def disable_person(context: Context, request: PersonRequest) -> Person:
-    """Keep somebody from signing in.
+@action("people.update")
+def update_person(context: Context, request: UpdatePerson) -> Person:
+    """Keep somebody from signing in, or let them sign in again.
 
-    All their sessions end. The last operator cannot be disabled.
+    All sessions of somebody who is disabled end. The last operator cannot be disabled.
     """
-    if users.is_last_operator(context.connection, request.name):
+    if request.disabled and users.is_last_operator(context.connection, request.name):
         raise InvalidRequest([f"name: {request.name!r} is the last operator; add another one first"])
-    if not users.set_disabled(context.connection, request.name, disabled=True):
+    if not users.set_disabled(context.connection, request.name, disabled=request.disabled):
         raise _nobody(request.name)
-    return _audited(context, request.name)
-
-
-@action("people.enable")
-def enable_person(context: Context, request: PersonRequest) -> Person:
-    """Let somebody who was disabled sign in again."""
-    if not users.set_disabled(context.connection, request.name, disabled=False):
-        raise _nobody(request.name)
-    return _audited(context, request.name)
+    return _audited(context, request.name, disabled=request.disabled)
 
 
 def _find(context: Context, key_id: str) -> ApiKey:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, text
 
-from jiyi.errors import InvalidRequest, NotFound
+from jiyi.errors import InvalidRequest
 from jiyi.protocol.appointments import (
     AlertState,
     ConfigureHeartbeat,
@@ -20,7 +20,7 @@ from jiyi.protocol.appointments import (
     ListAlerts,
     TickResult,
 )
-from jiyi.protocol.base import BY_ID, ByIds, Count, Done, JsonMapping, JsonObject, OfAgent, Rows
+from jiyi.protocol.base import BY_ID, ByIds, Count, JsonMapping, JsonObject, OfAgent, Rows
 from jiyi.protocol.events import Configuration
 from models.appointments import heartbeats
 from models.db.actions import Context, action
@@ -44,18 +44,6 @@ def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> Heartb
     if given.get("quiet_hours") == "off":
         given["quiet_hours"] = None
     return _configured(context, request.agent_id, given)
-
-
-@action("heartbeats.delete")
-def delete_heartbeat(context: Context, request: OfAgent) -> Done:
-    """Delete an agent's heartbeat with its ticks.
-
-    What it has told stays until it is acknowledged; the agent's schedules go on.
-    """
-    if not heartbeats.remove(context.connection, (context.group_id, request.agent_id)):
-        raise NotFound(f"agent_id: {request.agent_id!r} has no heartbeat")
-    context.audit(request.agent_id)
-    return Done(done=True)
 
 
 @action("heartbeats.tick")

@@ -8,7 +8,7 @@ from datetime import datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Row, Select, and_, bindparam, func, insert, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, listed, loud_from, to_tell
@@ -64,13 +64,6 @@ def configure(connection: Connection, name: AgentName, agent_key: UUID, config: 
         connection.execute(insert(Heartbeat), {"group_id": name[0], "agent_id": name[1], "agent_key": agent_key, **fields})
     else:
         connection.execute(_update(name).values(**fields))
-
-
-def remove(connection: Connection, name: AgentName) -> bool:
-    """Delete it with its ticks; False if there is none."""
-    for table in (HeartbeatTick, Heartbeat):
-        gone = connection.execute(delete(table).where(table.group_id == name[0], table.agent_id == name[1])).rowcount
-    return gone > 0
 
 
 def config_of(row: Row[Any]) -> HeartbeatConfig:

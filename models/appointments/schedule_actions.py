@@ -132,11 +132,12 @@ def get_schedule(context: Context, request: ById) -> ScheduleState:
 
 @action("appointments.update")
 def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
-    """Change when a schedule runs, or what is to be done.
+    """Change when a schedule runs, what is to be done, or whether it is paused.
 
-    The time in words, or field by field; its runs stay listed. With a new time it is active.
+    The time in words, or field by field; its runs stay listed. With a new time it is active. While it is paused it does not run, and
+    times that pass are not run later; then it runs at its next time. One that is over cannot be resumed.
     """
-    now, known = datetime.now(UTC), _find(context, ById(id=request.id))
+    now, known = datetime.now(UTC), _find(context, request)
     agents.lock_agents(context.connection, [(context.group_id, known.agent_id)])
     task, which = request.task, (context.connection, context.group_id, known.id)
     if request.text is not None or request.kind is not None:
@@ -154,30 +155,14 @@ def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
         schedules.retime(*which, timing, timing.after(now) if known.state == "active" else None)
     if task:
         schedules.rename(*which, task)
-    context.audit(str(known.id), agent=known.agent_id)
-    return _find(context, ById(id=request.id))
-
-
-@action("appointments.pause")
-def pause_schedule(context: Context, request: ById) -> ScheduleState:
-    """Pause a schedule.
-
-    It does not run until it is resumed; times that pass meanwhile are not made good.
-    """
-    return _changed(context, request, "paused", None)
-
-
-@action("appointments.resume")
-def resume_schedule(context: Context, request: ById) -> ScheduleState:
-    """Resume a schedule.
-
-    It runs at its next time from now on. One that is over cannot be resumed.
-    """
-    schedule = _find(context, request)
-    next_run = schedules.timing_of(schedule).after(datetime.now(UTC))
-    if next_run is None:
-        raise InvalidRequest(["id: its time has passed; make a new schedule"])
-    return _changed(context, request, "active", next_run)
+    if request.paused is not None:
+        next_run = None if request.paused else schedules.timing_of(_find(context, request)).after(now)
+        if next_run is None and not request.paused:
+            raise InvalidRequest(["id: its time has passed; make a new schedule"])
+        schedules.change(*which, "paused" if request.paused else "active", next_run)
+    details: dict[str, Any] = {} if request.paused is None else {"paused": request.paused}
+    context.audit(str(known.id), agent=known.agent_id, **details)
+    return _find(context, request)
 
 
 @action("appointments.delete")
@@ -190,13 +175,6 @@ def delete_schedule(context: Context, request: ById) -> Done:
         raise _unknown(request)
     context.audit(str(request.id))
     return Done(done=True)
-
-
-def _changed(context: Context, request: ById, state: str, next_run: datetime | None) -> ScheduleState:
-    _find(context, request)
-    schedules.change(context.connection, context.group_id, request.id, state, next_run)
-    context.audit(str(request.id), state=state)
-    return _find(context, request)
 
 
 def _find(context: Context, request: ById) -> ScheduleState:

@@ -21,7 +21,6 @@ from jiyi.protocol.base import BY_ID, AgentForUser, ByIdForUser, Count, Done, Of
 from jiyi.protocol.conversation_commands import (
     AddResource,
     Deletion,
-    EstimateTokens,
     ExtractMessages,
     GrepOptions,
     Imported,
@@ -39,9 +38,8 @@ from jiyi.protocol.conversation_commands import (
     ResourceUri,
     StorageStatus,
     StoredSession,
-    TreeOptions,
 )
-from jiyi.protocol.conversations import KINDS, CheckThreshold, CountMessages, Threshold, uri_of
+from jiyi.protocol.conversations import KINDS, CheckThreshold, EstimateTokens, Threshold, uri_of
 from jiyi.protocol.erasure import MAX_NODES, Erasure
 from jiyi.protocol.memory import AgentState, Memory, PossibleMemory
 from jiyi.protocol.origins import claimable
@@ -167,15 +165,6 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
     return Imported(stored=new, known=len(request.memories) - new)
 
 
-@action("conversations.init")
-def init(context: Context, request: Request) -> Done:
-    """Do nothing.
-
-    The store is ready when the service runs; the command is there for programs that call it.
-    """
-    return Done()
-
-
 def add(context: Context, uri: str, content: str, **fields: Any) -> AddedMemory:
     """Store a text at an address, with its audit row and the work that follows."""
     done = entries.add(context.connection, context.group_id, uri, content, **fields)
@@ -202,7 +191,6 @@ def _imported(connection: Connection, group_id: str, memory: PersistentMemory) -
 
 
 find = by_worker("resources.find")
-configure_embedding = by_worker("embedders.configure")
 configure_summaries = by_worker("llms.check")
 
 
@@ -228,18 +216,9 @@ def grep(context: Context, request: GrepOptions) -> Rows[Memory]:
 
 @action("resources.list")
 def ls(context: Context, request: ListResources) -> Rows[Resource]:
-    """List what is right below an address.
+    """List what is below an address, as a tree of so many levels.
 
     Names with the number of memories in force below each.
-    """
-    return Rows(rows=entries.tree(context.connection, context.group_id, request.uri, 1))
-
-
-@action("resources.tree")
-def tree(context: Context, request: TreeOptions) -> Rows[Resource]:
-    """Show what is below an address as a tree.
-
-    Names with the number of memories in force below each, so many levels deep.
     """
     return Rows(rows=entries.tree(context.connection, context.group_id, request.uri, request.depth))
 
@@ -312,7 +291,6 @@ _LOAD = text("""
 
 
 build_context = by_worker("conversations.context")
-inject_prompt = by_worker("conversations.inject")
 extract_session_memories = by_worker("conversations.extract")
 create_embedding = by_worker("embedders.embed")
 compact = by_worker("conversations.compact")
@@ -343,11 +321,12 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
 
 @action("tokens.estimate")
 def estimate_content_tokens(_context: Context, request: EstimateTokens) -> Count:
-    """Estimate how many tokens a text is.
+    """Estimate how many tokens a text or a conversation is.
 
-    Rather too many than too few: 1.5 for a Chinese character, 1.3 for a word.
+    Rather too many than too few: 1.5 for a Chinese character, 1.3 for a word. Messages count with their tool calls, and a few tokens
+    for each message itself.
     """
-    return Count(count=estimate_tokens(request.content))
+    return Count(count=estimate_tokens(request.content) if request.messages is None else compaction.conversation_tokens(request.messages))
 
 
 @action("agents.get")
@@ -362,15 +341,6 @@ def agent_get(context: Context, request: AgentForUser) -> AgentState:
         raise no_agent(context.group_id, request.agent_id)
     known = injections.find_profile(context.connection, (context.group_id, request.agent_id), request.user_id)
     return state.model_copy(update={"profile": known})
-
-
-@action("tokens.estimate_messages")
-def compactor_messages_tokens(context: Context, request: CountMessages) -> Count:
-    """Estimate how many tokens a conversation is.
-
-    Its messages with their tool calls, and a few tokens for each message itself.
-    """
-    return Count(count=compaction.conversation_tokens(request.messages))
 
 
 @action("conversations.check_length")

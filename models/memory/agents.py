@@ -95,7 +95,7 @@ def lock_agents(connection: Connection, names: Iterable[AgentName]) -> dict[Agen
             "groups": [group_id for group_id, _ in wanted],
             "agents": [agent_id for _, agent_id in wanted],
             "keys": [uuid7() for _ in wanted],
-            "trigger": get_settings().importance_trigger_max,
+            "trigger": get_settings().agent_defaults.importance_trigger_max,
         }
         connection.execute(_INSERT_GROUPS, parameters)
         connection.execute(_INSERT_AGENTS, parameters)

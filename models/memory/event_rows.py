@@ -213,7 +213,7 @@ def packed_or(value: Any, empty: bytes) -> bytes:
 
 def dedupes(agent: AgentRow) -> bool:
     """Whether the agent wants each content once."""
-    return (agent.settings.dedupe or get_settings().dedupe) == "exact"
+    return (agent.settings.dedupe or get_settings().agent_defaults.dedupe) == "exact"
 
 
 def evidence(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[AgentName, dict[UUID, Rest]]:

@@ -67,7 +67,7 @@ class Stored:
 
 
 @dataclass(slots=True)
-class _Rows:
+class _Copies:
     """What is to be copied."""
 
     events: list[EventRow] = field(default_factory=list)
@@ -144,7 +144,7 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
     if not fresh:
         after_commit(connection, announce, result)
         return result
-    rows = _Rows()
+    rows = _Copies()
     types, refuse, follow_ups = registry()
     if refused := {key for look in refuse for key in look(connection, fresh)}:
         rows.events = [erased_row(event) for event in fresh if event.key in refused]
@@ -218,7 +218,7 @@ class _Batch:
         self.twins = event_rows.twins(connection, deduped, ready)
         self.latest = event_rows.latest(connection, looking)
 
-    def add_all(self, events: Iterable[Event], rows: _Rows) -> None:
+    def add_all(self, events: Iterable[Event], rows: _Copies) -> None:
         """Of the events that this batch was made of."""
         memories = iter(self.memories)
         for event in events:
@@ -241,7 +241,7 @@ class _Batch:
         agent.configure(event.payload)
         (self.deduping.add if event_rows.dedupes(agent) else self.deduping.discard)(name)
 
-    def _add_memory(self, event: Event, ready: PreparedMemory, rows: _Rows) -> None:
+    def _add_memory(self, event: Event, ready: PreparedMemory, rows: _Copies) -> None:
         name, node_id = ready.agent, ready.node_id
         agent = self.agents[name]
         if (ready.looks_up or name in self.deduping or name in self.latest) and (known := self._known(ready)) is not None:

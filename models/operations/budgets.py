@@ -41,9 +41,9 @@ class Budget:
 
 def of(connection: Connection, group_id: str | None) -> list[Budget]:
     """Those that are set: the deployment's, where all groups may be seen, and the group's."""
-    settings, month = get_settings(), datetime.now(UTC).date().replace(day=1)
-    everything = [(None, settings.llm_budget)] if current().whole_service else []
-    wanted = [*everything, *([(group_id, settings.llm_group_budget)] if group_id else [])]
+    (whole, each), month = get_settings().llm_budgets, datetime.now(UTC).date().replace(day=1)
+    everything = [(None, whole)] if current().whole_service else []
+    wanted = [*everything, *([(group_id, each)] if group_id else [])]
     return [
         Budget(whose, limit, float(connection.execute(_SPENT, {"group": whose, "month": month}).scalar_one()))
         for whose, limit in wanted
@@ -56,8 +56,7 @@ _known: dict[str, tuple[float, list[Budget]]] = {}
 
 def allow(group_id: str) -> None:
     """Raises :class:`LLMUnavailable` if the month's money is spent."""
-    settings = get_settings()
-    if not settings.llm_budget and not settings.llm_group_budget:
+    if not any(get_settings().llm_budgets):
         return
     until, budgets = _known.get(group_id, (0.0, []))
     if time.monotonic() >= until:
@@ -66,8 +65,8 @@ def allow(group_id: str) -> None:
         _known[group_id] = (time.monotonic() + KEPT_SECONDS, budgets)
     for budget in budgets:
         if budget.spent >= budget.limit:
-            name = "JIYI_LLM_BUDGET" if budget.group_id is None else "JIYI_LLM_GROUP_BUDGET"
-            raise LLMUnavailable(f"the month's budget of {budget.limit:g} is spent ({name}); the work waits for the next month")
+            whose = "the deployment's" if budget.group_id is None else "the group's"
+            raise LLMUnavailable(f"{whose} budget of {budget.limit:g} a month is spent (JIYI_LLM_BUDGET); the work waits for the next")
 
 
 _SPENT = text("SELECT coalesce(sum(cost), 0) FROM llm_usage WHERE day >= :month AND (CAST(:group AS text) IS NULL OR group_id = :group)")

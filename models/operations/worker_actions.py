@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -13,12 +12,12 @@ from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
 from jiyi.protocol.base import Request
-from jiyi.protocol.operations import TaskFigures, TaskInHand, WorkerMode, WorkerRequest, WorkersReport, WorkerState, WorkerWished
+from jiyi.protocol.operations import SetWorkerMode, TaskFigures, TaskInHand, WorkerMode, WorkersReport, WorkerState, WorkerWished
 from jiyi.protocol.wire.signatures import call_signature, need_secret_key, service_call_key
 from jiyi.settings import get_settings
 from models.accounts import audit
 from models.db import valkey_keys
-from models.db.actions import Action, Context, action
+from models.db.actions import Context, action
 from models.db.valkey import valkey
 from models.operations import histograms, meters, signs_of_life
 from models.operations.health_checks import STOPPED_SECONDS
@@ -128,27 +127,15 @@ def _figures() -> list[TaskFigures]:
     ]
 
 
-def _wishing(verb: str, mode: WorkerMode, doc: str) -> Action[WorkerRequest, WorkerWished]:
-    def wish(context: Context, request: WorkerRequest) -> WorkerWished:
-        if request.worker not in {worker.name for worker in signs_of_life.workers()}:
-            raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
-        at = write_wish(request.worker, mode, context.actor.name)  # before the commit: what cannot be written leaves no audit row
-        context.audit(f"worker:{request.worker}", group_id=None, mode=mode, at=at)
-        return WorkerWished(worker=request.worker, wished=mode)
+@action("workers.set_mode")
+def set_worker_mode(context: Context, request: SetWorkerMode) -> WorkerWished:
+    """Have a worker run, pause, drain or stop.
 
-    decorate: Callable[..., Action[WorkerRequest, WorkerWished]] = action(f"workers.{verb}", doc=doc)
-    return decorate(wish)
-
-
-pause_worker = _wishing("pause", "paused", "Pause a worker.\n\nIt finishes what it has in hand, and takes nothing new until it is resumed.")
-resume_worker = _wishing("resume", "running", "Resume a worker.\n\nOne that was paused, drained or stopped takes messages again.")
-drain_worker = _wishing(
-    "drain",
-    "draining",
-    "Drain a worker.\n\nIt finishes what it has in hand, then ends, and takes nothing new. Started anew, it waits to be resumed.",
-)
-stop_worker = _wishing(
-    "stop",
-    "stopped",
-    "Stop a worker.\n\nIt ends within ten seconds; what it had in hand is begun anew by another. Started anew, it waits to be resumed.",
-)
+    A paused one finishes what it has in hand, and takes nothing new; a draining one then ends; a stopped one ends within ten seconds, and
+    what it had in hand is begun again by another. A worker that starts under the same name waits until its mode is running again.
+    """
+    if request.worker not in {worker.name for worker in signs_of_life.workers()}:
+        raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
+    at = write_wish(request.worker, request.mode, context.actor.name)  # before the commit: what cannot be written leaves no audit row
+    context.audit(f"worker:{request.worker}", group_id=None, mode=request.mode, at=at)
+    return WorkerWished(worker=request.worker, wished=request.mode)

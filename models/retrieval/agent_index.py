@@ -40,7 +40,7 @@ from models.memory.filters import KINDS, TYPES, Wanted
 from models.memory.tables import MemoryNode
 from models.retrieval import index_rows, records
 from models.retrieval.columns import AccessOrder, Centre, Columns, Rows, store_vectors, update_neighbours
-from models.retrieval.index_rows import IndexRows, Past
+from models.retrieval.index_rows import MemoryColumns, Past
 
 #: Bytes of a row beside its columns and tokens: its id, and where that is.
 ROW_BYTES = 170
@@ -349,14 +349,14 @@ class AgentIndex:
             )
         return self._corpus
 
-    def _positions(self, rows: IndexRows) -> Rows:
+    def _positions(self, rows: MemoryColumns) -> Rows:
         """Where the rows are; -1 for those that are not here yet."""
         ids = rows.ids
         if self._row_of.keys().isdisjoint(ids):
             return np.full(len(rows), -1, np.intp)
         return np.fromiter((self._row_of.get(node_id, -1) for node_id in ids), np.intp, len(rows))
 
-    def _take(self, parts: Iterable[IndexRows]) -> None:
+    def _take(self, parts: Iterable[MemoryColumns]) -> None:
         """Add or replace rows; what is worked out from all of them is worked out once."""
         changed, sessions, horizon = [], [], 0
         try:
@@ -396,7 +396,7 @@ class AgentIndex:
         counts = self.columns["counts"]
         return None if counts.all() or not counts.any() else counts
 
-    def _place(self, rows: IndexRows) -> Rows:
+    def _place(self, rows: MemoryColumns) -> Rows:
         """The rows' positions: new ones are added, with what never changes."""
         positions = self._positions(rows)
         new = positions < 0
@@ -408,7 +408,7 @@ class AgentIndex:
             positions[new] = self._append(rows if new.all() else rows.only(new))
         return positions
 
-    def _append(self, rows: IndexRows) -> Rows:
+    def _append(self, rows: MemoryColumns) -> Rows:
         """With what never changes, and the keywords."""
         added = self.columns.extend(len(rows))
         ids, tokens = rows.ids, rows.tokens
@@ -422,7 +422,7 @@ class AgentIndex:
         self._order.move(added.tolist())
         return added
 
-    def _store(self, positions: Rows, rows: IndexRows) -> None:
+    def _store(self, positions: Rows, rows: MemoryColumns) -> None:
         columns = self.columns
         for name in _KEPT:
             columns[name][positions] = rows.numbers[name]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from engine.retrieval.corpus import LANGUAGES, centre_of, language_sums, neighbours_of, project_on_centroid
 from engine.retrieval.ranking import MIN_NORM, Floats
 from jiyi.protocol.wire.vectors import MAX_LENGTH, Float32
-from models.retrieval.index_rows import IndexRows
+from models.retrieval.index_rows import MemoryColumns
 
 #: Rows that there is room for at first, and how much more there is when it is full.
 FIRST_ROWS, GROWTH = 256, 1.5
@@ -147,7 +147,7 @@ class Centre:
         columns["centre_dot"][changed], columns["centred_length"][changed] = dots, lengths
 
 
-def store_vectors(columns: Columns, positions: Rows, rows: IndexRows, dimensions: int) -> None:
+def store_vectors(columns: Columns, positions: Rows, rows: MemoryColumns, dimensions: int) -> None:
     """Store the rows' vectors of ``dimensions`` values; one of another size counts as none."""
     if not columns["vector"].shape[1] and dimensions and (rows.numbers["dimensions"] == dimensions).any():
         columns.add_column("vector", np.float32, dimensions)

@@ -67,7 +67,7 @@ _VECTOR_HEADER, _VALUE_BYTES = 4, 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class IndexRows:
+class MemoryColumns:
     """Some of an agent's memories, by ``node_count``, as columns."""
 
     #: Name → values of numbers; ``node_id`` as 16 bytes, times as epoch seconds.
@@ -97,12 +97,12 @@ class IndexRows:
     def has_tokens(self) -> NDArray[np.bool_]:
         return np.fromiter(map(bool, self.tokens), np.bool_, len(self.tokens))
 
-    def only(self, wanted: NDArray[np.bool_]) -> IndexRows:
+    def only(self, wanted: NDArray[np.bool_]) -> MemoryColumns:
         """Some of the rows."""
         sizes = self._vector_bytes()
         ends = np.cumsum(sizes)
         places = np.flatnonzero(wanted).tolist()
-        return IndexRows(
+        return MemoryColumns(
             numbers={name: values[wanted] for name, values in self.numbers.items()},
             sessions=[self.sessions[place] for place in places],
             subjects=[self.subjects[place] for place in places],
@@ -145,7 +145,7 @@ class Whose(NamedTuple):
     user_id: str | None = None
 
 
-def all_rows(connection: Connection, whose: Whose, *, archived: bool, expected: int, past: Past | None = None) -> Iterator[IndexRows]:
+def all_rows(connection: Connection, whose: Whose, *, archived: bool, expected: int, past: Past | None = None) -> Iterator[MemoryColumns]:
     """All memories of an agent in parts, of ``AT_ONCE`` numbers in their ``node_count`` each; at least one part. ``archived`` ones, too.
 
     ``expected``: the highest ``node_count`` that is known of; the last part has all above it, too.
@@ -174,17 +174,17 @@ def lists_of(packed: Sequence[str]) -> Iterator[list[str]]:
     return chain.from_iterable(map(from_json, packed))
 
 
-def changed_rows(connection: Connection, whose: Whose, since: int) -> IndexRows:
+def changed_rows(connection: Connection, whose: Whose, since: int) -> MemoryColumns:
     """Those that transactions changed from ``since`` on, also archived ones."""
     return _read(connection, _CHANGED, whose, since=since)
 
 
-def named_rows(connection: Connection, whose: Whose, node_ids: Sequence[UUID], past: Past | None = None) -> IndexRows:
+def named_rows(connection: Connection, whose: Whose, node_ids: Sequence[UUID], past: Past | None = None) -> MemoryColumns:
     query, moments = (_NAMED, {}) if past is None else (_NAMED_PAST, past._asdict())
     return _read(connection, query, whose, ids=list(node_ids), **moments)
 
 
-def told_rows(connection: Connection, whose: Whose, *, archived: bool) -> IndexRows:
+def told_rows(connection: Connection, whose: Whose, *, archived: bool) -> MemoryColumns:
     """All that the user of a large agent is told, of whom there are few rows among many; see :func:`few_told`."""
     return _read(connection, _TOLD, whose, archived=archived)
 
@@ -207,7 +207,7 @@ def access_times(connection: Connection, whose: Whose, *, archived: bool) -> tup
     return np.frombuffer(node_ids or b"", id_type).tolist(), _seconds(np.frombuffer(times or b"", time_type))
 
 
-def _read(connection: Connection, query: sql.Composed, whose: Whose, **parameters: Any) -> IndexRows:
+def _read(connection: Connection, query: sql.Composed, whose: Whose, **parameters: Any) -> MemoryColumns:
     return _rows_of(_ask(connection, query, whose, **parameters))
 
 
@@ -216,7 +216,7 @@ def _ask(connection: Connection, query: sql.Composed, whose: Whose, **parameters
         return driver(connection).cursor(binary=True).execute(query, {**whose._asdict(), **parameters})
 
 
-def _rows_of(cursor: psycopg.Cursor[Any]) -> IndexRows:
+def _rows_of(cursor: psycopg.Cursor[Any]) -> MemoryColumns:
     parts = cursor.fetchall()
     cursor.close()
     read = {name: [value for value in values if value is not None] for name, values in zip(_NAMES, zip(*parts, strict=True), strict=True)}
@@ -226,7 +226,7 @@ def _rows_of(cursor: psycopg.Cursor[Any]) -> IndexRows:
     # Not by vector_dims(), for which PostgreSQL would have to get each vector twice.
     vectors = b"".join(read["vectors"])
     numbers["dimensions"] = dimensions_of(numbers.pop("has_any_vector"), vectors)
-    return IndexRows(
+    return MemoryColumns(
         numbers=numbers,
         sessions=list(chain.from_iterable(read["session"])),
         subjects=list(chain.from_iterable(read["subject"])),

@@ -128,10 +128,8 @@ class Output(BaseModel):
 
 def rules() -> IngressRules:
     """The filters as the deployment has set them."""
-    settings = get_settings()
-    return IngressRules(
-        min_confidence=WM_CONFIDENCE, min_chars=WM_MIN_CHARS, max_similarity=WM_MAX_SIMILARITY, check_consistency=settings.wm_consistency
-    )
+    checks = get_settings().agent_defaults.check_outputs == "llm"
+    return IngressRules(min_confidence=WM_CONFIDENCE, min_chars=WM_MIN_CHARS, max_similarity=WM_MAX_SIMILARITY, check_consistency=checks)
 
 
 def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:

@@ -23,7 +23,6 @@ from jiyi.chat.secrets import masked
 from jiyi.errors import BadReply, InvalidRequest, JiyiError, ProviderUnavailable, SettingsError
 from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import (
-    ConfigureEmbedding,
     ConfigureSummaries,
     DriverState,
     EmbeddedText,
@@ -47,7 +46,6 @@ from jiyi.protocol.conversations import (
 )
 from jiyi.protocol.experiences import Experience, FindExperiences
 from jiyi.protocol.memory import MemoryBrief
-from jiyi.protocol.providers import MoveState, ReembeddingStep
 from jiyi.protocol.recall import ForgetWhatWasSaid, Forgotten
 from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, ScoredMemory
 from jiyi.settings import get_settings
@@ -63,7 +61,6 @@ from models.memory.agents import agent_row, lock_agents, no_agent
 from tasks.conversations.asking import Asking, united
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
-from tasks.operations.reembedding import step as reembedding_step
 from tasks.retrieval.retrieve import retrieve
 
 #: So many times as many memories are looked at when too few of those are wanted.
@@ -218,12 +215,6 @@ def create_embedding(_actor: Actor, request: EmbedText) -> EmbeddedText:
     vector = engine.passages([request.text])[0]
     pieces = [{"text": piece.text, "keywords": keywords_ranked(piece.text)[:PIECE_KEYWORDS]} for piece in split(request.text)]
     return EmbeddedText(model=engine.model, vector=[float(value) for value in vector], pieces=pieces)
-
-
-@implements(actions.configure_embedding)
-def configure_embedding(actor: Actor, request: ConfigureEmbedding) -> MoveState:
-    """Safe to repeat because each step of a move looks at what there is."""
-    return reembedding_step(actor, ReembeddingStep(to=request.spec))
 
 
 @implements(actions.configure_summaries)

@@ -22,7 +22,7 @@ from engine.text.statements import topics_of
 from jiyi.errors import InvalidRequest
 from jiyi.once import once
 from jiyi.protocol import limits
-from jiyi.protocol.conversations import KINDS, PROSE, ContextRequest, InjectedSkill, InjectRequest, Kind, QueryAnalysis, RecalledEarlier
+from jiyi.protocol.conversations import KINDS, PROSE, ContextRequest, InjectedSkill, Kind, QueryAnalysis, RecalledEarlier
 from jiyi.protocol.recall import InjectedContext, PromptLine
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
@@ -30,7 +30,7 @@ from jiyi.text.prompt import Prompt, Section, Written, compose, joined
 from jiyi.text.words import Language, language_of
 from jiyi.zones import by_clock
 from models.conversations import injections, session_prompts
-from models.conversations.actions import build_context, inject_prompt
+from models.conversations.actions import build_context
 from models.conversations.session_prompts import Prepared, Recalled, digest_of
 from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
@@ -68,13 +68,9 @@ FEW_RESULTS, FILLED_UP = 3, 10
 @implements(build_context)
 def build(actor: Actor, request: ContextRequest) -> InjectedContext:
     """Safe to repeat because it only notes what was found, and keeps a session's prompt as it was made first."""
-    return _injected(actor.group_id, request)[0]
-
-
-@implements(inject_prompt)
-def inject(actor: Actor, request: InjectRequest) -> InjectedContext:
-    """Safe to repeat because it only notes what was found, and keeps a session's prompt as it was made first."""
     injected, stable = _injected(actor.group_id, request)
+    if request.base_prompt is None:
+        return injected
     with_base = joined(stable.opening, request.base_prompt, stable.body)
     return injected.model_copy(update={"stable": with_base, "prompt": joined(with_base, injected.recalled)})
 

@@ -4,7 +4,7 @@ A question is answered for the group that it names. What is the whole service's,
 
 Who calls over the broker has the same rights as over REST. A call is signed with an API key, which must be alive, have the action's
 scope and be of the group that is asked for; or with the service's secret, which may do everything. Unsigned calls are for deployments
-whose broker only friends reach (``JIYI_ALLOW_UNSIGNED_CALLS``), and never for operators' actions.
+whose broker only friends reach (``JIYI_ACCEPT_UNSIGNED``), and never for operators' actions.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ def caller(request: Any, task: str, group_id: str, scope: KeyScope, *, changes: 
     key_id, signature, at = (str(request.get(name) or "") for name in (KEY_HEADER, SIGNATURE_HEADER, AT_HEADER))
     options = dict(request.kwargs or {})
     if not key_id and not signature:
-        if scope == "operator" or not get_settings().allow_unsigned_calls:
+        if scope == "operator" or get_settings().accept_unsigned != "all":
             raise NotAllowed(_NOT_SIGNED)
         return Actor(group_id, NOBODY if options.get("actor") == NOBODY else UNSIGNED, admin=True)
     key = None if key_id == SERVICE else _key(key_id)

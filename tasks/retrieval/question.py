@@ -161,7 +161,7 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
         importance=pick("importance_w"),
         decay=pick("recency_decay"),
     )
-    kind = "dense" if weights.mode == "stanford" else request.relevance or get_settings().relevance
+    kind = "dense" if weights.mode == "stanford" else request.relevance or get_settings().agent_defaults.relevance
     parts = parts_of(request.messages)
     dialogue = parts if len(parts) > 1 else ()
     now = by_clock(request.now or request.as_of, request.tz or fallback.tz)

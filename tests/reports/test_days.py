@@ -13,7 +13,7 @@ from jiyi.chat.loop import MemoryStage
 from jiyi.errors import InvalidRequest, NoAnswer
 from jiyi.protocol import events as wire
 from jiyi.protocol.appointments import ConfigureHeartbeat
-from jiyi.protocol.conversations import InjectRequest, Message
+from jiyi.protocol.conversations import ContextRequest, Message
 from jiyi.protocol.event_requests import FORMS
 from jiyi.protocol.recall import RecallRequest
 from jiyi.protocol.retrieval import Filters, RetrievalRequest
@@ -43,7 +43,7 @@ def told(group: str, *said: str, start: str, **fields: Any) -> None:
 
 
 def prompt(group: str, query: str, **fields: Any) -> str:
-    return injection.inject(Actor(group, "test"), InjectRequest(agent_id="helper", query=query, **fields)).prompt
+    return injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query=query, **fields)).context
 
 
 def recalled(group: str, query: str, **fields: Any) -> str:
@@ -123,7 +123,7 @@ def test_a_loop_knows_each_users_zone(group: str) -> None:
 
     asked: list[str | None] = []
 
-    def inject(request: InjectRequest, _seconds: float) -> Any:
+    def inject(request: ContextRequest, _seconds: float) -> Any:
         asked.append(request.tz)
         raise NoAnswer("nobody is there")
 

@@ -385,7 +385,7 @@ def by_rules(configure: Callable[..., None]) -> None:
 def test_rules_appraise_what_the_llm_cannot(
     group: str, monkeypatch: pytest.MonkeyPatch, configure: Callable[..., None], prompt: type[Question[Any]]
 ) -> None:
-    configure(extract_fallback="rules", derive=prompt.prompt)
+    configure(extract_fallback="rules", agent_defaults=f"derive_{prompt.prompt}=llm")
     llm = Perfect(prose=True)
     monkeypatch.setattr(memory, "llm", lambda: llm)
     save(observed(group, "Klaus lost his job", poignancy=None))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.conversations.stable import VITAL_TOKENS, is_vital_fact
-from jiyi.protocol.conversations import ContextRequest, InjectRequest
+from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.recall import InjectedContext, RecallRequest
 from jiyi.text.budget import estimate_tokens
 from models.conversations.injections import NOT_READ_YET
@@ -39,8 +39,8 @@ def told(group: str, *said: str, session_id: str = "s1", **fields: Any) -> None:
 
 
 def ask(group: str, query: str, turn: int = 1, **fields: Any) -> InjectedContext:
-    asked = InjectRequest(agent_id="helper", query=query, split=True, turn=turn, session_id="chat", **fields)
-    return injection.inject(Actor(group, "test"), asked)
+    asked = ContextRequest(agent_id="helper", query=query, split=True, turn=turn, session_id="chat", **fields)
+    return injection.build(Actor(group, "test"), asked)
 
 
 @pytest.mark.parametrize(
@@ -99,14 +99,14 @@ def test_an_exception_is_over_after_its_last_day_in_whatever_was_taken_from_it(
     group: str, usual: str, exception: str, word: str, question: str
 ) -> None:
     told(group, usual, exception)
-    prompt = ask(group, question, now=START + timedelta(days=60)).prompt
+    prompt = ask(group, question, now=START + timedelta(days=60)).context
     assert "no longer so" in prompt or "已改变" in prompt
     assert not [line for line in prompt.splitlines() if word in line and "no longer so" not in line and "已改变" not in line]
 
 
 def test_what_a_bare_number_corrects_is_still_known(group: str) -> None:
     told(group, "The party at the Anchor is for 32 people.", "*23")
-    lines = ask(group, "How many people come to the party?", now=LATER).prompt.splitlines()
+    lines = ask(group, "How many people come to the party?", now=LATER).context.splitlines()
     assert [line for line in lines if "*23" in line]
     [party] = {line for line in lines if "32 people" in line}
     assert "no longer so" in party
@@ -164,9 +164,9 @@ def test_a_conclusion_is_shown_as_one(group: str, said: str, conclusion: str, qu
     save(heard)
     save(observed(group, conclusion, agent_id="helper", occurred_at=START, node_type="thought", evidence=[heard.event_id]))
     run_until_idle(EMBED, embed)
-    chat = InjectRequest(agent_id="helper", query=question, now=SOON)
+    chat = ContextRequest(agent_id="helper", query=question, now=SOON)
     found = RecallRequest(agent_id="helper", query=question, now=SOON)
-    for text in injection.inject(Actor(group, "test"), chat).prompt, context.build(Actor(group, "test"), found).text:
+    for text in injection.build(Actor(group, "test"), chat).context, context.build(Actor(group, "test"), found).text:
         lines = text.splitlines()
         assert [line.endswith(f'"{conclusion}" {mark}') for line in lines if conclusion in line] == [True]
         assert [mark in line for line in lines if said in line] == [False]

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from jiyi.protocol.conversations import InjectRequest
+from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.recall import RecallRequest, UpdateMemory
 from jiyi.protocol.retrieval import Answer, RetrievalRequest
 from models.db.actions import Actor
@@ -43,7 +43,7 @@ def asked(group: str, question: str, **options: Any) -> Answer:
 def prompt(group: str, question: str, **options: Any) -> str:
     """What a chat's prompt has for a question."""
     fields = {"agent_id": "helper", "query": question, "session_id": "new", "now": LATER, "note": False, **options}
-    return injection.inject(Actor(group, "test"), InjectRequest.model_validate(fields)).prompt
+    return injection.build(Actor(group, "test"), ContextRequest.model_validate(fields)).context
 
 
 def recalled(group: str, question: str, **options: Any) -> str:

@@ -112,7 +112,7 @@ def test_neither_the_llm_nor_a_sender_makes_an_output_verified_but_a_check_by_pe
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks("tiers"), "llm", lambda: Judge("consistent"))
-    with environment(wm_consistency="true"):
+    with environment(agent_defaults="check_outputs=llm"):
         (entry_id,) = say(group, ELEVEN, flags=["verified"])
         assert run("consistency", "tiers", "consistency") == 1
     (item,) = ask(group, QUESTION).results

@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager
 import pytest
 from flask import Flask
 
-from jiyi.protocol.accounts import PersonRequest, RevokeKey
+from jiyi.protocol.accounts import RevokeKey, UpdatePerson
 from jiyi.protocol.wire.signatures import parse_key
-from models.accounts.actions import disable_person, revoke_key
+from models.accounts.actions import revoke_key, update_person
 from models.db.actions import Actor
 from tests.integration.conftest import Browser, SignIn
 from web import stream as web_stream
@@ -59,7 +59,7 @@ def test_a_stream_ends_when_a_person_is_disabled(sign_in: SignIn, group: str, mo
     monkeypatch.setattr(web_stream, "LOOK", 0.01)
     browser = sign_in("viewer", [group])
     with _opened(browser, group) as chunks:
-        disable_person.perform(Actor("", "test", operator=True), PersonRequest(name=browser.user.name))  # type: ignore[attr-defined]
+        update_person.perform(Actor("", "test", operator=True), UpdatePerson(name=browser.user.name, disabled=True))  # type: ignore[attr-defined]
         assert not [chunk for chunk in chunks if chunk != b":\n\n"]
 
 

@@ -35,7 +35,7 @@ SETTINGS = {
     "embedder": "hashing",
     "work_lease_seconds": "4",  # a worker counts as deaf after 16 s: longer than a busy machine keeps one that hears from what it hears
     "embed_batch": "8",
-    "importance_trigger_max": "100000",  # when agents reflect is no part of what must be the same
+    "agent_defaults": "importance_trigger_max=100000",  # when agents reflect is no part of what must be the same
 }
 #: Name → what the process writes when it is ready.
 PROMPTS = {

@@ -83,7 +83,9 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
     assert sum(row.attempts for row in rows) >= len(AGENTS) + 2  # two of the deaths left a reflection unfinished
     assert {(row.agent_id, row.thoughts) for row in rows} == {(row.agent_id, row.thoughts) for row in found}
     assert all(row.thoughts and row.thoughts == row.different for row in found)
-    assert {(row.importance_trigger_curr, row.importance_ele_n) for row in agents} == {(get_settings().importance_trigger_max, 0)}
+    assert {(row.importance_trigger_curr, row.importance_ele_n) for row in agents} == {
+        (get_settings().agent_defaults.importance_trigger_max, 0)
+    }
     assert letters == 0
 
 

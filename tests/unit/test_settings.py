@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jiyi.errors import SettingsError
-from jiyi.settings import FIRST, SECTIONS, Settings, UnknownSetting, documentation, get_settings, unknown_variables
+from jiyi.settings import FIRST, SECTIONS, AgentDefaults, Settings, UnknownSetting, documentation, get_settings, unknown_variables
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,7 +27,7 @@ def leave_addresses(home: Path, text: str) -> None:
 
 FREE = set(
     "backup_dir broker_url database_url embedder_api_key home jobs_off key llm llm_api_key llm_base_url llm_prices heads_weights "
-    "oidc_file private_hosts redis_url reranker reranker_api_key secret_key store_roots web_host web_hosts web_search_api_key".split()
+    "oidc_file private_hosts redis_url secret_key store_roots web_host web_hosts".split()
 )
 CHECKED = sorted(Settings.model_fields.keys() - FREE)
 
@@ -45,15 +45,9 @@ def test_a_wrong_value_is_refused_with_the_name_of_its_variable(name: str, confi
         ("web_port", 65_536, 65_535),
         ("group", "", "组"),
         ("index_max_nodes", 9, 10),
-        ("recency_w", -0.1, 0),
-        ("recency_w", "nan", 0),
-        ("importance_w", 101, 100),
-        ("recency_decay", 0, 1),
-        ("recency_decay", 1.01, 1),
         ("request_timeout", 0, 1),
         ("jobs_off", "a;b", "archive"),
         ("embed_batch", 2.5, 2),
-        ("mode", "RECENT", "stanford"),
         ("retrieval_shards", "", 1),
     ],
 )
@@ -67,8 +61,8 @@ def test_a_value_out_of_bounds_is_refused_and_one_at_its_bound_accepted(
 
 def test_several_wrong_values_are_all_named_wherever_they_stand(configure: Configure, tmp_path: Path) -> None:
     leave_addresses(tmp_path, "JIYI_WEB_PORT=no\n")
-    with pytest.raises(SettingsError, match=r"JIYI_WEB_PORT: .*; JIYI_RECENCY_W: "):
-        configure(recency_w="no")
+    with pytest.raises(SettingsError, match=r"JIYI_WEB_PORT: .*; JIYI_AGENT_DEFAULTS: recency_w: "):
+        configure(agent_defaults="recency_w=no")
 
 
 def test_the_environment_comes_before_the_file_and_the_file_before_the_default(
@@ -131,8 +125,8 @@ def test_the_documentation_has_a_row_for_every_setting_in_a_section_that_there_i
     names = [row.split("`")[1].removeprefix("JIYI_").lower() for row in rows]
     assert names == [*FIRST, *(name for name in Settings.model_fields if name not in FIRST)]
     assert "| `JIYI_WEB_PORT` | `8765` | integer 1–65,535 | " in documentation()
-    assert "| `JIYI_DEDUPE` | `off` | `off` or `exact` | " in documentation()
-    assert "| `JIYI_RECENCY_DECAY` | `0.99` | number >0–1 | " in documentation()
+    assert "| `dedupe` | `off` | `off` or `exact` | " in documentation()
+    assert "| `recency_decay` | `0.99` | number >0–1 | " in documentation()
     assert "| `JIYI_HOME` | the user's data directory | path | " in documentation()
     assert all(field.description and field.description.endswith(".") for field in Settings.model_fields.values())
     assert SECTIONS.keys() <= Settings.model_fields.keys() - set(FIRST)
@@ -140,16 +134,38 @@ def test_the_documentation_has_a_row_for_every_setting_in_a_section_that_there_i
 
 
 def test_a_variable_that_is_no_setting_is_warned_about_with_the_one_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JIYI_RECENCY_WEIGHT", "3")
+    monkeypatch.setenv("JIYI_LLM_TIMEOUTS", "3")
     get_settings.cache_clear()
-    with pytest.warns(UnknownSetting, match="^unknown setting 'JIYI_RECENCY_WEIGHT': did you mean JIYI_RECENCY_W; it has no effect$"):
+    with pytest.warns(UnknownSetting, match="^unknown setting 'JIYI_LLM_TIMEOUTS': did you mean JIYI_LLM_TIMEOUT; it has no effect$"):
         get_settings()
     assert unknown_variables({"JIYI_GROUP": "g", "PATH": "", "JIYI_SHARED_DATA": "x"}) == []
     get_settings.cache_clear()
 
 
+def test_backups_are_made_daily_where_they_have_a_place() -> None:
+    assert (Settings().backup_hours, Settings(backup_dir="/backups").backup_hours) == (0, 24)
+
+
 @pytest.mark.parametrize(
-    ("given", "hours"), [({}, 0), ({"backup_dir": "/backups"}, 24), ({"backup_dir": "/backups", "backup_hours": 0}, 0)]
+    ("given", "problem"),
+    [
+        ("recency_w=-1", "recency_w: Input should be greater than or equal to 0"),
+        ("recency_w=nan", "recency_w: "),
+        ("importance_w=101", "importance_w: "),
+        ("recency_decay=0, mode=recent", "recency_decay: "),
+        ("mode=RECENT", "mode: Input should be 'recent', 'elapsed' or 'stanford'"),
+        ("recency_weight=3", "unknown option 'recency_weight': did you mean recency_w"),
+        ("mode", "mode has no value; write mode=…"),
+    ],
 )
-def test_backups_are_on_where_they_have_a_place_unless_it_is_said(given: dict[str, Any], hours: int) -> None:
-    assert Settings(**given).backup_hours == hours
+def test_defaults_of_agents_are_named_one_by_one_and_a_wrong_one_is_refused(given: str, problem: str, configure: Configure) -> None:
+    with pytest.raises(SettingsError, match=f"^JIYI_AGENT_DEFAULTS: {re.escape(problem)}"):
+        configure(agent_defaults=given)
+    settings = configure(agent_defaults="mode=elapsed, recency_w=100 recency_decay=1").agent_defaults
+    assert (settings.mode, settings.recency_w, settings.recency_decay, settings.dedupe) == ("elapsed", 100, 1, "off")
+    assert configure(agent_defaults="").agent_defaults == AgentDefaults()
+
+
+@pytest.mark.parametrize(("given", "budgets"), [("", (0, 0)), ("500", (500, 0)), ("500/20.5", (500, 20.5)), ("/20", (0, 20))])
+def test_a_budget_is_the_deployments_and_behind_a_slash_each_groups(given: str, budgets: tuple[float, float], configure: Configure) -> None:
+    assert configure(llm_budget=given).llm_budgets == budgets

@@ -17,7 +17,7 @@ import numpy as np
 
 from engine.conversations.endings import Candidate, Said, candidates
 from engine.heads.judgements import ENDED, HOLDS, LIKELY, Heads
-from engine.heads.model import Head, Probabilities, Rows, stacked
+from engine.heads.model import Head, Inputs, Probabilities, stacked
 from tools.training.fitting import Shape, calibration, fit, least_probability, left_out
 from tools.training.rows import ROOT, conversations, read
 
@@ -115,7 +115,7 @@ def _talked(heads: Heads, without: Collection[str]) -> Iterator[Example]:
 def train(given: Sequence[Example], messages: int) -> tuple[Head, dict[str, Any]]:
     """The head of all examples, and figures of writers left out in turn; ``messages``: how many the conversations have."""
     dense = stacked([one.candidate.features for one in given])
-    rows = Rows(dense, [()] * len(given))
+    rows = Inputs(dense, [()] * len(given))
     labels = np.array([ENDED if one.over else HOLDS for one in given])
     writers, counts = np.array([one.writer for one in given]), np.array([one.weight for one in given], dtype=np.float32)
     spread = np.maximum(dense.std(axis=0), LEAST_SPREAD)

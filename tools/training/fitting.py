@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from engine.heads.model import Features, Head, Probabilities, Rows, softmax, values
+from engine.heads.model import Features, Head, Inputs, Probabilities, softmax, values
 
 #: An n-gram of fewer texts is learned by heart rather than from.
 LEAST_TEXTS = 3
@@ -38,7 +38,7 @@ class Shape:
         return np.concatenate([np.full(width, scale, dtype=np.float32) for width, scale in self.blocks])
 
 
-def fit(rows: Rows, labels: Labels, weights: Features, shape: Shape) -> Head:
+def fit(rows: Inputs, labels: Labels, weights: Features, shape: Shape) -> Head:
     """A head without calibration or thresholds."""
     vocabulary, idf = _vocabulary(rows.grams)
     mean, scale = rows.dense.mean(axis=0), shape.columns()
@@ -99,12 +99,12 @@ def _sparse(grams: Sequence[Sequence[str]], vocabulary: Mapping[str, int], idf: 
     return csr_matrix(data, shape=(len(found), len(vocabulary)))
 
 
-def some(rows: Rows, chosen: NDArray[np.intp]) -> Rows:
-    return Rows(rows.dense[chosen], [rows.grams[place] for place in chosen.tolist()])
+def some(rows: Inputs, chosen: NDArray[np.intp]) -> Inputs:
+    return Inputs(rows.dense[chosen], [rows.grams[place] for place in chosen.tolist()])
 
 
 def left_out(
-    rows: Rows, labels: Labels, weights: Features, writers: Labels, asked: Sequence[str], shape: Shape
+    rows: Inputs, labels: Labels, weights: Features, writers: Labels, asked: Sequence[str], shape: Shape
 ) -> tuple[Probabilities, dict[str, Head]]:
     """Probabilities ``(n, c)`` of each row by a head that saw no row of its writer, NaN for writers that are not asked about; and
     these heads, by the writer that each has not seen.

@@ -24,7 +24,7 @@ from engine.heads.judgements import (
     compared,
     in_context,
 )
-from engine.heads.model import WIDTH, Rows
+from engine.heads.model import WIDTH, Inputs
 from tools.training.fitting import Shape
 
 #: Plain features of a message in its context, and of two statements.
@@ -44,7 +44,7 @@ class Task:
     """``actions`` by the name under which their thresholds are kept."""
 
     name: str
-    read: Callable[[Sequence[Pair], Vectors], Rows]
+    read: Callable[[Sequence[Pair], Vectors], Inputs]
     shape: Shape
     actions: Mapping[str, Action]
 

@@ -116,9 +116,10 @@ def new_password(name: str) -> Response:
 action_form_route(
     people_pages,
     "/people/<name:name>/<any(disable, enable):verb>",
-    {"disable": actions.disable_person, "enable": actions.enable_person},
+    actions.update_person,
     Part("_people.html", people),
     name="switch",
+    make_fields=lambda fields, parts: {**fields, "disabled": parts["verb"] == "disable"},
 )
 
 

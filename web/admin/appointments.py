@@ -68,10 +68,11 @@ action_form_route(
 action_form_route(
     appointment_pages,
     "/growth/schedules/<uuid:schedule_id>/<any(pause, resume, delete):verb>",
-    {"pause": schedule_actions.pause_schedule, "resume": schedule_actions.resume_schedule, "delete": schedule_actions.delete_schedule},
+    {"pause": schedule_actions.update_schedule, "resume": schedule_actions.update_schedule, "delete": schedule_actions.delete_schedule},
     "appointments.page",
     name="change",
     field_names={"id": "schedule_id"},
+    make_fields=lambda fields, parts: fields if parts["verb"] == "delete" else {**fields, "paused": parts["verb"] == "pause"},
     scope="admin",
 )
 
@@ -123,13 +124,6 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     return {"heartbeat": _heartbeat(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 
 
-def _where_it_is(known: Context) -> str:
-    """To the heartbeat; to all of them, if it is deleted."""
-    if known["verb"] == "delete":
-        return url_for("heartbeats.page", group=group())
-    return url_for("heartbeats.one", group=group(), agent=known["agent"])
-
-
 action_form_route(
     heartbeat_pages,
     "/growth/heartbeats",
@@ -152,10 +146,10 @@ action_form_route(
 )
 action_form_route(
     heartbeat_pages,
-    "/growth/heartbeats/<name:agent>/<any(tick, delete):verb>",
-    {"tick": heartbeat_actions.tick_heartbeat, "delete": heartbeat_actions.delete_heartbeat},
-    _where_it_is,
-    name="change",
+    "/growth/heartbeats/<name:agent>/tick",
+    heartbeat_actions.tick_heartbeat,
+    "heartbeats.one",
+    name="tick",
     field_names={"agent_id": "agent"},
     scope="admin",
 )

@@ -132,13 +132,13 @@ def workers() -> Context:
     return dict(report)
 
 
-VERBS = {
-    "pause": worker_actions.pause_worker,
-    "resume": worker_actions.resume_worker,
-    "drain": worker_actions.drain_worker,
-    "stop": worker_actions.stop_worker,
-}
-action_form_route(worker_pages, "/workers/<name:worker>/<any(pause, resume, drain, stop):verb>", VERBS, "workers.page", name="change")
+action_form_route(
+    worker_pages,
+    "/workers/<name:worker>/<any(running, paused, draining, stopped):mode>",
+    worker_actions.set_worker_mode,
+    "workers.page",
+    name="change",
+)
 
 work_pages = Pages("work", __name__, Page("queues", lazy_gettext("Pending work"), "work.page"))
 

@@ -135,7 +135,7 @@ def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[
 def _defaults(settings: Context | None) -> Context:
     """What the agent's retrievals go by when a question says nothing."""
     own = AgentSettings(**settings or {}).over(get_settings()).model_dump()
-    usual = own | {"relevance": get_settings().relevance, "top_k": DEFAULT_TOP_K, "diversity": 0.0}
+    usual = own | {"relevance": get_settings().agent_defaults.relevance, "top_k": DEFAULT_TOP_K, "diversity": 0.0}
     return {name: usual[name] for name in OF_A_SIDE}
 
 

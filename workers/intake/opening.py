@@ -132,14 +132,14 @@ def readable(body: bytes) -> str:
     return body.decode("utf-8", errors="replace").replace("\x00", "\N{REPLACEMENT CHARACTER}")
 
 
-UNSIGNED = "not signed, and JIYI_REQUIRE_SIGNED_EVENTS is on; publish with an API key (JIYI_KEY)"
+UNSIGNED = "not signed, and JIYI_ACCEPT_UNSIGNED is none; publish with an API key (JIYI_KEY)"
 
 
 class Signatures:
     """Checks messages. Costs nothing where signatures are neither there nor required."""
 
     def __init__(self, settings: Settings) -> None:
-        self._required = settings.require_signed_events
+        self._required = settings.accept_unsigned == "none"
         self._secret_key = settings.secret_key.get_secret_value()
         self._keys = known_keys()
         #: Of the batch that was looked up last.

@@ -374,7 +374,7 @@ def test_without_valkey_each_process_counts_by_itself_and_says_so_once(
 def signed_queue(database: Stack) -> Iterator[Settings]:
     """A queue of the test's own, on which signatures are required."""
     name = f"signed-{uuid4().hex[:8]}"
-    with intake_of_ones_own(name), environment(work_lease_seconds="30", require_signed_events="true"):
+    with intake_of_ones_own(name), environment(work_lease_seconds="30", accept_unsigned="none"):
         yield get_settings()
 
 
@@ -441,7 +441,7 @@ def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, a
     ]
     if required:
         cases.append((lambda body: {}, "not signed"))
-    with environment(require_signed_events=str(required).lower()):
+    with environment(accept_unsigned="none" if required else "events"):
         events = [observed(group, f"case {i}") for i in range(len(cases))]
         for event, (headers, _) in zip(events, cases, strict=True):
             body = event_bodies.encode([event])
@@ -473,7 +473,7 @@ def test_one_event_of_another_group_condemns_the_message(signed_queue: Settings,
 
 
 def test_where_signatures_are_not_required_unsigned_events_are_stored(signed_queue: Settings, group: str) -> None:
-    with environment(require_signed_events="false"):
+    with environment(accept_unsigned="events"):
         publish(signed_queue, event_bodies.encode([observed(group)]), {})
         with reading():
             until(lambda: nodes(group))

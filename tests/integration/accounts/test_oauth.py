@@ -18,7 +18,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import text
 
-from jiyi.protocol.accounts import NewKey, PersonRequest, RevokeKey
+from jiyi.protocol.accounts import NewKey, RevokeKey, UpdatePerson
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 from models.accounts import actions, api_keys
@@ -296,7 +296,7 @@ def test_tokens_end_with_what_their_person_may(program: FlaskClient, sign_in: Si
     assert works(program, told) == 401
     assert renew(program, client_id, told["refresh_token"]).json["error"] == "invalid_grant"
     told = connect(program, browser, client_id, group)
-    actions.disable_person.perform(OPERATOR, PersonRequest(name=name))
+    actions.update_person.perform(OPERATOR, UpdatePerson(name=name, disabled=True))
     assert works(program, told) == 401
     assert renew(program, client_id, told["refresh_token"]).json["error"] == "invalid_grant"
 

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from sqlalchemy import create_engine, text
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.accounts import AddPerson, PersonRequest, SetPassword
+from jiyi.protocol.accounts import AddPerson, SetPassword, UpdatePerson
 from jiyi.settings import get_settings
 from models.accounts import actions, users
 from models.accounts import sign_in as sign_in_
@@ -144,7 +144,7 @@ def test_behind_a_proxy_its_word_counts_and_without_one_nobody_s(database: Any, 
 
 def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(stranger: FlaskClient, person: User, address: str) -> None:
     disabled = somebody("viewer")
-    actions.disable_person.perform(OPERATOR, PersonRequest(name=disabled.name))
+    actions.update_person.perform(OPERATOR, UpdatePerson(name=disabled.name, disabled=True))
     for name, password in (
         (person.name, "wrong"),
         ("nobody-" + uuid4().hex, PASSWORD),
@@ -394,7 +394,7 @@ def test_a_copied_cookie_is_worth_nothing_after_signing_out(web_app: Flask, stra
     "end",
     [
         lambda name: actions.set_password.perform(OPERATOR, SetPassword(name=name, password_hash=password_hash())),
-        lambda name: actions.disable_person.perform(OPERATOR, PersonRequest(name=name)),
+        lambda name: actions.update_person.perform(OPERATOR, UpdatePerson(name=name, disabled=True)),
     ],
 )
 def test_a_new_password_or_being_disabled_ends_every_session(
@@ -409,7 +409,7 @@ def test_a_new_password_or_being_disabled_ends_every_session(
     assert browser.get("/").status_code == 200  # within the bound that is documented
     monkeypatch.setattr(known, "fresh_seconds", -1.0)
     assert browser.get("/").status_code == 303
-    actions.enable_person.perform(OPERATOR, PersonRequest(name=browser.user.name))  # type: ignore[attr-defined]
+    actions.update_person.perform(OPERATOR, UpdatePerson(name=browser.user.name, disabled=False))  # type: ignore[attr-defined]
     assert browser.get("/").status_code == 303  # it does not come back to life
 
 
@@ -494,9 +494,9 @@ def test_the_last_operator_cannot_be_disabled(database: Any) -> None:
         connection.execute(text("DELETE FROM users"))
         for name in ("one", "two"):
             done_within(connection, actions.add_person, OPERATOR, AddPerson(name=name, password_hash=password_hash(), role="operator"))
-        done_within(connection, actions.disable_person, OPERATOR, PersonRequest(name="one"))
+        done_within(connection, actions.update_person, OPERATOR, UpdatePerson(name="one", disabled=True))
         with pytest.raises(ValueError, match="last operator"):
-            done_within(connection, actions.disable_person, OPERATOR, PersonRequest(name="two"))
+            done_within(connection, actions.update_person, OPERATOR, UpdatePerson(name="two", disabled=True))
         transaction.rollback()
 
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from sqlalchemy import text
 
-from jiyi.protocol.accounts import AddPerson, CreateKey, NewKey, PersonRequest, RevokeKey, RotateKey, SetPassword, hash_password
+from jiyi.protocol.accounts import AddPerson, CreateKey, NewKey, RevokeKey, RotateKey, SetPassword, UpdatePerson, hash_password
 from jiyi.protocol.wire.signatures import new_key
 from models.accounts import actions
 from models.db.actions import Actor
@@ -43,7 +43,7 @@ def somebody(group: str) -> str:
 
 def disabled(group: str) -> str:
     name = somebody(group)
-    actions.disable_person.perform(Actor(group, "test", operator=True), PersonRequest(name=name))
+    actions.update_person.perform(Actor(group, "test", operator=True), UpdatePerson(name=name, disabled=True))
     return name
 
 
@@ -67,8 +67,8 @@ CASES = (
         prepare=somebody,
         request=lambda made: SetPassword(name=made, password_hash=hash_password("a good new password")),
     ),
-    Case(action=actions.disable_person, prepare=somebody, request=lambda made: PersonRequest(name=made)),
-    Case(action=actions.enable_person, prepare=disabled, request=lambda made: PersonRequest(name=made)),
+    Case(action=actions.update_person, name="disable", prepare=somebody, request=lambda made: UpdatePerson(name=made, disabled=True)),
+    Case(action=actions.update_person, name="enable", prepare=disabled, request=lambda made: UpdatePerson(name=made, disabled=False)),
 )
 
 

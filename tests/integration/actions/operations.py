@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from jiyi.protocol.base import Request
-from jiyi.protocol.operations import RunJob, WorkerRequest
+from jiyi.protocol.operations import RunJob, SetWorkerMode, WorkerMode
 from models.operations import actions, signs_of_life, worker_actions
 from tests.integration.actions.cases import Case
 
@@ -18,12 +20,14 @@ def _worker(group: str) -> str:
     return name
 
 
-def _of_worker(verb: str) -> Case:
-    return Case(action=getattr(worker_actions, f"{verb}_worker"), prepare=_worker, request=lambda name: WorkerRequest(worker=name))
+def _of_worker(mode: WorkerMode) -> Case:
+    return Case(
+        action=worker_actions.set_worker_mode, name=mode, prepare=_worker, request=lambda name: SetWorkerMode(worker=name, mode=mode)
+    )
 
 
 CASES = (
     Case(action=actions.run_job, prepare=lambda _group: None, request=lambda _made: RunJob(job=JOB)),
     Case(action=actions.forget_llm, prepare=lambda _group: None, request=lambda _made: Request()),
-    *map(_of_worker, ("pause", "resume", "drain", "stop")),
+    *map(_of_worker, get_args(WorkerMode)),
 )

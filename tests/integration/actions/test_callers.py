@@ -187,7 +187,7 @@ def test_of_every_action_nobody_gets_or_does_anything_for_another_group_or_witho
 
 
 def test_operators_actions_never_go_unsigned_and_the_rest_only_by_an_explicit_setting(victim: str) -> None:
-    with environment(allow_unsigned_calls="true"):
+    with environment(accept_unsigned="all"):
         for task, scope in names():
             if scope == "operator":
                 assert refused(called(task, body(task, victim), None)), task

@@ -45,18 +45,9 @@ SUBJECTS = (
 IN_WEB = tuple(case for subject in SUBJECTS for case in subject.CASES)
 CASES: tuple[Case, ...] = (*IN_WEB, *by_workers.CASES)
 #: Tried in a database of its own: ``operations/test_reembedding.py``.
-ELSEWHERE = {"reembedding.step", "embedders.configure", "memory.forget"}
+ELSEWHERE = {"reembedding.step", "memory.forget"}
 #: What they do is in no row.
-WITHOUT_A_TRACE = {
-    "jobs.run",
-    "llms.forget",
-    "stores.load",
-    "stores.save",
-    "workers.pause",
-    "workers.resume",
-    "workers.drain",
-    "workers.stop",
-}
+WITHOUT_A_TRACE = {"jobs.run", "llms.forget", "stores.load", "stores.save", "workers.set_mode"}
 Door = Callable[[Case, str, Any], str]
 
 

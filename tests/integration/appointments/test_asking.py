@@ -110,7 +110,7 @@ def test_the_same_request_twice_cancels_one(client: Client) -> None:
     assert second.schedule == first.schedule
     assert second.confirmation == first.confirmation
     assert {one for one, _ in state(client).values()} == {"ended", "active"}
-    resumed = client.command("appointments.resume", SECONDS, id=first.schedule.id)
+    resumed = client.command("appointments.update", SECONDS, id=first.schedule.id, paused=False)
     assert resumed.model_dump()["state"] == "active"
 
 

@@ -87,7 +87,7 @@ def test_zc_95_a_message_becomes_a_schedule_with_a_confirmation(group: str) -> N
     assert details.next_runs[0] == found.schedule.next_run_at
     stranger = Actor(f"{group}-other", "test")
     assert schedule_actions.list_schedules.perform(stranger, ListSchedules()).rows == []
-    for action in (schedule_actions.get_schedule, schedule_actions.pause_schedule, schedule_actions.delete_schedule):
+    for action in (schedule_actions.get_schedule, schedule_actions.delete_schedule):
         with pytest.raises(NotFound):
             action.perform(stranger, ById(id=found.schedule.id))
 
@@ -237,13 +237,13 @@ def test_a_paused_or_deleted_schedule_does_not_run_and_a_resumed_one_does(group:
     due(schedule_id)
     due(deleted)
     scan()
-    assert schedule_actions.pause_schedule.perform(me(group), ById(id=schedule_id)).state == "paused"
+    assert schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=True)).state == "paused"
     assert schedule_actions.delete_schedule.perform(me(group), ById(id=deleted)).done
     assert fire() == 2
     assert alerts(group) == []
     with pytest.raises(NotFound, match="no schedule"):
         schedule_actions.delete_schedule.perform(me(group), ById(id=deleted))
-    resumed = schedule_actions.resume_schedule.perform(me(group), ById(id=schedule_id))
+    resumed = schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=False))
     assert resumed.state == "active"
     assert resumed.next_run_at is not None
     assert resumed.next_run_at > datetime.now(UTC)
@@ -257,7 +257,7 @@ def test_a_schedule_gets_another_time_or_other_words_and_runs_by_them(group: str
     elsewhere = change(tz="Asia/Tokyo")
     assert (elsewhere.tz, elsewhere.cron, elsewhere.state) == ("Asia/Tokyo", before.cron, "active")
     assert elsewhere.next_run_at != before.next_run_at
-    schedule_actions.pause_schedule.perform(me(group), ById(id=schedule_id))
+    schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=True))
     assert change(tz="Europe/Paris").next_run_at is None
     moved = change(text="every day at 17:45", tz="Europe/Berlin")
     assert (moved.cron, moved.tz, moved.task_description, moved.state) == ("45 17 * * *", "Europe/Berlin", "浇花", "active")

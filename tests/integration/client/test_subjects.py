@@ -35,9 +35,8 @@ def test_an_action_is_asked_with_arguments_and_options(jiyi: Run) -> None:
     listed = json.loads(jiyi("appointments", "list", "小伴", "--limit", "5", "--json").stdout)
     assert [one["id"] for one in listed["rows"]] == [made["schedule"]["id"]]
     assert "0 8 * * *" in jiyi("appointments", "list", "小伴").stdout
-    assert json.loads(jiyi("memory_init", "--json").stdout) == {"done": True}, "an alias"
-    assert jiyi("conversations", "init").stdout == "done\n"
-    assert jiyi("tokens", "estimate", "four words of text").stdout.strip().isdigit()
+    assert "by_type" in json.loads(jiyi("memory_init", "--json").stdout), "an alias"
+    assert jiyi("tokens", "estimate", "--content", "four words of text").stdout.strip().isdigit()
     when = json.loads(
         jiyi("appointments", "parse", "remind me every day at 8am to a=b", "--runs", "2", "--tz", "Asia/Shanghai", "--json").stdout
     )
@@ -46,7 +45,7 @@ def test_an_action_is_asked_with_arguments_and_options(jiyi: Run) -> None:
 
 def test_what_is_written_in_json_may_be_nested(jiyi: Run) -> None:
     said = '[{"role": "user", "content": "I drink tea."}]'
-    assert int(jiyi("tokens", "estimate_messages", "--messages", said).stdout) > 0
+    assert int(jiyi("tokens", "estimate", "--messages", said).stdout) > 0
     put = '[{"namespace": ["notes"], "key": "a", "value": {"text": "tea"}}]'
     jiyi("items", "put", "--items", put)
     assert "tea" in jiyi("items", "search", "--prefix", "notes").stdout

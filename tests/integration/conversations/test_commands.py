@@ -17,10 +17,8 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.base import AgentForUser, ByIdForUser, OfAgent, OfAgents, Request
 from jiyi.protocol.conversation_commands import (
     AddResource,
-    ConfigureEmbedding,
     ConfigureSummaries,
     EmbedText,
-    EstimateTokens,
     ExtractMessages,
     FindOptions,
     GrepOptions,
@@ -34,14 +32,14 @@ from jiyi.protocol.conversation_commands import (
     ResourceUri,
     SearchOptions,
     ShowPrompts,
-    TreeOptions,
 )
 from jiyi.protocol.conversations import (
+    ChatMessage,
     CombinedExtraction,
     ContextRequest,
+    EstimateTokens,
     ExtractedExperience,
     ExtractedMemory,
-    InjectRequest,
     Message,
     ProfileSignals,
     uri_of,
@@ -146,8 +144,12 @@ def test_stats_count_by_type_and_by_agent(group: str) -> None:
     assert found.size_bytes == 6
     assert actions.stats.perform(me(f"{group}-other"), Request()).total == 0
     assert "@" not in actions.status.perform(me(group), Request()).path, "the path tells no secret"
-    assert actions.init.perform(me(group), Request()).done
     assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(content="渡口停航")).count == 6
+    said = [ChatMessage(role="user", content="How hot is the kiln?"), ChatMessage(role="assistant", content="1,240 °C.")]
+    assert actions.estimate_content_tokens.perform(me(group), EstimateTokens(messages=said)).count == 25
+    for both in ({}, {"content": "x", "messages": said}):
+        with pytest.raises(ValidationError, match="content"):
+            EstimateTokens(**both)
     assert isinstance(embedder_report(me(group), Request()), EmbedderReport)
 
 
@@ -180,7 +182,7 @@ def test_ls_and_tree_count_what_is_in_force_and_removing_takes_what_is_below(gro
     add(group, "three", "agent://helper/preference/food")
     listed = actions.ls.perform(me(group), ListResources(uri="agent://helper")).rows
     assert [(one.name, one.memories) for one in listed] == [("knowledge", 2), ("preference", 1)]
-    tree = actions.tree.perform(me(group), TreeOptions(uri="agent://helper/knowledge", depth=2)).rows
+    tree = actions.ls.perform(me(group), ListResources(uri="agent://helper/knowledge", depth=2)).rows
     assert [(one.name, [child.name for child in one.children]) for one in tree] == [("food", []), ("home", ["city"])]
     add(group, "four", "agent://helper/knowledge/food/nuts")
     add(group, "five", "agent://helper/knowledge/foods")
@@ -217,7 +219,7 @@ def test_grep_knows_regular_expressions(group: str) -> None:
 
 @pytest.mark.parametrize("uri", ["agent://a/../b", "helper", "agent:///knowledge/x", "agent://a/secrets/x"])
 def test_what_is_no_address_is_refused(uri: str) -> None:
-    for model in (ResourceUri, TreeOptions):
+    for model in (ResourceUri, ListResources):
         with pytest.raises(ValidationError, match="uri"):
             model(uri=uri)
     with pytest.raises(ValidationError, match=r"names no category|address"):
@@ -244,10 +246,9 @@ READERS: dict[str, Ask] = {
     "find": lambda group, agent: str(worker.find(me(group), FindOptions(query="peanuts", scope=f"agent://{agent}"))),
     "grep": lambda group, agent: str(actions.grep.perform(me(group), GrepOptions(pattern="peanuts", uri=f"agent://{agent}"))),
     "ls": lambda group, agent: str(actions.ls.perform(me(group), ListResources(uri=f"agent://{agent}/knowledge"))),
-    "tree": lambda group, agent: str(actions.tree.perform(me(group), TreeOptions(uri=f"agent://{agent}"))),
+    "tree": lambda group, agent: str(actions.ls.perform(me(group), ListResources(uri=f"agent://{agent}", depth=3))),
     "read": lambda group, agent: str(actions.read.perform(me(group), ReadOptions(uri=f"agent://{agent}/knowledge/food"))),
     "context": lambda group, agent: str(injection.build(me(group), ContextRequest(agent_id=agent, query="peanuts"))),
-    "inject": lambda group, agent: str(injection.inject(me(group), InjectRequest(agent_id=agent, query="peanuts"))),
     "export": lambda group, agent: str(actions.export.perform(me(group), OfAgents(agent_id=agent))),
 }
 
@@ -270,8 +271,8 @@ def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
     say(group, "I am allergic to peanuts.")
     end_session(group)
     run()
-    found = injection.inject(
-        me(group), InjectRequest(agent_id="helper", query="What am I allergic to?", base_prompt="Be kind.", session_id="s2")
+    found = injection.build(
+        me(group), ContextRequest(agent_id="helper", query="What am I allergic to?", base_prompt="Be kind.", session_id="s2")
     )
     assert found.prompt.startswith("Be kind.\n\n")
     assert "peanuts" in found.prompt
@@ -284,7 +285,7 @@ def test_bug_m5_a_new_session_recalls_an_old_one(group: str) -> None:
         assert "tea" not in injection.build(me(group), ContextRequest(agent_id="helper", query=query, session_id="s3")).context
     assert injection.build(me(group), ContextRequest(agent_id="helper", query="my tea?", session_id="s1")).context.count("tea") == 1
     for query in ("What do I like?", "x", ""):
-        nothing = injection.inject(me(group), InjectRequest(agent_id="nobody", query=query, base_prompt="Be kind."))
+        nothing = injection.build(me(group), ContextRequest(agent_id="nobody", query=query, base_prompt="Be kind."))
         assert (nothing.prompt, nothing.memories, nothing.injection_id) == ("Be kind.", [], None)
 
 
@@ -403,8 +404,6 @@ def test_a_vector_with_pieces_and_keywords(group: str) -> None:
 
 
 def test_drivers_are_named_and_what_is_missing_is_told(group: str) -> None:
-    with pytest.raises(InvalidRequest, match="to:"):
-        worker.configure_embedding(me(group), ConfigureEmbedding(provider="nobody"))
     found = worker.configure_summaries(me(group), ConfigureSummaries(provider="openai", model="gpt-4o-mini"))
     assert (found.active, found.in_use) == (False, "rules")
     assert "JIYI_LLM=openai:gpt-4o-mini" in found.how

@@ -278,8 +278,6 @@ class Other:
             known["uri"] = "agent://helper/knowledge"
         if model is TABLE["experiences.get"].request:
             known["id"] = self.named["experience"]
-        if model is TABLE["resources.tree"].request:
-            known["uri"] = "agent://helper"
         return {**known, **({"depth": 3} if "depth" in model.model_fields else {}), "user_id": user_id}
 
 

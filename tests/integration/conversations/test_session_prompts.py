@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from jiyi.protocol.conversations import InjectRequest, ProfileSignals
+from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.recall import InjectedContext
 from jiyi.text.budget import estimate_tokens
 from models.conversations import injections
@@ -26,8 +26,8 @@ TEA, SHRIMP = "The user likes green tea. 喜欢绿茶。", "The user fishes for 
 
 
 def ask(group: str, query: str, turn: int | None = None, **fields: Any) -> InjectedContext:
-    asked = InjectRequest(agent_id="helper", query=query, base_prompt="Be kind.", split=True, turn=turn, **{"session_id": "s9", **fields})
-    return injection.inject(Actor(group, "test"), asked)
+    asked = ContextRequest(agent_id="helper", query=query, base_prompt="Be kind.", split=True, turn=turn, **{"session_id": "s9", **fields})
+    return injection.build(Actor(group, "test"), asked)
 
 
 def prefer(group: str, what: str, category: str) -> None:
@@ -67,7 +67,7 @@ def test_a_session_s_prompt_begins_with_the_same_bytes_until_something_in_it_is_
 
 def test_nothing_is_split_unless_asked_for(group: str) -> None:
     prefer(group, TEA, "tea")
-    plain = injection.inject(Actor(group, "test"), InjectRequest(agent_id="helper", query="Do I like tea?", base_prompt="Be kind."))
+    plain = injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query="Do I like tea?", base_prompt="Be kind."))
     assert (plain.prompt, plain.stable) == (f"Be kind.\n\n{plain.context}", "Be kind.")
     assert kept(group) == []
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from jiyi.protocol.base import AgentForUser, OfAgent
-from jiyi.protocol.conversations import InjectRequest
+from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.identity import UpdateUser
 from jiyi.protocol.proposals import Deciding
 from jiyi.protocol.recall import InjectedContext
@@ -33,7 +33,7 @@ JAMMED = "My printer jams again, what now?"
 
 def ask(group: str, query: str = JAMMED, **fields: Any) -> InjectedContext:
     asked = {"base_prompt": "Be kind.", "split": True, "session_id": "s9", **fields}
-    return injection.inject(Actor(group, "test"), InjectRequest(agent_id=AGENT, query=query, **asked))
+    return injection.build(Actor(group, "test"), ContextRequest(agent_id=AGENT, query=query, **asked))
 
 
 def skill(group: str, **fields: Any) -> UUID:
@@ -74,7 +74,7 @@ def test_an_enabled_skill_is_in_the_index_and_its_text_where_the_message_fits(gr
     assert (other.stable, other.skills) == (fits.stable, [])
     assert json.dumps(f"1. {STEPS[0]}") not in other.recalled
     plain = ask(group, split=False)
-    assert json.dumps(f"1. {STEPS[0]}") in plain.prompt
+    assert json.dumps(f"1. {STEPS[0]}") in plain.context
     assert ask(group, split=False, format="json").skills == []
     assert ask(group, grown=False, session_id="s11").stable == "Be kind."
     decide_proposal.perform(Actor(group, "user:mia"), Deciding(decision="disable", id=skill_id))
@@ -111,8 +111,8 @@ def test_approved_files_open_the_prompt_and_a_new_version_makes_it_anew(group: s
         "<SOUL>\nYou are Mia's helper.\n你很耐心。\n</SOUL>\n\n<AGENTS>\nAnswer in one sentence.\n</AGENTS>\n\nBe kind.\n\n"
     )
     assert '"Her kiln is blue."' in told.stable
-    assert "kiln" not in ask(group, user_id="zoe", session_id="s10").prompt, "it is on the agent's one user"
-    assert ask(group, split=False).prompt.startswith("<SOUL>")
+    assert "kiln" not in ask(group, user_id="zoe", session_id="s10").context, "it is on the agent's one user"
+    assert ask(group, split=False).context.startswith("<SOUL>")
     approve(group, propose(group, "You are brief."))
     assert ask(group).stable.startswith("<SOUL>\nYou are brief.\n</SOUL>")
     approve(group, propose(group, "word " * 3_900))

@@ -79,14 +79,14 @@ def test_usage_is_told_by_task_model_group_and_month(group: str) -> None:
 
 
 def test_a_spent_budget_stops_questions_of_its_group_alone(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "get_settings", lambda: Settings(llm_group_budget=1.0))
+    monkeypatch.setattr(budgets, "get_settings", lambda: Settings(llm_budget="/1"))
     monkeypatch.setattr(budgets, "KEPT_SECONDS", 0.0)
     numbers.record_usage(used(group, cost=0.9))
     budgets.allow(group)
     with unit_of_work() as connection:
         assert [budget.state for budget in budgets.of(connection, group)] == ["attention"]
     numbers.record_usage(used(group, cost=0.2))
-    with pytest.raises(LLMUnavailable, match="JIYI_LLM_GROUP_BUDGET"):
+    with pytest.raises(LLMUnavailable, match=r"the group's budget of 1 a month is spent \(JIYI_LLM_BUDGET\)"):
         budgets.allow(group)
     budgets.allow(f"{group}-other")
 

@@ -43,11 +43,7 @@ from workers.embedded.stack import Stack
 
 pytestmark = pytest.mark.xdist_group("reembedding")  # one database of their own for all of them
 
-SETTINGS = {
-    "embedder": "compatible:vendor-model",
-    "embedder_timeout": "30",  # a vendor that shares a busy machine with others may be late
-    "request_timeout": "0.05",
-}
+SETTINGS = {"embedder": "compatible:vendor-model", "request_timeout": "0.05"}
 TEXTS = ["Klaus drinks green tea", "Maria waters her tomatoes", "林岚在书店喝茶", "Tomas mends the kiln", "Klaus reads a book"]
 
 
@@ -157,7 +153,7 @@ def test_whatever_the_vendor_does_the_work_stays_owed_with_the_reason(
     remembered(group, "the first one is embedded")
     ids = remember(group, *TEXTS)
     vendor.otherwise = trouble
-    with ephemeral.environment(embedder_timeout="0.4") if "0.4 s" in reason else nullcontext():
+    with patch.object(remote, "CALL_SECONDS", 0.4) if "0.4 s" in reason else nullcontext():
         assert run_until_idle(EMBED, embed) == 0
     rows = owed()
     assert {row.subject_id for row in rows} == set(ids)

@@ -95,7 +95,7 @@ def test_poignant_events_become_thoughts_that_name_their_evidence(group: str, ll
     (row,) = reflection_rows(group)
     assert (row["state"], row["trigger"], row["thoughts"], row["llm"], row["attempts"]) == ("done", "importance", 6, "scripted", 1)
     assert row["focal_points"] == [f"What of Klaus reads chapter {n}?" for n in (37, 38, 39)]
-    assert counters(group) == (get_settings().importance_trigger_max, 0)
+    assert counters(group) == (get_settings().agent_defaults.importance_trigger_max, 0)
     assert REFLECT not in {kind for kind, _ in owed(group)}
     first, second = made[:2]
     now = AT + timedelta(minutes=39)

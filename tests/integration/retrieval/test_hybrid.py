@@ -167,7 +167,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[bad.Vendor]:
         made.otherwise = bad.rerank(lambda _query, document: 100.0 * ("tomatoes" in document) - len(document))
         monkeypatch.setattr(answer_, "SECONDS", 30.0)
         # A model of its own each time: breakers are shared, and outlast the test.
-        with environment(reranker=f"compatible:{uuid4().hex}", reranker_base_url=made.base_url):
+        with environment(reranker=f"{uuid4().hex}@{made.base_url}"):
             yield made
     reranker.cache_clear()
 

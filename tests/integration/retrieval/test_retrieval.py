@@ -201,14 +201,14 @@ def test_the_request_comes_before_the_agent_and_the_agent_before_the_deployment(
     three(group)
     payload = {"mode": "stanford", "recency_w": 2, "relevance_w": 2, "recency_decay": 0.25}
     save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": payload}))
-    deployment = {"mode": "elapsed", "recency_w": "3", "relevance_w": "3", "importance_w": "3", "recency_decay": "0.125"}
+    deployment = "mode=elapsed, recency_w=3, relevance_w=3, importance_w=3, recency_decay=0.125"
 
     def settings(**options: Any) -> tuple[str, list[float], float]:
         answer = ask(group, touch=False, **options)
         node = by_description(answer)["a"]
         return answer.debug.mode, [node.recency.weight, node.relevance.weight, node.importance.weight], node.recency.raw
 
-    with environment(**deployment):
+    with environment(agent_defaults=deployment):
         assert settings() == ("stanford", [2 * 0.5, 2 * 3.0, 3 * 2.0], 0.25)
         given = settings(mode="recent", recency_w=0, importance_w=1, recency_decay=0.5)  # 0 is a value like any other
         assert given == ("recent", [0, 2 * 3.0, pytest.approx(RECENT[1], abs=1e-6)], 1 / 8)

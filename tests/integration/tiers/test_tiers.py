@@ -290,7 +290,7 @@ class Judge:
 
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    with environment(wm_consistency="true"):
+    with environment(agent_defaults="check_outputs=llm"):
         yield monkeypatch
 
 

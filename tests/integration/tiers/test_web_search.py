@@ -52,8 +52,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     monkeypatch.setattr(web_search, "SESSION_SEARCHES", 5)
     with running(Engine()) as made:
         made.says(*[TAVILY] * 50)
-        settings = {"web_search": "tavily", "web_search_api_key": "tvly-k", "web_search_base_url": made.base_url}
-        with environment(**settings):
+        monkeypatch.setenv("TAVILY_API_KEY", "tvly-k")
+        with environment(web_search="tavily", web_search_base_url=made.base_url):
             searcher.cache_clear()
             yield made
     searcher.cache_clear()

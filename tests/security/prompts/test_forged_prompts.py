@@ -613,7 +613,6 @@ def test_every_other_module_that_makes_lines_is_none_of_a_prompt() -> None:
 ANSWERS = {
     "memory.context": "context",
     "conversations.context": "conversations.context, markdown",
-    "conversations.inject": "conversations.context, markdown",
     "knowledge.context": "the tiers' context",
     "evolution.hint": "hint",
     "identity.prompt": "identity",
@@ -671,7 +670,7 @@ def test_what_was_said_in_conversations(client: Client) -> None:
     for form in ("markdown", "compact"):
         made = client.conversations.context(agent_id="maria", query="What does Maria like?", max_tokens=50_000, format=form)  # type: ignore[arg-type]
         _said(frame, made.context, made.memories, [one.description for one in made.memories])
-    injected = client.conversations.inject(agent_id="maria", query="What does Maria like?", base_prompt="You are kind.", max_tokens=50_000)
+    injected = client.conversations.context(agent_id="maria", query="What does Maria like?", base_prompt="You are kind.", max_tokens=50_000)
     assert injected.prompt == f"You are kind.\n\n{injected.context}"
     _said(frame, injected.context, injected.memories, [one.description for one in injected.memories])
 

@@ -18,7 +18,7 @@ from jiyi.chat.secrets import MASK, masked
 from jiyi.client.outbox import Outbox
 from jiyi.errors import BrokerUnavailable, InvalidEvent
 from jiyi.protocol.appointments import AskedSchedules
-from jiyi.protocol.conversations import InjectRequest, Message
+from jiyi.protocol.conversations import ContextRequest, Message
 from jiyi.protocol.recall import InjectedContext
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompting import quoted
@@ -67,11 +67,11 @@ def test_a_service_that_does_not_answer_is_not_ready() -> None:
     def dead(*_: Any, **__: Any) -> None:
         raise BrokerUnavailable("nobody listens at redis://10.0.0.1")
 
-    client: Any = SimpleNamespace(conversations=SimpleNamespace(init=lambda: None), group="g")
+    client: Any = SimpleNamespace(agents=SimpleNamespace(list=lambda **_: None), group="g")
     client.within = lambda _: client
     with ConversationLoop(client, growth=False) as loop:
         assert set(loop.readiness().values()) == {""}
-        client.conversations.init = dead
+        client.agents.list = dead
         assert "nobody listens" in loop.readiness()["memory"]
 
 
@@ -80,7 +80,7 @@ class Memories:
         self.asked: list[str] = []
         self.context = context
 
-    def __call__(self, request: InjectRequest, _seconds: float) -> InjectedContext:
+    def __call__(self, request: ContextRequest, _seconds: float) -> InjectedContext:
         self.asked.append(request.query)
         prompt = f"{request.base_prompt}\n\n{self.context}" if self.context else request.base_prompt
         return InjectedContext(context=self.context, tokens=1, intent="general", memories=[], prompt=prompt)
@@ -233,7 +233,7 @@ class Service:
     def within(self, _seconds: float) -> Service:
         return self
 
-    def inject(self, *, base_prompt: str, max_tokens: int, **_: Any) -> InjectedContext:
+    def context(self, *, base_prompt: str, max_tokens: int, **_: Any) -> InjectedContext:
         self.most.append(max_tokens)
         context = cut_to_tokens(REMEMBERED, max_tokens)
         return InjectedContext(

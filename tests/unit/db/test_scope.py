@@ -45,11 +45,10 @@ WHOLE_SERVICE = {
 WHOLE_SERVICE_ACTIONS = {
     "jobs.run": "scheduled jobs see to all groups",
     "people.add": "people belong to no group",
-    "people.disable": "people belong to no group",
-    "people.enable": "people belong to no group",
     "people.list": "people belong to no group",
     "people.set_password": "people belong to no group",
-    **{f"workers.{verb}": "workers are the whole service's" for verb in ("list", "pause", "resume", "drain", "stop")},
+    "people.update": "people belong to no group",
+    **{f"workers.{verb}": "workers are the whole service's" for verb in (("list", "set_mode"))},
 }
 ACTIONS_ACROSS_GROUPS = {
     "dead_letters.get": "operators see letters of no known group",

@@ -62,7 +62,7 @@ def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(
     if name != "reconcile":
         assert str(job.schedule(configure(jobs_off=name))) == "off"
     if name == "backup":
-        assert str(job.schedule(configure(jobs_off="", **{job.setting: 0}))) == "off"
+        assert str(job.schedule(configure(jobs_off="", backup_dir=""))) == "off"
     with pytest.raises(NotFound, match=r"no job 'sleep'; there are archive, backup"):
         find("sleep")
 
@@ -70,7 +70,7 @@ def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(
 def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(configure: Callable[..., Settings]) -> None:
     schedule = beat_schedule(configure(work_lease_seconds=10.5, **OFF))
     assert schedule == {"reconcile": {"task": "job.reconcile", "schedule": 7, "options": {"queue": "upkeep", "expires": 7}}}
-    on = beat_schedule(configure(jobs_off="", backup_hours=24))
+    on = beat_schedule(configure(jobs_off="", backup_dir="/backups"))
     assert (on["backup"]["schedule"], on["archive"]["schedule"]) == (60, 60)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.settings import WEIGHTS, Settings
+from jiyi.settings import WEIGHTS, AgentDefaults, Settings
 
 OWN = {
     "mode": "stanford",
@@ -39,7 +39,8 @@ DEPLOYMENT = {
 
 @pytest.fixture
 def deployment(configure: Callable[..., Settings]) -> Settings:
-    return configure(**{name: value for name, value in DEPLOYMENT.items() if not name.startswith("derive_")}, derive="poignancy")
+    defaults = {name: value for name, value in DEPLOYMENT.items() if name != "tz"}
+    return configure(agent_defaults=", ".join(f"{name}={value}" for name, value in defaults.items()), tz=DEPLOYMENT["tz"])
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -62,4 +63,4 @@ def test_15_a_negative_weight_counts_in_the_originals_mode_only(name: str, deplo
 
 
 def test_every_setting_of_an_agent_exists_for_the_deployment_too() -> None:
-    assert AgentSettings.model_fields.keys() == ResolvedSettings.model_fields.keys() <= set(dir(Settings()))
+    assert AgentSettings.model_fields.keys() == ResolvedSettings.model_fields.keys() <= {"tz", *AgentDefaults.model_fields}

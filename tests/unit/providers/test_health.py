@@ -39,8 +39,8 @@ def test_14_a_new_deployment_is_healthy_and_the_embedder_in_use_counts_not_the_o
 
 
 def test_14_what_is_missing_is_named(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = configure(embedder="openai", llm="deepseek:deepseek-chat", reranker="compatible:m", web_search="tavily")
-    assert set(states(settings).values()) == {"not_configured"}
+    settings = configure(embedder="openai", llm="deepseek:deepseek-chat", web_search="tavily")
+    assert states(settings) == {"embedder": "not_configured", "llm": "not_configured", "reranker": "off", "search": "not_configured"}
     told = {one.name: one.detail for one in health.providers(settings)}
     assert "OPENAI_API_KEY" in told["embedder"]
     assert "DEEPSEEK_API_KEY" in told["llm"]
@@ -59,8 +59,7 @@ def vendors(configure: Configure) -> Settings:
         embedder_api_key="k",
         llm="openai:gpt-4o-mini",
         llm_api_key="k",
-        reranker="compatible:bge",
-        reranker_base_url="http://127.0.0.1:9",
+        reranker="bge@http://127.0.0.1:9",
         web_search="searxng",
         web_search_base_url="http://127.0.0.1:9",
     )

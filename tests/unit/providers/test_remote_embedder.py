@@ -189,9 +189,12 @@ def test_a_text_that_is_refused_while_others_are_not_is_the_texts_fault(vendor: 
         remote.passages(["something"])
 
 
-def test_a_batch_that_takes_too_long_is_embedded_in_halves_and_the_next_ones_are_as_small(vendor: bad.Vendor, configure: Configure) -> None:
+def test_a_batch_that_takes_too_long_is_embedded_in_halves_and_the_next_ones_are_as_small(
+    vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vendor.otherwise = lambda request: (bad.good() if len(request.texts) <= 8 else bad.slow(3))(request)
-    configure(embedder="compatible:m", embedder_base_url=vendor.base_url, embedder_timeout=0.5)
+    configure(embedder="compatible:m", embedder_base_url=vendor.base_url)
+    monkeypatch.setattr(remote_embedder, "CALL_SECONDS", 0.5)
     texts = [f"text {number}" for number in range(32)]
     np.testing.assert_allclose(embedder().passages(texts), bad.vectors_of(texts), atol=1e-6)
     assert embedder().passages(texts).shape == (32, bad.SIZE)

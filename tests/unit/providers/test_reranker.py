@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from engine.providers import breakers, health
+from engine.providers import breakers
 from engine.providers.llms import Reranker, reranker
 from engine.providers.remote import MOST_DOCUMENT_CHARS, MOST_QUERY_CHARS
 from jiyi.errors import RerankerUnavailable, SettingsError
 from jiyi.protocol.providers import PRESETS
-from jiyi.settings import Settings, get_settings
+from jiyi.settings import Settings
 from tests import misbehaving as bad
 
 Configure = Callable[..., Settings]
@@ -30,7 +30,8 @@ def server(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Iterator[ba
         monkeypatch.delenv(name, raising=False)
     with bad.vendor() as made:
         made.otherwise = bad.rerank(length)
-        configure(redis_url="", reranker="compatible:bge", reranker_base_url=made.base_url, reranker_api_key=SECRET)
+        monkeypatch.setenv("COMPATIBLE_API_KEY", SECRET)
+        configure(redis_url="", reranker=f"bge@{made.base_url}")
         reranker.cache_clear()
         breakers._local.clear()
         yield made
@@ -114,20 +115,7 @@ def test_one_that_is_late_is_not_waited_for(server: bad.Vendor, late: bad.Script
     assert len(server.requests) == breakers.FAIL_MAX  # one that keeps failing is left alone
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"reranker": "nobody"}, "unknown provider"),
-        ({"reranker": "openai:x"}, "write compatible:<model>"),
-        ({"reranker": "compatible"}, "no default model"),
-        ({"reranker": "compatible:bge", "reranker_base_url": ""}, "JIYI_RERANKER_BASE_URL is not set"),
-    ],
-)
-def test_a_setting_that_names_none_is_refused_and_shown(
-    server: bad.Vendor, configure: Configure, values: dict[str, str], words: str
-) -> None:
-    configure(**{"reranker_base_url": server.base_url, **values})
-    with pytest.raises(SettingsError, match=words):
-        reranker()
-    states = {one.name: one for one in health.providers(get_settings())}
-    assert states["reranker"].state == "not_configured"
+@pytest.mark.parametrize("wrong", ["nobody", "compatible:bge", "bge@", "bge@ftp://host", "@http://host", "b g@http://host"])
+def test_a_setting_that_names_no_model_or_no_address_is_refused(configure: Configure, wrong: str) -> None:
+    with pytest.raises(SettingsError, match=r"^JIYI_RERANKER: "):
+        configure(reranker=wrong)

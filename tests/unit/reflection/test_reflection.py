@@ -191,7 +191,7 @@ def test_thoughts_become_events_that_say_where_they_come_from() -> None:
         events_of([made("so\x00")], ORIGIN)
 
 
-DEPLOYMENT = Settings(importance_trigger_max=150)
+DEPLOYMENT = Settings()
 
 
 @pytest.mark.parametrize(

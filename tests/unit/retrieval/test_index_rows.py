@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from engine.retrieval.lexicon import Ragged
 from engine.retrieval.ranking import MIN_NORM
 from models.retrieval.columns import FIRST_ROWS, AccessOrder, Columns, store_vectors
-from models.retrieval.index_rows import IndexRows, dimensions_of, lists_of
+from models.retrieval.index_rows import MemoryColumns, dimensions_of, lists_of
 
 Vector = Sequence[float] | None
 
 
-def rows_of(vectors: Sequence[Vector]) -> IndexRows:
+def rows_of(vectors: Sequence[Vector]) -> MemoryColumns:
     packed = [b"" if one is None else len(one).to_bytes(2, "big") + bytes(2) + np.array(one, ">f4").tobytes() for one in vectors]
     count = len(vectors)
-    return IndexRows(
+    return MemoryColumns(
         numbers={
             "node_id": np.frombuffer(b"".join(bytes([i]) * 16 for i in range(count)), "V16"),
             "dimensions": np.array([0 if one is None else len(one) for one in vectors], ">i4"),

@@ -28,7 +28,7 @@ def scheduled(group: str) -> str:
 
 def paused(group: str) -> str:
     schedule_id = scheduled(group)
-    schedule_actions.pause_schedule.perform(Actor(group, "test"), ById(id=UUID(schedule_id)))
+    schedule_actions.update_schedule.perform(Actor(group, "test"), UpdateSchedule(id=UUID(schedule_id), paused=True))
     return schedule_id
 
 
@@ -66,12 +66,23 @@ CASES = (
         request=lambda made: UpdateSchedule(id=made, text="every day at 10:30", task="water the ferns"),
         admin=lambda made: (f"/growth/schedules/{made}", {"text": "every day at 10:30", "task": "water the ferns"}),
     ),
-    _on_schedule(schedule_actions.pause_schedule, scheduled),
-    _on_schedule(schedule_actions.resume_schedule, paused),
+    Case(
+        action=schedule_actions.update_schedule,
+        prepare=scheduled,
+        name="pause",
+        request=lambda made: UpdateSchedule(id=made, paused=True),
+        admin=lambda made: (f"/growth/schedules/{made}/pause", {}),
+    ),
+    Case(
+        action=schedule_actions.update_schedule,
+        prepare=paused,
+        name="resume",
+        request=lambda made: UpdateSchedule(id=made, paused=False),
+        admin=lambda made: (f"/growth/schedules/{made}/resume", {}),
+    ),
     _on_schedule(schedule_actions.delete_schedule, scheduled),
     _on_heartbeat(heartbeat_actions.configure_heartbeat, interval_minutes=60, quiet_hours=None, tz="Asia/Shanghai"),
     _on_heartbeat(heartbeat_actions.configure_heartbeat, prepare=lambda _group: None, enabled=True),
-    _on_heartbeat(heartbeat_actions.delete_heartbeat),
     _on_heartbeat(heartbeat_actions.tick_heartbeat),
     Case(action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: ByIds(ids=[made])),
 )
