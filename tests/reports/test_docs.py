@@ -81,7 +81,7 @@ def test_a_chat_can_be_built_over_rest(api: Program) -> None:
     """Every action of conversations is at ``POST /conversations/<verb>``, as the table of addresses says."""
     addresses = {operation.path for operation in registry.OPERATIONS}
     verbs = [name.removeprefix("conversations.") for name in TABLE if name.startswith("conversations.")]
-    assert {"inject", "record"} <= set(verbs)
+    assert {"context", "record"} <= set(verbs)
     assert {f"/conversations/{verb}" for verb in verbs} <= addresses
     body = {"agent_id": "a", "user_id": "mia", "session_id": "s", "messages": [{"role": "user", "text": "I live in Porto."}]}
     assert api.post("/conversations/record", body, status=200)["new"] == 1

@@ -112,7 +112,7 @@ class Service:
 
     async def _action(self, request: Request) -> Response:
         await request.body()
-        if request.path_params["path"].endswith("inject"):
+        if request.path_params["path"].endswith("context"):
             return JSONResponse({"context": "", "tokens": 1, "intent": "general", "memories": [], **self.injected})
         return JSONResponse({}, 202)
 
