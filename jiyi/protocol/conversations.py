@@ -242,12 +242,12 @@ class CompactionLimits(BaseModel, frozen=True, extra="forbid"):
 class EstimateTokens(Request):
     """A text, or the messages of a conversation."""
 
-    content: str = Field("", max_length=MAX_TEXT_CHARS)
+    content: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     messages: Annotated[list[ChatMessage], Field(max_length=MAX_MESSAGES)] | None = None
 
     @model_validator(mode="after")
     def _either(self) -> Self:
-        if len(self.model_fields_set & {"content", "messages"}) != 1:
+        if (self.content is None) == (self.messages is None):
             raise ValueError("content: give either this or messages")
         return self
 

@@ -326,7 +326,9 @@ def estimate_content_tokens(_context: Context, request: EstimateTokens) -> Count
     Rather too many than too few: 1.5 for a Chinese character, 1.3 for a word. Messages count with their tool calls, and a few tokens
     for each message itself.
     """
-    return Count(count=estimate_tokens(request.content) if request.messages is None else compaction.conversation_tokens(request.messages))
+    if request.messages is not None:
+        return Count(count=compaction.conversation_tokens(request.messages))
+    return Count(count=estimate_tokens(request.content or ""))
 
 
 @action("agents.get")
