@@ -1,6 +1,6 @@
-"""All commands in one place. ``jiyi SUBJECT VERB`` is the action ``subject.verb``; what does more than one action is written by hand.
+"""All commands in one place. ``jiyi SUBJECT VERB`` is the action ``subject.verb``; what does more is written by hand.
 
-Nothing of a command is loaded before it is run: its words are in ``commands.json``, which ``python -m tools.commands`` writes.
+Nothing of a command is loaded before it is run: its help is in ``commands.json``, which ``tools.commands`` writes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import jiyi
 from jiyi.cli import output
 from jiyi.cli.shell import Root, Session, loaded
 
-TALKING, LOOKING, RUNNING, SUBJECTS = "Tell and ask", "Look inside", "Run and move", "Everything else: jiyi SUBJECT VERB"
+TALKING, LOOKING, RUNNING = "Tell and ask", "Look inside", "Run and move"
+SUBJECTS = "Everything else: jiyi SUBJECT VERB"
 #: What is written by hand: where it is, and below which heading it is listed.
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "observe": ("observe:observe", TALKING),
@@ -40,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "import": ("ways_in:import_app", RUNNING),
     "export": ("transfer:export_app", RUNNING),
 }
-#: Actions whose command does more than ask for them: it makes a secret, asks for a password or a yes, reads a file, or waits.
+#: Actions whose command does more: it makes a secret, asks for a password or a yes, reads a file, or waits.
 ACTIONS: Mapping[str, str] = {
     "stores.apply": "stores:apply",
     "stores.schema": "stores:schema",
@@ -92,7 +93,8 @@ class Commands(Root):
             )
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if (command := super().get_command(ctx, cmd_name) or super().get_command(ctx, cmd_name.replace("-", "_"))) is not None:
+        command = super().get_command(ctx, cmd_name) or super().get_command(ctx, cmd_name.replace("-", "_"))
+        if command is not None:
             return command
         aliases: Mapping[str, str] = json.loads(files("jiyi.protocol").joinpath("aliases.json").read_bytes())
         return of_action(aliases[cmd_name]) if cmd_name in aliases else None

@@ -33,7 +33,7 @@ PARSED: dict[Any, dict[str, Any]] = {
     AwareDatetime: {"parser": moment, "metavar": "TIME"},
     timedelta: {"parser": duration, "metavar": "90d"},
 }
-#: Answers that are easier to read in a form of their own: action → the function that makes it, of a module of this package.
+#: Answers that are easier to read in a form of their own: action → the function of this package that makes it.
 VIEWS = {
     "memory.why": "reflection:why_tree",
     "reflection.get": "reflection:reflection_view",
@@ -45,24 +45,27 @@ DISCARD = "discard"
 
 
 def callback_of(name: str) -> Any:
-    """The function that is the command of an action: asks it with what stands in the command line, and shows the answer."""
+    """The function that is the command of an action: asks it with the words of the command line, shows the answer."""
     action = TABLE[name]
     fields = {_variable(field): field for field in action.request.model_fields}
 
-    def run(ctx: typer.Context, *, as_json: bool, timeout: float | None, yes: bool = False, **values: Any) -> None:
+    def run(ctx: typer.Context, *, as_json: bool, timeout: float | None, **values: Any) -> None:
+        yes = values.pop("yes", False)
         given = {fields[variable]: value for variable, value in values.items() if value not in (None, [], ())}
         if not yes and (action.erases or DISCARD in given.values()):
             _confirm(action, given)
         with connect(ctx) as client:
             result = client.command(name, timeout, **_decoded(action.request, given))
-        printed = partial(loaded(VIEWS[name]), result) if name in VIEWS else partial(view, result, ctx.obj.words)
-        show(Shown(result, printed), as_json=as_json)
+        own_view = partial(loaded(VIEWS[name]), result) if name in VIEWS else None
+        show(Shown(result, own_view or partial(view, result, ctx.obj.words)), as_json=as_json)
 
-    own = [_parameter(field, each, _place(action.request, field)) for field, each in action.request.model_fields.items()]
+    declared = action.request.model_fields
+    own = [_parameter(field, each, _place(action.request, field)) for field, each in declared.items()]
     own.sort(key=lambda parameter: _is_list(parameter.annotation))
-    seconds = typer.Option(min=0.1, help="Seconds to wait for the answer.", show_default=action.seconds is not None)
+    shown = action.seconds is not None
+    seconds = typer.Option(min=0.1, help="Seconds to wait for the answer.", show_default=shown)
     own += [_keyword("timeout", Annotated[float | None, seconds], action.seconds)]
-    if action.erases or any(DISCARD in get_args(each.annotation) for each in action.request.model_fields.values()):
+    if action.erases or any(DISCARD in get_args(each.annotation) for each in declared.values()):
         own += [_keyword("yes", Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")], False)]
     own += [_keyword("as_json", Json, False)]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
@@ -85,7 +88,7 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _place(request: type[BaseModel], field: str) -> bool:
-    """Whether a field stands without its name: what is required, ids, and an agent where there are no others."""
+    """Whether a field is an argument: what is required, ids, and an agent where there are no others."""
     each = request.model_fields[field]
     kind, many = _kind(each.annotation)
     if kind is None:
@@ -94,7 +97,8 @@ def _place(request: type[BaseModel], field: str) -> bool:
         return kind is UUID and field == next(_lists_of_ids(request))
     if each.is_required():
         return kind is not bool
-    return field == "agent_id" and not any(_place(request, other) for other in request.model_fields if other != field)
+    others = (other for other in request.model_fields if other != field)
+    return field == "agent_id" and not any(_place(request, other) for other in others)
 
 
 def _lists_of_ids(request: type[BaseModel]) -> Iterator[str]:
@@ -141,7 +145,7 @@ def _names(field: str, each: FieldInfo, kind: Any) -> list[str]:
 
 
 def _kind(annotation: Any) -> tuple[Any, bool]:
-    """What a field takes, without None, and whether it takes several; None for what has to be written in JSON."""
+    """What a field takes, without None, and whether it takes several; None for what is written in JSON."""
     while get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, UnionType):
@@ -158,8 +162,9 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
 
 
 def _decoded(request: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with what is written in JSON read; a word that is no JSON stays one, and the request's check knows it."""
-    return {field: _json(value) if _kind(request.model_fields[field].annotation)[0] is None else value for field, value in given.items()}
+    """The values with what is written in JSON read; a word that is no JSON stays one: the request's check knows it."""
+    in_json = {field for field in given if _kind(request.model_fields[field].annotation)[0] is None}
+    return {field: _json(value) if field in in_json else value for field, value in given.items()}
 
 
 def _json(text: str) -> Any:

@@ -1,4 +1,7 @@
-"""What actions answer, by its form: rows as a table, one thing as lines with a table for each list in it, a prompt as its text."""
+"""What actions answer, by its form: rows as a table, a prompt as its text, other things as lines.
+
+Lists inside of a thing are tables, too.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +47,15 @@ def _prompt(fields: Mapping[str, Any]) -> None:
 
 
 def _one(fields: Mapping[str, Any], words: Sequence[str]) -> None:
-    following, rows = fields.get("next"), fields.get("rows")
-    lists = {name: value for name, value in fields.items() if name != "rows" and isinstance(value, list | tuple) and _has_things(value)}
-    rest = {name: value for name, value in fields.items() if name not in lists and not (rows is not None and name in ("rows", "next"))}
-    if rows is not None:
-        _rows("", rows)
-    if len(fields) == 1 and not lists and rows is None and not isinstance(single := next(iter(fields.values())), Mapping | BaseModel):
-        output.line(next(iter(fields)) if single is True else output.words_of(single))
+    rest, following = dict(fields), None
+    if "rows" in rest:
+        _rows("", rest.pop("rows"))
+        following = rest.pop("next", None)
+    lists = {name: value for name, value in rest.items() if isinstance(value, list | tuple) and _has_things(value)}
+    rest = {name: value for name, value in rest.items() if name not in lists}
+    (name, single), *_ = [*fields.items(), ("", None)]
+    if len(fields) == len(rest) == 1 and not isinstance(single, Mapping | BaseModel):
+        output.line(name if single is True else output.words_of(single))
     elif lines := list(_lines(rest)):
         output.stdout().print(Text("\n".join(lines)), soft_wrap=True)
     for name, things in lists.items():
@@ -62,8 +67,9 @@ def _one(fields: Mapping[str, Any], words: Sequence[str]) -> None:
 
 def _next_page(words: Sequence[str], cursor: str) -> str:
     """The command for the page after."""
-    kept = [word for before, word in zip(("", *words), words, strict=False) if "--cursor" not in (before, word)]
-    return shlex.join(["jiyi", *(word for word in kept if not word.startswith("--cursor=")), "--cursor", cursor])
+    pairs = zip(("", *words), words, strict=False)
+    kept = (word for before, word in pairs if "--cursor" not in (before, word.partition("=")[0]))
+    return shlex.join(["jiyi", *kept, "--cursor", cursor])
 
 
 def _rows(title: str, rows: Sequence[Any]) -> None:
@@ -87,7 +93,7 @@ def _rows(title: str, rows: Sequence[Any]) -> None:
 
 
 def _cells(row: Any) -> Iterator[tuple[str, Any]]:
-    """Names of columns and values, without what is empty; the fields of a model inside of a row have columns of their own."""
+    """Names of columns and values, without what is empty; a model inside of a row has a column for each field."""
     for name, value in dict(row or {}).items():
         if isinstance(value, BaseModel):
             yield from ((f"{name} {inner}", each) for inner, each in _cells(value))
@@ -105,7 +111,10 @@ def _width(name: str, cells: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _that_fit(columns: Sequence[str], cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The columns for which the terminal has room: the first and the longest text, then those whose rows differ, then the others."""
+    """The columns for which the terminal has room.
+
+    First the first one and the longest text, then those whose rows differ, then the others.
+    """
     widths = {name: _width(name, cells) for name in columns}
     texts = [name for name in columns if any(isinstance(row.get(name), str) for row in cells)]
     longest = max(texts, key=widths.__getitem__, default="")
@@ -122,8 +131,10 @@ def _that_fit(columns: Sequence[str], cells: Sequence[Mapping[str, Any]]) -> lis
 
 def _has_things(value: Any) -> bool:
     """Whether it holds what has fields of its own, or lists."""
+    if isinstance(value, BaseModel):
+        return True
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return isinstance(value, BaseModel) or any(isinstance(each, BaseModel | Mapping | list | tuple) for each in inside)
+    return any(isinstance(each, BaseModel | Mapping | list | tuple) for each in inside)
 
 
 def _lines(content: Any, indent: int = 0) -> Iterator[str]:
