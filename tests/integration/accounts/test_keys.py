@@ -583,7 +583,7 @@ def test_people_are_added_given_passwords_and_disabled_from_the_command_line(ser
         row = connection.execute(text("SELECT password_hash, epoch FROM users WHERE name = :n"), {"n": name}).one()
     assert check_password_hash(row.password_hash, "a password from a pipe")
     assert row.epoch == 1
-    assert jiyi("people", "disable", name, "--json")[0]["disabled_at"] is not None
+    assert jiyi("people", "update", name, "--disabled", "--json")[0]["disabled_at"] is not None
     assert name in jiyi("people", "list")[0]
     everywhere, notice = jiyi("people", "add", f"all-{name}", "--role", "viewer", "--all-groups", "--generate")
     assert everywhere.strip()
@@ -591,7 +591,7 @@ def test_people_are_added_given_passwords_and_disabled_from_the_command_line(ser
     for arguments, given, reason in (
         (["add", name, "--role", "viewer", "--groups", "b", "--generate"], None, "is taken"),
         (["set_password", name], "short\n", "at least 10"),
-        (["disable", "nobody-here"], None, "nobody here is called"),
+        (["update", "nobody-here", "--no-disabled"], None, "nobody here is called"),
         (["add", "a b", "--role", "viewer"], "x" * 12, "name"),
         (["add", "without-groups", "--role", "viewer", "--generate"], None, "groups: name at least one group"),
         (["add", "without-groups", "--role", "viewer", "--groups", "b", "--all-groups", "--generate"], None, "groups: give either"),
