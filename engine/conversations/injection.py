@@ -9,19 +9,22 @@ by intent were measured, and find no more or less (docs/decisions.md).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from typing import cast
 from uuid import UUID
 
+from engine.conversations.attributes import subject_words
+from engine.conversations.marks import spans_in
 from engine.heads.judgements import WORKED_OUT
 from engine.text.keywords import keywords_ranked, single_characters
 from engine.text.wordings import Told
 from engine.times.past import with_dates
 from jiyi.protocol.conversations import KINDS, Intent, Kind, QueryAnalysis
 from jiyi.text.budget import estimate_tokens
+from jiyi.text.clauses import clauses
 from jiyi.text.prompt import PLACE, Line, Over, Section, Style, Written
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.words import Language, normalise, tokens
@@ -92,10 +95,13 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
     """The candidates, best first, with the text to be shown: a memory and its turns once, at the better place of the two."""
     turns = {candidate.node_id: candidate for candidate in ranked if candidate.kind == "session"}
     told: dict[UUID, Candidate] = {}
+    statements: dict[UUID, list[str]] = {}
     for candidate in ranked:
         if candidate.superseded_at is None:
             for turn_id in candidate.turn_ids:
                 told.setdefault(turn_id, candidate)
+                statements.setdefault(turn_id, []).append(candidate.text)
+    says_more = {turn_id for turn_id, texts in statements.items() if turn_id in turns and _says_more(turns[turn_id].text, texts)}
     shown: set[UUID] = set()
     said: dict[tuple[bool, Told], int] = {}
     result: list[Chosen] = []
@@ -104,7 +110,7 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
         if best.node_id in shown or candidate.node_id in shown or (candidate.superseded_at is not None and candidate.kind != "session"):
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
-        text, others = _told(best, sources, candidate)
+        text, others = _told(best, sources, candidate, says_more)
         best = replace(best, ended=tuple(dict.fromkeys(part for one in (best, *sources) for part in one.ended)))
         renewed = next((other.renewed_at for other in (best, candidate, *sources) if other.renewed_at is not None), None)
         best = replace(best, renewed_at=renewed)
@@ -136,24 +142,36 @@ def _folded(first: Chosen, other: Chosen) -> Chosen:
     return replace(shown, why=why, seen=first.seen + 1, folded=tuple(node_id for node_id in ids if node_id not in shown.ids))
 
 
-def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate) -> tuple[str, tuple[UUID, ...]]:
+def _says_more(turn: str, statements: Iterable[str]) -> bool:
+    """Whether a turn has a part that none of these statements, which were taken from it, says."""
+    said = {span for statement in statements for span in spans_in(statement, turn)}
+    return any((part.start, part.end) not in said and subject_words(part.text) for part in clauses(turn))
+
+
+def _says_all(turn: Candidate, memory: Candidate, text: str) -> bool:
+    """Whether a turn has nearly all words of a memory's text."""
+    words = set(tokens(WORKED_OUT.sub("", text))) - set(tokens(memory.subject or ""))
+    return bool(words) and len(words & set(tokens(turn.text))) >= SAID_IN_TURN * len(words)
+
+
+def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate, says_more: Collection[UUID]) -> tuple[str, tuple[UUID, ...]]:
     """What is shown of a memory: its turn's words where they say all of it, else its own; and whose they are, too.
 
     A turn that was found before the memory, and is longer, may have been found for the rest of it: it is shown at any length, and the
-    question that the memory answers is no part of what it has to say.
+    question that the memory answers is no part of what it has to say. Where a memory is one turn's alone in other words, and the turn
+    ``says_more`` than all that was found of it, the turn is shown, too: one fact of a message must not hide the others.
     """
     others = tuple(turn.node_id for turn in sources)
     if memory.kind == "session" or ranked.superseded_at is not None:
         return memory.text, ()
     size = estimate_tokens(memory.text)
-    speaker = set(tokens(memory.subject or ""))
     for turn in sources:
         turn_size = estimate_tokens(turn.text)
         found_first = turn is ranked and turn_size > size
-        words = set(tokens(WORKED_OUT.sub("", _ASKED.sub("", memory.text) if found_first else memory.text))) - speaker
-        says_all = bool(words) and len(words & set(tokens(turn.text))) >= SAID_IN_TURN * len(words)
         short = found_first or turn_size <= max(SHORT_TOKENS, LONGER * size)
-        if turn.superseded_at is None and short and says_all:
+        says_all = _says_all(turn, memory, _ASKED.sub("", memory.text) if found_first else memory.text)
+        reworded = len(memory.turn_ids) == 1 and not _says_all(turn, memory, _ASKED.sub("", memory.text))
+        if turn.superseded_at is None and short and (says_all or (reworded and turn.node_id in says_more)):
             return turn.text, others
     return memory.text, others
 
