@@ -18,7 +18,7 @@ from engine.rules.provider import Rules
 from jiyi.errors import LeftToRules, LLMUnavailable
 from jiyi.protocol.conversations import ChatMessage, CompactMessages, ContextRequest
 from jiyi.protocol.operations import LettersRequest, ResolveBody
-from jiyi.settings import get_settings
+from jiyi.settings import AgentDefaults, get_settings
 from models.conversations.extraction_schedule import EXTRACT
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
@@ -385,7 +385,8 @@ def by_rules(configure: Callable[..., None]) -> None:
 def test_rules_appraise_what_the_llm_cannot(
     group: str, monkeypatch: pytest.MonkeyPatch, configure: Callable[..., None], prompt: type[Question[Any]]
 ) -> None:
-    configure(extract_fallback="rules", agent_defaults=f"derive_{prompt.prompt}=llm")
+    asked: dict[str, Any] = {"derive_poignancy": "off", f"derive_{prompt.prompt}": "llm"}
+    configure(extract_fallback="rules", agent_defaults=AgentDefaults(**asked))
     llm = Perfect(prose=True)
     monkeypatch.setattr(memory, "llm", lambda: llm)
     save(observed(group, "Klaus lost his job", poignancy=None))
