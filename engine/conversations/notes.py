@@ -56,12 +56,14 @@ Lines = Annotated[list[LineNumber], Field(min_length=1, max_length=20, descripti
 class Note(BaseModel):
     """A statement that an LLM proposes."""
 
-    content: Content = Field(description="One sentence in the language of the line, understood by itself: who, and days as dates.")
+    content: Content = Field(
+        description="One sentence in the language of the line, understood by itself: who, days as dates, and the reason if it is given."
+    )
     type: Literal["preference", "knowledge"] = Field("knowledge", description="preference: likes, habits, wishes for how to be answered.")
-    about: Word = Field("user", description="Whom it is about: user, or a name.")
-    importance: float = Field(5, ge=1, le=10, description="From 1, mundane, to 10, vital.")
+    about: Word = Field("user", description="Whom it is about: user, or a name, or such as user's sister.")
+    importance: float = Field(5, ge=1, le=10, description="From 1, mundane, over 5, a habit, to 10, an allergy.")
     lines: Lines
-    ends: list[StatementNumber] = Field([], max_length=20, description="Statements that are no longer so, such as S3.")
+    ends: list[StatementNumber] = Field([], max_length=20, description="Statements that are no longer so, such as S3; each once.")
 
 
 class Noted(BaseModel):

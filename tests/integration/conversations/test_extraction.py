@@ -53,7 +53,7 @@ def test_turns_tell_memories_that_name_them(group: str) -> None:
     assert "peanuts" in found["description"]
     assert found["uri"] == "agent://helper/knowledge/allergy"
     assert found["created_at"] == START + timedelta(minutes=3)
-    assert found["provenance"]["prompt"] == "extraction@3"
+    assert found["provenance"]["prompt"] == "extraction@4"
 
 
 def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) -> None:

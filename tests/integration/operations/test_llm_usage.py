@@ -129,7 +129,7 @@ def test_jiyi_prompts_show_prints_what_would_be_sent_for_a_session(client: Clien
     asked = ["prompts", "show", "extraction", "helper", "s1", "--group", client.group]
     shown = CliRunner().invoke(app, asked)
     assert shown.exit_code == 0, shown.output
-    assert "extraction@3, about " in shown.stdout
+    assert "extraction@4, about " in shown.stdout
     assert "allergic to peanuts" in shown.stdout
     assert "\x1b" not in shown.stdout
     [only] = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)["rows"]

@@ -103,7 +103,7 @@ def test_what_a_model_cannot_extract_rules_do_at_once_and_without_dead_letters(
     with unit_of_work() as connection:
         assert [letter for letter in dead_letters.letters(connection, group, LettersRequest()) if letter.group_id == group] == []
         [row] = numbers.usage_since(connection, group, datetime.now(UTC).date())
-    assert (row.prompt, row.by_rules, row.questions) == ("extraction@3", 1, 0)
+    assert (row.prompt, row.by_rules, row.questions) == ("extraction@4", 1, 0)
     page = sign_in("operator").get(f"/llm-use?group={group}").text
     assert "<code>extraction</code>" in page
     assert "The user asked for a product." in page
