@@ -23,7 +23,6 @@ from jiyi.errors import InvalidEvent, InvalidRequest, NotFound
 from jiyi.imports.drafts import BadTimeError, time_of
 from jiyi.polling import poll
 from jiyi.protocol import events as wire
-from jiyi.protocol import mem0 as dialect
 from jiyi.protocol.base import ById, ByIdForUser
 from jiyi.protocol.conversation_commands import ExtractMessages
 from jiyi.protocol.conversations import AnyKind, Message
@@ -36,6 +35,7 @@ from models.conversations import actions as conversations
 from models.db.actions import Action
 from models.erasure import actions as erasures
 from models.memory import archive, questions
+from web import mem0_requests as dialect
 from web.accounts.api_keys import identify_by_key
 from web.actions import perform
 from web.api.memory import accepted, retrieve_memories

@@ -24,7 +24,7 @@ from engine.conversations.memories import keywords, profile_signals
 from engine.conversations.statements import READ_CHARS, Statement, statements
 from engine.heads import judgements
 from engine.heads.judgements import ANY, ATTRIBUTES, Heads, said_of
-from engine.providers.questions import Extraction, Poignancy
+from engine.providers.questions import Extraction, KnownFact, Poignancy
 from engine.rules.triples import VERBS, weigh
 from engine.text.keywords import segmented, single_characters
 from engine.text.statements import CHANGE
@@ -38,7 +38,6 @@ from jiyi.protocol.conversations import (
     CombinedExtraction,
     ExtractedExperience,
     ExtractedMemory,
-    KnownFact,
     Message,
     Outcome,
 )

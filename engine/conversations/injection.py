@@ -16,13 +16,15 @@ from functools import cache, partial
 from typing import cast
 from uuid import UUID
 
+from pydantic import BaseModel
+
 from engine.conversations.attributes import subject_words
 from engine.conversations.marks import spans_in
 from engine.heads.judgements import WORKED_OUT
 from engine.text.keywords import keywords_ranked, single_characters
 from engine.text.wordings import Told
 from engine.times.past import with_dates
-from jiyi.protocol.conversations import KINDS, Intent, Kind, QueryAnalysis
+from jiyi.protocol.conversations import KINDS, Intent, Kind
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.clauses import clauses
 from jiyi.text.prompt import PLACE, Line, Over, Section, Style, Written
@@ -261,6 +263,20 @@ _WEAK = re.compile(r"我|咱|俺|\b(?:i|i'm|i've|i'd|me|my|mine|myself|we|our|us
 #: What only code is called: ``fetchData``, ``main()``; not iPhone.
 _CALLED = re.compile(r"\b[a-z]{3,40}[A-Z][a-z]\w{0,40}\b|\b\w{1,60}\(\)")
 _IDENTIFIER = re.compile(r"\b[A-Za-z]\w{0,60}(?:[._]\w{1,60}){1,8}\b|\b[a-z]{1,40}[A-Z]\w{0,40}\b|\b\w{1,60}\(\)")
+
+
+class QueryAnalysis(BaseModel, frozen=True):
+    """What a query asks for."""
+
+    original: str
+    keywords: list[str]
+    intent: Intent
+    #: Kinds that the answer is likely to be of, the most likely first; all are searched.
+    target_types: list[Kind]
+    #: Words of the same meaning, in either language.
+    expansions: list[str]
+    #: It only hints at the user (my, 我的): with few results, what is known of them fills up.
+    weak_identity: bool
 
 
 def analyse(query: str, industry: Mapping[str, Sequence[str]] | None = None) -> QueryAnalysis:

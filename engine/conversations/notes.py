@@ -20,7 +20,7 @@ from engine.conversations.extract import category_of, linked, one_value
 from engine.conversations.gate import GATES, copies, shared_words, unknown_names, words_of
 from engine.conversations.memories import keywords, profile_signals
 from engine.heads.judgements import Heads, concerns_health, is_vital, said_of
-from engine.providers.questions import AboutLines
+from engine.providers.questions import AboutLines, KnownFact
 from jiyi.protocol.conversations import (
     MAX_CONTENT_CHARS,
     MAX_KEYWORDS,
@@ -28,7 +28,6 @@ from jiyi.protocol.conversations import (
     Content,
     ExtractedExperience,
     ExtractedMemory,
-    KnownFact,
     Message,
     Outcome,
     Word,

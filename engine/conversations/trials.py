@@ -17,11 +17,11 @@ from engine.conversations.notes import Notes
 from engine.providers import known
 from engine.providers.llm_prompts import count
 from engine.providers.llms import LLM, RULES, SLOWEST_QUESTION
-from engine.providers.questions import A, Poignancy, Question, Triple
+from engine.providers.questions import A, KnownFact, Poignancy, Question, Triple
 from engine.providers.spec import Endpoint
 from engine.providers.verdicts import Ability, Verdict, note_ability, note_unusable, note_usable, verdict
 from jiyi.errors import BadReply, LeftToRules, LLMUnavailable
-from jiyi.protocol.conversations import KnownFact, Message
+from jiyi.protocol.conversations import Message
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 

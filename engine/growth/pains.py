@@ -20,9 +20,10 @@ from engine.conversations.pieces import Piece
 from engine.retrieval.corpus import ALIKE_BY_WORDS, likeness_by_words
 from jiyi.chat.secrets import masked
 from jiyi.protocol import growth as protocol
-from jiyi.protocol.conversations import OUTCOMES, Message
+from jiyi.protocol.conversations import OUTCOMES, Message, Outcome
 from jiyi.protocol.identity import File, override_in, problems_of
 from jiyi.protocol.numbered import LineNumber
+from jiyi.protocol.reflection import SelfTrigger
 from jiyi.text.sections import union
 from jiyi.text.splitting import sentences
 from jiyi.text.words import Language, language_of, telling
@@ -86,6 +87,39 @@ def of_trouble(piece: Piece) -> Piece | None:
     return replace(piece, before=before, new=tuple(piece.new[place] for place in sorted(kept))) if kept else None
 
 
+class FoundPain(BaseModel):
+    """Trouble that a message tells of."""
+
+    summary: protocol.Summary
+    category: protocol.Category = "other"
+    severity: protocol.Severity = "medium"
+    #: Number of the message, from 0.
+    turn: LineNumber = Field(ge=0)
+
+
+class FoundPains(BaseModel):
+    """What the new messages of a conversation tell of trouble, and which of them say that something helped."""
+
+    pains: list[FoundPain] = Field([], max_length=protocol.MAX_FOUND)
+    #: Numbers of messages in which the user says that what was advised works.
+    helped: list[LineNumber] = Field([], max_length=protocol.MAX_FOUND)
+
+
+class KnownSolution(BaseModel):
+    """An experience that may help: what was done about a problem like this one, and how that ended."""
+
+    problem: str
+    steps: list[str]
+    outcome: Outcome
+
+
+class ProposedSolution(BaseModel):
+    """What might be done about a pain point, step by step."""
+
+    title: protocol.Summary
+    steps: list[protocol.StepText] = Field(min_length=1, max_length=protocol.MAX_STEPS)
+
+
 def category_of(sentence: str) -> protocol.Category:
     """What kind of trouble it is."""
     sentence = sentence[:SENTENCE_CHARS]
@@ -121,7 +155,7 @@ def most_alike(summary: str, known: Sequence[str]) -> int | None:
 MESSAGE_CHARS = 4_000
 
 
-def find_pains(messages: Sequence[Message], since: int = 0) -> protocol.FoundPains:
+def find_pains(messages: Sequence[Message], since: int = 0) -> FoundPains:
     """What the user's messages from ``since`` on tell; texts handed over, and what is played, are not the user's."""
     pains, helped = [], []
     for turn, sentence in _user_sentences(messages, since):
@@ -129,14 +163,14 @@ def find_pains(messages: Sequence[Message], since: int = 0) -> protocol.FoundPai
             helped.append(turn)
         elif tells_of_trouble(sentence):
             pains.append(
-                protocol.FoundPain(
+                FoundPain(
                     summary=" ".join(masked(sentence).split())[: protocol.MAX_SUMMARY_CHARS],
                     category=category_of(sentence),
                     severity=severity_of(sentence),
                     turn=turn,
                 )
             )
-    return protocol.FoundPains(pains=pains[: protocol.MAX_FOUND], helped=list(dict.fromkeys(helped))[: protocol.MAX_FOUND])
+    return FoundPains(pains=pains[: protocol.MAX_FOUND], helped=list(dict.fromkeys(helped))[: protocol.MAX_FOUND])
 
 
 def _user_sentences(messages: Sequence[Message], since: int) -> Iterator[tuple[int, str]]:
@@ -180,19 +214,14 @@ def advice_in(text: str) -> list[str]:
 
 
 def propose_solution(
-    pain: str,
-    category: protocol.Category,
-    language: Language,
-    *,
-    experiences: Sequence[protocol.KnownSolution] = (),
-    advice: Sequence[str] = (),
-) -> protocol.ProposedSolution:
+    pain: str, category: protocol.Category, language: Language, *, experiences: Sequence[KnownSolution] = (), advice: Sequence[str] = ()
+) -> ProposedSolution:
     """The steps of the experience most like the pain that did not fail, else what was advised, else first steps of its kind."""
     usable = [experience for experience in experiences if experience.outcome != OUTCOMES[0] and _clean(experience.steps)]
     place = most_alike(pain, [experience.problem for experience in usable])
     steps = _clean(advice if place is None else usable[place].steps)
     title = _TITLES[language].format(pain=pain)[: protocol.MAX_SUMMARY_CHARS]
-    return protocol.ProposedSolution(title=title, steps=steps or list(_FIRST_STEPS[language][category]))
+    return ProposedSolution(title=title, steps=steps or list(_FIRST_STEPS[language][category]))
 
 
 def _clean(steps: Sequence[str]) -> list[str]:
@@ -309,7 +338,7 @@ class ReviewState:
     asked: bool = False
 
 
-def due_trigger(rhythm: ReviewState, now: datetime) -> protocol.SelfTrigger | None:
+def due_trigger(rhythm: ReviewState, now: datetime) -> SelfTrigger | None:
     """Why it is due at ``now``; None if it is not."""
     if rhythm.conversations and rhythm.ended >= rhythm.conversations:
         return "conversations"

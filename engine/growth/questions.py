@@ -13,14 +13,13 @@ from pydantic import BaseModel, Field
 
 from engine.conversations.gate import GATES, shared_words
 from engine.conversations.memories import lines
-from engine.growth.pains import SelfReflected, find_pains, propose_solution, review
-from engine.growth.skills import draft_skill
+from engine.growth.pains import FoundPains, KnownSolution, ProposedSolution, SelfReflected, find_pains, propose_solution, review
+from engine.growth.skills import Pattern, SkillCandidate, draft_skill
 from engine.providers.questions import AboutLines, Question
 from engine.rules.provider import RULES
 from jiyi.chat.secrets import masked
-from jiyi.protocol.artifacts import Pattern, SkillCandidate
 from jiyi.protocol.conversations import Profile
-from jiyi.protocol.growth import Category, FoundPains, KnownSolution, ProposedSolution
+from jiyi.protocol.growth import Category
 from jiyi.protocol.identity import File, tidy
 from jiyi.text.prompt import Line, Section, Style, compose
 from jiyi.text.prompting import visible

@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from pydantic import BaseModel, Field
+
 from engine.conversations.memories import StoredExperience, pattern_hash
 from engine.text.keywords import words_of
 from jiyi.protocol import artifacts as protocol
@@ -26,6 +28,49 @@ COMPARED_CHARS = 500
 SHARED_BY = 0.5
 
 
+class Pattern(BaseModel, frozen=True):
+    """What experiences of one problem, or runs of one chain of tools, have in common."""
+
+    kind: protocol.ArtifactKind
+    #: Known again by these, the oldest first (SHA-256).
+    hashes: list[bytes] = Field(min_length=1)
+    title: str
+    #: Different wordings of the same.
+    wordings: list[str]
+    common_steps: list[str]
+    tools_used: list[str] = []
+    industry_context: str | None = None
+    #: How often it was told or used again; of a chain: successful runs.
+    total_reuse: int
+    #: How many sessions it is known from; 0 where that is not counted.
+    sessions: int = 0
+    confidence: float
+    #: Memories, or trajectories, that it rests on, the oldest first.
+    evidence: list[UUID]
+    #: Who told it in private, and alone may be told it; None: everybody may.
+    user_id: str | None = None
+
+
+class SkillCandidate(BaseModel, frozen=True):
+    """A skill as it is proposed; with the tools' chain as YAML for a body it is a workflow."""
+
+    name: protocol.Title
+    description: str = Field("", max_length=protocol.MAX_DESCRIPTION_CHARS)
+    triggers: list[protocol.Line] = Field([], max_length=protocol.MAX_TRIGGERS)
+    tools: list[protocol.Title] = Field([], max_length=protocol.MAX_TOOLS)
+    body: str = Field(max_length=protocol.MAX_BODY_CHARS)
+    #: 0 … 1; what is above is capped by the gate.
+    confidence: float = Field(ge=0)
+
+
+class GateReport(BaseModel, frozen=True):
+    """What the gate found; ``confidence`` is at most 1."""
+
+    passed: bool
+    issues: list[str] = []
+    confidence: float
+
+
 @dataclass(frozen=True, slots=True)
 class LivedExperience:
     """An experience with the memory that says it, and since when it is known; ``user_id``: who alone may be told it, None: everybody."""
@@ -36,7 +81,7 @@ class LivedExperience:
     user_id: str | None = None
 
 
-def aggregate(lived: Iterable[LivedExperience]) -> list[protocol.Pattern]:
+def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
     """Patterns of what worked, at least in part, the most used first. The same experiences give the same, in any order.
 
     No pattern mixes what different people may be told.
@@ -57,7 +102,7 @@ def aggregate(lived: Iterable[LivedExperience]) -> list[protocol.Pattern]:
     return sorted(patterns, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
-def is_due(pattern: protocol.Pattern, *, min_reuse: int, min_confidence: float) -> bool:
+def is_due(pattern: Pattern, *, min_reuse: int, min_confidence: float) -> bool:
     """Whether it is worth a candidate: used often enough, sure enough, and it says what to do."""
     return bool(pattern.common_steps) and pattern.total_reuse >= min_reuse and pattern.confidence >= min_confidence
 
@@ -86,10 +131,10 @@ def _tokens(text: str) -> frozenset[str]:
     return frozenset(tokens(text[:COMPARED_CHARS]))
 
 
-def _pattern(members: Sequence[LivedExperience]) -> protocol.Pattern:
+def _pattern(members: Sequence[LivedExperience]) -> Pattern:
     experiences, user_id = [item.experience for item in members], members[0].user_id
     hashes = list(dict.fromkeys(pattern_hash(experience.pain_pattern, user_id) for experience in experiences))
-    return protocol.Pattern(
+    return Pattern(
         kind="skill",
         user_id=user_id,
         hashes=hashes,
@@ -129,7 +174,7 @@ _WORDS: dict[Language, dict[str, str]] = {
 }
 
 
-def draft_skill(pattern: protocol.Pattern) -> protocol.SkillCandidate:
+def draft_skill(pattern: Pattern) -> SkillCandidate:
     """The skill of a pattern, in the language of its problem; it says nothing that the experiences do not."""
     words = _WORDS[language_of(pattern.title)]
     title = one_line(pattern.title)
@@ -145,7 +190,7 @@ def draft_skill(pattern: protocol.Pattern) -> protocol.SkillCandidate:
     if pattern.tools_used:
         sections += [f"## {words['tools']}", ", ".join(map(one_line, pattern.tools_used))]
     sections += [f"## {words['evidence']}", "\n".join(f"- {node_id}" for node_id in pattern.evidence[-NAMED_EVIDENCE:])]
-    return protocol.SkillCandidate(
+    return SkillCandidate(
         name=name,
         description=shorten(words["does"].format(title), protocol.MAX_DESCRIPTION_CHARS),
         triggers=[shorten(one_line(wording), protocol.MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[: protocol.MAX_TRIGGERS]],
@@ -179,13 +224,8 @@ class ComparedArtifact:
 
 
 def inspect_candidate(
-    candidate: protocol.SkillCandidate,
-    known: Sequence[ComparedArtifact] = (),
-    *,
-    min_confidence: float,
-    near_duplicate: float,
-    heading: bool = True,
-) -> protocol.GateReport:
+    candidate: SkillCandidate, known: Sequence[ComparedArtifact] = (), *, min_confidence: float, near_duplicate: float, heading: bool = True
+) -> GateReport:
     """What is wrong with a candidate, a sentence each; it passes if nothing is.
 
     Args:
@@ -208,16 +248,16 @@ def inspect_candidate(
     if any(override_in(text) for text in (candidate.name, candidate.description, candidate.body, *candidate.triggers)):
         issues.append("body: gives orders to the model, such as to ignore what it was told; no skill may")
     issues += _taken(candidate, known) + _duplicates(candidate, known, near_duplicate)
-    return protocol.GateReport(passed=not issues, issues=issues, confidence=confidence)
+    return GateReport(passed=not issues, issues=issues, confidence=confidence)
 
 
-def _taken(candidate: protocol.SkillCandidate, known: Sequence[ComparedArtifact]) -> list[str]:
+def _taken(candidate: SkillCandidate, known: Sequence[ComparedArtifact]) -> list[str]:
     wanted = {content_digest(trigger): trigger for trigger in candidate.triggers}
     taken = [(wanted[key], other.name) for other in known for key in map(content_digest, other.triggers) if key in wanted]
     return [f"triggers: {trigger!r} is a trigger of {name!r} already" for trigger, name in taken]
 
 
-def _duplicates(candidate: protocol.SkillCandidate, known: Sequence[ComparedArtifact], near_duplicate: float) -> list[str]:
+def _duplicates(candidate: SkillCandidate, known: Sequence[ComparedArtifact], near_duplicate: float) -> list[str]:
     body = content_digest(candidate.body)
     return [
         f"body: says what {other.name!r} says already"
@@ -238,7 +278,7 @@ class PriorDecision:
     evidence_count: int
 
 
-def next_status(known: PriorDecision | None, report: protocol.GateReport, evidence_count: int, *, auto_mode: bool) -> Status:
+def next_status(known: PriorDecision | None, report: GateReport, evidence_count: int, *, auto_mode: bool) -> Status:
     """The status that the artifact has from now on. Nothing that somebody approved or archived changes by itself."""
     if known is not None and known.status in ("pending", "approved", "archived"):
         return known.status

@@ -17,11 +17,11 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from engine.appointments.parse import THANKS, asks_to_act
-from engine.growth.skills import shorten
+from engine.growth.skills import Pattern, SkillCandidate, shorten
 from engine.heads.judgements import SATISFACTION, Heads, Judged
 from jiyi.chat.pipelines import to_yaml
 from jiyi.protocol import artifacts as protocol
-from jiyi.protocol.trajectories import CUT, Completion, Link, RequestType, Satisfaction, Step, in_order
+from jiyi.protocol.trajectories import CUT, Completion, RequestType, Satisfaction, StepType
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of, normalise, text_digest
 
@@ -43,6 +43,42 @@ _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REQUEST = re.compile(
     r"^\s{0,9}(?:please|write|make|create|find|fix|send|show|book|open|list|update|help)\b|[请帮]|[写做找修查发订改]一?下?", re.IGNORECASE
 )
+
+
+class Link(BaseModel, frozen=True):
+    """A step that matters; the same tool several times in a row is one link."""
+
+    step_type: StepType
+    tool: str | None = None
+    input: str = ""
+    output: str = ""
+    ok: bool | None = None
+    ms: int | None = None
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step; ``ok`` is None where nobody said whether it worked."""
+
+    event_id: UUID
+    step_index: int
+    step_type: StepType
+    occurred_at: datetime
+    tool: str | None = None
+    input: str = ""
+    output: str = ""
+    ok: bool | None = None
+    tokens: int | None = None
+    ms: int | None = None
+
+
+def in_order(steps: Iterable[Step]) -> list[Step]:
+    """By their numbers, whenever they came; a step that was told twice comes once."""
+    unique: dict[tuple[object, ...], Step] = {}
+    for step in sorted(steps, key=lambda step: (step.step_index, step.occurred_at, step.event_id)):
+        unique.setdefault((step.step_index, step.step_type, step.tool, step.input, step.output), step)
+    return list(unique.values())
 
 
 class Trajectory(BaseModel, frozen=True):
@@ -238,7 +274,7 @@ def tools_of(trajectory: Trajectory) -> tuple[str, ...]:
     return tuple(tools)
 
 
-def chains(runs: Iterable[TrajectoryRun]) -> list[protocol.Pattern]:
+def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
     """Chains that enough successful trajectories of enough sessions have in common, the most used first."""
     by_chain: dict[tuple[str, ...], list[TrajectoryRun]] = {}
     for run in sorted(runs, key=lambda run: (run.trajectory.started_at, run.trajectory_id)):
@@ -250,7 +286,7 @@ def chains(runs: Iterable[TrajectoryRun]) -> list[protocol.Pattern]:
     return sorted(enough, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
-def draft_workflow(pattern: protocol.Pattern, runs: Sequence[TrajectoryRun]) -> protocol.SkillCandidate:
+def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCandidate:
     """The workflow of a chain: each step with the input that it had most often; a step that fails ends the run."""
     inputs = _inputs(pattern, runs)
     zh = language_of(pattern.title + "".join(pattern.wordings)) == "zh"
@@ -260,7 +296,7 @@ def draft_workflow(pattern: protocol.Pattern, runs: Sequence[TrajectoryRun]) -> 
         {"tool": tool, "inputs": _as_arguments(given), "on_error": "stop"} for tool, given in zip(pattern.common_steps, inputs, strict=True)
     ]
     about = f"{pattern.total_reuse} 次成功的工具链：{name}" if zh else f"A chain of tools that worked {pattern.total_reuse} times: {name}"
-    return protocol.SkillCandidate(
+    return SkillCandidate(
         name=name,
         description=shorten(about, protocol.MAX_DESCRIPTION_CHARS),
         triggers=triggers,
@@ -281,14 +317,14 @@ def _as_arguments(given: str) -> dict[str, Any]:
     return {"input": given} if given else {}
 
 
-def runs_of(pattern: protocol.Pattern, runs: Iterable[TrajectoryRun]) -> list[TrajectoryRun]:
+def runs_of(pattern: Pattern, runs: Iterable[TrajectoryRun]) -> list[TrajectoryRun]:
     """Those that have the pattern's chain."""
     return [run for run in runs if tools_of(run.trajectory) == tuple(pattern.common_steps)]
 
 
-def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> protocol.Pattern:
+def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> Pattern:
     requests = list(dict.fromkeys(run.trajectory.request for run in runs if run.trajectory.request))
-    return protocol.Pattern(
+    return Pattern(
         kind="pipeline",
         hashes=[text_digest("\x00".join(tools))],
         title=ARROW.join(tools),
@@ -303,7 +339,7 @@ def _pattern(tools: tuple[str, ...], runs: Sequence[TrajectoryRun]) -> protocol.
     )
 
 
-def _inputs(pattern: protocol.Pattern, runs: Sequence[TrajectoryRun]) -> list[str]:
+def _inputs(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> list[str]:
     """Of each step what every run gave it; empty where they differ, because then the caller has to say."""
     given: list[set[str]] = [set() for _ in pattern.common_steps]
     for run in runs:

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message
+from jiyi.protocol.conversations import CombinedExtraction, Message
 from jiyi.protocol.numbered import StatementNumber
 from jiyi.text.words import Language
 
@@ -24,6 +24,15 @@ MAX_KEYWORDS = 8
 
 Sentence = Annotated[str, Field(pattern=r"\S", max_length=MAX_ANSWER_CHARS)]
 ShortName = Annotated[str, Field(pattern=r"\S", max_length=MAX_NAME_CHARS)]
+
+
+class KnownFact(BaseModel, frozen=True):
+    """A memory that is in force before the messages were said: what they may repeat or supersede."""
+
+    content: str
+    subject: str | None = None
+    attribute: str | None = None
+    single_valued: bool = False
 
 
 class Question(BaseModel, Generic[A], frozen=True, extra="forbid"):

@@ -123,4 +123,4 @@ def print_prompts(found: Rows[ShownPrompt]) -> None:
     for shown in found.rows:
         output.line(f"{shown.prompt}, about {shown.tokens:,} tokens")
         for message in shown.messages:
-            output.stdout().print(Text(f"--- {message.role}\n{output.block(message.content)}"), soft_wrap=True)
+            output.stdout().print(Text(f"--- {message.role}\n{output.block(message.content or '')}"), soft_wrap=True)

@@ -65,14 +65,14 @@ class Conversations(Namespace[W]):
     delete_all = Answers[conversation_commands.Deletion].to(base.OfAgent)
     export = Answers[base.Rows[memory.Memory]].to(base.OfAgents)
     extract = Answers[conversation_commands.SessionMemories].to(conversation_commands.ExtractMessages)
-    get = Answers[memory.PossibleMemory].to(base.ByIdForUser)
+    get = Answers[memory.Memory | None].to(base.ByIdForUser)
     import_ = Answers[conversation_commands.Imported].to(conversation_commands.ImportMemories)
     judge = Answers[base.Done].to(conversation_commands.JudgeTurn)
     judged = Answers[base.Rows[conversation_commands.LabelledTurn]].to(base.OfAgents)
     record = Answers[conversation_commands.StoredSession].to(conversation_commands.ExtractMessages)
     search = Answers[base.Rows[retrieval.ScoredMemory]].to(conversation_commands.SearchOptions)
     stats = Answers[conversation_commands.MemoryStats].to(base.Request)
-    store = Answers[recall.AddedMemory].to(conversation_commands.MemoryEntryInput)
+    store = Answers[base.Made].to(conversation_commands.MemoryEntryInput)
 
 
 class DeadLetters(Namespace[W]):
@@ -95,7 +95,7 @@ class Erasure(by_hand.Erasure[W]):
     get = Answers[erasure.ErasureState].to(base.ById)
     list = Answers[base.Rows[erasure.ErasureState]].to(base.Paged)
     preview = Answers[erasure.ErasurePreview].to(erasure.Erasure)
-    request = Answers[erasure.ErasureRequested].to(erasure.Erasure)
+    request = Answers[erasure.ErasureState].to(erasure.Erasure)
 
 
 class Events(Namespace[W]):
@@ -128,12 +128,12 @@ class Heartbeats(Namespace[W]):
     alerts = Answers[base.Rows[appointments.AlertState]].to(appointments.ListAlerts)
     configure = Answers[appointments.HeartbeatState].to(appointments.ConfigureHeartbeat)
     status = Answers[appointments.HeartbeatState].to(base.OfAgent)
-    tick = Answers[appointments.TickResult].to(base.OfAgent)
+    tick = Answers[appointments.TickState].to(base.OfAgent)
 
 
 class Identity(Namespace[W]):
     get = Answers[identity.IdentityFile].to(identity.GetFile)
-    history = Answers[base.Rows[identity.VersionBrief]].to(identity.FileHistory)
+    history = Answers[base.Rows[identity.IdentityFile]].to(identity.FileHistory)
     prompt = Answers[identity.ComposedPrompt].to(identity.ComposePrompt)
     propose = Answers[proposals.FileProposal].to(identity.ProposeChange)
     rollback = Answers[base.Rows[identity.IdentityFile]].to(identity.Rollback)
@@ -147,9 +147,9 @@ class IndustryWords(Namespace[W]):
 
 
 class Items(Namespace[W]):
-    get = Answers[base.Rows[items.Item | None]].to(items.GetItems)
+    get = Answers[base.Rows[items.Item | None]].to(items.Items[items.ItemReference])
     namespaces = Answers[base.Rows[builtins.list[str]]].to(items.ListNamespaces)
-    put = Answers[items.ItemsWritten].to(items.PutItems)
+    put = Answers[items.ItemsWritten].to(items.Items[items.ItemWrite])
     search = Answers[base.Rows[items.Item]].to(items.SearchItems)
 
 
@@ -179,7 +179,7 @@ class Llms(Namespace[W]):
 
 
 class Memory(Namespace[W]):
-    add = Answers[recall.AddedMemory].to(recall.AddMemory)
+    add = Answers[base.Made].to(recall.AddMemory)
     context = Answers[recall.RecalledContext].to(recall.RecallRequest)
     export = Answers[base.Rows[dict[str, object]]].to(memory.ExportQuery)
     forget = Answers[recall.Forgotten].to(recall.ForgetWhatWasSaid)
@@ -195,7 +195,7 @@ class Memory(Namespace[W]):
 
 
 class Pains(Namespace[W]):
-    get = Answers[growth.PainDetail].to(base.ById)
+    get = Answers[growth.PainPoint].to(base.ById)
     list = Answers[base.Rows[growth.PainPoint]].to(growth.ListPains)
     propose = Answers[growth.PainChanged].to(growth.ProposeSolution)
     report = Answers[growth.PainChanged].to(growth.ReportPain)
@@ -241,7 +241,7 @@ class Reflection(Namespace[W]):
 
 
 class Resources(Namespace[W]):
-    add = Answers[recall.AddedMemory].to(conversation_commands.AddResource)
+    add = Answers[base.Made].to(conversation_commands.MemoryEntryInput)
     find = Answers[base.Rows[retrieval.ScoredMemory]].to(conversation_commands.FindOptions)
     grep = Answers[base.Rows[memory.Memory]].to(conversation_commands.GrepOptions)
     list = Answers[base.Rows[conversation_commands.Resource]].to(conversation_commands.ListResources)
@@ -258,9 +258,9 @@ class Retrieval(Namespace[W]):
 class SelfReview(Namespace[W]):
     configure = Answers[growth.SelfState].to(growth.ConfigureSelf)
     get = Answers[growth.SelfState].to(base.OfAgent)
-    list = Answers[base.Rows[growth.Look]].to(growth.ListLooks)
+    list = Answers[base.Rows[reflection.ReflectionState]].to(reflection.ReflectionsQuery)
     run = Answers[base.Made].to(base.OfAgent)
-    show = Answers[growth.LookDetail].to(base.ById)
+    show = Answers[reflection.ReflectionState].to(base.ById)
 
 
 class Stats(Namespace[W]):
@@ -279,7 +279,7 @@ class Stores(Namespace[W]):
     reindex = Answers[base.Count].to(stores.StoreName)
     retrieve = Answers[stores.FoundStoreItems].to(stores.RetrieveItems)
     save = Answers[stores.SavedStore].to(stores.StoreName)
-    schema = Answers[stores.StoreSchema].to(base.Request)
+    schema = Answers[dict[str, object]].to(base.Request)
     show = Answers[stores.StoreState].to(stores.StoreName)
     update = Answers[stores.WrittenItem].to(stores.UpdateStore)
 
@@ -294,7 +294,7 @@ class Tokens(Namespace[W]):
 
 class Workers(Namespace[W]):
     list = Answers[operations.WorkersReport].to(base.Request)
-    set_mode = Answers[operations.WorkerWished].to(operations.SetWorkerMode)
+    set_mode = Answers[base.Done].to(operations.SetWorkerMode)
 
 
 class WorkingMemory(Namespace[W]):

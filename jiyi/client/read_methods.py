@@ -13,7 +13,7 @@ from jiyi.client.write_methods import WriteMethods
 from jiyi.errors import InvalidRequest, unknown
 from jiyi.protocol.actions import ALIASES, TABLE, name_of
 from jiyi.protocol.base import Made
-from jiyi.protocol.erasure import ErasureRequested
+from jiyi.protocol.erasure import ErasureState
 from jiyi.protocol.memory import Memory
 from jiyi.protocol.recall import ListMemories, RecalledContext, Updated
 from jiyi.protocol.reflection import ReflectionState
@@ -130,7 +130,7 @@ class ReadMethods(WriteMethods[W]):
         Raises:
             NotFound: there is no such memory.
         """
-        done: ErasureRequested = yield from self._call("erasure.request", timeout, node_ids=[node_id])
+        done: ErasureState = yield from self._call("erasure.request", timeout, node_ids=[node_id])
         return done.erasure_id
 
     @verb

@@ -278,7 +278,7 @@ PAYLOADS = {
     for cls in wire.EVENT_CLASSES
     if isinstance(payload := cls.model_fields["payload"].annotation, type) and issubclass(payload, BaseModel)
 }
-ENVELOPE_FIELDS = wire.MemoryObserved.model_fields.keys() - wire.OnlyInPayload.model_fields.keys() - {"payload"}
+ENVELOPE_FIELDS = wire.MemoryObserved.model_fields.keys() - wire.ONLY_IN_PAYLOAD - {"payload"}
 
 
 def in_parts(group: str, fields: JsonMapping, *, split: bool) -> list[Event]:

@@ -51,13 +51,13 @@ from jiyi.protocol.base import (
     Request,
     Rows,
 )
-from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureRequested, ErasureState
+from jiyi.protocol.erasure import Erasure, ErasurePreview, ErasureState
 from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.growth import PainChanged
 from jiyi.protocol.items import GetItems, Item, ItemsWritten, ListNamespaces, PutItems, SearchItems
 from jiyi.protocol.knowledge import WorkingMemory
 from jiyi.protocol.providers import STEP_SECONDS, EmbedderReport, ForgottenLLM, LLMReport, MoveState, ReembeddingStep
-from jiyi.protocol.reflection import Reasons, ReflectionState, WhyQuery
+from jiyi.protocol.reflection import Reasons, ReflectionsQuery, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.wire.signatures import KeyScope
 
@@ -106,7 +106,7 @@ _ROWS = (
     read("agents.get", AgentForUser, memory.AgentState),
     change("agents.configure", memory.ConfigureAgent, memory.AgentState, scope="publish"),
     read("agents.list", Paged, Rows[memory.AgentState]),
-    change("memory.add", recall.AddMemory, recall.AddedMemory, scope="publish"),
+    change("memory.add", recall.AddMemory, Made, scope="publish"),
     change("memory.update", recall.UpdateMemory, recall.Updated, scope="publish"),
     read(
         "memory.context",
@@ -165,8 +165,8 @@ _ROWS = (
     By meaning and by words, the best first; of one type, or of a least importance, if asked. Needs a worker that answers.
     """,
     ),
-    change("conversations.store", commands.MemoryEntryInput, recall.AddedMemory, scope="publish"),
-    read("conversations.get", ByIdForUser, memory.PossibleMemory),
+    change("conversations.store", commands.MemoryEntryInput, Made, scope="publish"),
+    read("conversations.get", ByIdForUser, memory.Memory | None),
     change("conversations.judge", commands.JudgeTurn, Done, scope="publish"),
     read("conversations.judged", OfAgents, Rows[commands.LabelledTurn]),
     change("conversations.delete", ByIdForUser, commands.Deletion, scope="admin", erases=True),
@@ -239,7 +239,7 @@ _ROWS = (
     change("experiences.store", experiences.TellExperience, experiences.Experience, scope="publish"),
     change("experiences.update", experiences.UpdateExperience, experiences.Experience, scope="publish"),
     change("experiences.delete", ById, commands.Deletion, scope="admin", erases=True),
-    change("resources.add", commands.AddResource, recall.AddedMemory, scope="publish", large=True),
+    change("resources.add", commands.MemoryEntryInput, Made, scope="publish", large=True),
     read("resources.grep", commands.GrepOptions, Rows[memory.Memory]),
     read("resources.list", commands.ListResources, Rows[commands.Resource]),
     read("resources.read", commands.ReadOptions, Rows[commands.ResourceText]),
@@ -290,7 +290,7 @@ _ROWS = (
     read("patterns.list", artifacts.PatternsQuery, Rows[artifacts.PatternState]),
     read("evolution.hint", AgentForUser, artifacts.Hint),
     read("pains.list", growth.ListPains, Rows[growth.PainPoint]),
-    read("pains.get", ById, growth.PainDetail),
+    read("pains.get", ById, growth.PainPoint),
     change("pains.report", growth.ReportPain, growth.PainChanged, scope="publish"),
     change("pains.resolve", growth.ResolvePain, growth.PainChanged, scope="publish"),
     change("pains.propose", growth.ProposeSolution, PainChanged, scope="publish"),
@@ -300,13 +300,13 @@ _ROWS = (
     change("identity.rollback", identity.Rollback, Rows[identity.IdentityFile], scope="admin"),
     read("identity.get", identity.GetFile, identity.IdentityFile),
     read("identity.prompt", identity.ComposePrompt, identity.ComposedPrompt),
-    read("identity.history", identity.FileHistory, Rows[identity.VersionBrief]),
+    read("identity.history", identity.FileHistory, Rows[identity.IdentityFile]),
     read("identity.versions", identity.ListSnapshots, Rows[identity.SnapshotState]),
     read("self_review.get", OfAgent, growth.SelfState),
     change("self_review.configure", growth.ConfigureSelf, growth.SelfState, scope="admin"),
     change("self_review.run", OfAgent, Made, scope="publish"),
-    read("self_review.list", growth.ListLooks, Rows[growth.Look]),
-    read("self_review.show", ById, growth.LookDetail),
+    read("self_review.list", ReflectionsQuery, Rows[ReflectionState]),
+    read("self_review.show", ById, ReflectionState),
     read("tallies.list", identity.TallyQuery, Rows[identity.Tally]),
     # Appointments and heartbeats.
     read("appointments.parse", appointments.ParseSchedule, appointments.ScheduleParse),
@@ -327,14 +327,14 @@ _ROWS = (
     """,
     ),
     change("heartbeats.configure", appointments.ConfigureHeartbeat, appointments.HeartbeatState, scope="publish"),
-    change("heartbeats.tick", OfAgent, appointments.TickResult, scope="publish"),
+    change("heartbeats.tick", OfAgent, appointments.TickState, scope="publish"),
     read("heartbeats.status", OfAgent, appointments.HeartbeatState),
     read("heartbeats.alerts", appointments.ListAlerts, Rows[appointments.AlertState]),
     change("heartbeats.acknowledge", ByIds, Count, scope="publish"),
     read("health.snapshot", appointments.HealthRequest, appointments.Health),
     # Stores and items.
     change("stores.apply", stores.ApplyGraph, stores.AppliedGraph, scope="admin"),
-    read("stores.schema", Request, stores.StoreSchema),
+    read("stores.schema", Request, JsonObject),
     read("stores.list", stores.StoresQuery, Rows[stores.StoreState]),
     read("stores.show", stores.StoreName, stores.StoreState),
     read("stores.items", stores.ItemsQuery, Rows[stores.ListedItem]),
@@ -389,7 +389,7 @@ _ROWS = (
 
 How much by kind, whole agents by name, and some of the memories. Changes nothing.""",
     ),
-    change("erasure.request", Erasure, ErasureRequested, scope="admin", erases=True),
+    change("erasure.request", Erasure, ErasureState, scope="admin", erases=True),
     read("erasure.get", ById, ErasureState, scope="admin"),
     read("erasure.list", Paged, Rows[ErasureState], scope="admin"),
     read("dead_letters.list", operations.LettersRequest, Rows[operations.DeadLetter], across_groups=True),
@@ -400,7 +400,7 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
     change("jobs.run", operations.RunJob, operations.Tick, scope="operator", whole_service=True),
     read("jobs.tick", operations.TickRequest, operations.Tick | None, scope="operator"),
     read("workers.list", Request, operations.WorkersReport, scope="operator", whole_service=True),
-    change("workers.set_mode", operations.SetWorkerMode, operations.WorkerWished, scope="operator", whole_service=True),
+    change("workers.set_mode", operations.SetWorkerMode, Done, scope="operator", whole_service=True),
     read("stats.show", Request, operations.ServiceStats, across_groups=True),
     read(
         "embedders.embed",

@@ -279,16 +279,6 @@ class AskedSchedules(BaseModel):
     schedules: list[ScheduleState] = []
 
 
-class ScheduleRunState(BaseModel):
-    """One run; ``skipped``: it was noticed too late to be made good."""
-
-    due_at: datetime
-    fired_at: datetime
-    missed: bool
-    skipped: bool
-    alert_id: UUID | None
-
-
 Urgency = Literal["low", "medium", "high"]
 Channel = Literal["ui", "desktop", "all"]
 Proactivity = Literal["silent", "light", "standard", "autonomous"]
@@ -379,21 +369,14 @@ class AlertState(BaseModel):
 
 
 class TickState(BaseModel):
-    """What one tick found."""
+    """What one tick found, and the alerts that it made."""
 
     due_at: datetime
     ran_at: datetime
     status: Literal["ok", "alert"]
-    alerts: int
     quiet: bool
     checks: dict[str, Any]
-
-
-class TickResult(BaseModel):
-    """A tick that was asked for, and the alerts that it made."""
-
-    tick: TickState
-    alerts: list[AlertState]
+    alerts: list[AlertState] = []
 
 
 class ListAlerts(Paged):

@@ -285,6 +285,8 @@ class Made(BaseModel):
     """What was asked for, or is in its place, has this id."""
 
     id: UUID
+    uri: str | None = Field(None, description="Its address, if it has one.")
+    new: bool = Field(True, description="False if the same was there already.")
 
 
 def user_of(request: BaseModel) -> str | None:

@@ -23,7 +23,7 @@ from jiyi.protocol.base import (
     few_enough_keywords,
     small_enough,
 )
-from jiyi.protocol.conversations import MAX_MESSAGES, MAX_URI_CHARS, CombinedExtraction, Kind, Message, parse_uri
+from jiyi.protocol.conversations import MAX_MESSAGES, MAX_URI_CHARS, ChatMessage, CombinedExtraction, Kind, Message, parse_uri, uri_of
 from jiyi.protocol.origins import ORIGIN_DESCRIPTION, Claimed, Origin, Trust
 from jiyi.protocol.retrieval import FocalText
 
@@ -32,6 +32,9 @@ MAX_PATTERN_CHARS, GREP_SECONDS = 200, 2.0
 #: Levels of a tree, and memories of one import.
 MAX_DEPTH, MAX_IMPORTED = 10, 1_000
 DEFAULT_FOUND = 10
+#: Type and category of a memory that is stored without one.
+MEMORY_TYPE: Kind = "knowledge"
+CATEGORY = "general"
 
 #: L0: keywords; L1: an overview; L2: the whole text.
 Level = Literal["L0", "L1", "L2"]
@@ -57,18 +60,32 @@ Metadata = Annotated[dict[str, Any], AfterValidator(small_enough)]
 
 
 class MemoryEntryInput(Request):
-    """A memory to be stored."""
+    """A text to be stored at an address: of an agent, a type and a category, or given as it is."""
 
-    agent_id: Name
+    agent_id: Name | None = Field(None, description="Whose memory; with a `uri` that says it.")
+    uri: EntryUri | None = Field(None, description="The address; of agent_id, memory_type and category unless given.")
     content: Description
-    memory_type: Kind = "knowledge"
-    category: Name = "general"
+    memory_type: Kind = MEMORY_TYPE
+    category: Name = CATEGORY
     keywords: Keywords | None = None
     importance: Importance = 5
     metadata: Metadata = Field({})
     user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
     visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
+
+    @model_validator(mode="after")
+    def _one_address(self) -> Self:
+        if (self.uri is None) == (self.agent_id is None):
+            raise ValueError("agent_id: give either this, with memory_type and category, or a uri")
+        if self.uri is not None and (self.memory_type, self.category) != (MEMORY_TYPE, CATEGORY):
+            raise ValueError("uri: says type and category itself; leave memory_type and category out")
+        return self
+
+    @property
+    def address(self) -> str:
+        """Where it is stored."""
+        return self.uri or uri_of(self.agent_id or "", self.memory_type, self.category)
 
 
 class SearchOptions(Request, ForUser):
@@ -158,19 +175,6 @@ class Imported(BaseModel):
     known: int
 
 
-class AddResource(Request):
-    """Add a text at an address."""
-
-    uri: EntryUri
-    content: Description
-    keywords: Keywords | None = None
-    importance: Importance = 5
-    metadata: Metadata = Field({})
-    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
-    visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
-    origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
-
-
 class FindOptions(Request, ForUser):
     """What is looked for, below an address."""
 
@@ -191,9 +195,10 @@ class ResourceUri(Request):
     uri: Uri
 
 
-class ListResources(ResourceUri, ForUser):
+class ListResources(Request, ForUser):
     """Which address, how many levels below it, and for whom."""
 
+    uri: Uri
     depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] = 1
 
 
@@ -298,17 +303,12 @@ class ShowPrompts(Request):
     user_id: UserId | None = Field(None, description="With which user of the agent.")
 
 
-class PromptMessage(BaseModel):
-    role: str
-    content: str
-
-
 class ShownPrompt(BaseModel):
     """One question, as it would be sent; `tokens` are estimated."""
 
     prompt: str = Field(description="Name and version, as results record it.")
     tokens: int
-    messages: list[PromptMessage]
+    messages: list[ChatMessage]
     answer: dict[str, Any] = Field(description="JSON schema of the answer.")
 
 

@@ -41,6 +41,8 @@ MAX_WORD_CHARS = 200
 MAX_TEXT_CHARS = 1_000_000
 #: Messages of one request.
 MAX_MESSAGES = 1_000
+#: Characters of a text whose tokens are counted.
+MAX_TEXT_CHARS = 1_000_000
 MAX_KEYWORDS = 8
 #: Memories and experiences that one run may extract: the first ones count.
 MAX_MEMORIES, MAX_EXPERIENCES = 100, 20
@@ -61,15 +63,6 @@ class Message(BaseModel, frozen=True, extra="ignore"):
     name: str | None = None
     #: When it was said; what is relative in it (yesterday, 下周三) is read from here.
     at: AwareDatetime | None = None
-
-
-class KnownFact(BaseModel, frozen=True):
-    """A memory that is in force before the messages were said: what they may repeat or supersede."""
-
-    content: str
-    subject: str | None = None
-    attribute: str | None = None
-    single_valued: bool = False
 
 
 class ExtractedMemory(BaseModel):
@@ -145,20 +138,6 @@ class CombinedExtraction(BaseModel):
     memories: list[ExtractedMemory] = Field([], max_length=MAX_MEMORIES)
     experiences: list[ExtractedExperience] = Field([], max_length=MAX_EXPERIENCES)
     profile_signals: ProfileSignals = ProfileSignals()
-
-
-class QueryAnalysis(BaseModel, frozen=True):
-    """What a query asks for."""
-
-    original: str
-    keywords: list[str]
-    intent: Intent
-    #: Kinds that the answer is likely to be of, the most likely first; all are searched.
-    target_types: list[Kind]
-    #: Words of the same meaning, in either language.
-    expansions: list[str]
-    #: It only hints at the user (my, 我的): with few results, what is known of them fills up.
-    weak_identity: bool
 
 
 def said_at(messages: list[Message]) -> datetime | None:
@@ -324,6 +303,7 @@ class ContextRequest(Request, ForUser, BySource):
         None, description=f"{AS_OF_DESCRIPTION} Of memories: profile, identity files and skills are left out. Nothing is noted."
     )
     note: bool = Field(True, description="Whether it is noted what was injected, and why.")
+    base_prompt: str = Field("", max_length=MAX_PROMPT_CHARS, description="A prompt that the context is put into: the answer's `prompt`.")
     grown: bool = Field(True, description="Whether the agent's approved identity files and enabled skills belong to it.")
     tiers: bool = Field(
         False, description="Whether what the whole group knows (working and long-term memory) belongs to it, in a quarter of the budget."

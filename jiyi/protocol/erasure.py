@@ -65,13 +65,6 @@ class Erasure(Request):
         return [] if self.person is None else [self.person, *self.aliases]
 
 
-class ErasureRequested(BaseModel):
-    """A worker will do it; or one does already what was asked for before."""
-
-    erasure_id: UUID
-    state: State = "owed"
-
-
 class LookedThrough(TypedDict):
     """Rows by table, keys of Valkey, log files."""
 

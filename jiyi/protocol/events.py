@@ -263,16 +263,15 @@ def _in_the_payload(given: object) -> None:
 OfThePayload = SkipJsonSchema[Annotated[None, BeforeValidator(_in_the_payload), Field(exclude=True, repr=False)]]
 
 
-class OnlyInPayload(BaseModel, frozen=True):
-    """Fields of payloads that, beside a payload and ignored as unknown ones are, would let a memory be told to more people."""
+#: Fields of payloads that, beside a payload and ignored as unknown ones are, would let a memory be told to more people.
+ONLY_IN_PAYLOAD = frozenset({"user_id", "visibility", "origin", "trust"})
 
+
+class _Event(BaseModel, frozen=True, extra="ignore"):
     user_id: OfThePayload = None
     visibility: OfThePayload = None
     origin: OfThePayload = None
     trust: OfThePayload = None
-
-
-class _Event(OnlyInPayload, frozen=True, extra="ignore"):
     event_id: UUID = Field(default_factory=uuid7)
     version: Literal[1] = 1
     occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))

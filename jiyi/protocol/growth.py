@@ -9,10 +9,8 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 from jiyi.protocol.base import ById, Name, OfAgent, Paged, Request, UserId
-from jiyi.protocol.conversations import Outcome
-from jiyi.protocol.numbered import LineNumber
 from jiyi.protocol.proposals import SolutionProposal
-from jiyi.protocol.reflection import ReflectionState, State, Trigger
+from jiyi.protocol.reflection import SelfTrigger
 
 #: What kind of trouble it is.
 Category = Literal["fault", "slow", "wrong", "tedious", "unclear", "other"]
@@ -29,39 +27,6 @@ MAX_STEPS, MAX_FOUND = 20, 50
 
 Summary = Annotated[str, Field(pattern=r"\S", max_length=MAX_SUMMARY_CHARS)]
 StepText = Annotated[str, Field(pattern=r"\S", max_length=MAX_STEP_CHARS)]
-
-
-class FoundPain(BaseModel):
-    """Trouble that a message tells of."""
-
-    summary: Summary
-    category: Category = "other"
-    severity: Severity = "medium"
-    #: Number of the message, from 0.
-    turn: LineNumber = Field(ge=0)
-
-
-class FoundPains(BaseModel):
-    """What the new messages of a conversation tell of trouble, and which of them say that something helped."""
-
-    pains: list[FoundPain] = Field([], max_length=MAX_FOUND)
-    #: Numbers of messages in which the user says that what was advised works.
-    helped: list[LineNumber] = Field([], max_length=MAX_FOUND)
-
-
-class KnownSolution(BaseModel):
-    """An experience that may help: what was done about a problem like this one, and how that ended."""
-
-    problem: str
-    steps: list[str]
-    outcome: Outcome
-
-
-class ProposedSolution(BaseModel):
-    """What might be done about a pain point, step by step."""
-
-    title: Summary
-    steps: list[StepText] = Field(min_length=1, max_length=MAX_STEPS)
 
 
 def graver(severity: Severity, other: Severity) -> Severity:
@@ -81,6 +46,15 @@ MAX_NOTE_CHARS = 1_000
 Resolution = Literal["confirmed", "rejected", "dismissed", "reopened"]
 
 
+class PainEvidence(BaseModel):
+    """A turn, or a report, that told of it."""
+
+    source_id: UUID
+    quote: str
+    said_at: datetime
+    session_id: str | None = None
+
+
 class PainPoint(BaseModel):
     """What hurts a user of an agent: alike ones are one, and each distinct turn that tells of it makes it surer."""
 
@@ -95,22 +69,8 @@ class PainPoint(BaseModel):
     status: Status
     first_seen: datetime
     last_seen: datetime
-
-
-class PainEvidence(BaseModel):
-    """A turn, or a report, that told of it."""
-
-    source_id: UUID
-    quote: str
-    said_at: datetime
-    session_id: str | None = None
-
-
-class PainDetail(PainPoint):
-    """With what told of it, newest first, and every proposal."""
-
-    evidence: list[PainEvidence]
-    proposals: list[SolutionProposal]
+    evidence: list[PainEvidence] = Field([], description="What told of it, newest first; only of one pain point by its id.")
+    proposals: list[SolutionProposal] = Field([], description="Every proposal against it; only of one pain point by its id.")
 
 
 class ListPains(Paged):
@@ -155,9 +115,6 @@ class PainChanged(BaseModel):
     proposal: SolutionProposal | None = None
 
 
-#: Why an agent reviews itself: so many conversations have ended, or so many hours have passed with something new.
-SelfTrigger = Literal["conversations", "hours"]
-SELF_TRIGGERS: tuple[SelfTrigger, ...] = ("conversations", "hours")
 #: Conversations and hours between two looks, at most.
 MAX_CONVERSATIONS, MAX_HOURS = 10_000, 8_760
 
@@ -201,50 +158,3 @@ class ConfigureSelf(OfAgent):
     use_llm: bool | None = None
     fallback: bool | None = None
     follow_deployment: bool = Field(False, description="Have the deployment's numbers of conversations and hours again, unless given.")
-
-
-class Finding(BaseModel):
-    """What a look found, with the turns that it rests on."""
-
-    text: str
-    evidence: list[UUID]
-
-
-class FoundPattern(Finding):
-    """What went well, or wrong, more than once."""
-
-    kind: Literal["positive", "negative"]
-
-
-class Findings(BaseModel):
-    """What a self-review gave, beside thoughts; proposals wait, unless they need no approval."""
-
-    patterns: list[FoundPattern] = []
-    improvements: list[Finding] = []
-    proposals: list[UUID] = []
-
-
-class ListLooks(Paged):
-    """Which looks; the latest first."""
-
-    agent_id: Name | None = None
-
-
-class Look(BaseModel):
-    """A reflection in which an agent looked at itself."""
-
-    reflection_id: UUID
-    agent_id: str
-    trigger: Trigger
-    state: State
-    created_at: datetime
-    finished_at: datetime | None
-    thoughts: int
-    llm: str | None
-    findings: Findings | None
-
-
-class LookDetail(ReflectionState):
-    """A reflection with its thoughts, and what it found about the agent itself."""
-
-    findings: Findings | None

@@ -61,29 +61,17 @@ CONTEXT_LINES = 3
 MAX_LINES = 2_000
 
 
-class DiffLine(BaseModel):
-    """A line of a comparison."""
-
-    kind: Literal["same", "added", "removed", "place"]
-    text: str
+#: What a line of a comparison begins with; every other one is ``same``.
+_KINDS = {"+": "added", "-": "removed", "@": "place"}
 
 
-def diff(old: str, new: str) -> list[DiffLine]:
-    """The lines that differ, with those around them; nothing if the texts are the same."""
+def diff(old: str, new: str) -> list[dict[str, str]]:
+    """The lines that differ, with those around them, each its ``kind`` (same, added, removed, place) and ``text``; nothing if the
+    texts are the same.
+    """
     lines = unified_diff(old.splitlines()[:MAX_LINES], new.splitlines()[:MAX_LINES], lineterm="", n=CONTEXT_LINES)
-    return [_line(line) for number, line in enumerate(lines) if number > 1]  # the first two name the files
-
-
-def _line(line: str) -> DiffLine:
-    match line[:1]:
-        case "+":
-            return DiffLine(kind="added", text=line[1:])
-        case "-":
-            return DiffLine(kind="removed", text=line[1:])
-        case "@":
-            return DiffLine(kind="place", text=line)
-        case _:
-            return DiffLine(kind="same", text=line[1:])
+    shown = [line for number, line in enumerate(lines) if number > 1]  # the first two name the files
+    return [{"kind": _KINDS.get(line[:1], "same"), "text": line if line[0] == "@" else line[1:]} for line in shown]
 
 
 MAX_REASON_CHARS = 2_000
@@ -116,9 +104,11 @@ class IdentityFile(BaseModel):
 
     file: File
     version: int
-    content: str
+    content: str = Field("", description="Its text; not in lists.")
+    characters: int | None = Field(None, description="Of its text; only in lists.")
     reason: str = ""
     author: str = ""
+    proposal_id: UUID | None = None
     created_at: datetime | None = None
 
 
@@ -146,17 +136,6 @@ class FileHistory(Paged, OfAgent):
     """Which file's versions."""
 
     file: FileName
-
-
-class VersionBrief(BaseModel):
-    """A version without its text."""
-
-    version: int
-    reason: str
-    author: str
-    characters: int
-    proposal_id: UUID | None
-    created_at: datetime
 
 
 class ProposeChange(OfAgent):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import to_json
 
-from jiyi.protocol.base import MAX_NAME_CHARS, JsonObject, PageSize, Request, plain_json
+from jiyi.protocol.base import MAX_NAME_CHARS, JsonObject, PageSize, Request, T, plain_json
 
 #: Parts of a namespace, and characters of a key.
 MAX_LABELS, MAX_KEY_CHARS = 16, 500
@@ -86,10 +86,13 @@ class ItemWrite(Request):
     )
 
 
-class PutItems(Request):
-    """Store or delete items. Of several of one namespace and key the last counts."""
+class Items(Request, Generic[T]):
+    """Items to be stored, deleted or read. Of several of one namespace and key that are stored the last counts."""
 
-    items: Annotated[list[ItemWrite], Field(min_length=1, max_length=MAX_ITEMS)]
+    items: Annotated[list[T], Field(min_length=1, max_length=MAX_ITEMS)]
+
+
+PutItems = Items[ItemWrite]
 
 
 class ItemsWritten(BaseModel):
@@ -107,10 +110,7 @@ class ItemReference(Request):
     refresh_ttl: bool = Field(True, description="Let its time begin anew.")
 
 
-class GetItems(Request):
-    """Which items."""
-
-    items: Annotated[list[ItemReference], Field(min_length=1, max_length=MAX_ITEMS)]
+GetItems = Items[ItemReference]
 
 
 class Item(BaseModel):

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Field, RootModel, model_serializer, model_validator
+from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.base import DEFAULT_PAGE, ByIds, ForUser, JsonObject, Name, NodeType, Paged, PageSize, Request, Visibility
@@ -77,10 +77,6 @@ class Memory(MemoryBrief):
     def evidence(self) -> list[UUID]:
         """Ids of the memories that it rests on."""
         return evidence_of(self.filling)
-
-
-class PossibleMemory(RootModel[Memory | None]):
-    """A memory, or null if there is none of that id."""
 
 
 def evidence_of(filling: Iterable[Any]) -> list[UUID]:

@@ -215,11 +215,6 @@ class WorkersReport(BaseModel):
     retries: list[WorkOwed]
 
 
-class WorkerWished(BaseModel):
-    worker: str
-    wished: WorkerMode
-
-
 # Counts, models, checks
 
 
@@ -239,9 +234,10 @@ class GroupStats(BaseModel, extra="allow"):
 
 
 class ServiceStats(BaseModel):
-    """Counts of the group; and of the whole service its pending work by kind, counters, and agent indexes by worker."""
+    """Counts of the group, and pending work by kind; of the whole service also counters, and agent indexes by worker."""
 
-    group: GroupStats
+    group_id: str = ""
+    counts: GroupStats
     work_owed: list[WorkOwed]
     counters: dict[str, int] = {}
     access_buffered: int = 0

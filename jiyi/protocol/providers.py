@@ -54,9 +54,11 @@ class LLMVendor(BaseModel):
     key: bool
 
 
-class LLMCounts(BaseModel):
-    """What questions to LLMs have used, and what became of them."""
+class LLMUsage(BaseModel):
+    """What questions by one prompt to one model have used, and what became of them."""
 
+    prompt: str
+    model: str
     #: Questions that were answered, those whose answer could not be used, usable answers that were not the first, questions that rules
     #: answered in the LLM's place, entries of usable answers that were left out.
     questions: int
@@ -74,20 +76,7 @@ class LLMCounts(BaseModel):
     cost: float
 
 
-class LLMUsage(LLMCounts):
-    """By one prompt to one model."""
-
-    prompt: str
-    model: str
-
-
 UsageKey = Literal["model", "task", "group", "month"]
-
-
-class UsageRow(LLMCounts):
-    """By a model, a prompt, a group or a month: ``key``."""
-
-    key: str
 
 
 class LLMReport(BaseModel):
@@ -103,22 +92,13 @@ class ForgottenLLM(BaseModel):
     model: str
 
 
-class ModelInUse(BaseModel):
+class EmbeddingModel(BaseModel):
+    """A model, and the setting that names it."""
+
     model: str
     spec: str
-    since: datetime
-
-
-class ModelOfSetting(BaseModel):
-    model: str
-    spec: str
-
-
-class ReembeddingUnderWay(BaseModel):
-    model: str
-    spec: str
-    #: Memories that have yet to be embedded.
-    left: int | None
+    since: datetime | None = Field(None, description="Of the one in use: since when.")
+    left: int | None = Field(None, description="Of the one that memories are moved to: those that have yet to be embedded.")
 
 
 class EmbedderVendor(BaseModel):
@@ -149,9 +129,9 @@ class EmbeddedByModel(BaseModel):
 
 
 class EmbedderReport(BaseModel):
-    active: ModelInUse | None
-    setting: ModelOfSetting
-    move: ReembeddingUnderWay | None
+    active: EmbeddingModel | None
+    setting: EmbeddingModel
+    move: EmbeddingModel | None
     notes: list[str]
     vendors: list[EmbedderVendor]
     models: list[EmbeddedByModel]

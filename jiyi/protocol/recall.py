@@ -101,14 +101,6 @@ class AddMemory(Request):
     event_id: UUID = Field(default_factory=uuid7, description="Its id: the same addition sent twice counts once.")
 
 
-class AddedMemory(BaseModel):
-    """The memory that was added, or that says the same at the same address already."""
-
-    node_id: UUID
-    uri: str | None = Field(None, description="Its address, if it was added at one.")
-    new: bool = Field(True, description="False if the same was there already.")
-
-
 class Updated(BaseModel):
     """A newer version is in force; the older one stays, dated, and is found only when it is asked for."""
 

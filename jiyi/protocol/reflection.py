@@ -18,6 +18,9 @@ MAX_DEPTH, MAX_LIMIT = 20, 1_000
 State = Literal["owed", "running", "waiting", "done", "nothing", "given up"]
 #: Why there is a reflection.
 Trigger = Literal["importance", "schedule", "request", "conversation", "conversations", "hours"]
+#: Why an agent reviews itself: so many conversations have ended, or so many hours have passed with something new.
+SelfTrigger = Literal["conversations", "hours"]
+SELF_TRIGGERS: tuple[SelfTrigger, ...] = ("conversations", "hours")
 
 
 class NewThought(BaseModel):
@@ -34,6 +37,22 @@ class NewThought(BaseModel):
     depth: int
     focal_point: str | None
     evidence: list[MemoryBrief]
+
+
+class Finding(BaseModel):
+    """What a self-review found, with the turns that it rests on."""
+
+    text: str
+    evidence: list[UUID]
+    kind: Literal["positive", "negative"] | None = Field(None, description="Of a pattern: it went well, or wrong, more than once.")
+
+
+class Findings(BaseModel):
+    """What a self-review gave, beside thoughts; proposals wait, unless they need no approval."""
+
+    patterns: list[Finding] = []
+    improvements: list[Finding] = []
+    proposals: list[UUID] = []
 
 
 class ReflectionState(BaseModel):
@@ -53,7 +72,9 @@ class ReflectionState(BaseModel):
     focal_points: list[str]
     llm: str | None
     error: str | None
-    thoughts: list[NewThought]
+    thought_count: int = 0
+    thoughts: list[NewThought] = Field([], description="Each with its evidence; only of one reflection by its id.")
+    findings: Findings | None = Field(None, description="Of a self-review: what the agent found about itself.")
 
     @property
     def final(self) -> bool:
@@ -86,18 +107,3 @@ class ReflectionsQuery(Paged):
 
     agent_id: Name | None = Field(None, description="Only this agent's reflections.")
     state: State | None = Field(None, description="Only reflections in this state.")
-
-
-class ReflectionBrief(BaseModel):
-    reflection_id: UUID
-    agent_id: str
-    trigger: Trigger
-    state: State
-    attempts: int
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-    focal_points: list[str]
-    thoughts: int
-    llm: str | None
-    error: str | None

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from jiyi.protocol.operations import GroupStats, WorkOwed
-
 FOREIGN_GROUP = "group_id: not this key's group; leave it out, the key says which group it is"
 
 
@@ -53,28 +51,12 @@ class OnceQuery(BaseModel, extra="forbid"):
     )
 
 
-# Erasure
-
-
 # The service
-
-
-class Stats(BaseModel):
-    """What the group has, and what work it waits for."""
-
-    group_id: str
-    counts: GroupStats
-    work_owed: list[WorkOwed]
-
-
-class QueueState(BaseModel):
-    queue: str
-    waiting: int | None = Field(description="Messages; null where it is not known.")
 
 
 class Queues(BaseModel):
     """How full the service's queues are. They are shared by all groups."""
 
-    queues: list[QueueState]
+    queues: dict[str, int | None] = Field(description="Messages by queue; null where that is not known.")
     in_flight: dict[str, int] | None = Field(description="Messages in the hands of the intake and of the workers.")
     note: str = Field("", description="Why something is not known.")

@@ -233,21 +233,6 @@ class AttachmentBytes(BaseModel):
     data: str
 
 
-class NodeStore(BaseModel):
-    """A node that reads or writes a store."""
-
-    graph: str
-    node_id: str
-    store_name: str
-    store_type: str
-    #: None: all stages.
-    retrieve_stage: list[str] | None
-    top_k: int
-    similarity_threshold: float
-    read: bool
-    write: bool
-
-
 OperationType = Literal["RETRIEVE", "UPDATE"]
 
 
@@ -277,27 +262,3 @@ class LogOperation(Request):
     output_size: int = Field(0, ge=0, le=MAX_SIZE, description="Characters.")
     duration_ms: float = Field(0, ge=0, le=86_400_000, allow_inf_nan=False)
     stores: list[StoreUse] = Field(default=[], max_length=100)
-
-
-class Operation(BaseModel):
-    """An entry of the log."""
-
-    operation_id: UUID
-    graph: str
-    run_id: str
-    node_id: str
-    operation_type: OperationType
-    stage: str
-    item_count: int
-    attachment_count: int
-    input_size: int
-    output_size: int
-    duration_ms: float
-    stores: list[StoreUse]
-    created_at: datetime
-
-
-class StoreSchema(BaseModel):
-    """The JSON Schema of a graph's `memory` and of a node's `memories`, for editors."""
-
-    document: dict[str, Any]

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from jiyi.protocol.base import JsonObject
-from jiyi.protocol.rest import OnceQuery
 from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tier_questions import MemoryQuestion
 from jiyi.tiers.retrieval_node import EventName, NodeProperties
@@ -20,8 +19,8 @@ from jiyi.tiers.retrieval_node import EventName, NodeProperties
 #: Seconds that workers get for an answer unless told otherwise. A web process that then answers by itself takes up to
 #: three more, so that both stay below the original's ten.
 QUERY_SECONDS = 5.0
-#: Seconds that a text's sender may wait for the filters (30 for the whole request).
-SCREEN_SECONDS, MAX_SCREEN_SECONDS = 5.0, 30.0
+#: Seconds that a text's sender waits for the filters unless told otherwise.
+SCREEN_SECONDS = 5.0
 
 Wait = Annotated[float, Field(gt=0, le=MAX_TIMEOUT, allow_inf_nan=False)]
 Words = Annotated[str, Field(max_length=200, description="Only texts with all of these words.")]
@@ -31,16 +30,6 @@ class QueryBody(MemoryQuestion):
     """What do the group's working and long-term memory know about this?"""
 
     timeout: Wait = Field(QUERY_SECONDS, description="Seconds that the workers get; after that the web answers by itself, by words only.")
-
-
-class IngestQuery(OnceQuery, extra="forbid"):
-    wait: float = Field(
-        SCREEN_SECONDS,
-        ge=0,
-        le=MAX_SCREEN_SECONDS,
-        allow_inf_nan=False,
-        description="Seconds to wait for what the filters say; the text is stored either way.",
-    )
 
 
 MAX_NODE_ID_CHARS = 128

@@ -18,7 +18,7 @@ from jiyi.protocol.appointments import (
     HeartbeatConfig,
     HeartbeatState,
     ListAlerts,
-    TickResult,
+    TickState,
 )
 from jiyi.protocol.base import BY_ID, ByIds, Count, JsonMapping, JsonObject, OfAgent, Rows
 from jiyi.protocol.events import Configuration
@@ -47,7 +47,7 @@ def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> Heartb
 
 
 @action("heartbeats.tick")
-def tick_heartbeat(context: Context, request: OfAgent) -> TickResult:
+def tick_heartbeat(context: Context, request: OfAgent) -> TickState:
     """Have an agent look after itself now.
 
     As at its interval: quiet hours hold, and nothing is told twice in a day.
@@ -63,7 +63,7 @@ def tick_heartbeat(context: Context, request: OfAgent) -> TickResult:
     shown = heartbeats.alert_page(
         context.connection, context.group_id, request.agent_id, everything=True, after=None, limit=max(1, len(new_alerts))
     )
-    return TickResult(tick=tick, alerts=[alert for alert in shown if alert.id in {new.alert_id for new in new_alerts}])
+    return tick.model_copy(update={"alerts": [alert for alert in shown if alert.id in {new.alert_id for new in new_alerts}]})
 
 
 @action("heartbeats.status")

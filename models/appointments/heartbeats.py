@@ -19,7 +19,7 @@ from jiyi.text.words import language_of
 from jiyi.zones import zone_of
 from models.appointments.tables import Alert, Heartbeat, HeartbeatTick
 from models.db.connection import CLOCK_AHEAD
-from models.db.rows import columns, fetch
+from models.db.rows import columns, fetch, records
 from models.growth.identity import current_file
 from models.memory.agents import AgentName
 from models.memory.tables import Agent
@@ -94,10 +94,11 @@ def locked(connection: Connection, group_id: str, agent_keys: Sequence[UUID]) ->
     return list(connection.execute(_OF_AGENT.where(*which).order_by(Heartbeat.agent_id).with_for_update(of=Heartbeat)))
 
 
-def note_tick(connection: Connection, name: AgentName, tick: TickState, next_tick_at: datetime | None) -> None:
-    """Note a tick, once for each time it was due."""
+def note_tick(connection: Connection, name: AgentName, tick: TickState, alerts: int, next_tick_at: datetime | None) -> None:
+    """Note a tick with the number of its alerts, once for each time it was due."""
     whose = {"group": name[0], "agent": name[1]}
-    connection.execute(insert(HeartbeatTick), {"group_id": name[0], "agent_id": name[1], **tick.model_dump()})
+    values = {"group_id": name[0], "agent_id": name[1], **tick.model_dump(), "alerts": alerts}
+    connection.execute(insert(HeartbeatTick), values)
     connection.execute(_NEXT, {**whose, "next": next_tick_at, "now": tick.ran_at})
     connection.execute(_PRUNE, {**whose, "kept": KEPT_TICKS})
 
@@ -117,11 +118,11 @@ def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> boo
     return connection.execute(select(HeartbeatTick.due_at).where(*which)).one_or_none() is not None
 
 
-def history(connection: Connection, name: AgentName, limit: int) -> list[TickState]:
-    """The latest ticks first."""
+def history(connection: Connection, name: AgentName, limit: int) -> list[dict[str, Any]]:
+    """The latest ticks first, each with the number of its alerts."""
     which = (HeartbeatTick.group_id == name[0], HeartbeatTick.agent_id == name[1])
     query = select(*columns(TickState, HeartbeatTick)).where(*which).order_by(HeartbeatTick.due_at.desc()).limit(limit)
-    return fetch(connection, TickState, query)
+    return records(connection, query)
 
 
 def facts(connection: Connection, row: Row[Any], now: datetime) -> Facts:
@@ -172,16 +173,9 @@ def tick(connection: Connection, row: Row[Any], due_at: datetime, now: datetime)
     counts: dict[str, int] = {}
     for finding in all_findings:
         counts[finding.source] = counts.get(finding.source, 0) + 1
-    state = TickState(
-        due_at=due_at,
-        ran_at=now,
-        status="alert" if new_alerts else "ok",
-        alerts=len(new_alerts),
-        quiet=is_quiet(now, quiet, zone),
-        checks=counts,
-    )
+    state = TickState(due_at=due_at, ran_at=now, status="alert" if new_alerts else "ok", quiet=is_quiet(now, quiet, zone), checks=counts)
     following = now + timedelta(minutes=row.interval_minutes) if row.enabled else None
-    note_tick(connection, name, state, following)
+    note_tick(connection, name, state, len(new_alerts), following)
     return state, new_alerts
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import Firing, ParsedSchedule, Timing
-from jiyi.protocol.appointments import ScheduleRunState, ScheduleState, Target, next_runs
+from jiyi.protocol.appointments import ScheduleState, Target, next_runs
 from models.appointments.tables import Schedule, ScheduleRun
 from models.db.connection import CLOCK_AHEAD
-from models.db.rows import columns, fetch, fetch_one
+from models.db.rows import columns, fetch, fetch_one, records
 from models.memory.agents import AgentName
 
 #: Schedules that one agent may have, those that are over left out.
@@ -149,11 +150,11 @@ def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
     return connection.execute(delete(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)).rowcount > 0
 
 
-def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[ScheduleRunState]:
-    """The latest first."""
+def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[dict[str, Any]]:
+    """The latest first; ``skipped``: it was noticed too late to be made good."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id == schedule_id)
-    query = select(*columns(ScheduleRunState, ScheduleRun)).where(*which).order_by(ScheduleRun.due_at.desc()).limit(limit)
-    return fetch(connection, ScheduleRunState, query)
+    shown = (ScheduleRun.due_at, ScheduleRun.fired_at, ScheduleRun.missed, ScheduleRun.skipped, ScheduleRun.alert_id)
+    return records(connection, select(*shown).where(*which).order_by(ScheduleRun.due_at.desc()).limit(limit))
 
 
 def timing_of(schedule: ScheduleState) -> Timing:

@@ -6,7 +6,6 @@ Several names that programs of the seeds call are the same action.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, bindparam, text
@@ -17,9 +16,8 @@ from jiyi.chat import compaction
 from jiyi.chat.recording import Recorder
 from jiyi.errors import NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import BY_ID, AgentForUser, ByIdForUser, Count, Done, OfAgent, OfAgents, Request, Rows
+from jiyi.protocol.base import BY_ID, AgentForUser, ByIdForUser, Count, Done, Made, OfAgent, OfAgents, Request, Rows
 from jiyi.protocol.conversation_commands import (
-    AddResource,
     Deletion,
     ExtractMessages,
     GrepOptions,
@@ -41,9 +39,8 @@ from jiyi.protocol.conversation_commands import (
 )
 from jiyi.protocol.conversations import KINDS, CheckThreshold, EstimateTokens, Threshold, uri_of
 from jiyi.protocol.erasure import MAX_NODES, Erasure
-from jiyi.protocol.memory import AgentState, Memory, PossibleMemory
+from jiyi.protocol.memory import AgentState, Memory
 from jiyi.protocol.origins import claimable
-from jiyi.protocol.recall import AddedMemory
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
@@ -65,24 +62,22 @@ forget = by_worker("memory.forget")
 
 
 @action("conversations.store")
-def store_memory(context: Context, request: MemoryEntryInput) -> AddedMemory:
+def store_memory(context: Context, request: MemoryEntryInput) -> Made:
     """Store a memory of a conversation.
 
     At the address agent://{agent}/{type}/{category}, where the same content is in force once. It is embedded and summarised
     by workers.
     """
-    uri = uri_of(request.agent_id, request.memory_type, request.category)
-    same = request.model_dump(include={"keywords", "user_id", "visibility", "origin"})
-    return add(context, uri, request.content, poignancy=request.importance, provenance=request.metadata, **same)
+    return add(context, request)
 
 
 @action("conversations.get")
-def get(context: Context, request: ByIdForUser) -> PossibleMemory:
+def get(context: Context, request: ByIdForUser) -> Memory | None:
     """Get one memory.
 
     As memory.get does; null if the group has none of that id.
     """
-    return PossibleMemory(reads.node(context.connection, context.group_id, request.id))
+    return reads.node(context.connection, context.group_id, request.id)
 
 
 @action("conversations.judge")
@@ -165,10 +160,12 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
     return Imported(stored=new, known=len(request.memories) - new)
 
 
-def add(context: Context, uri: str, content: str, **fields: Any) -> AddedMemory:
+def add(context: Context, request: MemoryEntryInput) -> Made:
     """Store a text at an address, with its audit row and the work that follows."""
-    done = entries.add(context.connection, context.group_id, uri, content, **fields)
-    context.audit(uri, id=done.node_id, new=done.new)
+    fields = request.model_dump(include={"keywords", "user_id", "visibility", "origin"})
+    fields |= {"poignancy": request.importance, "provenance": request.metadata or None}
+    done = entries.add(context.connection, context.group_id, request.address, request.content, **fields)
+    context.audit(request.address, id=done.id, new=done.new)
     return done
 
 
@@ -195,14 +192,13 @@ configure_summaries = by_worker("llms.check")
 
 
 @action("resources.add")
-def add_resource(context: Context, request: AddResource) -> AddedMemory:
+def add_resource(context: Context, request: MemoryEntryInput) -> Made:
     """Add a text at an address, with its keywords, importance and metadata.
 
     The same text is in force at an address once; adding it again gives the id that it has. A worker makes its overview (L1) and its
     keywords (L0), in the text's own language; until then resources.read makes them of the text.
     """
-    same = request.model_dump(include={"keywords", "user_id", "visibility", "origin"})
-    return add(context, request.uri, request.content, poignancy=request.importance, provenance=request.metadata or None, **same)
+    return add(context, request)
 
 
 @action("resources.grep")

@@ -14,9 +14,10 @@ from sqlalchemy import Connection, Row, text
 from engine.conversations.marks import Mark, live, local, marks_of
 from engine.conversations.memories import Source, event_of, waves
 from engine.conversations.standing import SaidTurn, Standing
+from engine.providers.questions import KnownFact
 from jiyi.errors import BadReply, InvalidEvent
 from jiyi.protocol.base import Role
-from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, KnownFact, Message
+from jiyi.protocol.conversations import CombinedExtraction, ExtractedMemory, Message
 from jiyi.protocol.events import Event
 from jiyi.protocol.origins import STANDING_TRUST
 from jiyi.zones import by_clock

@@ -189,7 +189,7 @@ def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor
 
     _keep_rest(connection, name, rows.values(), spans, goes)
     request = Erasure(node_ids=list(rows))
-    erasure_id = progress.owe(connection, name[0], request.kind, progress.described(request), actor)
+    erasure_id = progress.owe(connection, name[0], request.kind, progress.described(request), actor).erasure_id
     matching.note_nodes(connection, erasure_id, name[0], request.node_ids)  # now: no other erasure takes them for turns that stay
     return erasure_id
 

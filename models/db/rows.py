@@ -77,6 +77,11 @@ def fetch_one(connection: Connection, row: type[R], statement: Executable, **par
     return None if values is None else row.model_construct(**values)
 
 
+def records(connection: Connection, statement: Executable, **parameters: Any) -> list[dict[str, Any]]:
+    """The rows of the statement by their columns' names: what only a page shows needs no class."""
+    return [dict(row) for row in connection.execute(statement, parameters).mappings()]
+
+
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
     """A page of a list, of which one row too many was read, with the place at which it ends unless it is the last one."""
     more = len(rows) > limit

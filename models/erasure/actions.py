@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jiyi.errors import NotFound
 from jiyi.protocol.base import BY_ID, ById, Paged, Rows
-from jiyi.protocol.erasure import Erasure, ErasureRequested, ErasureState
+from jiyi.protocol.erasure import Erasure, ErasureState
 from models.db.actions import Context, action, by_worker
 from models.db.rows import page
 from models.erasure import matching, progress
@@ -16,7 +16,7 @@ preview = by_worker("erasure.preview")
 
 
 @action("erasure.request")
-def request_erasure(context: Context, request: Erasure) -> ErasureRequested:
+def request_erasure(context: Context, request: Erasure) -> ErasureState:
     """Erase an agent, a person or some memories.
 
     Everything that is stored of an agent; or every memory that names a person, by all names given, with what was
@@ -27,7 +27,7 @@ def request_erasure(context: Context, request: Erasure) -> ErasureRequested:
     return ask(context, request)
 
 
-def ask(context: Context, request: Erasure) -> ErasureRequested:
+def ask(context: Context, request: Erasure) -> ErasureState:
     """The same, of another action."""
     connection, group_id = context.connection, context.group_id
     if request.agent_id is not None and not matching.is_agent(connection, group_id, request.agent_id):
@@ -37,7 +37,7 @@ def ask(context: Context, request: Erasure) -> ErasureRequested:
     what = progress.described(request)
     pending = progress.pending(connection, group_id, request.kind, what)
     if pending is None:
-        pending = ErasureRequested(erasure_id=progress.owe(connection, group_id, request.kind, what, context.actor.name))
+        pending = progress.owe(connection, group_id, request.kind, what, context.actor.name)
     wake_after(context.connection, ERASE)  # also for one that waits already
     return pending
 

@@ -21,7 +21,7 @@ from uuid6 import uuid7
 
 from engine.erasure import OF_KEY, Whom, hash_of, mark_of
 from jiyi.protocol.base import JsonObject
-from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureRequested, ErasureState, Kind
+from jiyi.protocol.erasure import Erasure, ErasureReport, ErasureState, Kind
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -110,24 +110,27 @@ class Progress:
         self.state, self.step = "incomplete", STEPS[0]
 
 
-def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: str) -> UUID:
+def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: str) -> ErasureState:
     """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
     connection.execute(_INSERT, {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor})
     pending_work.enqueue(connection, ERASE, [(erasure_id, group_id)])
     details = _without_names(what)
     audit.record(connection, group_id=group_id, actor=actor, action="erasure.request", target=kind, erasure=erasure_id, **details)
-    return erasure_id
+    asked = one(connection, group_id, erasure_id)
+    assert asked is not None
+    return asked
 
 
-def pending(connection: Connection, group_id: str, kind: Kind, what: Stored) -> ErasureRequested | None:
+def pending(connection: Connection, group_id: str, kind: Kind, what: Stored) -> ErasureState | None:
     """The erasure that was asked for with the same words and is not done, so that it need not be asked for again; None if there is none.
 
     Of an agent or a person there may be more when it has begun, so only one that no worker has begun. Whoever asks at the
     same time waits until this transaction ends.
     """
     connection.execute(_ONE_AT_A_TIME, {"group": group_id})
-    return fetch_one(connection, ErasureRequested, _PENDING, group=group_id, kind=kind, asked=what["asked"])
+    erasure_id = connection.execute(_PENDING, {"group": group_id, "kind": kind, "asked": what["asked"]}).scalar_one_or_none()
+    return None if erasure_id is None else one(connection, group_id, erasure_id)
 
 
 def described(request: Erasure) -> Stored:
@@ -278,7 +281,7 @@ _INSERT = text("""
 """).bindparams(bindparam("what", type_=JSONB))
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.erasure.' || :group, 0))")
 _PENDING = text("""
-    SELECT erasure_id, state FROM erasures
+    SELECT erasure_id FROM erasures
     WHERE group_id = :group AND kind = :kind AND what -> 'asked' = :asked AND (state = 'owed' OR (kind = 'nodes' AND state <> 'done'))
     ORDER BY erasure_id LIMIT 1
 """).bindparams(bindparam("asked", type_=JSONB))

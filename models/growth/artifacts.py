@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, delete, text
@@ -10,26 +11,17 @@ from uuid6 import uuid7
 
 from jiyi.chat.steps import hint
 from jiyi.errors import NotFound
-from jiyi.protocol.artifacts import (
-    EvolutionEvent,
-    GiveFeedback,
-    GivenFeedback,
-    Hint,
-    PatternsQuery,
-    PatternState,
-    PendingHint,
-    TrustState,
-    Vote,
-    VoteState,
-)
+from jiyi.protocol.artifacts import GiveFeedback, GivenFeedback, Hint, PatternsQuery, PatternState, Vote
 from jiyi.protocol.base import AgentForUser, Rows
 from jiyi.protocol.identity import Tally, TallyQuery
 from jiyi.protocol.proposals import SkillProposal
 from models.db.actions import Context, action
+from models.db.rows import records
 from models.growth import evolution, work
+from models.growth.evolution import EvolutionEvent
 from models.growth.proposals import Decision, follows
 from models.growth.tables import TrustRow, VoteRow
-from models.memory.agents import AgentName, belonging, known_agent
+from models.memory.agents import belonging, known_agent
 
 #: Patterns of an agent among which an artifact's own is looked for, the most used ones.
 MAX_PATTERNS = 500
@@ -47,22 +39,14 @@ def pattern_of(connection: Connection, group_id: str, skill: SkillProposal) -> P
     return next((pattern for pattern in of_agent if pattern.artifact == skill.kind and set(pattern.evidence) & set(skill.evidence)), None)
 
 
-def pending_candidate(connection: Connection, name: AgentName, user_id: str | None) -> PendingHint | None:
-    """The agent's candidate that waits for somebody's decision and that a user may be told, the one with most evidence."""
-    row = connection.execute(_PENDING, {"group": name[0], "agent": name[1], "user": user_id}).mappings().one_or_none()
-    return None if row is None else PendingHint.model_validate(dict(row))
+def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[dict[str, Any]]:
+    """Votes on an artifact, newest first: id, artifact_id, signal, sentiment, comment, given_by, given_at."""
+    return records(connection, _VOTES, group=group_id, id=artifact_id, limit=limit)
 
 
-def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[VoteState]:
-    """Votes on an artifact, newest first."""
-    rows = connection.execute(_VOTES, {"group": group_id, "id": artifact_id, "limit": limit})
-    return [VoteState.model_validate(dict(row)) for row in rows.mappings()]
-
-
-def trust_of_group(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[TrustState]:
-    """How far the group's artifacts are trusted, those with the most votes first."""
-    rows = connection.execute(_TRUST, {"group": group_id, "agent": agent_id, "limit": limit})
-    return [TrustState.model_validate(dict(row)) for row in rows.mappings()]
+def trust_of_group(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[dict[str, Any]]:
+    """How far the group's artifacts are trusted, those with the most votes first; neutral votes do not count in ``total``."""
+    return records(connection, _TRUST, group=group_id, agent=agent_id, limit=limit)
 
 
 _PATTERNS = text("""
@@ -132,7 +116,8 @@ def pending_hint(context: Context, request: AgentForUser) -> Hint:
 
     A line for the agent's prompt, of at most 150 tokens, on the candidate with the most evidence; empty if none waits.
     """
-    candidate = pending_candidate(context.connection, (context.group_id, request.agent_id), request.user_id)
+    whose = {"group": context.group_id, "agent": request.agent_id, "user": request.user_id}
+    candidate = context.connection.execute(_PENDING, whose).one_or_none()
     if candidate is None:
         return Hint()
     return Hint(text=hint(candidate.artifact, candidate.name, candidate.description), id=candidate.id, artifact=candidate.artifact)

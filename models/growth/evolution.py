@@ -8,31 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, get_args
 from uuid import UUID, uuid5
 
+from pydantic import BaseModel
 from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience
-from engine.growth.skills import LivedExperience, PriorDecision, next_status
+from engine.growth.skills import GateReport, LivedExperience, Pattern, PriorDecision, SkillCandidate, next_status
 from engine.growth.trajectories import Trajectory, TrajectoryRun, wordless
-from jiyi.protocol.artifacts import (
-    KINDS,
-    PREFIX,
-    ArtifactKind,
-    EvolutionEvent,
-    EvolutionKind,
-    EvolutionRow,
-    GateReport,
-    Pattern,
-    Sentiment,
-    Signal,
-    SkillCandidate,
-    Trust,
-    Vote,
-)
-from jiyi.protocol.base import JsonObject
+from jiyi.protocol.artifacts import ArtifactKind, Recommendation, Sentiment, Signal, Vote
 from jiyi.protocol.events import FeedbackGiven
 from jiyi.protocol.origins import STANDING_TRUST
 from jiyi.protocol.proposals import Status
@@ -51,22 +37,96 @@ GROWTH = "growth"
 _HAPPENED: dict[Status, EvolutionKind] = {"pending": "proposed", "refused": "refused", "approved": "registered"}
 
 
+#: Scores below which archiving and optimising are recommended, and above which promoting is.
+ARCHIVE_BELOW, OPTIMISE_BELOW, PROMOTE_ABOVE = 0.2, 0.4, 0.8
+#: Votes, neutral ones left out, from which on there is a recommendation.
+LEAST_VOTES = 5
+
+
+class Trust(BaseModel, frozen=True):
+    """What was voted, and what it comes to; ``score`` is 0 … 1, .5 without votes."""
+
+    positive: int = 0
+    negative: int = 0
+    neutral: int = 0
+
+    @property
+    def total(self) -> int:
+        """Votes that count: neutral ones do not."""
+        return self.positive + self.negative
+
+    @property
+    def score(self) -> float:
+        """``(positive + 1) / (total + 2)``."""
+        return (self.positive + 1) / (self.total + 2)
+
+    @property
+    def recommendation(self) -> Recommendation | None:
+        """What to do about it; None while there are too few votes, or nothing is to be done."""
+        if self.total < LEAST_VOTES:
+            return None
+        if self.score < ARCHIVE_BELOW:
+            return "archive"
+        if self.score < OPTIMISE_BELOW:
+            return "optimise"
+        return "promote" if self.score > PROMOTE_ABOVE else None
+
+
+EvolutionKind = Literal[
+    "proposed",
+    "refused",
+    "registered",
+    "returned",
+    "approved",
+    "rejected",
+    "enabled",
+    "disabled",
+    "archived",
+    "deleted",
+    "feedback_given",
+    "feedback_ignored",
+    "recommended",
+]
+
+
+#: In the audit log their names begin so.
+PREFIX = "evolution."
+
+
+KINDS: tuple[EvolutionKind, ...] = get_args(EvolutionKind)
+
+
+class EvolutionEvent(BaseModel, frozen=True):
+    """One change of an artifact, or of how it is trusted. Holds ids and numbers, no texts."""
+
+    kind: EvolutionKind
+    agent_id: str
+    artifact: ArtifactKind
+    artifact_id: UUID
+    evidence_count: int | None = None
+    confidence: float | None = None
+    #: Issues that the gate found.
+    issues: int | None = None
+    trust_score: float | None = None
+    recommendation: Recommendation | None = None
+
+
 def record_event(connection: Connection, group_id: str, actor: str, event: EvolutionEvent) -> None:
     """Write it, in the transaction of the change itself."""
     details = event.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
     audit.record(connection, group_id=group_id, actor=actor, action=f"{PREFIX}{event.kind}", target=str(event.artifact_id), **details)
 
 
-def evolution_events(connection: Connection, group_id: str, artifact_id: UUID | None, limit: int) -> list[EvolutionRow]:
-    """The group's evolution events, of one artifact if it is named: the newest first."""
+def evolution_events(connection: Connection, group_id: str, artifact_id: UUID | None, limit: int) -> list[dict[str, Any]]:
+    """The group's evolution events with kind, id, at, actor and details, of one artifact if it is named: the newest first."""
     target = None if artifact_id is None else str(artifact_id)
     parameters = {"group": group_id, "actions": [f"{PREFIX}{kind}" for kind in KINDS], "target": target, "limit": limit}
     rows = connection.execute(_EVENTS, parameters)
-    return [_event_of(row.audit_id, row.at, row.actor, row.action, row.details) for row in rows if row.details]
-
-
-def _event_of(audit_id: UUID, at: datetime, actor: str, action: str, details: JsonObject) -> EvolutionRow:
-    return EvolutionRow.model_validate({"id": audit_id, "at": at, "actor": actor, "kind": action.removeprefix(PREFIX), **details})
+    return [
+        {"id": row.audit_id, "at": row.at, "actor": row.actor, "kind": row.action.removeprefix(PREFIX), **row.details}
+        for row in rows
+        if row.details
+    ]
 
 
 def lock_owner(connection: Connection, group_id: str, vote: Vote) -> AgentName | None:

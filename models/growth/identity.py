@@ -15,7 +15,7 @@ from uuid6 import uuid7
 from engine.growth.questions import notes_of, render_user_file
 from jiyi.errors import Conflict
 from jiyi.protocol import limits
-from jiyi.protocol.identity import FILES, File, IdentityFile, SnapshotState, VersionBrief
+from jiyi.protocol.identity import FILES, File, IdentityFile, SnapshotState
 from jiyi.protocol.proposals import FileProposal
 from models.conversations import injections
 from models.db.rows import columns, fetch, fetch_one
@@ -46,10 +46,10 @@ def current_files(connection: Connection, name: AgentName) -> dict[File, Identit
     return {file: written.get(file) or IdentityFile(file=file, version=0, content="") for file in FILES}
 
 
-def file_history(connection: Connection, name: AgentName, file: File, before: int | None, limit: int) -> list[VersionBrief]:
+def file_history(connection: Connection, name: AgentName, file: File, before: int | None, limit: int) -> list[IdentityFile]:
     """Versions without their texts, the newest first."""
     wanted = _HISTORY if before is None else _HISTORY.where(_V.version < before)
-    return fetch(connection, VersionBrief, wanted.limit(limit), **_of(name, file))
+    return fetch(connection, IdentityFile, wanted.limit(limit), **_of(name, file))
 
 
 def write_version(
@@ -73,15 +73,16 @@ def _of(name: AgentName, file: File) -> dict[str, str]:
 
 _V = IdentityVersion
 _OF_FILE = (_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent"), _V.file == bindparam("file"))
-_LATEST = select(*columns(IdentityFile, _V)).where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
+_LATEST = select(*columns(IdentityFile, _V, characters=None)).where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
 _ALL_LATEST = (
-    select(*columns(IdentityFile, _V))
+    select(*columns(IdentityFile, _V, characters=None))
     .where(_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent"))
     .order_by(_V.file, _V.version.desc())
     .ext(distinct_on(_V.file))
 )
-_VERSION = select(*columns(IdentityFile, _V)).where(*_OF_FILE, _V.version == bindparam("version"))
-_HISTORY = select(*columns(VersionBrief, _V, characters=func.char_length(_V.content))).where(*_OF_FILE).order_by(_V.version.desc())
+_VERSION = select(*columns(IdentityFile, _V, characters=None)).where(*_OF_FILE, _V.version == bindparam("version"))
+_BRIEFS = columns(IdentityFile, _V, content=None, characters=func.char_length(_V.content))
+_HISTORY = select(*_BRIEFS).where(*_OF_FILE).order_by(_V.version.desc())
 _WRITE = text("""
     INSERT INTO identity_versions (group_id, agent_id, file, version, content, reason, author, proposal_id, created_at)
     VALUES (:group, :agent, :file, :version, :content, :reason, :author, :proposal, clock_timestamp())

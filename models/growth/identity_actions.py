@@ -19,7 +19,6 @@ from jiyi.protocol.identity import (
     SnapshotState,
     TakeSnapshot,
     UpdateUser,
-    VersionBrief,
 )
 from jiyi.protocol.proposals import FileProposal
 from jiyi.text.budget import estimate_tokens
@@ -53,7 +52,7 @@ def compose(context: Context, request: ComposePrompt) -> ComposedPrompt:
 
 
 @action("identity.history")
-def history(context: Context, request: FileHistory) -> Rows[VersionBrief]:
+def history(context: Context, request: FileHistory) -> Rows[IdentityFile]:
     """List a file's versions.
 
     Newest first, each with who wrote it and why.

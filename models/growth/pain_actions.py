@@ -5,22 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-from engine.growth.pains import category_of, severity_of
+from engine.growth.pains import FoundPain, ProposedSolution, category_of, severity_of
 from jiyi.chat.secrets import masked
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol.base import ById, Rows
-from jiyi.protocol.growth import (
-    FoundPain,
-    ListPains,
-    PainChanged,
-    PainDetail,
-    PainEvidence,
-    PainPoint,
-    ProposedSolution,
-    ProposeSolution,
-    ReportPain,
-    ResolvePain,
-)
+from jiyi.protocol.growth import ListPains, PainChanged, PainEvidence, PainPoint, ProposeSolution, ReportPain, ResolvePain
 from jiyi.protocol.identity import override_in
 from jiyi.protocol.proposals import SolutionProposal, Verb
 from models.db.actions import Context, action
@@ -46,18 +35,16 @@ def list_pains(context: Context, request: ListPains) -> Rows[PainPoint]:
 
 
 @action("pains.get")
-def get_pain(context: Context, request: ById) -> PainDetail:
+def get_pain(context: Context, request: ById) -> PainPoint:
     """Get a pain point.
 
     With the turns that told of it and what was proposed against it.
     """
     pain = _known(context, request.id)
     reports = pains.quotes(context.connection, context.group_id, pain.pain_id, EVIDENCE_SHOWN)
-    return PainDetail(
-        **dict(pain),
-        evidence=[PainEvidence(**report.model_dump(exclude={"user_id"})) for report in reports],
-        proposals=pains.proposals_of(context.connection, context.group_id, pain.pain_id),
-    )
+    evidence = [PainEvidence(**report.model_dump(exclude={"user_id"})) for report in reports]
+    proposals = pains.proposals_of(context.connection, context.group_id, pain.pain_id)
+    return pain.model_copy(update={"evidence": evidence, "proposals": proposals})
 
 
 @action("pains.report")

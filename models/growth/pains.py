@@ -13,11 +13,11 @@ from sqlalchemy.orm import aliased
 from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience, pattern_hash
-from engine.growth.pains import Offer, most_alike
+from engine.growth.pains import FoundPain, Offer, ProposedSolution, most_alike
 from jiyi.protocol import limits
 from jiyi.protocol.base import BY_ID
 from jiyi.protocol.conversations import uri_of
-from jiyi.protocol.growth import FoundPain, ListPains, PainPoint, ProposedSolution, Severity, confidence_of, graver
+from jiyi.protocol.growth import ListPains, PainPoint, Severity, confidence_of, graver
 from jiyi.protocol.proposals import ListProposals, SolutionProposal
 from models.conversations import experiences, extractions
 from models.conversations.extractions import Session, StoredTurn
@@ -109,7 +109,7 @@ def quotes(connection: Connection, group_id: str, pain_id: UUID, limit: int) -> 
 
 
 _P = tables.PainPoint
-_SHOWN = select(*columns(PainPoint, _P))
+_SHOWN = select(*columns(PainPoint, _P, evidence=None, proposals=None))
 _ONE = _SHOWN.where(_P.group_id == bindparam("group"), _P.pain_id == bindparam("pain"))
 _OF_AGENT = _SHOWN.where(_P.group_id == bindparam("group"), _P.agent_id == bindparam("agent"))
 _LATEST = _OF_AGENT.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(bindparam("limit"))

@@ -15,26 +15,15 @@ from sqlalchemy.dialects.postgresql import JSONB
 from engine.growth.pains import IdentityChange, ReviewState, SelfReflected, allowed_changes, due_at, due_trigger, is_new, suggested_content
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
-from jiyi.protocol.base import BY_ID, ById, Made, OfAgent, Rows
+from jiyi.protocol.base import ById, Made, OfAgent, Rows
 from jiyi.protocol.events import SessionEnded
-from jiyi.protocol.growth import (
-    ConfigureSelf,
-    Finding,
-    Findings,
-    FoundPattern,
-    ListLooks,
-    Look,
-    LookDetail,
-    SelfSettings,
-    SelfState,
-    SelfTrigger,
-)
+from jiyi.protocol.growth import ConfigureSelf, SelfSettings, SelfState
+from jiyi.protocol.reflection import Finding, Findings, ReflectionsQuery, ReflectionState, SelfTrigger
 from models.conversations.extractions import StoredTurn, as_turns
 from models.conversations.follow_ups import Extraction, after_extraction, after_injection
 from models.db.actions import Context, action
 from models.db.base import Timestamp
 from models.db.connection import CLOCK_AHEAD
-from models.db.rows import page
 from models.growth import identity, proposals, work
 from models.growth.tables import SelfReflection
 from models.growth.work import AGGREGATE, FOLLOW_PROFILE, MERGE_PAINS
@@ -115,7 +104,7 @@ def store_findings(
         return [seen[line].node_id for line in dict.fromkeys(lines)]
 
     findings = Findings(
-        patterns=[FoundPattern(kind=item.kind, text=item.text, evidence=ids(item.evidence)) for item in answer.patterns],
+        patterns=[Finding(kind=item.kind, text=item.text, evidence=ids(item.evidence)) for item in answer.patterns],
         improvements=[Finding(text=item.text, evidence=ids(item.evidence)) for item in answer.improvements],
         proposals=[
             proposal_id
@@ -141,22 +130,6 @@ def _propose(
     if not settings.require_approval:
         proposals.decide(connection, proposal, name, "approve", BY_REFLECTION)
     return proposal.id
-
-
-def review_page(connection: Connection, group_id: str, request: ListLooks) -> list[Look]:
-    """One more than asked for, if there are more: the latest first."""
-    wanted = {"group": group_id, "agent": request.agent_id, "before": request.place(BY_ID), "limit": request.limit + 1}
-    return [Look.model_validate(dict(row)) for row in connection.execute(_PAGE, wanted).mappings()]
-
-
-def review_detail(connection: Connection, group_id: str, reflection_id: UUID) -> LookDetail | None:
-    """Any reflection; without findings if it was no self-review."""
-    state = actions.find_reflection(connection, group_id, reflection_id)
-    if state is None:
-        return None
-    row = connection.execute(_FINDINGS, {"group": group_id, "id": reflection_id}).one()
-    findings = None if row.findings is None else Findings.model_validate(row.findings)
-    return LookDetail.model_construct(**{**dict(state), "findings": findings})
 
 
 @action("self_review.get")
@@ -202,22 +175,21 @@ def run(context: Context, request: OfAgent) -> Made:
 
 
 @action("self_review.list")
-def list_looks(context: Context, request: ListLooks) -> Rows[Look]:
+def list_looks(context: Context, request: ReflectionsQuery) -> Rows[ReflectionState]:
     """List an agent's self-reviews.
 
     The latest first, each with what it found.
     """
-    rows = review_page(context.connection, context.group_id, request)
-    return page(rows, request.limit, lambda last: last.reflection_id)
+    return actions.listed(context, request, self_reviews=True)
 
 
 @action("self_review.show")
-def show(context: Context, request: ById) -> LookDetail:
+def show(context: Context, request: ById) -> ReflectionState:
     """Show a self-review.
 
     Patterns, improvements and proposals with the turns that they rest on, and the thoughts that it left.
     """
-    detail = review_detail(context.connection, context.group_id, request.id)
+    detail = actions.find_reflection(context.connection, context.group_id, request.id)
     if detail is None:
         raise NotFound(f"id: no reflection {request.id} in the group {context.group_id!r}; see self_review.list")
     return detail
@@ -365,16 +337,6 @@ _TURNS = text("""
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_count > :after ORDER BY n.node_count DESC LIMIT :limit
 """)
-_PAGE = text("""
-    SELECT reflection_id, agent_id, trigger, state, created_at, finished_at, thoughts, llm, findings FROM reflections
-    WHERE group_id = :group AND (findings IS NOT NULL OR trigger IN ('conversations', 'hours'))
-      AND (CAST(:agent AS text) IS NULL OR agent_id = :agent)
-      AND (CAST(:before AS uuid) IS NULL OR (created_at, reflection_id) < (
-          SELECT created_at, reflection_id FROM reflections WHERE group_id = :group AND reflection_id = :before
-      ))
-    ORDER BY created_at DESC, reflection_id DESC LIMIT :limit
-""")
-_FINDINGS = text("SELECT findings FROM reflections WHERE group_id = :group AND reflection_id = :id")
 _LOCK = text("SELECT FROM self_reflections WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
 _BEGIN = text("INSERT INTO self_reflections (group_id, agent_id) VALUES (:group, :agent) ON CONFLICT DO NOTHING")
 _ENDED = text("""

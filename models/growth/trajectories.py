@@ -11,10 +11,9 @@ from sqlalchemy import Connection, Uuid, any_, bindparam, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from uuid6 import uuid7
 
-from engine.growth.trajectories import Trajectory
+from engine.growth.trajectories import Step, Trajectory
 from jiyi.protocol.events import SessionEnded, StepRecorded
-from jiyi.protocol.trajectories import Step, TrajectoryState
-from models.db.rows import columns, packed_time
+from models.db.rows import packed_time, records
 from models.growth.tables import TrajectoryEvent, TrajectoryRow
 from models.memory.agents import AgentName
 from models.memory.event_types import EventType, StoredBatch, after_events, register_event
@@ -195,21 +194,24 @@ _STORE = text("""
 _COMPRESSED = text("UPDATE trajectory_events SET trajectory_id = :id WHERE group_id = :group AND event_id = ANY(:ids)")
 
 
-def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[TrajectoryState]:
+def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[dict[str, Any]]:
     """An agent's trajectories, newest first."""
     wanted = _SHOWN.where(_T.group_id == group_id, _T.agent_id == agent_id)
-    rows = connection.execute(wanted.order_by(_T.trajectory_id.desc()).limit(limit)).mappings()
-    return [TrajectoryState.model_validate(dict(row)) for row in rows]
+    return records(connection, wanted.order_by(_T.trajectory_id.desc()).limit(limit))
 
 
-def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[TrajectoryState]:
+def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[dict[str, Any]]:
     """Those of the trajectories that are there, newest first."""
-    rows = connection.execute(_SOME, {"group": group_id, "ids": list(ids)}).mappings()
-    return [TrajectoryState.model_validate(dict(row)) for row in rows]
+    return records(connection, _SOME, group=group_id, ids=list(ids))
 
 
 _T = TrajectoryRow
-_SHOWN = select(*columns(TrajectoryState, _T, id=_T.trajectory_id, outcome=_T.completion))
+_SHOWN = select(
+    _T.trajectory_id.label("id"),
+    _T.completion.label("outcome"),
+    *(_T.agent_id, _T.session_id, _T.request_type, _T.request, _T.tools_used, _T.satisfaction, _T.tokens, _T.steps),
+    *(_T.duration_ms, _T.execution_chain, _T.started_at, _T.ended_at),
+)
 _AMONG = _T.trajectory_id == any_(bindparam("ids", type_=ARRAY(Uuid)))
 _SOME = _SHOWN.where(_T.group_id == bindparam("group"), _AMONG).order_by(_T.trajectory_id.desc())
 

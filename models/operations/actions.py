@@ -9,9 +9,8 @@ from engine import operations as jobs
 from engine.providers import known
 from engine.providers.llms import RULES, llm_endpoint
 from jiyi.protocol.base import Request, Rows
-from jiyi.protocol.operations import GroupStats, JobState, RunJob, ServiceStats, Tick, TickRequest
+from jiyi.protocol.operations import JobState, RunJob, ServiceStats, Tick, TickRequest
 from jiyi.protocol.providers import ForgottenLLM
-from jiyi.protocol.rest import Stats
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 from models.db.actions import Context, action, by_worker, read
@@ -59,7 +58,8 @@ def show_stats(context: Context, request: Request) -> ServiceStats:
     """Count what is stored of the group, and of the whole service its pending work, its counters and its agent indexes."""
     counted = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.COUNTERS))
     return ServiceStats(
-        group=GroupStats(**dict(numbers.counts(context.connection, context.group_id))),
+        group_id=context.group_id,
+        counts=numbers.counts(context.connection, context.group_id),
         work_owed=pending_work.by_kind(context.connection),
         counters={name.decode(): int(value) for name, value in counted.items()},
         access_buffered=valkey().zcard(valkey_keys.ACCESS),
@@ -68,13 +68,14 @@ def show_stats(context: Context, request: Request) -> ServiceStats:
 
 
 @read(scope="read")
-def count_group(context: Context, request: Request) -> Stats:
+def count_group(context: Context, request: Request) -> ServiceStats:
     """Count what is stored.
 
     Agents, events and memories of the key's group, and the work that they wait for.
     """
     connection, group_id = context.connection, context.group_id
-    return Stats(group_id=group_id, counts=numbers.counts(connection, group_id), work_owed=pending_work.by_kind(connection, group_id))
+    counted, work = numbers.counts(connection, group_id), pending_work.by_kind(connection, group_id)
+    return ServiceStats(group_id=group_id, counts=counted, work_owed=work)
 
 
 show_llms = by_worker("llms.show")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
 import redis
@@ -19,12 +20,12 @@ from engine.operations import JOBS, Job
 from engine.providers.llm_prompts import Usage
 from jiyi.protocol.base import JsonObject
 from jiyi.protocol.operations import GroupStats, JobState, Tick
-from jiyi.protocol.providers import LLMCounts, LLMUsage, UsageKey, UsageRow
+from jiyi.protocol.providers import LLMUsage, UsageKey
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import Settings, get_settings
 from models.db import valkey_keys
 from models.db.connection import unit_of_work
-from models.db.rows import fetch
+from models.db.rows import fetch, records
 from models.db.scope import for_groups, whole_service
 from models.db.valkey import valkey
 from models.operations import tables
@@ -32,7 +33,7 @@ from models.queue import broker_queues, ticks
 
 log = logging.getLogger(__name__)
 #: What adds up over a day.
-COUNTED = tuple(LLMCounts.model_fields)
+COUNTED = tuple(name for name in LLMUsage.model_fields if name not in ("prompt", "model"))
 _U = tables.LLMUsage
 #: Tables of optional subjects → days after which rows are old.
 OTHER_AGES: dict[str, int] = {}
@@ -130,10 +131,10 @@ def usage_since(connection: Connection, group_id: str, first_day: date) -> list[
     return fetch(connection, LLMUsage, _SINCE, group=group_id, day=first_day)
 
 
-def usage_by(connection: Connection, group_id: str | None, first_day: date, by: UsageKey) -> list[UsageRow]:
+def usage_by(connection: Connection, group_id: str | None, first_day: date, by: UsageKey) -> list[dict[str, Any]]:
     """Usage from a day (UTC) on, of a group or of all that may be seen, by what it is to be told by: months newest first, else by cost."""
-    rows = fetch(connection, UsageRow, _BY, group=group_id, day=first_day, by=by)
-    return sorted(rows, key=lambda row: row.key, reverse=True) if by == "month" else rows
+    rows = records(connection, _BY, group=group_id, day=first_day, by=by)
+    return sorted(rows, key=itemgetter("key"), reverse=True) if by == "month" else rows
 
 
 def delete_old(connection: Connection, table: str, before: datetime, limit: int) -> int:
@@ -212,8 +213,7 @@ _OPEN_LETTERS = text("""
     WHERE state = 'open' AND (CAST(:group AS text) IS NULL OR group_id = :group OR group_id IS NULL)
 """)
 _SUMS = ", ".join(
-    f"CAST(sum({name}) AS {'float8' if field.annotation is float else 'bigint'}) AS {name}"
-    for name, field in LLMCounts.model_fields.items()
+    f"CAST(sum({name}) AS {'float8' if LLMUsage.model_fields[name].annotation is float else 'bigint'}) AS {name}" for name in COUNTED
 )
 _SINCE = text(
     """

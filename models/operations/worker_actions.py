@@ -11,8 +11,8 @@ from typing import cast
 from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
-from jiyi.protocol.base import Request
-from jiyi.protocol.operations import SetWorkerMode, TaskFigures, TaskInHand, WorkerMode, WorkersReport, WorkerState, WorkerWished
+from jiyi.protocol.base import Done, Request
+from jiyi.protocol.operations import SetWorkerMode, TaskFigures, TaskInHand, WorkerMode, WorkersReport, WorkerState
 from jiyi.protocol.wire.signatures import call_signature, need_secret_key, service_call_key
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -128,7 +128,7 @@ def _figures() -> list[TaskFigures]:
 
 
 @action("workers.set_mode")
-def set_worker_mode(context: Context, request: SetWorkerMode) -> WorkerWished:
+def set_worker_mode(context: Context, request: SetWorkerMode) -> Done:
     """Have a worker run, pause, drain or stop.
 
     A paused one finishes what it has in hand, and takes nothing new; a draining one then ends; a stopped one ends within ten seconds, and
@@ -138,4 +138,4 @@ def set_worker_mode(context: Context, request: SetWorkerMode) -> WorkerWished:
         raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
     at = write_wish(request.worker, request.mode, context.actor.name)  # before the commit: what cannot be written leaves no audit row
     context.audit(f"worker:{request.worker}", group_id=None, mode=request.mode, at=at)
-    return WorkerWished(worker=request.worker, wished=request.mode)
+    return Done()

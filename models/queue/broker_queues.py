@@ -20,7 +20,7 @@ import redis
 from kombu.transport.redis import Channel
 
 from engine import subjects
-from jiyi.protocol.rest import Queues, QueueState
+from jiyi.protocol.rest import Queues
 from jiyi.protocol.wire.broker import AMQP_TIMEOUTS, INTAKE_QUEUE
 from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
@@ -160,11 +160,9 @@ def states() -> Queues:
     names = [INTAKE_QUEUE, *task_queues()]
     address = redis_address(settings.need("broker_url"))
     if address is None:
-        unknown = [QueueState(queue=name, waiting=None) for name in names]
-        return Queues(queues=unknown, in_flight=None, note="only a Redis-like broker tells its queues' lengths here")
+        return Queues(queues=dict.fromkeys(names), in_flight=None, note="only a Redis-like broker tells its queues' lengths here")
     held = depths(address, names)
-    known = [QueueState(queue=name, waiting=count) for name, count in held.waiting.items()]
-    return Queues(queues=known, in_flight={"intake": held.intake.count, "tasks": held.tasks.count})
+    return Queues(queues=dict(held.waiting), in_flight={"intake": held.intake.count, "tasks": held.tasks.count})
 
 
 def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:

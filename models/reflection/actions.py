@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, select, text, tuple_
+from sqlalchemy import Connection, or_, select, text, tuple_
 
 from engine.reflection import thought_id
 from jiyi.errors import NotFound
 from jiyi.protocol.base import BY_TIME, ById, Made, OfAgent, Rows
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.reflection import NewThought, Reasons, ReflectionBrief, ReflectionsQuery, ReflectionState, WhyQuery
+from jiyi.protocol.reflection import SELF_TRIGGERS, NewThought, Reasons, ReflectionsQuery, ReflectionState, WhyQuery
 from models.db.actions import Context, action, read
-from models.db.rows import fetch, fetch_one, page
+from models.db.rows import columns, fetch, page
 from models.memory.agents import key_of, no_agent
 from models.memory.reads import nodes_of
 from models.reflection import reflections
@@ -51,14 +52,12 @@ def get(context: Context, request: ById) -> ReflectionState:
 
 
 @read(scope="read")
-def list_reflections(context: Context, request: ReflectionsQuery) -> Rows[ReflectionBrief]:
+def list_reflections(context: Context, request: ReflectionsQuery) -> Rows[ReflectionState]:
     """List reflections.
 
     Newest first, page by page, with how many thoughts came of each.
     """
-    wanted = {"agent_id": request.agent_id, "state": request.state, "trigger": None}
-    rows = reflection_page(context.connection, context.group_id, **wanted, before=request.place(BY_TIME), limit=request.limit + 1)
-    return page(rows, request.limit, lambda last: (last.created_at, last.reflection_id))
+    return listed(context, request)
 
 
 @action("memory.why")
@@ -74,18 +73,28 @@ def why(context: Context, request: WhyQuery) -> Reasons:
     return reasons
 
 
+def listed(context: Context, request: ReflectionsQuery, *, self_reviews: bool = False) -> Rows[ReflectionState]:
+    """A page of reflections, or of self-reviews only."""
+    wanted: dict[str, Any] = {"agent_id": request.agent_id, "state": request.state, "before": request.place(BY_TIME)}
+    rows = reflection_page(context.connection, context.group_id, **wanted, limit=request.limit + 1, self_reviews=self_reviews)
+    return page(rows, request.limit, lambda last: (last.created_at, last.reflection_id))
+
+
 def reflection_page(
     connection: Connection,
     group_id: str,
     *,
     agent_id: str | None,
     state: str | None,
-    trigger: str | None,
+    trigger: str | None = None,
+    self_reviews: bool = False,
     before: tuple[datetime, UUID] | None,
     limit: int,
-) -> list[ReflectionBrief]:
-    """Reflections, the latest first."""
+) -> list[ReflectionState]:
+    """Reflections without their thoughts, the latest first. ``self_reviews``: only those in which an agent reviewed itself."""
     wanted = select(_STATED)
+    if self_reviews:
+        wanted = wanted.where(or_(_STATED.c.findings.is_not(None), _STATED.c.trigger.in_(SELF_TRIGGERS)))
     if agent_id is not None:
         wanted = wanted.where(_STATED.c.agent_id == agent_id)
     if state is not None:
@@ -95,19 +104,18 @@ def reflection_page(
     if before is not None:
         wanted = wanted.where(tuple_(_STATED.c.created_at, _STATED.c.reflection_id) < before)
     ordered = wanted.order_by(_STATED.c.created_at.desc(), _STATED.c.reflection_id.desc())
-    return fetch(connection, ReflectionBrief, ordered.limit(limit), group=group_id)
+    return [ReflectionState.model_validate(dict(row)) for row in connection.execute(ordered.limit(limit), {"group": group_id}).mappings()]
 
 
 def find_reflection(connection: Connection, group_id: str, reflection_id: UUID) -> ReflectionState | None:
     """A reflection with its thoughts, each with its evidence."""
     wanted = select(_STATED).where(_STATED.c.reflection_id == reflection_id)
-    brief = fetch_one(connection, ReflectionBrief, wanted, group=group_id)
-    if brief is None:
+    row = connection.execute(wanted, {"group": group_id}).mappings().one_or_none()
+    if row is None:
         return None
-    ids = [thought_id(reflection_id, position) for position in range(brief.thoughts)]
-    rows = connection.execute(_THOUGHTS, {"group": group_id, "ids": ids}).mappings()
-    thoughts = [NewThought.model_validate(dict(row)) for row in rows]
-    return ReflectionState.model_construct(**{**dict(brief), "thoughts": thoughts})
+    ids = [thought_id(reflection_id, position) for position in range(row["thought_count"])]
+    thoughts = fetch(connection, NewThought, _THOUGHTS, group=group_id, ids=ids)
+    return ReflectionState.model_validate({**row, "thoughts": [dict(thought) for thought in thoughts]})
 
 
 def why_thought(connection: Connection, group_id: str, node_id: UUID, depth: int, limit: int) -> Reasons:
@@ -137,8 +145,9 @@ _STATED = (
     text("""
         SELECT r.reflection_id, r.agent_id, r.trigger,
             CASE WHEN s.ended OR p.kind IS NOT NULL THEN r.state ELSE 'given up' END AS state,
-            r.attempts, r.created_at, r.started_at, r.finished_at, r.focal_points, r.thoughts, r.llm,
-            coalesce(r.error, CASE WHEN NOT s.ended THEN coalesce(p.last_error, d.reason) END) AS error
+            r.attempts, r.created_at, r.started_at, r.finished_at, r.focal_points, r.llm,
+            coalesce(r.error, CASE WHEN NOT s.ended THEN coalesce(p.last_error, d.reason) END) AS error,
+            r.thoughts AS thought_count, r.findings
         FROM reflections r JOIN agents a USING (group_id, agent_id)
         CROSS JOIN LATERAL (
             SELECT r.state IN ('done', 'nothing') AS ended, r.trigger = 'conversation' AS talked
@@ -155,7 +164,7 @@ _STATED = (
         ) AS d ON true
         WHERE r.group_id = :group
     """)
-    .columns(*(Reflection.__table__.columns[name] for name in ReflectionBrief.model_fields))
+    .columns(*columns(ReflectionState, Reflection, thought_count=Reflection.thoughts, thoughts=None))
     .subquery("stated")
 )
 # OFFSET keeps the cast out of the join's condition, where under row-level security no index would be used.

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
 from jiyi.errors import ConfigError, NotFound
-from jiyi.protocol.base import Count, Made, Request, Rows
+from jiyi.protocol.base import Count, JsonObject, Made, Request, Rows
 from jiyi.protocol.stores import (
     AppliedGraph,
     AppliedStore,
@@ -25,7 +25,6 @@ from jiyi.protocol.stores import (
     LogOperation,
     SavedStore,
     StoreName,
-    StoreSchema,
     StoresQuery,
     StoreState,
     UpdateStore,
@@ -54,12 +53,12 @@ def apply(context: Context, request: ApplyGraph) -> AppliedGraph:
 
 
 @action("stores.schema")
-def schema(context: Context, request: Request) -> StoreSchema:
+def schema(context: Context, request: Request) -> JsonObject:
     """Get the JSON Schema of declarations.
 
     The types of stores with their summaries, their fields and bounds, and those of attachments: for editors.
     """
-    return StoreSchema(document=declarations_schema())
+    return declarations_schema()
 
 
 @action("stores.list")

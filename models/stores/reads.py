@@ -6,6 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -14,10 +15,10 @@ from sqlalchemy import Connection, text
 
 from engine.stores.items import StoreCorpus
 from jiyi.protocol.base import BY_ID, BY_POSITION, Rows
-from jiyi.protocol.stores import FilesQuery, ItemsQuery, ListedFile, ListedItem, NodeStore, Operation, StoresQuery, StoreState
+from jiyi.protocol.stores import FilesQuery, ItemsQuery, ListedFile, ListedItem, StoresQuery, StoreState
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.registry import store_type
-from models.db.rows import fetch, page
+from models.db.rows import fetch, page, records
 from models.stores import items, rows
 from models.stores.rows import StoreRecord
 
@@ -64,14 +65,14 @@ def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> R
     return page(files, query.limit, lambda last: last.file_id)
 
 
-def node_map(connection: Connection, group_id: str) -> list[NodeStore]:
-    """Which node uses which store, in the order of their declaration."""
-    return fetch(connection, NodeStore, _MAP, group=group_id)
+def node_map(connection: Connection, group_id: str) -> list[dict[str, Any]]:
+    """Which node uses which store, in the order of their declaration; ``retrieve_stage`` None: all stages."""
+    return records(connection, _MAP, group=group_id)
 
 
-def operations(connection: Connection, group_id: str, limit: int) -> list[Operation]:
+def operations(connection: Connection, group_id: str, limit: int) -> list[dict[str, Any]]:
     """What nodes did with stores, newest first."""
-    return fetch(connection, Operation, _OPERATIONS, group=group_id, limit=limit)
+    return records(connection, _OPERATIONS, group=group_id, limit=limit)
 
 
 def _described(found: StoreState) -> StoreState:

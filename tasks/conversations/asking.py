@@ -13,10 +13,10 @@ from engine.heads.local import heads
 from engine.providers.contexts import asked_context
 from engine.providers.llm_prompts import answer_tokens, count, data_tokens, note_context, signature
 from engine.providers.llms import LLM, RULES
-from engine.providers.questions import Extraction
+from engine.providers.questions import Extraction, KnownFact
 from engine.rules.provider import Rules, StandIn
 from jiyi.errors import BadReply, LeftToRules
-from jiyi.protocol.conversations import CombinedExtraction, ExtractedExperience, KnownFact, Message, Profile, ProfileSignals
+from jiyi.protocol.conversations import CombinedExtraction, ExtractedExperience, Message, Profile, ProfileSignals
 from tasks.framework.work import or_by_rules
 
 log = logging.getLogger(__name__)

@@ -224,7 +224,8 @@ def configure_summaries(_actor: Actor, request: ConfigureSummaries) -> DriverSta
     used = get_settings().llm
     if wanted == used:
         return DriverState(active=True, in_use=used)
-    return DriverState(active=False, in_use=used, how=f"set JIYI_LLM={wanted}, and the vendor's key, in the environment of the workers")
+    how = f"set JIYI_LLM={wanted}, and the vendor's key, in the environment of the workers"
+    return DriverState(active=False, in_use=used, how=how)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.conversations import injection, memories
-from engine.conversations.injection import Candidate, Chosen, memory_sections, profile_section, style_of, why_shown
+from engine.conversations.injection import Candidate, Chosen, QueryAnalysis, memory_sections, profile_section, style_of, why_shown
 from engine.conversations.marks import shown
 from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, recall_room
 from engine.text.statements import topics_of
 from jiyi.errors import InvalidRequest
 from jiyi.once import once
 from jiyi.protocol import limits
-from jiyi.protocol.conversations import KINDS, PROSE, ContextRequest, InjectedSkill, Kind, QueryAnalysis, RecalledEarlier
+from jiyi.protocol.conversations import KINDS, PROSE, ContextRequest, InjectedSkill, Kind, RecalledEarlier
 from jiyi.protocol.recall import InjectedContext, PromptLine
 from jiyi.settings import get_settings
 from jiyi.text.budget import estimate_tokens

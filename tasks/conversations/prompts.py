@@ -8,11 +8,11 @@ from typing import Any
 from engine.conversations.notes import Experiences, Notes
 from engine.conversations.pieces import in_chunks, in_pieces
 from engine.providers.llm_prompts import data_tokens, messages, signature
-from engine.providers.questions import Compaction, Keywords, Memo, Planning, Poignancy, Question, Summary, Triple
+from engine.providers.questions import Compaction, Keywords, KnownFact, Memo, Planning, Poignancy, Question, Summary, Triple
 from jiyi.errors import NotFound
 from jiyi.protocol.base import Rows
-from jiyi.protocol.conversation_commands import PromptMessage, PromptName, ShownPrompt, ShowPrompts
-from jiyi.protocol.conversations import KnownFact, Message
+from jiyi.protocol.conversation_commands import PromptName, ShownPrompt, ShowPrompts
+from jiyi.protocol.conversations import ChatMessage, Message
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
 from models.conversations import actions, extractions
@@ -44,8 +44,8 @@ def show_prompts(actor: Actor, request: ShowPrompts) -> Rows[ShownPrompt]:
 
 
 def _shown(question: Question[Any]) -> ShownPrompt:
-    sent = [PromptMessage(**message) for message in messages(question)]
-    tokens = sum(estimate_tokens(message.content) for message in sent)
+    sent = [ChatMessage(**message) for message in messages(question)]
+    tokens = sum(estimate_tokens(message.content or "") for message in sent)
     return ShownPrompt(
         prompt=signature(question, question.language), tokens=tokens, messages=sent, answer=question.answer.model_json_schema()
     )

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from engine.growth import skills
 from engine.growth.questions import SkillDraft
-from engine.growth.skills import ComparedArtifact, is_due
+from engine.growth.skills import ComparedArtifact, Pattern, SkillCandidate, is_due
 from engine.growth.skills import aggregate as aggregated
 from engine.growth.trajectories import chains, draft_workflow, runs_of, satisfaction, skills_used, verdict
 from engine.growth.trajectories import compress as compress_steps
@@ -21,7 +21,7 @@ from engine.providers.embedder_specs import thresholds_of
 from engine.providers.embedders import embedder
 from engine.providers.llm_prompts import count
 from jiyi.errors import BadReply
-from jiyi.protocol.artifacts import ArtifactKind, Pattern, SkillCandidate
+from jiyi.protocol.artifacts import ArtifactKind
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from models.db.connection import unit_of_work

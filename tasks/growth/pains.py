@@ -9,13 +9,12 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.conversations.pieces import Answered, Patience, Piece, ask_about, in_pieces
-from engine.growth.pains import advice_in, confirmed_proposal, of_trouble
+from engine.growth.pains import FoundPains, KnownSolution, advice_in, confirmed_proposal, of_trouble
 from engine.growth.questions import Pains, Solution
 from engine.providers import llms
 from engine.providers.llm_prompts import signature
 from engine.rules.provider import StandIn
 from jiyi.protocol.conversations import Message
-from jiyi.protocol.growth import FoundPains, KnownSolution
 from jiyi.text.words import language_of
 from models.conversations import experiences, extractions
 from models.conversations.extraction_schedule import EXTRACT_MAX_MESSAGES

@@ -15,7 +15,7 @@ from engine.providers.llms import LLM
 from engine.providers.questions import Triple
 from engine.reflection import Thought
 from engine.rules.provider import Rules
-from jiyi.protocol.growth import SELF_TRIGGERS
+from jiyi.protocol.reflection import SELF_TRIGGERS
 from jiyi.text.words import language_of
 from models.conversations.extractions import StoredTurn
 from models.db.connection import unit_of_work

@@ -11,7 +11,7 @@ from engine.providers.health import vendors
 from engine.providers.spec import Spec, parse
 from jiyi.errors import InvalidRequest, SettingsError
 from jiyi.protocol.base import Request
-from jiyi.protocol.providers import EmbedderReport, ModelInUse, ModelOfSetting, MoveState, ReembeddingStep, ReembeddingUnderWay
+from jiyi.protocol.providers import EmbedderReport, EmbeddingModel, MoveState, ReembeddingStep
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -223,9 +223,9 @@ def embedder_report(_actor: Actor, _request: Request) -> EmbedderReport:
     active = named if used is None else parse(used.spec, SETTING, LOCAL)
     others = [] if begun is None else [parse(begun.spec, SETTING, LOCAL)]
     return EmbedderReport(
-        active=None if used is None else ModelInUse(model=used.model, spec=used.spec, since=used.since),
-        setting=ModelOfSetting(model=model_of(named), spec=str(named)),
-        move=None if begun is None else ReembeddingUnderWay(model=begun.model, spec=begun.spec, left=left),
+        active=None if used is None else EmbeddingModel(model=used.model, spec=used.spec, since=used.since),
+        setting=EmbeddingModel(model=model_of(named), spec=str(named)),
+        move=None if begun is None else EmbeddingModel(model=begun.model, spec=begun.spec, left=left),
         notes=_notes(str(named), model_of(named), None if used is None else used.model, begun),
         vendors=vendors(settings, active, named, *others),
         models=models,

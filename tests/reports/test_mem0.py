@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from flask import Flask
 
-from jiyi.protocol import mem0 as dialect
 from jiyi.protocol.conversations import ProfileSignals
 from models.conversations import injections
 from models.db.connection import unit_of_work
@@ -17,6 +16,7 @@ from tests.integration.conversations.talk import hurry, nodes, run
 from tests.integration.erasure.test_erasure import alone, carry_on
 from tests.integration.memory.test_inbox import rows
 from web import mem0
+from web import mem0_requests as dialect
 
 __all__ = ["alone"]
 

@@ -13,14 +13,14 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
 
+from engine.growth.pains import FoundPain
 from jiyi.errors import NotFound
 from jiyi.protocol.appointments import AskSchedules, CreateSchedule
 from jiyi.protocol.base import ByIdForUser
 from jiyi.protocol.conversations import ContextRequest, ProfileSignals
 from jiyi.protocol.event_requests import SessionEnd
 from jiyi.protocol.events import build
-from jiyi.protocol.growth import FoundPain, ReportPain
-from jiyi.protocol.mem0 import Search
+from jiyi.protocol.growth import ReportPain
 from jiyi.protocol.memory import KeywordsQuery
 from jiyi.protocol.recall import ListMemories, RecallRequest
 from jiyi.protocol.reflection import WhyQuery
@@ -37,6 +37,7 @@ from models.reflection import reflections
 from models.reflection.actions import why
 from tasks.retrieval.retrieve import retrieve
 from tests.integration.memory.test_inbox import observed, save
+from web.mem0_requests import Search
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 

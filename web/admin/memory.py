@@ -86,8 +86,12 @@ def kinds() -> str:
     return render_template("_kinds.html", group=group, counts=counts.value, why_unknown=counts.reason, filters=_filters())
 
 
+def _added(told: Context) -> str:
+    return url_for("memories.node", group=frame.group(), node_id=told["id"])
+
+
 #: Sent again it adds another one, unless the agent remembers each content once.
-action_form_route(memory_pages, "/memories/add", add_memory, "memories.node", name="add", field_names={"agent_id": "agent"})
+action_form_route(memory_pages, "/memories/add", add_memory, _added, name="add", field_names={"agent_id": "agent"})
 
 
 def _matches() -> Context:

@@ -17,7 +17,7 @@ from engine.providers.verdicts import verdict
 from jiyi.errors import SettingsError
 from jiyi.protocol.base import BY_NAME, BY_TIME
 from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest, WorkersReport
-from jiyi.protocol.providers import LLMCounts, PromptByRules, UsageKey, UsageRow
+from jiyi.protocol.providers import PromptByRules, UsageKey
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
 from models.db.bounded_reads import source
@@ -258,7 +258,7 @@ def llm_use(connection: Connection, group: str) -> Context:
     days, by = int(inputs.choice("days", DAYS) or DEFAULT_DAYS), cast("UsageKey", inputs.choice("by", get_args(UsageKey)) or "task")
     first = datetime.now(UTC).date() - timedelta(days=days - 1)
     rows = numbers.usage_by(connection, None if by == "group" else group, first, by)
-    total = UsageRow(key="", **{name: sum(getattr(row, name) for row in rows) for name in LLMCounts.model_fields})
+    total = {"key": "", **{name: sum(row[name] for row in rows) for name in numbers.COUNTED}}
     known = {"llm": get_settings().llm, "left": _left_to_rules(), "budgets": budgets.of(connection, group)}
     return {"days": days, "by": by, "rows": rows, "total": total, **known}
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from engine import subjects
 from jiyi.errors import NoAnswer
 from jiyi.protocol.base import Made
-from jiyi.protocol.erasure import ErasureRequested
+from jiyi.protocol.erasure import ErasureState
 from jiyi.protocol.event_requests import MAX_STATES_GET, Accepted, EventsBody, EventState, SessionEnd, ShortEvent, WaitQuery
 from jiyi.protocol.events import Event
 from jiyi.protocol.openapi.document import PREFIX
@@ -84,7 +84,7 @@ def _vector_field(place: int, count: int) -> str:
     return VECTOR_FIELD if count == 1 else f"events.{place}.{VECTOR_FIELD}"
 
 
-def _erasure_asked(_asker: Asker, done: ErasureRequested) -> Reply:
+def _erasure_asked(_asker: Asker, done: ErasureState) -> Reply:
     return Reply(done, {"Location": f"{PREFIX}/erasures/{done.erasure_id}"})
 
 
@@ -144,7 +144,7 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
         events = body.as_events(asker.group_id)
     except ValueError as error:
         raise Refused(422, str(error)) from None
-    return accepted(once(events, body.given(), query.once), query.wait)
+    return accepted(once(events, body.given(), query.once), query.wait or 0.0)
 
 
 expose(questions.event_states, "GET", "/events/status", id="event_states", tag="events", without=("digests",))

@@ -12,12 +12,21 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, ServiceError, problems_of
+from jiyi.protocol.event_requests import WaitQuery
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.knowledge import DigestState, IngestBody, IngestState, WorkingMemory, ingest_event
 from jiyi.protocol.rest import FOREIGN_GROUP, FieldProblem
 from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery
-from jiyi.protocol.tier_requests import QUERY_SECONDS, IngestQuery, NodeBody, NodeDescription, NodeDescriptionParameters, NodeRun, QueryBody
+from jiyi.protocol.tier_requests import (
+    QUERY_SECONDS,
+    SCREEN_SECONDS,
+    NodeBody,
+    NodeDescription,
+    NodeDescriptionParameters,
+    NodeRun,
+    QueryBody,
+)
 from jiyi.protocol.wire.calls import retrieval_queue
 from jiyi.settings import get_settings
 from jiyi.tiers import retrieval_node as memory_node
@@ -105,14 +114,14 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     id="ingest_memory",
     scope="publish",
     tag="tiers",
-    query=IngestQuery,
+    query=WaitQuery,
     body=IngestBody,
     answer=IngestState,
     status=202,
     errors=(409, 504),
     flat=("content", "agent_id", "session_id", "node_id", "confidence", "occurred_at"),
 )
-def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestState:
+def ingest_memory(asker: Asker, body: IngestBody, query: WaitQuery) -> IngestState:
     """Tell what an agent said.
 
     It goes into quarantine for good, and into working memory, where the group's agents find it for 24 hours, if the
@@ -122,7 +131,7 @@ def ingest_memory(asker: Asker, body: IngestBody, query: IngestQuery) -> IngestS
     [event] = once([_event(asker.group_id, body)], [body.model_fields_set], query.once)
     keep([event])
     entry_id, group_id = event.event_id, asker.group_id
-    states = _outcomes.wait(group_id, [entry_id], query.wait) or {}
+    states = _outcomes.wait(group_id, [entry_id], SCREEN_SECONDS if query.wait is None else query.wait) or {}
     return states.get(entry_id) or IngestState(entry_id=entry_id, accepted=None, message=NOT_SCREENED)
 
 

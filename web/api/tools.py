@@ -12,7 +12,7 @@ from werkzeug.exceptions import HTTPException
 from jiyi.errors import InvalidRequest, JiyiError, unknown
 from jiyi.protocol.base import JsonObject, Rows
 from jiyi.protocol.openapi import functions as tool_calls
-from jiyi.protocol.openapi.functions import ToolCall, ToolOutput, ToolsQuery, functions, output_of
+from jiyi.protocol.openapi.functions import ToolCall, ToolsQuery, functions, output_of
 from jiyi.protocol.openapi.tools import OFFERED, Tool, tools
 from jiyi.protocol.wire.signatures import KeyScope
 from models.db.bounded_reads import Unanswered
@@ -45,8 +45,8 @@ def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | JsonObject]:
     return Rows(rows=functions(map(tool_calls.offered, chosen), query.for_, strict=query.strict))
 
 
-@operation("POST", "/tools/call", id="call_tool", scope=None, tag="service", body=ToolCall, answer=ToolOutput, errors=(504,))
-def call_tool(asker: Asker, body: ToolCall) -> ToolOutput:
+@operation("POST", "/tools/call", id="call_tool", scope=None, tag="service", body=ToolCall, answer=JsonObject, errors=(504,))
+def call_tool(asker: Asker, body: ToolCall) -> JsonObject:
     """Do what a model called a tool for.
 
     The body is the call as the model's API gave it, of chat completions, the Responses API or Anthropic's messages; the answer is

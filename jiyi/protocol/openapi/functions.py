@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, RootModel
 from pydantic_core import from_json, to_json
 
 from jiyi.errors import InvalidRequest
-from jiyi.protocol.base import MAX_NAME_CHARS, Request
+from jiyi.protocol.base import MAX_NAME_CHARS, JsonObject, Request
 from jiyi.protocol.openapi.tools import PREFIX, Tool
 from jiyi.protocol.wire.bounds import MESSAGE
 from jiyi.protocol.wire.json_checks import repeated_key, sentence
@@ -470,42 +470,15 @@ class ToolCall(RootModel[Annotated[ChatCall | ResponsesCall | ToolUse, Field(dis
         return given
 
 
-class ToolMessage(BaseModel):
-    """The message that follows a chat completion with this call."""
-
-    role: Literal["tool"] = "tool"
-    tool_call_id: str
-    content: str
-
-
-class FunctionCallOutput(BaseModel):
-    """The input item that answers a call of the Responses API."""
-
-    type: Literal["function_call_output"] = "function_call_output"
-    call_id: str
-    output: str
-
-
-class ToolResult(BaseModel):
-    """The block for the next user message to Anthropic's models."""
-
-    type: Literal["tool_result"] = "tool_result"
-    tool_use_id: str
-    content: str
-    is_error: bool = False
-
-
-class ToolOutput(RootModel[ToolMessage | FunctionCallOutput | ToolResult]):
-    """What the model is told, ready to be appended to its conversation; in what it was told, nothing passes for a mark of the prompt."""
-
-
-def output_of(call: ToolCall, answer: Any = None, *, error: str = "") -> ToolOutput:
-    """The result of a call: the answer as JSON, or what was wrong with it."""
+def output_of(call: ToolCall, answer: Any = None, *, error: str = "") -> JsonObject:
+    """The result of a call in the form of its API, ready to be appended to the model's conversation: the answer as JSON, or what was
+    wrong with it. Nothing in it passes for a mark of the prompt.
+    """
     text = visible(to_json({"error": error} if error else answer).decode())
     match call.root:
         case ChatCall(id=id_):
-            return ToolOutput(ToolMessage(tool_call_id=id_, content=text))
+            return {"role": "tool", "tool_call_id": id_, "content": text}
         case ResponsesCall(call_id=id_):
-            return ToolOutput(FunctionCallOutput(call_id=id_, output=text))
+            return {"type": "function_call_output", "call_id": id_, "output": text}
         case ToolUse(id=id_):
-            return ToolOutput(ToolResult(tool_use_id=id_, content=text, is_error=bool(error)))
+            return {"type": "tool_result", "tool_use_id": id_, "content": text, "is_error": bool(error)}

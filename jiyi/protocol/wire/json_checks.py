@@ -34,12 +34,9 @@ def load(text: bytes | str) -> Any:
 def repeated_key(text: bytes | str) -> str | None:
     """A key that an object in the text gives twice; None if there is none, or the text is no JSON."""
     try:
-        json.loads(_unicode(text), object_pairs_hook=_once)
-    except _RepeatedKeyError as error:
-        return str(error)
+        return repeated_in(load(text))
     except (ValueError, RecursionError):
         return None
-    return None
 
 
 def _unicode(text: bytes | str) -> str:
@@ -77,17 +74,6 @@ def repeated_in(value: Any) -> str | None:
 def sentence(key: str) -> str:
     """What is wrong with it."""
     return f"{readable_part(key)}: given twice in one object; give it once"
-
-
-class _RepeatedKeyError(Exception):
-    pass
-
-
-def _once(pairs: list[tuple[str, Any]]) -> JsonObject:
-    mapping = dict(pairs)
-    if len(mapping) != len(pairs):
-        raise _RepeatedKeyError(_repeated(pairs))
-    return mapping
 
 
 def _noted(pairs: list[tuple[str, Any]]) -> JsonObject:

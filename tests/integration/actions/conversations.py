@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import text
 
 from jiyi.protocol.base import ById, ByIdForUser, OfAgent
-from jiyi.protocol.conversation_commands import AddResource, IndustryWords, JudgeTurn, ResourceUri
+from jiyi.protocol.conversation_commands import IndustryWords, JudgeTurn, MemoryEntryInput, ResourceUri
 from jiyi.protocol.experiences import TellExperience, UpdateExperience
 from models.conversations import actions
 from models.conversations import experience_actions as experiences
@@ -22,7 +22,7 @@ SAID = "用户对花生过敏。"
 
 def stored(group: str) -> str:
     """The id of a memory."""
-    return str(actions.add_resource.perform(Actor(group, "test"), AddResource(uri=URI, content=SAID)).node_id)
+    return str(actions.add_resource.perform(Actor(group, "test"), MemoryEntryInput(uri=URI, content=SAID)).id)
 
 
 def turn(group: str) -> str:

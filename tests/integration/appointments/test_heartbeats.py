@@ -95,7 +95,7 @@ def test_zc_135_what_is_due_ticks_once_and_what_it_finds_becomes_an_alert_once_i
     assert [beat(), beat()] == [1, 0]
     with unit_of_work() as connection:
         [tick] = heartbeats.history(connection, (group, "helper"), 5)
-    assert (tick.status, tick.alerts) == ("alert", 1)
+    assert (tick["status"], tick["alerts"]) == ("alert", 1)
     state = heartbeat_actions.heartbeat_status.perform(me(group), AGENT)
     assert state.last_tick_at is not None
     assert state.next_tick_at is not None
@@ -104,7 +104,7 @@ def test_zc_135_what_is_due_ticks_once_and_what_it_finds_becomes_an_alert_once_i
     assert (alert.source, alert.urgency, alert.channel) == ("pain", "medium", "ui")
     troubled(group)
     again = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
-    assert (again.tick.status, again.alerts) == ("ok", [])
+    assert (again.status, again.alerts) == ("ok", [])
     assert len(alerts(group, everything=True)) == 1
 
 
@@ -132,7 +132,7 @@ def test_zc_136_a_greeting_to_who_has_not_been_there_for_a_day(group: str) -> No
     configure(group, proactivity="silent")  # looks after things and says nothing
     troubled(group)
     result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
-    assert (result.tick.checks.get("pain"), result.alerts) == (1, [])
+    assert (result.checks.get("pain"), result.alerts) == (1, [])
 
 
 def test_zc_136_reminders_memory_and_pains_are_looked_after(group: str) -> None:
@@ -143,7 +143,7 @@ def test_zc_136_reminders_memory_and_pains_are_looked_after(group: str) -> None:
         for statement in _TROUBLES:
             connection.execute(statement, {"group": group, "at": long_ago, "id": uuid7()})
     result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
-    assert result.tick.checks == {"tasks": 1, "memory": 2, "pain": 1}
+    assert result.checks == {"tasks": 1, "memory": 2, "pain": 1}
     assert sorted(alert.source for alert in result.alerts) == ["memory", "memory", "pain", "tasks"]
     assert {alert.source for alert in alerts(group, channel="desktop")} == {"memory", "pain", "schedule", "tasks"}
     assert {alert.source for alert in alerts(group, channel="ui")} == {"schedule"}, "that is for all"

@@ -113,7 +113,7 @@ def test_k_37_fired_exactly_once_for_each_time(group: str) -> None:
     scan()
     assert fire() == 0
     [run] = runs(group, schedule_id)
-    assert (run.due_at, run.missed, run.skipped) == (moment, False, False)
+    assert (run["due_at"], run["missed"], run["skipped"]) == (moment, False, False)
     found = schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id))
     assert (found.state, found.next_run_at, found.next_runs) == ("ended", None, [])
     [alert] = alerts(group)
@@ -143,7 +143,7 @@ def test_what_was_missed_within_a_day_runs_once_and_what_longer_ago_is_only_note
     scan()
     fire()
     [run] = runs(group, schedule_id)
-    assert (run.missed, run.skipped, run.alert_id is None) == (True, skipped, skipped)
+    assert (run["missed"], run["skipped"], run["alert_id"] is None) == (True, skipped, skipped)
     assert len(alerts(group)) == (0 if skipped else 1)
     after = schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id)).next_run_at
     assert after is None if skipped else after is not None and after > datetime.now(UTC)

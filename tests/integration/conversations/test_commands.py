@@ -16,7 +16,6 @@ from engine.rules.provider import Rules
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.base import AgentForUser, ByIdForUser, OfAgent, OfAgents, Request
 from jiyi.protocol.conversation_commands import (
-    AddResource,
     ConfigureSummaries,
     EmbedText,
     ExtractMessages,
@@ -68,7 +67,7 @@ def me(group: str) -> Actor:
 
 
 def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") -> Any:
-    return actions.add_resource.perform(me(group), AddResource(uri=uri, content=content))
+    return actions.add_resource.perform(me(group), MemoryEntryInput(uri=uri, content=content))
 
 
 # Memory
@@ -77,19 +76,19 @@ def add(group: str, content: str, uri: str = "agent://helper/knowledge/food") ->
 def test_what_is_stored_can_be_got_and_nothing_under_another_id_or_in_another_group(group: str) -> None:
     entry = MemoryEntryInput(agent_id="小伴", content="用户对花生过敏。", category="allergy", keywords=["花生"], importance=9)
     done = actions.store_memory.perform(me(group), entry)
-    found = actions.get.perform(me(group), ByIdForUser(id=done.node_id)).root
+    found = actions.get.perform(me(group), ByIdForUser(id=done.id))
     assert found is not None
     assert (found.description, found.uri, found.keywords) == ("用户对花生过敏。", "agent://小伴/knowledge/allergy", ["花生"])
     assert found.poignancy == 9
-    assert actions.get.perform(me(group), ByIdForUser(id=uuid4())).root is None
-    assert actions.get.perform(me(f"{group}-other"), ByIdForUser(id=done.node_id)).root is None
+    assert actions.get.perform(me(group), ByIdForUser(id=uuid4())) is None
+    assert actions.get.perform(me(f"{group}-other"), ByIdForUser(id=done.id)) is None
 
 
 @pytest.mark.parametrize("kind", ["knowledge", "session"])
 def test_bug_h2_a_resource_that_is_added_again_is_stored_once(group: str, kind: str) -> None:
     one = add(group, "Peanuts are bad.", f"agent://helper/{kind}/food")
     two = add(group, "  PEANUTS are bad. ", f"agent://helper/{kind}/food")
-    assert (one.new, two.new, one.node_id) == (True, False, two.node_id)
+    assert (one.new, two.new, one.id) == (True, False, two.id)
     assert add(group, "Peanuts are bad.", f"agent://helper/{kind}/other").new
 
 
@@ -116,18 +115,18 @@ def test_filters_come_before_the_limit_and_what_is_found_counts_as_accessed(grou
         me(group), MemoryEntryInput(agent_id="helper", content="Something about peanuts.", category="rare", importance=9)
     )
     best = worker.search(me(group), SearchOptions(agent_id="helper", query="peanuts", min_importance=8, limit=1))
-    assert [memory.node_id for memory in best.rows] == [done.node_id]
+    assert [memory.node_id for memory in best.rows] == [done.id]
     below = worker.find(me(group), FindOptions(query="peanuts", scope="agent://helper/knowledge/rare", limit=1))
-    assert [memory.node_id for memory in below.rows] == [done.node_id]
+    assert [memory.node_id for memory in below.rows] == [done.id]
     access.flush()
     with unit_of_work() as connection:
         count = text("SELECT access_count FROM node_access WHERE group_id = :g AND node_id = :id")
-        assert connection.execute(count, {"g": group, "id": done.node_id}).scalar_one() == 2
+        assert connection.execute(count, {"g": group, "id": done.id}).scalar_one() == 2
 
 
 def test_deleting_is_an_erasure(group: str) -> None:
     done = add(group, "peanuts")
-    assert actions.delete.perform(me(group), ByIdForUser(id=done.node_id)).count == 1
+    assert actions.delete.perform(me(group), ByIdForUser(id=done.id)).count == 1
     assert actions.delete.perform(me(group), ByIdForUser(id=uuid4())).erasure_id is None
     assert actions.delete_all.perform(me(group), OfAgent(agent_id="helper")).count == 1
     assert actions.delete_all.perform(me(group), OfAgent(agent_id="nobody")).count == 0
@@ -223,7 +222,7 @@ def test_what_is_no_address_is_refused(uri: str) -> None:
         with pytest.raises(ValidationError, match="uri"):
             model(uri=uri)
     with pytest.raises(ValidationError, match=r"names no category|address"):
-        AddResource(uri="agent://a/knowledge", content="x")
+        MemoryEntryInput(uri="agent://a/knowledge", content="x")
 
 
 def test_status_tells_what_is_owed(group: str) -> None:

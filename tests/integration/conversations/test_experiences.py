@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.base import ById, OfAgents, encode_cursor
-from jiyi.protocol.conversation_commands import AddResource, ImportMemories, MemoryEntryInput, PersistentMemory
+from jiyi.protocol.conversation_commands import ImportMemories, MemoryEntryInput, PersistentMemory
 from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.experiences import Experience, FindExperiences, ListExperiences, TellExperience, UpdateExperience
 from jiyi.protocol.recall import UpdateMemory
@@ -85,7 +85,9 @@ def test_the_same_problem_is_one_however_it_came(group: str) -> None:
     content = {"agent_id": AGENT, "memory_type": "experience"}
     entry = MemoryEntryInput(content=JAM, metadata={"solution_steps": ["call a technician"], "outcome": "failed"}, **content)
     actions.store_memory.perform(me(group), entry)
-    actions.add_resource.perform(me(group), AddResource(uri=f"agent://{AGENT}/experience/printer", content=f"{JAM} | Steps: 1. dust it"))
+    actions.add_resource.perform(
+        me(group), MemoryEntryInput(uri=f"agent://{AGENT}/experience/printer", content=f"{JAM} | Steps: 1. dust it")
+    )
     save(observed(group, JAM.upper(), agent_id=AGENT, kind="experience", uri=f"agent://{AGENT}/experience/x"))
     [row] = listed(group)
     assert (row.solution_steps, row.outcome, row.reuse_count) == ([*STEPS, "call a technician", "dust it"], "success", 3)

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 from sqlalchemy import text
 
+from engine.growth.pains import FoundPain
 from jiyi.protocol.appointments import CreateSchedule, HeartbeatConfig, QuietHours
 from jiyi.protocol.events import Configuration
-from jiyi.protocol.growth import FoundPain
 from models.appointments import heartbeats, schedule_actions, schedules
 from models.db.actions import Actor
 from models.db.connection import unit_of_work

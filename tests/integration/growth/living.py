@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import text
 
 from jiyi.protocol.base import ById
-from jiyi.protocol.growth import ListPains, PainDetail, PainPoint
+from jiyi.protocol.growth import ListPains, PainPoint
 from models.db.actions import Actor
 from models.db.connection import unit_of_work
 from models.growth import pain_actions
@@ -61,7 +61,7 @@ def pains(group: str, **wanted: Any) -> list[PainPoint]:
     return pain_actions.list_pains.perform(actor(group), ListPains(**wanted)).rows
 
 
-def pain(group: str) -> PainDetail:
+def pain(group: str) -> PainPoint:
     """The only pain point of the group."""
     [found] = pains(group)
     return pain_actions.get_pain.perform(actor(group), ById(id=found.pain_id))

@@ -132,7 +132,7 @@ def test_what_comes_of_a_conversation_with_a_skill_moves_its_trust(group: str, s
     run()
     with unit_of_work() as connection:
         [vote] = votes_on(connection, group, skill_id, 10)
-    assert (vote.sentiment, vote.given_by) == (sentiment, f"agent:{AGENT}")
+    assert (vote["sentiment"], vote["given_by"]) == (sentiment, f"agent:{AGENT}")
     [grown] = artifacts(group)
     assert grown.trust_score == pytest.approx(trust)
 

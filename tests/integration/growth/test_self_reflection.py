@@ -15,9 +15,10 @@ from engine.providers import llms
 from engine.rules.provider import Rules
 from jiyi.errors import LLMUnavailable, NotFound
 from jiyi.protocol.base import ById, OfAgent
-from jiyi.protocol.growth import ConfigureSelf, ListLooks, LookDetail, SelfState
+from jiyi.protocol.growth import ConfigureSelf, SelfState
 from jiyi.protocol.identity import GetFile
 from jiyi.protocol.proposals import Deciding, FileProposal, ListProposals
+from jiyi.protocol.reflection import ReflectionsQuery, ReflectionState
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
 from models.growth import identity_actions, self_review
@@ -69,9 +70,9 @@ def look(group: str, *said: str) -> list[UUID]:
     return ids
 
 
-def looks(group: str) -> list[LookDetail]:
+def looks(group: str) -> list[ReflectionState]:
     """Every look that is over, the latest first."""
-    found = self_review.list_looks.perform(actor(group), ListLooks(agent_id=AGENT)).rows
+    found = self_review.list_looks.perform(actor(group), ReflectionsQuery(agent_id=AGENT)).rows
     return [self_review.show.perform(actor(group), ById(id=one.reflection_id)) for one in found if one.state in ("done", "nothing")]
 
 
@@ -183,7 +184,7 @@ def test_an_identity_proposal_waits_for_somebody_and_is_made_once_also_when_it_w
     look(group, WISH)
     assert len(proposals(group)) == 1
     other = f"{group}-other"
-    assert self_review.list_looks.perform(actor(other), ListLooks()).rows == []
+    assert self_review.list_looks.perform(actor(other), ReflectionsQuery()).rows == []
     with pytest.raises(NotFound):
         self_review.show.perform(actor(other), ById(id=asked))
 

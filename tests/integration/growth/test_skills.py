@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
 from jiyi.errors import Conflict, NotFound
-from jiyi.protocol.artifacts import GiveFeedback, PatternsQuery, TrustState
+from jiyi.protocol.artifacts import GiveFeedback, PatternsQuery
 from jiyi.protocol.base import AgentForUser, ById
 from jiyi.protocol.proposals import Deciding, ListProposals
 from jiyi.settings import get_settings
@@ -27,7 +28,7 @@ def me(group: str, name: str = "user:mia") -> Actor:
 
 def kinds(group: str) -> list[str]:
     with unit_of_work() as connection:
-        return [row.kind for row in evolution_events(connection, group, None, 100)][::-1]
+        return [row["kind"] for row in evolution_events(connection, group, None, 100)][::-1]
 
 
 def test_an_experience_that_is_used_again_becomes_a_pending_disabled_skill(group: str) -> None:
@@ -122,7 +123,7 @@ def skill(group: str) -> UUID:
     return artifacts(group)[0].id
 
 
-def trust(group: str) -> TrustState:
+def trust(group: str) -> dict[str, Any]:
     with unit_of_work() as connection:
         [found] = trust_of_group(connection, group, None, 10)
     return found
@@ -135,14 +136,14 @@ def test_votes_are_counted_each_once_however_they_come(group: str, skill: UUID) 
     run()
     asked = GiveFeedback(artifact="skill", artifact_id=skill, sentiment="positive", id=vote.event_id)
     give_feedback.perform(Actor(group, "test"), asked)
-    assert (trust(group).trust_score, trust(group).total, trust(group).neutral) == (0.5, 2, 1)
+    assert (trust(group)["trust_score"], trust(group)["total"], trust(group)["neutral"]) == (0.5, 2, 1)
     assert kinds(group).count("feedback_given") == 3
 
 
 def test_five_votes_recommend_once_and_nothing_acts(group: str, skill: UUID) -> None:
     save([feedback(group, skill) for _ in range(5)])
     run()
-    assert trust(group).recommendation == "promote"
+    assert trust(group)["recommendation"] == "promote"
     save([feedback(group, skill)])
     run()
     assert kinds(group).count("recommended") == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jiyi.protocol.base import ByIdForUser, ByIds, OfAgents
-from jiyi.protocol.conversation_commands import AddResource, GrepOptions, SearchOptions
+from jiyi.protocol.conversation_commands import GrepOptions, MemoryEntryInput, SearchOptions
 from jiyi.protocol.memory import Memory, RelatedQuery
 from jiyi.protocol.recall import ListMemories
 from jiyi.protocol.reflection import WhyQuery
@@ -29,11 +29,11 @@ OTHERWISE = {"last_accessed", "access_count", *OF_ONE}
 def test_every_way_to_read_a_memory_gives_the_same(group: str) -> None:
     me = Actor(group, "test")
     content = {"content": "Mia eats no peanuts.", "keywords": ["peanuts"], "metadata": {"page": 3}, "user_id": "zoe"}
-    node_id = actions.add_resource.perform(me, AddResource(uri=URI, **content)).node_id  # type: ignore[arg-type]
+    node_id = actions.add_resource.perform(me, MemoryEntryInput(uri=URI, **content)).id  # type: ignore[arg-type]
     whose: dict[str, Any] = {"agent_id": "mia", "user_id": "zoe"}
     ways = {
         "get": [questions.get_memory.perform(me, ByIdForUser(id=node_id))],
-        "conversations.get": [actions.get.perform(me, ByIdForUser(id=node_id)).root],
+        "conversations.get": [actions.get.perform(me, ByIdForUser(id=node_id))],
         "list": questions.list_memories.perform(me, ListMemories(**whose)).rows,
         "related": questions.related.perform(me, RelatedQuery(**whose, object="peanuts")).events,
         "why": list(why.perform(me, WhyQuery(id=node_id)).nodes.values()),
@@ -52,7 +52,7 @@ def test_every_way_to_read_a_memory_gives_the_same(group: str) -> None:
 def test_a_list_cuts_long_texts_and_an_export_does_not(group: str) -> None:
     me, long = Actor(group, "test"), "peanuts " * MAX_LISTED_CHARS
     long = long[: MAX_LISTED_CHARS + 100]
-    actions.add_resource.perform(me, AddResource(uri=URI, content=long))
+    actions.add_resource.perform(me, MemoryEntryInput(uri=URI, content=long))
     [listed] = questions.list_memories.perform(me, ListMemories(agent_id="mia")).rows
     assert len(listed.description) == len(listed.embedding_key) == MAX_LISTED_CHARS
     [exported] = actions.export.perform(me, OfAgents(agent_id="mia")).rows
@@ -62,7 +62,7 @@ def test_a_list_cuts_long_texts_and_an_export_does_not(group: str) -> None:
 def test_archived_memories_are_listed_without_with_or_alone(group: str) -> None:
     me = Actor(group, "test")
     for text in ("Mia eats no peanuts.", "Mia eats figs."):
-        node_id = actions.add_resource.perform(me, AddResource(uri=URI, content=text)).node_id
+        node_id = actions.add_resource.perform(me, MemoryEntryInput(uri=URI, content=text)).id
     archive.perform(me, ByIds(ids=[node_id]))
 
     def listed(archived: Any) -> list[str]:

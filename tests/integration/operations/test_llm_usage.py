@@ -74,8 +74,8 @@ def test_usage_is_told_by_task_model_group_and_month(group: str) -> None:
     for by, expected in keys.items():
         with unit_of_work() as connection:
             rows = numbers.usage_by(connection, group, datetime.now(UTC).date(), by)  # type: ignore[arg-type]
-        assert [row.key for row in rows] == expected
-        assert sum(row.cost for row in rows) == pytest.approx(1.5)
+        assert [row["key"] for row in rows] == expected
+        assert sum(row["cost"] for row in rows) == pytest.approx(1.5)
 
 
 def test_a_spent_budget_stops_questions_of_its_group_alone(group: str, monkeypatch: pytest.MonkeyPatch) -> None:

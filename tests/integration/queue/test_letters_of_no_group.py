@@ -57,7 +57,7 @@ def test_programs_of_a_group_see_nothing_of_them(
     called("rpc.dead_letters.resolve", resolve, signer)
     assert rows("SELECT state FROM dead_letters WHERE letter_id = :id", id=letter[0]) == [{"state": "open"}]
     counted = json.loads(called("rpc.stats.show", {"group_id": group}, signer))["value"]
-    assert counted["group"]["dead_letters"] == 0
+    assert counted["counts"]["dead_letters"] == 0
 
 
 def test_operators_see_them(letter: tuple[UUID, UUID], group: str, web_app: Flask, api_key: Callable[..., str]) -> None:

@@ -240,7 +240,7 @@ def test_the_map_has_what_nodes_use(kept: Kept) -> None:
     )
     with unit_of_work() as connection:
         found = reads.node_map(connection, kept.group)
-    assert [(one.store_name, one.read, one.write, one.retrieve_stage) for one in found] == [
+    assert [tuple(one[field] for field in ("store_name", "read", "write", "retrieve_stage")) for one in found] == [
         ("board", False, True, None),
         ("notes", True, True, ["pre_gen_thinking"]),
     ]

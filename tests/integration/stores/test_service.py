@@ -51,7 +51,7 @@ def test_nodes_share_the_graphs_stores_and_runs_the_groups(client: Client, tmp_p
     assert {one.store for one in later.manager("writer").retrieve("writer", "the blue teapot", "gen").items} == {"notes"}
     with for_groups(client.group), unit_of_work() as connection:
         log = reads.operations(connection, client.group, 10)
-    assert [(one.operation_type, one.node_id, one.run_id) for one in log] == [
+    assert [(one["operation_type"], one["node_id"], one["run_id"]) for one in log] == [
         ("RETRIEVE", "writer", "r2"),
         ("RETRIEVE", "critic", "r1"),
         ("UPDATE", "writer", "r1"),

@@ -31,7 +31,7 @@ from engine.conversations.injection import HEADINGS, Candidate, memory_sections,
 from engine.conversations.memories import LABELS
 from engine.conversations.stable import VITAL, profile_lines, vital_section
 from engine.growth import questions
-from engine.growth.skills import draft_skill
+from engine.growth.skills import Pattern, draft_skill
 from engine.providers.llm_prompts import block_of
 from engine.providers.questions import Insights
 from engine.text.wordings import wording
@@ -45,7 +45,6 @@ from jiyi.chat.steps import ScheduleStage
 from jiyi.chat.workflows import WorkflowTools
 from jiyi.polling import poll
 from jiyi.protocol.appointments import AskedSchedules
-from jiyi.protocol.artifacts import Pattern
 from jiyi.protocol.conversations import MAX_BUDGET as MAX_TOKENS
 from jiyi.protocol.conversations import ChatMessage, ContextRequest, Profile
 from jiyi.protocol.openapi.functions import ToolCall, output_of
@@ -475,7 +474,7 @@ def test_tools_of_mcp_answer_the_same_values_with_nothing_hidden() -> None:
 
 def test_tools_called_by_models_answer_so_too() -> None:
     call = ToolCall.model_validate({"type": "function_call", "call_id": "c", "name": "n", "arguments": "{}"})
-    _same_values_and_nothing_hidden(output_of(call, {"said": list(FORGERIES)}).model_dump()["output"])
+    _same_values_and_nothing_hidden(str(output_of(call, {"said": list(FORGERIES)})["output"]))
 
 
 def _same_values_and_nothing_hidden(made: str) -> None:

@@ -13,8 +13,8 @@ from engine.conversations.notes import Experiences, Notes
 from engine.growth.questions import Pains
 from engine.providers.dialects import Dialect
 from engine.providers.llm_prompts import messages
-from engine.providers.questions import FocalPoints, Memo, Poignancy, Question
-from jiyi.protocol.conversations import KnownFact, Message
+from engine.providers.questions import FocalPoints, KnownFact, Memo, Poignancy, Question
+from jiyi.protocol.conversations import Message
 
 SAID = [
     Message(role="user", name="Jo (x)", text='I live in "Oslo": really (user): so.', at=datetime(2026, 5, 1, 12, tzinfo=UTC)),

@@ -124,6 +124,17 @@ def test_news_is_read_line_by_line() -> None:
 # Told that it asks too often
 
 
+ERASURE = {
+    "erasure_id": str(UUID(int=2)),
+    "group_id": "g",
+    "kind": "nodes",
+    "state": "owed",
+    "step": "wait",
+    "requested_by": "operator",
+    "created_at": "2026-03-02T09:00:00Z",
+}
+
+
 def refused(after: str = "0") -> httpx2.Response:
     return httpx2.Response(429, json={"title": "Too many requests", "detail": "Ask again", "status": 429}, headers={"Retry-After": after})
 
@@ -148,7 +159,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     [
         (lambda client: client.retrieve("klaus", "tea"), UNKNOWN),
         (lambda client: client.observe("klaus", "Klaus reads"), ACCEPTED),
-        (lambda client: client.delete(UUID(int=1)), {"erasure_id": str(UUID(int=2)), "state": "owed"}),
+        (lambda client: client.delete(UUID(int=1)), ERASURE),
     ],
     ids=["question", "event", "change"],
 )

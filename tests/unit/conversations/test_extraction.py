@@ -12,8 +12,8 @@ from engine.conversations.attributes import attribute_of
 from engine.conversations.extract import extract
 from engine.heads import judgements
 from engine.heads.judgements import Heads
-from engine.providers.questions import Extraction
-from jiyi.protocol.conversations import CombinedExtraction, KnownFact, Message
+from engine.providers.questions import Extraction, KnownFact
+from jiyi.protocol.conversations import CombinedExtraction, Message
 from jiyi.text.words import Language
 
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)

@@ -11,14 +11,13 @@ import pytest
 from engine.conversations import notes
 from engine.conversations.gate import lacks, usable
 from engine.conversations.notes import Experiences, Lived, LivedThrough, Noted, Notes, kept, most_touched, tells_of_a_problem
-from engine.growth.pains import Improvement, SelfReflected
+from engine.growth.pains import FoundPain, FoundPains, Improvement, SelfReflected
 from engine.growth.questions import Pains, SelfReflection
 from engine.providers import questions as ask
 from engine.providers.llm_prompts import prompt
-from engine.providers.questions import Question
+from engine.providers.questions import KnownFact, Question
 from jiyi.errors import BadReply
-from jiyi.protocol.conversations import ExtractedMemory, KnownFact, Message
-from jiyi.protocol.growth import FoundPain, FoundPains
+from jiyi.protocol.conversations import ExtractedMemory, Message
 from jiyi.text.budget import estimate_tokens
 from jiyi.text.words import language_of
 from tests.unit.providers.test_llms_prompts import LANGUAGES, QUESTIONS

@@ -12,12 +12,12 @@ from pydantic import BaseModel, ValidationError
 
 from engine.conversations.notes import Notes
 from engine.providers.llm_prompts import block_of
-from engine.providers.questions import Extraction
+from engine.providers.questions import Extraction, KnownFact
 from engine.rules.provider import Rules
 from jiyi.cli.transfer import Target, address_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations import ExtractedExperience, ExtractedMemory, KnownFact, Message, ProfileSignals, parse_uri, uri_of
+from jiyi.protocol.conversations import ExtractedExperience, ExtractedMemory, Message, ProfileSignals, parse_uri, uri_of
 from jiyi.protocol.event_requests import EventsBody
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda name: name.strip() != "")

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from jiyi.protocol.trajectories import Step, StepType
+from engine.growth.trajectories import Step
+from jiyi.protocol.trajectories import StepType
 
 START = datetime(2026, 5, 1, 9, tzinfo=UTC)
 

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from engine.conversations.memories import StoredExperience, pattern_hash
 from engine.growth.questions import SkillDraft
 from engine.growth.skills import (
+    GateReport,
     LivedExperience,
+    Pattern,
     PriorDecision,
     aggregate,
     common_steps,
@@ -25,7 +27,7 @@ from engine.growth.skills import (
 from engine.rules.provider import Rules
 from jiyi.chat.chain import Chain, Exchange
 from jiyi.chat.steps import HINT_TOKENS, HintStage, hint
-from jiyi.protocol.artifacts import MAX_NAME_CHARS, GateReport, Pattern
+from jiyi.protocol.artifacts import MAX_NAME_CHARS
 from jiyi.protocol.proposals import Status
 from jiyi.text.budget import estimate_tokens
 from tests.unit.growth.steps import START

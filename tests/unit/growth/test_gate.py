@@ -7,9 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from engine.growth.skills import ComparedArtifact, inspect_candidate
+from engine.growth.skills import ComparedArtifact, GateReport, SkillCandidate, inspect_candidate
 from jiyi.protocol.actions import TABLE
-from jiyi.protocol.artifacts import GateReport, SkillCandidate
 from jiyi.protocol.identity import override_in, problems_of
 from jiyi.protocol.proposals import SkillProposal, Status
 from models.growth.proposals import possible

@@ -43,7 +43,7 @@ def test_what_is_too_long_or_invisible_is_refused(text: str, problem: str) -> No
 
 def test_a_difference_line_by_line_whatever_ends_them() -> None:
     assert tidy("\r\na\r\nb\rc\n\n") == "a\nb\nc"
-    assert [(line.kind, line.text) for line in diff("a\nb\nc", "a\nB\nc")] == [
+    assert [(line["kind"], line["text"]) for line in diff("a\nb\nc", "a\nB\nc")] == [
         *(("place", "@@ -1,3 +1,3 @@"), ("same", "a"), ("removed", "b")),
         *(("added", "B"), ("same", "c")),
     ]
@@ -53,8 +53,8 @@ def test_a_difference_line_by_line_whatever_ends_them() -> None:
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_added_and_removed_lines_are_of_the_texts(old: str, new: str) -> None:
     lines = diff(old, new)
-    assert all(line.text in new.splitlines() for line in lines if line.kind == "added")
-    assert all(line.text in old.splitlines() for line in lines if line.kind == "removed")
+    assert all(line["text"] in new.splitlines() for line in lines if line["kind"] == "added")
+    assert all(line["text"] in old.splitlines() for line in lines if line["kind"] == "removed")
 
 
 def test_the_users_file_says_the_profile_and_keeps_the_notes() -> None:

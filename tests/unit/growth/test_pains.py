@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.growth.pains import (
+    KnownSolution,
     Offer,
     advice_in,
     category_of,
@@ -22,7 +23,7 @@ from engine.growth.pains import (
     topic_of,
 )
 from jiyi.protocol.conversations import Message
-from jiyi.protocol.growth import KnownSolution, Severity, confidence_of, graver
+from jiyi.protocol.growth import Severity, confidence_of, graver
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.growth.trajectories import Trajectory, acted_on, classify, compress, satisfaction
+from engine.growth.trajectories import Step, Trajectory, acted_on, classify, compress, in_order, satisfaction
 from engine.heads import local
 from engine.heads.judgements import SATISFACTION, Heads, Judged
-from jiyi.protocol.trajectories import SUMMARY_CHARS, Completion, RequestType, Satisfaction, Step, in_order, summary
+from jiyi.protocol.trajectories import SUMMARY_CHARS, Completion, RequestType, Satisfaction, summary
 from tests.unit.growth.steps import START, run, step
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.artifacts import KINDS, EvolutionEvent, Recommendation, Sentiment, Signal, Trust
+from jiyi.protocol.artifacts import Recommendation, Sentiment, Signal
+from models.growth.evolution import KINDS, EvolutionEvent, Trust
 
 ID = "01978c00-0000-7000-8000-0000000000a1"
 

