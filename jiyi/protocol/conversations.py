@@ -303,7 +303,6 @@ class ContextRequest(Request, ForUser, BySource):
         None, description=f"{AS_OF_DESCRIPTION} Of memories: profile, identity files and skills are left out. Nothing is noted."
     )
     note: bool = Field(True, description="Whether it is noted what was injected, and why.")
-    base_prompt: str = Field("", max_length=MAX_PROMPT_CHARS, description="A prompt that the context is put into: the answer's `prompt`.")
     grown: bool = Field(True, description="Whether the agent's approved identity files and enabled skills belong to it.")
     tiers: bool = Field(
         False, description="Whether what the whole group knows (working and long-term memory) belongs to it, in a quarter of the budget."
