@@ -72,7 +72,7 @@ class Conversations(Namespace[W]):
     record = Answers[conversation_commands.StoredSession].to(conversation_commands.ExtractMessages)
     search = Answers[base.Rows[retrieval.ScoredMemory]].to(conversation_commands.SearchOptions)
     stats = Answers[conversation_commands.MemoryStats].to(base.Request)
-    store = Answers[base.Made].to(conversation_commands.MemoryEntryInput)
+    store = Answers[base.Added].to(conversation_commands.MemoryEntryInput)
 
 
 class DeadLetters(Namespace[W]):
@@ -179,7 +179,7 @@ class Llms(Namespace[W]):
 
 
 class Memory(Namespace[W]):
-    add = Answers[base.Made].to(recall.AddMemory)
+    add = Answers[base.Added].to(recall.AddMemory)
     context = Answers[recall.RecalledContext].to(recall.RecallRequest)
     export = Answers[base.Rows[dict[str, object]]].to(memory.ExportQuery)
     forget = Answers[recall.Forgotten].to(recall.ForgetWhatWasSaid)
@@ -241,7 +241,7 @@ class Reflection(Namespace[W]):
 
 
 class Resources(Namespace[W]):
-    add = Answers[base.Made].to(conversation_commands.MemoryEntryInput)
+    add = Answers[base.Added].to(conversation_commands.MemoryEntryInput)
     find = Answers[base.Rows[retrieval.ScoredMemory]].to(conversation_commands.FindOptions)
     grep = Answers[base.Rows[memory.Memory]].to(conversation_commands.GrepOptions)
     list = Answers[base.Rows[conversation_commands.Resource]].to(conversation_commands.ListResources)

@@ -36,6 +36,7 @@ from jiyi.protocol.appointments import AskedSchedules, ScheduleState
 from jiyi.protocol.base import (
     CHANGES,
     QUEUE,
+    Added,
     AgentForUser,
     ById,
     ByIdForUser,
@@ -106,7 +107,7 @@ _ROWS = (
     read("agents.get", AgentForUser, memory.AgentState),
     change("agents.configure", memory.ConfigureAgent, memory.AgentState, scope="publish"),
     read("agents.list", Paged, Rows[memory.AgentState]),
-    change("memory.add", recall.AddMemory, Made, scope="publish"),
+    change("memory.add", recall.AddMemory, Added, scope="publish"),
     change("memory.update", recall.UpdateMemory, recall.Updated, scope="publish"),
     read(
         "memory.context",
@@ -165,7 +166,7 @@ _ROWS = (
     By meaning and by words, the best first; of one type, or of a least importance, if asked. Needs a worker that answers.
     """,
     ),
-    change("conversations.store", commands.MemoryEntryInput, Made, scope="publish"),
+    change("conversations.store", commands.MemoryEntryInput, Added, scope="publish"),
     read("conversations.get", ByIdForUser, memory.Memory | None),
     change("conversations.judge", commands.JudgeTurn, Done, scope="publish"),
     read("conversations.judged", OfAgents, Rows[commands.LabelledTurn]),
@@ -239,7 +240,7 @@ _ROWS = (
     change("experiences.store", experiences.TellExperience, experiences.Experience, scope="publish"),
     change("experiences.update", experiences.UpdateExperience, experiences.Experience, scope="publish"),
     change("experiences.delete", ById, commands.Deletion, scope="admin", erases=True),
-    change("resources.add", commands.MemoryEntryInput, Made, scope="publish", large=True),
+    change("resources.add", commands.MemoryEntryInput, Added, scope="publish", large=True),
     read("resources.grep", commands.GrepOptions, Rows[memory.Memory]),
     read("resources.list", commands.ListResources, Rows[commands.Resource]),
     read("resources.read", commands.ReadOptions, Rows[commands.ResourceText]),

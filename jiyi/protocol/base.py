@@ -285,6 +285,11 @@ class Made(BaseModel):
     """What was asked for, or is in its place, has this id."""
 
     id: UUID
+
+
+class Added(Made):
+    """The memory that was added, or that says the same at the same address already."""
+
     uri: str | None = Field(None, description="Its address, if it has one.")
     new: bool = Field(True, description="False if the same was there already.")
 

@@ -16,7 +16,7 @@ from jiyi.chat import compaction
 from jiyi.chat.recording import Recorder
 from jiyi.errors import NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import BY_ID, AgentForUser, ByIdForUser, Count, Done, Made, OfAgent, OfAgents, Request, Rows
+from jiyi.protocol.base import BY_ID, Added, AgentForUser, ByIdForUser, Count, Done, OfAgent, OfAgents, Request, Rows
 from jiyi.protocol.conversation_commands import (
     Deletion,
     ExtractMessages,
@@ -62,7 +62,7 @@ forget = by_worker("memory.forget")
 
 
 @action("conversations.store")
-def store_memory(context: Context, request: MemoryEntryInput) -> Made:
+def store_memory(context: Context, request: MemoryEntryInput) -> Added:
     """Store a memory of a conversation.
 
     At the address agent://{agent}/{type}/{category}, where the same content is in force once. It is embedded and summarised
@@ -160,7 +160,7 @@ def import_memories(context: Context, request: ImportMemories) -> Imported:
     return Imported(stored=new, known=len(request.memories) - new)
 
 
-def add(context: Context, request: MemoryEntryInput) -> Made:
+def add(context: Context, request: MemoryEntryInput) -> Added:
     """Store a text at an address, with its audit row and the work that follows."""
     fields = request.model_dump(include={"keywords", "user_id", "visibility", "origin"})
     fields |= {"poignancy": request.importance, "provenance": request.metadata or None}
@@ -192,7 +192,7 @@ configure_summaries = by_worker("llms.check")
 
 
 @action("resources.add")
-def add_resource(context: Context, request: MemoryEntryInput) -> Made:
+def add_resource(context: Context, request: MemoryEntryInput) -> Added:
     """Add a text at an address, with its keywords, importance and metadata.
 
     The same text is in force at an address once; adding it again gives the id that it has. A worker makes its overview (L1) and its

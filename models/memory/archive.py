@@ -22,7 +22,7 @@ from uuid6 import uuid7
 from engine.memory import Source
 from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import ByIds, Count, Made, OfAgents, Rows
+from jiyi.protocol.base import Added, ByIds, Count, OfAgents, Rows
 from jiyi.protocol.events import AgentConfigured, Configuration
 from jiyi.protocol.memory import MAX_RESTORED, AgentState, ConfigureAgent, RateMemories, Restored, RestoreRequest
 from jiyi.protocol.recall import AddMemory, Mistake, Reinstated, ReinstateMemory, Updated, UpdateMemory
@@ -189,7 +189,7 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
 
 
 @action("memory.add")
-def add_memory(context: Context, request: AddMemory) -> Made:
+def add_memory(context: Context, request: AddMemory) -> Added:
     """Add a memory.
 
     One statement, by hand; programs publish events instead. An agent that is not there yet begins with it.
@@ -201,7 +201,7 @@ def add_memory(context: Context, request: AddMemory) -> Made:
     if stored.reused:
         raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
     context.audit(request.agent_id, node_id=str(request.event_id))
-    return Made(id=request.event_id)
+    return Added(id=request.event_id)
 
 
 @action("memory.update")
