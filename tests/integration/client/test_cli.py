@@ -106,7 +106,7 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
     related = ask("memory", "related", "klaus", "--object", "Book")
     assert [node["node_id"] for node in related["events"]] == seen
     assert ask("agents", "list")["rows"][0]["node_count"] == 4
-    assert ask("stats", "show")["group"]["nodes"] == 4
+    assert ask("stats", "show")["counts"]["nodes"] == 4
 
     jiyi("agents", "configure", "klaus", "--mode", "elapsed", "--recency-decay", 0.9)
     assert ask("retrieve", "klaus", "tea")["groups"][0]["debug"]["mode"] == "elapsed"
