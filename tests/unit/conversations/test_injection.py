@@ -129,6 +129,17 @@ def test_a_turn_that_was_found_before_its_memory_is_shown_for_what_the_memory_le
     assert [one.text for one in chosen([fact, said], 500)] == [fact.text]  # it was found for what it says
 
 
+def test_one_fact_of_a_message_does_not_hide_the_others() -> None:
+    said = turn("I take ramipril in the morning and drops at night. Ingunn drives me to the clinic on Tuesdays.")
+    drive = memory("As of 20 January 2026 Ingunn drives the user to the clinic.", turn_ids=(said.node_id,))
+    for ranked in ([said, drive], [drive, said]):
+        assert [one.text for one in chosen(ranked, 500)] == [said.text]
+    medicines = memory("By the user's account of 20 January 2026: ramipril in the morning, drops at night.", turn_ids=(said.node_id,))
+    assert [one.text for one in chosen([drive, medicines, said], 500)] == [drive.text, medicines.text]
+    moved = memory("Ingunn, who drove the user, has moved.", turn_ids=(said.node_id, turn("Ingunn has moved.").node_id))
+    assert [one.text for one in chosen([moved, said], 500)] == [moved.text]  # a later turn's, too
+
+
 def test_days_of_a_year_say_it_once() -> None:
     days = [memory(str(number), created_at=DAY.replace(year=year, day=number)) for year, number in ((2025, 3), (2026, 4), (2026, 5))]
     lines = made(days).text.splitlines()
