@@ -49,7 +49,7 @@ def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group:
         )
     client.observe("companion", "米娅喜欢杏仁", kind="preference", uri="agent://companion/preference/nuts", wait=True)
     injected = client.conversations.context(agent_id="companion", query="我对花生过敏。", session_id="monday")
-    assert "杏仁" in injected.prompt
+    assert "杏仁" in injected.context
     client.observe("companion", "The door bell rang", session_id="monday", wait=True)
     page.goto(f"/sessions/{group}/companion/monday")
     turns = page.locator("ol.conversation > li")
