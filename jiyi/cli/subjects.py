@@ -25,6 +25,7 @@ from jiyi.cli.shell import Json, Shown, choices, connect, duration, loaded, mome
 from jiyi.cli.views import view
 from jiyi.errors import InvalidRequest
 from jiyi.protocol.actions import TABLE, Declaration
+from jiyi.protocol.base import JsonObject
 
 SCALARS: dict[Any, Any] = {str: str, int: int, float: float, bool: bool, UUID: str}
 #: Types whose text has a form of its own, and what stands for it in the help.
@@ -161,7 +162,7 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
     return None, False
 
 
-def _decoded(request: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+def _decoded(request: type[BaseModel], given: Mapping[str, Any]) -> JsonObject:
     """The values with what is written in JSON read; a word that is no JSON stays one: the request's check knows it."""
     in_json = {field for field in given if _kind(request.model_fields[field].annotation)[0] is None}
     return {field: _json(value) if field in in_json else value for field, value in given.items()}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, delete, func, insert, or_, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import Firing, ParsedSchedule, Timing
@@ -150,7 +149,7 @@ def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
     return connection.execute(delete(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)).rowcount > 0
 
 
-def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[dict[str, Any]]:
+def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[RowMapping]:
     """The latest first; ``skipped``: it was noticed too late to be made good."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id == schedule_id)
     shown = (ScheduleRun.due_at, ScheduleRun.fired_at, ScheduleRun.missed, ScheduleRun.skipped, ScheduleRun.alert_id)

@@ -19,7 +19,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.string import BytesBinaryDumper
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
+from sqlalchemy import ColumnElement, Connection, Executable, RowMapping, SQLColumnExpression
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.orm import InstrumentedAttribute
@@ -77,9 +77,9 @@ def fetch_one(connection: Connection, row: type[R], statement: Executable, **par
     return None if values is None else row.model_construct(**values)
 
 
-def records(connection: Connection, statement: Executable, **parameters: Any) -> list[dict[str, Any]]:
+def records(connection: Connection, statement: Executable, **parameters: Any) -> list[RowMapping]:
     """The rows of the statement by their columns' names: what only a page shows needs no class."""
-    return [dict(row) for row in connection.execute(statement, parameters).mappings()]
+    return list(connection.execute(statement, parameters).mappings())
 
 
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:

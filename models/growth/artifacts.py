@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, delete, text
+from sqlalchemy import Connection, RowMapping, delete, text
 from uuid6 import uuid7
 
 from jiyi.chat.steps import hint
@@ -39,12 +38,12 @@ def pattern_of(connection: Connection, group_id: str, skill: SkillProposal) -> P
     return next((pattern for pattern in of_agent if pattern.artifact == skill.kind and set(pattern.evidence) & set(skill.evidence)), None)
 
 
-def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[dict[str, Any]]:
+def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[RowMapping]:
     """Votes on an artifact, newest first: id, artifact_id, signal, sentiment, comment, given_by, given_at."""
     return records(connection, _VOTES, group=group_id, id=artifact_id, limit=limit)
 
 
-def trust_of_group(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[dict[str, Any]]:
+def trust_of_group(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[RowMapping]:
     """How far the group's artifacts are trusted, those with the most votes first; neutral votes do not count in ``total``."""
     return records(connection, _TRUST, group=group_id, agent=agent_id, limit=limit)
 

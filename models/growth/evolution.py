@@ -19,6 +19,7 @@ from engine.conversations.memories import StoredExperience
 from engine.growth.skills import GateReport, LivedExperience, Pattern, PriorDecision, SkillCandidate, next_status
 from engine.growth.trajectories import Trajectory, TrajectoryRun, wordless
 from jiyi.protocol.artifacts import ArtifactKind, Recommendation, Sentiment, Signal, Vote
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.events import FeedbackGiven
 from jiyi.protocol.origins import STANDING_TRUST
 from jiyi.protocol.proposals import Status
@@ -117,7 +118,7 @@ def record_event(connection: Connection, group_id: str, actor: str, event: Evolu
     audit.record(connection, group_id=group_id, actor=actor, action=f"{PREFIX}{event.kind}", target=str(event.artifact_id), **details)
 
 
-def evolution_events(connection: Connection, group_id: str, artifact_id: UUID | None, limit: int) -> list[dict[str, Any]]:
+def evolution_events(connection: Connection, group_id: str, artifact_id: UUID | None, limit: int) -> list[JsonObject]:
     """The group's evolution events with kind, id, at, actor and details, of one artifact if it is named: the newest first."""
     target = None if artifact_id is None else str(artifact_id)
     parameters = {"group": group_id, "actions": [f"{PREFIX}{kind}" for kind in KINDS], "target": target, "limit": limit}

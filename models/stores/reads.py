@@ -6,12 +6,11 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock
-from typing import Any
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, RowMapping, text
 
 from engine.stores.items import StoreCorpus
 from jiyi.protocol.base import BY_ID, BY_POSITION, Rows
@@ -65,12 +64,12 @@ def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> R
     return page(files, query.limit, lambda last: last.file_id)
 
 
-def node_map(connection: Connection, group_id: str) -> list[dict[str, Any]]:
+def node_map(connection: Connection, group_id: str) -> list[RowMapping]:
     """Which node uses which store, in the order of their declaration; ``retrieve_stage`` None: all stages."""
     return records(connection, _MAP, group=group_id)
 
 
-def operations(connection: Connection, group_id: str, limit: int) -> list[dict[str, Any]]:
+def operations(connection: Connection, group_id: str, limit: int) -> list[RowMapping]:
     """What nodes did with stores, newest first."""
     return records(connection, _OPERATIONS, group=group_id, limit=limit)
 
