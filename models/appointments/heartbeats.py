@@ -8,12 +8,13 @@ from datetime import datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, Row, RowMapping, Select, and_, bindparam, func, insert, select, text, update
+from sqlalchemy import Connection, Row, Select, and_, bindparam, func, insert, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, listed, loud_from, to_tell
 from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TargetType, TickState, Urgency
 from jiyi.protocol.appointments import QuietHours as Quiet
+from jiyi.protocol.base import JsonObject
 from jiyi.settings import get_settings
 from jiyi.text.words import language_of
 from jiyi.zones import zone_of
@@ -118,7 +119,7 @@ def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> boo
     return connection.execute(select(HeartbeatTick.due_at).where(*which)).one_or_none() is not None
 
 
-def history(connection: Connection, name: AgentName, limit: int) -> list[RowMapping]:
+def history(connection: Connection, name: AgentName, limit: int) -> list[JsonObject]:
     """The latest ticks first, each with the number of its alerts."""
     which = (HeartbeatTick.group_id == name[0], HeartbeatTick.agent_id == name[1])
     query = select(*columns(TickState, HeartbeatTick)).where(*which).order_by(HeartbeatTick.due_at.desc()).limit(limit)

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, delete, func, insert, or_, select, text, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text, update
 from uuid6 import uuid7
 
 from engine.appointments.schedule import Firing, ParsedSchedule, Timing
 from jiyi.protocol.appointments import ScheduleState, Target, next_runs
+from jiyi.protocol.base import JsonObject
 from models.appointments.tables import Schedule, ScheduleRun
 from models.db.connection import CLOCK_AHEAD
 from models.db.rows import columns, fetch, fetch_one, records
@@ -149,7 +150,7 @@ def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
     return connection.execute(delete(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)).rowcount > 0
 
 
-def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[RowMapping]:
+def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[JsonObject]:
     """The latest first; ``skipped``: it was noticed too late to be made good."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id == schedule_id)
     shown = (ScheduleRun.due_at, ScheduleRun.fired_at, ScheduleRun.missed, ScheduleRun.skipped, ScheduleRun.alert_id)

@@ -19,12 +19,12 @@ import psycopg
 from psycopg import sql
 from psycopg.types.string import BytesBinaryDumper
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Executable, RowMapping, SQLColumnExpression
+from sqlalchemy import ColumnElement, Connection, Executable, SQLColumnExpression
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.orm import InstrumentedAttribute
 
-from jiyi.protocol.base import Rows, encode_cursor
+from jiyi.protocol.base import JsonObject, Rows, encode_cursor
 from jiyi.protocol.wire.vectors import Float32
 from models.db.base import Base
 from models.db.scope import as_owner_within, current
@@ -77,9 +77,9 @@ def fetch_one(connection: Connection, row: type[R], statement: Executable, **par
     return None if values is None else row.model_construct(**values)
 
 
-def records(connection: Connection, statement: Executable, **parameters: Any) -> list[RowMapping]:
+def records(connection: Connection, statement: Executable, **parameters: Any) -> list[JsonObject]:
     """The rows of the statement by their columns' names: what only a page shows needs no class."""
-    return list(connection.execute(statement, parameters).mappings())
+    return [dict(row) for row in connection.execute(statement, parameters).mappings()]
 
 
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:

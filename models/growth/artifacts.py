@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import UUID
 
-from sqlalchemy import Connection, RowMapping, delete, text
+from sqlalchemy import Connection, delete, text
 from uuid6 import uuid7
 
 from jiyi.chat.steps import hint
 from jiyi.errors import NotFound
 from jiyi.protocol.artifacts import GiveFeedback, GivenFeedback, Hint, PatternsQuery, PatternState, Vote
-from jiyi.protocol.base import AgentForUser, Rows
+from jiyi.protocol.base import AgentForUser, JsonObject, Rows
 from jiyi.protocol.identity import Tally, TallyQuery
 from jiyi.protocol.proposals import SkillProposal
 from models.db.actions import Context, action
@@ -38,12 +38,12 @@ def pattern_of(connection: Connection, group_id: str, skill: SkillProposal) -> P
     return next((pattern for pattern in of_agent if pattern.artifact == skill.kind and set(pattern.evidence) & set(skill.evidence)), None)
 
 
-def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[RowMapping]:
+def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[JsonObject]:
     """Votes on an artifact, newest first: id, artifact_id, signal, sentiment, comment, given_by, given_at."""
     return records(connection, _VOTES, group=group_id, id=artifact_id, limit=limit)
 
 
-def trust_of_group(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[RowMapping]:
+def trust_of_group(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[JsonObject]:
     """How far the group's artifacts are trusted, those with the most votes first; neutral votes do not count in ``total``."""
     return records(connection, _TRUST, group=group_id, agent=agent_id, limit=limit)
 

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
-from sqlalchemy import Connection, RowMapping, Uuid, any_, bindparam, select, text
+from sqlalchemy import Connection, Uuid, any_, bindparam, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from uuid6 import uuid7
 
 from engine.growth.trajectories import Step, Trajectory
+from jiyi.protocol.base import JsonObject
 from jiyi.protocol.events import SessionEnded, StepRecorded
 from models.db.rows import packed_time, records
 from models.growth.tables import TrajectoryEvent, TrajectoryRow
@@ -194,13 +195,13 @@ _STORE = text("""
 _COMPRESSED = text("UPDATE trajectory_events SET trajectory_id = :id WHERE group_id = :group AND event_id = ANY(:ids)")
 
 
-def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[RowMapping]:
+def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[JsonObject]:
     """An agent's trajectories, newest first."""
     wanted = _SHOWN.where(_T.group_id == group_id, _T.agent_id == agent_id)
     return records(connection, wanted.order_by(_T.trajectory_id.desc()).limit(limit))
 
 
-def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[RowMapping]:
+def trajectories_by_id(connection: Connection, group_id: str, ids: Sequence[UUID]) -> list[JsonObject]:
     """Those of the trajectories that are there, newest first."""
     return records(connection, _SOME, group=group_id, ids=list(ids))
 

@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any
 
 import redis
-from sqlalchemy import Connection, Date, Delete, RowMapping, any_, bindparam, column, func, select, text
+from sqlalchemy import Connection, Date, Delete, any_, bindparam, column, func, select, text
 from sqlalchemy import delete as delete_from
 from sqlalchemy import table as table_of
 from sqlalchemy.dialects.postgresql import insert
@@ -131,7 +131,7 @@ def usage_since(connection: Connection, group_id: str, first_day: date) -> list[
     return fetch(connection, LLMUsage, _SINCE, group=group_id, day=first_day)
 
 
-def usage_by(connection: Connection, group_id: str | None, first_day: date, by: UsageKey) -> list[RowMapping]:
+def usage_by(connection: Connection, group_id: str | None, first_day: date, by: UsageKey) -> list[dict[str, Any]]:
     """Usage from a day (UTC) on, of a group or of all that may be seen, by what it is to be told by: months newest first, else by cost."""
     rows = records(connection, _BY, group=group_id, day=first_day, by=by)
     return sorted(rows, key=itemgetter("key"), reverse=True) if by == "month" else rows

@@ -10,10 +10,10 @@ from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, RowMapping, text
+from sqlalchemy import Connection, text
 
 from engine.stores.items import StoreCorpus
-from jiyi.protocol.base import BY_ID, BY_POSITION, Rows
+from jiyi.protocol.base import BY_ID, BY_POSITION, JsonObject, Rows
 from jiyi.protocol.stores import FilesQuery, ItemsQuery, ListedFile, ListedItem, StoresQuery, StoreState
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.stores.registry import store_type
@@ -64,12 +64,12 @@ def page_of_files(connection: Connection, group_id: str, query: FilesQuery) -> R
     return page(files, query.limit, lambda last: last.file_id)
 
 
-def node_map(connection: Connection, group_id: str) -> list[RowMapping]:
+def node_map(connection: Connection, group_id: str) -> list[JsonObject]:
     """Which node uses which store, in the order of their declaration; ``retrieve_stage`` None: all stages."""
     return records(connection, _MAP, group=group_id)
 
 
-def operations(connection: Connection, group_id: str, limit: int) -> list[RowMapping]:
+def operations(connection: Connection, group_id: str, limit: int) -> list[JsonObject]:
     """What nodes did with stores, newest first."""
     return records(connection, _OPERATIONS, group=group_id, limit=limit)
 
