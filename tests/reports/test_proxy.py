@@ -257,7 +257,10 @@ class _Asked:
     def __init__(self) -> None:
         self.conversations, self.turns, self.recalled = self, list[int | None](), "fact 1"
 
-    async def inject(self, _agent: str, _text: str, *, turn: int | None, **_: Any) -> Any:
+    def within(self, _seconds: float) -> _Asked:
+        return self
+
+    async def context(self, *, turn: int | None, **_: Any) -> Any:
         self.turns.append(turn)
         return SimpleNamespace(stable="LASTING", recalled=self.recalled, earlier=[])
 

@@ -281,6 +281,11 @@ class Connection(HTTPChannel):  # type: ignore[misc]
         """Nothing of it is being answered."""
         return not self.requests and not self.total_outbufs_len
 
+    @property
+    def idle_since(self) -> float:
+        """Since when: a byte now and then of its first request, which does not end, is no activity."""
+        return float(self.last_activity if self._served else self.creation_time)
+
 
 class _Begun:
     """A request that a thread answers."""
@@ -408,7 +413,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
                 connection.handle_close()  # at once: a client that does not read would never let it close in order
         spare = len(self.active_channels) - MAX_CONNECTIONS * 9 // 10
         if spare > 0:
-            idle = sorted((each for each in self._connections() if each.idle), key=lambda each: each.last_activity)
+            idle = sorted((each for each in self._connections() if each.idle), key=lambda each: each.idle_since)
             for connection in islice(idle, spare):
                 connection.handle_close()
 
