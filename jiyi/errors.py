@@ -325,9 +325,17 @@ def _sentence(item: Mapping[str, Any], model: Any) -> str:
             message, value = "required, but missing", None
         case "string_pattern_mismatch" if item["ctx"]["pattern"] == r"\S":
             message, value = "must not be blank", None
+        case "string_pattern_mismatch" if examples := _examples(model, item["loc"]):
+            message = f"is not of its form; write it like {' or '.join(map(repr, examples))}"
     if isinstance(value, str | int | float | bool) and "value_error" not in item["type"]:
         return f"{path}: {message} (got {_short(value)})"
     return f"{path}: {message}"
+
+
+def _examples(model: Any, path: Sequence[Any]) -> list[Any]:
+    """What a field of the model may look like, if its examples say so."""
+    field = getattr(model, "model_fields", {}).get(path[0]) if len(path) == 1 else None
+    return (field.examples or []) if field is not None else []
 
 
 def _is_field(part: object) -> bool:

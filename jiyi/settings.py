@@ -1,4 +1,4 @@
-"""All settings, one class. ``docs/configuration.md`` is generated from it (``python -m jiyi.settings``).
+"""All settings, one class. ``docs/configuration.md`` is generated from it (``python -m tools.settings``).
 
 A setting is read from, in this order: the environment (``JIYI_…``), the file that a running embedded
 copy leaves in its home (``run/jiyi.env``: the addresses of its database and broker), for two addresses the names that
@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 import platformdirs
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationError, field_validator
@@ -144,6 +144,7 @@ class Settings(BaseSettings):
     database_direct_url: str = Field(
         "",
         pattern=r"^(postgres(ql)?(\+[a-z0-9]{1,20})?://\S+)?$",
+        examples=["postgresql://user:password@host/name"],
         description="PostgreSQL's own address where `JIYI_DATABASE_URL` is that of a PgBouncer with `pool_mode = transaction` ([deployment.md](deployment.md#pgbouncer)).",
     )
     broker_url: str = Field(
@@ -171,6 +172,7 @@ class Settings(BaseSettings):
     url: str = Field(
         "",
         pattern=r"^(https?://\S+)?$",
+        examples=["https://jiyi.example.com"],
         description="Address of a service, `https://memory.example.org`: the client then speaks HTTP instead of to the broker.",
     )
     key: SecretStr = Field(SecretStr(""), description="API key with which the client signs its events and calls, `jiyi_…`.")
@@ -201,11 +203,13 @@ class Settings(BaseSettings):
     mcp_url: str = Field(
         "",
         pattern=r"^(https://[\w.-]+(:\d+)?(/\S*)?|http://(localhost|127\.0\.0\.1)(:\d+)?(/\S*)?|)$",
+        examples=["https://jiyi.example.com/mcp"],
         description="Where MCP hosts reach `jiyi mcp --http`, such as `https://memory.example.com/mcp`: they connect by OAuth then ([integrations.md](integrations.md#oauth)).",
     )
     rate_limit: str = Field(
         "1200/minute",
         pattern=r"^([1-9][0-9]{0,8}/(second|minute|hour|day))?$",
+        examples=["100/second"],
         description="Most requests of one API key, such as `20/second`; empty: no limit.",
     )
 
@@ -219,6 +223,7 @@ class Settings(BaseSettings):
     embedder_base_url: str = Field(
         "",
         pattern=r"^(https?://\S+)?$",
+        examples=["http://host:8000/v1"],
         description="Address of the embeddings API, for `compatible:model` or in place of the vendor's own.",
     )
     embedder_api_key: SecretStr = Field(
@@ -268,11 +273,13 @@ class Settings(BaseSettings):
     llm_prices: str = Field(
         "",
         pattern=r"^([0-9]{1,5}(\.[0-9]{1,6})?/[0-9]{1,5}(\.[0-9]{1,6})?)?$",
+        examples=["0.15/0.6"],
         description="Prices of a million tokens of prompt and of answer, in any currency, such as `0.15/0.6`; empty: unknown, no cost is counted.",
     )
     llm_budget: str = Field(
         "",
         pattern=r"^([0-9]{1,9}(\.[0-9]{1,6})?)?(/[0-9]{1,9}(\.[0-9]{1,6})?)?$",
+        examples=["500", "500/20", "/20"],
         description="What the deployment, and behind a `/` each group, may spend on the LLM in a calendar month (UTC), in the currency of the prices, such as `500/20` or `/20`; from 80 % on the admin warns, and when it is spent work that needs the LLM waits for the next month. Empty or 0: no limit.",
     )
     llm_context: int = Field(
@@ -293,6 +300,7 @@ class Settings(BaseSettings):
         "off",
         max_length=1_000,
         pattern=r"^(off|[^\s@]+@https?://\S+)$",
+        examples=["off", "bge-reranker-v2-m3@http://host:8000/v1"],
         description="What orders the best memories of a retrieval anew: `off`, or `model@address` of anything that speaks `/rerank`, like `bge-reranker-v2-m3@http://host:8000/v1`; its key, if it wants one, in `COMPATIBLE_API_KEY`.",
     )
     web_search: WebSearchEngine = Field(
@@ -302,10 +310,14 @@ class Settings(BaseSettings):
     private_hosts: str = Field(
         "",
         pattern=r"^[A-Za-z0-9_.:, \-]*$",
+        examples=["10.0.0.5, llm.internal"],
         description="Hosts, with commas between them, that tenants' stores (a mem0, an embedder) may call although their addresses are private, as `mem0:8000`, or `mem0` for any port.",
     )
     web_search_base_url: str = Field(
-        "", pattern=r"^(https?://\S+)?$", description="Address of the search engine. One that is set here may be in a private network."
+        "",
+        pattern=r"^(https?://\S+)?$",
+        examples=["http://host:8080"],
+        description="Address of the search engine. One that is set here may be in a private network.",
     )
 
     # Change what is found, and when agents reflect
@@ -355,6 +367,7 @@ class Settings(BaseSettings):
     jobs_off: str = Field(
         "",
         pattern=r"^[a-z_, ]*$",
+        examples=["reflect, archive"],
         description="Names of scheduled jobs, with commas between them, that do not run, such as `verify_backup,archive`.",
     )
     archive_after_days: float = Field(
@@ -552,7 +565,7 @@ def get_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        problems = "; ".join(_name_variable(text) for text in problems_of(error))
+        problems = "; ".join(_name_variable(text) for text in problems_of(error, Settings))
         raise SettingsError(f"{problems}. See docs/configuration.md") from None
 
 
@@ -568,6 +581,8 @@ def unknown_variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def _unknown_variable(name: str, known: Collection[str]) -> str:
+    if (default := name.upper().removeprefix(PREFIX).lower()) in AgentDefaults.model_fields:
+        return f"unknown setting '{name}': write {PREFIX}AGENT_DEFAULTS={default}=…"
     return unknown_option(name, known).replace("unknown option", "unknown setting").removesuffix("?")
 
 
@@ -575,91 +590,3 @@ def _name_variable(problem: str) -> str:
     field, _, rest = problem.partition(": ")
     name, _, part = field.partition(".")
     return f"{PREFIX}{name.upper()}: {f'{part}: ' if part else ''}{rest}"
-
-
-def accepted_form(annotation: Any, metadata: list[Any]) -> str:
-    """What a setting accepts, in words: ``integer 1–65,535``; ``>`` before the lower bound excludes it."""
-    if get_origin(annotation) is Annotated:
-        annotation, *more = get_args(annotation)
-        metadata = [*metadata, *more]
-    if get_origin(annotation) is Literal:
-        return " or ".join(f"`{value}`" for value in get_args(annotation))
-    kind = {
-        int: "integer",
-        float: "number",
-        bool: "`true` or `false`",
-        str: "text",
-        SecretStr: "text",
-        Path: "path",
-        AgentDefaults: "`name=value`, with commas between",
-    }.get(annotation, str(annotation))
-    low = next((f"{m.ge:,}" if hasattr(m, "ge") else f">{m.gt:,}" for m in metadata if hasattr(m, "ge") or hasattr(m, "gt")), "")
-    high = next((f"{m.le:,}" for m in metadata if hasattr(m, "le")), "")
-    return f"{kind} {low}–{high}" if low else kind
-
-
-#: What decides most, before anything else.
-FIRST = ("home", "group", "url", "key", "database_url", "broker_url", "redis_url", "embedder", "llm", "web_port")
-#: The sections of the other settings, each by the field that it begins with, in the order of the fields.
-SECTIONS = {
-    "database_direct_url": "Say where things are",
-    "request_timeout": "Use it from a program ([client.md](client.md))",
-    "secret_key": "Let others in ([tenants.md](tenants.md))",
-    "embedder_base_url": "Choose an embedder ([deployment.md](deployment.md#embedders))",
-    "llm_base_url": "Connect an LLM ([deployment.md](deployment.md#llms))",
-    "reranker": "Connect a reranker or a web search ([retrieval.md](retrieval.md#a-reranker), [workflows.md](workflows.md#three-tiers))",
-    "agent_defaults": "Change what is found, and when agents reflect ([retrieval.md](retrieval.md))",
-    "extract_window_seconds": "Change what is taken from conversations ([conversations.md](conversations.md))",
-    "store_roots": "Share memory in workflows ([workflows.md](workflows.md))",
-    "subjects": "Leave out what is not needed ([architecture.md](architecture.md#optional-subjects))",
-    "jobs_off": "Keep and delete ([operations.md](operations.md#scheduled-jobs))",
-    "retrieval_shards": "Scale, and recover from what died ([operations.md](operations.md))",
-}
-
-
-def documentation() -> str:
-    """The text of ``docs/configuration.md``."""
-    lines = [
-        "# Settings",
-        "",
-        "Generated by `python -m jiyi.settings > docs/configuration.md`.",
-        "",
-        "Every setting is an environment variable. An embedded copy (`jiyi up`, `make run`) sets the three",
-        "addresses itself and leaves them in `$JIYI_HOME/run/jiyi.env`, where the command line finds them. `DATABASE_URL` and",
-        "`REDIS_URL` are understood where ours are not set and no embedded copy has its data in `$JIYI_HOME`; the broker has",
-        "to be named (`JIYI_BROKER_URL`), because events that are published to another program's Redis would be lost.",
-        "",
-        "A variable that begins with `JIYI_` and is no setting is warned about, with the one that was probably meant.",
-        "",
-        "## The ten that matter first",
-        "",
-        *TABLE,
-        *map(_table_row, FIRST),
-    ]
-    for name in Settings.model_fields:
-        if name in SECTIONS:
-            lines += ["", f"## {SECTIONS[name]}", "", *TABLE]
-        if name not in FIRST:
-            lines.append(_table_row(name))
-    place = lines.index("", lines.index(_table_row("agent_defaults")))
-    names = [_row(name, field, str(field.default)) for name, field in AgentDefaults.model_fields.items()]
-    lines[place:place] = ["", f"Names in `{PREFIX}AGENT_DEFAULTS`:", "", TABLE[0].replace("variable", "name"), TABLE[1], *names]
-    return "\n".join(lines) + "\n"
-
-
-TABLE = ("| variable | default | accepts | effect |", "|---|---|---|---|")
-
-
-def _table_row(name: str) -> str:
-    field = Settings.model_fields[name]
-    default = "" if name == "agent_defaults" else "the user's data directory" if name == "home" else str(field.default)
-    return _row(f"{PREFIX}{name.upper()}", field, default)
-
-
-def _row(name: str, field: FieldInfo, default: str) -> str:
-    shown = default if " " in default else f"`{default}`" if default else "–"
-    return f"| `{name}` | {shown} | {accepted_form(field.annotation, field.metadata)} | {field.description} |"
-
-
-if __name__ == "__main__":
-    print(documentation(), end="")

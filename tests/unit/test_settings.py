@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from jiyi.errors import SettingsError
-from jiyi.settings import FIRST, SECTIONS, AgentDefaults, Settings, UnknownSetting, documentation, get_settings, unknown_variables
+from jiyi.settings import AgentDefaults, Settings, UnknownSetting, get_settings, unknown_variables
+from tools.settings import FIRST, SECTIONS, documentation
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -114,9 +115,34 @@ def test_14_a_database_may_be_named_as_others_name_it_but_theirs_is_not_ours(
     assert configure().database_url == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "form"),
+    [
+        ("llm_budget", "abc", "'500' or '500/20' or '/20'"),
+        ("reranker", "compatible:x", "'off' or "),
+        ("rate_limit", "fast", "'100/second'"),
+    ],
+)
+def test_what_has_a_form_of_its_own_is_shown_in_it(configure: Configure, name: str, value: str, form: str) -> None:
+    with pytest.raises(SettingsError, match=rf"JIYI_{name.upper()}: is not of its form; write it like {form}.*got '{value}'"):
+        configure(**{name: value})
+
+
+def test_examples_are_of_their_form(configure: Configure) -> None:
+    for name, field in Settings.model_fields.items():
+        for example in field.examples or []:
+            configure(**{name: example})
+
+
+def test_a_default_of_agents_that_is_set_by_itself_is_sent_to_its_place() -> None:
+    assert unknown_variables({"JIYI_RECENCY_W": "2"}) == [
+        "unknown setting 'JIYI_RECENCY_W': write JIYI_AGENT_DEFAULTS=recency_w=…; it has no effect"
+    ]
+
+
 def test_the_documentation_is_printed_whatever_is_set_here() -> None:
     environment = os.environ | {"JIYI_GROUP": "mine", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-m", "jiyi.settings"], env=environment, capture_output=True, check=True, timeout=200)
+    done = subprocess.run([sys.executable, "-m", "tools.settings"], env=environment, capture_output=True, check=True, timeout=200)
     assert done.stdout == documentation().encode()
 
 

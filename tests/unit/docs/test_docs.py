@@ -25,8 +25,9 @@ from jiyi.protocol import event_bodies
 from jiyi.protocol import events as wire
 from jiyi.protocol.retrieval import Debug, Filters
 from jiyi.protocol.wire.broker import EXCHANGE, INTAKE_QUEUE
-from jiyi.settings import Settings, documentation
+from jiyi.settings import Settings
 from tools.docs_links import FIRST, for_the_site
+from tools.settings import documentation
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -175,7 +176,7 @@ def test_the_filters_and_debug_fields_are_those_there_are() -> None:
 
 def test_configuration_md_is_up_to_date_and_there_are_few_pages() -> None:
     """A page more is a page that nobody finds: let it be a section of the page whose reader needs it."""
-    assert read("configuration.md") == documentation(), "run: python -m jiyi.settings > docs/configuration.md"
+    assert read("configuration.md") == documentation(), "run: python -m tools.settings > docs/configuration.md"
     assert len(list(DOCS.rglob("*.md"))) <= MOST_PAGES
 
 
