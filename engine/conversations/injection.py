@@ -171,9 +171,10 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate, sa
         turn_size = estimate_tokens(turn.text)
         found_first = turn is ranked and turn_size > size
         short = found_first or turn_size <= max(SHORT_TOKENS, LONGER * size)
-        says_all = _says_all(turn, memory, _ASKED.sub("", memory.text) if found_first else memory.text)
-        reworded = len(memory.turn_ids) == 1 and not _says_all(turn, memory, _ASKED.sub("", memory.text))
-        if turn.superseded_at is None and short and (says_all or (reworded and turn.node_id in says_more)):
+        own = _ASKED.sub("", memory.text)
+        says_all = _says_all(turn, memory, own if found_first else memory.text)
+        hides = turn.node_id in says_more and len(memory.turn_ids) == 1 and not _says_all(turn, memory, own)
+        if turn.superseded_at is None and short and (says_all or hides):
             return turn.text, others
     return memory.text, others
 

@@ -25,8 +25,9 @@ T = TypeVar("T")
 W = TypeVar("W")
 
 Id = UUID | str
-#: Actions that are answered by the worker that has the agent's index, in the client's time zone.
+#: Actions that are answered by the worker that has the agent's index; and those whose days are the client's.
 OF_AN_INDEX = frozenset({"memory.context", "conversations.context"})
+IN_TIME_ZONE = OF_AN_INDEX | {"appointments.ask"}
 
 
 class Calls:
@@ -84,7 +85,7 @@ class Namespace(Generic[W]):
     def _call(self, action: str, /, timeout: float | None = None, **fields: Any) -> Steps[Any]:
         """The result of an action (:mod:`jiyi.protocol.actions` lists them); its request has these fields."""
         declared = TABLE[action]
-        if action in OF_AN_INDEX or action == "appointments.ask":
+        if action in IN_TIME_ZONE:
             fields["tz"] = fields.get("tz") or self._tz
         request = checked(declared.request, **fields)
         queue = self._queue(fields["agent_id"]) if action in OF_AN_INDEX else declared.queue
