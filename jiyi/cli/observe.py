@@ -47,7 +47,7 @@ def observe(
     predicate: Annotated[str | None, typer.Option(help="Of the statement.")] = None,
     object_: Annotated[str | None, typer.Option("--object", help="Of the statement.")] = None,
     session: Annotated[str | None, typer.Option(help="Name of the session it belongs to.")] = None,
-    user: Annotated[str | None, typer.Option(help="Which of the agent's users it comes from; only they are told it.")] = None,
+    user: Annotated[str | None, typer.Option(help="Which of the agent's users it comes from; only they see it.")] = None,
     shared: Annotated[bool, typer.Option("--shared", help="With --user: others are told it, too.")] = False,
     origin: Annotated[Claimed | None, typer.Option(help="Where it comes from, if not from the user.")] = None,
     evidence: Annotated[list[UUID] | None, typer.Option(help="Id of an event that a thought rests on; may be repeated.")] = None,

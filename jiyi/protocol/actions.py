@@ -323,7 +323,7 @@ _ROWS = (
         scope="publish",
         doc="""Do what a message asks of the agent's appointments.
 
-    Take down a new one, cancel or move the one that is meant, list what is planned; in Chinese and in English. If several fit, or
+    Create a new one, cancel or move the one that is meant, list what is planned; in Chinese and in English. If several fit, or
     none, nothing is changed and the answer asks back. A message that asks for nothing changes nothing. Needs a worker that answers.
     """,
     ),

@@ -70,8 +70,8 @@ class MemoryEntryInput(Request):
     keywords: Keywords | None = None
     importance: Importance = 5
     metadata: Metadata = Field({})
-    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
-    visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
+    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they see it.")
+    visibility: Visibility | None = Field(None, description="`agent` if others see it, too. Needs user_id.")
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
 
     @model_validator(mode="after")
@@ -152,8 +152,8 @@ class PersistentMemory(BaseModel):
     abstract: str | None = Field(None, max_length=500)
     overview: str | None = Field(None, max_length=2_000)
     provenance: Metadata = Field({}, validation_alias=AliasChoices("provenance", "metadata"))
-    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
-    visibility: Visibility | None = Field(None, description="`agent` if others are told it, too. Needs user_id.")
+    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they see it.")
+    visibility: Visibility | None = Field(None, description="`agent` if others see it, too. Needs user_id.")
     origin: Origin = Field("import", description="Where it came from; what only the service may say counts as `import`.")
     trust: Trust | None = Field(None, description="How far it is to be trusted, if less than its origin is: 0 … 1.")
 

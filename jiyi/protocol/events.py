@@ -131,9 +131,9 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
     overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS), AfterValidator(masked)] | None = Field(
         None, description="It in one or two sentences."
     )
-    user_id: UserId | None = Field(None, description="Which of the people whom the agent talks with it comes from; only they are told it.")
+    user_id: UserId | None = Field(None, description="Which of the people whom the agent talks with it comes from; only they see it.")
     visibility: Visibility | None = Field(
-        None, description="Who is told it: `user` (only the user, the default) or `agent` (all whom the agent talks with). Needs user_id."
+        None, description="Who sees it: `user` (only the user, the default) or `agent` (all whom the agent talks with). Needs user_id."
     )
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
     trust: Trust | None = Field(None, description="How far it is to be trusted, if less than its origin is: 0 … 1.")
@@ -147,7 +147,7 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
         if (self.vector is None) != (self.embedding_model is None):
             raise ValueError("vector and embedding_model belong together: give both or neither")
         if self.visibility is not None and self.user_id is None:
-            raise ValueError("visibility: says who beside a user is told it: give user_id with it, or leave it out")
+            raise ValueError("visibility: says who beside a user sees it: give user_id with it, or leave it out")
         if self.retention is not None and not (self.subject and self.predicate and self.object):
             raise ValueError("retention compares subject, predicate and object: give all three with it")
         return self

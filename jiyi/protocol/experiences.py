@@ -48,7 +48,7 @@ class TellExperience(Request):
     confidence: Confidence = 0.8
     tools_used: Tools = Field([])
     industry_context: Word | None = None
-    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they are told it.")
+    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they see it.")
 
 
 class ListExperiences(Paged, ForUser):

@@ -47,7 +47,7 @@ Resolution = Literal["confirmed", "rejected", "dismissed", "reopened"]
 
 
 class PainEvidence(BaseModel):
-    """A turn, or a report, that told of it."""
+    """A turn, or a report, that says so."""
 
     source_id: UUID
     quote: str
@@ -69,7 +69,7 @@ class PainPoint(BaseModel):
     status: Status
     first_seen: datetime
     last_seen: datetime
-    evidence: list[PainEvidence] = Field([], description="What told of it, newest first; only of one pain point by its id.")
+    evidence: list[PainEvidence] = Field([], description="Where it was said, newest first; only of one pain point by its id.")
     proposals: list[SolutionProposal] = Field([], description="Every proposal against it; only of one pain point by its id.")
 
 

@@ -42,7 +42,7 @@ class Memory(MemoryBrief):
     agent_id: str
     session_id: str | None
     user_id: str | None = Field(None, description="The user of the agent whom it comes from.")
-    visibility: Visibility | None = Field(None, description="Who is told it; null: the user whom it comes from, or all if that is nobody.")
+    visibility: Visibility | None = Field(None, description="Who sees it; null: the user whom it comes from, or all if that is nobody.")
     origin: Origin = Field(DEFAULT_ORIGIN, description="Where it comes from.")
     trust: Trust = Field(TRUST[DEFAULT_ORIGIN], description="How far it is trusted, 0 … 1: at most as far as what it rests on.")
     node_count: int = Field(description="Its number within its agent, from 1.")

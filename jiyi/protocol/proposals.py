@@ -43,7 +43,7 @@ class ProposalState(BaseModel):
 
     id: UUID
     agent_id: str
-    user_id: str | None = Field(description="Who told in private what it rests on: nobody else is told it.")
+    user_id: str | None = Field(description="Who said in private what it rests on: nobody else sees it.")
     reason: str
     status: Status
     #: Memories, or trajectories, that it rests on, and how many there were when it was made, or seen last.

@@ -78,7 +78,7 @@ class UpdateMemory(ById, ForUser):
     predicate: Part | None = None
     object: Part | None = None
     expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
-    visibility: Visibility | None = Field(None, description="Who is told it: its user alone, or all whom the agent talks with.")
+    visibility: Visibility | None = Field(None, description="Who sees it: its user alone, or all whom the agent talks with.")
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] | None = Field(None, description="Where it comes from.")
     occurred_at: Moment | None = Field(
         None, description="Since when it is so, if that has changed; unless given, when the older version happened."

@@ -50,7 +50,7 @@ def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> Heartb
 def tick_heartbeat(context: Context, request: OfAgent) -> TickState:
     """Have an agent look after itself now.
 
-    As at its interval: quiet hours hold, and nothing is told twice in a day.
+    As at its interval: quiet hours hold, and no alert is raised twice in a day.
     """
     name, now = (context.group_id, request.agent_id), datetime.now(UTC)
     _key(context, name)
@@ -97,7 +97,7 @@ def heartbeat_alerts(context: Context, request: ListAlerts) -> Rows[AlertState]:
 def acknowledge_alerts(context: Context, request: ByIds) -> Count:
     """Acknowledge alerts.
 
-    They are no longer told; those that are not open are passed over.
+    They are no longer shown; those that are not open are passed over.
     """
     done = heartbeats.acknowledge(context.connection, context.group_id, request.ids, datetime.now(UTC))
     context.audit(str(request.ids[0]), alerts=done)

@@ -72,9 +72,9 @@ def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
 
 @action("appointments.create")
 def create_schedule(context: Context, request: CreateSchedule) -> AskedSchedules:
-    """Take down a schedule.
+    """Create a schedule.
 
-    By the message that asks for it: of an ambiguous one the likeliest reading is taken down, and the others are told. What is
+    By the message that asks for it: of an ambiguous one the likeliest reading is created, and the others are returned. What is
     unclear, or asks for nothing, is answered with the reason, and nothing is stored. What is asked for once more is the same.
     """
     now = datetime.now(UTC)

@@ -90,7 +90,7 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
 def delete_experience(context: Context, request: ById) -> Deletion:
     """Erase an experience with all its versions, whichever of them the id is of.
 
-    For good, with what was concluded from it; a job does it. The turns that told it stay. Nothing happens if there is none of that id.
+    For good, with what was concluded from it; a job does it. The turns that say it stay. Nothing happens if there is none of that id.
     """
     current = experiences.current_of(context.connection, context.group_id, request.id)
     known = experiences.shown(context.connection, context.group_id, [current])

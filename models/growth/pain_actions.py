@@ -28,7 +28,7 @@ EVIDENCE_SHOWN = 100
 def list_pains(context: Context, request: ListPains) -> Rows[PainPoint]:
     """List pain points.
 
-    What hurts users, those felt last first: how often it was told, how sure that makes it, and whether something is proposed.
+    What hurts users, those felt last first: how often it was reported, how sure that makes it, and whether something is proposed.
     """
     rows = pains.pain_page(context.connection, context.group_id, request)
     return page(rows, request.limit, lambda last: last.pain_id)
@@ -38,7 +38,7 @@ def list_pains(context: Context, request: ListPains) -> Rows[PainPoint]:
 def get_pain(context: Context, request: ById) -> PainPoint:
     """Get a pain point.
 
-    With the turns that told of it and what was proposed against it.
+    With the turns that report it and what was proposed against it.
     """
     pain = _known(context, request.id)
     reports = pains.quotes(context.connection, context.group_id, pain.pain_id, EVIDENCE_SHOWN)

@@ -182,7 +182,7 @@ def delete(context: Context, request: StoreName) -> Count:
 def log(context: Context, request: LogOperation) -> Made:
     """Log what a node did with its stores.
 
-    Stage, counts, sizes and duration; told on the live stream, and pruned after some days.
+    Stage, counts, sizes and duration; sent to the live stream, and pruned after some days.
     """
     operation_id = uuid7()
     values = {"id": operation_id, "group": context.group_id, **request.model_dump(mode="json")}
