@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from engine.heads.judgements import concerns_health
 from engine.providers.llm_prompts import signature
 from engine.providers.llms import LLM, RULES
 from engine.providers.questions import Keywords, Poignancy, Question, Triple
@@ -39,6 +40,8 @@ class Derived(NamedTuple):
     keywords: list[str]
     #: Of the description and of what was said, for lexical search.
     tokens: list[str]
+    #: The description has words of health (:func:`engine.heads.judgements.concerns_health`).
+    health: bool
     is_idle: bool
     expires_at: datetime | None
     origin: Origin
@@ -98,6 +101,7 @@ def derive(event: MemoryObserved, source: Source | None = None) -> Derived:
         content_hash=content_key(seen.description, seen.user_id, origin),
         keywords=list(dict.fromkeys(keywords)),
         tokens=tokens(searchable(seen.description, seen.utterances)),
+        health=concerns_health(seen.description) is not False,
         is_idle=is_idle(key, seen.predicate, seen.object),
         expires_at=expires_at,
         origin=origin,

@@ -127,9 +127,9 @@ def _follow(connection: Connection, dependants: Iterable[tuple[UUID, str]]) -> l
 
 @work_task(TOKENIZE, batch=COUNTING_BATCH, time_limit=60)
 def tokenize(batch: Batch) -> None:
-    """Give nodes the tokens that lexical search knows them by, and note which tell of health.
+    """Give nodes the tokens that lexical search knows them by.
 
-    Safe to repeat because both follow from the text alone.
+    Safe to repeat because they follow from the text alone.
     """
     with batch.finish() as (connection, owed):
         nodes.lock(connection, owed)

@@ -14,7 +14,6 @@ from uuid6 import uuid7
 from engine.conversations.injection import Candidate
 from engine.conversations.marks import live, marks_of, shown
 from engine.conversations.memories import merge_profile, supported
-from engine.heads.judgements import HEALTH_WORDS
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import KINDS, ContextRequest, Kind, Profile, ProfileSignals
 from jiyi.protocol.origins import STANDING_TRUST
@@ -28,8 +27,6 @@ TURNS_READ = 500
 #: Kinds of memories that may tell of somebody's health, and so many of them, the newest, that are read: far more than have room.
 HEALTH_KINDS: list[Kind] = ["preference", "knowledge"]
 HEALTH_READ = 200
-#: Newest memories of an agent that are searched for words of health themselves, as long as nobody has read them for their tokens.
-NOT_READ_YET = 100
 #: Injections of an agent that are kept, the newest.
 KEPT = 200
 #: Characters of a query that are kept with them.
@@ -62,12 +59,9 @@ def of_ids(connection: Connection, name: AgentName, request: ContextRequest, nod
 
 
 def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[Candidate]:
-    """What is in force, told the user and trusted enough, and has words of health (:data:`HEALTH_WORDS`), the newest first.
-
-    At most :data:`HEALTH_READ`.
-    """
-    asked = {**_asks(name, request), "kinds": HEALTH_KINDS, "limit": HEALTH_READ, "newest": NOT_READ_YET}
-    return _candidates(connection.execute(_OF_HEALTH, {**asked, "words": HEALTH_WORDS.replace(r"\b", r"\y")}).all(), request)
+    """What is in force, visible to the user and trusted enough, and has words of health: the newest :data:`HEALTH_READ`, newest first."""
+    asked = {**_asks(name, request), "kinds": HEALTH_KINDS, "limit": HEALTH_READ}
+    return _candidates(connection.execute(_OF_HEALTH, asked).all(), request)
 
 
 def _asks(name: AgentName, request: ContextRequest) -> dict[str, Any]:
@@ -203,13 +197,9 @@ _OF_IDS = text(f"""
     WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND kind = ANY(:kinds) AND {_STANDS}
       AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
 """)  # noqa: S608 – no value
-_MAY_BE_OF_HEALTH = f"(kind = ANY(:kinds) OR kind IS NULL AND type = 'event') AND {_STANDS}"
 _OF_HEALTH = text(f"""
-    SELECT {_COLUMNS} FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND health AND {_MAY_BE_OF_HEALTH}
-    UNION ALL
-    SELECT {_COLUMNS}
-    FROM (SELECT * FROM memory_nodes WHERE group_id = :group AND agent_id = :agent ORDER BY node_count DESC LIMIT :newest) AS newest
-    WHERE health IS NULL AND {_MAY_BE_OF_HEALTH} AND description ~* :words
+    SELECT {_COLUMNS} FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND health AND (kind = ANY(:kinds) OR kind IS NULL AND type = 'event') AND {_STANDS}
     ORDER BY created_at DESC, node_id DESC LIMIT :limit
 """)  # noqa: S608 – no value
 _TURNS = text("""

@@ -10,7 +10,6 @@ from uuid import UUID
 from sqlalchemy import BigInteger, Connection, Text, bindparam, cast, column, func, select, text
 from sqlalchemy.dialects.postgresql import JSONB, insert
 
-from engine.heads.judgements import concerns_health
 from engine.memory import Appraisal, Unappraised, searchable
 from jiyi.protocol.agents import AgentSettings
 from jiyi.protocol.event_bodies import APPRAISED
@@ -72,13 +71,9 @@ def copy_embeddings(connection: Connection, pairs: Sequence[tuple[UUID, UUID]]) 
 
 
 def fill_words(connection: Connection, node_ids: Sequence[UUID]) -> None:
-    """Read the nodes' texts for the tokens of lexical search, and for words of health."""
+    """Read the nodes' texts for the tokens of lexical search."""
     rows = [
-        {
-            "id": row.node_id,
-            "tokens": " ".join(tokens(searchable(row.description, row.filling if row.type == "chat" else []))),
-            "health": concerns_health(row.description) is not False,
-        }
+        {"id": row.node_id, "tokens": " ".join(tokens(searchable(row.description, row.filling if row.type == "chat" else [])))}
         for row in connection.execute(_SAID, {"ids": list(node_ids)})
     ]
     if rows:
@@ -203,7 +198,7 @@ def repair(connection: Connection, group_id: str, agent_id: str) -> Drift:
 _LOCK = text("SELECT FROM memory_nodes WHERE node_id = ANY(:ids) ORDER BY node_id FOR NO KEY UPDATE")
 _SAID = text("SELECT node_id, type, description, filling FROM memory_nodes WHERE node_id = ANY(:ids)")
 _FILL_WORDS = text("""
-    UPDATE memory_nodes SET tokens = :tokens, health = :health, changed_xid = pg_current_xact_id() WHERE node_id = :id
+    UPDATE memory_nodes SET tokens = :tokens, changed_xid = pg_current_xact_id() WHERE node_id = :id
 """)
 _TEXTS = text("""
     SELECT n.node_id, n.group_id, n.agent_id, n.embedding_key, n.key_hash, (

@@ -165,8 +165,8 @@ class MemoryNode(Base):
     keywords_lower: Mapped[list[str]] = mapped_column(ARRAY(Text))
     #: What lexical search knows the node by (``jiyi.text.words``), with repetitions, between spaces.
     tokens: Mapped[str] = mapped_column(Text, server_default=text("''"))
-    #: Whether the description has words of health (``engine.heads.judgements``); NULL until it has been read for its tokens.
-    health: Mapped[bool | None]
+    #: Whether the description has words of health (``engine.heads.judgements``).
+    health: Mapped[bool] = mapped_column(server_default=text("false"))
     poignancy: Mapped[float | None]
     is_idle: Mapped[bool]
     #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``).

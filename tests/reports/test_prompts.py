@@ -12,10 +12,7 @@ from engine.conversations.stable import VITAL_TOKENS, is_vital_fact
 from jiyi.protocol.conversations import ContextRequest
 from jiyi.protocol.recall import InjectedContext, RecallRequest
 from jiyi.text.budget import estimate_tokens
-from models.conversations.injections import NOT_READ_YET
 from models.db.actions import Actor
-from models.db.connection import unit_of_work
-from models.memory import nodes
 from models.memory.work import EMBED
 from tasks.conversations import injection
 from tasks.framework.work import run_until_idle
@@ -76,10 +73,8 @@ def test_what_a_program_observed_of_health_stands_in_chats_with_its_user_alone(g
 def test_what_is_vital_is_found_however_much_came_after_it(group: str) -> None:
     vital = observed(group, "Zoe is allergic to lupins.", agent_id="helper", occurred_at=START)
     save(vital)
-    with unit_of_work() as connection:
-        nodes.fill_words(connection, [vital.event_id])
     later = START + timedelta(hours=1)
-    save(*(observed(group, f"A parcel with number {n} came.", agent_id="helper", occurred_at=later) for n in range(NOT_READ_YET)))
+    save(*(observed(group, f"A parcel with number {n} came.", agent_id="helper", occurred_at=later) for n in range(150)))
     assert "lupins" in ask(group, "Which film shall we watch?").stable
 
 
