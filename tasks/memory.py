@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from celery import current_app, shared_task
+from redis.client import Pipeline
 from sqlalchemy import Connection
 
 from engine.memory import Appraisal, appraise, missing
@@ -296,12 +297,22 @@ def note_accesses(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: fl
     if not node_ids:
         return
     with valkey().pipeline(transaction=False) as pipe:
-        records.tell_with(pipe, group_id, agent_id, node_ids, at)
-        access.touch_with(pipe, group_id, node_ids, at)
-        due = pipe.execute()[-1]
-    if due:  # nobody else sees to it that what was noted is written, together with others, a moment later
-        access.keep_bounded()
-        current_app.send_task("access.flush", queue="upkeep", countdown=access.DUE_SECONDS)
+        then = note_accesses_with(pipe, group_id, agent_id, node_ids, at)
+        then(pipe.execute())
+
+
+def note_accesses_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> Callable[[list[Any]], None]:
+    """The same, on its way with what else a pipeline says: call what is returned with its answers. There is at least one id."""
+    records.tell_with(pipe, group_id, agent_id, node_ids, at)
+    access.touch_with(pipe, group_id, node_ids, at)
+    is_due = len(pipe) - 1
+
+    def flush_soon(answers: list[Any]) -> None:
+        if answers[is_due]:  # nobody else sees to it that what was noted is written, together with others, a moment later
+            access.keep_bounded()
+            current_app.send_task("access.flush", queue="upkeep", countdown=access.DUE_SECONDS)
+
+    return flush_soon
 
 
 @shared_task(name="access.flush", time_limit=60, ignore_result=True, expires=60)

@@ -218,28 +218,35 @@ RETIRE = "retire"
 #: statements of at most so many; of turns of several sentences, unrelated to each other, it is sure of nearly every pair.
 STATEMENT_CHARS, CHINESE_COUNTS = 130, 3
 
-_ALLERGY = re.compile(r"allerg|anaphyla|epi-?pen|intoleran|coeliac|celiac|过敏|不耐受|忌口")
+_ALLERGIES, _CHINESE_ALLERGIES = r"allerg|anaphyla|epi-?pen|intoleran|coeliac|celiac", r"过敏|不耐受|忌口"
+_ALLERGY = re.compile(f"{_ALLERGIES}|{_CHINESE_ALLERGIES}")
 _DIAGNOSES = (
-    r"diagnos\w*|asthma\w*|diabet\w*|epilep\w*|hypertens\w*|blood pressure|cancer|tumou?r|arthritis|migraines?|adhd|autis\w*"
+    r"(?:diagnos\w*|asthma\w*|diabet\w*|epilep\w*|hypertens\w*|blood pressure|cancer|tumou?r|arthritis|migraines?|adhd|autis\w*"
     r"|depress\w*|anxiety|bipolar|anaemi\w*|anemi\w*|pregnan\w*|hiv|hepatitis|thyroid|heart (?:condition|disease|attack)|pacemaker|stroke"
-    r"|blood type|colou?r-?blind|deaf|wheelchair"
+    r"|blood type|colou?r-?blind|deaf|wheelchair)\b"
 )
-_CHINESE_DIAGNOSES = r"确诊|诊断|哮喘|糖尿病|癫痫|高血压|低血压|癌|肿瘤|关节炎|偏头痛|抑郁|焦虑症|贫血|怀孕|肝炎|甲状腺|甲亢|甲减|心脏病|起搏器|中风|血型|色盲|痛风|残疾"
-_DIAGNOSIS = re.compile(rf"\b(?:{_DIAGNOSES})\b|{_CHINESE_DIAGNOSES}")
+_CHINESE_DIAGNOSES = (
+    r"确诊|诊断|哮喘|糖尿病|癫痫|高血压|低血压|癌|肿瘤|关节炎|偏头痛|抑郁|焦虑症|贫血|怀孕|肝炎|甲状腺|甲亢|甲减|心脏病|起搏器"
+    r"|中风|血型|色盲|痛风|残疾"
+)
+_DIAGNOSIS = re.compile(rf"\b{_DIAGNOSES}|{_CHINESE_DIAGNOSES}")
 #: Medicines, diets and handicaps.
 _CARE = (
-    r"insulin|inhalers?|medications?|medicines?|antidepressants?|antibiotics?|blood thinners?|warfarin|metformin|statins?|\d{1,4} ?mg"
+    r"(?:insulin|inhalers?|medications?|medicines?|antidepressants?|antibiotics?|blood thinners?|warfarin|metformin|statins?|\d{1,4} ?mg"
     r"|prescri(?:bed|ption)s?|vegans?|vegetarians?|pescatarians?|kosher|halal|(?:gluten|dairy|sugar|salt)[- ]free"
-    r"|blind|hard of hearing|hearing aids?|prosthe\w{1,6}|crutches|disab(?:led|ility|ilities)|dyslexi\w{1,3}"
+    r"|blind|hard of hearing|hearing aids?|prosthe\w{1,6}|crutches|disab(?:led|ility|ilities)|dyslexi\w{1,3})\b"
 )
-_CHINESE_CARE = r"胰岛素|[吃服用]药|降[压糖]药|抗抑郁药|抗生素|吃素|素食|纯素|清真|轮椅|失明|失聪|助听器|听障|视障|盲人"
+_CHINESE_CARE = r"胰岛素|吃药|服药|用药|降压药|降糖药|抗抑郁药|抗生素|吃素|素食|纯素|清真|轮椅|失明|失聪|助听器|听障|视障|盲人"
 #: What somebody must not eat or drink.
-_MUST_NOT = re.compile(
-    r"\b(?:can't|cannot|mustn't|must not|(?:not|n't) (?:allowed|supposed) to) (?:eat|drink|have (?!(?:an?|the|my|our|to|it|this|that)\b))"
-    r"|(?:不能|不可以|不许|忌)[吃喝碰沾]"
+_FORBIDDEN = (
+    r"(?:can't|cannot|mustn't|must not|(?:not|n't) (?:allowed|supposed) to) (?:eat|drink|have (?!(?:an?|the|my|our|to|it|this|that)\b))"
 )
-#: Any of these words. Every memory is searched for them as it is stored: all English ones at once take half the time.
-_HEALTH = re.compile(rf"\b(?:{_DIAGNOSES}|{_CARE})\b|{_CHINESE_DIAGNOSES}|{_CHINESE_CARE}|{_ALLERGY.pattern}|{_MUST_NOT.pattern}")
+_CHINESE_FORBIDDEN = r"不能[吃喝碰沾]|不可以[吃喝碰沾]|不许[吃喝碰沾]|忌[吃喝碰沾]"
+_MUST_NOT = re.compile(rf"\b{_FORBIDDEN}|{_CHINESE_FORBIDDEN}")
+#: Any of these words, by language: every memory is searched for them as it is stored. Chinese ones begin with a character each, by which
+#: ``re`` passes over most of a text.
+_HEALTH = re.compile(rf"\b(?:{_DIAGNOSES}|{_CARE}|{_FORBIDDEN}|{_ALLERGIES})")
+_CHINESE_HEALTH = re.compile(f"{_CHINESE_DIAGNOSES}|{_CHINESE_CARE}|{_CHINESE_FORBIDDEN}|{_CHINESE_ALLERGIES}")
 _HEALED = re.compile(
     r"\b(?:remission|cured|misdiagnos\w*|all clear|outgr[eo]w\w*|retest\w*|re-?test\w*|biopsy|scan|mri|results?|gave birth|born|due)\b"
     r"|复查|误诊|痊愈|治好|根治|康复|排除|脱敏|结果|生了"
@@ -308,7 +315,7 @@ def concerns_health(text: str) -> bool | None:
     None: it has, but "vegan", "cancer" and the like stand in other statements, too ("I work in a cancer ward").
     """
     statement = normalise(text).replace("’", "'")
-    if not _HEALTH.search(statement):
+    if not _HEALTH.search(statement) and (statement.isascii() or not _CHINESE_HEALTH.search(statement)):
         return False
     return True if _ALLERGY.search(statement) or _MUST_NOT.search(statement) else None
 

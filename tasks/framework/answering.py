@@ -65,14 +65,18 @@ _NOT_SIGNED = (
 _WRONG = "not signed by any key of this service, over just this call"
 
 
+#: What follows from Valkey's answers to a pipeline; None if nothing does.
+Then = Callable[[list[Any]], None] | None
+
+
 def answers(
-    name: str, request_model: type[M], *, scope: KeyScope, tell: Callable[[Pipeline, Actor, M, Any, float], None] | None = None
+    name: str, request_model: type[M], *, scope: KeyScope, tell: Callable[[Pipeline, Actor, M, Any, float], Then] | None = None
 ) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
     """Make a function of a validated request, which names its group, the Celery task ``name``, which answers with its JSON value.
 
     It only reads, and who asks needs the right ``scope`` (:mod:`tasks.framework.answering`). ``tell`` is called with what
-    goes to Valkey with the reply, who asks, the request, the value, and the seconds that it took. The message is
-    acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
+    goes to Valkey with the reply, who asks, the request, the value, and the seconds that it took; what it returns, with
+    Valkey's answers. The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
     Safe to repeat because a function here only reads, or changes what can be changed twice (when memories were accessed).
     """
 
@@ -96,10 +100,11 @@ def answers(
 
                 asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
                 with valkey().pipeline(transaction=False) as pipe:
-                    if tell is not None and asked is not None:
-                        tell(pipe, who[0], asked, value, time.monotonic() - began)
+                    then = tell(pipe, who[0], asked, value, time.monotonic() - began) if tell is not None and asked is not None else None
                     push(pipe, request_id, reply)
-                    pipe.execute()
+                    answered = pipe.execute()
+                if then is not None:
+                    then(answered)
 
         return function
 

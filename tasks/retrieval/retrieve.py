@@ -41,8 +41,8 @@ from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.columns import Rows
 from models.retrieval.index_rows import Whose
 from models.retrieval.large_agents import CandidateSearch
-from tasks.framework.answering import answers
-from tasks.memory import note_accesses
+from tasks.framework.answering import Then, answers
+from tasks.memory import note_accesses_with
 from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, reranked, unknown_agent, whole_answer
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
 
@@ -50,8 +50,8 @@ from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
 MOST_TOLD = 20_000
 
 
-def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> None:
-    """Tell whoever watches the group, and record the retrieval unless nobody asked; no trip of its own."""
+def tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> Then:
+    """Publish the retrieval, record it unless nobody asked, and note what it touches, all with the reply: who asks next finds it done."""
     answered_at = datetime.now(UTC)
     meters.retrieved(seconds)
     count = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
@@ -60,6 +60,11 @@ def _tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[
     if actor.name != NOBODY and answer["status"] != "unknown_agent":
         returned = [[(node["node_id"], node["score"]) for node in group["retrieved_nodes"]] for group in answer["groups"]]
         records.note(pipe, actor, request.agent_id, request.texts, records.options_of(request), returned, seconds, answered_at)
+    touched = {node["node_id"] for group in answer["groups"] for node in group["retrieved_nodes"]}
+    if not touched or not request.touch or request.as_of is not None:
+        return None
+    at = (request.now or answered_at).timestamp()
+    return note_accesses_with(pipe, request.group_id, request.agent_id, list(touched), at)
 
 
 def retrieve(request: RetrievalRequest) -> Answer:
@@ -79,9 +84,9 @@ class Search:
     shown: dict[int, Shown] = field(default_factory=dict)
 
 
-@answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=_tell)
+@answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=tell)
 def answer(request: RetrievalRequest) -> dict[str, Any]:
-    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`. What it touches is noted: who asks next finds it done.
+    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`.
 
     They are plain values: whoever receives them validates them.
     Safe to repeat because reading changes nothing but access times, which only move forward.
@@ -106,11 +111,7 @@ def answer(request: RetrievalRequest) -> dict[str, Any]:
     nodes = {row: fields for row, fields in search.fields.items() if row in returned}
     index_cache.make_room()
     index_cache.report()
-    value = whole_answer([focal_answer(text, result, nodes) for text, result in zip(request.texts, results, strict=True)])
-    touched = [fields["node_id"] for fields in nodes.values()]
-    if request.touch and request.as_of is None:
-        note_accesses(request.group_id, request.agent_id, touched, question.now.timestamp())
-    return value
+    return whole_answer([focal_answer(text, result, nodes) for text, result in zip(request.texts, results, strict=True)])
 
 
 def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[str, Any]:

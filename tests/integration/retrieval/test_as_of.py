@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,9 +23,9 @@ from models.db.valkey import valkey
 from models.memory import access
 from models.retrieval import index_cache, records
 from tasks.conversations.injection import build
-from tasks.retrieval import retrieve as retrieval
 from tasks.retrieval.context import ask_again
 from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.retrieval.asking import answered
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -59,11 +58,7 @@ def remember(group: str, *texts: str, **fields: Any) -> list[UUID]:
 def ask(group: str, question: str, **options: Any) -> dict[str, Any]:
     """The answer, with its accesses written and itself noted."""
     request = RetrievalRequest(group_id=group, agent_id="mia", queries=[question], **options)
-    began = time.monotonic()
-    value = retrieval.answer(request)
-    with valkey().pipeline() as pipe:
-        retrieval._tell(pipe, Actor(group, "key:a1"), request, value, time.monotonic() - began)
-        pipe.execute()
+    value = answered(request, "key:a1")
     access.flush()
     group_: dict[str, Any] = value["groups"][0]
     return group_

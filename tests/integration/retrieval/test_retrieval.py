@@ -23,6 +23,7 @@ from models.memory import access
 from tasks import memory as memory_tasks
 from tasks.retrieval import retrieve as retrieval
 from tests.integration.memory.test_inbox import observed, rows, save
+from tests.integration.retrieval.asking import answered
 from workers.embedded.stack import Stack
 from workers.ephemeral import environment
 
@@ -83,7 +84,8 @@ def ask_all(group: str, *focal: list[float], **options: Any) -> Answer:
     options = {"now": NOW, "vectors": vectors, "embedding_model": MODEL, "newer_first": False, **options}
     texts = [f"focal {i}" for i in range(len(vectors))]
     # Dense: cosines can be worked out by hand. What else relevance is made of is tested in test_hybrid.py.
-    return retrieve(RetrievalRequest(**{"relevance": "dense", "group_id": group, "agent_id": "klaus", "queries": texts, **options}))
+    asked = RetrievalRequest(**{"relevance": "dense", "group_id": group, "agent_id": "klaus", "queries": texts, **options})
+    return Answer.model_validate(answered(asked))
 
 
 def ask(group: str, vector: list[float] | None = None, **options: Any) -> FocalAnswer:
