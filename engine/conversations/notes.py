@@ -224,7 +224,11 @@ def _said_in(note: Note, lines: Sequence[int], question: Notes, heads: Heads | N
         parts += own
     said = "\n".join([*dict.fromkeys(part.context for part in parts), *asked])
     shared, with_known = len(shared_words(content, said)), len(shared_words(content, f"{said}\n{known}"))
-    if of_health and not (any(map(_of_health, parts)) or any(map(concerns_health, asked)) or shared >= OWN_WORDS_OF_HEALTH):
+    # What the message names of a statement that ends here is no inference: "the doc says no more labetalol".
+    ended = [said_of(question.known[number].content) for number in note.ends if 0 <= number < len(question.known)]
+    named = any(shared_words(fact, said) & about for fact in ended)
+    its_own = named or any(map(_of_health, parts)) or any(map(concerns_health, asked))
+    if of_health and not its_own and shared < OWN_WORDS_OF_HEALTH:
         return None
     mostly_known = shared >= OWN_WORD and with_known >= SAME_WORDS * len(about)
     by_itself = shared >= SAME_WORDS * len(about) or (shared >= OWN_WORDS and shared >= SOME_WORDS * len(about))

@@ -143,6 +143,22 @@ def test_what_an_llm_ends_is_one_of_those_that_it_was_shown() -> None:
         assert memory.supersedes == ended
 
 
+@pytest.mark.parametrize(
+    ("said", "ends", "ended"),
+    [
+        ("My pressure is fine again, the doc says no more labetalol.", ["S0"], [[0]]),
+        ("My pressure is fine again, the doc says no more labetalol.", [], []),
+        ("My pressure is fine again, the doc says no more pills.", ["S0"], []),  # which ones, it does not say
+    ],
+)
+def test_the_end_of_a_medicine_that_the_user_names_is_kept(said: str, ends: list[str], ended: list[list[int]]) -> None:
+    medicine = KnownFact(content="User: I take labetalol 100 mg.", subject="user")
+    question = Notes(agent_id="a", messages=[Message(role="user", text=said, at=DAY)], known=[medicine])
+    note = {"content": "The user no longer takes labetalol, as the blood pressure is fine.", "lines": ["L0"], "ends": ends}
+    extraction, _ = kept(Noted.model_validate({"memories": [note]}), LivedThrough(), question, None)
+    assert [memory.may_end for memory in extraction.memories] == ended
+
+
 def test_an_answer_ends_three_statements_at_most() -> None:
     homes = [KnownFact(content=f"User: I live in Turku {n}.", subject="user", attribute="home", single_valued=True) for n in range(6)]
     question = Notes(agent_id="a", messages=[Message(role="user", text="I moved to Lisbon.", at=DAY)], known=homes)
