@@ -121,7 +121,7 @@ def words_of(value: Any) -> str:
     if isinstance(value, bool):
         words = "yes" if value else "no"
     elif isinstance(value, float):
-        words = f"{value:g}"
+        words = f"{round(value, 3):g}"
     elif isinstance(value, int):
         words = f"{value:,}"
     elif isinstance(value, datetime):
