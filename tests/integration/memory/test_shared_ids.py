@@ -18,6 +18,7 @@ from models.reflection.reflections import REFLECT_CONVERSATION
 from models.tiers.quarantine import INGRESS
 from tests.integration.memory.test_inbox import observed, rows, save
 from tests.integration.programs import Program
+from tests.integration.retrieval.asking import answered
 from tests.integration.tiers.outputs import TEXTS, output
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
@@ -101,8 +102,7 @@ def test_over_http_the_second_is_accepted_and_there(pair: tuple[str, str], progr
 def test_an_access_moves_the_time_of_the_group_that_asked(pair: tuple[str, str]) -> None:
     at = datetime(2026, 3, 1, 8, tzinfo=UTC)
     save(*same_id(pair, occurred_at=at))
-    retrieve = import_module("tasks.retrieval.retrieve")
-    found = retrieve.answer(RetrievalRequest(group_id=pair[1], agent_id="klaus", queries=["market"], relevance="lexical"))
+    found = answered(RetrievalRequest(group_id=pair[1], agent_id="klaus", queries=["market"], relevance="lexical"))
     assert len(found["groups"][0]["retrieved_nodes"]) == 1  # its own, and once
     access.flush()
     assert [of("node_access", group)[0]["access_count"] for group in pair] == [0, 1]
