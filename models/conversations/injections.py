@@ -17,6 +17,7 @@ from engine.conversations.memories import merge_profile, supported
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.conversations import KINDS, ContextRequest, Kind, Profile, ProfileSignals
 from jiyi.protocol.origins import STANDING_TRUST
+from jiyi.settings import get_settings
 from models.conversations import follow_ups
 from models.conversations.tables import UserProfile
 from models.db.rows import columns, upsert
@@ -104,14 +105,16 @@ def _least_trust(request: ContextRequest) -> float:
     return max(STANDING_TRUST, request.min_trust or 0)
 
 
-def industry_keywords(connection: Connection, name: AgentName) -> dict[str, list[str]] | None:
-    """The words of the agent's group with those of the same meaning, of all its industries; None if there is no such agent."""
+def keywords_and_zone(connection: Connection, name: AgentName) -> tuple[dict[str, list[str]] | None, str]:
+    """The words of the agent's group with those of the same meaning, of all its industries (None if there is no such agent); its time
+    zone, or the deployment's.
+    """
     rows = connection.execute(_KEYWORDS, {"group": name[0], "agent": name[1]}).all()
     keywords: dict[str, list[str]] = {}
     for row in rows:
         for word, others in (row.keywords or {}).items():
             keywords.setdefault(word, []).extend(others)
-    return keywords if rows else None
+    return (keywords if rows else None), (rows and rows[0].tz) or get_settings().tz
 
 
 def note(
@@ -209,7 +212,7 @@ _TURNS = text("""
     ORDER BY node_count DESC LIMIT :limit
 """)
 _KEYWORDS = text("""
-    SELECT i.keywords FROM agents a LEFT JOIN industry_keywords i USING (group_id)
+    SELECT i.keywords, a.settings ->> 'tz' AS tz FROM agents a LEFT JOIN industry_keywords i USING (group_id)
     WHERE a.group_id = :group AND a.agent_id = :agent ORDER BY i.industry
 """)
 # One trip: a statement's parts see the table as it was before, without the row that is put in.

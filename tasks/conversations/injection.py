@@ -34,7 +34,7 @@ from models.conversations.actions import build_context
 from models.conversations.session_prompts import Prepared, Recalled, digest_of
 from models.db.actions import Actor
 from models.db.connection import reading, unit_of_work
-from models.memory.agents import AgentName, time_zone
+from models.memory.agents import AgentName
 from tasks.framework.rpc import implements
 from tasks.memory import note_accesses
 from tasks.retrieval.days import happened_then, in_turn
@@ -80,11 +80,11 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     query = request.query.strip()
     language = language_of(query)
     with reading() as connection:
-        keywords = injections.industry_keywords(connection, name)
+        keywords, zone = injections.keywords_and_zone(connection, name)
         there = keywords is not None
         analysis = injection.analyse(query[: limits.MAX_FOCAL_CHARS], keywords)
         looks = there and len(query) >= LEAST_QUERY_CHARS
-        tz = request.tz or time_zone(connection, *name)
+        tz = request.tz or zone
         now = by_clock(request.now or request.as_of, tz)
         request = request.model_copy(update={"now": now, "as_of": request.as_of and by_clock(request.as_of, tz)})
         # While the question is embedded and searched for, the stable part is read.
@@ -101,11 +101,12 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     sections = [replace(section, max_tokens=most) for section in sections]
     if searched and request.tiers:
         sections += _shared(name, request, room)
-    prompt = Prompt("", "", room)
+    prompt, noting = Prompt("", "", room), None
     if retrieving is not None and searched and room > 0:
         prompt = _composed(name, request, analysis, prepared, sections, room, retrieving.result())
         if _notes(request):
-            note_accesses(*name, [choice.candidate.node_id for choice in _choices(prompt)], now.timestamp())
+            touched = [choice.candidate.node_id for choice in _choices(prompt)]
+            noting = _beside().submit(copy_context().run, note_accesses, name[0], name[1], touched, now.timestamp())
     recalled = prompt.text if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in _choices(prompt)]
     notes = _notes(request) and bool(ids)
@@ -115,6 +116,8 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         with unit_of_work() as connection:
             recalled = _kept(connection, name, request, prepared, prompt) if keeps else recalled
             injection_id = _note(connection, name, request, analysis, prompt, ids) if notes else None
+    if noting is not None:
+        noting.result()
     injected = InjectedContext(
         context=joined(prepared.stable.text, recalled),
         tokens=prepared.stable.tokens + estimate_tokens(recalled),
