@@ -229,7 +229,7 @@ _CHINESE_DIAGNOSES = (
     r"确诊|诊断|哮喘|糖尿病|癫痫|高血压|低血压|癌|肿瘤|关节炎|偏头痛|抑郁|焦虑症|贫血|怀孕|肝炎|甲状腺|甲亢|甲减|心脏病|起搏器"
     r"|中风|血型|色盲|痛风|残疾"
 )
-_DIAGNOSIS = re.compile(rf"\b{_DIAGNOSES}|{_CHINESE_DIAGNOSES}")
+_DIAGNOSIS = re.compile(rf"\b{_DIAGNOSES}|{_CHINESE_DIAGNOSES}", re.ASCII)  # by which a Chinese character ends a word: 我有asthma
 #: Medicines, diets and handicaps.
 _CARE = (
     r"(?:insulin|inhalers?|medications?|medicines?|antidepressants?|antibiotics?|blood thinners?|warfarin|metformin|statins?|\d{1,4} ?mg"
@@ -242,10 +242,10 @@ _FORBIDDEN = (
     r"(?:can't|cannot|mustn't|must not|(?:not|n't) (?:allowed|supposed) to) (?:eat|drink|have (?!(?:an?|the|my|our|to|it|this|that)\b))"
 )
 _CHINESE_FORBIDDEN = r"不能[吃喝碰沾]|不可以[吃喝碰沾]|不许[吃喝碰沾]|忌[吃喝碰沾]"
-_MUST_NOT = re.compile(rf"\b{_FORBIDDEN}|{_CHINESE_FORBIDDEN}")
+_MUST_NOT = re.compile(rf"\b{_FORBIDDEN}|{_CHINESE_FORBIDDEN}", re.ASCII)
 #: Any of these words, by language: every memory is searched for them as it is stored. Chinese ones begin with a character each, by which
 #: ``re`` passes over most of a text.
-_HEALTH = re.compile(rf"\b(?:{_DIAGNOSES}|{_CARE}|{_FORBIDDEN}|{_ALLERGIES})")
+_HEALTH = re.compile(rf"\b(?:{_DIAGNOSES}|{_CARE}|{_FORBIDDEN}|{_ALLERGIES})", re.ASCII)
 _CHINESE_HEALTH = re.compile(f"{_CHINESE_DIAGNOSES}|{_CHINESE_CARE}|{_CHINESE_FORBIDDEN}|{_CHINESE_ALLERGIES}")
 _HEALED = re.compile(
     r"\b(?:remission|cured|misdiagnos\w*|all clear|outgr[eo]w\w*|retest\w*|re-?test\w*|biopsy|scan|mri|results?|gave birth|born|due)\b"

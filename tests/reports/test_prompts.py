@@ -137,6 +137,8 @@ def test_vital_statements_have_a_limit_within_which_the_newest_stand(group: str)
         ("User: I’m strictly vegetarian.", True),
         ("用户：我奶奶听不清，要戴助听器。", True),
         ("用户：我女儿不能吃花生。", True),
+        ("用户：我gluten intolerant，出去吃饭要注意。", True),
+        ("用户：我有asthma，天天带着吸入器。", True),
         ("User: I love vegan ramen.", False),
         ("User: I work as a biologist in cancer research.", False),
         ("用户：我喜欢素食餐厅。", False),

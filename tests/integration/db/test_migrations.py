@@ -208,11 +208,19 @@ def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database) -> No
 
 
 def test_earlier_memories_are_searched_for_words_of_health(empty: Database) -> None:
+    said = {
+        "Zoe is allergic to lupins.": True,
+        "Ben can’t eat nuts.": True,
+        "我有asthma": True,
+        "A stroker engine.": False,
+        "今天下雨": False,
+    }
     empty.upgrade("0051")
-    empty.fill()
-    empty.query("UPDATE memory_nodes SET description = 'Zoe is allergic to lupins.', health = NULL")
+    for number, text in enumerate(said, start=1):
+        empty.fill(number)
+        empty.query("UPDATE memory_nodes SET description = %s WHERE group_id = %s", text, f"g{number}")
     empty.upgrade()
-    assert empty.query("SELECT description, health FROM memory_nodes") == [("Zoe is allergic to lupins.", True)]
+    assert dict(empty.query("SELECT description, health FROM memory_nodes")) == said
 
 
 def test_vectors_that_are_not_of_their_models_size_are_owed_anew(empty: Database) -> None:
