@@ -224,11 +224,11 @@ def _said_in(note: Note, lines: Sequence[int], question: Notes, heads: Heads | N
         parts += own
     said = "\n".join([*dict.fromkeys(part.context for part in parts), *asked])
     shared, with_known = len(shared_words(content, said)), len(shared_words(content, f"{said}\n{known}"))
-    # What the message names of a statement that ends here is no inference: "the doc says no more labetalol".
-    ended = [said_of(question.known[number].content) for number in note.ends if 0 <= number < len(question.known)]
-    named = any(shared_words(fact, said) & about for fact in ended)
-    its_own = named or any(map(_of_health, parts)) or any(map(concerns_health, asked))
-    if of_health and not its_own and shared < OWN_WORDS_OF_HEALTH:
+    # That something which the message names has ended is no inference: "the doc says no more labetalol".
+    ended = [question.known[number] for number in note.ends if 0 <= number < len(question.known)]
+    named = any((_named(fact, said) & about) - words_of(note.about) for fact in ended)
+    of_own = named or any(map(_of_health, parts)) or any(map(concerns_health, asked)) or shared >= OWN_WORDS_OF_HEALTH
+    if of_health and not of_own:
         return None
     mostly_known = shared >= OWN_WORD and with_known >= SAME_WORDS * len(about)
     by_itself = shared >= SAME_WORDS * len(about) or (shared >= OWN_WORDS and shared >= SOME_WORDS * len(about))
@@ -294,8 +294,13 @@ def _may_end(memory: ExtractedMemory, part: Part, fact: KnownFact, speaker: str)
     if subject != memory.subject and subject.lower() not in memory.content.lower():
         return False
     if concerns_health(words) or is_vital(fact.content):
-        return bool(shared_words(words, part.context) - words_of(subject))
+        return bool(_named(fact, part.context) - words_of(speaker))
     return True
+
+
+def _named(fact: KnownFact, said: str) -> frozenset[str]:
+    """What a message names of a known statement, other than whom it is about."""
+    return shared_words(said_of(fact.content), said) - words_of(fact.subject or "")
 
 
 def _experience(entry: Lived, messages: Sequence[Message], since: int) -> ExtractedExperience | None:

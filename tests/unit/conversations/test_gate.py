@@ -149,12 +149,15 @@ def test_what_an_llm_ends_is_one_of_those_that_it_was_shown() -> None:
         ("My pressure is fine again, the doc says no more labetalol.", ["S0"], [[0]]),
         ("My pressure is fine again, the doc says no more labetalol.", [], []),
         ("My pressure is fine again, the doc says no more pills.", ["S0"], []),  # which ones, it does not say
+        ("Ines slept in, and my pressure is fine again.", ["S1"], []),  # a name is no medicine
     ],
 )
 def test_the_end_of_a_medicine_that_the_user_names_is_kept(said: str, ends: list[str], ended: list[list[int]]) -> None:
-    medicine = KnownFact(content="User: I take labetalol 100 mg.", subject="user")
-    question = Notes(agent_id="a", messages=[Message(role="user", text=said, at=DAY)], known=[medicine])
-    note = {"content": "The user no longer takes labetalol, as the blood pressure is fine.", "lines": ["L0"], "ends": ends}
+    known = [KnownFact(content="User: I take labetalol 100 mg.", subject="user")]
+    known.append(KnownFact(content="User: Ines takes labetalol 5 mg.", subject="Ines"))
+    question = Notes(agent_id="a", messages=[Message(role="user", text=said, at=DAY)], known=known)
+    of = "Ines" if ends == ["S1"] else "The user"
+    note = {"content": f"{of} no longer takes labetalol, as the blood pressure is fine.", "about": of, "lines": ["L0"], "ends": ends}
     extraction, _ = kept(Noted.model_validate({"memories": [note]}), LivedThrough(), question, None)
     assert [memory.may_end for memory in extraction.memories] == ended
 
