@@ -21,7 +21,7 @@ from engine.reflection import RETRIEVED, Origin, Reflection, Retrieve, Statement
 from engine.rules.provider import Rules
 from jiyi.errors import EvidenceMissing
 from jiyi.protocol.agents import AgentSettings, ResolvedSettings
-from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, ScoredMemory
+from jiyi.protocol.retrieval import Filters, RetrievalRequest, ScoredMemory
 from jiyi.settings import get_settings
 from jiyi.zones import by_clock
 from models.db.connection import after_commit, unit_of_work
@@ -243,7 +243,6 @@ def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> R
             filters=SEEN,
         )
         answer = retrieve(request)
-        assert isinstance(answer, Answer)  # nothing is touched yet, so nothing follows from it
         accessed.extend(node_id for group in answer.groups for node_id in group.accessed_ids)
         return [
             [

@@ -47,7 +47,7 @@ from jiyi.protocol.conversations import (
 from jiyi.protocol.experiences import Experience, FindExperiences
 from jiyi.protocol.memory import MemoryBrief
 from jiyi.protocol.recall import ForgetWhatWasSaid, Forgotten
-from jiyi.protocol.retrieval import Answer, Filters, RetrievalRequest, ScoredMemory
+from jiyi.protocol.retrieval import Filters, RetrievalRequest, ScoredMemory
 from jiyi.settings import get_settings
 from jiyi.text.budget import cut_to_tokens
 from jiyi.text.splitting import split
@@ -122,7 +122,6 @@ def _matches(
             filters=Filters(kinds=list(kinds)),
         )
         answer = retrieve(question)
-        assert isinstance(answer, Answer)  # nothing is touched, so nothing follows from it
         matches = [memory for memory in answer.retrieved_nodes if wanted(memory)][: request.limit]
         if len(matches) == request.limit or len(answer.retrieved_nodes) < top_k:
             break

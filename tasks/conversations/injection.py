@@ -101,12 +101,11 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
     sections = [replace(section, max_tokens=most) for section in sections]
     if searched and request.tiers:
         sections += _shared(name, request, room)
-    prompt, noting = Prompt("", "", room), None
+    prompt = Prompt("", "", room)
     if retrieving is not None and searched and room > 0:
         prompt = _composed(name, request, analysis, prepared, sections, room, retrieving.result())
         if _notes(request):
-            touched = [choice.candidate.node_id for choice in _choices(prompt)]
-            noting = _beside().submit(copy_context().run, note_accesses, name[0], name[1], touched, now.timestamp())
+            note_accesses(*name, [choice.candidate.node_id for choice in _choices(prompt)], now.timestamp())
     recalled = prompt.text if prepared.same is None else prepared.same.text
     ids = [choice.candidate.node_id for choice in _choices(prompt)]
     notes = _notes(request) and bool(ids)
@@ -116,8 +115,6 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         with unit_of_work() as connection:
             recalled = _kept(connection, name, request, prepared, prompt) if keeps else recalled
             injection_id = _note(connection, name, request, analysis, prompt, ids) if notes else None
-    if noting is not None:
-        noting.result()
     injected = InjectedContext(
         context=joined(prepared.stable.text, recalled),
         tokens=prepared.stable.tokens + estimate_tokens(recalled),
@@ -267,7 +264,6 @@ def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis,
     top_k = max(LOOKED_AT, request.max_tokens // USUAL_TOKENS)
     asked = for_prompt(name[0], request, texts, top_k=top_k, now=now, kinds=list(PROMPT_KINDS), superseded=True)
     fields = answer(asked)
-    assert isinstance(fields, dict)  # nothing is touched yet
     found: list[Node] = [node for group in fields["groups"] for node in group["retrieved_nodes"]]
     return in_turn(found, happened_then(asked))
 

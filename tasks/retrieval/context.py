@@ -50,7 +50,6 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     chosen = {"kinds": request.kinds, "session_id": request.session_id, "superseded": request.superseded}
     asked = for_prompt(actor.group_id, request, [request.query], top_k=top_k, now=now, **chosen)
     answer = retrieve(asked)
-    assert isinstance(answer, Answer)  # nothing is touched yet
     then = [ScoredMemory.model_validate(node) for node in happened_then(asked)]
     ranked = {node.node_id: node for node in in_turn(answer.retrieved_nodes, then)}
     context = within(list(ranked.values()), request.max_tokens, language_of(request.query), now)
@@ -122,7 +121,6 @@ def _ask(group_id: str, record: RetrievalRecord, as_of: datetime | None) -> Answ
     options: dict[str, Any] = {name: value for name, value in record.options.items() if name not in _NO_FIELDS}
     asked = {"group_id": group_id, "agent_id": record.agent_id, "queries": record.queries, "touch": False}
     answer = retrieve(RetrievalRequest(**({"as_of": as_of} | options | asked)))
-    assert isinstance(answer, Answer)  # nothing is touched
     if (budget := record.options.get("max_tokens")) is not None:  # it was for a prompt
         [group], now = answer.groups, by_clock(as_of, record.options.get("tz"))
         fits = {memory.node_id for memory in within(group.retrieved_nodes, budget, language_of(group.query), now).memories}

@@ -37,7 +37,6 @@ def happened_then(asked: RetrievalRequest) -> list[dict[str, Any]]:
         within = asked.filters.model_copy(update={"created_after": span[0], "created_before": end})
         request = asked.model_copy(update={"queries": [text], "filters": within, "min_probability": 0.0})
         fields = answer(request)
-        assert isinstance(fields, dict)  # nothing is touched yet
         for node in fields["groups"][0]["retrieved_nodes"] if fields["groups"] else ():
             if is_of(node, span):
                 found.setdefault(node["node_id"], {**node, "probability": None})

@@ -68,7 +68,7 @@ def tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[s
 
 
 def retrieve(request: RetrievalRequest) -> Answer:
-    """What :func:`answer` gives, as the :class:`Answer` that a client makes of it: for tasks that need one themselves."""
+    """What :func:`answer` gives, as the :class:`Answer` that a client makes of it: for tasks. Nothing is touched."""
     return Answer.model_validate(answer(request))
 
 
@@ -86,10 +86,10 @@ class Search:
 
 @answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=tell)
 def answer(request: RetrievalRequest) -> dict[str, Any]:
-    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`.
+    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`, plain values: who receives them validates them.
 
-    They are plain values: whoever receives them validates them.
-    Safe to repeat because reading changes nothing but access times, which only move forward.
+    What it touches is noted with the reply (:func:`tell`). Safe to repeat because reading changes nothing but access times, which only
+    move forward.
     """
     with reading() as connection:
         agent = agents.find_agents(connection, request.group_id, request.agent_id)
