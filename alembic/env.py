@@ -28,12 +28,16 @@ def run() -> None:
         # An index of millions of rows takes minutes, and so does waiting for another copy that is making it.
         connection.execute(text("SET statement_timeout = 0"))
         # Not by waiting in PostgreSQL: the snapshot of a statement that waits would hold up CREATE INDEX CONCURRENTLY for ever.
-        while not connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": MIGRATION_LOCK}).scalar_one():
+        while not connection.execute(
+            text("SELECT pg_try_advisory_lock(:key)"), {"key": MIGRATION_LOCK}
+        ).scalar_one():
             connection.commit()
             time.sleep(LOCK_POLL_SECONDS)
         connection.execute(text(f"SET lock_timeout = '{LOCK_TIMEOUT}'"))
         connection.commit()
-        context.configure(connection=connection, target_metadata=Base.metadata, transaction_per_migration=True)
+        context.configure(
+            connection=connection, target_metadata=Base.metadata, transaction_per_migration=True
+        )
         try:
             with context.begin_transaction():
                 context.run_migrations()

@@ -1,13 +1,16 @@
-"""What one caller can do to the others: another group's retrievals while somebody attacks the web or the proxy.
+"""What one caller can do to the others: another group's retrievals while somebody attacks the web or the
+proxy.
 
     python -m bench.attack [--json] [--seconds N] [--only NAME]
 
-A service of its own with all its processes and the embedder that it has by default, and a proxy before an upstream that answers at
-once. A program of one group asks over HTTP, one retrieval after the other, first alone, then during an attack of
-:mod:`bench.support.attacks`, which another group's key makes (or nobody's); so for each attack, when the work that the one before has
-left is done. Meanwhile ``/healthz`` of web and proxy are asked ten times a second.
+A service of its own with all its processes and the embedder that it has by default, and a proxy before an
+upstream that answers at once. A program of one group asks over HTTP, one retrieval after the other, first
+alone, then during an attack of
+:mod:`bench.support.attacks`, which another group's key makes (or nobody's); so for each attack, when the work
+that the one before has left is done. Meanwhile ``/healthz`` of web and proxy are asked ten times a second.
 
-* **p50, p95**: milliseconds of the retrievals that were answered, and how often that of the quiet service just before the p95 is.
+* **p50, p95**: milliseconds of the retrievals that were answered, and how often that of the quiet service
+  just before the p95 is.
 * **failed**: retrievals that were not answered with status 200.
 * **healthz**: the longest that ``/healthz`` of either took, in seconds.
 * **MiB**: the most memory that the web's process had, the proxy's, and that the largest of the others had.
@@ -46,7 +49,8 @@ from jiyi import Client
 from workers import ephemeral
 from workers.procfile import commands
 
-#: What must hold during each attack: p95 in multiples of the quiet one, seconds of ``/healthz``, MiB of each process.
+#: What must hold during each attack: p95 in multiples of the quiet one, seconds of ``/healthz``, MiB of each
+#: process.
 BOUNDS = {"times": 5.0, "healthz": 0.2, "resident": 700.0}
 ASKER, KLAUS = "asker", "klaus"
 MEMORIES = 200
@@ -64,7 +68,10 @@ class Program:
     """A program of the group that is not to notice anything."""
 
     def __init__(self, port: int, key: str) -> None:
-        self._port, self._headers = port, {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self._port, self._headers = (
+            port,
+            {"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
+        )
         self._asked = 0
 
     def ask(self) -> tuple[int, float]:
@@ -135,7 +142,9 @@ def attacked(name: str | None, port: int, seconds: float, key: str) -> Iterator[
         yield statuses
         return
     command = [sys.executable, "-m", "bench.support.attacks", name, str(port), str(seconds + AHEAD)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key}, start_new_session=True) as attack:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, env={**os.environ, "JIYI_KEY": key}, start_new_session=True
+    ) as attack:
         try:
             assert attack.stdout is not None
             assert attack.stdout.readline().decode().strip() == BEGUN
@@ -147,7 +156,9 @@ def attacked(name: str | None, port: int, seconds: float, key: str) -> Iterator[
     statuses.update(json.loads(out))
 
 
-def measure(name: str | None, program: Program, web: int, proxied: int, seconds: float, key: str) -> dict[str, Any]:
+def measure(
+    name: str | None, program: Program, web: int, proxied: int, seconds: float, key: str
+) -> dict[str, Any]:
     """The figures while one attack, or none, goes on. ``web``, ``proxied``: ports of the two."""
     watch = Watch(web, proxied)
     watch.start()
@@ -185,7 +196,10 @@ def benchmark(seconds: float, only: str | None) -> dict[str, Any]:
         assert proxied is not None
         for group, agent, count in ((ASKER, KLAUS, MEMORIES), (GROUP, AGENT, MEMORIES)):
             with Client(group) as client:
-                client.observe_many({"agent_id": agent, "description": f"{agent} put parcel {n} on shelf {n % 7}."} for n in range(count))
+                client.observe_many(
+                    {"agent_id": agent, "description": f"{agent} put parcel {n} on shelf {n % 7}."}
+                    for n in range(count)
+                )
                 client.observe(agent, f"{agent} is ready.", wait=True, timeout=EMBEDDING_SECONDS)
         gc.collect()
         gc.freeze()  # a look for garbage among all modules would count as time of the service
@@ -229,7 +243,12 @@ def _show(found: dict[str, Any]) -> None:
     )
     for name, one in found["attacks"].items():
         statuses = ", ".join(f"{status}: {count}" for status, count in sorted(one["attacker"].items()))
-        times = (f"{one['p50_ms']:.0f}", f"{one['p95_ms']:.0f}", f"{one['quiet']['p95_ms']:.0f}", f"{one['times_quiet_p95']:.1f}")
+        times = (
+            f"{one['p50_ms']:.0f}",
+            f"{one['p95_ms']:.0f}",
+            f"{one['quiet']['p95_ms']:.0f}",
+            f"{one['times_quiet_p95']:.1f}",
+        )
         resident = dict(one["resident_mib"])
         doors = [f"{resident.pop(door):.0f}" for door in ("web", "proxy")]
         most, other = max((size, name) for name, size in resident.items())
@@ -239,7 +258,9 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Another group's retrievals while somebody attacks the web or the proxy.")
+    parser = argparse.ArgumentParser(
+        description="Another group's retrievals while somebody attacks the web or the proxy."
+    )
     parser.add_argument("--json", action="store_true", help="figures as JSON")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each attack")
     parser.add_argument("--only", choices=list(ATTACKS), help="one attack")

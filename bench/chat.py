@@ -2,10 +2,10 @@
 
     python -m bench.chat [--json] [--relevance-only]
 
-The project's own chat (``bench/chat.json``): somebody talks with an assistant over some months, in Chinese and in
-English, mostly about small things; facts change. Everything goes through the service with its default embedder and no
-LLM, in four variants: with and without reflection, with and without sessions. The figures of the first are those of the
-deployment's defaults:
+The project's own chat (``bench/chat.json``): somebody talks with an assistant over some months, in Chinese
+and in English, mostly about small things; facts change. Everything goes through the service with its default
+embedder and no LLM, in four variants: with and without reflection, with and without sessions. The figures of
+the first are those of the deployment's defaults:
 
 ``first``, ``in_five``
     share of the questions whose answer is the first memory, or among the first five
@@ -56,13 +56,15 @@ def agent_of(chat: dict[str, Any]) -> Agent:
             text=turn["text"],
             session_id=session.get("session_id") or session["id"],
             subject=turn["speaker"],
-            occurred_at=datetime.fromisoformat(session.get("begins") or session["at"]) + timedelta(seconds=TURN_SECONDS * place),
+            occurred_at=datetime.fromisoformat(session.get("begins") or session["at"])
+            + timedelta(seconds=TURN_SECONDS * place),
         )
         for session in chat["sessions"]
         for place, turn in enumerate(session["turns"])
     ]
     questions = [
-        Asked(row["question"], set(row["evidence"]), "chat", None, frozenset(row.get("outdated", ()))) for row in chat["questions"]
+        Asked(row["question"], set(row["evidence"]), "chat", None, frozenset(row.get("outdated", ())))
+        for row in chat["questions"]
     ]
     return Agent(chat.get("agent_id") or chat["id"], memories, questions)
 
@@ -73,7 +75,9 @@ def without_sessions(agent: Agent) -> Agent:
 
 def figures(answers: Sequence[tuple[Question, list[str]]]) -> dict[str, float]:
     """What the module's description says, of one variant; a thought has no key."""
-    contradicted = [(question, keys) for question, keys in answers if isinstance(question, Asked) and question.outdated]
+    contradicted = [
+        (question, keys) for question, keys in answers if isinstance(question, Asked) and question.outdated
+    ]
     return {
         "questions": len(answers),
         "first": _share([bool(keys) and keys[0] in question.evidence for question, keys in answers]),
@@ -97,18 +101,25 @@ def _share(values: Sequence[bool]) -> float:
 
 def run(console: Console, variant: Variant) -> dict[str, Any]:
     rows: dict[str, dict[str, float]] = {}
-    quiet = {**variant.settings, "agent_defaults": f"{variant.settings['agent_defaults']}, importance_trigger_max={NEVER}"}
+    quiet = {
+        **variant.settings,
+        "agent_defaults": f"{variant.settings['agent_defaults']}, importance_trigger_max={NEVER}",
+    }
     for reflection, settings in (("reflection", variant.settings), ("no reflection", quiet)):
         with running(**settings) as client:
             for sessions, chat in (("sessions", read()), ("no sessions", without_sessions(read()))):
                 agent = replace(chat, agent_id=f"{chat.agent_id}, {sessions}")
                 keys = remember(client, [agent], console)
-                rows[f"{reflection}, {sessions}"] = figures(ask(client, [agent], keys, "hybrid", console, variant))
+                rows[f"{reflection}, {sessions}"] = figures(
+                    ask(client, [agent], keys, "hybrid", console, variant)
+                )
     return {**rows["reflection, sessions"], "variants": rows}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_variant(parser)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -2,11 +2,13 @@
 
     python -m bench.cold [--json] [--nodes 200,1000,100000] [--agents N]
 
-Many tenants, each asked seldom: nearly every retrieval is an agent's first. The memories are stored before the workers start;
-then the largest agents are asked first, so that the first figure of all has in it what a worker does once in its life. Questions
-were asked before, of another agent: their vectors are cached. Made-up memories and questions are those of ``bench.latency``.
+Many tenants, each asked seldom: nearly every retrieval is an agent's first. The memories are stored before
+the workers start; then the largest agents are asked first, so that the first figure of all has in it what a
+worker does once in its life. Questions were asked before, of another agent: their vectors are cached. Made-up
+memories and questions are those of ``bench.latency``.
 
-* **cold**: an agent's first retrieval, through the queue; of sizes up to ``MANY`` the median of ``--agents`` agents.
+* **cold**: an agent's first retrieval, through the queue; of sizes up to ``MANY`` the median of ``--agents``
+  agents.
 * **warm**: its second one, with another question.
 """
 
@@ -21,7 +23,17 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bench.latency import PATIENCE, QUESTIONS, SEED, WORDS_A_QUESTION, fill, made_up, milliseconds, sentences, unit_vectors
+from bench.latency import (
+    PATIENCE,
+    QUESTIONS,
+    SEED,
+    WORDS_A_QUESTION,
+    fill,
+    made_up,
+    milliseconds,
+    sentences,
+    unit_vectors,
+)
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
 from engine.providers.embedders import embedder
@@ -53,7 +65,12 @@ def measure(client: Client, agents: Sequence[str], questions: Sequence[str]) -> 
         cold.append(ask(agent, questions[number % len(questions)]))
         warm.append(ask(agent, questions[(number + 1) % len(questions)]))
     first, second = quantile(cold, 0.5), quantile(warm, 0.5)
-    return {"cold_ms": round(first, 2), "warm_ms": round(second, 2), "ratio": round(first / second, 2), "agents": len(agents)}
+    return {
+        "cold_ms": round(first, 2),
+        "warm_ms": round(second, 2),
+        "ratio": round(first / second, 2),
+        "agents": len(agents),
+    }
 
 
 def run(sizes: Sequence[int], count: int, console: Console) -> dict[str, Any]:
@@ -79,13 +96,23 @@ def table_of(result: dict[str, Any]) -> Table:
         table.add_column(column, justify="right")
     for size in sorted(int(name) for name in result if name.isdigit()):
         row = result[str(size)]
-        table.add_row(f"{size:,}", str(row["agents"]), f"{row['cold_ms']:.1f}", f"{row['warm_ms']:.1f}", f"{row['ratio']:.1f}")
+        table.add_row(
+            f"{size:,}",
+            str(row["agents"]),
+            f"{row['cold_ms']:.1f}",
+            f"{row['warm_ms']:.1f}",
+            f"{row['ratio']:.1f}",
+        )
     return table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=lambda given: [int(part) for part in given.split(",")], default=list(SIZES))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--nodes", type=lambda given: [int(part) for part in given.split(",")], default=list(SIZES)
+    )
     parser.add_argument("--agents", type=int, default=20, help="of each size that is not large")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -2,9 +2,9 @@
 
     python -m bench.diary [--json] [--relevance-only]
 
-The project's own bilingual diary with its own questions (``examples/diary``): one agent writes mostly English, the
-other mostly Chinese. Everything goes through the service with its default embedder, and no LLM. Figures are means over
-the questions, by the question's language and that of the memories that answer it.
+The project's own bilingual diary with its own questions (``examples/diary``): one agent writes mostly
+English, the other mostly Chinese. Everything goes through the service with its default embedder, and no LLM.
+Figures are means over the questions, by the question's language and that of the memories that answer it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.support.quality import RELEVANCES, Agent, Memory, Question, Variant, add_variant, ask, by_kind, remember
+from bench.support.quality import (
+    RELEVANCES,
+    Agent,
+    Memory,
+    Question,
+    Variant,
+    add_variant,
+    ask,
+    by_kind,
+    remember,
+)
 from bench.support.ranking import Figures
 from bench.support.service import machine, running
 from jiyi.text.words import language_of
@@ -51,7 +61,9 @@ def read() -> list[Agent]:
     questions: dict[str, list[Question]] = defaultdict(list)
     for row in lines("questions.jsonl"):
         answered_in = "+".join(sorted({language[key] for key in row["evidence"]}))
-        questions[row["agent_id"]].append(Question(row["question"], set(row["evidence"]), f"{row['language']} on {answered_in}"))
+        questions[row["agent_id"]].append(
+            Question(row["question"], set(row["evidence"]), f"{row['language']} on {answered_in}")
+        )
     return [Agent(agent_id, memories[agent_id], questions[agent_id]) for agent_id in memories]
 
 
@@ -59,11 +71,16 @@ def run(console: Console, variant: Variant) -> dict[str, dict[str, Figures]]:
     agents = read()
     with running(**variant.settings) as client:
         keys = remember(client, agents, console)
-        return {relevance: by_kind(ask(client, agents, keys, relevance, console, variant), RECALLS, NDCGS) for relevance in RELEVANCES}
+        return {
+            relevance: by_kind(ask(client, agents, keys, relevance, console, variant), RECALLS, NDCGS)
+            for relevance in RELEVANCES
+        }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add_variant(parser)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -2,8 +2,9 @@
 
     python -m bench.due [--agents 10000] [--json]
 
-Half of the rows are schedules, half heartbeats. ``scan_ms`` is the whole job ``due_scan``, which owes each as work in transactions of
-500; ``update_ms`` is one UPDATE that only changes as many rows. ``second_scan_ms`` finds nothing.
+Half of the rows are schedules, half heartbeats. ``scan_ms`` is the whole job ``due_scan``, which owes each as
+work in transactions of 500; ``update_ms`` is one UPDATE that only changes as many rows. ``second_scan_ms``
+finds nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def _scan() -> tuple[float, dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--agents", type=int, default=AGENTS)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -76,7 +79,8 @@ _FILL = (
     """),
     text("""
         INSERT INTO schedules (schedule_id, group_id, agent_id, kind, cron, tz, task_description, next_run_at)
-        SELECT gen_random_uuid(), :group, 'agent-' || n, 'cron', '0 9 * * *', 'UTC', 'x', now() - interval '1 second'
+        SELECT gen_random_uuid(), :group, 'agent-' || n, 'cron', '0 9 * * *', 'UTC', 'x', now() - interval
+        '1 second'
         FROM generate_series(1, :many) AS n
     """),
     text("""

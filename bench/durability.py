@@ -1,10 +1,12 @@
-"""What it costs that Valkey has each event on the disk before it is acknowledged: ``appendfsync always`` beside ``everysec``.
+"""What it costs that Valkey has each event on the disk before it is acknowledged: ``appendfsync always``
+beside ``everysec``.
 
     python -m bench.durability [--json] [--events N] [--rounds R]
 
 One service; Valkey is switched between the two, round by round, and medians are reported.
 
-* **publish**: events a second from one client into the intake's queue, by ``observe`` (single) and by 500 (batched).
+* **publish**: events a second from one client into the intake's queue, by ``observe`` (single) and by 500
+  (batched).
 * **store**: events a second from the queue into the database, as in ``bench.ingest``.
 * **retrieve**: milliseconds of a retrieval, whose question and answer go through Valkey, too.
 
@@ -60,7 +62,9 @@ def publish_rate(client: Client, count: int, per_message: int) -> float:
 
 def retrieval_ms(client: Client, agent_id: str) -> float:
     """The median of retrievals one after the other."""
-    return statistics.median(milliseconds(lambda: client.retrieve(agent_id, "tea", touch=False)) for _ in range(RETRIEVALS))
+    return statistics.median(
+        milliseconds(lambda: client.retrieve(agent_id, "tea", touch=False)) for _ in range(RETRIEVALS)
+    )
 
 
 def measures(client: Client, events: int) -> dict[str, Callable[[], float]]:
@@ -104,8 +108,12 @@ def summary(figures: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=20_000, help="of a batched round; a single round takes a fifth")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--events", type=int, default=20_000, help="of a batched round; a single round takes a fifth"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

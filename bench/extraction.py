@@ -1,24 +1,29 @@
-"""What is extracted from conversations: are the facts found, is nothing made up, does a changed fact retire the old one?
+"""What is extracted from conversations: are the facts found, is nothing made up, does a changed fact retire
+the old one?
 
-    python -m bench.extraction LOCOMO MEMDAILY [--labelled FILE] [--rows FOLDER --writer NAME …] [--limit CONVERSATIONS] [--json]
+    python -m bench.extraction LOCOMO MEMDAILY [--labelled FILE] [--rows FOLDER --writer NAME …] [--limit
+    CONVERSATIONS] [--json]
 
-The two files are LoCoMo's JSON and MemDaily's (``-`` leaves one out). Everything goes through the loop's calls and the
-service with its defaults and no LLM. ``own`` are the labelled conversations beside this module, ``labelled`` those of the
-file given, in the same form: a line of JSON for each, ``{"id", "messages": [{"role", "text", "at", "session"?}], "facts": [{"turn", "must":
-["a|b", …], "supersedes": turn or null}], "nothing": [turns], "holds"?: [turns]}``. Turns are places in ``messages``, from 0; a fact's
-memory must have one alternative of each ``must``; facts of ``holds`` may not be retired.
+The two files are LoCoMo's JSON and MemDaily's (``-`` leaves one out). Everything goes through the loop's
+calls and the service with its defaults and no LLM. ``own`` are the labelled conversations beside this module,
+``labelled`` those of the file given, in the same form: a line of JSON for each, ``{"id", "messages":
+[{"role", "text", "at", "session"?}], "facts": [{"turn", "must": ["a|b", …], "supersedes": turn or null}],
+"nothing": [turns], "holds"?: [turns]}``. Turns are places in ``messages``, from 0; a fact's memory must have
+one alternative of each ``must``; facts of ``holds`` may not be retired.
 
 ``facts`` and ``changes`` are the rows of the writers named
-(``bench/labelled``), each a conversation of its own. They show something if the heads were not trained on the writer:
-``python -m tools.train --without NAME --out FILE``, then ``JIYI_HEADS_WEIGHTS=FILE``; for ``own`` the NAME is ``bench``.
+(``bench/labelled``), each a conversation of its own. They show something if the heads were not trained on the
+writer: ``python -m tools.train --without NAME --out FILE``, then ``JIYI_HEADS_WEIGHTS=FILE``; for ``own`` the
+NAME is ``bench``.
 
 ``survive``
-    share of the turns that a question rests on which a memory names in ``filling`` with half of their telling tokens
+    share of the turns that a question rests on which a memory names in ``filling`` with half of their telling
+    tokens
 ``yield``
     share of all turns from which anything was extracted; ``superseded`` counts memories that were retired
 ``precision``, ``recall``, ``junk``, ``superseded_right``
-    share of memories that find a labelled fact, of facts that are found, of turns with nothing to remember that yielded
-    something, of changed facts that end with the old memory retired and the new one in force
+    share of memories that find a labelled fact, of facts that are found, of turns with nothing to remember
+    that yielded something, of changed facts that end with the old memory retired and the new one in force
 ``wrongly_retired``
     facts that hold, whose memory was retired
 """
@@ -77,22 +82,37 @@ def labelled(path: Path) -> list[dict[str, Any]]:
             try:
                 found.append(json.loads(line))
             except json.JSONDecodeError as error:
-                raise SystemExit(f"{path}, line {number}: not JSON ({error}): mend or remove the line") from None
+                raise SystemExit(
+                    f"{path}, line {number}: not JSON ({error}): mend or remove the line"
+                ) from None
     return found
 
 
 def of_rows(folder: Path, writers: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    """Rows of ``facts`` and ``changes`` as labelled conversations: any memory of the message finds the fact."""
+    """Rows of ``facts`` and ``changes`` as labelled conversations: any memory of the message finds the
+    fact.
+    """
     facts, changes = [], []
     for writer in writers:
         for row in _rows(folder / f"facts_{writer}.jsonl"):
-            said = [*([_message("assistant", row["before"], 0)] if row["before"] else []), _message("user", row["text"], 0)]
+            said = [
+                *([_message("assistant", row["before"], 0)] if row["before"] else []),
+                _message("user", row["text"], 0),
+            ]
             last = len(said) - 1
-            facts.append(_conversation(row["id"], said, [_fact(last)] if row["lasting"] else [], [] if row["lasting"] else [last]))
+            facts.append(
+                _conversation(
+                    row["id"], said, [_fact(last)] if row["lasting"] else [], [] if row["lasting"] else [last]
+                )
+            )
         for row in _rows(folder / f"changes_{writer}.jsonl"):
             ended = row["label"] in RETIRING
             said = [_message("user", row["older"], 0), _message("user", row["newer"], DAYS_LATER)]
-            changes.append(_conversation(row["id"], said, [_fact(0), _fact(1, 0 if ended else None)], [], [] if ended else [0]))
+            changes.append(
+                _conversation(
+                    row["id"], said, [_fact(0), _fact(1, 0 if ended else None)], [], [] if ended else [0]
+                )
+            )
     return {name: rows for name, rows in (("facts", facts), ("changes", changes)) if rows}
 
 
@@ -101,7 +121,12 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _message(role: str, said: str, day: int) -> dict[str, Any]:
-    return {"role": role, "text": said, "at": (FIRST_DAY + timedelta(days=day)).isoformat(), "session": str(day)}
+    return {
+        "role": role,
+        "text": said,
+        "at": (FIRST_DAY + timedelta(days=day)).isoformat(),
+        "session": str(day),
+    }
 
 
 def _fact(turn: int, supersedes: int | None = None) -> dict[str, Any]:
@@ -109,7 +134,11 @@ def _fact(turn: int, supersedes: int | None = None) -> dict[str, Any]:
 
 
 def _conversation(
-    name: str, messages: list[dict[str, Any]], facts: list[dict[str, Any]], nothing: list[int], holds: Sequence[int] = ()
+    name: str,
+    messages: list[dict[str, Any]],
+    facts: list[dict[str, Any]],
+    nothing: list[int],
+    holds: Sequence[int] = (),
 ) -> dict[str, Any]:
     return {"id": name, "messages": messages, "facts": facts, "nothing": nothing, "holds": list(holds)}
 
@@ -117,12 +146,16 @@ def _conversation(
 def talk_of(prefix: str, conversation: dict[str, Any]) -> Talk:
     sessions: dict[str, list[dict[str, Any]]] = {}
     for one in conversation["messages"]:
-        sessions.setdefault(one.get("session", "only"), []).append({"role": one["role"], "content": one["text"], "at": one["at"]})
+        sessions.setdefault(one.get("session", "only"), []).append(
+            {"role": one["role"], "content": one["text"], "at": one["at"]}
+        )
     return Talk(f"{prefix}-{conversation['id']}", sessions, [])
 
 
 def chats(prefix: str, agents: Iterable[Agent]) -> list[tuple[Talk, list[bool]]]:
-    """Agents of another benchmark as talks, and of each message whether a question rests on it, in the order of the sessions."""
+    """Agents of another benchmark as talks, and of each message whether a question rests on it, in the order
+    of the sessions.
+    """
     found = []
     for agent in agents:
         wanted = {key for question in agent.questions for key in question.evidence}
@@ -131,14 +164,23 @@ def chats(prefix: str, agents: Iterable[Agent]) -> list[tuple[Talk, list[bool]]]
         for memory in agent.memories:
             name, _, said = memory.text.partition(": ") if prefix == "locomo" else ("", "", memory.text)
             session = memory.session_id or "only"
-            sessions[session].append({"role": "user", "name": name or None, "content": said, "at": memory.occurred_at})
+            sessions[session].append(
+                {"role": "user", "name": name or None, "content": said, "at": memory.occurred_at}
+            )
             marks[session].append(memory.key in wanted)
-        found.append((Talk(f"{prefix}-{agent.agent_id}", dict(sessions), []), [mark for some in marks.values() for mark in some]))
+        found.append(
+            (
+                Talk(f"{prefix}-{agent.agent_id}", dict(sessions), []),
+                [mark for some in marks.values() for mark in some],
+            )
+        )
     return found
 
 
 def read_back() -> dict[str, list[Extracted]]:
-    """What the service extracted, by agent; messages are numbered in the order in which they were recorded."""
+    """What the service extracted, by agent; messages are numbered in the order in which they were
+    recorded.
+    """
     numbers: dict[Any, int] = {}
     counts: dict[str, int] = defaultdict(int)
     found: dict[str, list[Extracted]] = defaultdict(list)
@@ -149,7 +191,9 @@ def read_back() -> dict[str, list[Extracted]]:
                 counts[row.agent_id] += 1
             else:
                 turns = frozenset(numbers[str(one)] for one in row.filling if str(one) in numbers)
-                found[row.agent_id].append(Extracted(row.description, turns, row.kind, row.superseded_by is not None))
+                found[row.agent_id].append(
+                    Extracted(row.description, turns, row.kind, row.superseded_by is not None)
+                )
     return found
 
 
@@ -183,7 +227,9 @@ def survival(talks: Sequence[tuple[Talk, list[bool]]], extracted: dict[str, list
     }
 
 
-def judged(prefix: str, conversations: Sequence[dict[str, Any]], extracted: dict[str, list[Extracted]]) -> Figures:
+def judged(
+    prefix: str, conversations: Sequence[dict[str, Any]], extracted: dict[str, list[Extracted]]
+) -> Figures:
     facts = found = memories = right = junk = nothing = changed = changed_right = wrongly = 0
     for conversation in conversations:
         own = extracted.get(f"{prefix}-{conversation['id']}", [])
@@ -196,7 +242,10 @@ def judged(prefix: str, conversations: Sequence[dict[str, Any]], extracted: dict
         holding = set(conversation.get("holds", ()))
         wrongly += sum(any(memory.retired and turn in memory.turns for memory in own) for turn in holding)
         nothing += len(conversation["nothing"])
-        junk += sum(any(turn in memory.turns for memory in own) and turn not in solutions for turn in conversation["nothing"])
+        junk += sum(
+            any(turn in memory.turns for memory in own) and turn not in solutions
+            for turn in conversation["nothing"]
+        )
         for fact, new in zip(conversation["facts"], finders, strict=True):
             if fact["supersedes"] is not None:
                 old = [
@@ -206,7 +255,9 @@ def judged(prefix: str, conversations: Sequence[dict[str, Any]], extracted: dict
                     for memory in some
                 ]
                 changed += 1
-                changed_right += any(memory.retired for memory in old) and any(not memory.retired for memory in new)
+                changed_right += any(memory.retired for memory in old) and any(
+                    not memory.retired for memory in new
+                )
     return {
         "precision": round(right / max(1, memories), DECIMALS),
         "recall": round(found / max(1, facts), DECIMALS),
@@ -222,7 +273,9 @@ def judged(prefix: str, conversations: Sequence[dict[str, Any]], extracted: dict
 def finds(memory: Extracted, fact: dict[str, Any]) -> bool:
     """Whether a memory names the fact's turn and holds one alternative of everything that it must."""
     said = normal(memory.text)
-    return fact["turn"] in memory.turns and all(any(normal(one) in said for one in must.split("|")) for must in fact["must"])
+    return fact["turn"] in memory.turns and all(
+        any(normal(one) in said for one in must.split("|")) for must in fact["must"]
+    )
 
 
 def normal(words: str) -> str:
@@ -231,10 +284,14 @@ def normal(words: str) -> str:
     return re.sub(r"(?<=\d)[/.年月](?=\d)", "-", flat)
 
 
-def run(files: dict[str, Path], rows: dict[str, list[dict[str, Any]]], limit: int | None, console: Console) -> dict[str, Figures]:
+def run(
+    files: dict[str, Path], rows: dict[str, list[dict[str, Any]]], limit: int | None, console: Console
+) -> dict[str, Figures]:
     readers = {"locomo": locomo.read, "memdaily": memdaily.read}
     talks = {name: chats(name, readers[name](files[name], limit)) for name in readers if name in files}
-    labels = {name: labelled(path)[:limit] for name, path in ({"own": OWN} | files).items() if name not in readers}
+    labels = {
+        name: labelled(path)[:limit] for name, path in ({"own": OWN} | files).items() if name not in readers
+    }
     labels |= {name: some[:limit] for name, some in rows.items()}
     everything = [talk for some in talks.values() for talk, _ in some]
     everything += [talk_of(name, one) for name, some in labels.items() for one in some]
@@ -246,12 +303,16 @@ def run(files: dict[str, Path], rows: dict[str, list[dict[str, Any]]], limit: in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("locomo", help="LoCoMo's JSON, or -")
     parser.add_argument("memdaily", help="MemDaily's JSON, or -")
     parser.add_argument("--labelled", type=Path, help="more labelled conversations, JSON lines")
     parser.add_argument("--rows", type=Path, help="folder of labelled rows")
-    parser.add_argument("--writer", action="append", default=[], help="whose rows; may be given several times")
+    parser.add_argument(
+        "--writer", action="append", default=[], help="whose rows; may be given several times"
+    )
     parser.add_argument("--limit", type=int, help="only the first conversations of each file")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -260,7 +321,10 @@ def main() -> None:
         files["labelled"] = arguments.labelled
     rows = of_rows(arguments.rows, arguments.writer) if arguments.rows else {}
     if arguments.rows and not rows:
-        raise SystemExit(f"{arguments.rows} has no facts or changes of {', '.join(arguments.writer) or 'nobody'}: name them with --writer")
+        raise SystemExit(
+            f"{arguments.rows} has no facts or changes of {', '.join(arguments.writer) or 'nobody'}: name"
+            " them with --writer"
+        )
     result = run(files, rows, arguments.limit, Console(file=sys.stderr))
     if arguments.json:
         print(json.dumps(result))

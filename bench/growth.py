@@ -1,16 +1,19 @@
-"""What grows of long chats without tools or tasks (nothing should), and what looking for due heartbeats costs.
+"""What grows of long chats without tools or tasks (nothing should), and what looking for due heartbeats
+costs.
 
     python -m bench.growth LOCOMO [--limit CONVERSATIONS] [--agents N] [--json]
 
-The file is LoCoMo's JSON (see ``docs/benchmarks.md``). Each conversation goes through the loop of a chat program, with its sessions'
-ends, and everything that follows is waited for. Then so many agents' heartbeats are due at once, in a database of their own.
+The file is LoCoMo's JSON (see ``docs/benchmarks.md``). Each conversation goes through the loop of a chat
+program, with its sessions' ends, and everything that follows is waited for. Then so many agents' heartbeats
+are due at once, in a database of their own.
 
 ``skills``, ``workflows``
     candidates of any status, also those that the gate refused
 ``soul_versions``, ``proposals``
     versions of SOUL, and proposals to change a file or to solve a pain
 ``due_scan_s``, ``update_s``, ``ratio``
-    seconds of the job that owes the heartbeats, of one bare UPDATE of the same rows, and how many times as long
+    seconds of the job that owes the heartbeats, of one bare UPDATE of the same rows, and how many times as
+    long
 """
 
 from __future__ import annotations
@@ -89,11 +92,19 @@ def due(agents: int) -> Figures:
             took = time.perf_counter() - begun
             with unit_of_work() as connection:
                 owed = connection.execute(_OWED).scalar_one()
-    return {"agents": agents, "owed": int(owed), "due_scan_s": round(took, 3), "update_s": round(bare, 3), "ratio": round(took / bare, 1)}
+    return {
+        "agents": agents,
+        "owed": int(owed),
+        "due_scan_s": round(took, 3),
+        "update_s": round(bare, 3),
+        "ratio": round(took / bare, 1),
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("--limit", type=int, help="only the first conversations")
     parser.add_argument("--agents", type=int, default=AGENTS, help="heartbeats that are due at once; 0: none")
@@ -128,7 +139,10 @@ _HEARTBEATS = text("""
     INSERT INTO heartbeats (group_id, agent_id, agent_key, next_tick_at)
     SELECT group_id, agent_id, agent_key, :due FROM agents WHERE group_id = 'bench'
 """)
-_BARE = text("UPDATE heartbeats SET owed_for = next_tick_at WHERE enabled AND next_tick_at <= now() + interval '1 minute'")
+_BARE = text(
+    "UPDATE heartbeats SET owed_for = next_tick_at WHERE enabled AND next_tick_at <= now() + interval '1"
+    " minute'"
+)
 _AGAIN = text("UPDATE heartbeats SET owed_for = NULL")
 _OWED = text("SELECT count(*) FROM pending_work WHERE kind = 'heartbeat'")
 

@@ -2,8 +2,8 @@
 
     python -m bench.ingest [--json] [--events N] [--rounds R]
 
-* **single**: one event a message. Reference: a bare kombu consumer that acknowledges the same messages and does
-  nothing else.
+* **single**: one event a message. Reference: a bare kombu consumer that acknowledges the same messages and
+  does nothing else.
 * **batched**: 500 events a message. Reference: bare ``COPY`` of the same rows into the same tables.
 
 The queue is filled first and the clock runs from the first to the last row in the database, so that the
@@ -76,7 +76,11 @@ def made_up(count: int, group_id: str) -> list[Event]:
 
 def stored_in(group_id: str) -> int:
     with for_groups(group_id), unit_of_work() as connection:
-        return int(connection.execute(text("SELECT count(*) FROM events WHERE group_id = :g"), {"g": group_id}).scalar_one())
+        return int(
+            connection.execute(
+                text("SELECT count(*) FROM events WHERE group_id = :g"), {"g": group_id}
+            ).scalar_one()
+        )
 
 
 def through_intake(client: Client, count: int, per_message: int) -> float:
@@ -127,7 +131,9 @@ def bare_consumer(client: Client, count: int) -> float:
 
 
 def bare_copy(count: int) -> float:
-    """Events a second by COPY alone: the very rows that the intake wrote, read back and copied into twin tables."""
+    """Events a second by COPY alone: the very rows that the intake wrote, read back and copied into twin
+    tables.
+    """
     group_id = f"bench-{uuid4().hex[:8]}"
     made = made_up(count, group_id)
     for start in range(0, count, BATCH):
@@ -155,12 +161,19 @@ def bare_copy(count: int) -> float:
 
 
 def _dump(raw: Any, table: str, group_id: str) -> Iterator[bytes]:
-    with raw.cursor().copy(f"COPY (SELECT * FROM {table} WHERE group_id = '{group_id}') TO STDOUT (FORMAT BINARY)") as copy:
+    with raw.cursor().copy(
+        f"COPY (SELECT * FROM {table} WHERE group_id = '{group_id}') TO STDOUT (FORMAT BINARY)"
+    ) as copy:
         yield from map(bytes, copy)
 
 
 def run(count: int, rounds: int, console: Console) -> dict[str, Any]:
-    figures: dict[str, list[float]] = {"single": [], "single_reference": [], "batched": [], "batched_reference": []}
+    figures: dict[str, list[float]] = {
+        "single": [],
+        "single_reference": [],
+        "batched": [],
+        "batched_reference": [],
+    }
     with running((), embedder="hashing") as client:
         with kombu.Connection(get_settings().broker_url) as connection:
             intake_queue(get_settings())(connection.default_channel).declare()
@@ -183,8 +196,12 @@ def run(count: int, rounds: int, console: Console) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=20_000, help="of a batched round; a single round takes a fifth")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--events", type=int, default=20_000, help="of a batched round; a single round takes a fifth"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -197,7 +214,12 @@ def main() -> None:
         table.add_column(column, justify="right")
     for name, reference in (("single", "bare kombu consumer"), ("batched", "bare COPY")):
         row = result[name]
-        table.add_row(f"{name} (against {reference})", f"{row['events_per_s']:,}", f"{row['reference_per_s']:,}", f"{row['ratio']:.2f}")
+        table.add_row(
+            f"{name} (against {reference})",
+            f"{row['events_per_s']:,}",
+            f"{row['reference_per_s']:,}",
+            f"{row['ratio']:.2f}",
+        )
     Console().print(table)
 
 

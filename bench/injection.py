@@ -2,10 +2,11 @@
 
     python -m bench.injection FILE… [--json] [--limit CONVERSATIONS] [--budgets 500,1000,2000]
 
-A ``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``, ``bench/changes.json`` or
-one of ``bench/conversations``.
+A ``FILE`` is LoCoMo's or BEAM's JSON (see ``docs/benchmarks.md``), or the project's own ``bench/chat.json``,
+``bench/changes.json`` or one of ``bench/conversations``.
 Everything goes through the two calls of the loop, with the
-default embedder and no LLM. A turn of the evidence counts if one line of the context has at least 80 % of its tokens:
+default embedder and no LLM. A turn of the evidence counts if one line of the context has at least 80 % of its
+tokens:
 
 ``evidence_recall``
     mean over the questions of the share of their evidence that counts
@@ -14,13 +15,15 @@ default embedder and no LLM. A turn of the evidence counts if one line of the co
 ``right``
     share of the questions that have at least one turn of their evidence in the context
 ``changed_right``
-    of the questions about what has changed: what holds today is there, and what does not is left out or marked as earlier
+    of the questions about what has changed: what holds today is there, and what does not is left out or
+    marked as earlier
 ``cache_share``, ``cache_share_single``
-    each session talked anew, its prompts as a chat program sends them: share of their tokens that a provider's prompt cache has from the
-    prompt before; with what stays the same apart, and with one block in the system prompt
+    each session talked anew, its prompts as a chat program sends them: share of their tokens that a
+    provider's prompt cache has from the prompt before; with what stays the same apart, and with one block in
+    the system prompt
 ``evidence_split``
-    ``evidence_recall`` with what stays the same apart, for the first question of a session; ``evidence_later``: for ten questions of one
-    session, with what was recalled for those before
+    ``evidence_recall`` with what stays the same apart, for the first question of a session;
+    ``evidence_later``: for ten questions of one session, with what was recalled for those before
 ``unmarked``
     of the questions about what has not: a turn of their evidence is there, and not marked as earlier
 """
@@ -94,7 +97,9 @@ class Answered:
 
 @dataclass(frozen=True)
 class Talk:
-    """One agent's conversations, as a chat program passes them, and the questions with the texts that answer each."""
+    """One agent's conversations, as a chat program passes them, and the questions with the texts that answer
+    each.
+    """
 
     agent_id: str
     sessions: dict[str, list[dict[str, Any]]]
@@ -102,7 +107,9 @@ class Talk:
 
 
 def read(path: Path, limit: int | None = None) -> list[Talk]:
-    """LoCoMo's form, which BEAM has, too, or that of the project's chat. Speakers are people, or ``user`` and ``assistant``."""
+    """LoCoMo's form, which BEAM has, too, or that of the project's chat. Speakers are people, or ``user`` and
+    ``assistant``.
+    """
     content = json.loads(path.read_text(encoding="utf-8"))
     chats = [content] if isinstance(content, dict) else content
     own = all("sessions" in one for one in chats)
@@ -117,10 +124,16 @@ def _talk(agent: Agent) -> Talk:
         speaker = memory.subject or "user"
         text = memory.text.removeprefix(f"{speaker}: ")
         who = {"role": speaker} if speaker in ("user", "assistant") else {"role": "user", "name": speaker}
-        sessions.setdefault(str(memory.session_id), []).append({**who, "content": text, "at": memory.occurred_at})
+        sessions.setdefault(str(memory.session_id), []).append(
+            {**who, "content": text, "at": memory.occurred_at}
+        )
         texts[memory.key] = text
     questions = [
-        Asked(one.text, [texts[key] for key in one.evidence], [texts[key] for key in getattr(one, "outdated", ())])
+        Asked(
+            one.text,
+            [texts[key] for key in one.evidence],
+            [texts[key] for key in getattr(one, "outdated", ())],
+        )
         for one in agent.questions
     ]
     return Talk(agent.agent_id, sessions, questions)
@@ -134,14 +147,18 @@ def counts(turn: str, lines: Sequence[Counter[str]]) -> bool:
 
 
 def ask(loop: ConversationLoop, talk: Talk, *, row: int = 0) -> Iterator[Answered]:
-    """Each question by itself, in one text; or as one of ``row`` of a session, with what stays the same apart."""
+    """Each question by itself, in one text; or as one of ``row`` of a session, with what stays the same
+    apart.
+    """
     chat: list[dict[str, Any]] = []
     for place, question in enumerate(talk.questions):
         if not row or place % row == 0:
             chat = []
         chat.append({"role": "user", "content": question.text})
         session_id = f"{row} questions, {place // row}" if row else None
-        ready = loop.before(talk.agent_id, "", question.text, session_id=session_id, messages=chat, split=row > 0)
+        ready = loop.before(
+            talk.agent_id, "", question.text, session_id=session_id, messages=chat, split=row > 0
+        )
         now = "\n".join(filter(None, [ready.system_prompt, ready.recalled]))
         lines = "\n".join([now, *ready.earlier.values()]).splitlines()
         shown = [Counter(tokens(line)) for line in lines]
@@ -166,7 +183,9 @@ def _today(lines: Sequence[str]) -> list[Counter[str]]:
 
 
 def replay(loop: ConversationLoop, talk: Talk, *, split: bool) -> Iterator[tuple[float, int]]:
-    """Each session's cache share and tokens, as the first speaker talks and a model answers with what the other said."""
+    """Each session's cache share and tokens, as the first speaker talks and a model answers with what the
+    other said.
+    """
     for session_id, messages in talk.sessions.items():
         first = messages[0].get("name", messages[0]["role"])
         chat: list[dict[str, Any]] = []
@@ -175,18 +194,30 @@ def replay(loop: ConversationLoop, talk: Talk, *, split: bool) -> Iterator[tuple
             asks = message.get("name", message["role"]) == first
             chat.append({"role": "user" if asks else "assistant", "content": message["content"]})
             if asks:
-                ready = loop.before(talk.agent_id, SYSTEM, message["content"], session_id=session_id, messages=chat, split=split)
+                ready = loop.before(
+                    talk.agent_id,
+                    SYSTEM,
+                    message["content"],
+                    session_id=session_id,
+                    messages=chat,
+                    split=split,
+                )
                 prompts.append(shapes.openai(ready))
         if len(prompts) > 1:
             yield shapes.cache_share(prompts), sum(estimate_tokens(str(prompt)) for prompt in prompts[1:])
 
 
 def cached(loop: ConversationLoop, talks: Sequence[Talk], *, split: bool) -> float:
-    """The mean over all sessions, each by its tokens. What an earlier budget has left of their prompts is forgotten."""
+    """The mean over all sessions, each by its tokens. What an earlier budget has left of their prompts is
+    forgotten.
+    """
     with unit_of_work() as connection:
         connection.execute(text("DELETE FROM session_prompts"))
     shares = [share for talk in talks for share in replay(loop, talk, split=split)]
-    return round(sum(share * tokens for share, tokens in shares) / max(1, sum(tokens for _, tokens in shares)), DECIMALS)
+    return round(
+        sum(share * tokens for share, tokens in shares) / max(1, sum(tokens for _, tokens in shares)),
+        DECIMALS,
+    )
 
 
 def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
@@ -209,10 +240,16 @@ def remember(client: Client, talks: Sequence[Talk], console: Console) -> None:
 
 def _stored() -> int:
     with unit_of_work() as connection:
-        return int(connection.execute(text("SELECT count(*) FROM events WHERE type IN ('turn.recorded', 'turn.step')")).scalar_one())
+        return int(
+            connection.execute(
+                text("SELECT count(*) FROM events WHERE type IN ('turn.recorded', 'turn.step')")
+            ).scalar_one()
+        )
 
 
-def run(paths: Sequence[Path], limit: int | None, budgets: Sequence[int], console: Console) -> dict[str, dict[str, float]]:
+def run(
+    paths: Sequence[Path], limit: int | None, budgets: Sequence[int], console: Console
+) -> dict[str, dict[str, float]]:
     talks = [talk for path in paths for talk in read(path, limit)]
     figures = {}
     with running(**SETTINGS) as client:
@@ -221,7 +258,9 @@ def run(paths: Sequence[Path], limit: int | None, budgets: Sequence[int], consol
             with ConversationLoop(client, max_tokens=budget, seconds=PATIENCE) as loop:
                 asked = track(talks, description=f"asking, {budget:,} tokens", console=console)
                 answers = [answer for talk in asked for answer in ask(loop, talk)]
-                first, later = ([answer for talk in talks for answer in ask(loop, talk, row=row)] for row in (1, ROW))
+                first, later = (
+                    [answer for talk in talks for answer in ask(loop, talk, row=row)] for row in (1, ROW)
+                )
                 split = {
                     "evidence_split": round(mean(answer.recall for answer in first), DECIMALS),
                     "evidence_later": round(mean(answer.recall for answer in later), DECIMALS),
@@ -245,18 +284,29 @@ def _figures(answers: Sequence[Answered]) -> dict[str, float]:
         "questions": len(answers),
     }
     if changed:
-        figures |= {"changed": len(changed), "changed_right": round(mean(changed), DECIMALS), "unmarked": round(mean(still), DECIMALS)}
+        figures |= {
+            "changed": len(changed),
+            "changed_right": round(mean(changed), DECIMALS),
+            "unmarked": round(mean(still), DECIMALS),
+        }
     return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path, nargs="+")
     parser.add_argument("--limit", type=int, help="only the first conversations of a file")
     parser.add_argument("--budgets", default=",".join(map(str, BUDGETS)), help="tokens, separated by commas")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    result = run(arguments.file, arguments.limit, [int(one) for one in arguments.budgets.split(",")], Console(file=sys.stderr))
+    result = run(
+        arguments.file,
+        arguments.limit,
+        [int(one) for one in arguments.budgets.split(",")],
+        Console(file=sys.stderr),
+    )
     if arguments.json:
         print(json.dumps(result))
         return

@@ -2,9 +2,9 @@
 
     python -m bench.intents [FILE …] [--labelled FILE] [--json]
 
-``own`` are the labelled queries beside this module, ``labelled`` those of the file given: JSON lines ``{"text", "intent"}``.
-``identity`` is, for each file of questions in LoCoMo's, BEAM's or MemDaily's form, the share that is taken for identity
-recall: hardly any of them asks who the user is.
+``own`` are the labelled queries beside this module, ``labelled`` those of the file given: JSON lines
+``{"text", "intent"}``. ``identity`` is, for each file of questions in LoCoMo's, BEAM's or MemDaily's form,
+the share that is taken for identity recall: hardly any of them asks who the user is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ OWN = Path(__file__).with_suffix(".jsonl")
 def questions(path: Path) -> list[str]:
     """All questions of a file in LoCoMo's (``qa``) or MemDaily's form (``questions``)."""
     everything = json.loads(path.read_text(encoding="utf-8"))
-    return [str(row["question"]) for one in everything for row in (one.get("qa") or one.get("questions") or [])]
+    return [
+        str(row["question"]) for one in everything for row in (one.get("qa") or one.get("questions") or [])
+    ]
 
 
 def judged(path: Path) -> dict[str, Any]:
@@ -47,13 +49,17 @@ def run(texts: Sequence[Path], labelled: Path | None) -> dict[str, Any]:
     shares = {}
     for path in texts:
         asked = questions(path)
-        shares[path.stem] = round(sum(intent_of(one) == "identity_recall" for one in asked) / max(1, len(asked)), DECIMALS)
+        shares[path.stem] = round(
+            sum(intent_of(one) == "identity_recall" for one in asked) / max(1, len(asked)), DECIMALS
+        )
     result: dict[str, Any] = {"own": judged(OWN), "identity": shares}
     return result | ({"labelled": judged(labelled)} if labelled else {})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("texts", type=Path, nargs="*", help="questions that ask for other things")
     parser.add_argument("--labelled", type=Path, help="more labelled queries, JSON lines")
     parser.add_argument("--json", action="store_true")

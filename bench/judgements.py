@@ -2,19 +2,22 @@
 
     python -m bench.judgements --labelled DIR [--each FOLDER] [--json]
 
-``DIR`` has ``<judgement>_<writer>.jsonl`` as in ``bench/labelled``: ``facts``, ``changes``, ``satisfaction``, ``requests``. The heads are
-the shipped ones: of a writer whose rows they were trained on the figures say little, and such writers are named. With ``--each`` every
-writer's rows are judged by ``FOLDER/<writer>.npz``, heads that saw none of them (``python -m tools.train --each FOLDER``).
+``DIR`` has ``<judgement>_<writer>.jsonl`` as in ``bench/labelled``: ``facts``, ``changes``, ``satisfaction``,
+``requests``. The heads are the shipped ones: of a writer whose rows they were trained on the figures say
+little, and such writers are named. With ``--each`` every writer's rows are judged by ``FOLDER/<writer>.npz``,
+heads that saw none of them (``python -m tools.train --each FOLDER``).
 
 ``facts``
     precision, recall of what is lasting; accuracy
 ``changes``
-    ``retire``: precision and recall of marks on older statements that hold no longer; ``allergy_marked``: statements of an
-    allergy that were marked though they hold
+    ``retire``: precision and recall of marks on older statements that hold no longer; ``allergy_marked``:
+    statements of an allergy that were marked though they hold
 ``satisfaction``
-    share that is right, and precision of what is not called neutral, as the service judges: neutral below the thresholds
+    share that is right, and precision of what is not called neutral, as the service judges: neutral below the
+    thresholds
 ``requests``
-    share that is right, as the service judges: by thresholds, and with the patterns where the head is not sure
+    share that is right, as the service judges: by thresholds, and with the patterns where the head is not
+    sure
 """
 
 from __future__ import annotations
@@ -49,7 +52,12 @@ Row = dict[str, Any]
 def read(folder: Path, judgement: str) -> dict[str, list[Row]]:
     """The rows of each writer."""
     paths = sorted(folder.glob(f"{judgement}_*.jsonl"))
-    return {writer_of(path): [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()] for path in paths}
+    return {
+        writer_of(path): [
+            json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
+        ]
+        for path in paths
+    }
 
 
 def writer_of(path: Path) -> str:
@@ -72,7 +80,9 @@ def facts(rows: Sequence[Row], kept: Sequence[bool]) -> dict[str, float]:
     return {
         "precision": _share(right, sum(kept)),
         "recall": _share(right, sum(row["lasting"] for row in rows)),
-        "accuracy": _share(sum(one == row["lasting"] for one, row in zip(kept, rows, strict=True)), len(rows)),
+        "accuracy": _share(
+            sum(one == row["lasting"] for one, row in zip(kept, rows, strict=True)), len(rows)
+        ),
     }
 
 
@@ -85,7 +95,8 @@ def changes(rows: Sequence[Row], marked: Sequence[bool]) -> dict[str, Any]:
     holds = [row["label"] not in RETIRING for row in rows]
     right = sum(one and not still for one, still in zip(marked, holds, strict=True))
     allergies = sum(
-        one and still and _ALLERGY.search(row["older"]) is not None for one, still, row in zip(marked, holds, rows, strict=True)
+        one and still and _ALLERGY.search(row["older"]) is not None
+        for one, still, row in zip(marked, holds, rows, strict=True)
     )
     return {
         "retire": {"precision": _share(right, sum(marked)), "recall": _share(right, len(rows) - sum(holds))},
@@ -100,7 +111,10 @@ def say_satisfaction(judge: Heads, rows: Sequence[Row]) -> list[str | None]:
 def satisfaction(rows: Sequence[Row], said: Sequence[str | None]) -> dict[str, float]:
     right = [one == row["expect"] for one, row in zip(said, rows, strict=True)]
     sides = [place for place, one in enumerate(said) if one not in (None, NEUTRAL)]
-    return {"right": _share(sum(right), len(rows)), "precision": _share(sum(right[place] for place in sides), len(sides))}
+    return {
+        "right": _share(sum(right), len(rows)),
+        "precision": _share(sum(right[place] for place in sides), len(sides)),
+    }
 
 
 def say_requests(judge: Heads, rows: Sequence[Row]) -> list[str]:
@@ -112,7 +126,13 @@ def requests(rows: Sequence[Row], said: Sequence[str]) -> dict[str, float]:
 
 
 #: What says something of each row, and what makes figures of that.
-JUDGEMENTS: dict[str, tuple[Callable[[Heads, Sequence[Row]], Sequence[Any]], Callable[[Sequence[Row], Sequence[Any]], dict[str, Any]]]] = {
+JUDGEMENTS: dict[
+    str,
+    tuple[
+        Callable[[Heads, Sequence[Row]], Sequence[Any]],
+        Callable[[Sequence[Row], Sequence[Any]], dict[str, Any]],
+    ],
+] = {
     "facts": (say_facts, facts),
     "changes": (say_changes, changes),
     "satisfaction": (say_satisfaction, satisfaction),
@@ -125,12 +145,16 @@ def run(folder: Path, judge_of: Callable[[str], Heads]) -> dict[str, Any]:
     given = {name: read(folder, name) for name in JUDGEMENTS}
     if not any(given.values()):
         raise SystemExit(f"{folder} has no file like facts_WRITER.jsonl: give a folder of labelled rows")
-    judges = {writer: judge_of(writer) for writer in sorted({writer for rows in given.values() for writer in rows})}
+    judges = {
+        writer: judge_of(writer) for writer in sorted({writer for rows in given.values() for writer in rows})
+    }
     found = {}
     for name, (say, figures) in JUDGEMENTS.items():
         rows = [row for some in given[name].values() for row in some]
         if rows:
-            found[name] = figures(rows, [one for writer, some in given[name].items() for one in say(judges[writer], some)])
+            found[name] = figures(
+                rows, [one for writer, some in given[name].items() for one in say(judges[writer], some)]
+            )
     return found
 
 
@@ -147,15 +171,21 @@ def judges_of(folder: Path, shipped: Heads) -> Callable[[str], Heads]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--labelled", type=Path, required=True, help="folder of labelled rows")
-    parser.add_argument("--each", type=Path, metavar="FOLDER", help="folder of heads that have not seen a writer, WRITER.npz")
+    parser.add_argument(
+        "--each", type=Path, metavar="FOLDER", help="folder of heads that have not seen a writer, WRITER.npz"
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     shipped = heads()
     if shipped is None:
         raise SystemExit(f"the local embedder is not installed: {install_command('local')}")
-    result = run(arguments.labelled, judges_of(arguments.each, shipped) if arguments.each else lambda _: shipped)
+    result = run(
+        arguments.labelled, judges_of(arguments.each, shipped) if arguments.each else lambda _: shipped
+    )
     there = {writer_of(path) for path in arguments.labelled.glob("*_*.jsonl")}
     if not arguments.each and (known := sorted(there & set(learned().about["writers"]))):
         print(f"trained on {', '.join(known)}: their figures say little", file=sys.stderr)

@@ -1,22 +1,25 @@
-"""How long a retrieval takes, from the call to the answer, beside the least that numpy needs for the same ranking.
+"""How long a retrieval takes, from the call to the answer, beside the least that numpy needs for the same
+ranking.
 
     python -m bench.latency [--json] [--nodes 1000,10000,100000] [--retrievals N] [--plot FILE]
 
-One agent a size, in a service of its own. Memories are about a dozen words from a Zipf-distributed vocabulary, in
-sessions of 20, with random unit vectors of 384 values: random, because what a product takes does not depend on the
-values. Retrievals are one after the other, as by default (hybrid relevance, the best 30, counted as accessed), with
-questions that were asked before: their vectors are cached, so that no embedder is measured.
+One agent a size, in a service of its own. Memories are about a dozen words from a Zipf-distributed
+vocabulary, in sessions of 20, with random unit vectors of 384 values: random, because what a product takes
+does not depend on the values. Retrievals are one after the other, as by default (hybrid relevance, the best
+30, counted as accessed), with questions that were asked before: their vectors are cached, so that no embedder
+is measured.
 
 * **p50, p95**: a retrieval when nothing was written since the last one.
 * **after a write**: the first retrieval after one new memory, which the index has to take in.
 * **cold**: the first retrieval of all, for which the worker reads the whole agent.
 * **numpy**: ``vectors @ query``, partition, sort of the best 30; in this process, in the same run.
-* **empty task**: a call through the same queue to the same worker that is answered as soon as it is read: the least that
-  a retrieval can take.
+* **empty task**: a call through the same queue to the same worker that is answered as soon as it is read: the
+  least that a retrieval can take.
 * **CPU**: of all processes together, this one among them, for one retrieval.
 * **bytes a memory**: what the retrieval worker's memory grew by when it read the agent.
 * **a second**: retrievals of 32 callers at the same time, who ask again as soon as they have their answer.
-* **while told**: one after the other again, while 1,000 events a second come in for the same agent over the broker.
+* **while told**: one after the other again, while 1,000 events a second come in for the same agent over the
+  broker.
 """
 
 from __future__ import annotations
@@ -66,7 +69,8 @@ BATCH = 1_000
 PATIENCE = 60
 #: Callers at the same time, and for how many seconds.
 CALLERS, CALLING_SECONDS = 32, 4.0
-#: Events a second for an agent that is asked meanwhile, the messages a second that they come in, and for how many seconds.
+#: Events a second for an agent that is asked meanwhile, the messages a second that they come in, and for how
+#: many seconds.
 TOLD, MESSAGES, TOLD_SECONDS = 1_000, 10, 3
 SEED = 20260301
 #: What design §13 allows: size → milliseconds at the median.
@@ -90,9 +94,13 @@ def sentences(random: Random, count: int, words: int) -> list[str]:
     return [" ".join(row) for row in picked]
 
 
-def made_up(random: Random, agent_id: str, vectors: Float32, model: str, kinds: Sequence[str] = ()) -> Iterator[Event]:
+def made_up(
+    random: Random, agent_id: str, vectors: Float32, model: str, kinds: Sequence[str] = ()
+) -> Iterator[Event]:
     """Memories without a kind, or of these kinds in turn, as what is extracted from conversations has."""
-    for i, (description, vector) in enumerate(zip(sentences(random, len(vectors), WORDS_A_TEXT), vectors, strict=True)):
+    for i, (description, vector) in enumerate(
+        zip(sentences(random, len(vectors), WORDS_A_TEXT), vectors, strict=True)
+    ):
         yield events.build(
             {
                 "type": "memory.observed",
@@ -106,7 +114,11 @@ def made_up(random: Random, agent_id: str, vectors: Float32, model: str, kinds: 
                     "historic": True,
                     "vector": vector.tobytes(),
                     "embedding_model": model,
-                    **({"kind": (kind := kinds[i % len(kinds)]), "uri": f"agent://{agent_id}/{kind}/parcels"} if kinds else {}),
+                    **(
+                        {"kind": (kind := kinds[i % len(kinds)]), "uri": f"agent://{agent_id}/{kind}/parcels"}
+                        if kinds
+                        else {}
+                    ),
                 },
             }
         )
@@ -160,7 +172,9 @@ def measure(client: Client, size: int, count: int) -> dict[str, float]:
     used = cpu_seconds() - used
     a_second = at_once(ask, questions)
     after_write = []
-    for question, event in zip(questions, made_up(random, agent_id, unit_vectors(random, WRITES), model), strict=False):
+    for question, event in zip(
+        questions, made_up(random, agent_id, unit_vectors(random, WRITES), model), strict=False
+    ):
         with unit_of_work() as connection:
             store(connection, [event])
         after_write.append(ask(question))
@@ -200,8 +214,12 @@ def at_once(ask: Callable[[str], float], questions: Sequence[str]) -> float:
         return sum(pool.map(call, range(CALLERS))) / CALLING_SECONDS
 
 
-def meanwhile(ask: Callable[[str], float], questions: Sequence[str], told: Sequence[Event]) -> tuple[float, float]:
-    """Milliseconds at the median while the events are told to the agent that is asked, and how many of these a second were sent."""
+def meanwhile(
+    ask: Callable[[str], float], questions: Sequence[str], told: Sequence[Event]
+) -> tuple[float, float]:
+    """Milliseconds at the median while the events are told to the agent that is asked, and how many of these
+    a second were sent.
+    """
 
     def tell() -> float:
         with Client(told[0].group_id) as client:
@@ -259,7 +277,13 @@ def plot(result: dict[str, Any], path: Path, console: Console) -> None:
     ):
         axes.plot(sizes, [result[str(size)][name] for size in sizes], style, label=label)
     axes.plot(list(GOALS), list(GOALS.values()), "k_", markersize=14, label="goal for the median")
-    axes.set(xscale="log", yscale="log", xlabel="memories of one agent", ylabel="milliseconds", title="One retrieval")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="memories of one agent",
+        ylabel="milliseconds",
+        title="One retrieval",
+    )
     axes.grid(visible=True, which="both", alpha=0.25)
     axes.legend()
     figure.text(0.99, 0.01, result["machine"], ha="right", fontsize=6, color="gray")
@@ -313,8 +337,12 @@ def sizes_of(argument: str) -> list[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=sizes_of, default=list(GOALS), help="numbers of memories, with commas between")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--nodes", type=sizes_of, default=list(GOALS), help="numbers of memories, with commas between"
+    )
     parser.add_argument("--retrievals", type=int, default=200, help="of each size")
     parser.add_argument("--plot", type=Path, help="write a picture here; needs matplotlib")
     parser.add_argument("--json", action="store_true")

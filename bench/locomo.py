@@ -2,9 +2,9 @@
 
     python -m bench.locomo FILE [--json] [--relevance-only] [--limit CONVERSATIONS]
 
-``FILE`` is LoCoMo's JSON (see ``docs/benchmarks.md``). A conversation is one agent, a turn one event; everything
-goes through the service with its default embedder, and no LLM. Figures are means over the questions whose
-evidence names turns that exist.
+``FILE`` is LoCoMo's JSON (see ``docs/benchmarks.md``). A conversation is one agent, a turn one event;
+everything goes through the service with its default embedder, and no LLM. Figures are means over the
+questions whose evidence names turns that exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.support.quality import RELEVANCES, Agent, Memory, Question, Variant, add_variant, ask, by_kind, remember
+from bench.support.quality import (
+    RELEVANCES,
+    Agent,
+    Memory,
+    Question,
+    Variant,
+    add_variant,
+    ask,
+    by_kind,
+    remember,
+)
 from bench.support.ranking import Figures
 from bench.support.service import machine, running
 
@@ -68,7 +78,9 @@ def read(path: Path, limit: int | None = None) -> list[Agent]:
         for row in entry["qa"]:
             evidence = known.intersection(key for text in row.get("evidence", ()) for key in turn_ids(text))
             if evidence:
-                questions.append(Question(row["question"], evidence, CATEGORIES.get(row["category"], str(row["category"]))))
+                questions.append(
+                    Question(row["question"], evidence, CATEGORIES.get(row["category"], str(row["category"])))
+                )
         agents.append(Agent(entry.get("sample_id", f"conversation-{number}"), turns, questions))
     return agents
 
@@ -78,13 +90,20 @@ def run(path: Path, limit: int | None, console: Console, variant: Variant) -> di
     with running(**variant.settings) as client:
         keys = remember(client, agents, console)
         return {
-            relevance: by_kind(ask(client, agents, keys, relevance, console, variant), RECALLS, NDCGS, list(CATEGORIES.values()))
+            relevance: by_kind(
+                ask(client, agents, keys, relevance, console, variant),
+                RECALLS,
+                NDCGS,
+                list(CATEGORIES.values()),
+            )
             for relevance in RELEVANCES
         }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
     parser.add_argument("--limit", type=int, help="only the first conversations")
     add_variant(parser)

@@ -2,10 +2,10 @@
 
     python -m bench.memdaily FILE [--json] [--relevance-only] [--noise N] [--limit TRAJECTORIES]
 
-``FILE`` is a list of trajectories (see ``docs/benchmarks.md``). A trajectory is one agent, a message one event;
-everything goes through the service with its default embedder, and no LLM. With ``--noise`` each agent also
-remembers N messages of other trajectories, in order of time. The figure is recall@5: the mean of each kind of
-question, and ``macro``, the mean of those.
+``FILE`` is a list of trajectories (see ``docs/benchmarks.md``). A trajectory is one agent, a message one
+event; everything goes through the service with its default embedder, and no LLM. With ``--noise`` each agent
+also remembers N messages of other trajectories, in order of time. The figure is recall@5: the mean of each
+kind of question, and ``macro``, the mean of those.
 """
 
 from __future__ import annotations
@@ -54,7 +54,11 @@ def read(path: Path, limit: int | None = None) -> list[Agent]:
             Agent(
                 agent_id,
                 [_memory(agent_id, message) for message in trajectory["messages"]],
-                [_question(agent_id, row, trajectory["kind"]) for row in trajectory["questions"] if row["target_step_id"]],
+                [
+                    _question(agent_id, row, trajectory["kind"])
+                    for row in trajectory["questions"]
+                    if row["target_step_id"]
+                ],
             )
         )
     return agents
@@ -65,7 +69,12 @@ def _key(agent_id: str, mid: Any) -> str:
 
 
 def _memory(agent_id: str, message: dict[str, Any]) -> Memory:
-    return Memory(_key(agent_id, message["mid"]), message["message"], moment(message["time"]), provenance={"place": message["place"]})
+    return Memory(
+        _key(agent_id, message["mid"]),
+        message["message"],
+        moment(message["time"]),
+        provenance={"place": message["place"]},
+    )
 
 
 def _question(agent_id: str, row: dict[str, Any], kind: str) -> Question:
@@ -74,13 +83,17 @@ def _question(agent_id: str, row: dict[str, Any], kind: str) -> Question:
 
 
 def with_noise(agents: Sequence[Agent], count: int, seed: int = SEED) -> list[Agent]:
-    """Each agent with ``count`` memories of others besides its own, in order of time; always the same ones."""
+    """Each agent with ``count`` memories of others besides its own, in order of time; always the same
+    ones.
+    """
     everything = [(agent.agent_id, memory) for agent in agents for memory in agent.memories]
     mixed = []
     for agent in agents:
         others = [memory for agent_id, memory in everything if agent_id != agent.agent_id]
         chosen = random.Random(f"{seed}/{agent.agent_id}").sample(others, min(count, len(others)))
-        mixed.append(replace(agent, memories=sorted([*agent.memories, *chosen], key=lambda memory: memory.occurred_at)))
+        mixed.append(
+            replace(agent, memories=sorted([*agent.memories, *chosen], key=lambda memory: memory.occurred_at))
+        )
     return mixed
 
 
@@ -92,10 +105,20 @@ def with_vectors(agents: Sequence[Agent], console: Console) -> list[Agent]:
     engine = embedder()
     texts = sorted({memory.text for agent in agents for memory in agent.memories})
     vectors: dict[str, bytes] = {}
-    for batch in track(list(chunks(texts, EMBED_BATCH)), description=f"embedding {len(texts):,} texts", console=console):
-        vectors.update((text, vector.tobytes()) for text, vector in zip(batch, engine.passages(batch), strict=True))
+    for batch in track(
+        list(chunks(texts, EMBED_BATCH)), description=f"embedding {len(texts):,} texts", console=console
+    ):
+        vectors.update(
+            (text, vector.tobytes()) for text, vector in zip(batch, engine.passages(batch), strict=True)
+        )
     return [
-        replace(agent, memories=[replace(memory, vector=vectors[memory.text], embedding_model=engine.model) for memory in agent.memories])
+        replace(
+            agent,
+            memories=[
+                replace(memory, vector=vectors[memory.text], embedding_model=engine.model)
+                for memory in agent.memories
+            ],
+        )
         for agent in agents
     ]
 
@@ -109,19 +132,28 @@ def summary(answers: Sequence[tuple[Question, list[str]]]) -> dict[str, float]:
     return {"macro": round(sum(kinds.values()) / len(kinds), DECIMALS)} | kinds
 
 
-def run(path: Path, noise: int, limit: int | None, console: Console, variant: Variant) -> dict[str, dict[str, float]]:
+def run(
+    path: Path, noise: int, limit: int | None, console: Console, variant: Variant
+) -> dict[str, dict[str, float]]:
     agents = read(path, limit)
     with running(**variant.settings) as client:
         if noise:
             agents = with_vectors(with_noise(agents, noise), console)
         keys = remember(client, agents, console)
-        return {relevance: summary(ask(client, agents, keys, relevance, console, variant)) for relevance in RELEVANCES}
+        return {
+            relevance: summary(ask(client, agents, keys, relevance, console, variant))
+            for relevance in RELEVANCES
+        }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
-    parser.add_argument("--noise", type=int, default=0, help="messages of other trajectories in each haystack")
+    parser.add_argument(
+        "--noise", type=int, default=0, help="messages of other trajectories in each haystack"
+    )
     parser.add_argument("--limit", type=int, help="only the first trajectories")
     add_variant(parser)
     parser.add_argument("--json", action="store_true")

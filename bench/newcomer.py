@@ -1,19 +1,23 @@
-"""What somebody waits for who tries Jiyi for the first time: from the clone to the first answer, memory and HTTP call of their own.
+"""What somebody waits for who tries Jiyi for the first time: from the clone to the first answer, memory and
+HTTP call of their own.
 
     python -m bench.newcomer [--json] [--python python3.12]
 
-Done as README has it: the commits of this checkout are cloned, ``make setup`` installs them, ``make run`` starts the service in a
-home of its own. Then the lines that it prints are run as they are, and a program that tells a memory and asks for it. What pip has
-in its cache is not downloaded, so ``installed`` depends on the network and on the cache most of all.
+Done as README has it: the commits of this checkout are cloned, ``make setup`` installs them, ``make run``
+starts the service in a home of its own. Then the lines that it prints are run as they are, and a program that
+tells a memory and asks for it. What pip has in its cache is not downloaded, so ``installed`` depends on the
+network and on the cache most of all.
 
 Seconds, each since the one before was done:
 
 * **cloned**, **installed** (``make setup``);
-* **answered**: ``make run`` has started the servers and workers, played the sample diary and printed its first answer;
+* **answered**: ``make run`` has started the servers and workers, played the sample diary and printed its
+  first answer;
 * **ready**: it has printed where the admin is, and what to paste into another shell;
 * **command**: the command line that it printed has answered; **http**: so has the request for curl;
 * **own**: a new Python process has told a memory, and found it by a question in other words;
-* **ended**: Ctrl-C until the last process is gone; **again**: a second ``make run`` has printed its first answer.
+* **ended**: Ctrl-C until the last process is gone; **again**: a second ``make run`` has printed its first
+  answer.
 """
 
 from __future__ import annotations
@@ -55,7 +59,13 @@ class Run:
 
     def __init__(self, clone: Path, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
-            ["make", "run"], cwd=clone, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+            ["make", "run"],
+            cwd=clone,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
         )
         self._watch = time.monotonic() + PATIENCE
 
@@ -112,7 +122,9 @@ def measure(python: str, tell: Callable[[str], None]) -> dict[str, float]:
         with running(clone, environment) as run:
             run.until(ANSWERED)
             done("answered")
-            command, request = (line for line in run.until(READY) if "JIYI_HOME=" in line or line.startswith("curl "))
+            command, request = (
+                line for line in run.until(READY) if "JIYI_HOME=" in line or line.startswith("curl ")
+            )
             done("ready")
             _output(["sh", "-c", command], environment, clone)
             done("command")
@@ -131,12 +143,18 @@ def measure(python: str, tell: Callable[[str], None]) -> dict[str, float]:
 
 def _environment(home: Path, python: str) -> dict[str, str]:
     """That of a shell in which nothing of this checkout is set."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JIYI_", "PYTHON", "VIRTUAL_ENV", "MAKE"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("JIYI_", "PYTHON", "VIRTUAL_ENV", "MAKE"))
+    }
     return kept | {"JIYI_HOME": str(home), "PYTHON": python, "PYTHONUNBUFFERED": "1"}
 
 
 def _output(command: list[str], environment: dict[str, str], folder: Path | None = None) -> str:
-    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     if ran.returncode:
         sys.exit(f"bench.newcomer: {' '.join(command)} failed: {ran.stderr or ran.stdout}")
     return ran.stdout
@@ -149,7 +167,9 @@ def run(python: str, console: Console) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--python", default=sys.executable, help="which Python the clone is installed with")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -2,8 +2,9 @@
 
     python -m bench.pages [--json] [--memories 100000] [--agents 1000] [--visits 20]
 
-A service of its own with one group: half of the memories are of one agent, the rest are spread over the others; each came as an event.
-Somebody who may everything signs in and follows links, from the overview on, to one page of each kind; then each is asked for so often.
+A service of its own with one group: half of the memories are of one agent, the rest are spread over the
+others; each came as an event. Somebody who may everything signs in and follows links, from the overview on,
+to one page of each kind; then each is asked for so often.
 
 * **p50**, **p95**: milliseconds until the first byte of a page. **slowest**: the pages with the highest p95.
 """
@@ -72,7 +73,9 @@ def fill(memories: int, agents: int) -> None:
                 {
                     "type": "memory.observed",
                     "group_id": GROUP,
-                    "agent_id": LARGEST if number % 2 else f"agent-{(start + number) // 2 % max(agents - 1, 1)}",
+                    "agent_id": LARGEST
+                    if number % 2
+                    else f"agent-{(start + number) // 2 % max(agents - 1, 1)}",
                     "session_id": f"day-{start // BATCH}",
                     "payload": {
                         "description": text,
@@ -83,7 +86,9 @@ def fill(memories: int, agents: int) -> None:
                     },
                 }
             )
-            for number, (text, vector) in enumerate(zip(sentences(random, count, WORDS_A_TEXT), vectors, strict=True))
+            for number, (text, vector) in enumerate(
+                zip(sentences(random, count, WORDS_A_TEXT), vectors, strict=True)
+            )
         ]
         with unit_of_work() as connection:
             store(connection, made)
@@ -92,7 +97,9 @@ def fill(memories: int, agents: int) -> None:
 
 
 def sign_in(http: httpx2.Client) -> None:
-    somebody = AddPerson(name=PERSON, password_hash=hash_password(PASSWORD), role="operator", groups=None, all_groups=True)
+    somebody = AddPerson(
+        name=PERSON, password_hash=hash_password(PASSWORD), role="operator", groups=None, all_groups=True
+    )
     add_person.perform(Actor(GROUP, "bench", operator=True), somebody)
     token = _TOKEN.search(http.get("/sign-in").text)
     assert token is not None
@@ -138,14 +145,22 @@ def first_byte_ms(http: httpx2.Client, address: str) -> float:
 
 
 def measure(memories: int, agents: int, visits: int) -> dict[str, Any]:
-    with running(), TemporaryDirectory(prefix="jiyi-bench-web-") as logs, ephemeral.served(Path(logs)) as (port, _):
+    with (
+        running(),
+        TemporaryDirectory(prefix="jiyi-bench-web-") as logs,
+        ephemeral.served(Path(logs)) as (port, _),
+    ):
         fill(memories, agents)
         with Client(GROUP) as client:
             client.retrieve(LARGEST, "what happened in the morning?", timeout=PATIENCE)
-        with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE, follow_redirects=True) as http:
+        with httpx2.Client(
+            base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE, follow_redirects=True
+        ) as http:
             sign_in(http)
             found = pages(http)
-            taken = {name: [first_byte_ms(http, address) for _ in range(visits)] for name, address in found.items()}
+            taken = {
+                name: [first_byte_ms(http, address) for _ in range(visits)] for name, address in found.items()
+            }
     p95 = {name: quantile(times, 0.95) for name, times in taken.items()}
     return {
         "machine": machine(),

@@ -5,7 +5,8 @@ queue in ``stanford`` mode; the answers are compared with those that the origina
 
     python -m bench.parity MEMORY CASES [--json]
 
-``MEMORY`` is a persona's folder; cases that name another one find it beside it, or in a folder ``edge`` there.
+``MEMORY`` is a persona's folder; cases that name another one find it beside it, or in a folder ``edge``
+there.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def find(root: Path, name: str) -> Path:
 def load(folder: Path, *, made_up: bool) -> Memory:
     memory = stanford.read(folder)
     if made_up:
-        memory = replace(memory, vectors={node["embedding_key"]: made_up_vector(node["embedding_key"]) for node in memory.nodes})
+        memory = replace(
+            memory,
+            vectors={node["embedding_key"]: made_up_vector(node["embedding_key"]) for node in memory.nodes},
+        )
     return memory
 
 
@@ -79,7 +83,9 @@ def publish(client: Client, memory: Memory, agent_id: str) -> None:
 
 def compare(client: Client, memory: Memory, agent_id: str, case: dict[str, Any]) -> tuple[bool, bool, float]:
     """(same order, same set, largest score error) of one case."""
-    vectors = [made_up_vector(text) if case["made_up"] else memory.vectors[text] for text in case["focal_texts"]]
+    vectors = [
+        made_up_vector(text) if case["made_up"] else memory.vectors[text] for text in case["focal_texts"]
+    ]
     answer = client.retrieve(
         agent_id,
         case["focal_texts"],
@@ -97,18 +103,23 @@ def compare(client: Client, memory: Memory, agent_id: str, case: dict[str, Any])
         same_order &= [node_id for node_id, _ in got] == [node_id for node_id, _ in expected]
         same_set &= {node_id for node_id, _ in got} == {node_id for node_id, _ in expected}
         scores = dict(got)
-        error = max([error, *(abs(scores[node_id] - score) for node_id, score in expected if node_id in scores)])
+        error = max(
+            [error, *(abs(scores[node_id] - score) for node_id, score in expected if node_id in scores)]
+        )
     return same_order, same_set, error
 
 
 def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, bool]:
     """Whether strengths, depths, numbering and counters came out as the original saved them.
 
-    Hand-made memories save no strengths, and depth 0 for thoughts: the original then computes its own, as we do.
+    Hand-made memories save no strengths, and depth 0 for thoughts: the original then computes its own, as we
+    do.
     """
     nodes = {node.provenance["node_id"]: node for node in _all_nodes(client, agent_id)}
     saved = {node["node_id"]: node for node in memory.nodes}
-    impossible = {node_id for node_id, node in saved.items() if node["type"] == "thought" and node["depth"] == 0}
+    impossible = {
+        node_id for node_id, node in saved.items() if node["type"] == "thought" and node["depth"] == 0
+    }
     strengths: dict[str, dict[str, int]] = {"kw_strength_event": {}, "kw_strength_thought": {}}
     for row in _all_keywords(client, agent_id):
         strengths[f"kw_strength_{row.memory_type}"][row.keyword] = row.strength
@@ -116,22 +127,35 @@ def stored_as_saved(client: Client, memory: Memory, agent_id: str) -> dict[str, 
     agent = next(row for row in agents if row.agent_id == agent_id)
 
     def equal(name: str, *, but: AbstractSet[str] = frozenset()) -> bool:
-        return nodes.keys() == saved.keys() and all(getattr(nodes[key], name) == saved[key][name] for key in nodes.keys() - but)
+        return nodes.keys() == saved.keys() and all(
+            getattr(nodes[key], name) == saved[key][name] for key in nodes.keys() - but
+        )
 
     counters = ("importance_trigger_curr", "importance_ele_n")
     return {
-        "kw_strength": all(strengths[half] == counts for half, counts in memory.kw_strength.items() if counts),
+        "kw_strength": all(
+            strengths[half] == counts for half, counts in memory.kw_strength.items() if counts
+        ),
         "depth": equal("depth", but=impossible),
         "node_count": equal("node_count"),
         "type_count": equal("type_count"),
-        "counters": all(getattr(agent, name) == memory.scratch[name] for name in counters if name in memory.scratch),
+        "counters": all(
+            getattr(agent, name) == memory.scratch[name] for name in counters if name in memory.scratch
+        ),
     }
 
 
 def _all_nodes(client: Client, agent_id: str) -> Iterator[protocol.Memory]:
     cursor: str | None = None
     while True:
-        page = client.memory.list(agent_id=agent_id, kinds=get_args(AnyKind), superseded=True, archived="with", cursor=cursor, limit=500)
+        page = client.memory.list(
+            agent_id=agent_id,
+            kinds=get_args(AnyKind),
+            superseded=True,
+            archived="with",
+            cursor=cursor,
+            limit=500,
+        )
         yield from page.rows
         if page.next is None:
             return
@@ -150,7 +174,13 @@ def _all_keywords(client: Client, agent_id: str) -> Iterator[KeywordStrength]:
 
 def run(root: Path, cases_path: Path, console: Console) -> dict[str, Any]:
     cases = list(normalised_cases(cases_path))
-    result: dict[str, Any] = {"cases": 0, "same_order": 0, "same_set": 0, "max_score_error": 0.0, "stored": {}}
+    result: dict[str, Any] = {
+        "cases": 0,
+        "same_order": 0,
+        "same_set": 0,
+        "max_score_error": 0.0,
+        "stored": {},
+    }
     with running(embedder="hashing") as client:
         memories: dict[str, Memory] = {}
         for case in track(cases, description=cases_path.name, console=console):
@@ -170,11 +200,15 @@ def run(root: Path, cases_path: Path, console: Console) -> dict[str, Any]:
 
 def settle(client: Client) -> None:
     """Wait until the keyword strengths are counted, too."""
-    poll(client.stats.show, lambda stats: all(row.kind == "reflect" for row in stats.work_owed), IMPORT_SECONDS)
+    poll(
+        client.stats.show, lambda stats: all(row.kind == "reflect" for row in stats.work_owed), IMPORT_SECONDS
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("memory", type=Path)
     parser.add_argument("cases", type=Path)
     parser.add_argument("--json", action="store_true")
@@ -195,7 +229,10 @@ def main() -> None:
     console = Console()
     console.print(table)
     for name, checks in result["stored"].items():
-        console.print(f"{name}: " + ", ".join(f"{what} {'equal' if same else 'DIFFERENT'}" for what, same in checks.items()))
+        console.print(
+            f"{name}: "
+            + ", ".join(f"{what} {'equal' if same else 'DIFFERENT'}" for what, same in checks.items())
+        )
 
 
 if __name__ == "__main__":

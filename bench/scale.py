@@ -2,17 +2,22 @@
 
     python -m bench.scale [--tenants 200] [--memories 400000] [--large 200000] [--index-mib 256] [--json]
 
-Tenants share ``--memories`` equally and are stored mixed, as in life; one tenant is measured before the others are there. Vectors are made
-up with as many free directions as those of embedders have (``FREE``): in 384 independent ones nothing is near anything.
+Tenants share ``--memories`` equally and are stored mixed, as in life; one tenant is measured before the
+others are there. Vectors are made up with as many free directions as those of embedders have (``FREE``): in
+384 independent ones nothing is near anything.
 
-* **loaded_per_s**: memories with their vectors that the inbox stores by COPY, in one process; **disk_bytes_per_memory**: of the database.
-* **alone_p50_ms**, **retrieve_p50_ms**, **retrieve_p95_ms**: a retrieval of a tenant that was asked before, alone and among all.
+* **loaded_per_s**: memories with their vectors that the inbox stores by COPY, in one process;
+  **disk_bytes_per_memory**: of the database.
+* **alone_p50_ms**, **retrieve_p50_ms**, **retrieve_p95_ms**: a retrieval of a tenant that was asked before,
+  alone and among all.
 * **cold_p50_ms**: the first one of a tenant.
-* **worker_rss_mb**: of the retrieval worker once all tenants were asked; **worker_start_mb**: before that. Its indexes may take
-  ``--index-mib``.
-* **recall_large**: the share of the truly nearest memories that the large agent's answers have; **large_p50_ms**: a retrieval of it;
-  **large_first_p50_ms**: of the first ones, once its indexes are made and nothing is owed.
-* **large_ready_s**: until it had indexes of its own; **backup_s**, **restore_s**: `jiyi backup` and `jiyi restore --force` of all of it.
+* **worker_rss_mb**: of the retrieval worker once all tenants were asked; **worker_start_mb**: before that.
+  Its indexes may take ``--index-mib``.
+* **recall_large**: the share of the truly nearest memories that the large agent's answers have;
+  **large_p50_ms**: a retrieval of it; **large_first_p50_ms**: of the first ones, once its indexes are made
+  and nothing is owed.
+* **large_ready_s**: until it had indexes of its own; **backup_s**, **restore_s**: `jiyi backup` and `jiyi
+  restore --force` of all of it.
 """
 
 from __future__ import annotations
@@ -61,8 +66,8 @@ PATIENCE = 3_600
 TIMEOUT = 60
 #: What ``JIYI_INDEX_MAX_NODES`` is at least.
 LEAST_LARGE = 10
-#: The share of its memories with which the large agent outgrows an index in memory: what comes later is added to the database's one by
-#: one, at some hundreds a second.
+#: The share of its memories with which the large agent outgrows an index in memory: what comes later is added
+#: to the database's one by one, at some hundreds a second.
 LARGE_FROM = 0.95
 #: More than any agent that is held in memory.
 NEVER_LARGE = 10_000_000
@@ -77,7 +82,10 @@ class Vectors:
         self._directions = np.random.default_rng(SEED).standard_normal((FREE, DIMENSIONS), dtype=np.float32)
 
     def of(self, count: int, *seed: int) -> Float32:
-        made = np.random.default_rng([SEED, *seed]).standard_normal((count, FREE), dtype=np.float32) @ self._directions
+        made = (
+            np.random.default_rng([SEED, *seed]).standard_normal((count, FREE), dtype=np.float32)
+            @ self._directions
+        )
         made /= np.linalg.norm(made, axis=1, keepdims=True)
         return made
 
@@ -139,7 +147,9 @@ def fill_tenants(load: Load, vectors: Vectors, first: int, last: int, memories: 
 
 def fill_large(load: Load, vectors: Vectors, count: int) -> Float32:
     """Returns its vectors, in the order of the memories."""
-    made = np.concatenate([vectors.of(min(BATCH, count - start), 0, 0, start) for start in range(0, count, BATCH)])
+    made = np.concatenate(
+        [vectors.of(min(BATCH, count - start), 0, 0, start) for start in range(0, count, BATCH)]
+    )
     for start in range(0, count, BATCH):
         load.add(LARGE, made[start : start + BATCH])
     load.flush()
@@ -148,16 +158,24 @@ def fill_large(load: Load, vectors: Vectors, count: int) -> Float32:
 
 def timed(group_ids: Sequence[str], vectors: Vectors, rounds: int, seed: int) -> list[list[float]]:
     """Milliseconds of each tenant's retrievals, one after the other."""
-    questions = iter(sentences(np.random.default_rng([SEED, seed]), rounds * len(group_ids), WORDS_A_QUESTION))
+    questions = iter(
+        sentences(np.random.default_rng([SEED, seed]), rounds * len(group_ids), WORDS_A_QUESTION)
+    )
     found = []
     for number, group_id in enumerate(group_ids):
-        asked: Iterator[tuple[str, Float32]] = zip(islice(questions, rounds), vectors.of(rounds, seed, number), strict=True)
+        asked: Iterator[tuple[str, Float32]] = zip(
+            islice(questions, rounds), vectors.of(rounds, seed, number), strict=True
+        )
         with Client(group_id) as client:
             found.append(
                 [
                     milliseconds(
                         lambda question=question, vector=vector, client=client: client.retrieve(  # type: ignore[misc]
-                            AGENT, question, vectors=[vector.tobytes()], embedding_model=MODEL, timeout=TIMEOUT
+                            AGENT,
+                            question,
+                            vectors=[vector.tobytes()],
+                            embedding_model=MODEL,
+                            timeout=TIMEOUT,
                         )
                     )
                     for question, vector in asked
@@ -182,7 +200,9 @@ def recall(held: Float32, node_ids: Sequence[UUID], queries: Float32) -> float:
 def jiyi(*arguments: str) -> float:
     """Seconds that the command takes."""
     begun = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "workers.backup", *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "workers.backup", *arguments], check=True, stdout=subprocess.DEVNULL
+    )
     return round(time.perf_counter() - begun, 1)
 
 
@@ -200,7 +220,10 @@ def await_vacuum() -> None:
     """Until the database has ended what it does by itself after so many rows, if it does within the hour."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        with unit_of_work() as connection, as_owner(connection):  # whose transaction sees what was under way as it began
+        with (
+            unit_of_work() as connection,
+            as_owner(connection),
+        ):  # whose transaction sees what was under way as it began
             if not connection.execute(_VACUUMS).scalar_one():
                 return
         time.sleep(1)
@@ -210,7 +233,9 @@ def median(found: Iterable[float]) -> float:
     return round(quantile(list(found), 0.5), 2)
 
 
-def measure_tenants(console: Console, load: Load, vectors: Vectors, tenants: int, memories: int) -> dict[str, Any]:
+def measure_tenants(
+    console: Console, load: Load, vectors: Vectors, tenants: int, memories: int
+) -> dict[str, Any]:
     """Of one tenant alone, and of all."""
     fill_tenants(load, vectors, 0, 1, memories)
     analyze()
@@ -267,7 +292,10 @@ def back_up_and_restore() -> dict[str, Any]:
 
 def run(console: Console, tenants: int, memories: int, large: int, index_mib: int) -> dict[str, Any]:
     vectors, load = Vectors(), Load()
-    settings = {"index_max_bytes": str(index_mib * 2**20), "index_max_nodes": str(int(large * LARGE_FROM) or NEVER_LARGE)}
+    settings = {
+        "index_max_bytes": str(index_mib * 2**20),
+        "index_max_nodes": str(int(large * LARGE_FROM) or NEVER_LARGE),
+    }
     with running((), embedder="hashing", **settings):
         empty = database_bytes()
         with ephemeral.processes(get_settings().home / "log"):
@@ -287,10 +315,16 @@ def run(console: Console, tenants: int, memories: int, large: int, index_mib: in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tenants", type=int, default=200)
     parser.add_argument("--memories", type=int, default=400_000, help="of all tenants together")
-    parser.add_argument("--large", type=int, help="memories of the large agent; 0: none; by default half as many as of all tenants")
+    parser.add_argument(
+        "--large",
+        type=int,
+        help="memories of the large agent; 0: none; by default half as many as of all tenants",
+    )
     parser.add_argument("--index-mib", type=int, default=256, help="what the worker's indexes may take")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

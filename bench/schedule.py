@@ -2,11 +2,12 @@
 
     python -m bench.schedule [--labelled FILE] [--texts MEMDAILY LOCOMO] [--json]
 
-``table`` are the sixteen sentences that a schedule grammar has to know, ``own`` the labelled ones beside this module, ``labelled``
-those of the file given: JSON lines ``{"id", "text", "now", "tz", "expect": {"kind": "cron|once|interval|none", "cron" | "at" |
-"every_s"}, "certainty": "exact|ambiguous|unclear|none"}``. Cron is compared as sets of values, a moment to the minute, ``0 */2 * *
-*`` equals 7,200 s; of what is ambiguous the days count and not the hour; unclear and none expect that nothing is scheduled.
-``false_intents`` are messages of people to each other that are taken for requests to act at a time.
+``table`` are the sixteen sentences that a schedule grammar has to know, ``own`` the labelled ones beside this
+module, ``labelled`` those of the file given: JSON lines ``{"id", "text", "now", "tz", "expect": {"kind":
+"cron|once|interval|none", "cron" | "at" | "every_s"}, "certainty": "exact|ambiguous|unclear|none"}``. Cron is
+compared as sets of values, a moment to the minute, ``0 */2 * * *`` equals 7,200 s; of what is ambiguous the
+days count and not the hour; unclear and none expect that nothing is scheduled. ``false_intents`` are messages
+of people to each other that are taken for requests to act at a time.
 """
 
 from __future__ import annotations
@@ -122,9 +123,19 @@ def right(row: dict[str, Any], found: Sequence[ParsedSchedule]) -> bool:
         at = datetime.fromisoformat(expect["at"])
         its = first.at if at.tzinfo is None else first.at.astimezone(at.tzinfo)
         its, at = its.replace(tzinfo=None), at.replace(tzinfo=None)
-        return its.date() == at.date() if open_hour else its.replace(second=0, microsecond=0) == at.replace(second=0, microsecond=0)
+        return (
+            its.date() == at.date()
+            if open_hour
+            else its.replace(second=0, microsecond=0) == at.replace(second=0, microsecond=0)
+        )
     step = expect.get("every_s") or seconds_of(expect["cron"])
-    its_step = first.every_seconds if first.kind == "interval" else seconds_of(first.cron or "") if first.kind == "cron" else None
+    its_step = (
+        first.every_seconds
+        if first.kind == "interval"
+        else seconds_of(first.cron or "")
+        if first.kind == "cron"
+        else None
+    )
     if step is not None and its_step is not None:
         return bool(step == its_step)
     if expect["kind"] == "interval" or first.kind != "cron":
@@ -147,7 +158,8 @@ def judged(path: Path, console: Console) -> dict[str, Any]:
             shown = found[0] if found else None
             said = shown and ((shown.at and shown.at.isoformat()) or shown.cron, shown.every_seconds)
             console.print(
-                f"{row['id']}: {row['text']} is {row['certainty']} {row['expect']}, was read as {sure} {said}",
+                f"{row['id']}: {row['text']} is {row['certainty']} {row['expect']}, was read as {sure}"
+                f" {said}",
                 highlight=False,
                 markup=False,
             )
@@ -187,9 +199,17 @@ def run(labelled: Path | None, texts: Sequence[Path], console: Console) -> dict[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--labelled", type=Path, help="more labelled sentences, JSON lines")
-    parser.add_argument("--texts", type=Path, nargs="*", default=[], help="what people tell each other, in MemDaily's or LoCoMo's form")
+    parser.add_argument(
+        "--texts",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="what people tell each other, in MemDaily's or LoCoMo's form",
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     result = run(arguments.labelled, arguments.texts, Console(stderr=True, width=200))

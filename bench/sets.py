@@ -1,18 +1,20 @@
-"""Retrieval from lists of agents and from long conversations: is the evidence of a question retrieved, and how much else?
+"""Retrieval from lists of agents and from long conversations: is the evidence of a question retrieved, and
+how much else?
 
     python -m bench.sets FILE… [--json] [--relevance-only]
 
-A ``FILE`` is a list of agents, ``{"agent_id", "memories": [{"key", "text", "at"}], "questions": [{"text", "evidence": [keys], "kind",
-"now"}]}``, or one conversation, ``{"id", "sessions": [{"id", "at", "turns": [{"id", "speaker", "text"}]}], "questions": [{"question",
-"evidence": [turn ids], "kind"}]}``. A question whose first line is ``<speaker>: words`` is a dialogue, and asked as one:
-what ``<Assistant>`` or nobody says is the assistant's. Everything goes through the service with its default embedder, and no LLM. Figures
-are means over a file's questions, and over each kind's:
+A ``FILE`` is a list of agents, ``{"agent_id", "memories": [{"key", "text", "at"}], "questions": [{"text",
+"evidence": [keys], "kind", "now"}]}``, or one conversation, ``{"id", "sessions": [{"id", "at", "turns":
+[{"id", "speaker", "text"}]}], "questions": [{"question", "evidence": [turn ids], "kind"}]}``. A question
+whose first line is ``<speaker>: words`` is a dialogue, and asked as one: what ``<Assistant>`` or nobody says
+is the assistant's. Everything goes through the service with its default embedder, and no LLM. Figures are
+means over a file's questions, and over each kind's:
 
 ``recall@k``
     share of the question's evidence among the first k
 ``kept``, ``dropped``
-    of all first tens together, the share of the evidence that the default ``JIYI_MIN_PROBABILITY`` leaves in the answer, and the share of
-    all else that it leaves out; relevances without a probability keep everything
+    of all first tens together, the share of the evidence that the default ``JIYI_MIN_PROBABILITY`` leaves in
+    the answer, and the share of all else that it leaves out; relevances without a probability keep everything
 """
 
 from __future__ import annotations
@@ -29,7 +31,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.support.quality import RELEVANCES, Agent, Memory, Question, Variant, add_variant, ask, by_kind, remember
+from bench.support.quality import (
+    RELEVANCES,
+    Agent,
+    Memory,
+    Question,
+    Variant,
+    add_variant,
+    ask,
+    by_kind,
+    remember,
+)
 from bench.support.ranking import DECIMALS, Figures
 from bench.support.service import machine, running
 from jiyi.settings import Settings
@@ -51,11 +63,15 @@ Answered = tuple[Question, list[str]]
 def read(path: Path) -> list[Agent]:
     """The agents of a file in either form."""
     content = json.loads(path.read_text(encoding="utf-8"))
-    return [_of_conversation(content)] if isinstance(content, dict) else [_of_agent(entry) for entry in content]
+    return (
+        [_of_conversation(content)] if isinstance(content, dict) else [_of_agent(entry) for entry in content]
+    )
 
 
 def _of_agent(entry: dict[str, Any]) -> Agent:
-    memories = [Memory(row["key"], row["text"], datetime.fromisoformat(row["at"])) for row in entry["memories"]]
+    memories = [
+        Memory(row["key"], row["text"], datetime.fromisoformat(row["at"])) for row in entry["memories"]
+    ]
     known = {memory.key for memory in memories}
     questions = [
         Question(
@@ -97,22 +113,32 @@ def _of_conversation(entry: dict[str, Any]) -> Agent:
         for place, turn in enumerate(session["turns"])
     ]
     known = {memory.key for memory in memories}
-    questions = [Question(row["question"], known.intersection(row["evidence"]), row["kind"]) for row in entry["questions"]]
+    questions = [
+        Question(row["question"], known.intersection(row["evidence"]), row["kind"])
+        for row in entry["questions"]
+    ]
     return Agent(entry["id"], memories, [question for question in questions if question.evidence])
 
 
-def run(paths: Sequence[Path], console: Console, variant: Variant) -> dict[str, dict[str, dict[str, Figures]]]:
+def run(
+    paths: Sequence[Path], console: Console, variant: Variant
+) -> dict[str, dict[str, dict[str, Figures]]]:
     """Of each file, by its name: the figures by relevance and kind of question."""
     files = {path.name: [_named(path, agent) for agent in read(path)] for path in paths}
     agents = [agent for group in files.values() for agent in group]
-    likely = replace(variant, options={**variant.options, "min_probability": Settings.model_fields["min_probability"].default})
+    likely = replace(
+        variant,
+        options={**variant.options, "min_probability": Settings.model_fields["min_probability"].default},
+    )
     found: dict[str, dict[str, dict[str, Figures]]] = {name: {} for name in files}
     with running(**variant.settings) as client:
         keys = remember(client, agents, console)
         for relevance in RELEVANCES:
             for name, group in files.items():
                 answers = ask(client, group, keys, relevance, console, variant)
-                kept = ask(client, group, keys, relevance, console, likely) if relevance == "hybrid" else answers
+                kept = (
+                    ask(client, group, keys, relevance, console, likely) if relevance == "hybrid" else answers
+                )
                 found[name][relevance] = figures(answers, kept)
     return found
 
@@ -126,8 +152,17 @@ def figures(answers: Sequence[Answered], likely: Sequence[Answered]) -> dict[str
             for (question, all_keys), (_, likely_keys) in zip(answers, likely, strict=True)
             if kind in ("overall", question.kind)
         ]
-        row["kept"] = _share([key in left for question, keys, left in pairs for key in keys if key in question.evidence])
-        row["dropped"] = _share([key not in left for question, keys, left in pairs for key in keys if key not in question.evidence])
+        row["kept"] = _share(
+            [key in left for question, keys, left in pairs for key in keys if key in question.evidence]
+        )
+        row["dropped"] = _share(
+            [
+                key not in left
+                for question, keys, left in pairs
+                for key in keys
+                if key not in question.evidence
+            ]
+        )
     return rows
 
 
@@ -141,7 +176,9 @@ def _named(path: Path, agent: Agent) -> Agent:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", type=Path, nargs="+")
     add_variant(parser)
     parser.add_argument("--json", action="store_true")

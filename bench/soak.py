@@ -1,16 +1,19 @@
-"""Hours in which nothing may grow but the memory itself: the service at half of its capacity, looked at again and again.
+"""Hours in which nothing may grow but the memory itself: the service at half of its capacity, looked at again
+and again.
 
     python -m bench.soak [--minutes N] [--rate EVENTS] [--plot FILE] [--json]
 
-Events come at a steady rate (``--rate``, a second), questions with them. Measured every few seconds: resident memory of each
-process, the lag of the intake, pending work, connections to PostgreSQL, keys in Valkey and their bytes, rows and bytes of the
-tables. For each a line is fitted through the second half of the run; ``grows`` names those whose slope is more than noise: more
-than ``SIGMAS`` of its own standard errors, and more than ``LEAST_SHARE`` of the level an hour. What is
-meant to grow is told and not judged: the tables; the indexes that the retrieval and the reflection worker keep in memory, up to
-``JIYI_INDEX_MAX_BYTES`` each, which are taken off the memory of the process that has them; and the meters, a key a minute for 25
-hours (1,500 keys, some 8 MB), which are taken off Valkey's. Twenty minutes are the least that says something: what is kept for five
-minutes or for a thousand questions is full by the middle.
-Memory is what a process has for itself: pages that PostgreSQL's processes share would be counted once for each.
+Events come at a steady rate (``--rate``, a second), questions with them. Measured every few seconds: resident
+memory of each process, the lag of the intake, pending work, connections to PostgreSQL, keys in Valkey and
+their bytes, rows and bytes of the tables. For each a line is fitted through the second half of the run;
+``grows`` names those whose slope is more than noise: more than ``SIGMAS`` of its own standard errors, and
+more than ``LEAST_SHARE`` of the level an hour. What is meant to grow is told and not judged: the tables; the
+indexes that the retrieval and the reflection worker keep in memory, up to ``JIYI_INDEX_MAX_BYTES`` each,
+which are taken off the memory of the process that has them; and the meters, a key a minute for 25 hours
+(1,500 keys, some 8 MB), which are taken off Valkey's. Twenty minutes are the least that says something: what
+is kept for five minutes or for a thousand questions is full by the middle.
+Memory is what a process has for itself: pages that PostgreSQL's processes share would be counted once for
+each.
 """
 
 from __future__ import annotations
@@ -59,9 +62,10 @@ GROUP = "soak"
 WORDS = [
     "Klaus Maria Isabella 林岚 王强 Tom Ayesha 小雨 Giorgio Hailey Eddy".split(),
     "reads writes sees finds loses 买了 卖了 画着 repairs borrows 想起 forgets washes".split(),
-    "book letter boat 自行车 钥匙 picture lamp 茶杯 coat map 收音机 basket ladder 雨伞 piano table 相机".split(),
-    "at home|in the park|on the bridge|在学校|在车站|at the café|in the library|by the river|在办公室|in the garden|on the train|在市场|"
-    "at the beach|in the kitchen|在楼上|near the church|at the office|在海边|in town".split("|"),
+    "book letter boat 自行车 钥匙 lamp 茶杯 coat map 收音机 basket 雨伞 piano table 相机".split(),
+    "at home|in the park|on the bridge|在学校|在车站|at the café|in the library|by the river|在办公室|in the"
+    " garden|on the train|在市场|at the beach|in the kitchen|在楼上|near the church|at the office|在海边|in"
+    " town".split("|"),
     "with a friend|alone|和妹妹|in the rain|before breakfast|很晚的时候|once more".split("|"),
 ]
 
@@ -70,7 +74,11 @@ def soak(minutes: float, rate: float, plotted: Path | None) -> dict[str, Any]:
     """Run it; the figures."""
     settings = {"web_port": str(ephemeral.free_port())}
     series: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
-    with ephemeral.folder("jiyi-soak-") as folder, ephemeral.database(folder, **settings) as stack, whole_service():
+    with (
+        ephemeral.folder("jiyi-soak-") as folder,
+        ephemeral.database(folder, **settings) as stack,
+        whole_service(),
+    ):
         supervisor = Supervisor(commands(), dict(os.environ), quiet=True, stack=stack)
         supervisor.start()
         stop = threading.Event()
@@ -91,11 +99,20 @@ def soak(minutes: float, rate: float, plotted: Path | None) -> dict[str, Any]:
                     thread.join()
             supervisor.stop()
             supervisor.wait()
-    lines = {name: fit([point for point in points if point[0] >= minutes * 30]) for name, points in sorted(series.items())}
+    lines = {
+        name: fit([point for point in points if point[0] >= minutes * 30])
+        for name, points in sorted(series.items())
+    }
     if plotted is not None:
         plotted.write_text(plot(series), encoding="utf-8")
     grows = [name for name, line in lines.items() if not name.startswith(STORED) and _grows(line)]
-    return {"machine": machine(), "minutes": minutes, "rate": rate, "grows": grows, "series": {n: line.told() for n, line in lines.items()}}
+    return {
+        "machine": machine(),
+        "minutes": minutes,
+        "rate": rate,
+        "grows": grows,
+        "series": {n: line.told() for n, line in lines.items()},
+    }
 
 
 def _grows(line: Line) -> bool:
@@ -110,13 +127,17 @@ def _publish(stop: threading.Event, rate: float) -> None:
 
 
 def _event(position: int) -> Event:
-    """Always another text, of words that come again: of words that are new each time, memory of words would fill up for hours."""
+    """Always another text, of words that come again: of words that are new each time, memory of words would
+    fill up for hours.
+    """
     said, rest = [], position
     for words in WORDS:
         rest, place = divmod(rest, len(words))
         said.append(words[place])
     payload = {"description": " ".join(said), "poignancy": 1 + position % 4, "keywords": said[:2]}
-    return build({"type": "memory.observed", "group_id": GROUP, "agent_id": AGENTS[position % 3], "payload": payload})
+    return build(
+        {"type": "memory.observed", "group_id": GROUP, "agent_id": AGENTS[position % 3], "payload": payload}
+    )
 
 
 def _ask(stop: threading.Event, rate: float) -> None:
@@ -135,11 +156,15 @@ def _own_bytes(process: psutil.Process) -> int:
 
 def _look() -> dict[str, float]:
     found: dict[str, float] = {}
-    indexes = {worker.rpartition(":")[2]: report["bytes"] / 1e6 for worker, report in index_cache.reports().items()}
+    indexes = {
+        worker.rpartition(":")[2]: report["bytes"] / 1e6 for worker, report in index_cache.reports().items()
+    }
     for name, process in programs().items():
         try:
             everything = [process, *process.children(recursive=True)]
-            found[f"MB of {name}"] = sum(_own_bytes(one) for one in everything) / 1e6 - indexes.get(str(process.pid), 0.0)
+            found[f"MB of {name}"] = sum(_own_bytes(one) for one in everything) / 1e6 - indexes.get(
+                str(process.pid), 0.0
+            )
         except psutil.NoSuchProcess:
             continue
     found[f"{STORED}MB of indexes"] = sum(indexes.values())
@@ -147,7 +172,11 @@ def _look() -> dict[str, float]:
         for name, statement in _COUNTS.items():
             found[name] = float(connection.execute(text(statement)).scalar_one() or 0)
     found["messages that wait"] = float(broker_queues.waiting(INTAKE_QUEUE) or 0)
-    minutes = [key for key in valkey().scan_iter(valkey_keys.meters("*"), count=1_000) if key != valkey_keys.METERS_TOTAL.encode()]
+    minutes = [
+        key
+        for key in valkey().scan_iter(valkey_keys.meters("*"), count=1_000)
+        if key != valkey_keys.METERS_TOTAL.encode()
+    ]
     metered = sum(valkey().memory_usage(key) or 0 for key in minutes) / 1e6
     found[f"{STORED}minutes of meters"] = float(len(minutes))
     found["keys of Valkey"] = float(valkey().dbsize()) - len(minutes)

@@ -4,9 +4,10 @@
     python -m bench.stores files FILE [--json]
     python -m bench.stores scale [--files N] [--items N] [--json]
 
-``simple``: MemDaily's messages written by ``update()``, each trajectory a store; the figure is recall@5 as in ``bench.memdaily``,
-beside the order by cosine alone, and how many messages were lost. ``files``: LoCoMo's sessions as files. ``scale``: a question to a
-simple store of 1,000 and of many items, beside numpy; with ``--files``, the indexing of so many files.
+``simple``: MemDaily's messages written by ``update()``, each trajectory a store; the figure is recall@5 as in
+``bench.memdaily``, beside the order by cosine alone, and how many messages were lost. ``files``: LoCoMo's
+sessions as files. ``scale``: a question to a simple store of 1,000 and of many items, beside numpy; with
+``--files``, the indexing of so many files.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ ITEMS = 100_000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     of_simple = commands.add_parser("simple")
     of_simple.add_argument("file", type=Path)

@@ -2,12 +2,12 @@
 
     python -m bench.tenants [--tenants 200] [--memories 100] [--json]
 
-An approximate index over all tenants loses results silently, above all when vectors are uncorrelated, as here: the
-nearest of all belong to others, and what is left after the filter is too little. Every tenant's answers, ranked by
-cosine alone, are compared with an exact scan of its vectors.
+An approximate index over all tenants loses results silently, above all when vectors are uncorrelated, as
+here: the nearest of all belong to others, and what is left after the filter is too little. Every tenant's
+answers, ranked by cosine alone, are compared with an exact scan of its vectors.
 
-Once as ordinary agents, whose memories are all compared; once as large ones, with a bound so low that each agent
-outgrows it: then the database's approximate index serves them, all tenants' rows in one.
+Once as ordinary agents, whose memories are all compared; once as large ones, with a bound so low that each
+agent outgrows it: then the database's approximate index serves them, all tenants' rows in one.
 
 * **recall**: the share of the truly nearest ones that were returned.
 * **short**: answers with fewer memories than were asked for.
@@ -60,8 +60,15 @@ Tenant = tuple[Float32, list[UUID]]
 
 def made_up(group_id: str, vectors: Float32) -> Iterator[Event]:
     for i, vector in enumerate(vectors):
-        payload = {"description": f"memory {i}", "historic": True, "vector": vector.tobytes(), "embedding_model": MODEL}
-        yield events.build({"type": "memory.observed", "group_id": group_id, "agent_id": AGENT, "payload": payload})
+        payload = {
+            "description": f"memory {i}",
+            "historic": True,
+            "vector": vector.tobytes(),
+            "embedding_model": MODEL,
+        }
+        yield events.build(
+            {"type": "memory.observed", "group_id": group_id, "agent_id": AGENT, "payload": payload}
+        )
 
 
 def fill(random: np.random.Generator, count: int, memories: int) -> dict[str, Tenant]:
@@ -103,7 +110,14 @@ def ask_all(tenants: dict[str, Tenant], console: Console, *, exact: bool) -> dic
 
 def ask(client: Client, query: Float32) -> Answer:
     answer = client.retrieve(
-        AGENT, "what is near", vectors=[query.tobytes()], embedding_model=MODEL, relevance="dense", recency_w=0, importance_w=0, top_k=TOP_K
+        AGENT,
+        "what is near",
+        vectors=[query.tobytes()],
+        embedding_model=MODEL,
+        relevance="dense",
+        recency_w=0,
+        importance_w=0,
+        top_k=TOP_K,
     )
     if answer.status != "ok":
         raise RuntimeError(f"{client.group} got no answer: {answer.status}")
@@ -134,7 +148,9 @@ def await_large(tenants: int, console: Console, patience: int = PATIENCE) -> Non
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tenants", type=int, default=TENANTS)
     parser.add_argument("--memories", type=int, default=MEMORIES, help=f"of each tenant, at least {TOP_K}")
     parser.add_argument("--json", action="store_true")
@@ -145,7 +161,12 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(result))
         return
-    table = Table(title=f"{arguments.tenants} tenants × {arguments.memories} memories, {QUERIES} questions each · {result['machine']}")
+    table = Table(
+        title=(
+            f"{arguments.tenants} tenants × {arguments.memories} memories, {QUERIES} questions each ·"
+            f" {result['machine']}"
+        )
+    )
     for column in ("path", f"recall@{TOP_K}", "answers cut short"):
         table.add_column(column, justify="right")
     for path in ("exact", "large"):

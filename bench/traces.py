@@ -2,9 +2,10 @@
 
     python -m bench.traces FOLDER [--json]
 
-``FOLDER`` holds ``trace_reflect.json`` and ``trace_perceive.json``: recorded from the original with a scripted model. A
-scenario matches when the questions in their order, the thoughts, their evidence and the counters are those recorded.
-Where the original has a defect that we do not copy, what we do instead is checked, and the scenario is an exception.
+``FOLDER`` holds ``trace_reflect.json`` and ``trace_perceive.json``: recorded from the original with a
+scripted model. A scenario matches when the questions in their order, the thoughts, their evidence and the
+counters are those recorded. Where the original has a defect that we do not copy, what we do instead is
+checked, and the scenario is an exception.
 """
 
 from __future__ import annotations
@@ -67,10 +68,12 @@ class Report:
 
 
 def replay(scenario: dict[str, Any], everything: list[dict[str, Any]], *, strict: bool) -> Outcome:
-    """Our reflection on a recorded scenario: what was retrieved and what the model said are the recorded ones.
+    """Our reflection on a recorded scenario: what was retrieved and what the model said are the recorded
+    ones.
 
-    ``strict``: every question must be the recorded one, in its turn. Otherwise each gets the reply that was recorded for
-    it, wherever that is: for scenarios in which we go on where the original broke off, or the other way round.
+    ``strict``: every question must be the recorded one, in its turn. Otherwise each gets the reply that was
+    recorded for it, wherever that is: for scenarios in which we go on where the original broke off, or the
+    other way round.
 
     Raises:
         Differs: (``strict``) something else was asked, or not everything.
@@ -83,8 +86,13 @@ def replay(scenario: dict[str, Any], everything: list[dict[str, Any]], *, strict
         if reflect.is_due(curr):
             pools = pools_of(scenario, everything)
             window = reflect.window(ele_n, original=True)
-            latest = [Statement(uuid5(NAMESPACE, f"latest {n}"), text) for n, text in enumerate(memory_of(everything)[-window:])]
-            outcome.reflection = reflect.reflect(AGENT, latest, llm, _retrieval(pools, llm, outcome), original=True)
+            latest = [
+                Statement(uuid5(NAMESPACE, f"latest {n}"), text)
+                for n, text in enumerate(memory_of(everything)[-window:])
+            ]
+            outcome.reflection = reflect.reflect(
+                AGENT, latest, llm, _retrieval(pools, llm, outcome), original=True
+            )
             outcome.counters = reflect.counters_after((curr, ele_n), (curr, ele_n), MAXIMUM, original=True)
         if scenario["tag"].startswith("chat_end"):
             said = conversation(everything) if scenario["tag"] != "chat_end_no_chat_node" else []
@@ -92,7 +100,9 @@ def replay(scenario: dict[str, Any], everything: list[dict[str, Any]], *, strict
                 chats = [uuid5(NAMESPACE, "chat")]
                 outcome.conversation = reflect.reflect_on_conversation(AGENT, chats, said, llm, original=True)
     except BadReply as error:
-        outcome = Outcome((curr, ele_n), error=f"{type(error).__name__}: {error}")  # a failed reflection keeps nothing
+        outcome = Outcome(
+            (curr, ele_n), error=f"{type(error).__name__}: {error}"
+        )  # a failed reflection keeps nothing
     if strict:
         llm.finished([thought.description for thought in outcome.thoughts])
     return outcome
@@ -105,7 +115,10 @@ def _retrieval(pools: list[list[str]], llm: Replay, outcome: Outcome) -> reflect
         for point in points:
             llm.embedded(point)
         order = list(dict.fromkeys(points))
-        found = {point: [Statement(uuid5(NAMESPACE, f"{n} {i}"), text) for i, text in enumerate(pools[n])] for n, point in enumerate(order)}
+        found = {
+            point: [Statement(uuid5(NAMESPACE, f"{n} {i}"), text) for i, text in enumerate(pools[n])]
+            for n, point in enumerate(order)
+        }
         for n, point in enumerate(order):
             outcome.places.update({statement.node_id: (n, i) for i, statement in enumerate(found[point])})
         return [found[point] for point in points]
@@ -144,11 +157,16 @@ def differences(scenario: dict[str, Any], outcome: Outcome) -> list[str]:
             "expiration": made.expires_at.strftime(TIME_FORMAT),
             "embedding_key": made.embedding_key or made.description,
         }
-        found += [f"{name} {value!r}, recorded {node[name]!r}" for name, value in ours.items() if value != node[name]]
+        found += [
+            f"{name} {value!r}, recorded {node[name]!r}"
+            for name, value in ours.items()
+            if value != node[name]
+        ]
         if len(made.evidence) != len(node["filling"]):
             found.append(f"evidence {len(made.evidence)}, recorded {node['filling']}")
             continue
-        # A place among what was retrieved is one memory throughout the scenario, so its recorded id must be, too.
+        # A place among what was retrieved is one memory throughout the scenario, so its recorded id must be,
+        # too.
         found += [
             f"evidence {outcome.places.get(own)}: {ids[own]} before, {name} now"
             for own, name in zip(made.evidence, node["filling"], strict=True)
@@ -184,7 +202,9 @@ def reflect_scenarios(path: Path) -> Report:
 
 
 def perceive_scenarios(folder: Path) -> Report:
-    """Every tick of the trace of perceiving, by the original's rules and by our own (:mod:`bench.support.traces_perceive`)."""
+    """Every tick of the trace of perceiving, by the original's rules and by our own
+    (:mod:`bench.support.traces_perceive`).
+    """
     report = Report([], {}, {})
     for name, same, defect in traces_perceive.perceive_scenarios(folder):
         if same:
@@ -197,12 +217,16 @@ def perceive_scenarios(folder: Path) -> Report:
 
 
 def _kept_nothing(outcome: Outcome) -> bool:
-    """A reply that does not fit fails the reflection as a whole: nothing is stored, the counters stay, it is repeated."""
+    """A reply that does not fit fails the reflection as a whole: nothing is stored, the counters stay, it is
+    repeated.
+    """
     return outcome.error.startswith("BadReply") and not outcome.thoughts and outcome.counters[1] != 0
 
 
 def _whole(outcome: Outcome) -> bool:
-    return not outcome.error and outcome.counters == (MAXIMUM, 0) and len(outcome.reflection.focal_points) == 3
+    return (
+        not outcome.error and outcome.counters == (MAXIMUM, 0) and len(outcome.reflection.focal_points) == 3
+    )
 
 
 #: Scenario → the defect (``research/generative_agents.md``, Q numbers), and what we do instead.
@@ -226,8 +250,14 @@ EXCEPTIONS: dict[str, tuple[str, Callable[[Outcome], bool]]] = {
         "Q6: an answer that is JSON as it should be is refused",
         lambda found: _whole(found) and found.thoughts[0].poignancy == 5 and len(found.thoughts) == 9,
     ),
-    "poignancy_zero": ("Q14: the reflection fails, and the memories keep being marked as accessed", _kept_nothing),
-    "poignancy_junk": ("Q14: the reflection fails, and the memories keep being marked as accessed", _kept_nothing),
+    "poignancy_zero": (
+        "Q14: the reflection fails, and the memories keep being marked as accessed",
+        _kept_nothing,
+    ),
+    "poignancy_junk": (
+        "Q14: the reflection fails, and the memories keep being marked as accessed",
+        _kept_nothing,
+    ),
     "chat_end_missed_tick": (
         "Q11: a conversation whose end falls between two ticks is forgotten",
         lambda found: len(found.conversation) == 2 and found.counters == (40, 7),
@@ -272,7 +302,12 @@ def main() -> int:
 
 
 def _show(report: Report) -> None:
-    table = Table("scenario", "", title=f"{len(report.matched)} of {report.scenarios} as the original", title_justify="left")
+    table = Table(
+        "scenario",
+        "",
+        title=f"{len(report.matched)} of {report.scenarios} as the original",
+        title_justify="left",
+    )
     for name in report.matched:
         table.add_row(name, "[green]the same[/green]")
     for name, defect in report.exceptions.items():

@@ -1,10 +1,11 @@
-"""What traces cost: CPU of all processes for an event until it is retrievable, and for a retrieval, without traces and with them.
+"""What traces cost: CPU of all processes for an event until it is retrievable, and for a retrieval, without
+traces and with them.
 
     python -m bench.tracing [--json] [--events N] [--retrievals N] [--rounds N]
 
-Two services of their own take turns, the same work in each: events in messages of their own, over the broker; then retrievals, one after
-the other. The second one's processes send each span over OTLP to a receiver of this process that reads nothing of it,
-whose CPU counts, too.
+Two services of their own take turns, the same work in each: events in messages of their own, over the broker;
+then retrievals, one after the other. The second one's processes send each span over OTLP to a receiver of
+this process that reads nothing of it, whose CPU counts, too.
 """
 
 from __future__ import annotations
@@ -44,7 +45,11 @@ def main() -> None:
     answer = {}
     for place, name in enumerate(("event", "retrieval")):
         off, on = (median(pair[which][place] for pair in rounds) for which in (0, 1))
-        answer[name] = {"off_cpu_ms": round(off, 2), "on_cpu_ms": round(on, 2), "more_percent": round(100 * (on / off - 1), 1)}
+        answer[name] = {
+            "off_cpu_ms": round(off, 2),
+            "on_cpu_ms": round(on, 2),
+            "more_percent": round(100 * (on / off - 1), 1),
+        }
     if options.json:
         print(json.dumps(answer))
         return
@@ -52,7 +57,8 @@ def main() -> None:
     say(machine())
     for name, numbers in answer.items():
         say(
-            f"CPU for one {name}: {numbers['off_cpu_ms']} ms without traces, {numbers['on_cpu_ms']} ms with ({numbers['more_percent']:+} %)"
+            f"CPU for one {name}: {numbers['off_cpu_ms']} ms without traces, {numbers['on_cpu_ms']} ms with"
+            f" ({numbers['more_percent']:+} %)"
         )
 
 
@@ -79,10 +85,18 @@ def measured(options: argparse.Namespace, endpoint: str | None) -> tuple[float, 
 
 def tell(client: Client, about: str, count: int, *, together: bool = True) -> None:
     observations = [
-        {"agent_id": "klaus", "description": f"{about}: Klaus reads page {number} of a book about gardens", "poignancy": 4}
+        {
+            "agent_id": "klaus",
+            "description": f"{about}: Klaus reads page {number} of a book about gardens",
+            "poignancy": 4,
+        }
         for number in range(count)
     ]
-    ids = client.observe_many(observations) if together else [client.observe(**observation) for observation in observations]  # type: ignore[arg-type]
+    ids = (
+        client.observe_many(observations)
+        if together
+        else [client.observe(**observation) for observation in observations]  # type: ignore[arg-type]
+    )
     client.wait_for(ids, timeout=SECONDS)
     poll(_owed, lambda owed: not owed, SECONDS)
 

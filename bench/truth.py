@@ -1,10 +1,12 @@
 """What a prompt says holds after months of talk: ``python -m bench.truth FILE [FILE …] [--json] [--show]``.
 
-Each line of a file is a small life: messages of a user with an assistant, and questions. ``{id, language, kind, turns: [{at, role, text,
-session, user?}], questions: [{q, at, user?, has: [[alternatives], …], not: […]}]}``; times have the speaker's zone. All messages go
-through the whole service as shipped, without an LLM; then each question is asked. Of each group of ``has`` a string has to stand in what
-is said to hold (*has*), and none of ``not`` may (*clean*), but in a line that is marked as earlier or ended; *right* is both. ``prompt``
-is what ``conversations.context`` puts before an answer, ``find`` what ``context`` does. Shares of all questions and of each kind.
+Each line of a file is a small life: messages of a user with an assistant, and questions. ``{id, language,
+kind, turns: [{at, role, text, session, user?}], questions: [{q, at, user?, has: [[alternatives], …], not:
+[…]}]}``; times have the speaker's zone. All messages go through the whole service as shipped, without an LLM;
+then each question is asked. Of each group of ``has`` a string has to stand in what is said to hold (*has*),
+and none of ``not`` may (*clean*), but in a line that is marked as earlier or ended; *right* is both.
+``prompt`` is what ``conversations.context`` puts before an answer, ``find`` what ``context`` does. Shares of
+all questions and of each kind.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from jiyi import Client
 
 #: A line with one of these says that it is of the past.
 MARKED = re.compile(
-    r"\((?:[^()]*; )?(?:earlier|no longer|ended|until|replaced)[^()]*\)|（(?:早先|曾经|已)[^（）]*）|\(早先；[^()]*\)", re.IGNORECASE
+    r"\((?:[^()]*; )?(?:earlier|no"
+    r" longer|ended|until|replaced)[^()]*\)|（(?:早先|曾经|已)[^（）]*）|\(早先；[^()]*\)",
+    re.IGNORECASE,
 )
 #: As shipped; what was said days ago waits no longer than a second.
 SETTINGS = {**AS_SHIPPED.settings, "extract_window_seconds": "1"}
@@ -39,10 +43,14 @@ Life = tuple[str, dict[str, Any]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--json", action="store_true", help="one line, for programs")
-    parser.add_argument("--show", action="store_true", help="the prompts that are not right, to standard error")
+    parser.add_argument(
+        "--show", action="store_true", help="the prompts that are not right, to standard error"
+    )
     arguments = parser.parse_args()
     with running(**SETTINGS) as client:
         table = measured(client, read(arguments.files), show=arguments.show)
@@ -50,17 +58,27 @@ def main() -> None:
         print(json.dumps(table, ensure_ascii=False))
         return
     for name, row in table.items():
-        print(f"{name:16} {row['questions']:4}  " + "  ".join(f"{way}: {row[way]}" for way in ("prompt", "find")))
+        print(
+            f"{name:16} {row['questions']:4}  "
+            + "  ".join(f"{way}: {row[way]}" for way in ("prompt", "find"))
+        )
 
 
 def read(files: Iterable[Path]) -> list[Life]:
     """The lives of some files, each with its file's name."""
-    lines = [(file.stem, line) for file in files for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [
+        (file.stem, line)
+        for file in files
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if line.strip()
+    ]
     return [(name, json.loads(line)) for name, line in lines]
 
 
 def measured(client: Client, lives: list[Life], *, show: bool = False) -> dict[str, dict[str, Any]]:
-    """Live them, ask their questions, and give the shares of all, of each file and of each kind. ``show``: what is not right."""
+    """Live them, ask their questions, and give the shares of all, of each file and of each kind. ``show``:
+    what is not right.
+    """
     _live(client, [life for _, life in lives])
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda life: list(_asked(client, life[1])), lives))
@@ -71,7 +89,15 @@ def measured(client: Client, lives: list[Life], *, show: bool = False) -> dict[s
             for name in dict.fromkeys(("all", file, life["kind"])):
                 figures[name].append(judged)
             if show and not all(judged[0]):
-                print(life["id"], life["kind"], judged[0], json.dumps(question, ensure_ascii=False), prompt, sep="\n", file=sys.stderr)
+                print(
+                    life["id"],
+                    life["kind"],
+                    judged[0],
+                    json.dumps(question, ensure_ascii=False),
+                    prompt,
+                    sep="\n",
+                    file=sys.stderr,
+                )
     return {name: _shares(judged) for name, judged in figures.items()}
 
 
@@ -116,8 +142,18 @@ def _live(client: Client, lives: list[dict[str, Any]]) -> None:
                 for turn in turns:
                     whose = {"user_id": turn["user"]} if turn.get("user") else {}
                     at = datetime.fromisoformat(turn["at"])
-                    client.add_turn(life["id"], turn["role"], turn["text"], f"{life['id']}-{name}", occurred_at=at, **whose)
-                ended += [(life["id"], f"{life['id']}-{name}", user) for user in dict.fromkeys(turn.get("user") for turn in turns)]
+                    client.add_turn(
+                        life["id"],
+                        turn["role"],
+                        turn["text"],
+                        f"{life['id']}-{name}",
+                        occurred_at=at,
+                        **whose,
+                    )
+                ended += [
+                    (life["id"], f"{life['id']}-{name}", user)
+                    for user in dict.fromkeys(turn.get("user") for turn in turns)
+                ]
         settle()
         for agent, session, user in ended:
             client.end_session(agent, session, **({"user_id": user} if user else {}))
@@ -128,14 +164,24 @@ def _live(client: Client, lives: list[dict[str, Any]]) -> None:
 
 def _sessions(life: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     names = dict.fromkeys(turn.get("session") or "s" for turn in life["turns"])
-    return ((name, [turn for turn in life["turns"] if (turn.get("session") or "s") == name]) for name in names)
+    return (
+        (name, [turn for turn in life["turns"] if (turn.get("session") or "s") == name]) for name in names
+    )
 
 
 def _asked(client: Client, life: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
     for question in life["questions"]:
         whose = {"user_id": question["user"]} if question.get("user") else {}
-        prompt = client.within(300).conversations.context(agent_id=life["id"], query=question["q"], **whose).context
-        yield question, prompt, client.context(life["id"], question["q"], touch=False, timeout=300, **whose).text
+        prompt = (
+            client.within(300)
+            .conversations.context(agent_id=life["id"], query=question["q"], **whose)
+            .context
+        )
+        yield (
+            question,
+            prompt,
+            client.context(life["id"], question["q"], touch=False, timeout=300, **whose).text,
+        )
 
 
 if __name__ == "__main__":

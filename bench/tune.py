@@ -1,12 +1,14 @@
-"""How much each weight of ``engine.retrieval.relevance`` matters: retrieval quality with each one changed, the rest as shipped.
+"""How much each weight of ``engine.retrieval.relevance`` matters: retrieval quality with each one changed,
+the rest as shipped.
 
     python -m bench.tune LOCOMO.json MEMDAILY.json [CONVERSATION.json …] [--json]
 
-No service: texts are embedded once by the default embedder (kept in ``tune.npz`` below ``$JIYI_BENCH_CACHE``),
-memories have the times, sessions and subjects that the benchmarks publish, and everything is ranked by
-``engine.retrieval.relevance.hybrid`` alone. Each constant is halved, doubled and switched off. Figures are recall@10 on LoCoMo
-(mean over its questions), recall@5 on MemDaily (mean over its kinds), the share of the questions of ``bench.chat`` with an
-answer among the first five, and recall@10 on the conversations, in any form that ``bench.sets`` reads (mean over all questions).
+No service: texts are embedded once by the default embedder (kept in ``tune.npz`` below
+``$JIYI_BENCH_CACHE``), memories have the times, sessions and subjects that the benchmarks publish, and
+everything is ranked by ``engine.retrieval.relevance.hybrid`` alone. Each constant is halved, doubled and
+switched off. Figures are recall@10 on LoCoMo (mean over its questions), recall@5 on MemDaily (mean over its
+kinds), the share of the questions of ``bench.chat`` with an answer among the first five, and recall@10 on the
+conversations, in any form that ``bench.sets`` reads (mean over all questions).
 """
 
 from __future__ import annotations
@@ -147,7 +149,11 @@ def _messages(question: Question) -> list[DialogueMessage]:
 
 def asked_by(question: Question) -> list[str]:
     """The texts whose vectors a question needs."""
-    return list(texts_of(_messages(question))) if dialogue_of(question) else [question.text, *sentences.sentences_of(question.text)]
+    return (
+        list(texts_of(_messages(question)))
+        if dialogue_of(question)
+        else [question.text, *sentences.sentences_of(question.text)]
+    )
 
 
 class TextVectors(Protocol):
@@ -167,7 +173,8 @@ class Vectors:
         asked = [text for agent in agents for question in agent.questions for text in asked_by(question)]
         wanted = {"passage": [memory.text for agent in agents for memory in agent.memories], "query": asked}
         missing = {
-            kind: sorted({text for text in texts if _key(embedder, kind, text) not in self._known}) for kind, texts in wanted.items()
+            kind: sorted({text for text in texts if _key(embedder, kind, text) not in self._known})
+            for kind, texts in wanted.items()
         }
         if any(missing.values()):
             self._embed(missing, console)
@@ -185,7 +192,11 @@ class Vectors:
     def _embed(self, missing: Mapping[str, Sequence[str]], console: Console) -> None:
         engine = embedder_of(self._embedder)
         passages, queries = missing["passage"], missing["query"]
-        for batch in track(list(chunks(passages, EMBED_BATCH)), description=f"embedding {len(passages):,} texts", console=console):
+        for batch in track(
+            list(chunks(passages, EMBED_BATCH)),
+            description=f"embedding {len(passages):,} texts",
+            console=console,
+        ):
             for text, vector in zip(batch, engine.passages(batch), strict=True):
                 self._known[_key(self._embedder, "passage", text)] = vector
         for text in track(queries, description=f"embedding {len(queries):,} questions", console=console):
@@ -212,7 +223,9 @@ def _cache_file() -> Path:
 
 
 def corpus_of(agent: Agent, vectors: TextVectors) -> Corpus:
-    """What the service would make of the agent's memories (``models.retrieval.agent_index``), row by row as they are published."""
+    """What the service would make of the agent's memories (``models.retrieval.agent_index``), row by row as
+    they are published.
+    """
     memories = agent.memories
     table = np.stack([vectors.passage(memory.text) for memory in memories])
     step = max(1, 1 << max(len(memories).bit_length() - CENTRE_STEPS.bit_length(), 0))
@@ -224,7 +237,10 @@ def corpus_of(agent: Agent, vectors: TextVectors) -> Corpus:
         table,
         words,
         languages=[language_code(" ".join(tokens(memory.text))) for memory in memories],
-        sessions=[codes.setdefault(memory.session_id, len(codes)) if memory.session_id else -1 for memory in memories],
+        sessions=[
+            codes.setdefault(memory.session_id, len(codes)) if memory.session_id else -1
+            for memory in memories
+        ],
         created=[memory.occurred_at.timestamp() for memory in memories],
         subjects=[memory.subject for memory in memories],
         trusted=np.arange(len(memories) - len(memories) % step),
@@ -237,8 +253,12 @@ def measured(corpus: Corpus, question: Question, vectors: TextVectors) -> tuple[
     if parts:
         texts = texts_of(_messages(question))
         query = vector_of(texts, {text: vectors.query(text) for text in texts})
-        return relevance.hybrid(corpus, parts[0].text, query, vectors.query, now, dialogue=parts), words_of(parts)
-    return relevance.hybrid(corpus, question.text, vectors.query(question.text), vectors.query, now), asked_tokens(question.text)
+        return relevance.hybrid(corpus, parts[0].text, query, vectors.query, now, dialogue=parts), words_of(
+            parts
+        )
+    return relevance.hybrid(
+        corpus, question.text, vectors.query(question.text), vectors.query, now
+    ), asked_tokens(question.text)
 
 
 def best_rows(corpus: Corpus, agent: Agent, found: Relevance, count: int) -> Rows:
@@ -267,12 +287,19 @@ def recalls(agents: Sequence[Agent], vectors: Vectors, count: int) -> dict[str, 
 
 def found_in_five(agent: Agent, vectors: Vectors) -> float:
     corpus = corpus_of(agent, vectors)
-    found = [not question.evidence.isdisjoint(ranked(corpus, agent, question, vectors, chat.FIVE)) for question in agent.questions]
+    found = [
+        not question.evidence.isdisjoint(ranked(corpus, agent, question, vectors, chat.FIVE))
+        for question in agent.questions
+    ]
     return sum(found) / len(found)
 
 
 def measure(
-    talks: Sequence[Agent], days: Sequence[Agent], small_talk: Agent, conversations: Sequence[Agent], vectors: Vectors
+    talks: Sequence[Agent],
+    days: Sequence[Agent],
+    small_talk: Agent,
+    conversations: Sequence[Agent],
+    vectors: Vectors,
 ) -> dict[str, float]:
     kinds = [sum(values) / len(values) for values in recalls(days, vectors, MEMDAILY_RECALL).values()]
     figures = {
@@ -290,7 +317,9 @@ def _of_questions(recall: Mapping[str, Sequence[float]]) -> float:
     return sum(values) / len(values)
 
 
-def run(talk_file: Path, day_file: Path, conversation_files: Sequence[Path], console: Console) -> list[dict[str, Any]]:
+def run(
+    talk_file: Path, day_file: Path, conversation_files: Sequence[Path], console: Console
+) -> list[dict[str, Any]]:
     """A row for the shipped constants, then one for each change."""
     talks, days, small_talk = locomo.read(talk_file), memdaily.read(day_file), chat.read()
     conversations = [agent for path in conversation_files for agent in sets.read(path)]
@@ -302,7 +331,9 @@ def run(talk_file: Path, day_file: Path, conversation_files: Sequence[Path], con
         if change is None:
             rows.append({"constant": "shipped", "what": "", "value": ""} | figures)
         else:
-            rows.append({"constant": change.label, "what": change.what, "value": shown(change.value)} | figures)
+            rows.append(
+                {"constant": change.label, "what": change.what, "value": shown(change.value)} | figures
+            )
     return rows
 
 
@@ -314,7 +345,9 @@ def shown(value: Any) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("locomo", type=Path)
     parser.add_argument("memdaily", type=Path)
     parser.add_argument("conversations", type=Path, nargs="*")

@@ -2,14 +2,15 @@
 
     python -m bench.web [--json] [--seconds S] [--clients 1,8,32] [--memories N]
 
-A service of its own: the web as it is served (``python -m workers.web.serve``) and all workers, on this machine, over
-loopback. Each client is a thread with one connection that it keeps, and asks again as soon as it has its answer, for
-``--seconds``.
+A service of its own: the web as it is served (``python -m workers.web.serve``) and all workers, on this
+machine, over loopback. Each client is a thread with one connection that it keeps, and asks again as soon as
+it has its answer, for ``--seconds``.
 
-* **event**, **100 events**: ``POST /api/v1/events``, answered when they are in the database. Beside it the same storing
-  by threads of this process, and ``Client.observe`` or ``observe_many``, which only hand them to the broker.
-* **retrieve**: ``POST /api/v1/retrieve`` for one agent of ``--memories`` memories, with questions asked before, so that no
-  embedder is measured. Beside it ``Client.retrieve``.
+* **event**, **100 events**: ``POST /api/v1/events``, answered when they are in the database. Beside it the
+  same storing by threads of this process, and ``Client.observe`` or ``observe_many``, which only hand them to
+  the broker.
+* **retrieve**: ``POST /api/v1/retrieve`` for one agent of ``--memories`` memories, with questions asked
+  before, so that no embedder is measured. Beside it ``Client.retrieve``.
 
 The clients take their share of the machine, too: with many of them the figures are those of all together.
 """
@@ -35,7 +36,16 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import text
 
-from bench.latency import DIMENSIONS, QUESTIONS, SEED, WORDS_A_QUESTION, fill, made_up, sentences, unit_vectors
+from bench.latency import (
+    DIMENSIONS,
+    QUESTIONS,
+    SEED,
+    WORDS_A_QUESTION,
+    fill,
+    made_up,
+    sentences,
+    unit_vectors,
+)
 from bench.support.ranking import quantile
 from bench.support.service import machine, running
 from engine.providers.embedders import embedder
@@ -133,7 +143,11 @@ def stored(work: str) -> Ask:
     """The same durable work by this process itself, a transaction each."""
 
     def ask(number: int) -> object:
-        made = [observation(number)] if work == "event" else [observation(number * BATCH + i) for i in range(BATCH)]
+        made = (
+            [observation(number)]
+            if work == "event"
+            else [observation(number * BATCH + i) for i in range(BATCH)]
+        )
         body = EventsBody.model_validate_json(json.dumps({"events": made}))
         with for_groups(GROUP), unit_of_work() as connection:
             return store(connection, body.as_events(GROUP))  # workers are woken, too, as by HTTP
@@ -157,11 +171,17 @@ def measure(asks: Sequence[Ask], seconds: float) -> dict[str, float]:
 
     with ThreadPoolExecutor(len(asks)) as pool:
         spent = [one for thread in pool.map(run, asks) for one in thread]
-    return {"p50_ms": round(quantile(spent, 0.5), 2), "p95_ms": round(quantile(spent, 0.95), 2), "per_s": round(len(spent) / seconds, 1)}
+    return {
+        "p50_ms": round(quantile(spent, 0.5), 2),
+        "p95_ms": round(quantile(spent, 0.95), 2),
+        "per_s": round(len(spent) / seconds, 1),
+    }
 
 
 def settle(seconds: float = START_SECONDS) -> None:
-    """Return when nothing is left to be done of what was told before: each figure is to be of its own work alone."""
+    """Return when nothing is left to be done of what was told before: each figure is to be of its own work
+    alone.
+    """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with unit_of_work() as connection:
@@ -178,7 +198,9 @@ def free_port() -> int:
 
 def make_key() -> str:
     key = new_key()
-    create_key.perform(Actor(GROUP, "bench"), CreateKey(key=NewKey.of(key), name="bench", scopes=["publish", "read"]))
+    create_key.perform(
+        Actor(GROUP, "bench"), CreateKey(key=NewKey.of(key), name="bench", scopes=["publish", "read"])
+    )
     return str(key)
 
 
@@ -197,7 +219,12 @@ def served() -> Iterator[None]:
 
 
 def run(clients: Sequence[int], memories: int, seconds: float, console: Console) -> dict[str, Any]:
-    settings = {"embedder": f"hashing:{DIMENSIONS}", "web_port": str(free_port()), "rate_limit": "", "secret_key": "x" * 32}
+    settings = {
+        "embedder": f"hashing:{DIMENSIONS}",
+        "web_port": str(free_port()),
+        "rate_limit": "",
+        "secret_key": "x" * 32,
+    }
     found: dict[str, Any] = {name: {} for name in WORK}
     with running(**settings) as client, served():
         random = np.random.default_rng(SEED)
@@ -220,7 +247,10 @@ def run(clients: Sequence[int], memories: int, seconds: float, console: Console)
                     row["client"] = measure([without_http(work, client, questions)] * number, seconds)
                     settle()
                 beside = row.get("stored", row["client"])
-                found[work][str(number)] = {**row, "ratio_p50": round(row["http"]["p50_ms"] / beside["p50_ms"], 2)}
+                found[work][str(number)] = {
+                    **row,
+                    "ratio_p50": round(row["http"]["p50_ms"] / beside["p50_ms"], 2),
+                }
     return found | {
         "memories": memories,
         "seconds": seconds,
@@ -232,10 +262,23 @@ def run(clients: Sequence[int], memories: int, seconds: float, console: Console)
 
 def table_of(result: dict[str, Any]) -> Table:
     table = Table(
-        title=f"The API over loopback: p50 / p95 in ms, requests a second · {result['machine']} · {result['date']}",
+        title=(
+            f"The API over loopback: p50 / p95 in ms, requests a second · {result['machine']} ·"
+            f" {result['date']}"
+        ),
         caption="ratio: of the medians, to what is stored in process; of retrievals to the client",
     )
-    for column in ("work", "clients", "HTTP", "a second", "stored in process", "a second", "client", "a second", "ratio"):
+    for column in (
+        "work",
+        "clients",
+        "HTTP",
+        "a second",
+        "stored in process",
+        "a second",
+        "client",
+        "a second",
+        "ratio",
+    ):
         table.add_column(column, justify="right")
     for work in WORK:
         for number, row in result[work].items():
@@ -255,8 +298,12 @@ def numbers(argument: str) -> list[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=numbers, default=list(CLIENTS), help="numbers of clients, with commas between")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--clients", type=numbers, default=list(CLIENTS), help="numbers of clients, with commas between"
+    )
     parser.add_argument("--memories", type=int, default=1_000, help="of the agent that is asked")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--json", action="store_true")

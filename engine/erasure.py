@@ -12,19 +12,21 @@ from jiyi.text.words import CJK, nfkc
 
 #: Scripts that put no space between words: a name in them is found wherever its characters are.
 UNSPACED = (
-    CJK + "\U00020000-\U0003ffff\u3040-\u30ff\u31f0-\u31ff\u1100-\u11ff\uac00-\ud7af"  # Chinese, Japanese, Korean
+    CJK
+    + "\U00020000-\U0003ffff\u3040-\u30ff\u31f0-\u31ff\u1100-\u11ff\uac00-\ud7af"  # Chinese, Japanese, Korean
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
 )
 #: Stands between the columns of a row that is read as text: neither white space nor part of a word.
 APART = "\x01"
 #: Between a hash and the mark of its key; characters of that mark.
 OF_KEY, KEY_MARK_CHARS = "@", 8
-#: What may stand between the parts of a name: ``Maria Lopez``, ``maria-lopez``, ``maria_lopez``, 玛丽亚·洛佩斯.
+#: What may stand between the parts of a name: ``Maria Lopez``, ``maria-lopez``, ``maria_lopez``,
+#: 玛丽亚·洛佩斯.
 _BETWEEN = r"[\s_\-.·・•‧]+"
 _LETTER = rf"[^\W_{UNSPACED}]"
 _STARTS, _ENDS = re.compile(_LETTER), re.compile(rf"{_LETTER}\Z")
-#: A character as JSON and Python write it where only ASCII is allowed; in a text within a text with more backslashes.
-#: A run of backslashes is looked at once, from its beginning, however long it is.
+#: A character as JSON and Python write it where only ASCII is allowed; in a text within a text with more
+#: backslashes. A run of backslashes is looked at once, from its beginning, however long it is.
 _ESCAPE = re.compile(r"(?<!\\)\\++(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2}))")
 
 
@@ -71,7 +73,9 @@ def _pattern(name: str) -> str:
 
 
 class Whom:
-    """Whom an erasure is about: a person, by their names wherever they stand; agents, where something says it is of one."""
+    """Whom an erasure is about: a person, by their names wherever they stand; agents, where something says it
+    is of one.
+    """
 
     def __init__(self, names: Iterable[str] = (), agents: Iterable[str] = ()) -> None:
         names, self.agents = list(names), list(agents)
@@ -91,7 +95,9 @@ class Whom:
 
 
 def _of_agent(agents: Iterable[str]) -> str:
-    """As a whole value between columns; in JSON as an agent, as the key of what is an agent's, or after its group."""
+    """As a whole value between columns; in JSON as an agent, as the key of what is an agent's, or after its
+    group.
+    """
     agents = list(agents)
     plain = "|".join(map(re.escape, agents))
     quoted = "|".join(re.escape(json.dumps(agent_id, ensure_ascii=False)) for agent_id in agents)
@@ -102,7 +108,9 @@ def _of_agent(agents: Iterable[str]) -> str:
 
 
 def hash_of(name: str, key: bytes) -> str:
-    """What is kept of a name: whoever has the key can tell whether another one is the same, nobody else can try names."""
+    """What is kept of a name: whoever has the key can tell whether another one is the same, nobody else can
+    try names.
+    """
     return f"{hmac.digest(key, _plain(name), 'sha256').hex()}{OF_KEY}{mark_of(key)}"
 
 

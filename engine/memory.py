@@ -1,6 +1,7 @@
 """What an observation becomes: the derived fields of a memory node, without any I/O.
 
-What an event did not bring, asked of the LLM: how poignant it is, who does what, under which words to look for it.
+What an event did not bring, asked of the LLM: how poignant it is, who does what, under which words to look
+for it.
 
 After ``perceive`` and ``generate_poig_score`` of joonspk-research/generative_agents.
 """
@@ -69,7 +70,9 @@ class Rest(NamedTuple):
 
 
 def resting_on(node_type: str, trust: float, evidence: Sequence[Rest]) -> Rest:
-    """Depth and trust of a memory that would be trusted so far by itself, with what is known of its evidence."""
+    """Depth and trust of a memory that would be trusted so far by itself, with what is known of its
+    evidence.
+    """
     depth = 1 + max((rest.depth for rest in evidence), default=0) if node_type == "thought" else 0
     return Rest(depth, min([trust, *(rest.trust for rest in evidence)]))
 
@@ -81,7 +84,9 @@ def trust_of(seen: Observation, source: Source | None = None) -> float:
 
 
 def content_key(description: str, user_id: str | None, origin: Origin) -> bytes:
-    """Equal for equal memories. What an assistant, a document or a tool says is never one with what the user says."""
+    """Equal for equal memories. What an assistant, a document or a tool says is never one with what the user
+    says.
+    """
     if TRUST[origin] > STANDING_TRUST:
         return content_digest(description, user_id)
     return content_digest(description, f"{user_id or ''}\x00{origin}")  # which no name of a user holds
@@ -94,7 +99,9 @@ def derive(event: MemoryObserved, source: Source | None = None) -> Derived:
     expires_at = seen.expires_at
     if expires_at is None and seen.node_type == "thought":
         expires_at = event.occurred_at + THOUGHT_LIFETIME
-    keywords = keywords_of(seen.description, seen.subject, seen.object) if seen.keywords is None else seen.keywords
+    keywords = (
+        keywords_of(seen.description, seen.subject, seen.object) if seen.keywords is None else seen.keywords
+    )
     return Derived(
         embedding_key=key,
         key_hash=text_digest(key),
@@ -109,7 +116,9 @@ def derive(event: MemoryObserved, source: Source | None = None) -> Derived:
 
 
 def searchable(description: str, utterances: Iterable[Sequence[str]]) -> str:
-    """The text that lexical search knows a memory by: its description and, of a conversation, what was said."""
+    """The text that lexical search knows a memory by: its description and, of a conversation, what was
+    said.
+    """
     return "\n".join([description, *map(": ".join, utterances)])
 
 
@@ -174,9 +183,11 @@ def missing(brought: Observation | Unappraised, own: AgentSettings, deployment: 
         return NOTHING
     has_triple = bool(brought.subject and brought.predicate and brought.object)
     return Missing(
-        poignancy=brought.poignancy is None and (own.derive_poignancy or deployment.agent_defaults.derive_poignancy) == "llm",
+        poignancy=brought.poignancy is None
+        and (own.derive_poignancy or deployment.agent_defaults.derive_poignancy) == "llm",
         triple=not has_triple and (own.derive_triple or deployment.agent_defaults.derive_triple) == "llm",
-        keywords=brought.keywords is None and (own.derive_keywords or deployment.agent_defaults.derive_keywords) == "llm",
+        keywords=brought.keywords is None
+        and (own.derive_keywords or deployment.agent_defaults.derive_keywords) == "llm",
     )
 
 
@@ -194,7 +205,11 @@ def appraise(llm: LLM, memory: Unappraised, lacks: Missing) -> Appraisal:
     asked: dict[str, Mapping[str, str]] = {}
     if lacks.triple:
         facts = llm.ask(Triple(agent_id=memory.agent_id, language=language, text=memory.embedding_key))
-        subject, predicate, object_ = subject or facts.subject, predicate or facts.predicate, object_ or facts.object
+        subject, predicate, object_ = (
+            subject or facts.subject,
+            predicate or facts.predicate,
+            object_ or facts.object,
+        )
         idle = is_idle(memory.embedding_key, predicate, object_)
         asked["triple"] = _signature(llm, Triple)
     if lacks.keywords:

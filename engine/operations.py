@@ -2,13 +2,14 @@
 
 ``tasks`` attach a function to each (``tasks.framework.jobs.runs``); a test checks that none is missing.
 
-Until when somebody waits for what a thread computes: long computations look now and then, and end when nobody does any more.
+Until when somebody waits for what a thread computes: long computations look now and then, and end when nobody
+does any more.
 
 Log lines that hold no memories: what went wrong and where, not with which text.
 
-Messages of errors quote values: a refused field, a row that the database did not take, what a vendor did not like. The
-dead letters keep them, where an erasure finds them; a log file nobody goes through. :func:`install` sees to every line
-that this process writes, whoever writes it: libraries, too.
+Messages of errors quote values: a refused field, a row that the database did not take, what a vendor did not
+like. The dead letters keep them, where an erasure finds them; a log file nobody goes through. :func:`install`
+sees to every line that this process writes, whoever writes it: libraries, too.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ class Job:
     name: str
     #: What it does, in a sentence.
     purpose: Translatable
-    #: When it runs, unless ``setting`` names the property of the settings that says how often (``…_seconds``, ``…_minutes``, ``…_hours``;
-    #: 0: off).
+    #: When it runs, unless ``setting`` names the property of the settings that says how often (``…_seconds``,
+    #: ``…_minutes``, ``…_hours``; 0: off).
     when: Schedule = Schedule(0)
     setting: str = ""
     #: The Celery queue it runs in.
@@ -103,7 +104,9 @@ class Job:
         return f"{PREFIX}{FOLLOWS_FROM.get(self.setting, 'jobs_off').upper()}"
 
     def schedule(self, settings: Settings) -> Schedule:
-        """When it runs in this deployment. Raises :class:`SettingsError` when ``JIYI_JOBS_OFF`` names a job that there is not."""
+        """When it runs in this deployment. Raises :class:`SettingsError` when ``JIYI_JOBS_OFF`` names a job
+        that there is not.
+        """
         if self.name in switched_off(settings):
             return Schedule(0)
         if not self.setting:
@@ -112,12 +115,16 @@ class Job:
 
 
 def switched_off(settings: Settings) -> frozenset[str]:
-    """Names of the jobs that do not run. Raises :class:`SettingsError` for what is no job, or must not be switched off."""
+    """Names of the jobs that do not run. Raises :class:`SettingsError` for what is no job, or must not be
+    switched off.
+    """
     names = frozenset(settings.jobs_off.replace(",", " ").split())
     known = {job.name for job in _ALL} - {"reconcile"}
     if wrong := names - known:
         allowed = ", ".join(sorted(known))
-        raise SettingsError(f"JIYI_JOBS_OFF: {', '.join(sorted(wrong))} cannot be switched off; there are {allowed}")
+        raise SettingsError(
+            f"JIYI_JOBS_OFF: {', '.join(sorted(wrong))} cannot be switched off; there are {allowed}"
+        )
     return names
 
 
@@ -125,7 +132,10 @@ _ALL = (
     # After a crash of the database it must not take minutes until what was claimed then is woken up.
     Job(
         "reconcile",
-        Translatable("Wake what is overdue, make dead letters of what used up its attempts, write access buffers that were left behind."),
+        Translatable(
+            "Wake what is overdue, make dead letters of what used up its attempts, write access buffers that"
+            " were left behind."
+        ),
         setting="reconcile_seconds",
         time_limit=60,
         overlaps=True,
@@ -137,7 +147,10 @@ _ALL = (
     ),
     Job(
         "prune",
-        Translatable("Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations."),
+        Translatable(
+            "Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of"
+            " conversations."
+        ),
         Schedule(DAY, 5 * HOUR),
     ),
     Job(
@@ -145,10 +158,17 @@ _ALL = (
         Translatable("Count queues, pending work, dead letters and delays, for plots and for looking back."),
         Schedule(5 * MINUTE),
     ),
-    Job("expire_thoughts", Translatable("Archive memories past their expiry, as thoughts are after thirty days."), Schedule(HOUR)),
+    Job(
+        "expire_thoughts",
+        Translatable("Archive memories past their expiry, as thoughts are after thirty days."),
+        Schedule(HOUR),
+    ),
     Job(
         "archive",
-        Translatable("Archive memories that have faded: long not accessed, of little importance, and nothing rests on them."),
+        Translatable(
+            "Archive memories that have faded: long not accessed, of little importance, and nothing rests on"
+            " them."
+        ),
         Schedule(DAY, 3 * HOUR),
     ),
     Job(
@@ -157,11 +177,21 @@ _ALL = (
         setting="backup_hours",
         time_limit=BACKUP_SECONDS,
     ),
-    Job("verify_backup", Translatable("Check that there is a backup that is young enough and can be read."), Schedule(DAY, 6 * HOUR)),
-    Job("reflect", Translatable("At night, by each agent's clock, let agents reflect that have new events."), Schedule(HOUR)),
+    Job(
+        "verify_backup",
+        Translatable("Check that there is a backup that is young enough and can be read."),
+        Schedule(DAY, 6 * HOUR),
+    ),
+    Job(
+        "reflect",
+        Translatable("At night, by each agent's clock, let agents reflect that have new events."),
+        Schedule(HOUR),
+    ),
     Job(
         "warm",
-        Translatable("Have the indexes of the agents that were asked last brought up to date in a retrieval worker."),
+        Translatable(
+            "Have the indexes of the agents that were asked last brought up to date in a retrieval worker."
+        ),
         Schedule(5 * MINUTE),
         time_limit=30,
     ),
@@ -171,18 +201,32 @@ _ALL = (
         Schedule(DIGEST_HOURS * HOUR),
         queue="reflection",
     ),
-    Job("scan_stores", Translatable("Look through the files of stores for what is new, changed or gone."), Schedule(5 * MINUTE)),
+    Job(
+        "scan_stores",
+        Translatable("Look through the files of stores for what is new, changed or gone."),
+        Schedule(5 * MINUTE),
+    ),
     # Beside a scan under way: what one has taken the other passes over.
     Job(
         "due_scan",
-        Translatable("Owe the schedules and heartbeats that are due, and deliver alerts whose quiet hours are over."),
+        Translatable(
+            "Owe the schedules and heartbeats that are due, and deliver alerts whose quiet hours are over."
+        ),
         Schedule(MINUTE),
         queue="growth",
         time_limit=50,
         overlaps=True,
     ),
-    Job("expire_items", Translatable("Delete items past their time; they are not found any more before that."), Schedule(10 * MINUTE)),
-    Job("expire_working_memory", Translatable("Take out of working memory what has been there for its time."), Schedule(10 * MINUTE)),
+    Job(
+        "expire_items",
+        Translatable("Delete items past their time; they are not found any more before that."),
+        Schedule(10 * MINUTE),
+    ),
+    Job(
+        "expire_working_memory",
+        Translatable("Take out of working memory what has been there for its time."),
+        Schedule(10 * MINUTE),
+    ),
 )
 #: Every job there is, by name, but for those of subjects that are off.
 JOBS: dict[str, Job] = {job.name: job for job in _ALL if subjects.of_job(job.name) is None}
@@ -226,7 +270,10 @@ def check_deadline() -> None:
     """
     until = _UNTIL.get()
     if until is not None and time.monotonic() > until:
-        raise NoAnswer("the time for the answer was over before it was ready; ask with fewer or shorter texts, or a longer timeout")
+        raise NoAnswer(
+            "the time for the answer was over before it was ready; ask with fewer or shorter texts, or a"
+            " longer timeout"
+        )
 
 
 #: Packages whose errors are about connections: what they say is the operator's, and needed.
@@ -276,7 +323,9 @@ def _shown(value: Any) -> Any:
 
 
 def caller_of(error: BaseException) -> str:
-    """What may be told of an error: its words where they are nobody's, else what it is, with ids and a code."""
+    """What may be told of an error: its words where they are nobody's, else what it is, with ids and a
+    code.
+    """
     kind = type(error)
     if isinstance(error, ProviderUnavailable):
         return f"{error.code} ({error.status})" if error.status is not None else str(error)
@@ -286,7 +335,9 @@ def caller_of(error: BaseException) -> str:
         return f"{kind.__name__}: {error.strerror}" if error.strerror else kind.__name__
     original = getattr(error, "orig", None) or error
     if type(original).__name__ == "OperationalError" and getattr(original, "sqlstate", "") is None:
-        return str(original).strip().partition("\n")[0]  # psycopg's, of a connection that broke or was not made
+        return (
+            str(original).strip().partition("\n")[0]
+        )  # psycopg's, of a connection that broke or was not made
     name = error.code if isinstance(error, JiyiError) else kind.__name__
     state = getattr(original, "sqlstate", None)
     ids = list(dict.fromkeys(_ID.findall(str(error))))[:5]
@@ -309,7 +360,10 @@ def trace_of(error: BaseException) -> str:
 
 
 def _frames(trace: TracebackType | None) -> Iterable[str]:
-    return [f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}' for frame in traceback.extract_tb(trace)]
+    return [
+        f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+        for frame in traceback.extract_tb(trace)
+    ]
 
 
 def fields_in(reason: str, known: Iterable[str]) -> str:

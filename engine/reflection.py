@@ -34,13 +34,17 @@ RETRIEVED = 30
 INSIGHTS = 5
 #: At or below this the importance that is left calls for a reflection: ``reflection_trigger``.
 TRIGGERED = 0
-#: Statements shown for the focal points, at most. Ours: many mundane events must not outgrow an LLM's context.
+#: Statements shown for the focal points, at most. Ours: many mundane events must not outgrow an LLM's
+#: context.
 MAX_STATEMENTS = 200
 #: Utterances of a conversation that are shown, the last ones. Ours, for the same reason.
 MAX_UTTERANCES = 200
 
 #: What a conversation leaves behind (``reflect``, chat end).
-PLANNING_THOUGHT: dict[Language, str] = {"en": "For {agent}'s planning: {sentence}", "zh": "{agent}接下来要记着：{sentence}"}
+PLANNING_THOUGHT: dict[Language, str] = {
+    "en": "For {agent}'s planning: {sentence}",
+    "zh": "{agent}接下来要记着：{sentence}",
+}
 MEMO_THOUGHT: dict[Language, str] = {"en": "{agent} {sentence}", "zh": "{agent}{sentence}"}
 
 
@@ -71,20 +75,28 @@ MAX_USERS = 5
 
 
 def by_user(statements: Sequence[Statement]) -> dict[str | None, list[Statement]]:
-    """What all are told, and what each user alone is told, of the users with the most: no thought is to mix what two of them said."""
+    """What all are told, and what each user alone is told, of the users with the most: no thought is to mix
+    what two of them said.
+    """
     users: dict[str | None, list[Statement]] = {}
     for statement in statements:
         users.setdefault(statement.user_id, []).append(statement)
-    most = sorted(users, key=lambda user: (user is not None, -len(users[user])))[: MAX_USERS + (None in users)]
+    most = sorted(users, key=lambda user: (user is not None, -len(users[user])))[
+        : MAX_USERS + (None in users)
+    ]
     return {user: users[user] for user in most}
 
 
 def told(thoughts: Sequence[Thought], users: Mapping[UUID, str]) -> list[Thought]:
-    """The thoughts, each told whom its evidence is told; without those that rest on what two users said in private.
+    """The thoughts, each told whom its evidence is told; without those that rest on what two users said in
+    private.
 
     ``users``: evidence that one user alone is told → that user.
     """
-    of_each = [(thought, {users[node_id] for node_id in thought.evidence if node_id in users}) for thought in thoughts]
+    of_each = [
+        (thought, {users[node_id] for node_id in thought.evidence if node_id in users})
+        for thought in thoughts
+    ]
     return [replace(thought, user_id=next(iter(of), None)) for thought, of in of_each if len(of) <= 1]
 
 
@@ -93,7 +105,8 @@ def is_due(importance_trigger_curr: float) -> bool:
 
 
 def window(importance_ele_n: int, *, original: bool) -> int:
-    """How many of the latest memories raise the focal points: as many as there were events since the last reflection.
+    """How many of the latest memories raise the focal points: as many as there were events since the last
+    reflection.
 
     With none the original takes all of them (its slice ``[-0:]``, Q10); we take as many as are retrieved.
     """
@@ -102,8 +115,11 @@ def window(importance_ele_n: int, *, original: bool) -> int:
     return MAX_STATEMENTS if original else RETRIEVED
 
 
-def counters_after(now: tuple[float, int], seen: tuple[float, int], maximum: float, *, original: bool) -> tuple[float, int]:
-    """(what is left until the next reflection, events since this one), given the same at its beginning (``seen``).
+def counters_after(
+    now: tuple[float, int], seen: tuple[float, int], maximum: float, *, original: bool
+) -> tuple[float, int]:
+    """(what is left until the next reflection, events since this one), given the same at its beginning
+    (``seen``).
 
     What happened while it was thought about has not been thought about: it counts towards the next one. The
     original, which stands still meanwhile, sets both back.
@@ -113,9 +129,11 @@ def counters_after(now: tuple[float, int], seen: tuple[float, int], maximum: flo
     return min(maximum, maximum + now[0] - seen[0]), max(0, now[1] - seen[1])
 
 
-def reflect(agent_id: str, statements: Sequence[Statement], llm: LLM, retrieve: Retrieve, *, original: bool = False) -> Reflection:
-    """Thoughts that the latest memories give rise to. ``original`` keeps to the original's rule of what is idle, and keeps
-    an insight as often as it is had.
+def reflect(
+    agent_id: str, statements: Sequence[Statement], llm: LLM, retrieve: Retrieve, *, original: bool = False
+) -> Reflection:
+    """Thoughts that the latest memories give rise to. ``original`` keeps to the original's rule of what is
+    idle, and keeps an insight as often as it is had.
 
     Raises:
         LLMUnavailable, BadReply: from ``llm``; nothing of the reflection is to be kept.
@@ -124,7 +142,9 @@ def reflect(agent_id: str, statements: Sequence[Statement], llm: LLM, retrieve: 
     language = language_of("\n".join(texts))
     asked = FocalPoints(agent_id=agent_id, language=language, statements=texts, count=FOCAL_POINTS)
     points = llm.ask(asked).questions
-    retrieved = dict(zip(points, retrieve(points), strict=True))  # a point that was given twice is thought about once
+    retrieved = dict(
+        zip(points, retrieve(points), strict=True)
+    )  # a point that was given twice is thought about once
     appraise = _Appraiser(agent_id, llm, original=original)
     thoughts: list[Thought] = []
     for point, memories in retrieved.items():
@@ -138,9 +158,15 @@ def reflect(agent_id: str, statements: Sequence[Statement], llm: LLM, retrieve: 
 
 
 def reflect_on_conversation(
-    agent_id: str, chat_ids: Sequence[UUID], utterances: Sequence[tuple[str, str]], llm: LLM, *, original: bool = False
+    agent_id: str,
+    chat_ids: Sequence[UUID],
+    utterances: Sequence[tuple[str, str]],
+    llm: LLM,
+    *,
+    original: bool = False,
 ) -> list[Thought]:
-    """What the agent takes along from a conversation: one thought for its planning, one of what was interesting.
+    """What the agent takes along from a conversation: one thought for its planning, one of what was
+    interesting.
 
     Raises as :func:`reflect` does.
     """
@@ -148,17 +174,30 @@ def reflect_on_conversation(
     language = language_of("\n".join(text for _, text in spoken))
     appraise = _Appraiser(agent_id, llm, original=original)
     thoughts = []
-    asks: tuple[tuple[type[Planning | Memo], dict[Language, str]], ...] = ((Planning, PLANNING_THOUGHT), (Memo, MEMO_THOUGHT))
+    asks: tuple[tuple[type[Planning | Memo], dict[Language, str]], ...] = (
+        (Planning, PLANNING_THOUGHT),
+        (Memo, MEMO_THOUGHT),
+    )
     for question, form in asks:
         sentence = llm.ask(question(agent_id=agent_id, language=language, utterances=spoken)).sentence.strip()
         # The original has "Maria Maria found it interesting" where the LLM named her by itself.
         sentence = sentence.removeprefix(agent_id).strip() or sentence
-        thoughts.append(appraise(form[language].format(agent=agent_id, sentence=sentence), list(chat_ids), signature(question, language)))
+        thoughts.append(
+            appraise(
+                form[language].format(agent=agent_id, sentence=sentence),
+                list(chat_ids),
+                signature(question, language),
+            )
+        )
     return thoughts
 
 
-def _insights(agent_id: str, language: Language, point: str, memories: Sequence[Statement], llm: LLM) -> Iterator[tuple[str, list[UUID]]]:
-    """(insight, its evidence). The same insight given twice in one answer is one, with the evidence of both (Q12)."""
+def _insights(
+    agent_id: str, language: Language, point: str, memories: Sequence[Statement], llm: LLM
+) -> Iterator[tuple[str, list[UUID]]]:
+    """(insight, its evidence). The same insight given twice in one answer is one, with the evidence of both
+    (Q12).
+    """
     if not memories:
         return
     texts = [memory.text for memory in memories]
@@ -174,7 +213,9 @@ def _insights(agent_id: str, language: Language, point: str, memories: Sequence[
     )
     united: dict[str, dict[UUID, None]] = {}
     for insight in llm.ask(asked).insights:
-        united.setdefault(insight.text.strip(), {}).update(dict.fromkeys(memories[i].node_id for i in insight.evidence))
+        united.setdefault(insight.text.strip(), {}).update(
+            dict.fromkeys(memories[i].node_id for i in insight.evidence)
+        )
     for text, evidence in united.items():
         yield text, list(evidence)
 
@@ -303,4 +344,6 @@ def with_progress(agent: AgentState, settings: Settings) -> AgentOnItsWay:
     """The agent's threshold is its own, or the deployment's."""
     most = AgentSettings(**agent.settings).over(settings).importance_trigger_max
     gathered = most - agent.importance_trigger_curr
-    return AgentOnItsWay(**dict(agent), reflection=Progress(gathered=gathered, max=most, owed=gathered >= most))
+    return AgentOnItsWay(
+        **dict(agent), reflection=Progress(gathered=gathered, max=most, owed=gathered >= most)
+    )

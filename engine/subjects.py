@@ -1,8 +1,10 @@
-"""The optional subjects: all that each consists of, in one list, and which are on in this process (``JIYI_SUBJECTS``).
+"""The optional subjects: all that each consists of, in one list, and which are on in this process
+(``JIYI_SUBJECTS``).
 
-The core imports no module of an optional subject (import-linter checks it). Whatever belongs to one is found here by its name and
-imported where the subject is on; what it adds to the core it registers there when it is imported. Of a subject that is off only
-``tables`` and ``always`` are imported: its tables stay, an erasure reaches them, and a move to another embedder owes its vectors anew.
+The core imports no module of an optional subject (import-linter checks it). Whatever belongs to one is found
+here by its name and imported where the subject is on; what it adds to the core it registers there when it is
+imported. Of a subject that is off only ``tables`` and ``always`` are imported: its tables stay, an erasure
+reaches them, and a move to another embedder owes its vectors anew.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ from jiyi.settings import SUBJECTS, get_settings, subject_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What an optional subject consists of: names of modules by what reads them, and names of what it does."""
+    """What an optional subject consists of: names of modules by what reads them, and names of what it
+    does.
+    """
 
     name: str
-    #: Modules with its tables, and those that say what erasure and re-embedding do with them: imported whether it is on or off.
+    #: Modules with its tables, and those that say what erasure and re-embedding do with them: imported
+    #: whether it is on or off.
     tables: tuple[str, ...]
     always: tuple[str, ...]
     #: Modules that say what events become, and what follows from conversations.
@@ -59,23 +64,43 @@ class Subject:
         )
 
 
-#: Appointments are part of growth: they share its queue, its folder of the API, and the scan that finds what is due.
+#: Appointments are part of growth: they share its queue, its folder of the API, and the scan that finds what
+#: is due.
 GROWTH = Subject(
     name="growth",
     tables=("models.growth.tables", "models.appointments.tables"),
     always=("models.growth.erasure",),
-    handlers=("models.growth.trajectories", "models.growth.evolution", "models.growth.self_review", "models.growth.prompts"),
+    handlers=(
+        "models.growth.trajectories",
+        "models.growth.evolution",
+        "models.growth.self_review",
+        "models.growth.prompts",
+    ),
     models=(
         *("models.growth.proposal_actions", "models.growth.artifacts", "models.growth.trajectories"),
         *("models.growth.identity_actions", "models.growth.pain_actions"),
-        *("models.growth.self_review", "models.appointments.schedule_actions", "models.appointments.heartbeat_actions"),
+        *(
+            "models.growth.self_review",
+            "models.appointments.schedule_actions",
+            "models.appointments.heartbeat_actions",
+        ),
     ),
     tasks=("tasks.growth.self_review", "tasks.growth.pains", "tasks.growth.evolution"),
     job_tasks=("tasks.appointments",),
     admin=("web.admin.growth", "web.admin.appointments"),
     queues=("growth",),
     kinds=dict.fromkeys(
-        ("aggregate", "compose", "weigh", "follow_profile", "merge_pains", "solve_pain", "fire_schedule", "heartbeat"), "growth"
+        (
+            "aggregate",
+            "compose",
+            "weigh",
+            "follow_profile",
+            "merge_pains",
+            "solve_pain",
+            "fire_schedule",
+            "heartbeat",
+        ),
+        "growth",
     )
     | {"compress": "reflection"},
     jobs=("due_scan",),
@@ -133,7 +158,8 @@ ALL: Mapping[str, Subject] = {subject.name: subject for subject in (GROWTH, STOR
 
 @cache
 def on() -> tuple[Subject, ...]:
-    """Those that are on in this process: what the setting said when it was first asked, which modules do that are imported.
+    """Those that are on in this process: what the setting said when it was first asked, which modules do that
+    are imported.
 
     All of them where the settings are wrong: the program itself, which reads them next, says so in one line.
     """

@@ -2,8 +2,9 @@
 
     python -m examples.companion [--json]
 
-What the model would get is shown for each question: the prompt, its tokens, and whether it holds what only the first session
-told. In a program of your own the model is a line of the `openai` client, as in ``ask_openai`` below.
+What the model would get is shown for each question: the prompt, its tokens, and whether it holds what only
+the first session told. In a program of your own the model is a line of the `openai` client, as in
+``ask_openai`` below.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scene:
-    """What was said in sessions days apart, and the questions of the last one with a word that their answers must hold."""
+    """What was said in sessions days apart, and the questions of the last one with a word that their answers
+    must hold.
+    """
 
     agent_id: str
     sessions: tuple[tuple[tuple[str, str], ...], ...]
@@ -53,9 +56,18 @@ SCENES = {
                 ("user", "我女儿的生日是3月2日，她叫小满。"),
                 ("assistant", "小满，真好听。"),
             ),
-            (("user", "今天天气不错。"), ("assistant", "是啊，适合晒坯。"), ("user", "先忙去了。"), ("assistant", "好的，回头聊。")),
+            (
+                ("user", "今天天气不错。"),
+                ("assistant", "是啊，适合晒坯。"),
+                ("user", "先忙去了。"),
+                ("assistant", "好的，回头聊。"),
+            ),
         ),
-        (("帮我推荐一道下酒菜，有什么要避开的吗？我对什么过敏？", "花生"), ("我女儿叫什么名字？", "小满"), ("你还记得我是谁吗？", "林岚")),
+        (
+            ("帮我推荐一道下酒菜，有什么要避开的吗？我对什么过敏？", "花生"),
+            ("我女儿叫什么名字？", "小满"),
+            ("你还记得我是谁吗？", "林岚"),
+        ),
     ),
     "en": Scene(
         "companion",
@@ -68,16 +80,28 @@ SCENES = {
                 ("user", "I am allergic to penicillin."),
                 ("assistant", "Good to know."),
             ),
-            (("user", "What a rainy day."), ("assistant", "Indeed."), ("user", "Talk to you later."), ("assistant", "See you.")),
+            (
+                ("user", "What a rainy day."),
+                ("assistant", "Indeed."),
+                ("user", "Talk to you later."),
+                ("assistant", "See you."),
+            ),
         ),
-        (("Which medicine must I avoid?", "penicillin"), ("Where do I live?", "Porto"), ("Do you remember who I am?", "Anna")),
+        (
+            ("Which medicine must I avoid?", "penicillin"),
+            ("Where do I live?", "Porto"),
+            ("Do you remember who I am?", "Anna"),
+        ),
     ),
 }
 
 
 #: People who talk with one agent: what each tells, and asks later, with a word that the answer must hold.
 PEOPLE = {
-    "zoe": (("My name is Zoe.", "I live in Oslo.", "I am allergic to penicillin."), ("Where do I live?", "Oslo")),
+    "zoe": (
+        ("My name is Zoe.", "I live in Oslo.", "I am allergic to penicillin."),
+        ("Where do I live?", "Oslo"),
+    ),
     "小林": (("我叫小林。", "我住在杭州。", "我对花生过敏。"), ("我住在哪里？", "杭州")),
 }
 
@@ -111,7 +135,10 @@ def play(client: Client, loop: ConversationLoop, scene: Scene) -> list[Shown]:
     begun = datetime.now(UTC) - timedelta(days=10)
     for number, session in enumerate(scene.sessions):
         at = begun + timedelta(days=3 * number)
-        messages = [{"role": role, "content": text, "at": at + timedelta(minutes=place)} for place, (role, text) in enumerate(session)]
+        messages = [
+            {"role": role, "content": text, "at": at + timedelta(minutes=place)}
+            for place, (role, text) in enumerate(session)
+        ]
         session_id = f"session-{number + 1}"
         loop.after_completion(scene.agent_id, messages, session_id)
         loop.flush()
@@ -125,9 +152,15 @@ def play(client: Client, loop: ConversationLoop, scene: Scene) -> list[Shown]:
 
 
 def play_people(client: Client, loop: ConversationLoop, agent_id: str = "host") -> list[Shown]:
-    """Two people tell one agent the same kinds of things, each in a session that they call by the same name; then both ask."""
+    """Two people tell one agent the same kinds of things, each in a session that they call by the same name;
+    then both ask.
+    """
     for user_id, (told, _) in PEOPLE.items():
-        messages = [{"role": role, "content": text} for line in told for role, text in (("user", line), ("assistant", "…"))]
+        messages = [
+            {"role": role, "content": text}
+            for line in told
+            for role, text in (("user", line), ("assistant", "…"))
+        ]
         loop.after_completion(agent_id, messages, "first", user_id=user_id)
         loop.flush()
         client.end_session(agent_id, "first", user_id=user_id)
@@ -154,7 +187,13 @@ def _settle(client: Client, agent_id: str, question: str, user_id: str | None = 
 #: What goes wrong, what helps, and that it did: told often enough it is a skill.
 BUILD = (
     ("user", "The nightly build keeps failing on CI."),
-    ("assistant", "Try this:\n1. Clear the cache of the runner.\n2. Pin numpy to the last version that worked.\n3. Start the build again."),
+    (
+        "assistant",
+        (
+            "Try this:\n1. Clear the cache of the runner.\n2. Pin numpy to the last version that worked.\n3."
+            " Start the build again."
+        ),
+    ),
     ("user", "That fixed it, thanks!"),
 )
 #: The session after somebody has accepted the skill: what the user says, and what the model answers.
@@ -163,7 +202,11 @@ AGAIN = (
     ("I cleared it. What was the second step?", "Pin numpy to the last version that worked."),
     ("That fixed it, thanks!", "Glad to hear it."),
 )
-REMINDERS = ("Remind me every day at 9 to water the ferns", "Move the ferns to 10 o'clock", "Cancel the ferns, please")
+REMINDERS = (
+    "Remind me every day at 9 to water the ferns",
+    "Move the ferns to 10 o'clock",
+    "Cancel the ferns, please",
+)
 MENDER, BUDGET = "mender", 1_000
 
 
@@ -192,7 +235,10 @@ def learn(client: Client) -> Learned:
         for number in (1, 2):
             for part in (1, 2):
                 at = datetime.now(UTC) - timedelta(days=10 - 2 * number - part)
-                told = [{"role": role, "content": text, "at": at + timedelta(minutes=place)} for place, (role, text) in enumerate(BUILD)]
+                told = [
+                    {"role": role, "content": text, "at": at + timedelta(minutes=place)}
+                    for place, (role, text) in enumerate(BUILD)
+                ]
                 loop.after_completion(MENDER, told, f"session-{number}-{part}")
                 loop.flush()
                 client.end_session(MENDER, f"session-{number}-{part}")
@@ -211,7 +257,13 @@ def learn(client: Client) -> Learned:
         share = loop.cache_share(MENDER, "session-3")
         loop.flush()
         client.end_session(MENDER, "session-3")
-        trusted = _poll(lambda: [row for row in [client.proposals.get(id=skill.id)] if isinstance(row, SkillProposal) and row.votes])[0]
+        trusted = _poll(
+            lambda: [
+                row
+                for row in [client.proposals.get(id=skill.id)]
+                if isinstance(row, SkillProposal) and row.votes
+            ]
+        )[0]
         replies = [loop.before(MENDER, SYSTEM, said, session_id="session-4").reply for said in REMINDERS]
     left = client.appointments.list(agent_id=MENDER).rows
     return Learned(
@@ -237,7 +289,10 @@ def _poll(look: Callable[[], list[Any]]) -> list[Any]:
 def run(client: Client) -> dict[str, list[Shown]]:
     """Both scenes, and two people with one agent."""
     with ConversationLoop(client, seconds=ANSWER_SECONDS) as loop:
-        return {**{language: play(client, loop, scene) for language, scene in SCENES.items()}, "people": play_people(client, loop)}
+        return {
+            **{language: play(client, loop, scene) for language, scene in SCENES.items()},
+            "people": play_people(client, loop),
+        }
 
 
 def report(client: Client) -> dict[str, Any]:
@@ -247,7 +302,9 @@ def report(client: Client) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with service(), Client(f"companion-{uuid4().hex[:8]}") as client:

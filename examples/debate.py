@@ -3,12 +3,13 @@
     python -m examples.debate
 
 Shall the pottery fire its cups once or twice? Two speakers and a judge, three rounds. Before each speaks,
-:class:`jiyi.tiers.retrieval_node.MemoryRetrievalNode` brings what the group knows (``history_context``); after each,
-:class:`jiyi.tiers.middleware.MemoryMiddleware` remembers what was said. The speakers are a few lines of Python instead of an LLM,
-and know of each other's words only what their history has.
+:class:`jiyi.tiers.retrieval_node.MemoryRetrievalNode` brings what the group knows (``history_context``);
+after each,
+:class:`jiyi.tiers.middleware.MemoryMiddleware` remembers what was said. The speakers are a few lines of
+Python instead of an LLM, and know of each other's words only what their history has.
 
-Days later a second session finds the verdict, which somebody has promoted meanwhile; another group finds nothing.
-What is claimed is checked: the exit code is 0 only if all of it is true.
+Days later a second session finds the verdict, which somebody has promoted meanwhile; another group finds
+nothing. What is claimed is checked: the exit code is 0 only if all of it is true.
 """
 
 from __future__ import annotations
@@ -42,13 +43,29 @@ LATER = timedelta(days=3)
 
 #: (speaker, confidence, what is said when nothing is known yet)
 OPENINGS = (
-    ("proponent", 0.92, "Fire the cups once: the new clay shrinks slowly, so the glaze holds, and all are ready on Friday."),
-    ("opponent", 0.88, "先素烧一次再上釉：厚杯子的芯子第一次烧不透，湿气会在第二天把釉面顶裂，上个月裂了十一只。"),
+    (
+        "proponent",
+        0.92,
+        "Fire the cups once: the new clay shrinks slowly, so the glaze holds, and all are ready on Friday.",
+    ),
+    (
+        "opponent",
+        0.88,
+        "先素烧一次再上釉：厚杯子的芯子第一次烧不透，湿气会在第二天把釉面顶裂，上个月裂了十一只。",
+    ),
 )
-#: A remark that nobody has checked, and one too short to mean anything: they are kept, but never shown to an agent.
-DOUBTFUL = ("proponent", 0.4, "Somebody at the market said that the neighbours fire everything once, and never had a crack.")
+#: A remark that nobody has checked, and one too short to mean anything: they are kept, but never shown to an
+#: agent.
+DOUBTFUL = (
+    "proponent",
+    0.4,
+    "Somebody at the market said that the neighbours fire everything once, and never had a crack.",
+)
 SHORT = ("opponent", 0.99, "Hear, hear.")
-VERDICT = "裁决：薄杯子烧一次，厚杯子烧两次。 Verdict after {weighed} statements: fire thin cups once and thick ones twice."
+VERDICT = (
+    "裁决：薄杯子烧一次，厚杯子烧两次。 Verdict after {weighed} statements: fire thin cups once and thick"
+    " ones twice."
+)
 
 #: A record of the history as the node writes it: its text, a JSON string.
 _RECORD = re.compile(r"^### [^\n]+\n(.+)$", re.MULTILINE)
@@ -64,7 +81,9 @@ class Debate:
     wrong: list[str] = field(default_factory=list)
 
     def claim(self, sentence: str, true: object) -> None:
-        self.console.print(f"[green]✓[/green] {sentence}" if true else f"[bold red]✗ {sentence}[/bold red]", highlight=False)
+        self.console.print(
+            f"[green]✓[/green] {sentence}" if true else f"[bold red]✗ {sentence}[/bold red]", highlight=False
+        )
         if not true:
             self.wrong.append(sentence)
 
@@ -73,20 +92,26 @@ class Debate:
         events: list[NodeEvent] = []
         wanted = {"max_results": 20, **properties}
         node = MemoryRetrievalNode(wanted, retriever=retriever or self.client, node_id="load-history")
-        state = node.process({"topic": TOPIC, "group_id": group or self.group, "session_id": session}, events.append)
+        state = node.process(
+            {"topic": TOPIC, "group_id": group or self.group, "session_id": session}, events.append
+        )
         for event in events:
             self.console.print(f"[dim]{event['event']} {event['data']}[/dim]", highlight=False)
         return str(state["history_context"])
 
     def show(self, title: str, history: str) -> None:
-        self.console.print(Panel(Text(history.strip() or "(empty)"), title=f"history_context · {title}", title_align="left"))
+        self.console.print(
+            Panel(Text(history.strip() or "(empty)"), title=f"history_context · {title}", title_align="left")
+        )
 
 
 def rounds(debate: Debate, session: str) -> str:
     """Three rounds; the verdict."""
     with MemoryMiddleware(debate.client, on_failure=debate.wrong.append) as memory:
 
-        def say(speaker: str, confidence: float, text: str, node_type: str = "agent", *, heard: bool = True) -> None:
+        def say(
+            speaker: str, confidence: float, text: str, node_type: str = "agent", *, heard: bool = True
+        ) -> None:
             output = {"content": text, "metadata": {"confidence": confidence, "agent_id": speaker}}
             memory.after_node(speaker, output, group_id=debate.group, session_id=session, node_type=node_type)
             debate.console.print(f"[bold]{speaker}[/bold]: {text}", highlight=False)
@@ -105,7 +130,11 @@ def rounds(debate: Debate, session: str) -> str:
         for speaker, confidence, _ in OPENINGS:
             history = debate.history(session)
             debate.show(f"what the {speaker} knows in round 2", history)
-            said = [text for text in statements_in(history) if text in {text for who, _, text in OPENINGS if who != speaker}]
+            said = [
+                text
+                for text in statements_in(history)
+                if text in {text for who, _, text in OPENINGS if who != speaker}
+            ]
             debate.claim(f"the {speaker} knows from working memory what the other one said", said)
             say(speaker, confidence, answer_to(speaker, said[0] if said else ""))
 
@@ -118,7 +147,9 @@ def rounds(debate: Debate, session: str) -> str:
         debate.claim("the doubtful remark and the short one are in quarantine only", kept_out)
         verdict = VERDICT.format(weighed=len(statements))
         say("judge", 0.95, verdict, "verdict")
-    debate.claim("nothing of the workflow was lost or refused", memory.counts.published == 7 and not memory.counts.lost)
+    debate.claim(
+        "nothing of the workflow was lost or refused", memory.counts.published == 7 and not memory.counts.lost
+    )
     return verdict
 
 
@@ -130,7 +161,10 @@ def statements_in(history: str) -> list[str]:
 def answer_to(speaker: str, said: str) -> str:
     """What a speaker makes of the other's words, which it has from its history."""
     if speaker == "proponent":
-        return f"To “{said[:24]}…”: the eleven cups were thick ones. Let the thick ones have two firings, and the rest one."
+        return (
+            f"To “{said[:24]}…”: the eleven cups were thick ones. Let the thick ones have two firings, and"
+            " the rest one."
+        )
     return f"对于“{said[:24]}…”：薄杯子我同意一次烧成；厚杯子必须烧两次，否则星期五交出去的又是裂的。"
 
 
@@ -152,7 +186,9 @@ class Later:
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Any) -> MemoryAnswer:
+    def query_memory(
+        self, query: str, *, group_id: str, timeout: float | None = None, **options: Any
+    ) -> MemoryAnswer:
         now = datetime.now(UTC) + LATER
         return self.client.query_memory(query, group_id=group_id, timeout=timeout, now=now, **options)
 
@@ -164,7 +200,9 @@ def promote(debate: Debate, verdict: str) -> None:
     debate.claim("the verdict can be found to be promoted", entry)
     if entry is None:
         return
-    first, again = (debate.client.knowledge.promote(entry_ids=[entry.item_id], kind="verdict") for _ in range(2))
+    first, again = (
+        debate.client.knowledge.promote(entry_ids=[entry.item_id], kind="verdict") for _ in range(2)
+    )
     same = [piece.knowledge_id for piece in first.pieces] == [piece.knowledge_id for piece in again.pieces]
     debate.claim("promoted twice, it is known once", same and all(piece.known for piece in again.pieces))
 
@@ -207,7 +245,11 @@ def main() -> int:
         running = service()
         own = running.__enter__()
     try:
-        console.print("[dim]a service of its own, for this debate[/dim]" if own else "[dim]the service that runs here[/dim]")
+        console.print(
+            "[dim]a service of its own, for this debate[/dim]"
+            if own
+            else "[dim]the service that runs here[/dim]"
+        )
         wrong = play(console, f"debate-{uuid4().hex[:8]}")
     finally:
         running.__exit__(None, None, None)

@@ -2,10 +2,11 @@
 
     python -m examples.graph [--json]
 
-A researcher looks things up in this project's own pages (a file store), a writer says what was found in its own words and in those of
-earlier runs (a simple store that all runs share), a critic compares; a blackboard has what was said in this run. What each agent is
-given, and what of its words is kept where, is declared in ``examples/graph.yaml``; the agents are a few lines of Python instead of
-an LLM, and know only what their stores give them.
+A researcher looks things up in this project's own pages (a file store), a writer says what was found in its
+own words and in those of earlier runs (a simple store that all runs share), a critic compares; a blackboard
+has what was said in this run. What each agent is given, and what of its words is kept where, is declared in
+``examples/graph.yaml``; the agents are a few lines of Python instead of an LLM, and know only what their
+stores give them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from jiyi.stores.manager import Retrieved
 
 FILE = Path(__file__).with_suffix(".yaml")
 TASK = "How does Jiyi keep an event that is delivered twice? 同一个事件被投递两次怎么办？"
-#: Seconds until the pages are read, and between two looks. The first run waits; until its vector is there, a chunk is found by its words.
+#: Seconds until the pages are read, and between two looks. The first run waits; until its vector is there, a
+#: chunk is found by its words.
 INDEX_SECONDS, PAUSE = 120.0, 0.5
 #: Characters that an agent takes of what it is given.
 TAKEN = 160
@@ -73,10 +75,19 @@ def _run(graph: Graph) -> dict[str, list[dict[str, Any]]]:
         for stage in stages:
             given = memory.retrieve(node_id, said or TASK, stage)
             said = agent(TASK, given)
-            rows.append({"stage": stage, "given": _given(given), "scores": [round(score, 3) for score in given.scores], "written": {}})
+            rows.append(
+                {
+                    "stage": stage,
+                    "given": _given(given),
+                    "scores": [round(score, 3) for score in given.scores],
+                    "written": {},
+                }
+            )
         done = memory.update(node_id, TASK, said)
         failed: dict[str, Any] = {name: {"reason": reason} for name, reason in done.failed.items()}
-        rows[-1]["written"] = {name: {"item": one.item_id, "reason": one.reason} for name, one in done.written.items()} | failed
+        rows[-1]["written"] = {
+            name: {"item": one.item_id, "reason": one.reason} for name, one in done.written.items()
+        } | failed
         told[node_id] = rows
     return told
 
@@ -99,7 +110,9 @@ def _best(given: Retrieved) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with service(), Client() as client:

@@ -1,4 +1,5 @@
-"""Thirty days of an agent that learns: what worked becomes a skill and a workflow, what hurt a remedy. Nothing acts before it is confirmed.
+"""Thirty days of an agent that learns: what worked becomes a skill and a workflow, what hurt a remedy.
+Nothing acts before it is confirmed.
 
     python -m examples.growth [--json]
 
@@ -29,7 +30,13 @@ Message = dict[str, Any]
 
 BUILD = (
     ("user", "The nightly build keeps failing on CI."),
-    ("assistant", "Try this:\n1. Clear the cache of the runner.\n2. Pin numpy to the last version that worked.\n3. Start the build again."),
+    (
+        "assistant",
+        (
+            "Try this:\n1. Clear the cache of the runner.\n2. Pin numpy to the last version that worked.\n3."
+            " Start the build again."
+        ),
+    ),
     ("user", "That fixed it, thanks!"),
 )
 #: Advice that was smuggled in: no skill may say so.
@@ -43,7 +50,10 @@ SMALL_TALK = (("user", "What a rainy day."), ("assistant", "Indeed."))
 
 def with_tools(day: int) -> list[Message]:
     """A request that takes two tools."""
-    call = [{"id": f"{name}-{day}", "type": "function", "function": {"name": name, "arguments": "{}"}} for name in ("search", "mail")]
+    call = [
+        {"id": f"{name}-{day}", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for name in ("search", "mail")
+    ]
     return [
         {"role": "user", "content": "Find the latest invoice and mail it to Mia."},
         {"role": "assistant", "content": None, "tool_calls": call[:1]},
@@ -59,7 +69,10 @@ def said_on(day: int, at: datetime) -> list[Message]:
     if day % 7 == 2:
         return with_tools(day)
     pairs = {0: BUILD, 1: SMUGGLED}.get(day % 7, SMALL_TALK)
-    return [{"role": role, "content": text, "at": at + timedelta(minutes=place)} for place, (role, text) in enumerate(pairs)]
+    return [
+        {"role": role, "content": text, "at": at + timedelta(minutes=place)}
+        for place, (role, text) in enumerate(pairs)
+    ]
 
 
 def live(client: Client, begun: datetime) -> None:
@@ -76,7 +89,9 @@ def grown(client: Client, kind: str, status: str, least: int = 1) -> list[dict[s
     """Skills, or workflows, of a status; waits until there are enough."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        rows: list[dict[str, Any]] = client.proposals.list(kind=kind, agent_id=AGENT, status=status).model_dump()["rows"]
+        rows: list[dict[str, Any]] = client.proposals.list(
+            kind=kind, agent_id=AGENT, status=status
+        ).model_dump()["rows"]
         if len(rows) >= least or time.monotonic() > deadline:
             return rows
         time.sleep(PAUSE)
@@ -89,7 +104,10 @@ def learn(client: Client) -> dict[str, Any]:
     hint = client.evolution.hint(agent_id=AGENT).text
     client.proposals.decide(id=skill["id"], decision="approve", reason="it helped every week")
     enabled = client.proposals.decide(id=skill["id"], decision="enable").model_dump()
-    trust = [client.feedback.give(artifact="skill", artifact_id=skill["id"], sentiment="positive") for _ in range(5)][-1]
+    trust = [
+        client.feedback.give(artifact="skill", artifact_id=skill["id"], sentiment="positive")
+        for _ in range(5)
+    ][-1]
     [workflow] = grown(client, "pipeline", "pending")
     client.proposals.decide(id=workflow["id"], decision="approve")
     mailed: list[str] = []
@@ -104,15 +122,26 @@ def learn(client: Client) -> dict[str, Any]:
     return {
         "patterns": [one["title"] for one in patterns],
         "hint": hint,
-        "skill_accepted": {"name": enabled["name"], "enabled": enabled["enabled"], "trust": round(trust.trust_score, 2)},
+        "skill_accepted": {
+            "name": enabled["name"],
+            "enabled": enabled["enabled"],
+            "trust": round(trust.trust_score, 2),
+        },
         "recommendation": trust.recommendation,
         "skill_refused": {"name": refused["name"], "issues": refused["issues"]},
-        "workflow_run": {"name": ran.name, "completed": ran.completed, "steps": [step.state for step in ran.steps], "mailed": mailed},
+        "workflow_run": {
+            "name": ran.name,
+            "completed": ran.completed,
+            "steps": [step.state for step in ran.steps],
+            "mailed": mailed,
+        },
     }
 
 
 def proposed(client: Client, pain_id: str) -> dict[str, Any]:
-    """What the agent proposes against a pain once it is sure of it; waits until it has thought of something."""
+    """What the agent proposes against a pain once it is sure of it; waits until it has thought of
+    something.
+    """
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         found: list[dict[str, Any]] = client.pains.get(id=pain_id).model_dump()["proposals"]
@@ -123,9 +152,13 @@ def proposed(client: Client, pain_id: str) -> dict[str, Any]:
 
 
 def mend(client: Client) -> dict[str, Any]:
-    """A pain that comes again becomes a proposal, and once somebody confirms that it helped, an experience."""
+    """A pain that comes again becomes a proposal, and once somebody confirms that it helped, an
+    experience.
+    """
     for _ in range(3):
-        told = client.pains.report(agent_id=AGENT, summary="The weekly report is always late because figures come in late.")
+        told = client.pains.report(
+            agent_id=AGENT, summary="The weekly report is always late because figures come in late."
+        )
     pain = told.model_dump()["pain"]
     proposal = proposed(client, pain["pain_id"])
     decided = {"id": pain["pain_id"], "proposal_id": proposal["id"], "resolution": "confirmed"}
@@ -138,13 +171,23 @@ def mend(client: Client) -> dict[str, Any]:
 
 
 def change_and_go_back(client: Client) -> dict[str, Any]:
-    """Two changes of who the agent is, each approved by somebody; then back to the first, as a new version."""
+    """Two changes of who the agent is, each approved by somebody; then back to the first, as a new
+    version.
+    """
     for soul in ("I am helpful and brief.", "I am a pirate."):
-        proposed = client.identity.propose(agent_id=AGENT, file="SOUL", suggested=soul, reason="tried out").model_dump()
+        proposed = client.identity.propose(
+            agent_id=AGENT, file="SOUL", suggested=soul, reason="tried out"
+        ).model_dump()
         client.proposals.decide(id=proposed["id"], decision="approve")
     client.identity.rollback(agent_id=AGENT, file="SOUL", version=1, reason="no pirates")
     now = client.identity.get(agent_id=AGENT, file="SOUL").model_dump()
-    return {"identity": {"version": now["version"], "content": now["content"], "rolled_back": now["content"] == "I am helpful and brief."}}
+    return {
+        "identity": {
+            "version": now["version"],
+            "content": now["content"],
+            "rolled_back": now["content"] == "I am helpful and brief.",
+        }
+    }
 
 
 def run(client: Client) -> dict[str, Any]:
@@ -155,7 +198,9 @@ def run(client: Client) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with service(), Client(f"growth-{uuid4().hex[:8]}") as client:

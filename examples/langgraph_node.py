@@ -3,7 +3,8 @@
     pip install langgraph
     python -m examples.langgraph_node
 
-Jiyi does not depend on LangGraph. A graph's node is a function from the state to what of it changes, which is what
+Jiyi does not depend on LangGraph. A graph's node is a function from the state to what of it changes, which is
+what
 :meth:`jiyi.tiers.retrieval_node.MemoryRetrievalNode.process` nearly is.
 """
 
@@ -21,7 +22,8 @@ from jiyi import Client
 from jiyi.tiers.middleware import MemoryMiddleware
 from jiyi.tiers.retrieval_node import MemoryRetrievalNode, MemoryRetriever
 
-#: Seconds that an output gets to become working memory before the graph runs again: a few milliseconds would do.
+#: Seconds that an output gets to become working memory before the graph runs again: a few milliseconds would
+#: do.
 SETTLE_SECONDS = 1.0
 
 
@@ -50,7 +52,9 @@ def remember(memory: MemoryMiddleware, name: str) -> Callable[[State], State]:
     """A graph's node that remembers the answer, and changes nothing."""
 
     def after(state: State) -> State:
-        memory.after_node(name, state["answer"], group_id=state["group_id"], session_id=state.get("session_id"))
+        memory.after_node(
+            name, state["answer"], group_id=state["group_id"], session_id=state.get("session_id")
+        )
         return {}
 
     return after
@@ -59,7 +63,12 @@ def remember(memory: MemoryMiddleware, name: str) -> Callable[[State], State]:
 def agent(state: State) -> State:
     """In place of an LLM."""
     known = state["history_context"].count("### ")
-    return {"answer": f"{state['topic']} With {known} earlier statement(s) in mind: it is the clay, which shrinks too much."}
+    return {
+        "answer": (
+            f"{state['topic']} With {known} earlier statement(s) in mind: it is the clay, which shrinks too"
+            " much."
+        )
+    }
 
 
 def build(retriever: MemoryRetriever, memory: MemoryMiddleware) -> Any:
@@ -69,14 +78,21 @@ def build(retriever: MemoryRetriever, memory: MemoryMiddleware) -> Any:
     graph.add_node("load_history", load_history(retriever, language="en"))
     graph.add_node("agent", agent)
     graph.add_node("remember", remember(memory, "agent"))
-    for before, after in ((START, "load_history"), ("load_history", "agent"), ("agent", "remember"), ("remember", END)):
+    for before, after in (
+        (START, "load_history"),
+        ("load_history", "agent"),
+        ("agent", "remember"),
+        ("remember", END),
+    ):
         graph.add_edge(before, after)
     return graph.compile()
 
 
 def main() -> None:
     if find_spec("langgraph") is None:
-        sys.exit("This example needs LangGraph: pip install langgraph (examples/plain_python.py needs nothing)")
+        sys.exit(
+            "This example needs LangGraph: pip install langgraph (examples/plain_python.py needs nothing)"
+        )
     with service(), Client(f"graph-{uuid4().hex[:8]}") as client, MemoryMiddleware(client) as memory:
         graph = build(client, memory)
         for topic in ("Why does the glaze crack?", "What is wrong with the glaze of the cups?"):

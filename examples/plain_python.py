@@ -2,8 +2,8 @@
 
     python -m examples.plain_python
 
-A workflow is a list of steps here, each of which takes a state and gives its output. Nothing of it needs to know where
-its history comes from.
+A workflow is a list of steps here, each of which takes a state and gives its output. Nothing of it needs to
+know where its history comes from.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def run(
     for name, step in steps:
         state = history.process(state)  # adds history_context; never raises
         output = step(state)
-        memory.after_node(name, output, group_id=state["group_id"], session_id=state["session_id"])  # never waits
+        memory.after_node(
+            name, output, group_id=state["group_id"], session_id=state["session_id"]
+        )  # never waits
         memory.flush()
         between()
         state = {**state, name: output}
@@ -49,12 +51,18 @@ def run(
 
 
 def research(state: State) -> str:
-    return f"On “{state['topic']}”: the glaze cracks because the clay shrinks more than it does, not because of the kiln."
+    return (
+        f"On “{state['topic']}”: the glaze cracks because the clay shrinks more than it does, not because of"
+        " the kiln."
+    )
 
 
 def review(state: State) -> str:
     known = state["history_context"].count("### ")
-    return f"Reviewed against {known} earlier statement(s): nothing contradicts it, so the next batch shall be of the new clay."
+    return (
+        f"Reviewed against {known} earlier statement(s): nothing contradicts it, so the next batch shall be"
+        " of the new clay."
+    )
 
 
 def main() -> None:

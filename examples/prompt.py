@@ -2,8 +2,9 @@
 
     python -m examples.prompt
 
-Nobody has to put a prompt together: :meth:`jiyi.Client.context` brings the group's words, who the agent is, the memories that
-matter and the question into one text, and says what it had to leave out. Put it before your LLM.
+Nobody has to put a prompt together: :meth:`jiyi.Client.context` brings the group's words, who the agent is,
+the memories that matter and the question into one text, and says what it had to leave out. Put it before your
+LLM.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from jiyi.protocol.tier_questions import ContextAnswer
 
 SYSTEM = "You sit on the council of a pottery. Say what you would do, and why, in three sentences."
 QUESTION = "Shall the pottery fire its cups once or twice? 杯子烧一次还是两次？"
-PERSONAS = {"Harriet": "You are Harriet, who sells the cups, and whose customers wait.", "林岚": "你是林岚，负责烧窑，只相信量过的东西。"}
+PERSONAS = {
+    "Harriet": "You are Harriet, who sells the cups, and whose customers wait.",
+    "林岚": "你是林岚，负责烧窑，只相信量过的东西。",
+}
 #: What somebody has promoted after earlier sessions.
 KNOWN = (
     "The new clay shrinks by seven percent, measured twice; the supplier had never mentioned it.",
@@ -34,7 +38,9 @@ SECONDS = 30.0
 def prompts(client: Client, persona: str) -> list[ContextAnswer]:
     """The same question with each budget."""
     return [
-        client.knowledge.context(proposal=QUESTION, system=SYSTEM, persona=persona, budget=budget, relevance_threshold=-1)
+        client.knowledge.context(
+            proposal=QUESTION, system=SYSTEM, persona=persona, budget=budget, relevance_threshold=-1
+        )
         for budget in BUDGETS
     ]
 

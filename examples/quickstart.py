@@ -2,8 +2,8 @@
 
     python -m examples.quickstart [--http]
 
-Over the broker, or (``--http``) over the REST API with an API key: the methods, the answers and the output are the same. Uses the
-service that runs on this machine, or starts one of its own for as long as it lasts.
+Over the broker, or (``--http``) over the REST API with an API key: the methods, the answers and the output
+are the same. Uses the service that runs on this machine, or starts one of its own for as long as it lasts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,12 @@ def play(client: Client) -> None:
     """Tell a story, and ask about it."""
     told = client.observe_many(
         [
-            {"agent_id": "klaus", "description": text, "importance": importance, "occurred_at": NOW - timedelta(hours=hours)}
+            {
+                "agent_id": "klaus",
+                "description": text,
+                "importance": importance,
+                "occurred_at": NOW - timedelta(hours=hours),
+            }
             for hours, text, importance in STORY
         ],
         wait=True,

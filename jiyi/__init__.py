@@ -1,7 +1,7 @@
 """Jiyi 记忆: a self-hosted, event-driven memory service for AI agents.
 
-``from jiyi import Client`` (or ``AsyncClient``) is what an agent's program needs. Importing this package connects to nothing, and
-loads what a name needs only when it is asked for.
+``from jiyi import Client`` (or ``AsyncClient``) is what an agent's program needs. Importing this package
+connects to nothing, and loads what a name needs only when it is asked for.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
 MAX_PROBLEMS_SHOWN = 10  # a batch of 500 bad events must not print 500 lines
-#: … nor an answer hold more than so many; and of still more errors pydantic does not even make its list, a thousand bytes each.
+#: … nor an answer hold more than so many; and of still more errors pydantic does not even make its list, a
+#: thousand bytes each.
 MAX_PROBLEMS, MAX_ERRORS = 50, 10_000
 MAX_VALUE_CHARS = 60  # of an offending value quoted in a message
 #: How alike a name and the one that was probably meant are, 0 … 1.
@@ -24,7 +25,9 @@ MAX_NAMES_SHOWN = 12
 
 
 def words_of(error: BaseException) -> str:
-    """What an error says; its kind, if it says nothing, as a time-out does: no sentence is to end behind a colon."""
+    """What an error says; its kind, if it says nothing, as a time-out does: no sentence is to end behind a
+    colon.
+    """
     return str(error).strip() or type(error).__name__
 
 
@@ -67,7 +70,9 @@ class InvalidRequest(_ProblemsError, JiyiError, ValueError):  # noqa: N818 – u
 
 
 class ConfigError(InvalidRequest):
-    """A declaration of stores was refused; ``problems`` begin with the path of what is wrong, like ``memory[1].config.embedding``."""
+    """A declaration of stores was refused; ``problems`` begin with the path of what is wrong, like
+    ``memory[1].config.embedding``.
+    """
 
     code = "config"
 
@@ -85,21 +90,25 @@ class RegistryError(JiyiError, ValueError):
 
 
 class BrokerUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users know it by this name
-    """The broker, Valkey or the service could not be reached, or takes nothing more: it is full, or its disk is. Nothing was published,
-    unless the message says that the connection broke.
+    """The broker, Valkey or the service could not be reached, or takes nothing more: it is full, or its disk
+    is. Nothing was published, unless the message says that the connection broke.
     """
 
     code = "broker_unavailable"
 
 
 class DatabaseUnavailable(JiyiError, ConnectionError):  # noqa: N818 – users know it by this name
-    """The database cannot be used for now: it is away, starting, out of connections, or its disk is full. Nothing was changed."""
+    """The database cannot be used for now: it is away, starting, out of connections, or its disk is full.
+    Nothing was changed.
+    """
 
     code = "database_unavailable"
 
 
 class NoAnswer(JiyiError, TimeoutError):  # noqa: N818 – users know it by this name
-    """Nothing was answered within the time given. What was to be changed may have been; the same events may be sent again."""
+    """Nothing was answered within the time given. What was to be changed may have been; the same events may
+    be sent again.
+    """
 
     code = "no_answer"
 
@@ -111,7 +120,9 @@ class EventRejected(JiyiError):  # noqa: N818 – users know it by this name
 
 
 class IdReused(_ProblemsError, EventRejected):  # noqa: N818 – users know it by this name
-    """Another event of the group has this event's id, and says something else; ``problems`` has one sentence an event."""
+    """Another event of the group has this event's id, and says something else; ``problems`` has one sentence
+    an event.
+    """
 
     code = "id_reused"
 
@@ -149,13 +160,17 @@ class LLMUnavailable(ProviderUnavailable):
 
 
 class SearchUnavailable(ProviderUnavailable):
-    """The search engine cannot be reached, is too slow, refuses, or answers something unusable: there are no results."""
+    """The search engine cannot be reached, is too slow, refuses, or answers something unusable: there are no
+    results.
+    """
 
     code = "search_unavailable"
 
 
 class RerankerUnavailable(ProviderUnavailable):
-    """The reranker cannot be reached, is too slow, refuses, or answers something unusable: the order stays as it was."""
+    """The reranker cannot be reached, is too slow, refuses, or answers something unusable: the order stays as
+    it was.
+    """
 
     code = "reranker_unavailable"
 
@@ -195,13 +210,17 @@ class NotFound(JiyiError, LookupError):  # noqa: N818 – users know it by this 
 
 
 class SwitchedOff(NotFound):
-    """What was asked for belongs to an optional subject that this deployment has switched off (``JIYI_SUBJECTS``)."""
+    """What was asked for belongs to an optional subject that this deployment has switched off
+    (``JIYI_SUBJECTS``).
+    """
 
     code = "switched_off"
 
 
 class Conflict(JiyiError):  # noqa: N818 – users know it by this name
-    """What was asked for does not fit what has happened meanwhile, such as somebody else's decision; nothing was changed."""
+    """What was asked for does not fit what has happened meanwhile, such as somebody else's decision; nothing
+    was changed.
+    """
 
     code = "conflict"
 
@@ -213,7 +232,8 @@ class NotAllowed(JiyiError, PermissionError):  # noqa: N818 – users know it by
 
 
 class TooManyQuestions(JiyiError):  # noqa: N818 – users know it by this name
-    """The key or its group asks more often, or more at a time, than the deployment lets it; nothing is wrong with the question.
+    """The key or its group asks more often, or more at a time, than the deployment lets it; nothing is wrong
+    with the question.
 
     It was not begun. A client waits and asks again by itself for 70 s before it raises this.
     """
@@ -247,12 +267,19 @@ def join_problems(problems: Sequence[str]) -> str:
 def problems_of(error: ValidationError, model: Any = None) -> list[str]:
     """One sentence per wrong field of a pydantic error: the field's path, what is wrong, the value.
 
-    With the model (or the union of models) that was checked a name that it does not have comes with the one that was probably meant.
+    With the model (or the union of models) that was checked a name that it does not have comes with the one
+    that was probably meant.
     """
     items = first_errors(error)
-    told = [_sentence(item, model if place < MAX_PROBLEMS_SHOWN else None) for place, item in enumerate(items)]
+    told = [
+        _sentence(item, model if place < MAX_PROBLEMS_SHOWN else None) for place, item in enumerate(items)
+    ]
     more = error.error_count() - len(items)
-    return [*told, f"and {more:,} more problems" if told else f"{more:,} problems, too many to be listed"] if more else told
+    return (
+        [*told, f"and {more:,} more problems" if told else f"{more:,} problems, too many to be listed"]
+        if more
+        else told
+    )
 
 
 def first_errors(error: ValidationError) -> list[ErrorDetails]:
@@ -272,7 +299,9 @@ def unknown_option(name: str, known: Collection[str], within: str = "") -> str:
 
 
 def unknown(name: str, known: Collection[str], what: str, within: str = "") -> str:
-    """What is said of a name (of an option, a command) that is none of those known, with the one that was probably meant."""
+    """What is said of a name (of an option, a command) that is none of those known, with the one that was
+    probably meant.
+    """
     shown = readable_part(name)
     found = get_close_matches(shown, known, n=1, cutoff=LIKENESS) if known else []
     told = f"unknown {what} '{within}{shown}'"
@@ -280,14 +309,20 @@ def unknown(name: str, known: Collection[str], what: str, within: str = "") -> s
         return f"{told}: it is not taken here; leave it out"
     if found:
         return f"{told}: did you mean {found[0]}?"
-    return f"{told}: known are {', '.join(sorted(known))}" if 0 < len(known) <= MAX_NAMES_SHOWN else f"{told}: there is none of this name"
+    return (
+        f"{told}: known are {', '.join(sorted(known))}"
+        if 0 < len(known) <= MAX_NAMES_SHOWN
+        else f"{told}: there is none of this name"
+    )
 
 
 def _names_at(model: Any, path: Sequence[Any]) -> set[str]:
     """The names of the fields that the object at a path of the model may have."""
     models = set(_models_in(model))
     for part in path:
-        if isinstance(part, str) and "." not in part:  # positions and the names of a union's members are no fields
+        if (
+            isinstance(part, str) and "." not in part
+        ):  # positions and the names of a union's members are no fields
             fields = [found for one in models for name, found in one.model_fields.items() if name == part]
             models = {found for field in fields for found in _models_in(field.annotation)}
     return {name for one in models for name in one.model_fields}
@@ -320,7 +355,9 @@ def _sentence(item: Mapping[str, Any], model: Any) -> str:
         case "union_tag_invalid":
             return f"type: unknown, {_short(item['ctx']['tag'])}; known are {item['ctx']['expected_tags']}"
         case "too_long" if item["ctx"]["actual_length"] is not None:
-            message = f"{item['ctx']['actual_length']:,} are more than {item['ctx']['max_length']:,}; send fewer"
+            message = (
+                f"{item['ctx']['actual_length']:,} are more than {item['ctx']['max_length']:,}; send fewer"
+            )
         case "missing":
             message, value = "required, but missing", None
         case "string_pattern_mismatch" if item["ctx"]["pattern"] == r"\S":
@@ -339,16 +376,22 @@ def _examples(model: Any, path: Sequence[Any]) -> list[Any]:
 
 
 def _is_field(part: object) -> bool:
-    """Not pydantic's name of a union's member: ``literal['off']``, ``function-after[…]``, or a tag with a dot."""
+    """Not pydantic's name of a union's member: ``literal['off']``, ``function-after[…]``, or a tag with a
+    dot.
+    """
     return not ("." in str(part) or _MEMBER.match(str(part)))
 
 
 def readable_part(part: object) -> str:
-    """A part of a field's path; names that come from outside may hold anything, and end up in logs and tables."""
+    """A part of a field's path; names that come from outside may hold anything, and end up in logs and
+    tables.
+    """
     text = str(part)
     return text if text.isprintable() and len(text) <= MAX_VALUE_CHARS else ascii(text[:MAX_VALUE_CHARS])
 
 
 def _short(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…, {len(str(value)):,} characters"
+    return (
+        text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…, {len(str(value)):,} characters"
+    )

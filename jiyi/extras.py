@@ -1,4 +1,6 @@
-"""How an extra of this package is installed: from where the package itself was, the checkout or the wheel's file (PEP 610)."""
+"""How an extra of this package is installed: from where the package itself was, the checkout or the wheel's
+file (PEP 610).
+"""
 
 from __future__ import annotations
 

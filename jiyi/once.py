@@ -1,4 +1,5 @@
-"""What a process has one of, such as a connection pool or a model: made by the first thread that asks, while others wait.
+"""What a process has one of, such as a connection pool or a model: made by the first thread that asks, while
+others wait.
 
 ``functools.lru_cache`` lets two threads make it twice; the one that nobody keeps still holds its connections.
 """
@@ -14,7 +15,9 @@ T = TypeVar("T")
 
 
 class Once(Generic[P, T]):
-    """Calls ``make`` once for the same positional arguments; what raises is not kept, so the next call tries again."""
+    """Calls ``make`` once for the same positional arguments; what raises is not kept, so the next call tries
+    again.
+    """
 
     def __init__(self, make: Callable[P, T], kept: int) -> None:
         self.__wrapped__, self.__doc__, self.__name__ = make, make.__doc__, make.__name__
@@ -50,5 +53,7 @@ def once(make: Callable[P, T]) -> Once[P, T]:
 
 
 def once_each(kept: int) -> Callable[[Callable[P, T]], Once[P, T]]:
-    """Decorator: one value for each set of positional arguments; of more than ``kept`` the one made first is dropped."""
+    """Decorator: one value for each set of positional arguments; of more than ``kept`` the one made first is
+    dropped.
+    """
     return lambda make: Once(make, kept)

@@ -1,7 +1,9 @@
-"""Spans of OpenTelemetry in programs and services that have it loaded; in all others nothing, at the price of one look-up.
+"""Spans of OpenTelemetry in programs and services that have it loaded; in all others nothing, at the price of
+one look-up.
 
-Nothing here imports OpenTelemetry: the service loads it if the standard variables ask for it (``workers.tracing``), and a program that
-uses the client may have loaded it for itself. Attributes hold names, counts and codes, never the words of a memory, a prompt or an error.
+Nothing here imports OpenTelemetry: the service loads it if the standard variables ask for it
+(``workers.tracing``), and a program that uses the client may have loaded it for itself. Attributes hold
+names, counts and codes, never the words of a memory, a prompt or an error.
 """
 
 from __future__ import annotations
@@ -42,7 +44,11 @@ def is_loaded() -> bool:
 
 
 def span(
-    name: str, kind: Kind = "internal", attributes: Attributes | None = None, *, within: Iterable[str] | None = None
+    name: str,
+    kind: Kind = "internal",
+    attributes: Attributes | None = None,
+    *,
+    within: Iterable[str] | None = None,
 ) -> AbstractContextManager[Any]:
     """A span around a block; gives it, or None where it is not recorded.
 
@@ -50,22 +56,28 @@ def span(
         name: one of few.
         kind: as OpenTelemetry has it.
         attributes: by the names of the semantic conventions.
-        within: ``traceparent`` of what caused it. One is its parent; if there are several, those that are sampled are linked. None: what
-            this thread is in.
+        within: ``traceparent`` of what caused it. One is its parent; if there are several, those that are
+            sampled are linked. None: what this thread is in.
     """
     api = _loaded()
     return _OFF if api is None else _Span(api, name, kind, attributes, within)
 
 
-def part(name: str, kind: Kind = "internal", attributes: Attributes | None = None) -> AbstractContextManager[Any]:
+def part(
+    name: str, kind: Kind = "internal", attributes: Attributes | None = None
+) -> AbstractContextManager[Any]:
     """The same, for what is of interest only as a part of something that is recorded."""
     api = _loaded()
-    return _OFF if api is None or not api.get_current_span().is_recording() else _Span(api, name, kind, attributes, None)
+    return (
+        _OFF
+        if api is None or not api.get_current_span().is_recording()
+        else _Span(api, name, kind, attributes, None)
+    )
 
 
 def leaf(name: str, attributes: Attributes) -> AbstractContextManager[None]:
-    """The same for what is asked of a server, and has no parts: only if it takes ``LEAST_NS``, or fails. Most of a service's spans would
-    tell that something took no time.
+    """The same for what is asked of a server, and has no parts: only if it takes ``LEAST_NS``, or fails. Most
+    of a service's spans would tell that something took no time.
     """
     api = _loaded()
     return _OFF if api is None or not api.get_current_span().is_recording() else _Leaf(api, name, attributes)
@@ -73,7 +85,8 @@ def leaf(name: str, attributes: Attributes) -> AbstractContextManager[None]:
 
 @contextmanager
 def batch(name: str, traces: Mapping[K, str], done: str = "") -> Iterator[None]:
-    """A span around what is done for many at once, by the traces that they are of; what is owed in the block is owed in these.
+    """A span around what is done for many at once, by the traces that they are of; what is owed in the block
+    is owed in these.
 
     ``done``: name of the span that each of several traces gets when the block has ended without an error.
     """
@@ -98,7 +111,9 @@ def carried() -> Mapping[Any, str]:
 
 
 def mark(name: str, traces: Iterable[str]) -> None:
-    """A span in each of these traces, over the time that the current one has taken: what has come of it for them."""
+    """A span in each of these traces, over the time that the current one has taken: what has come of it for
+    them.
+    """
     api = _loaded()
     if api is None:
         return
@@ -126,7 +141,11 @@ def current() -> str | None:
     if api is None:
         return None
     context = api.get_current_span().get_span_context()
-    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 1:02x}" if context.is_valid else None
+    return (
+        f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 1:02x}"
+        if context.is_valid
+        else None
+    )
 
 
 def ids() -> tuple[str, str] | None:
@@ -136,13 +155,17 @@ def ids() -> tuple[str, str] | None:
 
 
 def received(carrier: Any) -> tuple[str, ...]:
-    """The ``traceparent`` in a message's or a request's headers, for :func:`span`; none if it is no such thing."""
+    """The ``traceparent`` in a message's or a request's headers, for :func:`span`; none if it is no such
+    thing.
+    """
     value = carrier.get(HEADER) if carrier and is_loaded() else None
     return (value,) if isinstance(value, str) and _FORM.fullmatch(value) else ()
 
 
 def failed(kind: str) -> None:
-    """What this thread is in has failed, though it ends without an error. ``kind``: a code, or the name of a class."""
+    """What this thread is in has failed, though it ends without an error. ``kind``: a code, or the name of a
+    class.
+    """
     api = _loaded()
     if api is not None:
         _fail(api, api.get_current_span(), kind)
@@ -171,13 +194,17 @@ class _Span:
 
     __slots__ = ("_api", "_make", "_span", "_token")
 
-    def __init__(self, api: Any, name: str, kind: Kind, attributes: Attributes | None, within: Iterable[str] | None) -> None:
+    def __init__(
+        self, api: Any, name: str, kind: Kind, attributes: Attributes | None, within: Iterable[str] | None
+    ) -> None:
         self._api, self._make = api, (name, kind, attributes, within)
 
     def __enter__(self) -> Any:
         api, (name, kind, attributes, within) = self._api, self._make
         parent, links = _cause(api, within)
-        self._span = _tracer(api.get_tracer_provider()).start_span(name, parent, api.SpanKind[kind.upper()], attributes, links)
+        self._span = _tracer(api.get_tracer_provider()).start_span(
+            name, parent, api.SpanKind[kind.upper()], attributes, links
+        )
         self._token = sys.modules[_CONTEXT].attach(api.set_span_in_context(self._span))
         return self._span if self._span.is_recording() else None
 
@@ -204,7 +231,9 @@ class _Leaf:
             return
         name, attributes = self._make
         api = self._api
-        span = _tracer(api.get_tracer_provider()).start_span(name, None, api.SpanKind.CLIENT, attributes, start_time=self._began)
+        span = _tracer(api.get_tracer_provider()).start_span(
+            name, None, api.SpanKind.CLIENT, attributes, start_time=self._began
+        )
         if isinstance(error, Exception):
             _fail(api, span, type(error).__qualname__)
         span.end()
@@ -222,7 +251,9 @@ def _cause(api: Any, within: Iterable[str] | None) -> tuple[Any, Any]:
     contexts = _contexts(api, within)
     sampled = [context for context in contexts if context.trace_flags & 1]
     if len(sampled) > 1:
-        return api.set_span_in_context(api.INVALID_SPAN), [api.Link(context) for context in sampled[:MOST_LINKS]]
+        return api.set_span_in_context(api.INVALID_SPAN), [
+            api.Link(context) for context in sampled[:MOST_LINKS]
+        ]
     # One that is not recorded is a parent, too: what it causes is not recorded either.
     parent = next(iter(sampled or contexts), None)
     return api.set_span_in_context(api.INVALID_SPAN if parent is None else api.NonRecordingSpan(parent)), None
@@ -234,7 +265,9 @@ def _contexts(api: Any, traces: Iterable[str]) -> list[Any]:
 
 
 def _context(api: Any, trace: str, span_id: str, flags: str) -> Any:
-    return api.SpanContext(int(trace, 16), int(span_id, 16), is_remote=True, trace_flags=api.TraceFlags(int(flags, 16)))
+    return api.SpanContext(
+        int(trace, 16), int(span_id, 16), is_remote=True, trace_flags=api.TraceFlags(int(flags, 16))
+    )
 
 
 def _is_same(trace: str, other: str) -> bool:

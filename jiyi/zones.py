@@ -21,7 +21,9 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"no time zone {name[:100]!r}; use a name such as Asia/Shanghai or Europe/Berlin") from error
+        raise ValueError(
+            f"no time zone {name[:100]!r}; use a name such as Asia/Shanghai or Europe/Berlin"
+        ) from error
 
 
 def by_clock(moment: datetime | None, tz: str | None) -> datetime:
@@ -54,5 +56,11 @@ def _is_zone(name: str) -> str:
 
 
 #: Of a question's field.
-TZ_DESCRIPTION = "Whose days it talks about, where `now` has no offset: the user's time zone; the agent's unless given."
-TimeZone = Annotated[str, Field(max_length=100, description="Name of a time zone, such as Asia/Shanghai (IANA)."), AfterValidator(_is_zone)]
+TZ_DESCRIPTION = (
+    "Whose days it talks about, where `now` has no offset: the user's time zone; the agent's unless given."
+)
+TimeZone = Annotated[
+    str,
+    Field(max_length=100, description="Name of a time zone, such as Asia/Shanghai (IANA)."),
+    AfterValidator(_is_zone),
+]

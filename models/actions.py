@@ -23,9 +23,22 @@ from models.queue import actions as queue
 from models.reflection import actions as reflection
 from models.retrieval import records
 
-#: The modules whose import registers the actions: one a subject, and those of the optional subjects that are on.
+#: The modules whose import registers the actions: one a subject, and those of the optional subjects that are
+#: on.
 MODULES = (
-    *(accounts, conversations, experiences, erasure, archive, memory_questions, operations, queue, reflection, records, workers),
+    *(
+        accounts,
+        conversations,
+        experiences,
+        erasure,
+        archive,
+        memory_questions,
+        operations,
+        queue,
+        reflection,
+        records,
+        workers,
+    ),
     *(import_module(module) for subject in subjects.on() for module in subject.models),
 )
 ACTIONS: Mapping[str, Action[Any, Any]] = REGISTERED
@@ -41,5 +54,7 @@ def _refused(declared: Declaration, subject: Subject) -> Action[Any, Any]:
 
 #: What belongs to subjects that are off: whoever asks for it is told so, whatever the request.
 REFUSED: Mapping[str, Action[Any, Any]] = {
-    name: _refused(declared, subject) for name, declared in TABLE.items() if (subject := subjects.of_action(name)) is not None
+    name: _refused(declared, subject)
+    for name, declared in TABLE.items()
+    if (subject := subjects.of_action(name)) is not None
 }

@@ -1,4 +1,6 @@
-"""The modules that say what events become, in the order in which they see a batch. ``models.memory.event_types`` says how."""
+"""The modules that say what events become, in the order in which they see a batch.
+``models.memory.event_types`` says how.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ PRIVATE = 0o700
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder and those around it that are missing, each for its owner alone: :meth:`Path.mkdir` gives the mode to the last only.
+    """Make a folder and those around it that are missing, each for its owner alone: :meth:`Path.mkdir` gives
+    the mode to the last only.
 
     Of those below the home, what others may do in a folder that is there is taken away.
     """

@@ -1,4 +1,6 @@
-"""Appointments: what a message asks of them is judged and done; one scan a minute finds what is due, which runs once for each time."""
+"""Appointments: what a message asks of them is judged and done; one scan a minute finds what is due, which
+runs once for each time.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ _OWE: dict[str, Callable[[Connection, datetime, int], list[datetime]]] = {
 def fire_schedule(batch: Batch) -> None:
     """Deliver what is due, and note the run.
 
-    Safe to repeat because a run is a row of its schedule and time, and that row, the alert, the next time and the receipt are one
-    transaction, which holds the schedule's lock.
+    Safe to repeat because a run is a row of its schedule and time, and that row, the alert, the next time and
+    the receipt are one transaction, which holds the schedule's lock.
     """
     with unit_of_work() as connection:
         now = database_time(connection)
@@ -98,7 +100,9 @@ def _alert(schedule: ScheduleState, run: Firing, now: datetime) -> NewAlert:
 def do_request(actor: Actor, request: AskSchedules) -> AskedSchedules:
     """Safe to repeat because what was done for a ``request_id`` is not done again."""
     judge, now = heads(), datetime.now(UTC)
-    wanted = judge_request(request.text, now, partial(_time_zone, actor, request), judge, request.completes or "")
+    wanted = judge_request(
+        request.text, now, partial(_time_zone, actor, request), judge, request.completes or ""
+    )
     if wanted.asked is None:
         return AskedSchedules(certainty="none")
     likeness = None if judge is None else judge.likeness
@@ -123,8 +127,8 @@ def _time_zone(actor: Actor, request: AskSchedules) -> str:
 def heartbeat(batch: Batch) -> None:
     """Let agents look after their reminders, memories, open problems and people.
 
-    Safe to repeat because a tick is a row of its agent and time, and that row, the alerts, the next time and the receipt are one
-    transaction, which holds the heartbeat's lock.
+    Safe to repeat because a tick is a row of its agent and time, and that row, the alerts, the next time and
+    the receipt are one transaction, which holds the heartbeat's lock.
     """
     with unit_of_work() as connection:
         now = database_time(connection)
@@ -148,9 +152,11 @@ def tick_due(batch: Batch, now: datetime) -> None:
 
 @job("due_scan")
 def due_scan(run: Run) -> None:
-    """Owe the runs of schedules, heartbeats and self-reviews that are due, and deliver alerts whose quiet hours are over.
+    """Owe the runs of schedules, heartbeats and self-reviews that are due, and deliver alerts whose quiet
+    hours are over.
 
-    Safe to repeat because what is owed for a time is not found again for it, and what is delivered is not delivered again.
+    Safe to repeat because what is owed for a time is not found again for it, and what is delivered is not
+    delivered again.
     """
     run.repeat(partial(_repair_clock, run), SCAN_BATCH)
     for kind, owe in _OWE.items():
@@ -159,8 +165,13 @@ def due_scan(run: Run) -> None:
 
 
 def _repair_clock(run: Run, connection: Connection) -> int:
-    """What ran by a clock that was ahead, and would be silent until that time has come, is due by the right one again."""
-    repaired = [put_right(connection, run.now, SCAN_BATCH) for put_right in (schedules.set_right, heartbeats.set_right)]
+    """What ran by a clock that was ahead, and would be silent until that time has come, is due by the right
+    one again.
+    """
+    repaired = [
+        put_right(connection, run.now, SCAN_BATCH)
+        for put_right in (schedules.set_right, heartbeats.set_right)
+    ]
     run.count(set_right=sum(repaired))
     return max(repaired)
 

@@ -1,4 +1,6 @@
-"""Erasure as pending work, step by step, each bounded and noted before the next, until workers, Valkey and backups have forgotten."""
+"""Erasure as pending work, step by step, each bounded and noted before the next, until workers, Valkey and
+backups have forgotten.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,18 @@ from models.db.scope import whole_service
 from models.erasure import actions, append_only, cache_invalidation, deletion, matching, refusal, traces
 from models.erasure import cache_invalidation as orders
 from models.erasure.parts import parts
-from models.erasure.progress import ERASE, Progress, begin, finish, forget_names, note, note_report, noted_ids, save, started_at
+from models.erasure.progress import (
+    ERASE,
+    Progress,
+    begin,
+    finish,
+    forget_names,
+    note,
+    note_report,
+    noted_ids,
+    save,
+    started_at,
+)
 from models.memory import nodes
 from models.operations import backups
 from models.queue import pending_work, stream
@@ -43,7 +56,8 @@ RUN_SECONDS = 45.0
 def erase(batch: Batch) -> None:
     """Carry erasures on.
 
-    Safe to repeat because every step looks for what is there, and is noted with what it did in one transaction.
+    Safe to repeat because every step looks for what is there, and is noted with what it did in one
+    transaction.
     """
     for erasure_id in batch.subject_ids:
         with whole_service():
@@ -51,7 +65,9 @@ def erase(batch: Batch) -> None:
             if pause is None:
                 continue
             with unit_of_work() as connection:
-                pending_work.postpone(connection, ERASE, [erasure_id], pause, "waits for the workers, or tries again")
+                pending_work.postpone(
+                    connection, ERASE, [erasure_id], pause, "waits for the workers, or tries again"
+                )
         batch.subject_ids = []
 
 
@@ -113,7 +129,9 @@ def _note(connection: Connection, progress: Progress) -> bool:
 
 
 def _withhold(connection: Connection, progress: Progress) -> bool:
-    """What turns say of memories that are named one by one goes with these; what else they say is recorded again."""
+    """What turns say of memories that are named one by one goes with these; what else they say is recorded
+    again.
+    """
     if progress.asked is not None and progress.asked.node_ids:
         turns = standing.withhold(connection, progress.group_id, progress.asked.node_ids)
         matching.note_nodes(connection, progress.erasure_id, progress.group_id, turns)
@@ -124,7 +142,9 @@ def _note_events(connection: Connection, progress: Progress) -> bool:
     if not progress.names:
         return True
     after = progress.place.pop("events_after", 0)
-    last = matching.note_events(connection, progress.erasure_id, progress.group_id, Names(progress.names), after)
+    last = matching.note_events(
+        connection, progress.erasure_id, progress.group_id, Names(progress.names), after
+    )
     if last is not None:
         progress.place["events_after"] = last
     return last is None
@@ -137,7 +157,9 @@ def _note_memories(connection: Connection, progress: Progress) -> bool:
     if not agent_id:  # the first page; what other subjects have is less
         for part in parts():
             part.note_named(connection, progress.erasure_id, progress.group_id, Names(progress.names))
-    after = matching.note_named(connection, progress.erasure_id, progress.group_id, Names(progress.names), (agent_id, node_count))
+    after = matching.note_named(
+        connection, progress.erasure_id, progress.group_id, Names(progress.names), (agent_id, node_count)
+    )
     if after is not None:
         progress.place["memories_after"] = list(after)
     return after is None
@@ -249,7 +271,11 @@ def _workers(progress: Progress) -> float | None:
     agents = [*progress.agents, *progress.touched]
     order_id = orders.give(progress.group_id, agents)
     try:
-        poll(lambda: orders.missing_workers({*answered, *orders.answers(order_id)}), lambda missing: not missing, ANSWER_SECONDS)
+        poll(
+            lambda: orders.missing_workers({*answered, *orders.answers(order_id)}),
+            lambda missing: not missing,
+            ANSWER_SECONDS,
+        )
         answered.update(orders.answers(order_id))
     finally:
         orders.withdraw(order_id)
@@ -298,7 +324,11 @@ def _proof(progress: Progress) -> float | None:
         progress.place["tries"] = tries
         progress.restart()
         save(connection, progress)
-        note_report(connection, progress, _completed(connection, progress, report, traces.backups_before(datetime.now(UTC))))
+        note_report(
+            connection,
+            progress,
+            _completed(connection, progress, report, traces.backups_before(datetime.now(UTC))),
+        )
     return min(TRY_AGAIN * 2.0 ** (tries - 1), TRY_AGAIN_MAX)
 
 
@@ -315,7 +345,9 @@ def _append_only_files(progress: Progress) -> float | None:
 def _finish(progress: Progress) -> float | None:
     """The erasure is done; a backup in place of those of before knows no names any more."""
     report: ErasureReport = progress.place["report"]
-    if "before" not in progress.place:  # the new backup has this row as well: restored, it takes no others along
+    if (
+        "before" not in progress.place
+    ):  # the new backup has this row as well: restored, it takes no others along
         progress.place["before"] = [path.name for path in traces.backups_before(datetime.now(UTC))]
         _save(progress)
     before = [backups.folder() / name for name in progress.place["before"]]
@@ -343,7 +375,9 @@ def _report(progress: Progress, found: traces.Proof) -> ErasureReport:
     return cast("ErasureReport", report)
 
 
-def _completed(connection: Connection, progress: Progress, report: ErasureReport, before: Sequence[Path]) -> ErasureReport:
+def _completed(
+    connection: Connection, progress: Progress, report: ErasureReport, before: Sequence[Path]
+) -> ErasureReport:
     now = datetime.now(UTC)
     complete: dict[str, Any] = {
         **report,
@@ -395,7 +429,9 @@ def forget(group_id: str, agents: list[str]) -> dict[str, int]:
 
 
 def forget_everything() -> None:
-    """Drop all indexes and texts: this worker was out of reach for so long that it may have missed an order."""
+    """Drop all indexes and texts: this worker was out of reach for so long that it may have missed an
+    order.
+    """
     index_cache.forget_all()
     _forget_texts()
 

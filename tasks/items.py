@@ -32,14 +32,17 @@ BATCH = 1_000
 def embed_values(batch: Batch) -> None:
     """Embed the texts of items that have no vector of the model in use.
 
-    Safe to repeat because a text that has its vector is passed over, and one that has changed meanwhile is embedded again.
+    Safe to repeat because a text that has its vector is passed over, and one that has changed meanwhile is
+    embedded again.
     """
     embed_owed(batch, storage)
 
 
 @implements(actions.search_items)
 def search(actor: Actor, request: SearchItems) -> Rows[Item]:
-    """Safe to repeat because it changes nothing but what is made again: vectors, and the time of items that were read."""
+    """Safe to repeat because it changes nothing but what is made again: vectors, and the time of items that
+    were read.
+    """
     if request.query is None:
         with unit_of_work() as connection:
             items = storage.search(connection, actor.group_id, request)
@@ -57,7 +60,9 @@ def search(actor: Actor, request: SearchItems) -> Rows[Item]:
 
 
 def _complete(group_id: str, request: SearchItems) -> None:
-    """See to the vectors that the items looked through still owe: whoever stores and then searches finds what they stored."""
+    """See to the vectors that the items looked through still owe: whoever stores and then searches finds what
+    they stored.
+    """
 
     def missing(connection: Connection, model: str) -> list[TextWithoutVector]:
         return storage.without_vectors(connection, group_id, request, model, get_settings().embed_batch)

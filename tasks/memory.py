@@ -1,4 +1,6 @@
-"""What memories owe: vectors, importance and keyword strengths of new ones, buffered accesses, and archiving what has expired or faded."""
+"""What memories owe: vectors, importance and keyword strengths of new ones, buffered accesses, and archiving
+what has expired or faded.
+"""
 
 from __future__ import annotations
 
@@ -51,15 +53,18 @@ MARKING_BATCH = 5_000
 DEPTHS_AT_ONCE = 100
 #: Agents that become large in one run.
 ENLARGING_BATCH = 16
-#: Seconds that one batch may take: 90 until it has its vectors, and as long before that, while a model of this machine works at another.
+#: Seconds that one batch may take: 90 until it has its vectors, and as long before that, while a model of
+#: this machine works at another.
 TIME_LIMIT = 180
 #: An answer may take seconds: few memories a batch, so that the first are not kept waiting for the last.
 APPRAISE_BATCH = 16
 #: The rules answer at once: then the cost is in the round trips.
 RULES_BATCH = 256
-#: Seconds after which a batch asks nothing more and writes what it has: that much is lost with a worker that dies.
+#: Seconds after which a batch asks nothing more and writes what it has: that much is lost with a worker that
+#: dies.
 ASK_SECONDS = 45.0
-#: Seconds; a few questions about one memory may still be open by then. The claim is extended before each of them.
+#: Seconds; a few questions about one memory may still be open by then. The claim is extended before each of
+#: them.
 APPRAISE_TIME_LIMIT = 900
 
 
@@ -87,8 +92,9 @@ def accumulate(batch: Batch) -> None:
 def settle_depth(batch: Batch) -> None:
     """Set the depth of a thought that came before its evidence, and see to the thoughts that rest on it.
 
-    Evidence that never comes ends as a dead letter; the thought itself stays. Safe to repeat because the depth
-    follows from the evidence alone; what it rests on cannot change between the reading and the receipt, which are one transaction.
+    Evidence that never comes ends as a dead letter; the thought itself stays. Safe to repeat because the
+    depth follows from the evidence alone; what it rests on cannot change between the reading and the receipt,
+    which are one transaction.
     """
     try:
         with batch.finish() as (connection, owed):
@@ -107,14 +113,18 @@ def _settle_depths(connection: Connection, node_ids: Sequence[UUID], *, complete
         pending_work.enqueue(connection, DEPTH, _follow(connection, settled.dependants))
         missing += settled.missing
     if missing and complete:
-        raise EvidenceMissing(f"{missing} of the thought's evidence ids belong to no memory of its agent (yet)")
+        raise EvidenceMissing(
+            f"{missing} of the thought's evidence ids belong to no memory of its agent (yet)"
+        )
 
 
 def _follow(connection: Connection, dependants: Iterable[tuple[UUID, str]]) -> list[tuple[UUID, str]]:
-    """Settle what rests on a thought, and what rests on that; what is left after so many is returned, to be owed.
+    """Settle what rests on a thought, and what rests on that; what is left after so many is returned, to be
+    owed.
 
-    They are the same agent's, which is locked already. If each level were owed, the levels of a chain that came in disorder would
-    be settled in turns: as often as the square of its length. What of a thought's evidence is missing, its own receipt knows.
+    They are the same agent's, which is locked already. If each level were owed, the levels of a chain that
+    came in disorder would be settled in turns: as often as the square of its length. What of a thought's
+    evidence is missing, its own receipt knows.
     """
     waiting = dict(dependants)
     for _ in range(DEPTHS_AT_ONCE):
@@ -141,8 +151,8 @@ def tokenize(batch: Batch) -> None:
 def enlarge(batch: Batch) -> None:
     """Make agents served from the database's own indexes: they are too large for a worker's memory.
 
-    Takes minutes for the first; the lease may run out meanwhile, but nobody else does the same. Safe to repeat
-    because every step is.
+    Takes minutes for the first; the lease may run out meanwhile, but nobody else does the same. Safe to
+    repeat because every step is.
     """
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
@@ -156,7 +166,9 @@ def enlarge(batch: Batch) -> None:
 def _enlarge(agent: enlargement.EnlargedAgent) -> None:
     for first in range(0, agent.large_from + 1, MARKING_BATCH):  # later ones come marked
         with unit_of_work() as connection:
-            enlargement.mark(connection, agent, range(first, min(first + MARKING_BATCH, agent.large_from + 1)))
+            enlargement.mark(
+                connection, agent, range(first, min(first + MARKING_BATCH, agent.large_from + 1))
+            )
     with unit_of_work() as connection:
         enlargement.count_terms(connection, agent)
         models = enlargement.models_of(connection, agent)
@@ -181,7 +193,8 @@ class _Embedded:
 def _embed_texts(batches: list[Batch]) -> None:
     """Make the vectors of all groups' texts in one call; equal texts share one computation.
 
-    What is too much for one run is left to others: each group has an equal share of its characters, and a text at least.
+    What is too much for one run is left to others: each group has an equal share of its characters, and a
+    text at least.
     """
     with unit_of_work() as connection:
         engine, spec = in_use(connection)
@@ -198,18 +211,29 @@ def _embed_texts(batches: list[Batch]) -> None:
     made = engine.passages(list(missing.values())) if missing else None
     vectors = {} if made is None else dict(zip(missing, made, strict=True))
     for batch, items in zip(batches, wanted, strict=True):
-        batch.prepared = _Embedded(items, vectors, engine.model, spec, None if made is None else made.shape[1])
+        batch.prepared = _Embedded(
+            items, vectors, engine.model, spec, None if made is None else made.shape[1]
+        )
 
 
 def _that_fit(items: list[TextToEmbed], chars: int) -> list[TextToEmbed]:
-    """The first texts of at most so many characters, as far as models of this machine read them, but one at least."""
-    ends = itertools.accumulate(min(len(item.embedding_key), MAX_CHARS) if item.reuse is None else 0 for item in items)
-    return [item for number, (item, end) in enumerate(zip(items, ends, strict=True)) if end <= chars or number == 0]
+    """The first texts of at most so many characters, as far as models of this machine read them, but one at
+    least.
+    """
+    ends = itertools.accumulate(
+        min(len(item.embedding_key), MAX_CHARS) if item.reuse is None else 0 for item in items
+    )
+    return [
+        item
+        for number, (item, end) in enumerate(zip(items, ends, strict=True))
+        if end <= chars or number == 0
+    ]
 
 
 @work_task(EMBED, batch=texts_at_once(get_settings()), time_limit=TIME_LIMIT, prepare=_embed_texts)
 def embed(batch: Batch) -> None:
-    """Embed the texts of new nodes; what a memory of the group has for the same text, by the same model, is copied.
+    """Embed the texts of new nodes; what a memory of the group has for the same text, by the same model, is
+    copied.
 
     Safe to repeat because a node that has its vector is not among those still owed, nor overwritten.
     """
@@ -224,7 +248,9 @@ def embed(batch: Batch) -> None:
         new = [item for item in wanted if item.key_hash in vectors and item.node_id in set(owed)]
         ids = [item.node_id for item in new]
         nodes.fill_embeddings(connection, ids, [vectors[item.key_hash] for item in new], embedded.model)
-    stream.retrievable([(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)])
+    stream.retrievable(
+        [(item.group_id, item.agent_id, item.node_id) for item in wanted if item.node_id in set(owed)]
+    )
     histograms.retrievable(item.node_id for item in wanted if item.node_id in set(owed))
     tracing.mark("retrievable", [batch.traces[node_id] for node_id in owed if node_id in batch.traces])
 
@@ -235,7 +261,9 @@ def _ask_for_all(batches: list[Batch]) -> None:
     for batch in batches:
         with within(batch.scope), unit_of_work() as connection:
             waiting.append(nodes.load(connection, batch.subject_ids))
-    everything = {(number, node_id): node for number, own in enumerate(waiting) for node_id, node in own.items()}
+    everything = {
+        (number, node_id): node for number, own in enumerate(waiting) for node_id, node in own.items()
+    }
     answered, failures = ask(LeaseRenewingLLM(llm(), *batches), everything)
     for number, (batch, own) in enumerate(zip(batches, waiting, strict=True)):
         mine = {node_id: appraisal for (of, node_id), appraisal in answered.items() if of == number}
@@ -249,15 +277,21 @@ def _ask_for_all(batches: list[Batch]) -> None:
     prepare=_ask_for_all,
 )
 def appraise_memories(batch: Batch) -> None:
-    """Ask for what new memories lack, and owe what had to wait for it: keyword strengths and the sum of importance.
+    """Ask for what new memories lack, and owe what had to wait for it: keyword strengths and the sum of
+    importance.
 
     The memories are retrievable all the while. Those that were answered are written even if others failed.
     Safe to repeat because the values, what they set off and the receipt are one transaction.
     """
     waiting, answered, failures = batch.prepared
     failed = {node_id for node_id, _ in failures}
-    with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (connection, owed):
-        nodes.write(connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered})
+    with Batch(batch.kind, [node_id for node_id in batch.subject_ids if node_id not in failed]).finish() as (
+        connection,
+        owed,
+    ):
+        nodes.write(
+            connection, waiting, {node_id: answered[node_id] for node_id in owed if node_id in answered}
+        )
     if not failures:
         return
     batch.subject_ids = list(failed)
@@ -269,7 +303,9 @@ def appraise_memories(batch: Batch) -> None:
     raise next(error for _, error in failures if not isinstance(error, TRANSIENT_ERRORS))
 
 
-def ask(provider: LLM, waiting: Mapping[K, PendingAppraisal]) -> tuple[dict[K, Appraisal], list[tuple[K, JiyiError]]]:
+def ask(
+    provider: LLM, waiting: Mapping[K, PendingAppraisal]
+) -> tuple[dict[K, Appraisal], list[tuple[K, JiyiError]]]:
     """The appraisals there are, and for each memory without one the reason."""
     deadline = time.monotonic() + ASK_SECONDS
     away = Event()
@@ -279,7 +315,9 @@ def ask(provider: LLM, waiting: Mapping[K, PendingAppraisal]) -> tuple[dict[K, A
         if lacks and (away.is_set() or time.monotonic() > deadline):
             return LLMUnavailable("the LLM is away, or too slow for the whole batch: the rest of it waits")
         try:
-            return or_by_rules(ForGroup(provider, node.group_id), lambda asked: appraise(asked, node.memory, lacks))[0]
+            return or_by_rules(
+                ForGroup(provider, node.group_id), lambda asked: appraise(asked, node.memory, lacks)
+            )[0]
         except TRANSIENT_ERRORS as error:
             away.set()
             return error
@@ -289,11 +327,15 @@ def ask(provider: LLM, waiting: Mapping[K, PendingAppraisal]) -> tuple[dict[K, A
     with ThreadPoolExecutor(get_settings().llm_questions, thread_name_prefix="ask") as pool:
         results = dict(zip(waiting, pool.map(tracing.bound(one), waiting.values()), strict=True))
     answered = {node_id: result for node_id, result in results.items() if isinstance(result, Appraisal)}
-    return answered, [(node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)]
+    return answered, [
+        (node_id, result) for node_id, result in results.items() if isinstance(result, JiyiError)
+    ]
 
 
 def note_accesses(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> None:
-    """The agent's memories were accessed at ``at`` (epoch seconds): all workers hear of it, the database soon."""
+    """The agent's memories were accessed at ``at`` (epoch seconds): all workers hear of it, the database
+    soon.
+    """
     if not node_ids:
         return
     with valkey().pipeline(transaction=False) as pipe:
@@ -301,14 +343,20 @@ def note_accesses(group_id: str, agent_id: str, node_ids: Sequence[UUID], at: fl
         then(pipe.execute())
 
 
-def note_accesses_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float) -> Callable[[list[Any]], None]:
-    """The same, on its way with what else a pipeline says: call what is returned with its answers. There is at least one id."""
+def note_accesses_with(
+    pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[UUID], at: float
+) -> Callable[[list[Any]], None]:
+    """The same, on its way with what else a pipeline says: call what is returned with its answers. There is
+    at least one id.
+    """
     records.tell_with(pipe, group_id, agent_id, node_ids, at)
     access.touch_with(pipe, group_id, node_ids, at)
     is_due = len(pipe) - 1
 
     def flush_soon(answers: list[Any]) -> None:
-        if answers[is_due]:  # nobody else sees to it that what was noted is written, together with others, a moment later
+        if answers[
+            is_due
+        ]:  # nobody else sees to it that what was noted is written, together with others, a moment later
             access.keep_bounded()
             current_app.send_task("access.flush", queue="upkeep", countdown=access.DUE_SECONDS)
 
@@ -350,7 +398,12 @@ def expire_thoughts(run: Run) -> None:
             if _is_left_alone(connection, agent):
                 continue
             at = archiving.clock(connection, agent, run.now) or run.now
-        run.count(agents=1, expired=run.repeat(partial(archiving.archive_expired, agent=agent, at=at, limit=BATCH, actor=run.actor), BATCH))
+        run.count(
+            agents=1,
+            expired=run.repeat(
+                partial(archiving.archive_expired, agent=agent, at=at, limit=BATCH, actor=run.actor), BATCH
+            ),
+        )
         if run.time_is_up():
             return
 
@@ -369,5 +422,9 @@ def archive(run: Run) -> None:
                 continue
             rules = Rules.of(clock, run.now, settings.archive_after_days, BELOW_POIGNANCY)
         run.count(
-            agents=1, archived=run.repeat(partial(archiving.archive_faded, agent=agent, rules=rules, limit=BATCH, actor=run.actor), BATCH)
+            agents=1,
+            archived=run.repeat(
+                partial(archiving.archive_faded, agent=agent, rules=rules, limit=BATCH, actor=run.actor),
+                BATCH,
+            ),
         )

@@ -38,7 +38,8 @@ from tasks.memory import note_accesses
 from tasks.retrieval.retrieve import retrieve
 
 log = logging.getLogger(__name__)
-#: Seconds. The claim is extended before questions, so that it may take longer than a lease: some thirty answers.
+#: Seconds. The claim is extended before questions, so that it may take longer than a lease: some thirty
+#: answers.
 REFLECTION_TIME_LIMIT = 900
 #: What is taken from conversations is thought about, too; their turns are not.
 SEEN = Filters(kinds=["memory", "preference", "knowledge", "experience"])
@@ -80,7 +81,9 @@ class LookKind(Protocol):
         ...
 
     def lock(self, connection: Connection, name: AgentName) -> None:
-        """Lock what it changes, until the transaction ends: after the agent, before its reflections (:mod:`models.db.errors`)."""
+        """Lock what it changes, until the transaction ends: after the agent, before its reflections
+        (:mod:`models.db.errors`).
+        """
         ...
 
 
@@ -114,11 +117,12 @@ class Reflector:
 
 @work_task(REFLECT, batch=1, time_limit=with_llm(REFLECTION_TIME_LIMIT))
 def reflect(batch: Batch) -> None:
-    """Think about an agent's latest memories, and what else it looks at; store the thoughts and start counting anew.
+    """Think about an agent's latest memories, and what else it looks at; store the thoughts and start
+    counting anew.
 
-    The LLM is asked outside of any transaction. Safe to repeat because the thoughts, the counters, the reflection's end
-    and the receipt are one transaction, which only the latest attempt gets to write; until then nothing is kept, not
-    even that memories were accessed.
+    The LLM is asked outside of any transaction. Safe to repeat because the thoughts, the counters, the
+    reflection's end and the receipt are one transaction, which only the latest attempt gets to write; until
+    then nothing is kept, not even that memories were accessed.
     """
     for agent_key in batch.subject_ids:
         with _ignoring_superseded():
@@ -145,10 +149,17 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
             seen = agents.counters(connection, agent_key)
             called_for = [begun.trigger in kind.triggers for kind in LOOKS]
             only_looks = any(called_for) and not is_due(seen[0])
-            begun_looks = [kind.begin(connection, name, called_for=called) for kind, called in zip(LOOKS, called_for, strict=True)]
+            begun_looks = [
+                kind.begin(connection, name, called_for=called)
+                for kind, called in zip(LOOKS, called_for, strict=True)
+            ]
             looks = [look for look in begun_looks if look is not None]
             count = reflection.window(seen[1], original=whose.original)
-            statements = [] if only_looks else reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
+            statements = (
+                []
+                if only_looks
+                else reflections.latest(connection, *name, count, mode=whose.settings.mode, now=whose.now)
+            )
     if name is None:  # erased since
         with batch.finish():
             return
@@ -159,14 +170,26 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         for look in looks:
             result.thoughts.extend(look.ask(llm if model == llm.model else Rules()))
         with unit_of_work() as connection:
-            users = reflections.users_told(connection, name[0], [node_id for thought in result.thoughts for node_id in thought.evidence])
-            known = reflections.already_thought(connection, *name, [thought.description for thought in result.thoughts])
+            users = reflections.users_told(
+                connection, name[0], [node_id for thought in result.thoughts for node_id in thought.evidence]
+            )
+            known = reflections.already_thought(
+                connection, *name, [thought.description for thought in result.thoughts]
+            )
         thoughts = reflection.told(result.thoughts, users)
         if not whose.original:
-            thoughts = [thought for thought in thoughts if (thought.description, thought.user_id) not in known]
+            thoughts = [
+                thought for thought in thoughts if (thought.description, thought.user_id) not in known
+            ]
         result = Reflection(result.focal_points, thoughts)
         events = events_of(result.thoughts, whose.origin(begun, model))
-    nothing = "" if result.thoughts or any(look.anything for look in looks) else NOTHING_NEW if statements else NOTHING_LATELY
+    nothing = (
+        ""
+        if result.thoughts or any(look.anything for look in looks)
+        else NOTHING_NEW
+        if statements
+        else NOTHING_LATELY
+    )
     with _finishing(batch, name, begun, result, nothing) as connection:
         kept = store(connection, events, source=concluded(model))
         _tell(connection, *name, begun, kept)
@@ -174,18 +197,24 @@ def _reflect(batch: Batch, agent_key: UUID, patient: LeaseRenewingLLM) -> None:
         for look in looks:
             again |= look.finish(connection, begun)
         if not only_looks:
-            again |= agents.reflected(connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original)
+            again |= agents.reflected(
+                connection, *name, seen, whose.settings.importance_trigger_max, original=whose.original
+            )
         if again:
             batch.again.append(agent_key)
             wake_after(connection, REFLECT)
     note_accesses(*name, list(dict.fromkeys(accessed)), whose.now.timestamp())
 
 
-def _think(whose: Reflector, statements: Sequence[Statement], accessed: list[UUID], llm: llms.LLM) -> Reflection:
+def _think(
+    whose: Reflector, statements: Sequence[Statement], accessed: list[UUID], llm: llms.LLM
+) -> Reflection:
     """What follows from the statements, for each user by themselves."""
     result = Reflection([], [])
     for user_id, of_user in reflection.by_user(statements).items():
-        thought_of = reflection.reflect(whose.agent_id, of_user, llm, _retrieval(whose, user_id, accessed), original=whose.original)
+        thought_of = reflection.reflect(
+            whose.agent_id, of_user, llm, _retrieval(whose, user_id, accessed), original=whose.original
+        )
         result.focal_points.extend(thought_of.focal_points)
         result.thoughts.extend(thought_of.thoughts)
     return result
@@ -205,20 +234,30 @@ def _reflect_on_conversation(batch: Batch, event_id: UUID, patient: LeaseRenewin
     llm = llms.ForGroup(patient, whose.group_id)
     with _interrupted(begun):
         if transcript.missing:  # they were named, so they are on their way
-            raise EvidenceMissing(f"chat_ids: {', '.join(map(str, transcript.missing))}: no such chat of the agent (yet)")
+            raise EvidenceMissing(
+                f"chat_ids: {', '.join(map(str, transcript.missing))}: no such chat of the agent (yet)"
+            )
         thoughts: list[Thought] = []
         model = llm.model
         if transcript.utterances:
             said = (ended.agent_id, transcript.chat_ids, transcript.utterances)
-            thoughts, model = or_by_rules(llm, lambda asked: reflection.reflect_on_conversation(*said, asked, original=whose.original))
+            thoughts, model = or_by_rules(
+                llm, lambda asked: reflection.reflect_on_conversation(*said, asked, original=whose.original)
+            )
         with unit_of_work() as connection:
-            thoughts = reflection.told(thoughts, reflections.users_told(connection, name[0], transcript.chat_ids))
+            thoughts = reflection.told(
+                thoughts, reflections.users_told(connection, name[0], transcript.chat_ids)
+            )
         events = events_of(thoughts, whose.origin(begun, model, ended.session_id))
-    with _finishing(batch, name, begun, Reflection([], thoughts), "" if thoughts else transcript.nothing) as connection:
+    with _finishing(
+        batch, name, begun, Reflection([], thoughts), "" if thoughts else transcript.nothing
+    ) as connection:
         _tell(connection, *name, begun, store(connection, events, source=concluded(model)))
 
 
-def _tell(connection: Connection, group_id: str, agent_id: str, begun: StartedReflection, kept: Stored) -> None:
+def _tell(
+    connection: Connection, group_id: str, agent_id: str, begun: StartedReflection, kept: Stored
+) -> None:
     told = {"agent": agent_id, "id": begun.reflection_id, "thoughts": len(kept.nodes)}
     after_commit(connection, partial(stream.publish, group_id, "reflection.done", **told))
 
@@ -246,7 +285,9 @@ def _retrieval(whose: Reflector, user_id: str | None, accessed: list[UUID]) -> R
         accessed.extend(node_id for group in answer.groups for node_id in group.accessed_ids)
         return [
             [
-                Statement(node.node_id, text, local(node.created_at, node.provenance, zone), node.type == "thought")
+                Statement(
+                    node.node_id, text, local(node.created_at, node.provenance, zone), node.type == "thought"
+                )
                 for node in group.retrieved_nodes
                 if (text := _in_force(node, whose.now.astimezone(zone)))
             ]
@@ -264,7 +305,9 @@ def _in_force(node: ScoredMemory, now: datetime) -> str:
 
 @contextmanager
 def _interrupted(begun: StartedReflection) -> Iterator[None]:
-    """What stops the reflection is noted with it, for those who look; the work's own machinery does the rest."""
+    """What stops the reflection is noted with it, for those who look; the work's own machinery does the
+    rest.
+    """
     try:
         yield
     except Exception as error:
@@ -274,7 +317,9 @@ def _interrupted(begun: StartedReflection) -> Iterator[None]:
 
 
 @contextmanager
-def _finishing(batch: Batch, name: AgentName, begun: StartedReflection, made: Reflection, nothing: str) -> Iterator[Connection]:
+def _finishing(
+    batch: Batch, name: AgentName, begun: StartedReflection, made: Reflection, nothing: str
+) -> Iterator[Connection]:
     """The transaction that ends the reflection.
 
     Raises:
@@ -288,7 +333,9 @@ def _finishing(batch: Batch, name: AgentName, begun: StartedReflection, made: Re
         if not owed or not reflections.finish(
             connection, begun, focal_points=made.focal_points, thoughts=len(made.thoughts), nothing=nothing
         ):
-            raise Superseded(f"reflection {begun.reflection_id}, attempt {begun.attempt}: another attempt has begun since")
+            raise Superseded(
+                f"reflection {begun.reflection_id}, attempt {begun.attempt}: another attempt has begun since"
+            )
         yield connection
 
 
@@ -302,7 +349,8 @@ def _ignoring_superseded() -> Iterator[None]:
 
 @job("reflect")
 def reflect_by_schedule(run: Run) -> None:
-    """Let agents reflect that had new events last night, by the clocks of their time zones; of very many some an hour.
+    """Let agents reflect that had new events last night, by the clocks of their time zones; of very many some
+    an hour.
 
     Safe to repeat because an agent that was asked since that night is not found again.
     """
@@ -310,7 +358,9 @@ def reflect_by_schedule(run: Run) -> None:
 
     def owe_some(connection: Connection) -> int:
         nonlocal found
-        due = reflections.due_by_schedule(connection, run.group_id, run.now, min(AGENTS_BATCH, MOST_A_RUN - found))
+        due = reflections.due_by_schedule(
+            connection, run.group_id, run.now, min(AGENTS_BATCH, MOST_A_RUN - found)
+        )
         for agent_key, group_id, agent_id in due:
             reflections.ask(connection, group_id, agent_id, "schedule")
             pending_work.enqueue(connection, REFLECT, [(agent_key, group_id)])

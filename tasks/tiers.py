@@ -1,4 +1,6 @@
-"""The three tiers: what nodes say is screened for working memory, questions are answered, and quarantines are summed up."""
+"""The three tiers: what nodes say is screened for working memory, questions are answered, and quarantines are
+summed up.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,14 @@ from tasks.framework.answering import answers
 from tasks.framework.embedding import embed_owed, in_use
 from tasks.framework.jobs import Run, job
 from tasks.framework.rpc import implements
-from tasks.framework.work import TRANSIENT_ERRORS, Batch, LeaseRenewingLLM, answer_or_rules, with_llm, work_task
+from tasks.framework.work import (
+    TRANSIENT_ERRORS,
+    Batch,
+    LeaseRenewingLLM,
+    answer_or_rules,
+    with_llm,
+    work_task,
+)
 from tasks.retrieval.retrieve import retrieve
 
 #: The kind of work of an entry that the LLM is to be asked about.
@@ -94,7 +103,11 @@ def _load(batches: list[Batch]) -> None:
     with unit_of_work() as connection:
         model, vectors = _vectors(connection, [output for outputs in loaded for output in outputs])
     for batch, outputs in zip(batches, loaded, strict=True):
-        own = {output.entry_id: vectors[key] for output in outputs if (key := (output.entry_id, output.group_id)) in vectors}
+        own = {
+            output.entry_id: vectors[key]
+            for output in outputs
+            if (key := (output.entry_id, output.group_id)) in vectors
+        }
         batch.prepared = _Loaded(outputs, model, own)
 
 
@@ -102,33 +115,43 @@ def _load(batches: list[Batch]) -> None:
 def ingress(batch: Batch) -> None:
     """Let outputs into working memory, or note why not.
 
-    Safe to repeat because an output that is in the list already is put in its own place, and the rows and the receipt are
-    one transaction.
+    Safe to repeat because an output that is in the list already is put in its own place, and the rows and the
+    receipt are one transaction.
     """
     loaded: _Loaded = batch.prepared
     outputs, model, vectors = loaded.outputs, loaded.model, loaded.vectors
     done: dict[str, _Screened] = {}
     with batch.finish() as (connection, owed):
         mine = [output for output in outputs if output.entry_id in set(owed)]
-        for group_id in sorted({output.group_id for output in mine}):  # in one order: two workers wait, none for ever
+        for group_id in sorted(
+            {output.group_id for output in mine}
+        ):  # in one order: two workers wait, none for ever
             quarantine.lock_group(connection, group_id)
             there = quarantine.working_memory(connection, group_id)
             now = datetime.now(UTC)
             own = quarantine.current(connection, [output for output in mine if output.group_id == group_id])
             screened = done[group_id] = _screened(own, there, model, vectors, now)
             screened.fallen_out = working.push(group_id, screened.accepted)
-            working.remove(group_id, [entry_id for entry_id, _ in screened.refused])  # let in under other rules or flags
+            working.remove(
+                group_id, [entry_id for entry_id, _ in screened.refused]
+            )  # let in under other rules or flags
             quarantine.accept(connection, group_id, screened.accepted, now)
             quarantine.reject(connection, group_id, screened.refused, now)
             left = [*screened.fallen_out, *(entry_id for entry_id, _ in screened.refused)]
             quarantine.mark_left(connection, group_id, left, now)
-            pending_work.enqueue(connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check])
+            pending_work.enqueue(
+                connection, CONSISTENCY, [(entry_id, group_id) for entry_id in screened.to_check]
+            )
     for group_id, screened in done.items():
         _count(group_id, screened)
 
 
-def _vectors(connection: Connection, outputs: Sequence[Output]) -> tuple[str | None, Mapping[tuple[UUID, str], Float32]]:
-    """Vectors of the outputs that the other filters let through. Without an embedder only equal texts are refused."""
+def _vectors(
+    connection: Connection, outputs: Sequence[Output]
+) -> tuple[str | None, Mapping[tuple[UUID, str], Float32]]:
+    """Vectors of the outputs that the other filters let through. Without an embedder only equal texts are
+    refused.
+    """
     wanted = [output for output in outputs if screen(_candidate(output, None), quarantine.rules()).accepted]
     if not wanted:
         return None, {}
@@ -137,11 +160,17 @@ def _vectors(connection: Connection, outputs: Sequence[Output]) -> tuple[str | N
         vectors = engine.passages([output.content for output in wanted])
     except (EmbeddingUnavailable, TextRefused, SettingsError):
         return None, {}
-    return engine.model, {(output.entry_id, output.group_id): vector for output, vector in zip(wanted, vectors, strict=True)}
+    return engine.model, {
+        (output.entry_id, output.group_id): vector for output, vector in zip(wanted, vectors, strict=True)
+    }
 
 
 def _screened(
-    outputs: Sequence[Output], there: Sequence[Entry], model: str | None, vectors: Mapping[UUID, Float32], now: datetime
+    outputs: Sequence[Output],
+    there: Sequence[Entry],
+    model: str | None,
+    vectors: Mapping[UUID, Float32],
+    now: datetime,
 ) -> _Screened:
     """Oldest first, each against what is there and what was let in before it."""
     result, rules, until = _Screened(), quarantine.rules(), now + quarantine.lifetime()
@@ -166,7 +195,9 @@ def _candidate(output: Output, vector: Float32 | None) -> Candidate:
 
 
 def _known(entry: Entry, model: str | None) -> KnownEntry:
-    return KnownEntry(str(entry.entry_id), content_digest(entry.content), entry.vector if entry.model == model else None)
+    return KnownEntry(
+        str(entry.entry_id), content_digest(entry.content), entry.vector if entry.model == model else None
+    )
 
 
 def _count(group_id: str, screened: _Screened) -> None:
@@ -177,7 +208,13 @@ def _count(group_id: str, screened: _Screened) -> None:
         Counter(verdict.reason or "" for _, verdict in screened.refused),
         len(screened.fallen_out),
     )
-    working.count(group_id, accepted=len(screened.accepted), rejected=len(screened.refused), fallen_out=len(screened.fallen_out), **reasons)
+    working.count(
+        group_id,
+        accepted=len(screened.accepted),
+        rejected=len(screened.refused),
+        fallen_out=len(screened.fallen_out),
+        **reasons,
+    )
 
 
 # The LLM's word
@@ -197,11 +234,16 @@ def consistency(batch: Batch) -> None:
     with unit_of_work() as connection:
         outputs = quarantine.load(connection, batch.subject_ids)
     provider = LeaseRenewingLLM(llm(), batch)
-    verdicts = {output.entry_id: answer_or_rules(ForGroup(provider, output.group_id), _question(output))[0].verdict for output in outputs}
+    verdicts = {
+        output.entry_id: answer_or_rules(ForGroup(provider, output.group_id), _question(output))[0].verdict
+        for output in outputs
+    }
     refused: dict[str, list[UUID]] = defaultdict(list)
     with batch.finish() as (connection, owed):
         now = datetime.now(UTC)
-        for output in sorted((output for output in outputs if output.entry_id in set(owed)), key=lambda one: one.group_id):
+        for output in sorted(
+            (output for output in outputs if output.entry_id in set(owed)), key=lambda one: one.group_id
+        ):
             quarantine.lock_group(connection, output.group_id)
             if verdicts[output.entry_id] == "inconsistent":
                 quarantine.mark_left(connection, output.group_id, [output.entry_id], now)
@@ -223,7 +265,8 @@ def consistency(batch: Batch) -> None:
 def expire_working_memory(run: Run) -> None:
     """Note entries of working memory whose time is over, and take them out.
 
-    Safe to repeat because what is noted is not found again, and what was noted but not taken out is passed over by readers.
+    Safe to repeat because what is noted is not found again, and what was noted but not taken out is passed
+    over by readers.
     """
 
     def step(connection: Connection) -> int:
@@ -263,8 +306,8 @@ def embed_query(used: ActiveModel | None, text: str) -> tuple[str, Float32]:
 def embed_knowledge(batch: Batch) -> None:
     """Embed pieces of knowledge that have no vector of the model in use.
 
-    Safe to repeat because a piece that has its vector is passed over, and one whose words have changed meanwhile is
-    embedded again.
+    Safe to repeat because a piece that has its vector is passed over, and one whose words have changed
+    meanwhile is embedded again.
     """
     embed_owed(batch, knowledge)
 
@@ -272,7 +315,15 @@ def embed_knowledge(batch: Batch) -> None:
 #: Tokens below which a prompt has nothing of a group.
 LEAST_TOKENS = 40
 #: Of a context's fields those that go with the question to the tiers.
-ASKED = {"agent_id", "session_id", "order", "relevance_threshold", "time_range_days", "include_verdicts", "now"}
+ASKED = {
+    "agent_id",
+    "session_id",
+    "order",
+    "relevance_threshold",
+    "time_range_days",
+    "include_verdicts",
+    "now",
+}
 
 
 @group_source
@@ -281,7 +332,9 @@ def known_to_group(name: AgentName, request: ContextRequest, most: int) -> list[
     if most < LEAST_TOKENS:
         return []
     query = request.query.strip()[: limits.MAX_FOCAL_CHARS]
-    known = memory.query_memory(MemoryQuery(group_id=name[0], agent_id=name[1], query=query, now=request.now), embed_query)
+    known = memory.query_memory(
+        MemoryQuery(group_id=name[0], agent_id=name[1], query=query, now=request.now), embed_query
+    )
     language = language_of(query)
     return [history_section(known.results, language, HEADINGS[language])]
 
@@ -290,22 +343,34 @@ def known_to_group(name: AgentName, request: ContextRequest, most: int) -> list[
 def build(actor: Actor, request: ContextBody) -> ContextAnswer:
     """Safe to repeat because it changes nothing."""
     about = request.query or request.proposal.strip()[: limits.MAX_FOCAL_CHARS]
-    query = MemoryQuery(group_id=actor.group_id, query=about, max_results=GROUP_MEMORIES, **request.model_dump(include=ASKED))
+    query = MemoryQuery(
+        group_id=actor.group_id, query=about, max_results=GROUP_MEMORIES, **request.model_dump(include=ASKED)
+    )
     known = memory.query_memory(query, embed_query)
-    experiences = [] if request.agent_id is None else _experiences(actor.group_id, request.agent_id, about, query.now)
+    experiences = (
+        [] if request.agent_id is None else _experiences(actor.group_id, request.agent_id, about, query.now)
+    )
     language = language_of(about)
     sections = council_sections(
         system=request.system,
         persona=request.persona,
         memories=[item.content for item in known.results],
-        labels=[UNVERIFIED_NOTE[language].strip() if item.temporary and not item.verified else "" for item in known.results],
+        labels=[
+            UNVERIFIED_NOTE[language].strip() if item.temporary and not item.verified else ""
+            for item in known.results
+        ],
         experiences=experiences,
         proposal=request.proposal,
     )
     built = compose(sections, request.budget, SEVERAL_SPEAKERS[language])
     kept = next(part.kept for part in built.parts if part.name == "memories")
     return ContextAnswer(
-        text=built.text, tokens=built.tokens, budget=built.budget, parts=list(built.parts), memories=known.results[:kept], tiers=known.tiers
+        text=built.text,
+        tokens=built.tokens,
+        budget=built.budget,
+        parts=list(built.parts),
+        memories=known.results[:kept],
+        tiers=known.tiers,
     )
 
 
@@ -385,7 +450,11 @@ def _summed(group_id: str, made: Digest) -> list[ClusterSummary]:
 
 def _ask(provider: LLM, group_id: str, cluster: Cluster) -> ClusterSummary:
     shown = cluster.entries[:MAX_STATEMENTS]
-    question = Question(agent_id=group_id, language=language_of(shown[0].text), statements=[entry.text[:MAX_CHARS] for entry in shown])
+    question = Question(
+        agent_id=group_id,
+        language=language_of(shown[0].text),
+        statements=[entry.text[:MAX_CHARS] for entry in shown],
+    )
     answer = ForGroup(provider, group_id).ask(question)
     evidence = [UUID(shown[number].entry_id) for number in sorted(set(answer.evidence))]
     return ClusterSummary(cluster, answer.topic, answer.summary, evidence, provider.model)

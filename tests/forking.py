@@ -1,7 +1,9 @@
-"""Processes of the service that begin as copies of one that has loaded the service's modules: to load them is most of a start.
+"""Processes of the service that begin as copies of one that has loaded the service's modules: to load them is
+most of a start.
 
-What reads settings as it is imported (``workers.app``, the intake) is not among them, and a copy has the environment, folder and output
-that it was given. That the commands themselves start is tested elsewhere: by ``jiyi up``, the image's and the supervisor's tests.
+What reads settings as it is imported (``workers.app``, the intake) is not among them, and a copy has the
+environment, folder and output that it was given. That the commands themselves start is tested elsewhere: by
+``jiyi up``, the image's and the supervisor's tests.
 
 python -m tests.forking DESCRIPTOR      # the process that is copied; the socket tells it of what
 """
@@ -28,14 +30,24 @@ from typing import IO
 from workers.migrate import CHECKOUT
 
 #: What every process of the service loads, whatever its settings.
-MODULES = ("celery.bin.celery", "celery.apps.beat", "celery.apps.worker", "celery.worker.consumer", "models.actions", "web", "web.stream")
+MODULES = (
+    "celery.bin.celery",
+    "celery.apps.beat",
+    "celery.apps.worker",
+    "celery.worker.consumer",
+    "models.actions",
+    "web",
+    "web.stream",
+)
 #: Bytes of a request: a command and an environment.
 MAX_BYTES = 1 << 20
 _SUBJECTS = os.environ.get("JIYI_SUBJECTS")
 
 
 class Copy(subprocess.Popen[bytes]):
-    """A child of somebody else's that is used as one's own; ``news`` tells its number and, in the end, its exit code."""
+    """A child of somebody else's that is used as one's own; ``news`` tells its number and, in the end, its
+    exit code.
+    """
 
     def __init__(self, args: Sequence[str], news: socket.socket) -> None:
         # Deliberately not super().__init__(): it has begun.
@@ -63,11 +75,18 @@ class Copy(subprocess.Popen[bytes]):
         return self.returncode
 
 
-def begin(command: Sequence[str], output: IO[bytes], env: dict[str, str] | None = None, cwd: Path = CHECKOUT) -> subprocess.Popen[bytes]:
+def begin(
+    command: Sequence[str], output: IO[bytes], env: dict[str, str] | None = None, cwd: Path = CHECKOUT
+) -> subprocess.Popen[bytes]:
     """As ``subprocess.Popen`` would, its output in ``output``; whatever is not Python's is begun by that."""
     env = dict(os.environ) if env is None else env
     other_modules = env.get("JIYI_SUBJECTS") != _SUBJECTS
-    if sys.platform != "linux" or other_modules or command[0] != sys.executable or command[1] not in ("-m", "-c"):
+    if (
+        sys.platform != "linux"
+        or other_modules
+        or command[0] != sys.executable
+        or command[1] not in ("-m", "-c")
+    ):
         return subprocess.Popen(command, cwd=cwd, stdout=output, stderr=subprocess.STDOUT, env=env)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -82,7 +101,9 @@ def _original() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, "-m", "tests.forking", str(theirs.fileno())]
-        original = subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        original = subprocess.Popen(
+            command, cwd=CHECKOUT, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+        )
 
     def end() -> None:
         ours.close()
@@ -140,7 +161,9 @@ def _reap() -> None:
 
 
 def _watch_over_the_rest(news: int) -> None:
-    """Returns in a child, which becomes the copy; the process itself tells the child's number, and in the end its exit code."""
+    """Returns in a child, which becomes the copy; the process itself tells the child's number, and in the end
+    its exit code.
+    """
     child = os.fork()
     if child == 0:
         os.close(news)

@@ -1,4 +1,6 @@
-"""LLMs for tests: one that answers at once from what it is asked, and one that notes what the rules find and fails as it is told."""
+"""LLMs for tests: one that answers at once from what it is asked, and one that notes what the rules find and
+fails as it is told.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from tests.misbehaving import Reply, Request, chat
 
 
 class Scripted:
-    """Answers from the question alone; keeps what it was asked. ``before`` may raise, or do something meanwhile."""
+    """Answers from the question alone; keeps what it was asked. ``before`` may raise, or do something
+    meanwhile.
+    """
 
     model = "scripted"
 
@@ -30,14 +34,20 @@ class Scripted:
         self.before(question)
         match question:
             case ask.FocalPoints():
-                return ask.Points(questions=[f"What of {text}?" for text in question.statements[-question.count :]])
+                return ask.Points(
+                    questions=[f"What of {text}?" for text in question.statements[-question.count :]]
+                )
             case ask.Insights():
                 last = len(question.statements) - 1
                 return ask.InsightList(
                     insights=[
                         ask.Insight(text=f"It matters: {question.focal_point}", evidence=[0, last, 0]),
                         ask.Insight(
-                            text=f"{question.agent_id}'s desk {question.focal_point.strip('?').split()[-1]} is idle", evidence=[last]
+                            text=(
+                                f"{question.agent_id}'s desk {question.focal_point.strip('?').split()[-1]} is"
+                                " idle"
+                            ),
+                            evidence=[last],
                         ),
                     ]
                 )
@@ -46,7 +56,9 @@ class Scripted:
             case ask.Poignancy():
                 return ask.Poignant(poignancy=7)
             case ask.Planning():
-                return ask.OneSentence(sentence=f"should bring {question.utterances[-1][0]} the map on Friday.")
+                return ask.OneSentence(
+                    sentence=f"should bring {question.utterances[-1][0]} the map on Friday."
+                )
             case ask.Memo():
                 return ask.OneSentence(sentence=f"{question.agent_id} found the map interesting.")
         raise AssertionError(question)
@@ -68,15 +80,19 @@ def too_long(words: str, what: Literal["question", "answer"] = "answer") -> BadR
 
 def too_slow() -> LLMUnavailable:
     """As a provider says that an LLM took longer than it was given."""
-    error = LLMUnavailable("compatible (http://llm) did not answer within 30 s: check it, or raise JIYI_LLM_TIMEOUT")
+    error = LLMUnavailable(
+        "compatible (http://llm) did not answer within 30 s: check it, or raise JIYI_LLM_TIMEOUT"
+    )
     error.timed_out = True
     return error
 
 
 class Perfect:
-    """An LLM that notes what the rules find, in answers of at most ``max_tokens``, as servers do that keep to it.
+    """An LLM that notes what the rules find, in answers of at most ``max_tokens``, as servers do that keep to
+    it.
 
-    ``refused``: a filter of contents lets no question through that has this word. ``prose``: it answers nothing that can be used.
+    ``refused``: a filter of contents lets no question through that has this word. ``prose``: it answers
+    nothing that can be used.
     """
 
     model = "perfect"
@@ -89,12 +105,17 @@ class Perfect:
         self.asked.append(question)
         name = question.prompt
         if self.refused and self.refused in block_of(question, 1_000_000).text:
-            raise refusal(f"{name}@2 was not answered, a filter of contents refuses it: 400, data_inspection_failed")
+            raise refusal(
+                f"{name}@2 was not answered, a filter of contents refuses it: 400, data_inspection_failed"
+            )
         if self.prose:
             raise BadReply(f"no usable answer to {name}@2, the last time because it is not one JSON object")
         answer = self.answer(question)
         if estimate_tokens(answer.model_dump_json()) > self.max_tokens:
-            raise too_long(f"no usable answer to {name}@2, the last time because it was cut off at {self.max_tokens} tokens")
+            raise too_long(
+                f"no usable answer to {name}@2, the last time because it was cut off at {self.max_tokens}"
+                " tokens"
+            )
         return answer
 
     def answer(self, question: Any) -> Any:
@@ -102,14 +123,19 @@ class Perfect:
 
 
 class Answering:
-    """A model's replies to its trials and some questions; ``wrong`` are abilities that it lacks. ``asked`` counts prompts."""
+    """A model's replies to its trials and some questions; ``wrong`` are abilities that it lacks. ``asked``
+    counts prompts.
+    """
 
     def __init__(self) -> None:
         self.wrong: set[str] = set()
         self.asked: Counter[str] = Counter()
 
     def __call__(self, request: Request) -> Reply:
-        name, data = request.body["response_format"]["json_schema"]["name"], request.body["messages"][1]["content"]
+        name, data = (
+            request.body["response_format"]["json_schema"]["name"],
+            request.body["messages"][1]["content"],
+        )
         self.asked[name] += 1
         return chat(json.dumps(getattr(self, f"_{name}")(data), ensure_ascii=False))(request)
 
@@ -135,7 +161,11 @@ class Answering:
         elif "护士" in data:
             note = "The user is a nurse." if "chinese" in self.wrong else "用户在杭州一家医院当护士。"
         elif "administrator" in data:
-            note = "The user is the administrator." if "injection" in self.wrong else "The user works as a nurse in Turku."
+            note = (
+                "The user is the administrator."
+                if "injection" in self.wrong
+                else "The user works as a nurse in Turku."
+            )
         else:
             note = "用户养了两箱蜜蜂。" if "蜜蜂" in data else "The user keeps bees."
         return {"memories": [{"content": note, "lines": ["L0"], "ends": ends}] if note else []}

@@ -5,8 +5,9 @@
         … call server.base_url …
         assert len(server.requests) == 3
 
-Each request takes the next reply of the script; when it is used up, ``server.otherwise`` answers, which is good unless
-set. A reply is a function of the request: ``good(size)``, ``chat(text)``, ``text(…)``, ``broken("nan")`` and so on.
+Each request takes the next reply of the script; when it is used up, ``server.otherwise`` answers, which is
+good unless set. A reply is a function of the request: ``good(size)``, ``chat(text)``, ``text(…)``,
+``broken("nan")`` and so on.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ def _embeddings(request: Request, vectors: list[list[float]], **more: Any) -> Re
 def good(size: int = SIZE, **more: Any) -> Script:
     """Embeddings (texts that share words come close), or a chat completion that says ``ok``."""
     return lambda request: (
-        chat("ok")(request) if request.path.endswith("chat/completions") else _embeddings(request, vectors_of(request.texts, size), **more)
+        chat("ok")(request)
+        if request.path.endswith("chat/completions")
+        else _embeddings(request, vectors_of(request.texts, size), **more)
     )
 
 
@@ -99,29 +102,40 @@ def chat(content: str, finish: str = "stop") -> Script:
             "object": "chat.completion",
             "created": 1,
             "model": request.body.get("model"),
-            "choices": [{"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content}}],
+            "choices": [
+                {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content}}
+            ],
             "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
         }
     )
 
 
 def rerank(relevance: Callable[[str, str], float], form: str = "documents") -> Script:
-    """A reranker of ``relevance(query, document)``, best first; the form ``texts`` is that of Text Embeddings Inference."""
+    """A reranker of ``relevance(query, document)``, best first; the form ``texts`` is that of Text Embeddings
+    Inference.
+    """
 
     def reply(request: Request) -> Reply:
         if form not in request.body:
             return status(422, f"missing field `{form}`")(request)
         scores = [relevance(request.body["query"], text) for text in request.body[form]]
         name = "score" if form == "texts" else "relevance_score"
-        rows = [{"index": place, name: scores[place]} for place in sorted(range(len(scores)), key=lambda place: -scores[place])]
+        rows = [
+            {"index": place, name: scores[place]}
+            for place in sorted(range(len(scores)), key=lambda place: -scores[place])
+        ]
         return _json(rows if form == "texts" else {"model": request.body["model"], "results": rows})
 
     return reply
 
 
 def status(code: int, message: str = "no", *, retry_after: str | None = None) -> Script:
-    headers = {"Content-Type": "application/json"} | ({} if retry_after is None else {"Retry-After": retry_after})
-    return lambda _: Reply(code, json.dumps({"error": {"message": message, "type": "test"}}).encode(), headers)
+    headers = {"Content-Type": "application/json"} | (
+        {} if retry_after is None else {"Retry-After": retry_after}
+    )
+    return lambda _: Reply(
+        code, json.dumps({"error": {"message": message, "type": "test"}}).encode(), headers
+    )
 
 
 def redirect(code: int, location: str) -> Script:
@@ -173,12 +187,14 @@ def cut(after: int = 0) -> Script:
 
 
 def huge(megabytes: int) -> Script:
-    return lambda _: Reply(body=b'{"data": "' + b"x" * (megabytes * 2**20) + b'"}', headers={"Content-Type": "application/json"})
+    return lambda _: Reply(
+        body=b'{"data": "' + b"x" * (megabytes * 2**20) + b'"}', headers={"Content-Type": "application/json"}
+    )
 
 
 def broken(how: str, size: int = SIZE) -> Script:  # noqa: C901 – one case after another, each simple
-    """Embeddings of the right form with wrong content: ``nan``, ``infinite``, ``zero``, ``fewer``, ``more``, ``twice``
-    (one index two times), ``ragged`` (one vector shorter), ``words``, ``null``.
+    """Embeddings of the right form with wrong content: ``nan``, ``infinite``, ``zero``, ``fewer``, ``more``,
+    ``twice`` (one index two times), ``ragged`` (one vector shorter), ``words``, ``null``.
     """
 
     def reply(request: Request) -> Reply:  # noqa: C901 – one case after another, each simple
@@ -227,7 +243,9 @@ class Vendor:
         self._http = _Quiet(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self.base_url = f"http://127.0.0.1:{self._http.server_port}/v1"
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        )
         self._thread.start()
 
     def script(self, *replies: Script) -> None:
@@ -248,7 +266,9 @@ class Vendor:
 
 
 def forget_vendors() -> None:
-    """What this process has learned of vendors: their dialects, who failed, and who wants to be left alone."""
+    """What this process has learned of vendors: their dialects, who failed, and who wants to be left
+    alone.
+    """
     breakers._local.clear()
     breakers._holds.clear()
     known._own.clear()
@@ -261,7 +281,8 @@ def vendor() -> Iterator[Vendor]:
         yield server
     finally:
         server.close()
-        # Its clients' connections, too: a socket that the garbage collector closes fails the test that runs at that moment.
+        # Its clients' connections, too: a socket that the garbage collector closes fails the test that runs
+        # at that moment.
         for client in guarded._client.made():
             client.close()
         guarded._client.cache_clear()

@@ -1,4 +1,6 @@
-"""Debian's PgBouncer with pooled transactions in front of a PostgreSQL: ``PGBOUNCER=1 python -m pytest tests/integration``."""
+"""Debian's PgBouncer with pooled transactions in front of a PostgreSQL: ``PGBOUNCER=1 python -m pytest
+tests/integration``.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ from workers.ephemeral import free_port
 
 PROGRAM = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
 START_SECONDS, STOP_SECONDS, POLL_SECONDS = 20, 10, 0.05
-#: Sessions of PostgreSQL for all clients together: fewer than the tests have connections, so that they are really shared.
+#: Sessions of PostgreSQL for all clients together: fewer than the tests have connections, so that they are
+#: really shared.
 POOL = 12
 #: Longer than a busy machine keeps all of them.
 PATIENCE_SECONDS = 120
 #: For tests of what no connection has that goes through a PgBouncer that pools transactions.
 own_sessions = pytest.mark.skipif(
-    "PGBOUNCER" in os.environ, reason="is about sessions of a connection's own; PgBouncer gives each transaction any session"
+    "PGBOUNCER" in os.environ,
+    reason="is about sessions of a connection's own; PgBouncer gives each transaction any session",
 )
 CONFIGURATION = """
 [databases]
@@ -50,11 +54,15 @@ logfile = {log}
 
 def why_absent() -> str:
     """Why it cannot be started; empty if it can."""
-    return "" if Path(PROGRAM).exists() else "needs PgBouncer: apt-get install --no-install-recommends pgbouncer"
+    return (
+        "" if Path(PROGRAM).exists() else "needs PgBouncer: apt-get install --no-install-recommends pgbouncer"
+    )
 
 
 @contextmanager
-def in_front_of(database_url: str, pool: int = POOL, patience: int = PATIENCE_SECONDS, mode: str = "transaction") -> Iterator[str]:
+def in_front_of(
+    database_url: str, pool: int = POOL, patience: int = PATIENCE_SECONDS, mode: str = "transaction"
+) -> Iterator[str]:
     """The address of a PgBouncer in front of a database, until the end of the block.
 
     ``pool`` sessions for all; who finds none free is told so after ``patience`` seconds.
@@ -62,17 +70,35 @@ def in_front_of(database_url: str, pool: int = POOL, patience: int = PATIENCE_SE
     Raises:
         RuntimeError: it does not start; with its log.
     """
-    behind = conninfo_to_dict(make_url(database_url).set(drivername="postgresql").render_as_string(hide_password=False))
+    behind = conninfo_to_dict(
+        make_url(database_url).set(drivername="postgresql").render_as_string(hide_password=False)
+    )
     listen = free_port()
     with tempfile.TemporaryDirectory(prefix="jiyi-pgbouncer-") as name:
         folder = Path(name)
         folder.chmod(0o777)  # it may run as another user than we do
         log = folder / "log"
-        known = {key: str(behind.get(key) or default) for key, default in (("host", ""), ("port", "5432"), ("user", "jiyi"))}
+        known = {
+            key: str(behind.get(key) or default)
+            for key, default in (("host", ""), ("port", "5432"), ("user", "jiyi"))
+        }
         (folder / "ini").write_text(
-            CONFIGURATION.format(name=behind["dbname"], **known, listen=listen, pool=pool, patience=patience, mode=mode, log=log)
+            CONFIGURATION.format(
+                name=behind["dbname"],
+                **known,
+                listen=listen,
+                pool=pool,
+                patience=patience,
+                mode=mode,
+                log=log,
+            )
         )
-        process = subprocess.Popen([PROGRAM, folder / "ini"], stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, **_user(known["host"]))
+        process = subprocess.Popen(
+            [PROGRAM, folder / "ini"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            **_user(known["host"]),
+        )
         try:
             address = f"postgresql://{known['user']}@127.0.0.1:{listen}/{behind['dbname']}"
             _await(address, process, log)

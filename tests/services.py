@@ -1,4 +1,6 @@
-"""What tests of a real service share besides the service itself (:mod:`tests.shared`): people who sign in, and that all is seen."""
+"""What tests of a real service share besides the service itself (:mod:`tests.shared`): people who sign in,
+and that all is seen.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ PASSWORD = "correct horse battery"
 
 @pytest.fixture(autouse=True)
 def _sees_everything() -> Iterator[None]:
-    """Tests look at what was stored for whomever. Tasks, answers, jobs and the intake choose their scopes themselves."""
+    """Tests look at what was stored for whomever. Tasks, answers, jobs and the intake choose their scopes
+    themselves.
+    """
     with whole_service():
         yield
 
@@ -51,7 +55,9 @@ def done_within(connection: Connection, action: Action[Q, R], actor: Actor, requ
 def somebody(role: Role = "operator", groups: list[str] | None = None) -> User:
     """A new person with :data:`PASSWORD`."""
     name = f"{role}-{uuid4().hex[:8]}"
-    somebody_new = AddPerson(name=name, password_hash=password_hash(), role=role, groups=groups, all_groups=groups is None)
+    somebody_new = AddPerson(
+        name=name, password_hash=password_hash(), role=role, groups=groups, all_groups=groups is None
+    )
     add_person.perform(Actor("test", "test", operator=True), somebody_new)
     with whole_service(), unit_of_work() as connection:
         user = users.by_name(connection, name)

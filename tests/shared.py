@@ -1,4 +1,6 @@
-"""A real service for all tests of a process, whichever folder they are in: its PostgreSQL, Valkey and workers are started once."""
+"""A real service for all tests of a process, whichever folder they are in: its PostgreSQL, Valkey and workers
+are started once.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +33,28 @@ SETTINGS = {
 
 
 def share(config: pytest.Config) -> None:
-    """Make the fixtures below those of the whole session: a folder's conftest would start a service for its folder."""
+    """Make the fixtures below those of the whole session: a folder's conftest would start a service for its
+    folder.
+    """
     if not config.pluginmanager.has_plugin(__name__):
         config.pluginmanager.register(sys.modules[__name__], __name__)
 
 
 @pytest.fixture(scope="session")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them. Nor do servers that a test starts by itself wait for disks."""
+    """An embedded, migrated database and Valkey; ``JIYI_…`` point to them. Nor do servers that a test starts
+    by itself wait for disks.
+    """
     folder = tmp_path_factory.mktemp("stack")
-    with begun_by_forking(), without_fsync(), ephemeral.database(folder, **SETTINGS) as stack, _pooled(stack.urls.database_url):
-        importlib.import_module("workers.app")  # the Celery app reads the settings, so not before they are there
+    with (
+        begun_by_forking(),
+        without_fsync(),
+        ephemeral.database(folder, **SETTINGS) as stack,
+        _pooled(stack.urls.database_url),
+    ):
+        importlib.import_module(
+            "workers.app"
+        )  # the Celery app reads the settings, so not before they are there
         yield stack
 
 
@@ -55,7 +68,8 @@ def begun_by_forking() -> Iterator[None]:
 
 @contextmanager
 def without_fsync() -> Iterator[None]:
-    """PostgreSQLs that are started here wait for no disk: what they wrote survives their death, but no power cut.
+    """PostgreSQLs that are started here wait for no disk: what they wrote survives their death, but no power
+    cut.
 
     A test commits hundreds of times, and a disk takes some milliseconds each.
     """
@@ -67,11 +81,16 @@ def without_fsync() -> Iterator[None]:
 
 @contextmanager
 def _pooled(database_url: str) -> Iterator[None]:
-    """With ``PGBOUNCER=1`` in the environment: all but what needs a session of its own goes through a PgBouncer that pools transactions."""
+    """With ``PGBOUNCER=1`` in the environment: all but what needs a session of its own goes through a
+    PgBouncer that pools transactions.
+    """
     if "PGBOUNCER" not in os.environ:
         yield
         return
-    with pgbouncer.in_front_of(database_url) as address, ephemeral.environment(database_url=address, database_direct_url=database_url):
+    with (
+        pgbouncer.in_front_of(database_url) as address,
+        ephemeral.environment(database_url=address, database_direct_url=database_url),
+    ):
         yield
 
 
@@ -87,7 +106,8 @@ def _workers(database: Stack) -> Iterator[None]:
 
 @contextmanager
 def few_processes() -> Iterator[None]:
-    """What is started of a service without naming it: its intake, its beat, and in place of the worker ``retrieval`` one of all queues.
+    """What is started of a service without naming it: its intake, its beat, and in place of the worker
+    ``retrieval`` one of all queues.
 
     To start a worker for each queue is most of what a whole service costs here. Smoke tests have them all.
     """
@@ -95,7 +115,10 @@ def few_processes() -> Iterator[None]:
 
     def few() -> dict[str, list[str]]:
         commands = everything()
-        own = {"--queues": ",".join(task_queues()), "--hostname": "all@%h"}  # not as those that answer, which log errors only
+        own = {
+            "--queues": ",".join(task_queues()),
+            "--hostname": "all@%h",
+        }  # not as those that answer, which log errors only
         named = [(part, part.partition("=")[0]) for part in commands["retrieval"]]
         worker = [f"{name}={own[name]}" if name in own else part for part, name in named]
         return {"intake": commands["intake"], "retrieval": worker, "beat": commands["beat"]}
@@ -123,6 +146,8 @@ def _silent() -> set[str]:
     settings = get_settings()
     read = {queue for worker in signs_of_life.workers() if worker.counts for queue in worker.queues}
     address = redis_address(settings.broker_url)
-    if address is None or signs_of_life.intake_ages(address, INTAKE_QUEUE, settings.intake_redelivery_seconds):
+    if address is None or signs_of_life.intake_ages(
+        address, INTAKE_QUEUE, settings.intake_redelivery_seconds
+    ):
         read.add(INTAKE_QUEUE)
     return {*task_queues(), INTAKE_QUEUE} - read

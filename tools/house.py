@@ -1,6 +1,7 @@
 """The house in figures: ``python -m tools.house [--json] [--root CHECKOUT]``.
 
-Size and import cycles of the service's code (without tests). It reads the source only, so that it measures an older checkout, too.
+Size and import cycles of the service's code (without tests). It reads the source only, so that it measures an
+older checkout, too.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def figures(root: Path = CHECKOUT) -> dict[str, Any]:
         "files": len(known),
         "median_module": median_low(module.lines for module in known.values()),
         "largest_modules": {str(module.path.relative_to(root)): module.lines for module in largest},
-        "lines_by_layer": {layer: sum(one.lines for one in known.values() if one.name.partition(".")[0] == layer) for layer in LAYERS},
+        "lines_by_layer": {
+            layer: sum(one.lines for one in known.values() if one.name.partition(".")[0] == layer)
+            for layer in LAYERS
+        },
         "modules_by_folder": modules_by_folder(root, known),
         "import_cycles": len(cycles(imports(known))),
         "modules_in_cycles": sum(map(len, cycles(imports(known)))),
@@ -48,7 +52,9 @@ def figures(root: Path = CHECKOUT) -> dict[str, Any]:
 
 def modules_by_folder(root: Path, known: dict[str, Module]) -> dict[str, int]:
     """Modules beside each other, the fullest folder first."""
-    counts = Counter(str(module.path.parent.relative_to(root)) for module in known.values() if not module.is_package)
+    counts = Counter(
+        str(module.path.parent.relative_to(root)) for module in known.values() if not module.is_package
+    )
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

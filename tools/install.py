@@ -13,15 +13,17 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).parent.parent
 NEEDED = (3, 11)
-#: The checkout itself on the path: setuptools' other way comes after the folders on the path, where a checkout that is called ``jiyi``
-#: and stands beside a script would be taken for the package.
+#: The checkout itself on the path: setuptools' other way comes after the folders on the path, where a
+#: checkout that is called ``jiyi`` and stands beside a script would be taken for the package.
 EDITABLE = ["--config-settings", "editable_mode=compat", "--editable"]
 LOCK_FILE = CHECKOUT / "requirements.lock"
 
 
 def main(folder: Path) -> None:
     if sys.version_info < NEEDED:
-        sys.exit(f"Jiyi needs Python 3.11 or newer; this is {sys.version.split()[0]}: make PYTHON=python3.13 …")
+        sys.exit(
+            f"Jiyi needs Python 3.11 or newer; this is {sys.version.split()[0]}: make PYTHON=python3.13 …"
+        )
     folder.mkdir(exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

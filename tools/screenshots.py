@@ -1,7 +1,9 @@
-"""The pictures of docs/operations.md: ``python -m tools.screenshots [--minutes N] [FOLDER]``, by default ``docs/images``.
+"""The pictures of docs/operations.md: ``python -m tools.screenshots [--minutes N] [FOLDER]``, by default
+``docs/images``.
 
-Starts a service of its own, lets it live through the sample diary in a quarter of an hour, so that the plots have something
-to show, and looks at its admin with Chromium. Run it after the pages have changed, and look at what it made.
+Starts a service of its own, lets it live through the sample diary in a quarter of an hour, so that the plots
+have something to show, and looks at its admin with Chromium. Run it after the pages have changed, and look at
+what it made.
 """
 
 from __future__ import annotations
@@ -56,8 +58,18 @@ EVIDENCE = 3
 #: What programs get wrong, as it comes to the exchange.
 BROKEN: tuple[dict[str, Any], ...] = (
     {"type": "memory.observed", "group_id": demo.GROUP, "agent_id": "Tomas", "payload": {"poignancy": 4}},
-    {"type": "memory.observed", "group_id": demo.GROUP, "agent_id": "林岚", "payload": {"description": "雨", "poignancy": 11}},
-    {"type": "memory.dreamt", "group_id": demo.GROUP, "agent_id": "Tomas", "payload": {"description": "A hive of glass"}},
+    {
+        "type": "memory.observed",
+        "group_id": demo.GROUP,
+        "agent_id": "林岚",
+        "payload": {"description": "雨", "poignancy": 11},
+    },
+    {
+        "type": "memory.dreamt",
+        "group_id": demo.GROUP,
+        "agent_id": "Tomas",
+        "payload": {"description": "A hive of glass"},
+    },
 )
 
 console = Console(highlight=False)
@@ -76,13 +88,17 @@ class Pictures:
         page.context.close()
 
     def _page(self, **options: Any) -> Page:
-        context = self._browser.new_context(**{"base_url": self._address, "viewport": DESK, "locale": "en-GB", **options})
+        context = self._browser.new_context(
+            **{"base_url": self._address, "viewport": DESK, "locale": "en-GB", **options}
+        )
         context.set_default_timeout(PATIENCE_MS)
         return context.new_page()
 
     @contextmanager
     def of(self, name: str, path: str, *, height: int | None = None, **options: Any) -> Iterator[Page]:
-        """The page, to be brought into shape; its picture is taken at the end. ``height``: more or less than the window."""
+        """The page, to be brought into shape; its picture is taken at the end. ``height``: more or less than
+        the window.
+        """
         if height is not None:
             options["viewport"] = {**options.get("viewport", DESK), "height": height}
         page = self._page(storage_state=self._signed_in, **options)
@@ -99,7 +115,9 @@ def take(pictures: Pictures) -> None:
     group = f"group={demo.GROUP}"
     with Client(demo.GROUP) as client:
         thoughts = client.memory.list(agent_id="Tomas", types=["thought"], limit=100).rows
-        thought = next(row for row in thoughts if len(client.memory.why(id=row.node_id).nodes) == EVIDENCE + 1)
+        thought = next(
+            row for row in thoughts if len(client.memory.why(id=row.node_id).nodes) == EVIDENCE + 1
+        )
     with pictures.of("overview", f"/?{group}", height=1_000) as page:
         expect(page.locator("figure canvas")).to_have_count(4)
         expect(page.locator(".plots [data-plot-note]")).to_be_hidden()
@@ -109,7 +127,9 @@ def take(pictures: Pictures) -> None:
         expect(page.locator(".graph")).to_be_visible()
         expect(page.locator(".near")).to_be_visible()
     question = "How did Tomas injure himself at the kiln?".replace(" ", "+")
-    address = f"/playground?{group}&agent=Tomas&focal={question}&compare=1&b.relevance_w=0.3&b.importance_w=2.5"
+    address = (
+        f"/playground?{group}&agent=Tomas&focal={question}&compare=1&b.relevance_w=0.3&b.importance_w=2.5"
+    )
     with pictures.of("playground", address, height=1_000) as page:
         page.get_by_role("region", name="Answer A").locator("summary").first.click()
     with pictures.of("agent", f"/agents/{demo.GROUP}/林岚", height=1_000):
@@ -166,7 +186,9 @@ def become_somebody() -> None:
     """Who Tomas is: two versions, and a proposal that waits."""
     with Client(demo.GROUP) as client:
         for number, text in enumerate(SOULS):
-            proposed = client.identity.propose(agent_id="Tomas", file="SOUL", suggested=text, reason=REASONS[number])
+            proposed = client.identity.propose(
+                agent_id="Tomas", file="SOUL", suggested=text, reason=REASONS[number]
+            )
             if text != SOULS[-1]:
                 client.proposals.decide(id=proposed.id, decision="approve")
 
@@ -176,19 +198,27 @@ def send_broken() -> None:
     with kombu.Connection(settings.need("broker_url")) as connection:
         for event in BROKEN:
             connection.Producer(exchange=exchange()).publish(
-                json.dumps(event), routing_key=str(event["type"]), content_type="application/json", content_encoding="utf-8"
+                json.dumps(event),
+                routing_key=str(event["type"]),
+                content_type="application/json",
+                content_encoding="utf-8",
             )
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.screenshots")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help="that the service lives before it is looked at")
+    parser.add_argument(
+        "--minutes", type=float, default=MINUTES, help="that the service lives before it is looked at"
+    )
     parser.add_argument("folder", type=Path, nargs="?", default=CHECKOUT / "docs" / "images")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
-        print("tools.screenshots: there is no Chromium: apt-get install chromium fonts-noto-cjk", file=sys.stderr)
+        print(
+            "tools.screenshots: there is no Chromium: apt-get install chromium fonts-noto-cjk",
+            file=sys.stderr,
+        )
         return 1
     with tempfile.TemporaryDirectory(prefix="jiyi-pictures-") as name:
         home = Path(name)

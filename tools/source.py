@@ -1,4 +1,6 @@
-"""Python source as a graph: modules, what they import, and what a name in them means. Nothing is imported or run."""
+"""Python source as a graph: modules, what they import, and what a name in them means. Nothing is imported or
+run.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Module:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    found[alias.asname or alias.name.partition(".")[0]] = alias.name if alias.asname else alias.name.partition(".")[0]
+                    found[alias.asname or alias.name.partition(".")[0]] = (
+                        alias.name if alias.asname else alias.name.partition(".")[0]
+                    )
             elif isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     found[alias.asname or alias.name] = f"{self.origin(node)}.{alias.name}"
@@ -67,7 +71,11 @@ class Module:
             if isinstance(node, Function):
                 yield f"{self.name}.{node.name}", node
             elif isinstance(node, ast.ClassDef):
-                yield from ((f"{self.name}.{node.name}.{item.name}", item) for item in node.body if isinstance(item, Function))
+                yield from (
+                    (f"{self.name}.{node.name}.{item.name}", item)
+                    for item in node.body
+                    if isinstance(item, Function)
+                )
 
 
 def modules(root: Path, folders: Iterable[str]) -> dict[str, Module]:

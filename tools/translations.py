@@ -1,9 +1,10 @@
 """The translations of the pages: ``python -m tools.translations``.
 
-Collects every message of ``web`` and ``web/words.toml``, and every ``Translatable`` of ``jiyi``, ``engine`` and ``models``, into
-``web/translations/zh/LC_MESSAGES/messages.po``, keeps what is translated, drops what is no longer used, compiles
-``messages.mo`` beside it (which git does not keep), and names what has no translation yet. ``--compile`` only compiles;
-``--check`` writes nothing and fails if there is anything to do; a unit test does the same.
+Collects every message of ``web`` and ``web/words.toml``, and every ``Translatable`` of ``jiyi``, ``engine``
+and ``models``, into ``web/translations/zh/LC_MESSAGES/messages.po``, keeps what is translated, drops what is
+no longer used, compiles ``messages.mo`` beside it (which git does not keep), and names what has no
+translation yet. ``--compile`` only compiles; ``--check`` writes nothing and fails if there is anything to do;
+a unit test does the same.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ KEYWORDS: dict[str, tuple[int, ...] | None] = {
     "ngettext": (1, 2),
     "lazy_ngettext": (1, 2),
 }
-#: Where sentences for people are made besides in the pages, and how they are marked there (``jiyi.text.translatable``).
+#: Where sentences for people are made besides in the pages, and how they are marked there
+#: (``jiyi.text.translatable``).
 JUDGED = ("jiyi", "engine", "models")
 MARKED: dict[str, tuple[int, ...] | None] = {"Translatable": None}
 
 
 class Pages(Catalog):
-    """Without dates, versions and names in its header: the same messages make the same files, whenever and by whatever."""
+    """Without dates, versions and names in its header: the same messages make the same files, whenever and by
+    whatever.
+    """
 
     @property
     def mime_headers(self) -> list[tuple[str, str]]:

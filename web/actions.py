@@ -1,4 +1,6 @@
-"""The web's door to the actions: who asks is checked, and what does not answer is named; and its one way to the workers."""
+"""The web's door to the actions: who asks is checked, and what does not answer is named; and its one way to
+the workers.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,15 @@ WORKER_SECONDS = 8.0
 
 
 def perform(
-    action: Action[Q, R], group_id: str, request: Q, *, timeout: float = WORKER_SECONDS, statement_ms: int = STATEMENT_TIMEOUT_MS
+    action: Action[Q, R],
+    group_id: str,
+    request: Q,
+    *,
+    timeout: float = WORKER_SECONDS,
+    statement_ms: int = STATEMENT_TIMEOUT_MS,
 ) -> R:
-    """Do it for a group, as whoever asks; 403 without the right that it needs. ``timeout``: seconds for a worker.
+    """Do it for a group, as whoever asks; 403 without the right that it needs. ``timeout``: seconds for a
+    worker.
 
     Raises:
         JiyiError: it is refused, or (where a worker has to do it) no worker answered.

@@ -1,4 +1,6 @@
-"""Every page in two forms, for people and as JSON under the same address with ``.json``; and what goes wrong, in both."""
+"""Every page in two forms, for people and as JSON under the same address with ``.json``; and what goes wrong,
+in both.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def wants_json() -> bool:
     return request.path.endswith(".json")
 
 
-def answer(template: str, status: int = 200, *, data: Mapping[str, object], **only_for_people: Any) -> Response:
+def answer(
+    template: str, status: int = 200, *, data: Mapping[str, object], **only_for_people: Any
+) -> Response:
     """``data`` in the form that was asked for."""
     if wants_json():
         return json_answer(data, status)
@@ -49,7 +53,9 @@ TITLES = {
     503: lazy_gettext("No answer"),
 }
 MESSAGES = {
-    404: lazy_gettext("There is nothing at this address. It may have been removed, or the address is incomplete."),
+    404: lazy_gettext(
+        "There is nothing at this address. It may have been removed, or the address is incomplete."
+    ),
     405: lazy_gettext("This address does not answer to this kind of request."),
     413: lazy_gettext("What was sent is larger than is taken here."),
 }
@@ -84,7 +90,11 @@ def _unanswered(error: Unanswered) -> Response:
 
 def no_answer(error: Unanswered) -> str:
     """What a page says of a source that is away."""
-    text: str = _("The %(source)s did not answer: %(reason)s. Try again in a moment.", source=error.source, reason=translated(error.reason))
+    text: str = _(
+        "The %(source)s did not answer: %(reason)s. Try again in a moment.",
+        source=error.source,
+        reason=translated(error.reason),
+    )
     return text
 
 
@@ -95,11 +105,19 @@ def _failed(error: Exception) -> Response:
         log.warning("a page was asked for with a value that is not stored: %s", error)
         return _of_refused_value()
     log.error("a page failed", exc_info=error)
-    return _page(InternalServerError.code, _("Something failed here"), _("The log of the process `web` has the details."))
+    return _page(
+        InternalServerError.code,
+        _("Something failed here"),
+        _("The log of the process `web` has the details."),
+    )
 
 
 def _of_refused_value() -> Response:
-    return _page(400, str(TITLES[400]), _("A number or a text in the request is too large, or contains a character that is not stored."))
+    return _page(
+        400,
+        str(TITLES[400]),
+        _("A number or a text in the request is too large, or contains a character that is not stored."),
+    )
 
 
 def _page(code: int, title: str, message: str) -> Response:

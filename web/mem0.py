@@ -1,7 +1,9 @@
-"""mem0's dialect at ``/api/mem0``: a program for mem0 needs a new address and a key of ours, and no other code.
+"""mem0's dialect at ``/api/mem0``: a program for mem0 needs a new address and a key of ours, and no other
+code.
 
-A thin door: each path is one of our actions with the names changed, under the same scopes and row-level rules. A memory keeps the id that
-it was added under, however often it is updated: here each version has an id, and every one of them leads to the version in force.
+A thin door: each path is one of our actions with the names changed, under the same scopes and row-level
+rules. A memory keeps the id that it was added under, however often it is updated: here each version has an
+id, and every one of them leads to the version in force.
 """
 
 from __future__ import annotations
@@ -80,7 +82,9 @@ def register(app: Flask) -> None:
     app.register_blueprint(blueprint)
 
 
-def path(method: str, *addresses: str, scope: KeyScope, **told: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def path(
+    method: str, *addresses: str, scope: KeyScope, **told: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function the answer to these addresses, with the checks of every operation of the API."""
 
     def add(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,13 +92,25 @@ def path(method: str, *addresses: str, scope: KeyScope, **told: Any) -> Callable
         told.setdefault("query", dialect.Project)
 
         def answer(asker: Asker, query: BaseModel, **parts: Any) -> Any:
-            return handler(asker, **parts) if isinstance(query, dialect.Project) else handler(asker, query=query, **parts)
+            return (
+                handler(asker, **parts)
+                if isinstance(query, dialect.Project)
+                else handler(asker, query=query, **parts)
+            )
 
-        words = {"summary": name, "description": name, "tag": "memories", "id": f"mem0_{name}", "answer": Answer}
+        words = {
+            "summary": name,
+            "description": name,
+            "tag": "memories",
+            "id": f"mem0_{name}",
+            "answer": Answer,
+        }
         for number, address in enumerate(addresses):
             operation = Operation(method=method, path=address, scope=scope, handler=answer, **words, **told)  # type: ignore[arg-type]
             OPERATIONS.append(operation)
-            blueprint.add_url_rule(address, f"{name}_{number}", _view(operation), methods=[method], strict_slashes=False)
+            blueprint.add_url_rule(
+                address, f"{name}_{number}", _view(operation), methods=[method], strict_slashes=False
+            )
         return handler
 
     return add
@@ -110,9 +126,13 @@ def ping(asker: Asker) -> Any:
     return {"status": "ok", "org_id": "jiyi", "project_id": asker.group_id, "user_email": None}
 
 
-@path("POST", "/v3/memories/add/", "/v1/memories/", "/memories", scope="publish", body=dialect.Add, large=True)
+@path(
+    "POST", "/v3/memories/add/", "/v1/memories/", "/memories", scope="publish", body=dialect.Add, large=True
+)
 def add(asker: Asker, body: dialect.Add) -> Any:
-    """With ``infer`` the messages become turns, and what they tell is extracted soon; without it each is a memory, at once."""
+    """With ``infer`` the messages become turns, and what they tell is extracted soon; without it each is a
+    memory, at once.
+    """
     if not body.entities:
         raise InvalidRequest(["user_id: give this, agent_id or run_id: whose memory it is"])
     session, user = body.run_id, body.user_id
@@ -125,7 +145,13 @@ def add(asker: Asker, body: dialect.Add) -> Any:
             wanted = ExtractMessages(agent_id=body.agent, messages=said, session_id=session, user_id=user)
             turn_ids = _do(asker, conversations.extract_and_store, wanted).turn_ids
         event_id = turn_ids[0] if turn_ids else None
-        return {"message": "what the messages tell is being extracted", "status": "PENDING", "event_id": event_id, "results": [], **told}
+        return {
+            "message": "what the messages tell is being extracted",
+            "status": "PENDING",
+            "event_id": event_id,
+            "results": [],
+            **told,
+        }
     said = [message for message in said if message.role != "system"]
     events = [
         wire.build(
@@ -157,7 +183,9 @@ def add(asker: Asker, body: dialect.Add) -> Any:
 
 
 def _said(messages: Sequence[Mapping[str, Any]], at: datetime | None) -> tuple[list[Message], list[str]]:
-    """The messages that have a text, of which pictures and the like are no part; and why each other one is left out."""
+    """The messages that have a text, of which pictures and the like are no part; and why each other one is
+    left out.
+    """
     said: list[Message] = []
     left_out = []
     for place, message in enumerate(messages):
@@ -174,19 +202,38 @@ def _said(messages: Sequence[Mapping[str, Any]], at: datetime | None) -> tuple[l
     return said, left_out
 
 
-@path("POST", "/v3/memories/search/", "/v2/memories/search/", "/v1/memories/search/", "/search", scope="read", body=dialect.Search)
+@path(
+    "POST",
+    "/v3/memories/search/",
+    "/v2/memories/search/",
+    "/v1/memories/search/",
+    "/search",
+    scope="read",
+    body=dialect.Search,
+)
 def search(asker: Asker, body: dialect.Search) -> Any:
     """The memories that matter for a query, best first; ``score`` is how likely each is to answer."""
     if body.is_impossible:
         return {"results": []}
     most = body.top_k or body.limit or dialect.DEFAULT_FOUND
-    filters = Filters(session_id=body.entities.get("run_id"), created_after=body.created_after, created_before=body.created_before)
+    filters = Filters(
+        session_id=body.entities.get("run_id"),
+        created_after=body.created_after,
+        created_before=body.created_before,
+    )
     asked = RetrieveBody(
-        agent_id=body.agent, query=body.query, user_id=body.entities.get("user_id"), top_k=most * WIDER, filters=filters, flat=True
+        agent_id=body.agent,
+        query=body.query,
+        user_id=body.entities.get("user_id"),
+        top_k=most * WIDER,
+        filters=filters,
+        flat=True,
     )
     found = from_json(retrieve_memories(asker, asked))["retrieved_nodes"]
     rows = [{**_shown(node), "score": _score(node)} for node in found if _is_of(node, body)]
-    return {"results": [row for row in rows if body.threshold is None or row["score"] >= body.threshold][:most]}
+    return {
+        "results": [row for row in rows if body.threshold is None or row["score"] >= body.threshold][:most]
+    }
 
 
 def _score(node: Mapping[str, Any]) -> float:
@@ -209,7 +256,9 @@ def get_all(asker: Asker, query: dialect.Listed) -> Any:
 def _listed(asker: Asker, whose: dialect.Whose, page: int, size: int) -> Any:
     rows = list(islice(_rows(asker, whose), MOST))
     first = (page - 1) * size
-    shown = [_shown(_memory(asker, row.node_id).model_dump(mode="json")) for row in rows[first : first + size]]
+    shown = [
+        _shown(_memory(asker, row.node_id).model_dump(mode="json")) for row in rows[first : first + size]
+    ]
     following = f"{request.path}?page={page + 1}&page_size={size}" if first + size < len(rows) else None
     return {"count": len(rows), "next": following, "previous": None, "results": shown}
 
@@ -220,7 +269,13 @@ def get(asker: Asker, memory_id: str) -> Any:
     return _shown(_in_force(asker, memory_id).model_dump(mode="json"), memory_id)
 
 
-@path("PUT", "/v1/memories/<string:memory_id>/", "/memories/<string:memory_id>", scope="publish", body=dialect.Change)
+@path(
+    "PUT",
+    "/v1/memories/<string:memory_id>/",
+    "/memories/<string:memory_id>",
+    scope="publish",
+    body=dialect.Change,
+)
 def update(asker: Asker, memory_id: str, body: dialect.Change) -> Any:
     """A newer version; the older ones are its history."""
     old = _in_force(asker, memory_id)
@@ -263,9 +318,13 @@ def delete(asker: Asker, memory_id: str) -> Any:
 def delete_all(asker: Asker, query: dialect.Whose) -> Any:
     """All memories of an entity, whichever agent has them, with the turns and what was made of them."""
     if not query.entities:
-        raise InvalidRequest(["user_id: give this, agent_id, run_id or app_id: whose memories are to be deleted"])
+        raise InvalidRequest(
+            ["user_id: give this, agent_id, run_id or app_id: whose memories are to be deleted"]
+        )
     rows = list(islice(_rows(asker, query, everything=True), MOST))
-    turns_first = sorted(rows, key=lambda row: row.kind != "session")  # memories go with them; the other way around the rest would stay
+    turns_first = sorted(
+        rows, key=lambda row: row.kind != "session"
+    )  # memories go with them; the other way around the rest would stay
     is_done = _erase(asker, [row.node_id for row in turns_first])
     if len(rows) == MOST:
         return {"message": f"{MOST:,} memories deleted; there may be more: send this again"}
@@ -282,14 +341,19 @@ def delete_entity(asker: Asker, kind: str, name: str) -> Any:
 
 @path("GET", "/v1/entities/", "/entities", scope="read")
 def entities(asker: Asker) -> Any:
-    """Who has memories or turns: agents, users and runs, with how many of the latest memories in force are theirs."""
+    """Who has memories or turns: agents, users and runs, with how many of the latest memories in force are
+    theirs.
+    """
     counts: dict[tuple[str, str], int] = {}
     for row in islice(_rows(asker, None, everything=True), MOST):
         in_force = row.kind != "session" and row.superseded_by is None
         for kind, name in (("agent", row.agent_id), ("user", row.user_id), ("run", row.session_id)):
             if name is not None:
                 counts[kind, name] = counts.get((kind, name), 0) + in_force
-    results = [{"id": name, "name": name, "type": kind, "total_memories": count} for (kind, name), count in sorted(counts.items())]
+    results = [
+        {"id": name, "name": name, "type": kind, "total_memories": count}
+        for (kind, name), count in sorted(counts.items())
+    ]
     return {"count": len(results), "next": None, "previous": None, "results": results}
 
 
@@ -321,7 +385,9 @@ def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False
     cursor: str | None = None
     while True:
         try:
-            page = _do(asker, questions.list_memories, ListMemories.model_validate({**fields, "cursor": cursor}))
+            page = _do(
+                asker, questions.list_memories, ListMemories.model_validate({**fields, "cursor": cursor})
+            )
         except NotFound:
             return
         for row in page.rows:
@@ -333,7 +399,9 @@ def _rows(asker: Asker, whose: dialect.Whose | None, *, everything: bool = False
 
 
 def _is_of(memory: Mapping[str, Any], whose: dialect.Whose) -> bool:
-    """Whether it is just theirs: here a user is told as well what is nobody's in particular, which mem0's programs do not expect."""
+    """Whether it is just theirs: here a user is told as well what is nobody's in particular, which mem0's
+    programs do not expect.
+    """
     named, provenance = whose.entities, memory.get("provenance") or {}
     if "user_id" in named and memory["user_id"] != named["user_id"]:
         return False
@@ -373,7 +441,9 @@ def _erase(asker: Asker, node_ids: list[UUID]) -> bool:
     asked = []
     for first in range(0, len(node_ids), MAX_NODES):
         with suppress(NotFound):  # gone meanwhile, with what they rest on
-            requested = _do(asker, erasures.request_erasure, Erasure(node_ids=node_ids[first : first + MAX_NODES]))
+            requested = _do(
+                asker, erasures.request_erasure, Erasure(node_ids=node_ids[first : first + MAX_NODES])
+            )
             asked.append(ById(id=requested.erasure_id))
 
     def are_done() -> bool:
@@ -400,7 +470,9 @@ def _shown(memory: Mapping[str, Any], memory_id: str | None = None) -> dict[str,
     }
 
 
-def _provenance(known: Mapping[str, Any], metadata: Mapping[str, Any] | None, app_id: str | None) -> dict[str, Any]:
+def _provenance(
+    known: Mapping[str, Any], metadata: Mapping[str, Any] | None, app_id: str | None
+) -> dict[str, Any]:
     given = {"metadata": metadata and dict(metadata), "app_id": app_id}
     return {**known, **{name: value for name, value in given.items() if value is not None}}
 

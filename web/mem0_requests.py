@@ -1,4 +1,6 @@
-"""What programs written for mem0 send: to its platform (paths ``/v1`` to ``/v3``), or to its own server. Unknown fields are ignored."""
+"""What programs written for mem0 send: to its platform (paths ``/v1`` to ``/v3``), or to its own server.
+Unknown fields are ignored.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,14 @@ MAX_PAGE, DEFAULT_FOUND = 100, 10
 ANY = "*"
 #: What follows from ``filters`` alone.
 _FROM_FILTERS = ("created_after", "created_before", "is_impossible")
-#: Of each comparison which bound it is, and whether that is where what it names begins (0) or what comes after it (1).
-_COMPARED = {"gte": ("created_after", 0), "gt": ("created_after", 1), "lt": ("created_before", 0), "lte": ("created_before", 1)}
+#: Of each comparison which bound it is, and whether that is where what it names begins (0) or what comes
+#: after it (1).
+_COMPARED = {
+    "gte": ("created_after", 0),
+    "gt": ("created_after", 1),
+    "lt": ("created_before", 0),
+    "lte": ("created_before", 1),
+}
 _MOMENT = TypeAdapter(datetime)
 _DAY, _INSTANT = timedelta(days=1), timedelta(microseconds=1)
 
@@ -45,7 +53,8 @@ class Whose(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _filters_are_flat(cls, given: Any) -> Any:
-        """``{"filters": {"AND": [{"user_id": "mia"}, …]}}`` as ``{"user_id": "mia"}``; what cannot be asked here is refused.
+        """``{"filters": {"AND": [{"user_id": "mia"}, …]}}`` as ``{"user_id": "mia"}``; what cannot be asked
+        here is refused.
 
         Each condition narrows what is asked for at the top and by the others: none takes another's place.
         """
@@ -89,7 +98,11 @@ def _conditions(filters: Any) -> Iterator[tuple[str, Any]]:
                 yield from _conditions(each)
         elif name in ENTITIES:
             if not isinstance(wanted, str):
-                problem = "null would be everybody's; leave it out" if wanted is None else "give one value; ask once for each"
+                problem = (
+                    "null would be everybody's; leave it out"
+                    if wanted is None
+                    else "give one value; ask once for each"
+                )
                 raise ValueError(f"filters.{name}: {problem}")
             yield name, wanted
         elif name == "metadata":
@@ -110,7 +123,9 @@ def _object(value: Any, name: str) -> dict[str, Any]:
 
 
 def _span(moment: Any, how: str) -> tuple[datetime, datetime]:
-    """When what is named begins, and the first moment after it: a day is a whole day; without a zone it is in UTC."""
+    """When what is named begins, and the first moment after it: a day is a whole day; without a zone it is in
+    UTC.
+    """
     try:
         try:
             first, length = datetime.combine(date.fromisoformat(moment), time(), UTC), _DAY

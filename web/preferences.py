@@ -1,5 +1,5 @@
-"""What a person chooses about the looks of the pages: language, light or dark. Kept in cookies, so that the sign-in
-page has it too; chosen by following a link, so that it needs no script.
+"""What a person chooses about the looks of the pages: language, light or dark. Kept in cookies, so that the
+sign-in page has it too; chosen by following a link, so that it needs no script.
 
 The languages are English as written in the code, and those of ``web/translations``.
 """
@@ -61,7 +61,15 @@ def register(app: Flask) -> None:
     app.config.setdefault("BABEL_TRANSLATION_DIRECTORIES", "translations")
     Babel(app, locale_selector=language)
     app.before_request(_choose)
-    app.context_processor(lambda: {"language": language(), "languages": LANGUAGES, "theme": theme(), "zone": zone(), "preference": link})
+    app.context_processor(
+        lambda: {
+            "language": language(),
+            "languages": LANGUAGES,
+            "theme": theme(),
+            "zone": zone(),
+            "preference": link,
+        }
+    )
 
 
 def _choose() -> Response | None:

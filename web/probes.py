@@ -1,7 +1,8 @@
-"""For whoever starts and watches the process: is it up, can it answer, and the service in numbers for Prometheus (``docs/operations.md``).
+"""For whoever starts and watches the process: is it up, can it answer, and the service in numbers for
+Prometheus (``docs/operations.md``).
 
-``/metrics`` asks for everything when Prometheus asks. What does not answer in time is left out and counted as a failure, so that the
-rest is still told.
+``/metrics`` asks for everything when Prometheus asks. What does not answer in time is left out and counted as
+a failure, so that the rest is still told.
 """
 
 from __future__ import annotations
@@ -48,24 +49,30 @@ def healthz() -> Response:
 
 @probes.get("/readyz")
 def readyz() -> Response:
-    """Whether the service can do its work: the database answers, and Valkey and the broker take what is written to them.
+    """Whether the service can do its work: the database answers, and Valkey and the broker take what is
+    written to them.
 
-    By server ``ok`` or what is the matter: a word (``away``, ``full``, ``disk_full``, …), a colon, a sentence. The providers'
-    states stand beside them and change nothing: without them memories are stored, and found by words. Why one fails is for
-    those who may sign in (the overview), not for everybody.
+    By server ``ok`` or what is the matter: a word (``away``, ``full``, ``disk_full``, …), a colon, a
+    sentence. The providers' states stand beside them and change nothing: without them memories are stored,
+    and found by words. Why one fails is for those who may sign in (the overview), not for everybody.
     """
     settings, states = get_settings(), health_checks.ask_servers()
     database = attempt(lambda: from_database(_embedder))
     providers = source("providers").begin(lambda: health.providers(settings, database.value or None))
     answers = states()
     ready = all(server.state == "ok" for server in answers.values())
-    parts = {name: "ok" if server.state == "ok" else f"{server.state}: {_said(server)}" for name, server in answers.items()}
+    parts = {
+        name: "ok" if server.state == "ok" else f"{server.state}: {_said(server)}"
+        for name, server in answers.items()
+    }
     parts |= {provider.name: provider.state for provider in attempt(providers).value or []}
     return json_answer({"status": "ready" if ready else "not ready", **parts}, 200 if ready else 503)
 
 
 def _said(server: ServerState) -> str:
-    """What is the matter. Why a server is away, which names its socket or host, is for those who may sign in."""
+    """What is the matter. Why a server is away, which names its socket or host, is for those who may sign
+    in.
+    """
     return OF_VALKEY["away"] if server.state == "away" else server.reason
 
 
@@ -124,7 +131,9 @@ class Service(Collector):
                     self._failures[name] += 1
         yield _up(up)
         yield _states(states())
-        yield gauge("jiyi_streams_open", "Live streams that this web process has open.", len(hub().watchers()))
+        yield gauge(
+            "jiyi_streams_open", "Live streams that this web process has open.", len(hub().watchers())
+        )
         with self._lock:
             failures = dict(self._failures)
         yield counter(
@@ -143,7 +152,13 @@ def _up(up: dict[str, bool]) -> Metric:
 
 def _states(found: dict[str, ServerState]) -> Metric:
     values = {(name, server.state): 1.0 for name, server in found.items()}
-    return gauge("jiyi_server_state", "1 for the state that a server is in; no other is told.", values, "server", "state")
+    return gauge(
+        "jiyi_server_state",
+        "1 for the state that a server is in; no other is told.",
+        values,
+        "server",
+        "state",
+    )
 
 
 PARTS: dict[str, tuple[str, Part]] = {

@@ -1,4 +1,6 @@
-"""What each request took, for Prometheus and as a span of its trace: by its rule, never with its query, which may hold somebody's words."""
+"""What each request took, for Prometheus and as a span of its trace: by its rule, never with its query, which
+may hold somebody's words.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from jiyi import tracing
 from jiyi.protocol.openapi.document import MEDIA_TYPE
 from models.operations import histograms
 
-#: With the value ``answered`` a refusal has the status 200: Dify's HTTP node passes on the body of no other answer. Its own ``status``
-#: says what it is.
+#: With the value ``answered`` a refusal has the status 200: Dify's HTTP node passes on the body of no other
+#: answer. Its own ``status`` says what it is.
 REFUSALS_HEADER = "Jiyi-Refusals"
 #: What machines ask again and again.
 NOT_TRACED = frozenset({"probes.healthz", "probes.readyz", "metrics.metrics", "static"})
@@ -29,8 +31,12 @@ def _begin() -> None:
     if not tracing.is_loaded() or request.endpoint in NOT_TRACED:
         return
     rule = "" if request.url_rule is None else request.url_rule.rule
-    attributes = {"http.request.method": request.method, "url.scheme": request.scheme} | ({"http.route": rule} if rule else {})
-    entered = tracing.span(f"{request.method} {rule}".strip(), "server", attributes, within=tracing.received(request.headers))
+    attributes = {"http.request.method": request.method, "url.scheme": request.scheme} | (
+        {"http.route": rule} if rule else {}
+    )
+    entered = tracing.span(
+        f"{request.method} {rule}".strip(), "server", attributes, within=tracing.received(request.headers)
+    )
     g.request_trace, g.request_span = entered, entered.__enter__()
 
 
@@ -44,7 +50,9 @@ def _answered(response: Response) -> Response:
         route = "" if request.url_rule is None else request.url_rule.rule
         method = request.method if route else ""  # what is asked of no address may be called anything
         histograms.HTTP.observe([time.perf_counter() - began], method, route, str(response.status_code))
-    if response.mimetype == MEDIA_TYPE and request.headers.get(REFUSALS_HEADER) == "answered":  # it counted as what it is
+    if (
+        response.mimetype == MEDIA_TYPE and request.headers.get(REFUSALS_HEADER) == "answered"
+    ):  # it counted as what it is
         response.status_code = 200
     return response
 

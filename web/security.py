@@ -1,4 +1,6 @@
-"""What every request and answer passes through: own names only, bounded bodies, headers that keep browsers strict."""
+"""What every request and answer passes through: own names only, bounded bodies, headers that keep browsers
+strict.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ HSTS = "max-age=31536000"
 HEADERS = {
     # Pico draws its check marks and arrows with data: images.
     "Content-Security-Policy": (
-        "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+        "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self';"
+        " frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -37,8 +40,9 @@ def require_login_on_public_bind(settings: Settings, *, somebody_signs_in: bool)
     """Raises :class:`SettingsError` if others reach the web, but nobody has a password yet."""
     if settings.web_host not in LOOPBACK and not somebody_signs_in:
         raise SettingsError(
-            f"JIYI_WEB_HOST: {settings.web_host!r} is not this machine alone, and nobody can sign in yet: add somebody first "
-            f"with `jiyi people add NAME --role operator`, or use one of {', '.join(LOOPBACK)}"
+            f"JIYI_WEB_HOST: {settings.web_host!r} is not this machine alone, and nobody can sign in yet: add"
+            " somebody first with `jiyi people add NAME --role operator`, or use one of"
+            f" {', '.join(LOOPBACK)}"
         )
 
 
@@ -50,11 +54,13 @@ def guard(app: Flask) -> None:
     settings = get_settings()
     # Without a secret of its own (tests) sessions end with the process; `workers.web.serve` insists on one.
     app.secret_key = settings.secret_key.get_secret_value() or secrets.token_hex()
-    # Of whoever has not said who they are. Signed in, and by the API, more is taken (``web.accounts.signin``, ``web.api.bodies``).
+    # Of whoever has not said who they are. Signed in, and by the API, more is taken (``web.accounts.signin``,
+    # ``web.api.bodies``).
     app.config["MAX_CONTENT_LENGTH"] = limits.STRANGERS_BYTES
     if settings.web_proxies:
         # Not the Host: a proxy passes on that of the request, or sets its own.
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.web_proxies, x_proto=settings.web_proxies, x_host=0)  # type: ignore[method-assign]
+        behind = ProxyFix(app.wsgi_app, x_for=settings.web_proxies, x_proto=settings.web_proxies, x_host=0)
+        app.wsgi_app = behind  # type: ignore[method-assign]
     app.before_request(_refuse_foreign_host)
     app.after_request(_add_headers)
 

@@ -1,7 +1,8 @@
 """How values look in the templates, and characters that change the direction of what follows.
 
-Such characters are shown for what they are: in a name they make one thing look like another. U+202E lets ``Maria<U+202E>nimda`` read as
-``Mariaadmin``. Texts in Hebrew, Arabic and the like need none of these; elements with ``dir="auto"`` keep their direction to themselves.
+Such characters are shown for what they are: in a name they make one thing look like another. U+202E lets
+``Maria<U+202E>nimda`` read as ``Mariaadmin``. Texts in Hebrew, Arabic and the like need none of these;
+elements with ``dir="auto"`` keep their direction to themselves.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def translated(text: str) -> str:
     """What the service says in English in the page's language, if it says it for people."""
     if not isinstance(text, Translatable):
         return text
-    values = {name: translated(value) if isinstance(value, str) else value for name, value in text.values.items()}
+    values = {
+        name: translated(value) if isinstance(value, str) else value for name, value in text.values.items()
+    }
     return str(_(text.pattern, **values))
 
 
@@ -74,8 +77,9 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
-#: Characters of each version that are compared: the time that it takes grows with their square. Words that make up more than a
-#: hundredth of a long text are no places to begin at (``autojunk``): "a a a …" beside "b b b …" would take half a minute.
+#: Characters of each version that are compared: the time that it takes grows with their square. Words that
+#: make up more than a hundredth of a long text are no places to begin at (``autojunk``): "a a a …" beside "b
+#: b b …" would take half a minute.
 COMPARED_CHARS = 2_000
 _WORD = re.compile(rf"[{CJK}]|\w+|\s+|.", re.DOTALL)
 #: A text in pieces, each with whether the other version has it not.
@@ -108,14 +112,22 @@ def readable_body(body: str | None) -> str:
 
 def summary(value: Mapping[str, Any]) -> str:
     """What a job did, without what it found none of."""
-    parts = (f"{_in_words('results', name).replace('_', ' ')}{_(': ')}{_plain(item)}" for name, item in value.items() if item)
+    parts = (
+        f"{_in_words('results', name).replace('_', ' ')}{_(': ')}{_plain(item)}"
+        for name, item in value.items()
+        if item
+    )
     return str(_(", ")).join(parts) or _("nothing to do")
 
 
 def _plain(item: Any) -> str:
     if isinstance(item, list):
         return str(len(item))
-    return ", ".join(f"{name} {count}" for name, count in item.items()) if isinstance(item, Mapping) else str(item)
+    return (
+        ", ".join(f"{name} {count}" for name, count in item.items())
+        if isinstance(item, Mapping)
+        else str(item)
+    )
 
 
 #: What the service calls by a name, in words for people.
@@ -151,7 +163,11 @@ def _why_part(part: str) -> str:
     if found is None:
         return _in_words("why", part)
     place = found["place"]
-    return str(_("in the words of place %(place)s", place=place) if found["in_words"] else _("place %(place)s", place=place))
+    return str(
+        _("in the words of place %(place)s", place=place)
+        if found["in_words"]
+        else _("place %(place)s", place=place)
+    )
 
 
 def person(actor: str) -> str:
@@ -190,7 +206,8 @@ CONTROLS = "\u202a-\u202e\u2066-\u2069"
 #: As bytes of UTF-8 that all of them begin with: most pages have none, and are not looked at closer.
 _MAY_HAVE = (b"\xe2\x80", b"\xe2\x81")
 _CONTROL = re.compile(f"[{CONTROLS}]")
-#: What stands between tags. Attributes (values of forms, addresses) and text fields stay as they are: they are sent back.
+#: What stands between tags. Attributes (values of forms, addresses) and text fields stay as they are: they
+#: are sent back.
 _SHOWN = re.compile(r"</?textarea\b|(?<=>)[^<>]++")
 
 
@@ -227,9 +244,9 @@ _VALUE = re.compile(r"%\((\w{1,40})\)s")
 _STATES = frozenset({"state", "kind", "verb", "states"})
 
 
-#: What the service refuses, or cannot do now, in whole sentences. REST, the command line and the log say them in English; here each is
-#: known by its template, which gives back its values, and what no template fits is shown as it is. A test compares the templates with
-#: the code.
+#: What the service refuses, or cannot do now, in whole sentences. REST, the command line and the log say them
+#: in English; here each is known by its template, which gives back its values, and what no template fits is
+#: shown as it is. A test compares the templates with the code.
 SENTENCES: tuple[str, ...] = tuple(WORDS["sentences"])
 
 
@@ -238,13 +255,17 @@ def told(text: str) -> str:
     for template in SENTENCES:
         values = values_of(template, text)
         if values is not None:
-            translated: str = gettext(template) % {name: _word(value) if name in _STATES else value for name, value in values.items()}
+            translated: str = gettext(template) % {
+                name: _word(value) if name in _STATES else value for name, value in values.items()
+            }
             return translated
     return text
 
 
 def values_of(template: str, text: str) -> dict[str, str] | None:
-    """What stands in a text where its template has values; None if it is no text of this template. A value is as short as it can be."""
+    """What stands in a text where its template has values; None if it is no text of this template. A value is
+    as short as it can be.
+    """
     parts = _VALUE.split(template)
     fixed, names = parts[::2], parts[1::2]
     if not names:

@@ -1,7 +1,7 @@
 """``/api/v1/stream``: what changes in a group, as it changes, as server-sent events (``docs/api.md``).
 
-A client holds one of the server's threads for as long as it watches. So their number is bounded, none stays for ever, and
-one that does not read is cut off: after that its thread serves others.
+A client holds one of the server's threads for as long as it watches. So their number is bounded, none stays
+for ever, and one that does not read is cut off: after that its thread serves others.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def register(app: Flask) -> None:
 def answer(identify_again: Callable[[], Identity | None]) -> Response:
     """The stream that the request asks for: ``group``, ``kinds``, ``after`` or the header ``Last-Event-ID``.
 
-    ``identify_again``: who asks by now; the stream ends when that is nobody, or somebody who may not watch the group any more.
+    ``identify_again``: who asks by now; the stream ends when that is nobody, or somebody who may not watch
+    the group any more.
     """
     identity = need("read")
     group_id, kinds, after = _group(identity), _kinds(), _after()
@@ -100,8 +101,8 @@ def answer(identify_again: Callable[[], Identity | None]) -> Response:
 
 
 def _beginning(watcher: Watcher, after: str | None) -> tuple[str, stream.Place]:
-    """First of all how soon to come back, from where on it is told, and whether something is missing in between; and up to
-    where the client knows everything.
+    """First of all how soon to come back, from where on it is told, and whether something is missing in
+    between; and up to where the client knows everything.
     """
     opened = json.dumps({"group": watcher.group_id, "kept": stream.KEPT}, ensure_ascii=False)
     retry = f"retry: {RETRY_MS}\n"
@@ -113,7 +114,9 @@ def _beginning(watcher: Watcher, after: str | None) -> tuple[str, stream.Place]:
     if asked == (0, 0):  # all there is
         return begun, asked
     missing = json.dumps({"asked": after, "oldest": None if oldest == "0-0" else oldest})
-    if asked > place(newest):  # from before the server lost what it had: what comes follows no id that is known
+    if asked > place(
+        newest
+    ):  # from before the server lost what it had: what comes follows no id that is known
         return begun + event("gap", missing, watcher.since), (0, 0)
     return (begun + event("gap", missing) if asked < place(oldest) else begun), asked
 
@@ -158,7 +161,8 @@ STREAM_SECONDS = 3_600.0
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-#: Seconds without news after which a comment is sent, so that neither side, nor a proxy, takes the other for dead.
+#: Seconds without news after which a comment is sent, so that neither side, nor a proxy, takes the other for
+#: dead.
 HEARTBEAT = 15.0
 #: Seconds of one wait: a client that has gone is noticed as soon, and one that may no longer watch.
 LOOK = 1.0
@@ -193,7 +197,8 @@ class Sending:
     client: Client
     kinds: frozenset[str]
     beginning: str
-    #: Whether the client may still watch: its key may have been revoked, or its session ended, since the stream was opened.
+    #: Whether the client may still watch: its key may have been revoked, or its session ended, since the
+    #: stream was opened.
     allowed: Callable[[], bool]
     #: What was told so far, or was known before.
     last: Place = (0, 0)
@@ -250,13 +255,17 @@ class Sending:
         return event(entry.kind, entry.data, entry.id)
 
     def _heartbeat(self) -> str:
-        """For a client that wants few kinds also how far it is, so that it need not look through the others again."""
+        """For a client that wants few kinds also how far it is, so that it need not look through the others
+        again.
+        """
         passed, self.passed = self.passed, None
         return ":\n\n" if passed is None else event("stream.passed", "{}", passed)
 
 
 class Client:
-    """The other end of the connection, where the server tells: it must not hold a thread that nobody reads from."""
+    """The other end of the connection, where the server tells: it must not hold a thread that nobody reads
+    from.
+    """
 
     def __init__(self, connection: Connection | None) -> None:
         self._connection = connection
@@ -277,7 +286,9 @@ class Client:
             if time.monotonic() > until:
                 with suppress(OSError):
                     # At once, with what it did not read: nothing of it is to linger in the kernel.
-                    self._connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    self._connection.socket.setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+                    )
                 self._connection.will_close = True
                 return False
             time.sleep(UNREAD_POLL)

@@ -10,16 +10,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Read when numpy is loaded, so set before anything of ours loads it. One product of a matrix and a vector is bound by
-# memory, not by the processor: more threads only get into each other's way (a retrieval took three times as long).
+# Read when numpy is loaded, so set before anything of ours loads it. One product of a matrix and a vector is
+# bound by memory, not by the processor: more threads only get into each other's way (a retrieval took three
+# times as long).
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# New objects between two looks for garbage while a process starts: more than all modules make, and they stay. To look through them
-# again and again took a quarter of the start. Processes that go on for long set their own (:mod:`workers.gc_tuning`).
+# New objects between two looks for garbage while a process starts: more than all modules make, and they stay.
+# To look through them again and again took a quarter of the start. Processes that go on for long set their
+# own (:mod:`workers.gc_tuning`).
 gc.set_threshold(500_000)
 
-#: A supervisor's process id, for those that it starts: they end with it, even if it is killed (on Linux; elsewhere the
-#: next start ends them).
+#: A supervisor's process id, for those that it starts: they end with it, even if it is killed (on Linux;
+#: elsewhere the next start ends them).
 SUPERVISOR = "_JIYI_SUPERVISOR"
 _PR_SET_PDEATHSIG = 1
 if (supervisor := os.environ.pop(SUPERVISOR, "")) and sys.platform == "linux":

@@ -1,7 +1,8 @@
-"""``python -m workers.alive [NAME]``: whether a process of this container has given a sign of life, by its name in ``workers.procfile``.
+"""``python -m workers.alive [NAME]``: whether a process of this container has given a sign of life, by its
+name in ``workers.procfile``.
 
-For health checks of containers. Without a name it is the container's first process, whichever that is. Ends with 0 also where that is not
-known: a Valkey that is away is no reason to restart who waits for it.
+For health checks of containers. Without a name it is the container's first process, whichever that is. Ends
+with 0 also where that is not known: a Valkey that is away is no reason to restart who waits for it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from models.queue.broker_queues import redis_address
 
 #: The command line of a container's first process.
 FIRST = Path("/proc/1/cmdline")
-#: Seconds without a sign of life after which a process is taken for stuck: a worker says so every second, beat with each canary.
+#: Seconds without a sign of life after which a process is taken for stuck: a worker says so every second,
+#: beat with each canary.
 SILENT_SECONDS = 120.0
 #: Seconds that the web has for an answer.
 ANSWER_SECONDS = 5
@@ -33,7 +35,9 @@ def problem(name: str, settings: Settings) -> str:
         return _web(settings)
     if name == "beat":
         age = signs_of_life.beat_age()
-        return "" if age is not None and age < SILENT_SECONDS else "beat has looked at nothing for two minutes"
+        return (
+            "" if age is not None and age < SILENT_SECONDS else "beat has looked at nothing for two minutes"
+        )
     if name == "intake":
         address = redis_address(settings.need("broker_url"))
         if address is None:  # another broker's, which ends the connection of who is silent
@@ -58,7 +62,9 @@ def _web(settings: Settings) -> str:
 
 
 def first_process(command: bytes) -> str:
-    """The name of the process with this command line, its parts ended by zeros; empty if it is none of ours."""
+    """The name of the process with this command line, its parts ended by zeros; empty if it is none of
+    ours.
+    """
     parts = command.decode("utf-8", "replace").split("\0")
     hosts = [part for part in parts if part.startswith("--hostname=")]
     if hosts:

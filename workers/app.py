@@ -24,8 +24,8 @@ limit_kombu(limits.MAX_MESSAGE_BYTES)
 local.learned()  # weights that cannot be used are better refused now than by each task
 embedder_specs.chosen(settings)  # an embedder that nobody knows is better said now than by each task
 
-#: Seconds after which the broker hands a dead worker's task to another one; and below it those that a task may run, or a running one
-#: would be handed on, too.
+#: Seconds after which the broker hands a dead worker's task to another one; and below it those that a task
+#: may run, or a running one would be handed on, too.
 VISIBILITY_SECONDS, TASK_TIME_LIMIT = 300, 120
 
 TRANSPORT_OPTIONS = {
@@ -73,7 +73,8 @@ app.conf.update(
     task_create_missing_queues=False,  # a typo in a queue name is an error, not a queue that nobody reads
     task_default_queue="upkeep",  # who sends a task elsewhere says so
     task_acks_late=True,  # a task whose worker dies is delivered again
-    task_reject_on_worker_lost=True,  # … also when only the pool's child dies; attempts are counted in pending_work
+    # … also when only the pool's child dies; attempts are counted in pending_work
+    task_reject_on_worker_lost=True,
     task_ignore_result=True,  # nobody asks for results: they are in the database; twice the throughput
     task_serializer="json",
     accept_content=["json"],
@@ -84,9 +85,11 @@ app.conf.update(
     worker_consumer="workers.worker_setup:Consumer",  # bounds messages before they are parsed
     worker_hijack_root_logger=False,
     worker_send_task_events=False,
-    worker_enable_remote_control=False,  # a broadcast of "shutdown" by whoever has the broker's address ends all workers
+    # a broadcast of "shutdown" by whoever has the broker's address ends all workers
+    worker_enable_remote_control=False,
     broker_connection_retry_on_startup=True,
-    broker_channel_error_retry=True,  # a Valkey without memory or disk answers with errors: workers wait, and go on
+    # a Valkey without memory or disk answers with errors: workers wait, and go on
+    broker_channel_error_retry=True,
     broker_connection_max_retries=None,  # a broker may stay away for long; workers wait
     broker_transport_options=TRANSPORT_OPTIONS,
     timezone="UTC",
@@ -97,7 +100,9 @@ app.conf.update(
 
 @app.on_after_finalize.connect
 def _only_own_tasks(sender: Celery, **_: object) -> None:
-    """Celery's built-in tasks run other tasks, or themselves again and again: nobody of ours sends them, whoever else does is ignored."""
+    """Celery's built-in tasks run other tasks, or themselves again and again: nobody of ours sends them,
+    whoever else does is ignored.
+    """
     for name in [name for name in sender.tasks if name.startswith("celery.")]:
         sender.tasks.unregister(name)
 

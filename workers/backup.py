@@ -1,4 +1,5 @@
-"""``jiyi backup`` and ``jiyi restore``: on the running database, or on the embedded one of a service that is stopped.
+"""``jiyi backup`` and ``jiyi restore``: on the running database, or on the embedded one of a service that is
+stopped.
 
 python -m workers.backup backup [PATH] [--json]
 python -m workers.backup restore PATH [--force] [--json]
@@ -41,7 +42,11 @@ def main(arguments: list[str] | None = None) -> int:
         command.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args(arguments)
     try:
-        done = back_up(options.path) if options.command == "backup" else restore(options.path, force=options.force)
+        done = (
+            back_up(options.path)
+            if options.command == "backup"
+            else restore(options.path, force=options.force)
+        )
     except (StackError, JiyiError, OSError) as error:
         tell(error if isinstance(error, JiyiError) else BackupError(str(error)), Session(json=options.json))
         return 1
@@ -70,29 +75,47 @@ def restore(path: Path, *, force: bool) -> JsonObject:
     """The backup may be older than this code: what is restored is brought up to date."""
     backups.verify(path)  # before a database is started, or made
     if (made_by := backups.revision(path)) not in revisions():
-        raise BackupError(f"{path} was made by a later version of Jiyi (revision {made_by}): restore it with that one")
+        raise BackupError(
+            f"{path} was made by a later version of Jiyi (revision {made_by}): restore it with that one"
+        )
     with database(may_be_new=True):
         rows = restoring.restore(path, force=force)
         upgrade()
         again = _erase_again(path)
-    held = ", ".join(f"{count:,} {table}" for table, count in rows.items() if count and table not in restoring.NO_DATA)
-    return {"file": str(path), "rows": rows, "erasures": again, "text": f"restored from {path}: {held or 'no data'}{_told(again)}"}
+    held = ", ".join(
+        f"{count:,} {table}" for table, count in rows.items() if count and table not in restoring.NO_DATA
+    )
+    return {
+        "file": str(path),
+        "rows": rows,
+        "erasures": again,
+        "text": f"restored from {path}: {held or 'no data'}{_told(again)}",
+    }
 
 
 def _erase_again(path: Path) -> dict[str, int]:
     """What was erased after the backup was made: agents are owed to be erased again."""
-    made_at = backups.made_at(path) if backups.NAME.fullmatch(path.name) else datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    made_at = (
+        backups.made_at(path)
+        if backups.NAME.fullmatch(path.name)
+        else datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    )
     with whole_service(), unit_of_work() as connection:
         return progress.apply_again(connection, made_at)
 
 
 def _told(again: dict[str, int]) -> str:
-    agents = f". {again['agents']} agents erased since are erased again when the service runs" if again["agents"] else ""
+    agents = (
+        f". {again['agents']} agents erased since are erased again when the service runs"
+        if again["agents"]
+        else ""
+    )
     if not again["others"]:
         return agents
     return (
-        f"{agents}. {again['others']} erasures of persons or memories since cannot be repeated, because nobody kept whom "
-        "they were about: ask for them again with `jiyi erasure request` (their ids are in erasures.jsonl beside the backups)"
+        f"{agents}. {again['others']} erasures of persons or memories since cannot be repeated, because"
+        " nobody kept whom they were about: ask for them again with `jiyi erasure request` (their ids are in"
+        " erasures.jsonl beside the backups)"
     )
 
 
@@ -105,7 +128,10 @@ def database(*, may_be_new: bool = False) -> Iterator[None]:
         return
     if not may_be_new and not (settings.home / EMBEDDED_DATA).is_dir():
         raise BackupError(f"there is no database in {settings.home}, and JIYI_DATABASE_URL is not set")
-    with Stack(settings.home) as stack, ephemeral.environment(database_url=stack.urls.database_url, home=str(stack.home)):
+    with (
+        Stack(settings.home) as stack,
+        ephemeral.environment(database_url=stack.urls.database_url, home=str(stack.home)),
+    ):
         yield
 
 

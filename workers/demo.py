@@ -1,4 +1,6 @@
-"""The demonstration: the sample diary through the broker, questions in two languages, a debate, an agent that helps, reflections."""
+"""The demonstration: the sample diary through the broker, questions in two languages, a debate, an agent that
+helps, reflections.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ QUESTIONS = (
     ("Tomas", "How did Tomas injure himself at the kiln, and which hand was it?"),
     ("林岚", "What was engraved on the farewell present for Xiaoman?"),
 )
-#: Who reflects. With a trigger that the diary does not reach, so that they do it once, when they know all of it: what
-#: they think then does not depend on which half of the diary was stored sooner.
+#: Who reflects. With a trigger that the diary does not reach, so that they do it once, when they know all of
+#: it: what they think then does not depend on which half of the diary was stored sooner.
 AGENTS = ("林岚", "Tomas")
 TRIGGER = 1_000
 NAMESPACE = UUID("6f1d3a52-8a0e-5d0c-9a53-6a5d0e0f2b11")
@@ -50,18 +52,36 @@ AGENT, TZ = "helper", "Asia/Shanghai"
 STORES = CHECKOUT / "examples" / "diary" / "stores.yaml"
 #: Sessions, a day each: enough that what helped becomes a skill.
 DAYS = 7
-TOLD = (("user", "我对花生过敏，请记住。"), ("assistant", "记住了。"), ("user", "I prefer short answers."), ("assistant", "Noted."))
+TOLD = (
+    ("user", "我对花生过敏，请记住。"),
+    ("assistant", "记住了。"),
+    ("user", "I prefer short answers."),
+    ("assistant", "Noted."),
+)
 APPOINTMENTS = ("每天早上9点提醒我看窑温", "every Monday at 8 remind me to order clay")
-SOULS = ("I help in the workshop by the river.", "I help in the workshop by the river, in Chinese and in English.")
+SOULS = (
+    "I help in the workshop by the river.",
+    "I help in the workshop by the river, in Chinese and in English.",
+)
 NOTES = (
-    ("potter", "Which glaze for the cups?", "Celadon, thin at the rim: the thick coat ran on the last forty cups."),
+    (
+        "potter",
+        "Which glaze for the cups?",
+        "Celadon, thin at the rim: the thick coat ran on the last forty cups.",
+    ),
     ("potter", "一次烧还是两次？", "薄杯子烧一次，厚杯子烧两次，写在木板上给大家看。"),
-    ("bookseller", "What is on the shelf by the door?", "The second-hand English books from Penhallow, forty-two of them."),
+    (
+        "bookseller",
+        "What is on the shelf by the door?",
+        "The second-hand English books from Penhallow, forty-two of them.",
+    ),
 )
 
 
 def play(console: Console) -> None:
-    """Publish the diary, wait until it is memory, ask, reflect. A second time nothing is stored twice: ids are fixed."""
+    """Publish the diary, wait until it is memory, ask, reflect. A second time nothing is stored twice: ids
+    are fixed.
+    """
     diary = [json.loads(line) for line in DIARY.read_text(encoding="utf-8").splitlines()]
     events = [*map(_patient, AGENTS), *diary]
     # The diary's agents live in its time: half a year later their thoughts would have expired.
@@ -91,18 +111,30 @@ def remember(client: Client, events: list[JsonObject], console: Console) -> None
 
 
 def reflect(client: Client, agent: str) -> list[NewThought]:
-    """The best thought on each question that the agent asks itself; of the first time, if it has reflected before."""
-    thoughts = client.memory.list(agent_id=agent, types=["thought"], superseded=True, archived="with", limit=THOUGHTS_LOOKED_AT).rows
-    known = next((row.provenance["reflection"] for row in reversed(thoughts) if "reflection" in row.provenance), None)
+    """The best thought on each question that the agent asks itself; of the first time, if it has reflected
+    before.
+    """
+    thoughts = client.memory.list(
+        agent_id=agent, types=["thought"], superseded=True, archived="with", limit=THOUGHTS_LOOKED_AT
+    ).rows
+    known = next(
+        (row.provenance["reflection"] for row in reversed(thoughts) if "reflection" in row.provenance), None
+    )
     if known is None:
         await_counted(client)
     reflection = client.reflection.get(id=known) if known else client.reflect(agent, timeout=WAIT_SECONDS)
-    best = {thought.focal_point: thought for thought in reversed(reflection.thoughts)}  # of each question the first
-    return [thought for thought in reflection.thoughts if best[thought.focal_point] is thought][:SHOWN_THOUGHTS]
+    best = {
+        thought.focal_point: thought for thought in reversed(reflection.thoughts)
+    }  # of each question the first
+    return [thought for thought in reflection.thoughts if best[thought.focal_point] is thought][
+        :SHOWN_THOUGHTS
+    ]
 
 
 def await_counted(client: Client) -> None:
-    """Return when the service has done all that the diary sets off, so that nothing is missing from what is reflected on."""
+    """Return when the service has done all that the diary sets off, so that nothing is missing from what is
+    reflected on.
+    """
     poll(client.stats.show, lambda stats: not stats.work_owed, WAIT_SECONDS)
 
 
@@ -116,7 +148,9 @@ def _patient(agent: str) -> JsonObject:
 
 
 def debate(client: Client, console: Console) -> None:
-    """Tell the outputs, promote the verdict, digest the rest; nothing of it while working memory still has an earlier run's."""
+    """Tell the outputs, promote the verdict, digest the rest; nothing of it while working memory still has an
+    earlier run's.
+    """
     outputs = [json.loads(line) for line in OUTPUTS.read_text(encoding="utf-8").splitlines()]
     verdict = outputs[-1]["payload"]["output"]
     if verdict not in {item.content for item in client.working_memory.show().rows}:
@@ -127,12 +161,14 @@ def debate(client: Client, console: Console) -> None:
         ]
         for entry_id in client.observe_many(events):
             entry = client.quarantine.wait_for(entry_id, WAIT_SECONDS)
-        client.knowledge.promote(entry_ids=[entry.entry_id], kind="verdict", reason="agreed in the demonstration")
+        client.knowledge.promote(
+            entry_ids=[entry.entry_id], kind="verdict", reason="agreed in the demonstration"
+        )
         client.within(WAIT_SECONDS).digests.make()
     counts = client.knowledge.list().counts
     console.print(
-        f"\n[dim]a debate in three tiers[/dim]\n{SESSION}\n"
-        f"quarantine {counts['quarantine']}, working memory {counts['working']}, long-term memory {counts['longterm']}",
+        f"\n[dim]a debate in three tiers[/dim]\n{SESSION}\nquarantine {counts['quarantine']}, working memory"
+        f" {counts['working']}, long-term memory {counts['longterm']}",
         highlight=False,
     )
 
@@ -155,7 +191,10 @@ def _talk(client: Client) -> None:
     with ConversationLoop(client) as loop:
         for day in range(DAYS):
             at, texts = begun + timedelta(days=day), TOLD if day == 0 else TROUBLE
-            turns = [{"role": role, "content": text, "at": at + timedelta(minutes=place)} for place, (role, text) in enumerate(texts)]
+            turns = [
+                {"role": role, "content": text, "at": at + timedelta(minutes=place)}
+                for place, (role, text) in enumerate(texts)
+            ]
             loop.after_completion(AGENT, turns, f"day-{day + 1}")
             loop.flush()
             client.end_session(AGENT, f"day-{day + 1}")
@@ -167,7 +206,9 @@ def _look_after_itself(client: Client) -> None:
         tell("appointments.create", agent_id=AGENT, text=text, tz=TZ)
     tell("pains.report", agent_id=AGENT, summary="The order for clay is always sent too late.")
     for place, text in enumerate(SOULS):
-        proposed = tell("identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="said in the workshop").model_dump()
+        proposed = tell(
+            "identity.propose", agent_id=AGENT, file="SOUL", suggested=text, reason="said in the workshop"
+        ).model_dump()
         if place == 0:
             tell("proposals.decide", id=proposed["id"], decision="approve")
     tell("heartbeats.configure", agent_id=AGENT, enabled=True, tz=TZ, quiet_hours=None)
@@ -176,6 +217,12 @@ def _look_after_itself(client: Client) -> None:
 
 TROUBLE = (
     ("user", "The kiln controller keeps failing above 900 degrees."),
-    ("assistant", "Try this:\n1. Clean the plug of the thermocouple.\n2. Tighten its two screws.\n3. Start the firing again."),
+    (
+        "assistant",
+        (
+            "Try this:\n1. Clean the plug of the thermocouple.\n2. Tighten its two screws.\n3. Start the"
+            " firing again."
+        ),
+    ),
     ("user", "That fixed it, thanks!"),
 )

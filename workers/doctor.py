@@ -65,7 +65,9 @@ def _show(found: list[Check]) -> None:
         output.row(table, Text(check.state, colours[check.state]), str(check.name), str(check.detail))
     output.show(table)
     wrong = [check for check in found if EXITS[check.state]]
-    output.line(f"{len(wrong)} of {len(found)} need attention" if wrong else f"all is well: {len(found)} checks")
+    output.line(
+        f"{len(wrong)} of {len(found)} need attention" if wrong else f"all is well: {len(found)} checks"
+    )
 
 
 def examine(settings: Settings) -> list[Check]:
@@ -105,9 +107,15 @@ def jobs(settings: Settings) -> Check:
     lags = {state.job: state.lag_seconds or 0.0 for state in states}
     late = [f"{job} ({seconds / 60:,.0f} min)" for job, seconds in lags.items() if seconds > LATE_SECONDS]
     if late:
-        return Check(name, "attention", f"late: {', '.join(late)}: are beat and the workers of its queue running?")
+        return Check(
+            name, "attention", f"late: {', '.join(late)}: are beat and the workers of its queue running?"
+        )
     off = [state.job for state in states if state.every_seconds is None]
-    return Check(name, "ok", "; ".join([f"{len(states) - len(off)} in their time", *([f"off: {', '.join(off)}"] if off else [])]))
+    return Check(
+        name,
+        "ok",
+        "; ".join([f"{len(states) - len(off)} in their time", *([f"off: {', '.join(off)}"] if off else [])]),
+    )
 
 
 def backups(settings: Settings, runs: dict[str, Tick] | None) -> Check:
@@ -124,37 +132,55 @@ def backups(settings: Settings, runs: dict[str, Tick] | None) -> Check:
         return Check(name, "ok", f"the newest that was looked at: {newest}")
     if not settings.backup_hours:
         return Check(name, "ok", "off: set JIYI_BACKUP_DIR for one a day, or run `jiyi backup`")
-    return Check(name, "ok" if made is not None else "unknown", "made, and looked at once a day" if made is not None else "none yet")
+    return Check(
+        name,
+        "ok" if made is not None else "unknown",
+        "made, and looked at once a day" if made is not None else "none yet",
+    )
 
 
 def versions(workers: Iterable[Worker] | None) -> Check:
     """Whether all that runs is of this version."""
     name = "Versions"
-    running = sorted({worker.told.version for worker in workers or [] if worker.counts and worker.told.version})
+    running = sorted(
+        {worker.told.version for worker in workers or [] if worker.counts and worker.told.version}
+    )
     if not running:
         return Check(name, "unknown", f"{__version__} here, no worker has said its own")
     if running != [__version__]:
-        return Check(name, "attention", f"{__version__} here, workers are of {', '.join(running)}: restart those that were left behind")
+        return Check(
+            name,
+            "attention",
+            f"{__version__} here, workers are of {', '.join(running)}: restart those that were left behind",
+        )
     return Check(name, "ok", f"{__version__} everywhere")
 
 
 def collation() -> Check:
-    """Whether the order of texts is still the one by which the indexes were made: a library's update can change it."""
+    """Whether the order of texts is still the one by which the indexes were made: a library's update can
+    change it.
+    """
     try:
         return judge_collation(*from_database(_collation))
     except Unanswered as error:
         return Check("Database collation", "unknown", error.reason)
 
 
-def judge_collation(database: str, provider: str, locale: str, recorded: str | None, actual: str | None) -> Check:
-    """``recorded``: the version of the collation when the database was made; ``actual``: the library's now."""
+def judge_collation(
+    database: str, provider: str, locale: str, recorded: str | None, actual: str | None
+) -> Check:
+    """``recorded``: the version of the collation when the database was made; ``actual``: the library's
+    now.
+    """
     name, shown = "Database collation", f"{PROVIDERS.get(provider, provider)} {locale}"
     if recorded != actual and recorded is not None:
         return Check(
             name,
             "attention",
-            f"{shown} was of version {recorded} when the indexes were made, and is of {actual or 'none'} now: rows may not be found. "
-            f'Run REINDEX DATABASE CONCURRENTLY "{database}", then ALTER DATABASE "{database}" REFRESH COLLATION VERSION',
+            f"{shown} was of version {recorded} when the indexes were made, and is of {actual or 'none'} now:"
+            " rows may not be found. "
+            f'Run REINDEX DATABASE CONCURRENTLY "{database}", then ALTER DATABASE "{database}" REFRESH'
+            " COLLATION VERSION",
         )
     if recorded is None:
         return Check(name, "ok", f"{shown}, which does not change")

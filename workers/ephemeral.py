@@ -30,7 +30,8 @@ from workers.migrate import CHECKOUT, upgrade
 from workers.procfile import commands
 from workers.supervision.processes import wait_until
 
-#: All processes at once read in all of the service: some 20 s of computing, and a machine that does much else takes minutes.
+#: All processes at once read in all of the service: some 20 s of computing, and a machine that does much else
+#: takes minutes.
 START_SECONDS = 180
 STOP_SECONDS = 15
 #: Signals that end a run.
@@ -43,10 +44,15 @@ FIRST_PORT, PORTS, PORT_TRIES = 20_000, 12_000, 100
 def folder(prefix: str) -> Iterator[Path]:
     """A folder for one run, deleted afterwards, however the run ends.
 
-    SIGTERM and SIGHUP become ``SystemExit``, as Ctrl-C is ``KeyboardInterrupt``, so that servers and processes begun within it are ended,
-    too. While they are being ended further signals change nothing. In other threads than the main one signals stay as they are.
+    SIGTERM and SIGHUP become ``SystemExit``, as Ctrl-C is ``KeyboardInterrupt``, so that servers and
+    processes begun within it are ended, too. While they are being ended further signals change nothing. In
+    other threads than the main one signals stay as they are.
     """
-    before = {number: signal.getsignal(number) for number in ENDING} if threading.current_thread() is threading.main_thread() else {}
+    before = (
+        {number: signal.getsignal(number) for number in ENDING}
+        if threading.current_thread() is threading.main_thread()
+        else {}
+    )
     for number in before:
         signal.signal(number, _end)
     try:
@@ -88,11 +94,22 @@ def environment(**settings: str) -> Iterator[None]:
 def forget() -> None:
     """Drop what this process keeps of its settings: they have changed."""
     for connections in (*engine.made(), *reading_engine.made(), *session_engine.made()):
-        event.listen(connections.pool, "checkin", _close)  # what a thread still has comes back to a pool that nobody keeps
+        event.listen(
+            connections.pool, "checkin", _close
+        )  # what a thread still has comes back to a pool that nobody keeps
         connections.dispose()
     for client in valkey.made():
         client.close()
-    for cached in (get_settings, engine, reading_engine, session_engine, valkey, own_app, embedder, embedder_of):
+    for cached in (
+        get_settings,
+        engine,
+        reading_engine,
+        session_engine,
+        valkey,
+        own_app,
+        embedder,
+        embedder_of,
+    ):
         cached.cache_clear()
 
 
@@ -106,7 +123,11 @@ def database(home: Path, **settings: str) -> Iterator[Stack]:
     """Embedded PostgreSQL, migrated, and Valkey; this process's settings point to them."""
     with Stack(home) as stack:
         urls = stack.urls
-        addresses = {"database_url": urls.database_url, "redis_url": urls.redis_url, "broker_url": urls.broker_url}
+        addresses = {
+            "database_url": urls.database_url,
+            "redis_url": urls.redis_url,
+            "broker_url": urls.broker_url,
+        }
         with environment(**{"secret_key": secrets.token_hex(), **settings}, home=str(home), **addresses):
             upgrade()
             yield stack
@@ -154,7 +175,9 @@ def served(logs: Path, **settings: str) -> Iterator[tuple[int, subprocess.Popen[
 
 
 def free_port() -> int:
-    """A port of this machine that nobody uses; one that the system gives to nobody who asks for any, until it is taken."""
+    """A port of this machine that nobody uses; one that the system gives to nobody who asks for any, until it
+    is taken.
+    """
     for _ in range(PORT_TRIES):
         port = FIRST_PORT + secrets.randbelow(PORTS)
         with socket.socket() as probe, suppress(OSError):  # somebody has it

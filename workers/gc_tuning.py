@@ -1,11 +1,13 @@
 """What a process does with memory that it does not use any more.
 
-Cycles among its objects are looked for seldom, for nearly all objects are in none. In the intake, whose batches are many thousand
-small objects, the looking took a third of the time; in a retrieval worker, which reads a large agent, as well. A process with little
-to do looks by the clock: before it has made as many objects an hour may pass, and its memory would grow for as long.
+Cycles among its objects are looked for seldom, for nearly all objects are in none. In the intake, whose
+batches are many thousand small objects, the looking took a third of the time; in a retrieval worker, which
+reads a large agent, as well. A process with little to do looks by the clock: before it has made as many
+objects an hour may pass, and its memory would grow for as long.
 
-What is free goes back to the system. glibc keeps it by default: a heap for each thread, and ever larger arrays within these heaps,
-once one as large was freed. The indexes of a retrieval worker, which grow with their agents, left as much behind as they took.
+What is free goes back to the system. glibc keeps it by default: a heap for each thread, and ever larger
+arrays within these heaps, once one as large was freed. The indexes of a retrieval worker, which grow with
+their agents, left as much behind as they took.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ YOUNG = 1
 
 #: Heaps for all threads together; they seldom compute at the same time.
 HEAPS = 2
-#: Bytes of an array that gets pages of its own, which go back when it goes: a column of an index, not what is worked out of it for each
-#: question, since to get new pages takes several times as long as to fill them. The largest such are a thousand vectors of 384 values.
+#: Bytes of an array that gets pages of its own, which go back when it goes: a column of an index, not what is
+#: worked out of it for each question, since to get new pages takes several times as long as to fill them. The
+#: largest such are a thousand vectors of 384 values.
 OWN_PAGES = 2 << 20
 #: Free bytes at the end of a heap that are kept for the next task.
 KEPT_FREE = 8 << 20
@@ -36,7 +39,9 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
 def tune_gc(threshold: int = GC_THRESHOLD) -> None:
-    """From now on; what is there already, modules above all, is never looked at again. ``threshold``: new objects between two looks."""
+    """From now on; what is there already, modules above all, is never looked at again. ``threshold``: new
+    objects between two looks.
+    """
     gc.freeze()
     gc.set_threshold(threshold)
     threading.Thread(target=_look_by_the_clock, name="gc", daemon=True).start()
@@ -46,7 +51,11 @@ def tune_malloc() -> None:
     """To be called before the threads are made. Another C library than glibc is left as it is."""
     with suppress(AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
-        for name, value in ((_M_ARENA_MAX, HEAPS), (_M_MMAP_THRESHOLD, OWN_PAGES), (_M_TRIM_THRESHOLD, KEPT_FREE)):
+        for name, value in (
+            (_M_ARENA_MAX, HEAPS),
+            (_M_MMAP_THRESHOLD, OWN_PAGES),
+            (_M_TRIM_THRESHOLD, KEPT_FREE),
+        ):
             mallopt(name, value)
 
 

@@ -1,6 +1,8 @@
-"""What a process writes: lines for people, or (``JIYI_LOG_FORMAT=json``) one JSON object a line; and errors to an error tracker.
+"""What a process writes: lines for people, or (``JIYI_LOG_FORMAT=json``) one JSON object a line; and errors
+to an error tracker.
 
-Neither quotes the words of an error that may be somebody's: ``engine.operations.install`` sees to each record before it comes here.
+Neither quotes the words of an error that may be somebody's: ``engine.operations.install`` sees to each record
+before it comes here.
 """
 
 from __future__ import annotations
@@ -24,12 +26,15 @@ _own = logging.getLogger("jiyi.process")
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: Where Sentry, or what speaks its protocol, is: its SDK's own variable.
 TRACKER = "SENTRY_DSN"
-#: How long a process that ends waits for its last reports to be sent, in seconds: an error that ends it is among them.
+#: How long a process that ends waits for its last reports to be sent, in seconds: an error that ends it is
+#: among them.
 LAST_REPORTS_SECONDS = 10
 
 
 class JsonLines(logging.Formatter):
-    """A record as one JSON object: ``time``, ``level``, ``logger``, ``process``, ``message``, and ``trace_id``, ``span_id``, ``error``."""
+    """A record as one JSON object: ``time``, ``level``, ``logger``, ``process``, ``message``, and
+    ``trace_id``, ``span_id``, ``error``.
+    """
 
     def __init__(self, process: str) -> None:
         super().__init__()
@@ -53,7 +58,9 @@ class JsonLines(logging.Formatter):
 
 
 def install(process: str, least: int = logging.INFO) -> None:
-    """Give this process its log, by the settings: what is ``least`` as important. Raises :class:`SettingsError`."""
+    """Give this process its log, by the settings: what is ``least`` as important. Raises
+    :class:`SettingsError`.
+    """
     operations.install()
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines(process) if as_json() else logging.Formatter(TEXT))
@@ -84,16 +91,22 @@ def track_errors(process: str) -> None:
         from sentry_sdk.integrations.logging import LoggingIntegration
         from sentry_sdk.utils import BadDsn
     except ImportError:
-        raise SettingsError(f"{TRACKER} asks for an error tracker, but its SDK is not installed: {install_command('sentry')}") from None
+        raise SettingsError(
+            f"{TRACKER} asks for an error tracker, but its SDK is not installed: {install_command('sentry')}"
+        ) from None
     try:
         sentry_sdk.init(
             release=f"jiyi@{version('jiyi')}",
             server_name=process,
             before_send=discreet,
-            # What these would add quotes: statements, requests, values of variables, lines of the log before the error.
+            # What these would add quotes: statements, requests, values of variables, lines of the log before
+            # the error.
             auto_enabling_integrations=False,
             default_integrations=False,
-            integrations=[LoggingIntegration(level=None, event_level=logging.ERROR), AtexitIntegration(_silently)],
+            integrations=[
+                LoggingIntegration(level=None, event_level=logging.ERROR),
+                AtexitIntegration(_silently),
+            ],
             shutdown_timeout=LAST_REPORTS_SECONDS,
             max_breadcrumbs=0,
             include_local_variables=False,

@@ -1,4 +1,6 @@
-"""Bring the database up to date: ``python -m workers.migrate``; and whether this code and the database belong together."""
+"""Bring the database up to date: ``python -m workers.migrate``; and whether this code and the database belong
+together.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,15 @@ def upgrade(revision: str = "head") -> None:
     if found not in known:
         raise WrongRevision(_strange(found))
     if revision not in known | {"head"}:
-        raise WrongRevision(f"there is no revision {revision!r}; the last one of this version is {newest()}. See {UPGRADING}")
+        raise WrongRevision(
+            f"there is no revision {revision!r}; the last one of this version is {newest()}. See {UPGRADING}"
+        )
     command.upgrade(_config(), revision)
 
 
 def check() -> None:
-    """Raises :class:`WrongRevision` if the database is not at this code's last revision: for processes that begin.
+    """Raises :class:`WrongRevision` if the database is not at this code's last revision: for processes that
+    begin.
 
     Those that run already go on through an upgrade, as migrations go with the code before them.
     """
@@ -50,7 +55,10 @@ def check() -> None:
     if revision not in revisions():
         raise WrongRevision(_strange(revision))
     at = "is empty" if revision is None else f"is at revision {revision}"
-    raise WrongRevision(f"the database {at}, this version needs {newest()}: run `python -m workers.migrate` first. See {UPGRADING}")
+    raise WrongRevision(
+        f"the database {at}, this version needs {newest()}: run `python -m workers.migrate` first. See"
+        f" {UPGRADING}"
+    )
 
 
 def current() -> str | None:
@@ -58,7 +66,9 @@ def current() -> str | None:
     with engine().connect() as connection:
         if connection.execute(text("SELECT to_regclass('alembic_version')")).scalar_one() is None:
             return None
-        revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+        revision: str | None = connection.execute(
+            text("SELECT version_num FROM alembic_version")
+        ).scalar_one_or_none()
         return revision
 
 
@@ -77,10 +87,14 @@ def newest() -> str:
 def _strange(found: str | None) -> str:
     if found is not None and found.isdecimal() and found > newest():
         return (
-            f"the database is at revision {found}, and this version of Jiyi knows {newest()} as the last one: a later version has "
-            f"migrated it; run that one, or restore a backup from before. See {UPGRADING}"
+            f"the database is at revision {found}, and this version of Jiyi knows {newest()} as the last one:"
+            " a later version has migrated it; run that one, or restore a backup from before. See"
+            f" {UPGRADING}"
         )
-    return f"the database is at revision {found!r}, which no version of Jiyi has: is it another program's? See {UPGRADING}"
+    return (
+        f"the database is at revision {found!r}, which no version of Jiyi has: is it another program's? See"
+        f" {UPGRADING}"
+    )
 
 
 def _scripts() -> ScriptDirectory:

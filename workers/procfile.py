@@ -32,13 +32,24 @@ def commands() -> dict[str, list[str]]:
     first, *more = retrieval_queues(settings.retrieval_shards)
     return {
         "intake": [sys.executable, "-m", "workers.intake"],
-        # A thread for each call that it has in hand; how many compute at a time is decided by group (``tasks.framework.answering``).
-        "retrieval": _worker("retrieval", f"{first},inspection,actions", "threads", RETRIEVAL_THREADS + CALLS_IN_HAND),
-        **{queue.replace(".", "-"): _worker(queue, queue, "threads", RETRIEVAL_THREADS + CALLS_IN_HAND) for queue in more},
+        # A thread for each call that it has in hand; how many compute at a time is decided by group
+        # (``tasks.framework.answering``).
+        "retrieval": _worker(
+            "retrieval", f"{first},inspection,actions", "threads", RETRIEVAL_THREADS + CALLS_IN_HAND
+        ),
+        **{
+            queue.replace(".", "-"): _worker(queue, queue, "threads", RETRIEVAL_THREADS + CALLS_IN_HAND)
+            for queue in more
+        },
         "embedding": _worker("embedding", "embedding", "threads", embedding_threads(settings)),
         "upkeep": _worker("upkeep", "upkeep", "threads", THREADS),
         # Apart from upkeep, whose threads must not all wait for an LLM; as many as may ask it at a time.
-        "reflection": _worker("reflection", "reflection", "threads", max(THREADS, settings.llm_questions if settings.has_llm else 0)),
+        "reflection": _worker(
+            "reflection",
+            "reflection",
+            "threads",
+            max(THREADS, settings.llm_questions if settings.has_llm else 0),
+        ),
         # Apart from both: appointments are kept on time, whatever upkeep and reflection are at.
         **{queue: _worker(queue, queue, "threads", THREADS) for queue in subjects.queues()},
         "beat": [*_celery(), "beat", "--loglevel=INFO"],
@@ -65,7 +76,8 @@ def _worker(name: str, queues: str, pool: str, concurrency: int) -> list[str]:
 
 def fits_the_database() -> None:
     """Raises :class:`workers.migrate.WrongRevision` if this code and the database do not belong together, and
-    :class:`jiyi.errors.SettingsError` if its sessions are shared by a PgBouncer, and the settings do not say so.
+    :class:`jiyi.errors.SettingsError` if its sessions are shared by a PgBouncer, and the settings do not say
+    so.
 
     A database that is away is waited for by the process itself.
     """

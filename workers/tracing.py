@@ -1,6 +1,8 @@
-"""Loads OpenTelemetry into a process of the service, if its own standard variables ask for traces; otherwise nothing of it is imported.
+"""Loads OpenTelemetry into a process of the service, if its own standard variables ask for traces; otherwise
+nothing of it is imported.
 
-The instrumentations that there are do not fit (docs/decisions.md): spans are made where the work is done, by ``jiyi.tracing``.
+The instrumentations that there are do not fit (docs/decisions.md): spans are made where the work is done, by
+``jiyi.tracing``.
 """
 
 from __future__ import annotations
@@ -29,10 +31,12 @@ def wanted() -> bool:
 
 
 def install(process: str) -> None:
-    """Trace this process, of that name, if it is wanted. After any fork, before the first connection to the database.
+    """Trace this process, of that name, if it is wanted. After any fork, before the first connection to the
+    database.
 
     Raises:
-        SettingsError: traces are asked for in a way that this service does not know, or the packages are not installed.
+        SettingsError: traces are asked for in a way that this service does not know, or the packages are not
+        installed.
     """
     if not wanted():
         return
@@ -47,8 +51,13 @@ def install(process: str) -> None:
         exporter = _exporter()
     except ImportError as error:
         asked = next(name for name in ASKING if os.environ.get(name))
-        raise SettingsError(f"{asked} asks for traces, but OpenTelemetry is not installed ({error}): {install_command('otel')}") from None
-    resource = Resource.create({"service.name": f"jiyi-{process}", "service.namespace": "jiyi", "service.version": version("jiyi")})
+        raise SettingsError(
+            f"{asked} asks for traces, but OpenTelemetry is not installed ({error}):"
+            f" {install_command('otel')}"
+        ) from None
+    resource = Resource.create(
+        {"service.name": f"jiyi-{process}", "service.namespace": "jiyi", "service.version": version("jiyi")}
+    )
     named = Resource.create()  # what OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say counts
     if not str(named.attributes.get("service.name", "")).startswith("unknown_service"):
         resource = resource.merge(named)
@@ -67,7 +76,9 @@ def _exporter() -> SpanExporter:
     if name != "otlp":
         raise SettingsError(f"{EXPORTER}: {name!r} is not known here; otlp, console or none")
     if protocol != HTTP:
-        raise SettingsError(f"{PROTOCOL}: {protocol!r} is not spoken here; {HTTP}, which every collector takes at port 4318")
+        raise SettingsError(
+            f"{PROTOCOL}: {protocol!r} is not spoken here; {HTTP}, which every collector takes at port 4318"
+        )
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter()

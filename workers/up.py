@@ -1,4 +1,6 @@
-"""``jiyi up`` and ``make run``: the whole service on its own embedded database and broker, with a secret and somebody who may sign in."""
+"""``jiyi up`` and ``make run``: the whole service on its own embedded database and broker, with a secret and
+somebody who may sign in.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ KEY_NAME, KEY_FILE = "make run", "try_key"
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="jiyi up", description="Run the whole service on this machine.")
-    parser.add_argument("--demo", action="store_true", help="play the sample diary and answer three questions")
+    parser.add_argument(
+        "--demo", action="store_true", help="play the sample diary and answer three questions"
+    )
     parser.add_argument("--once", action="store_true", help="end when it is ready, and the demo is over")
     parser.add_argument("--verbose", action="store_true", help="show what the processes print")
     options = parser.parse_args(arguments)
@@ -60,7 +64,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (StackError, JiyiError) as error:
-        Console(stderr=True, highlight=False).print(f"jiyi up: {error}", style="red", markup=False, soft_wrap=True)
+        Console(stderr=True, highlight=False).print(
+            f"jiyi up: {error}", style="red", markup=False, soft_wrap=True
+        )
         return 1
 
 
@@ -69,10 +75,12 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
     for name in ("JIYI_DATABASE_URL", "JIYI_BROKER_URL", "JIYI_REDIS_URL"):
         if os.environ.get(name):
             raise SettingsError(
-                f"{name} is set, but this command runs a database and broker of its own: unset it, or start the "
-                "processes of the service one by one (docs/deployment.md)"
+                f"{name} is set, but this command runs a database and broker of its own: unset it, or start"
+                " the processes of the service one by one (docs/deployment.md)"
             )
-    os.environ.pop("JIYI_KEY", None)  # some program's, which may do less: calls from here are signed with the service's own secret
+    os.environ.pop(
+        "JIYI_KEY", None
+    )  # some program's, which may do less: calls from here are signed with the service's own secret
     chosen(get_settings())  # says what is wrong with the settings before anything is started
     with contextlib.ExitStack() as closing:
         stack = start_stack()
@@ -100,8 +108,12 @@ def up(*, demo_too: bool, once: bool, verbose: bool) -> int:
                 note.unlink(missing_ok=True)
 
 
-def foreground(admin: str, password: str | None, stack: Stack, *, demo_too: bool, once: bool) -> Callable[[], int | None]:
-    """What is done once the processes have been started. ``password``: of the first person, if that is new."""
+def foreground(
+    admin: str, password: str | None, stack: Stack, *, demo_too: bool, once: bool
+) -> Callable[[], int | None]:
+    """What is done once the processes have been started. ``password``: of the first person, if that is
+    new.
+    """
 
     def work() -> int | None:
         with console.status("starting the workers …"):
@@ -123,21 +135,33 @@ def foreground(admin: str, password: str | None, stack: Stack, *, demo_too: bool
 
 
 def tries(home: Path, admin: str, *, demo_too: bool) -> list[str]:
-    """Lines that work as they are, whatever the other shell has set: the command line of this checkout, and a request with a key."""
+    """Lines that work as they are, whatever the other shell has set: the command line of this checkout, and a
+    request with a key.
+    """
     group = demo.GROUP if demo_too else get_settings().group
-    agent, question = ("Tomas", "What happened with the bees?") if demo_too else ("klaus", "What does Klaus read?")
-    command = shlex.join([str(Path(sys.executable).with_name("jiyi")), "retrieve", agent, question, "--group", group])
+    agent, question = (
+        ("Tomas", "What happened with the bees?") if demo_too else ("klaus", "What does Klaus read?")
+    )
+    command = shlex.join(
+        [str(Path(sys.executable).with_name("jiyi")), "retrieve", agent, question, "--group", group]
+    )
     key = program_key(home, group)
     asked = json.dumps({"agent_id": agent, "query": question, "top_k": 3})
     headers = f"-H 'Authorization: Bearer {key}' -H 'Content-Type: application/json'"
-    return [f"JIYI_HOME={shlex.quote(str(home))} {command}", f"curl {admin}api/v1/retrieve {headers} -d {shlex.quote(asked)}"]
+    return [
+        f"JIYI_HOME={shlex.quote(str(home))} {command}",
+        f"curl {admin}api/v1/retrieve {headers} -d {shlex.quote(asked)}",
+    ]
 
 
 def signing_in(password: str | None) -> str:
     """How to get in. The password is told this once: what is kept does not show it."""
     if password is None:
         return f"Sign in  as before; a new password: jiyi people set_password {ADMIN}"
-    return f"Sign in  name: {ADMIN}  password: {password}\n         shown only this once; set your own: jiyi people set_password {ADMIN}"
+    return (
+        f"Sign in  name: {ADMIN}  password: {password}\n         shown only this once; set your own: jiyi"
+        f" people set_password {ADMIN}"
+    )
 
 
 def start_stack() -> Stack:
@@ -156,7 +180,9 @@ def start_stack() -> Stack:
         except HomeInUse as error:
             if asked_for or copy == MAX_COPIES:
                 raise
-            console.print(f"[dim]{error.home} is in use by another copy; trying the next one[/dim]", soft_wrap=True)
+            console.print(
+                f"[dim]{error.home} is in use by another copy; trying the next one[/dim]", soft_wrap=True
+            )
         except BaseException:
             stack.stop()
             raise
@@ -183,13 +209,17 @@ def choose_port() -> int:
                     return port
             except OSError as error:
                 if asked_for:
-                    raise SettingsError(f"JIYI_WEB_PORT: port {port} cannot be used ({error.strerror}); choose another one") from None
+                    raise SettingsError(
+                        f"JIYI_WEB_PORT: port {port} cannot be used ({error.strerror}); choose another one"
+                    ) from None
     raise SettingsError(f"JIYI_WEB_PORT: no free port from {settings.web_port} on; choose one")
 
 
 def reserve(port: int) -> bool:
     """Whether no other copy of this user is about to use the port: the admin takes it only seconds later."""
-    lock = os.open(Path(tempfile.gettempdir()) / f"jiyi-{os.geteuid()}-port-{port}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(
+        Path(tempfile.gettempdir()) / f"jiyi-{os.geteuid()}-port-{port}.lock", os.O_RDWR | os.O_CREAT, 0o600
+    )
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -203,7 +233,9 @@ def leave_addresses(home: Path, addresses: dict[str, str]) -> Path:
     note = home / RUN_ENV
     note.touch(mode=0o600)  # before anything is in it
     note.chmod(0o600)
-    note.write_text("".join(f"JIYI_{name.upper()}='{value}'\n" for name, value in addresses.items()), encoding="utf-8")
+    note.write_text(
+        "".join(f"JIYI_{name.upper()}='{value}'\n" for name, value in addresses.items()), encoding="utf-8"
+    )
     return note
 
 
@@ -217,7 +249,9 @@ def secret_key(home: Path) -> str:
         return need_secret_key(get_settings())
     file = home / SECRET_FILE
     try:
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as stream:
+        with os.fdopen(
+            os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii"
+        ) as stream:
             stream.write(secrets.token_hex(SECRET_BYTES))
     except FileExistsError:
         pass
@@ -228,13 +262,16 @@ def secret_key(home: Path) -> str:
 
 
 def program_key(home: Path, group: str) -> str:
-    """A key of the group that may publish and read, for whoever tries this copy; made once, and kept beside the data.
+    """A key of the group that may publish and read, for whoever tries this copy; made once, and kept beside
+    the data.
 
     A key that was revoked, or of another group, is replaced.
     """
     file = home / KEY_FILE
     with Client(group) as client:
-        known = {key.key_id for key in client.keys.list() if key.revoked_at is None and key.expires_at is None}
+        known = {
+            key.key_id for key in client.keys.list() if key.revoked_at is None and key.expires_at is None
+        }
         kept = file.read_text(encoding="ascii").strip() if file.exists() else ""
         if kept and (kept_key := key_of(kept)) is not None and kept_key.key_id in known:
             return kept

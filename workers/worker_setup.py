@@ -1,5 +1,5 @@
-"""What every Celery worker has besides its tasks: the broker tried again soon, priority, logs, meters, heartbeat, watchdog, and that it
-follows what an operator wants of it.
+"""What every Celery worker has besides its tasks: the broker tried again soon, priority, logs, meters,
+heartbeat, watchdog, and that it follows what an operator wants of it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ STOP_SECONDS = 10.0
 class Modes:
     """How this process goes about: ``running``, ``paused``, ``draining`` or ``stopped``. For one thread.
 
-    A process that was started after the wish that ended the one before it takes nothing, and does not end: whatever started it would
-    start it again and again.
+    A process that was started after the wish that ended the one before it takes nothing, and does not end:
+    whatever started it would start it again and again.
     """
 
     def __init__(self, consumer: Any) -> None:
@@ -85,7 +85,11 @@ class Modes:
             modes_log.warning("an operator wants it: %s", mode)
             self._take(mode == "running")
             self.mode = mode
-        if wish.at >= self._started and not self.ending and (mode == "stopped" or (mode == "draining" and not busy)):
+        if (
+            wish.at >= self._started
+            and not self.ending
+            and (mode == "stopped" or (mode == "draining" and not busy))
+        ):
             self._end()
         return self.mode
 
@@ -95,13 +99,17 @@ class Modes:
         return self._newest
 
     def _ask(self) -> None:
-        """Find out whether a wish that was there before this process is the latest. While nobody says so, it counts."""
+        """Find out whether a wish that was there before this process is the latest. While nobody says so, it
+        counts.
+        """
         with suppress(Unanswered), whole_service():
             self._newest = from_database(lambda connection: last_wish(connection, self._consumer.hostname))
             self._asked = True
 
     def _take(self, on: bool) -> None:
-        """From now on take messages, or none. Celery's consumer belongs to the main thread, which does it soon."""
+        """From now on take messages, or none. Celery's consumer belongs to the main thread, which does it
+        soon.
+        """
         if on == (not HELD.is_set()):
             return
         queues = self._consumer.app.amqp.queues
@@ -122,8 +130,8 @@ class Modes:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-#: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest. kombu's own pauses of
-#: 2, 4, 6 … 30 s outlast most outages, and to try costs next to nothing.
+#: Seconds between tries to reach a broker that is away: the first pause, what each is longer by, the longest.
+#: kombu's own pauses of 2, 4, 6 … 30 s outlast most outages, and to try costs next to nothing.
 FIRST, STEP, MOST = 0.5, 0.5, 5.0
 #: Names of the workers (``workers.procfile``) that do such work.
 BACKGROUND = frozenset({"embedding", "upkeep", "reflection", *subjects.queues()})
@@ -138,7 +146,13 @@ MOST_ENDS = 10_000
 #: Tasks in hand that a heartbeat names.
 MOST_TOLD = 20
 #: Ends of a run by Celery's name of its state; others are not ends.
-OUTCOMES = {"SUCCESS": "done", "FAILURE": "failed", "RETRY": "retried", "REVOKED": "failed", "REJECTED": "failed"}
+OUTCOMES = {
+    "SUCCESS": "done",
+    "FAILURE": "failed",
+    "RETRY": "retried",
+    "REVOKED": "failed",
+    "REJECTED": "failed",
+}
 heartbeat_log = logging.getLogger("jiyi.heartbeat")
 watchdog_log = logging.getLogger("jiyi.watchdog")
 #: Exit code of "try again": the supervisor is meant to.
@@ -152,7 +166,9 @@ ANSWER_SECONDS = 2.0
 class Connection(kombu.Connection):  # type: ignore[misc]  # kombu has no types
     """Kombu's, with shorter pauses."""
 
-    def ensure_connection(self, errback: Any = None, max_retries: int | None = None, **options: Any) -> Connection:
+    def ensure_connection(
+        self, errback: Any = None, max_retries: int | None = None, **options: Any
+    ) -> Connection:
         """As kombu's; returns itself, connected."""
         pauses = {"interval_start": FIRST, "interval_step": STEP, "interval_max": MOST}
         super().ensure_connection(errback, max_retries, **{**pauses, **options})
@@ -184,7 +200,9 @@ def quieten(sender: str = "", **_: Any) -> None:
 
 
 class Consumer(celery.worker.consumer.Consumer):  # type: ignore[misc]  # Celery has no types
-    """Celery's, which looks at a message's size before anybody parses it, and says nothing of what is in one that is no task."""
+    """Celery's, which looks at a message's size before anybody parses it, and says nothing of what is in one
+    that is no task.
+    """
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
         return self.bounded(super().create_task_handler(*args, **options))
@@ -207,7 +225,12 @@ class Consumer(celery.worker.consumer.Consumer):  # type: ignore[misc]  # Celery
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 – Celery's
         name = str((message.headers or {}).get("task"))
-        self._delete(message, f"is for the task {name}, which is not known here" if TASK_NAME.fullmatch(name) else "is for an unknown task")
+        self._delete(
+            message,
+            f"is for the task {name}, which is not known here"
+            if TASK_NAME.fullmatch(name)
+            else "is for an unknown task",
+        )
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:  # noqa: ARG002 – Celery's
         self._delete(message, f"is no valid task ({type(exc).__name__})")
@@ -235,7 +258,9 @@ def begin_log(name: str) -> None:
     """The log of a worker, or of beat, by its name; lines for people have Celery's form."""
     with told_in_one_line(name):
         if logs.as_json():
-            signals.setup_logging.connect(lambda **_: logs.install(name), weak=False)  # in place of Celery's own
+            signals.setup_logging.connect(
+                lambda **_: logs.install(name), weak=False
+            )  # in place of Celery's own
         else:
             logs.track_errors(name)
 
@@ -290,7 +315,9 @@ WATCH = Watch()
 
 
 def waited(request: Any) -> float | None:
-    """Seconds since the task could have begun: since it was sent, or since the time that it was to wait for."""
+    """Seconds since the task could have begun: since it was sent, or since the time that it was to wait
+    for.
+    """
     sent, eta = getattr(request, PUBLISHED_AT, None), getattr(request, "eta", None)
     if not isinstance(sent, int | float):
         return None
@@ -316,8 +343,9 @@ def install_meters() -> None:
 class Heartbeat:
     """Beats from :meth:`start` to :meth:`stop`.
 
-    Celery's remote control does the same by broadcasts that anybody with the broker's address may send, and that can also shut
-    workers down; so it is off, and what workers have to say or to be told goes through Valkey.
+    Celery's remote control does the same by broadcasts that anybody with the broker's address may send, and
+    that can also shut workers down; so it is off, and what workers have to say or to be told goes through
+    Valkey.
     """
 
     def __init__(self, name: str, queues: Sequence[str], modes: Modes | None = None) -> None:
@@ -338,7 +366,9 @@ class Heartbeat:
         self._thread.join()
         try:
             if self._modes is not None and self._modes.ending:  # stays to be seen
-                signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, self._told("stopped", ended=True))
+                signs_of_life.record_heartbeat(
+                    worker_id(), self._name, self._queues, self._told("stopped", ended=True)
+                )
             else:
                 signs_of_life.forget(worker_id())
         except redis.RedisError as error:
@@ -350,7 +380,10 @@ class Heartbeat:
             # After half of the time others may count it as dead, and erasures go on without it.
             if time.monotonic() - self._heard > signs_of_life.COUNTS_SECONDS / 2:
                 forget_everything()
-            in_hand, mode = WATCH.in_hand, "running" if self._modes is None else self._modes.follow(bool(WATCH.in_hand))
+            in_hand, mode = (
+                WATCH.in_hand,
+                "running" if self._modes is None else self._modes.follow(bool(WATCH.in_hand)),
+            )
             at_work = {"in_hand": in_hand[:MOST_TOLD], "tasks_a_minute": WATCH.ended_lately()}
             told = self._told(mode, rss_bytes=self._process.memory_info().rss, **at_work)
             signs_of_life.record_heartbeat(worker_id(), self._name, self._queues, told)
@@ -358,7 +391,9 @@ class Heartbeat:
             self._silent = False
             self._heard = time.monotonic()
         except redis.RedisError as error:  # Valkey is away or full; said once
-            heartbeat_log.log(logging.DEBUG if self._silent else logging.WARNING, "no heartbeat: %s; trying again", error)
+            heartbeat_log.log(
+                logging.DEBUG if self._silent else logging.WARNING, "no heartbeat: %s; trying again", error
+            )
             self._silent = True
 
     def _told(self, mode: WorkerMode, **more: Any) -> Told:
@@ -392,9 +427,9 @@ def install_heartbeat() -> None:
 class Watchdog:
     """Counts what the worker runs and remembers when it last received something.
 
-    After its broker restarted, a Celery worker can believe that it is connected and yet receive nothing (celery #8030,
-    #9054 and others; our smoke test with two restarts in a row met it). Seen from outside it is idle while messages wait:
-    exactly that is what this looks for, on a connection of its own.
+    After its broker restarted, a Celery worker can believe that it is connected and yet receive nothing
+    (celery #8030, #9054 and others; our smoke test with two restarts in a row met it). Seen from outside it
+    is idle while messages wait: exactly that is what this looks for, on a connection of its own.
     """
 
     def __init__(self) -> None:
@@ -430,21 +465,34 @@ class Watchdog:
             elif waiting_since is None:
                 waiting_since = now
             elif now - max(waiting_since, self._heard) > seconds:
-                watchdog_log.critical("messages have waited for %.0f s, and this idle worker received none: ending it", now - waiting_since)
-                os._exit(EX_TEMPFAIL)  # its main thread hears nothing, so it cannot be asked to stop; it holds no work
+                watchdog_log.critical(
+                    "messages have waited for %.0f s, and this idle worker received none: ending it",
+                    now - waiting_since,
+                )
+                os._exit(
+                    EX_TEMPFAIL
+                )  # its main thread hears nothing, so it cannot be asked to stop; it holds no work
 
 
 def install_watchdog() -> None:
     """Watch the worker of this process, once it is ready."""
     watchdog = Watchdog()
     # Kept by us: Celery's signals hold weak references.
-    handlers = {signals.task_received: watchdog.received, signals.task_prerun: watchdog.begun, signals.task_postrun: watchdog.ended}
+    handlers = {
+        signals.task_received: watchdog.received,
+        signals.task_prerun: watchdog.begun,
+        signals.task_postrun: watchdog.ended,
+    }
     for happening, handler in handlers.items():
         happening.connect(handler, weak=False)
 
     def start(sender: Any, **_: Any) -> None:
         settings = get_settings()
-        arguments = (settings.need("broker_url"), list(sender.app.amqp.queues.consume_from), settings.deaf_worker_seconds)
+        arguments = (
+            settings.need("broker_url"),
+            list(sender.app.amqp.queues.consume_from),
+            settings.deaf_worker_seconds,
+        )
         threading.Thread(target=watchdog.watch, args=arguments, name="watchdog", daemon=True).start()
 
     signals.worker_ready.connect(start, weak=False)

@@ -14,12 +14,20 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.add_column("memory_nodes", sa.Column("tokens", sa.Text(), server_default=sa.text("''"), nullable=False))
+    op.add_column(
+        "memory_nodes", sa.Column("tokens", sa.Text(), server_default=sa.text("''"), nullable=False)
+    )
     xid = sa.text("pg_current_xact_id()")
     op.add_column("memory_nodes", sa.Column("changed_xid", XID8(), server_default=xid, nullable=False))
-    op.create_index("memory_nodes_group_id_agent_id_changed_xid_idx", "memory_nodes", ["group_id", "agent_id", "changed_xid"])
+    op.create_index(
+        "memory_nodes_group_id_agent_id_changed_xid_idx",
+        "memory_nodes",
+        ["group_id", "agent_id", "changed_xid"],
+    )
     # What is there already gets its tokens from the workers, like all work owed.
-    op.execute("INSERT INTO pending_work (kind, subject_id, group_id) SELECT 'tokenize', node_id, group_id FROM memory_nodes")
+    op.execute(
+        "INSERT INTO pending_work (kind, subject_id, group_id) SELECT 'tokenize', node_id, group_id FROM memory_nodes"
+    )
 
 
 def downgrade() -> None:

@@ -28,18 +28,26 @@ def upgrade() -> None:
         sa.Column("position", sa.Uuid(), nullable=True),
         sa.Column("created_at", TIMESTAMP, server_default=sa.text("now()"), nullable=False),
         sa.Column("active_since", TIMESTAMP, nullable=True),
-        sa.CheckConstraint("state IN ('active', 'filling', 'retired')", name=op.f("embedding_models_state_check")),
+        sa.CheckConstraint(
+            "state IN ('active', 'filling', 'retired')", name=op.f("embedding_models_state_check")
+        ),
         sa.PrimaryKeyConstraint("model", name=op.f("embedding_models_pkey")),
     )
     op.create_index(
-        "embedding_models_one_each_idx", "embedding_models", ["state"], unique=True, postgresql_where=sa.text("state <> 'retired'")
+        "embedding_models_one_each_idx",
+        "embedding_models",
+        ["state"],
+        unique=True,
+        postgresql_where=sa.text("state <> 'retired'"),
     )
     op.create_table(
         "next_vectors",
         sa.Column("node_id", sa.Uuid(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
         sa.Column("embedding", VECTOR(), nullable=False),
-        sa.ForeignKeyConstraint(["node_id"], ["memory_nodes.node_id"], name=op.f("next_vectors_node_id_fkey"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["node_id"], ["memory_nodes.node_id"], name=op.f("next_vectors_node_id_fkey"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("node_id", name=op.f("next_vectors_pkey")),
     )
     # A deployment stays with the model that most of its memories have, whatever the setting says by now. There were

@@ -17,11 +17,17 @@ TIMESTAMP = postgresql.TIMESTAMP(timezone=True)
 
 def upgrade() -> None:
     # What the previous code wrote, and goes on writing until it is replaced, counts as done.
-    op.add_column("job_ticks", sa.Column("state", sa.Text(), server_default=sa.text("'done'"), nullable=False))
+    op.add_column(
+        "job_ticks", sa.Column("state", sa.Text(), server_default=sa.text("'done'"), nullable=False)
+    )
     op.add_column("job_ticks", sa.Column("error", sa.Text(), nullable=True))
-    op.add_column("job_ticks", sa.Column("attempts", sa.Integer(), server_default=sa.text("1"), nullable=False))
+    op.add_column(
+        "job_ticks", sa.Column("attempts", sa.Integer(), server_default=sa.text("1"), nullable=False)
+    )
     op.add_column("job_ticks", sa.Column("due_by", TIMESTAMP, nullable=True))
-    op.create_check_constraint(op.f("job_ticks_state_check"), "job_ticks", "state IN ('running', 'done', 'failed')")
+    op.create_check_constraint(
+        op.f("job_ticks_state_check"), "job_ticks", "state IN ('running', 'done', 'failed')"
+    )
 
     op.create_table(
         "audit_log",

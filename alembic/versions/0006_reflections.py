@@ -31,14 +31,24 @@ def upgrade() -> None:
         sa.Column("thoughts", sa.Integer(), server_default=sa.text("0"), nullable=False),
         sa.Column("llm", sa.Text()),
         sa.Column("error", sa.Text()),
-        sa.CheckConstraint("trigger IN ('importance', 'schedule', 'request', 'conversation')", name=op.f("reflections_trigger_check")),
-        sa.CheckConstraint("state IN ('owed', 'running', 'waiting', 'done', 'nothing')", name=op.f("reflections_state_check")),
+        sa.CheckConstraint(
+            "trigger IN ('importance', 'schedule', 'request', 'conversation')",
+            name=op.f("reflections_trigger_check"),
+        ),
+        sa.CheckConstraint(
+            "state IN ('owed', 'running', 'waiting', 'done', 'nothing')", name=op.f("reflections_state_check")
+        ),
         sa.ForeignKeyConstraint(
-            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f("reflections_group_id_fkey"), ondelete="CASCADE"
+            ["group_id", "agent_id"],
+            ["agents.group_id", "agents.agent_id"],
+            name=op.f("reflections_group_id_fkey"),
+            ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("reflection_id", name=op.f("reflections_pkey")),
     )
-    op.create_index("reflections_group_id_agent_id_created_at_idx", "reflections", ["group_id", "agent_id", "created_at"])
+    op.create_index(
+        "reflections_group_id_agent_id_created_at_idx", "reflections", ["group_id", "agent_id", "created_at"]
+    )
     op.create_index(
         "reflections_one_open_idx",
         "reflections",

@@ -21,9 +21,15 @@ LARGE = sa.text("large")
 def upgrade() -> None:
     op.add_column("agents", sa.Column("large_from", sa.Integer(), nullable=True))
     op.add_column("agents", sa.Column("large_ready_at", postgresql.TIMESTAMP(timezone=True), nullable=True))
-    op.add_column("memory_nodes", sa.Column("large", sa.Boolean(), server_default=sa.text("false"), nullable=False))
+    op.add_column(
+        "memory_nodes", sa.Column("large", sa.Boolean(), server_default=sa.text("false"), nullable=False)
+    )
     op.create_index(
-        "memory_nodes_tokens_idx", "memory_nodes", [sa.text("string_to_array(tokens, ' ')")], postgresql_using="gin", postgresql_where=LARGE
+        "memory_nodes_tokens_idx",
+        "memory_nodes",
+        [sa.text("string_to_array(tokens, ' ')")],
+        postgresql_using="gin",
+        postgresql_where=LARGE,
     )
     op.create_index(
         "memory_nodes_poignancy_idx",
@@ -40,7 +46,10 @@ def upgrade() -> None:
         sa.Column("texts", sa.BigInteger(), nullable=False),
         sa.CheckConstraint("counted IN ('at first', 'since')", name="term_frequencies_counted_check"),
         sa.ForeignKeyConstraint(
-            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name="term_frequencies_group_id_fkey", ondelete="CASCADE"
+            ["group_id", "agent_id"],
+            ["agents.group_id", "agents.agent_id"],
+            name="term_frequencies_group_id_fkey",
+            ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("group_id", "agent_id", "term", "counted", name="term_frequencies_pkey"),
     )

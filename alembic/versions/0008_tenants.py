@@ -84,12 +84,19 @@ FUNCTIONS = f"""
 def upgrade() -> None:
     op.add_column(
         "node_access",
-        sa.Column("recent", postgresql.ARRAY(postgresql.TIMESTAMP(timezone=True)), server_default=sa.text("'{}'"), nullable=False),
+        sa.Column(
+            "recent",
+            postgresql.ARRAY(postgresql.TIMESTAMP(timezone=True)),
+            server_default=sa.text("'{}'"),
+            nullable=False,
+        ),
     )
     op.execute(FUNCTIONS)
     for table in BESIDE_NODES:
         op.add_column(table, sa.Column("group_id", sa.Text(), nullable=True))
-        op.execute(f"UPDATE {table} t SET group_id = n.group_id FROM memory_nodes n WHERE n.node_id = t.node_id")  # noqa: S608 – our own names; values are parameters
+        op.execute(
+            f"UPDATE {table} t SET group_id = n.group_id FROM memory_nodes n WHERE n.node_id = t.node_id"  # noqa: S608
+        )
         op.alter_column(table, "group_id", nullable=False)
         op.execute(f"""
             CREATE TRIGGER fill_group BEFORE INSERT ON {table} FOR EACH ROW WHEN (NEW.group_id IS NULL)

@@ -33,10 +33,15 @@ def upgrade() -> None:
         sa.Column("revoked_at", TIMESTAMP, nullable=True),
         sa.Column("last_used_at", TIMESTAMP, nullable=True),
         sa.CheckConstraint(
-            "scopes <@ ARRAY['publish', 'read', 'admin', 'operator'] AND cardinality(scopes) > 0", name=op.f("api_keys_scopes_check")
+            "scopes <@ ARRAY['publish', 'read', 'admin', 'operator'] AND cardinality(scopes) > 0",
+            name=op.f("api_keys_scopes_check"),
         ),
-        sa.CheckConstraint("(group_id IS NULL) = ('operator' = ANY(scopes))", name=op.f("api_keys_group_check")),
-        sa.ForeignKeyConstraint(["group_id"], ["groups.group_id"], name=op.f("api_keys_group_id_fkey"), ondelete="CASCADE"),
+        sa.CheckConstraint(
+            "(group_id IS NULL) = ('operator' = ANY(scopes))", name=op.f("api_keys_group_check")
+        ),
+        sa.ForeignKeyConstraint(
+            ["group_id"], ["groups.group_id"], name=op.f("api_keys_group_id_fkey"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("key_id", name=op.f("api_keys_pkey")),
     )
     op.create_index("api_keys_group_id_created_at_idx", "api_keys", ["group_id", "created_at"])

@@ -57,11 +57,20 @@ def upgrade() -> None:
         sa.Column("expired_at", TIMESTAMP, nullable=True),
         sa.Column("promoted_at", TIMESTAMP, nullable=True),
         sa.Column("deleted_at", TIMESTAMP, nullable=True),
-        sa.CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name=op.f("quarantine_logs_embedding_has_model_check")),
+        sa.CheckConstraint(
+            "(embedding IS NULL) = (embedding_model IS NULL)",
+            name=op.f("quarantine_logs_embedding_has_model_check"),
+        ),
         sa.PrimaryKeyConstraint("entry_id", name=op.f("quarantine_logs_pkey")),
     )
-    op.create_index("quarantine_logs_group_id_created_at_entry_id_idx", "quarantine_logs", ["group_id", "created_at", "entry_id"])
-    op.create_index("quarantine_logs_group_id_received_at_idx", "quarantine_logs", ["group_id", "received_at"])
+    op.create_index(
+        "quarantine_logs_group_id_created_at_entry_id_idx",
+        "quarantine_logs",
+        ["group_id", "created_at", "entry_id"],
+    )
+    op.create_index(
+        "quarantine_logs_group_id_received_at_idx", "quarantine_logs", ["group_id", "received_at"]
+    )
     op.create_index(
         "quarantine_logs_working_idx",
         "quarantine_logs",
@@ -85,7 +94,10 @@ def upgrade() -> None:
         sa.Column("promoted_at", TIMESTAMP, nullable=False),
         sa.Column("demoted_at", TIMESTAMP, nullable=True),
         sa.Column("replaced_by", sa.Uuid(), nullable=True),
-        sa.CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name=op.f("knowledge_embedding_has_model_check")),
+        sa.CheckConstraint(
+            "(embedding IS NULL) = (embedding_model IS NULL)",
+            name=op.f("knowledge_embedding_has_model_check"),
+        ),
         sa.PrimaryKeyConstraint("knowledge_id", name=op.f("knowledge_pkey")),
     )
     op.create_index(
@@ -95,7 +107,11 @@ def upgrade() -> None:
         unique=True,
         postgresql_where=sa.text("demoted_at IS NULL"),
     )
-    op.create_index("knowledge_group_id_promoted_at_knowledge_id_idx", "knowledge", ["group_id", "promoted_at", "knowledge_id"])
+    op.create_index(
+        "knowledge_group_id_promoted_at_knowledge_id_idx",
+        "knowledge",
+        ["group_id", "promoted_at", "knowledge_id"],
+    )
     op.create_table(
         "knowledge_history",
         sa.Column("history_id", sa.Uuid(), nullable=False),
@@ -110,7 +126,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("history_id", name=op.f("knowledge_history_pkey")),
     )
     op.create_index(
-        "knowledge_history_group_id_knowledge_id_history_id_idx", "knowledge_history", ["group_id", "knowledge_id", "history_id"]
+        "knowledge_history_group_id_knowledge_id_history_id_idx",
+        "knowledge_history",
+        ["group_id", "knowledge_id", "history_id"],
     )
     op.create_table(
         "digests",

@@ -40,7 +40,9 @@ def downgrade() -> None:
 def _rekey(keys: dict[str, str], reference: str) -> None:
     with op.get_context().autocommit_block():
         for table, columns in keys.items():
-            op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {table}_next_key")  # of an attempt that was interrupted
+            op.execute(
+                f"DROP INDEX CONCURRENTLY IF EXISTS {table}_next_key"
+            )  # of an attempt that was interrupted
             op.execute(f"CREATE UNIQUE INDEX CONCURRENTLY {table}_next_key ON {table} ({columns})")
     for table in BESIDE_NODES:
         op.execute(f"ALTER TABLE {table} DROP CONSTRAINT {table}_node_id_fkey")

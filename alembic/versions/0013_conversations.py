@@ -23,7 +23,10 @@ HOT = {"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0
 
 def _of_agent(table: str) -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint(
-        ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f(f"{table}_group_id_fkey"), ondelete="CASCADE"
+        ["group_id", "agent_id"],
+        ["agents.group_id", "agents.agent_id"],
+        name=op.f(f"{table}_group_id_fkey"),
+        ondelete="CASCADE",
     )
 
 
@@ -46,7 +49,10 @@ def upgrade() -> None:
         postgresql_where=sa.text("uri IS NOT NULL AND kind <> 'session' AND superseded_at IS NULL"),
     )
     op.create_index(
-        "memory_nodes_turns_idx", "memory_nodes", ["group_id", "agent_id", "node_count"], postgresql_where=sa.text("kind = 'session'")
+        "memory_nodes_turns_idx",
+        "memory_nodes",
+        ["group_id", "agent_id", "node_count"],
+        postgresql_where=sa.text("kind = 'session'"),
     )
     op.create_table(
         "extraction_cursors",
@@ -74,7 +80,9 @@ def upgrade() -> None:
         sa.Column("industry_context", sa.Text(), nullable=True),
         sa.Column("created_at", TIMESTAMP, nullable=False),
         sa.Column("updated_at", TIMESTAMP, nullable=False),
-        sa.CheckConstraint("outcome IN ('success', 'partial', 'failed')", name=op.f("experiences_outcome_check")),
+        sa.CheckConstraint(
+            "outcome IN ('success', 'partial', 'failed')", name=op.f("experiences_outcome_check")
+        ),
         _of_agent("experiences"),
         sa.PrimaryKeyConstraint("group_id", "agent_id", "pattern_hash", name=op.f("experiences_pkey")),
     )
@@ -110,13 +118,22 @@ def upgrade() -> None:
         _of_agent("injections"),
         sa.PrimaryKeyConstraint("injection_id", name=op.f("injections_pkey")),
     )
-    op.create_index("injections_group_id_agent_id_injection_id_idx", "injections", ["group_id", "agent_id", "injection_id"])
+    op.create_index(
+        "injections_group_id_agent_id_injection_id_idx",
+        "injections",
+        ["group_id", "agent_id", "injection_id"],
+    )
     op.create_table(
         "industry_keywords",
         sa.Column("group_id", sa.Text(), nullable=False),
         sa.Column("industry", sa.Text(), nullable=False),
         sa.Column("keywords", postgresql.JSONB(), server_default=EMPTY_OBJECT, nullable=False),
-        sa.ForeignKeyConstraint(["group_id"], ["groups.group_id"], name=op.f("industry_keywords_group_id_fkey"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["group_id"],
+            ["groups.group_id"],
+            name=op.f("industry_keywords_group_id_fkey"),
+            ondelete="CASCADE",
+        ),
         sa.PrimaryKeyConstraint("group_id", "industry", name=op.f("industry_keywords_pkey")),
     )
     for table in TABLES:

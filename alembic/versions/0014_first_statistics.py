@@ -33,7 +33,9 @@ KNOWN = sa.text("""
 
 def upgrade() -> None:
     connection = op.get_bind()
-    version = connection.execute(sa.text("SELECT current_setting('server_version_num')::integer")).scalar_one()
+    version = connection.execute(
+        sa.text("SELECT current_setting('server_version_num')::integer")
+    ).scalar_one()
     if version >= POSTGRESQL_18 and not connection.execute(KNOWN).scalar_one():
         connection.execute(TELL)
 

@@ -24,7 +24,10 @@ HOT = {"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0
 
 def _of_store(table: str) -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint(
-        ["group_id", "store_id"], ["stores.group_id", "stores.store_id"], name=op.f(f"{table}_group_id_fkey"), ondelete="CASCADE"
+        ["group_id", "store_id"],
+        ["stores.group_id", "stores.store_id"],
+        name=op.f(f"{table}_group_id_fkey"),
+        ondelete="CASCADE",
     )
 
 
@@ -72,7 +75,10 @@ def upgrade() -> None:
         sa.Column("embedding", VECTOR(), nullable=True),
         sa.Column("embedding_model", sa.Text(), nullable=True),
         sa.Column("created_at", TIMESTAMP, server_default=NOW, nullable=False),
-        sa.CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name=op.f("store_items_embedding_has_model_check")),
+        sa.CheckConstraint(
+            "(embedding IS NULL) = (embedding_model IS NULL)",
+            name=op.f("store_items_embedding_has_model_check"),
+        ),
         _of_store("store_items"),
         sa.PrimaryKeyConstraint("item_id", name=op.f("store_items_pkey")),
     )
@@ -83,7 +89,10 @@ def upgrade() -> None:
     op.create_index("store_items_key_idx", "store_items", [*whose, "key"], unique=True)
     op.create_index("store_items_content_hash_idx", "store_items", [*whose, "content_hash"])
     op.create_index(
-        "store_items_group_id_file_id_idx", "store_items", ["group_id", "file_id"], postgresql_where=sa.text("file_id IS NOT NULL")
+        "store_items_group_id_file_id_idx",
+        "store_items",
+        ["group_id", "file_id"],
+        postgresql_where=sa.text("file_id IS NOT NULL"),
     )
     op.create_index("store_items_attachments_idx", "store_items", ["attachments"], postgresql_using="gin")
     op.create_table(
@@ -106,7 +115,13 @@ def upgrade() -> None:
         sa.Column("indexed_at", TIMESTAMP, nullable=True),
         _of_store("store_files"),
         sa.PrimaryKeyConstraint("file_id", name=op.f("store_files_pkey")),
-        sa.UniqueConstraint("group_id", "store_id", "source", "path", name=op.f("store_files_group_id_store_id_source_path_key")),
+        sa.UniqueConstraint(
+            "group_id",
+            "store_id",
+            "source",
+            "path",
+            name=op.f("store_files_group_id_store_id_source_path_key"),
+        ),
     )
     op.create_table(
         "attachments",
@@ -153,13 +168,17 @@ def upgrade() -> None:
         sa.Column("created_at", TIMESTAMP, server_default=NOW, nullable=False),
         sa.PrimaryKeyConstraint("operation_id", name=op.f("store_operations_pkey")),
     )
-    op.create_index("store_operations_group_id_operation_id_idx", "store_operations", ["group_id", "operation_id"])
+    op.create_index(
+        "store_operations_group_id_operation_id_idx", "store_operations", ["group_id", "operation_id"]
+    )
     for table in TABLES:
         for statement in isolate(table):
             op.execute(statement)
 
 
 def downgrade() -> None:
-    op.execute("DELETE FROM pending_work WHERE kind IN ('embed_items', 'scan_files', 'index_file', 'send_item')")
+    op.execute(
+        "DELETE FROM pending_work WHERE kind IN ('embed_items', 'scan_files', 'index_file', 'send_item')"
+    )
     for table in reversed(TABLES):
         op.drop_table(table)

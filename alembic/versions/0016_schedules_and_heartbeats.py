@@ -23,7 +23,10 @@ HOT = {"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0
 
 def _of_agent(table: str) -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint(
-        ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f(f"{table}_group_id_fkey"), ondelete="CASCADE"
+        ["group_id", "agent_id"],
+        ["agents.group_id", "agents.agent_id"],
+        name=op.f(f"{table}_group_id_fkey"),
+        ondelete="CASCADE",
     )
 
 
@@ -50,13 +53,20 @@ def upgrade() -> None:
         sa.Column("owed_for", TIMESTAMP, nullable=True),
         sa.CheckConstraint("kind IN ('cron', 'once', 'interval')", name=op.f("schedules_kind_check")),
         sa.CheckConstraint("state IN ('active', 'paused', 'ended')", name=op.f("schedules_state_check")),
-        sa.CheckConstraint("target_type IN ('reminder', 'agent', 'hand', 'workflow')", name=op.f("schedules_target_type_check")),
+        sa.CheckConstraint(
+            "target_type IN ('reminder', 'agent', 'hand', 'workflow')",
+            name=op.f("schedules_target_type_check"),
+        ),
         _of_agent("schedules"),
         sa.PrimaryKeyConstraint("schedule_id", name=op.f("schedules_pkey")),
         **HOT,
     )
-    op.create_index("schedules_group_id_agent_id_schedule_id_idx", "schedules", ["group_id", "agent_id", "schedule_id"])
-    op.create_index("schedules_due_idx", "schedules", ["next_run_at"], postgresql_where=sa.text("state = 'active'"))
+    op.create_index(
+        "schedules_group_id_agent_id_schedule_id_idx", "schedules", ["group_id", "agent_id", "schedule_id"]
+    )
+    op.create_index(
+        "schedules_due_idx", "schedules", ["next_run_at"], postgresql_where=sa.text("state = 'active'")
+    )
     op.create_table(
         "schedule_runs",
         sa.Column("schedule_id", sa.Uuid(), nullable=False),
@@ -67,7 +77,10 @@ def upgrade() -> None:
         sa.Column("skipped", sa.Boolean(), server_default=FALSE, nullable=False),
         sa.Column("alert_id", sa.Uuid(), nullable=True),
         sa.ForeignKeyConstraint(
-            ["schedule_id"], ["schedules.schedule_id"], name=op.f("schedule_runs_schedule_id_fkey"), ondelete="CASCADE"
+            ["schedule_id"],
+            ["schedules.schedule_id"],
+            name=op.f("schedule_runs_schedule_id_fkey"),
+            ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("schedule_id", "due_at", name=op.f("schedule_runs_pkey")),
     )
@@ -91,7 +104,10 @@ def upgrade() -> None:
         sa.Column("corrections", postgresql.JSONB(), server_default=EMPTY_OBJECT, nullable=False),
         sa.Column("updated_at", TIMESTAMP, server_default=NOW, nullable=False),
         sa.CheckConstraint("channel IN ('ui', 'desktop', 'all')", name=op.f("heartbeats_channel_check")),
-        sa.CheckConstraint("proactivity IN ('silent', 'light', 'standard', 'autonomous')", name=op.f("heartbeats_proactivity_check")),
+        sa.CheckConstraint(
+            "proactivity IN ('silent', 'light', 'standard', 'autonomous')",
+            name=op.f("heartbeats_proactivity_check"),
+        ),
         _of_agent("heartbeats"),
         sa.PrimaryKeyConstraint("group_id", "agent_id", name=op.f("heartbeats_pkey")),
         **HOT,
@@ -132,7 +148,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("alert_id", name=op.f("alerts_pkey")),
     )
     op.create_index("alerts_group_id_agent_id_alert_id_idx", "alerts", ["group_id", "agent_id", "alert_id"])
-    op.create_index("alerts_waiting_idx", "alerts", ["deliver_at"], postgresql_where=sa.text("delivered_at IS NULL"))
+    op.create_index(
+        "alerts_waiting_idx", "alerts", ["deliver_at"], postgresql_where=sa.text("delivered_at IS NULL")
+    )
     for table in TABLES:
         for statement in isolate(table):
             op.execute(statement)

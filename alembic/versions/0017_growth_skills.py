@@ -23,15 +23,22 @@ TABLES = ("trajectory_events", "trajectories", "patterns", "artifacts", "feedbac
 
 def _of_agent(table: str) -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint(
-        ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f(f"{table}_group_id_fkey"), ondelete="CASCADE"
+        ["group_id", "agent_id"],
+        ["agents.group_id", "agents.agent_id"],
+        name=op.f(f"{table}_group_id_fkey"),
+        ondelete="CASCADE",
     )
 
 
 def _of_artifact(table: str) -> sa.ForeignKeyConstraint:
-    return sa.ForeignKeyConstraint(["artifact_id"], ["artifacts.artifact_id"], name=op.f(f"{table}_artifact_id_fkey"), ondelete="CASCADE")
+    return sa.ForeignKeyConstraint(
+        ["artifact_id"], ["artifacts.artifact_id"], name=op.f(f"{table}_artifact_id_fkey"), ondelete="CASCADE"
+    )
 
 
-def _needed(name: str, kind: sa.types.TypeEngine[object], default: sa.TextClause | None = None) -> sa.Column[object]:
+def _needed(
+    name: str, kind: sa.types.TypeEngine[object], default: sa.TextClause | None = None
+) -> sa.Column[object]:
     return sa.Column(name, kind, server_default=default, nullable=False)
 
 
@@ -63,7 +70,11 @@ def upgrade() -> None:
         _of_agent("trajectory_events"),
         sa.PrimaryKeyConstraint("group_id", "event_id", name=op.f("trajectory_events_pkey")),
     )
-    op.create_index("trajectory_events_group_id_session_key_step_index_idx", "trajectory_events", ["group_id", "session_key", "step_index"])
+    op.create_index(
+        "trajectory_events_group_id_session_key_step_index_idx",
+        "trajectory_events",
+        ["group_id", "session_key", "step_index"],
+    )
     op.create_index("trajectory_events_prune_idx", "trajectory_events", ["received_at"])
     op.create_index("trajectory_events_agent_idx", "trajectory_events", whose)
     op.create_table(
@@ -82,7 +93,9 @@ def upgrade() -> None:
         _of_agent("trajectories"),
         sa.PrimaryKeyConstraint("trajectory_id", name=op.f("trajectories_pkey")),
     )
-    op.create_index("trajectories_group_id_agent_id_trajectory_id_idx", "trajectories", [*whose, "trajectory_id"])
+    op.create_index(
+        "trajectories_group_id_agent_id_trajectory_id_idx", "trajectories", [*whose, "trajectory_id"]
+    )
     op.create_table(
         "patterns",
         *(_needed(name, sa.Text()) for name in (*whose, "artifact")),

@@ -44,13 +44,19 @@ def _id(name: str, *, nullable: bool = False) -> sa.Column[object]:
 
 def _agent(table: str) -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint(
-        ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f(f"{table}_group_id_fkey"), ondelete="CASCADE"
+        ["group_id", "agent_id"],
+        ["agents.group_id", "agents.agent_id"],
+        name=op.f(f"{table}_group_id_fkey"),
+        ondelete="CASCADE",
     )
 
 
 def _of(table: str, key: str, whole: str) -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint(
-        [key, "group_id"], [f"{whole}.{key}", f"{whole}.group_id"], name=op.f(f"{table}_{key}_fkey"), ondelete="CASCADE"
+        [key, "group_id"],
+        [f"{whole}.{key}", f"{whole}.group_id"],
+        name=op.f(f"{table}_{key}_fkey"),
+        ondelete="CASCADE",
     )
 
 
@@ -67,7 +73,12 @@ def upgrade() -> None:
     _identity()
     op.create_table(
         "self_reflections",
-        *(_text("group_id"), _text("agent_id"), _whole("conversations", nullable=True), _whole("hours", nullable=True)),
+        *(
+            _text("group_id"),
+            _text("agent_id"),
+            _whole("conversations", nullable=True),
+            _whole("hours", nullable=True),
+        ),
         sa.Column("require_approval", sa.Boolean(), server_default=TRUE, nullable=False),
         sa.Column("allow_soul_modification", sa.Boolean(), server_default=FALSE, nullable=False),
         sa.Column("use_llm", sa.Boolean(), server_default=TRUE, nullable=False),
@@ -104,33 +115,75 @@ def _pains() -> None:
     op.create_table(
         "pain_points",
         *(_id("pain_id"), _text("group_id"), _text("agent_id"), _text("user_id"), _text("summary")),
-        *(_text("category", sa.text("'other'")), _text("severity", sa.text("'medium'")), _whole("occurrence_count", ZERO)),
+        *(
+            _text("category", sa.text("'other'")),
+            _text("severity", sa.text("'medium'")),
+            _whole("occurrence_count", ZERO),
+        ),
         sa.Column("confidence", sa.Double(), server_default=ZERO, nullable=False),
-        *(_text("status", sa.text("'open'")), _time("first_seen"), _time("last_seen"), _time("solved_at", nullable=True)),
+        *(
+            _text("status", sa.text("'open'")),
+            _time("first_seen"),
+            _time("last_seen"),
+            _time("solved_at", nullable=True),
+        ),
         _check("pain_points", "status", "status IN ('open', 'proposed', 'solved', 'dismissed')"),
         _check("pain_points", "severity", "severity IN ('low', 'medium', 'high')"),
         *(_agent("pain_points"), _key("pain_points", "pain_id", "group_id")),
     )
-    op.create_index("pain_points_group_id_agent_id_last_seen_idx", "pain_points", ["group_id", "agent_id", "last_seen"])
+    op.create_index(
+        "pain_points_group_id_agent_id_last_seen_idx", "pain_points", ["group_id", "agent_id", "last_seen"]
+    )
     op.create_table(
         "pain_evidence",
-        *(_text("group_id"), _id("pain_id"), _id("source_id"), _text("session_id", nullable=True), _text("quote"), _time("said_at")),
-        *(_of("pain_evidence", "pain_id", "pain_points"), _key("pain_evidence", "group_id", "pain_id", "source_id")),
+        *(
+            _text("group_id"),
+            _id("pain_id"),
+            _id("source_id"),
+            _text("session_id", nullable=True),
+            _text("quote"),
+            _time("said_at"),
+        ),
+        *(
+            _of("pain_evidence", "pain_id", "pain_points"),
+            _key("pain_evidence", "group_id", "pain_id", "source_id"),
+        ),
     )
     op.create_index("pain_evidence_group_id_source_id_idx", "pain_evidence", ["group_id", "source_id"])
     op.create_table(
         "proposals",
-        *(_id("proposal_id"), _text("group_id"), _id("pain_id"), _text("title"), _text("status", sa.text("'pending'")), _text("made_by")),
-        *(_whole("turns", ZERO), _time("created_at", now=True), _time("decided_at", nullable=True), _text("decided_by", nullable=True)),
+        *(
+            _id("proposal_id"),
+            _text("group_id"),
+            _id("pain_id"),
+            _text("title"),
+            _text("status", sa.text("'pending'")),
+            _text("made_by"),
+        ),
+        *(
+            _whole("turns", ZERO),
+            _time("created_at", now=True),
+            _time("decided_at", nullable=True),
+            _text("decided_by", nullable=True),
+        ),
         _check("proposals", "status", "status IN ('pending', 'confirmed', 'rejected')"),
         *(_of("proposals", "pain_id", "pain_points"), _key("proposals", "proposal_id", "group_id")),
     )
     pending = sa.text("status = 'pending'")
-    op.create_index("proposals_one_pending_idx", "proposals", ["group_id", "pain_id"], unique=True, postgresql_where=pending)
+    op.create_index(
+        "proposals_one_pending_idx",
+        "proposals",
+        ["group_id", "pain_id"],
+        unique=True,
+        postgresql_where=pending,
+    )
     op.create_table(
         "proposal_steps",
         *(_text("group_id"), _id("proposal_id"), _whole("number"), _text("step")),
-        *(_of("proposal_steps", "proposal_id", "proposals"), _key("proposal_steps", "group_id", "proposal_id", "number")),
+        *(
+            _of("proposal_steps", "proposal_id", "proposals"),
+            _key("proposal_steps", "group_id", "proposal_id", "number"),
+        ),
     )
 
 
@@ -138,7 +191,12 @@ def _identity() -> None:
     op.create_table(
         "identity_versions",
         *(_text("group_id"), _text("agent_id"), _text("file"), _whole("version"), _text("content")),
-        *(_text("reason", EMPTY), _text("author"), _id("proposal_id", nullable=True), _time("created_at", now=True)),
+        *(
+            _text("reason", EMPTY),
+            _text("author"),
+            _id("proposal_id", nullable=True),
+            _time("created_at", now=True),
+        ),
         *(_check("identity_versions", "file", FILES), _check("identity_versions", "version", "version > 0")),
         *(_agent("identity_versions"), _key("identity_versions", "group_id", "agent_id", "file", "version")),
     )
@@ -152,14 +210,24 @@ def _identity() -> None:
             _text("status", sa.text("'pending'")),
             _text("author"),
         ),
-        sa.Column("evidence", postgresql.ARRAY(sa.Uuid()), server_default=sa.text("'{}'::uuid[]"), nullable=False),
-        *(_id("reflection_id", nullable=True), _time("created_at", now=True), _time("decided_at", nullable=True)),
+        sa.Column(
+            "evidence", postgresql.ARRAY(sa.Uuid()), server_default=sa.text("'{}'::uuid[]"), nullable=False
+        ),
+        *(
+            _id("reflection_id", nullable=True),
+            _time("created_at", now=True),
+            _time("decided_at", nullable=True),
+        ),
         *(_text("decided_by", nullable=True), _text("note", EMPTY)),
         _check("identity_proposals", "file", FILES),
         _check("identity_proposals", "status", "status IN ('pending', 'approved', 'rejected')"),
         *(_agent("identity_proposals"), _key("identity_proposals", "proposal_id", "group_id")),
     )
-    op.create_index("identity_proposals_group_id_agent_id_created_at_idx", "identity_proposals", ["group_id", "agent_id", "created_at"])
+    op.create_index(
+        "identity_proposals_group_id_agent_id_created_at_idx",
+        "identity_proposals",
+        ["group_id", "agent_id", "created_at"],
+    )
     op.create_table(
         "identity_snapshots",
         *(_id("snapshot_id"), _text("group_id"), _text("agent_id"), _text("name")),
@@ -167,7 +235,11 @@ def _identity() -> None:
         *(_text("author"), _time("created_at", now=True)),
         *(_agent("identity_snapshots"), _key("identity_snapshots", "snapshot_id", "group_id")),
     )
-    op.create_index("identity_snapshots_group_id_agent_id_created_at_idx", "identity_snapshots", ["group_id", "agent_id", "created_at"])
+    op.create_index(
+        "identity_snapshots_group_id_agent_id_created_at_idx",
+        "identity_snapshots",
+        ["group_id", "agent_id", "created_at"],
+    )
 
 
 def downgrade() -> None:

@@ -31,11 +31,15 @@ def upgrade() -> None:
         sa.Column("updated_at", TIMESTAMP, server_default=NOW, nullable=False),
         sa.Column("ttl_minutes", sa.Double(), nullable=True),
         sa.Column("expires_at", TIMESTAMP, nullable=True),
-        sa.ForeignKeyConstraint(["group_id"], ["groups.group_id"], name=op.f("items_group_id_fkey"), ondelete="CASCADE"),
+        sa.ForeignKeyConstraint(
+            ["group_id"], ["groups.group_id"], name=op.f("items_group_id_fkey"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("item_id", name=op.f("items_pkey")),
         sa.UniqueConstraint("group_id", "namespace", "key", name=op.f("items_group_id_namespace_key_key")),
     )
-    op.create_index("items_expires_at_idx", "items", ["expires_at"], postgresql_where=sa.text("expires_at IS NOT NULL"))
+    op.create_index(
+        "items_expires_at_idx", "items", ["expires_at"], postgresql_where=sa.text("expires_at IS NOT NULL")
+    )
     op.create_table(
         "item_texts",
         sa.Column("item_id", sa.Uuid(), nullable=False),
@@ -44,8 +48,13 @@ def upgrade() -> None:
         sa.Column("content", sa.Text(), nullable=False),
         sa.Column("embedding", VECTOR(), nullable=True),
         sa.Column("embedding_model", sa.Text(), nullable=True),
-        sa.CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name=op.f("item_texts_embedding_has_model_check")),
-        sa.ForeignKeyConstraint(["item_id"], ["items.item_id"], name=op.f("item_texts_item_id_fkey"), ondelete="CASCADE"),
+        sa.CheckConstraint(
+            "(embedding IS NULL) = (embedding_model IS NULL)",
+            name=op.f("item_texts_embedding_has_model_check"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["item_id"], ["items.item_id"], name=op.f("item_texts_item_id_fkey"), ondelete="CASCADE"
+        ),
         sa.PrimaryKeyConstraint("item_id", "number", name=op.f("item_texts_pkey")),
     )
     for table in TABLES:

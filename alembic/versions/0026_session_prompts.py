@@ -25,14 +25,23 @@ def upgrade() -> None:
         sa.Column("session_id", sa.Text(), nullable=False),
         sa.Column("opening", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("body", sa.Text(), server_default=sa.text("''"), nullable=False),
-        sa.Column("facts", postgresql.ARRAY(sa.Text()), server_default=sa.text("'{}'::text[]"), nullable=False),
-        sa.Column("node_ids", postgresql.ARRAY(sa.Uuid()), server_default=sa.text("'{}'::uuid[]"), nullable=False),
+        sa.Column(
+            "facts", postgresql.ARRAY(sa.Text()), server_default=sa.text("'{}'::text[]"), nullable=False
+        ),
+        sa.Column(
+            "node_ids", postgresql.ARRAY(sa.Uuid()), server_default=sa.text("'{}'::uuid[]"), nullable=False
+        ),
         sa.Column("recalled", postgresql.JSONB(), server_default=sa.text("'[]'::jsonb"), nullable=False),
         sa.Column("made_at", TIMESTAMP, nullable=True),
         sa.ForeignKeyConstraint(
-            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], name=op.f("session_prompts_group_id_fkey"), ondelete="CASCADE"
+            ["group_id", "agent_id"],
+            ["agents.group_id", "agents.agent_id"],
+            name=op.f("session_prompts_group_id_fkey"),
+            ondelete="CASCADE",
         ),
-        sa.PrimaryKeyConstraint("group_id", "agent_id", "user_id", "session_id", name=op.f("session_prompts_pkey")),
+        sa.PrimaryKeyConstraint(
+            "group_id", "agent_id", "user_id", "session_id", name=op.f("session_prompts_pkey")
+        ),
     )
     op.create_index("session_prompts_made_at_idx", "session_prompts", ["made_at"])
     for statement in isolate("session_prompts"):

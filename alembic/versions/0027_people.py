@@ -28,11 +28,17 @@ INDEXES = {
 
 
 def upgrade() -> None:
-    op.execute("ALTER TABLE memory_nodes ADD COLUMN IF NOT EXISTS user_id text, ADD COLUMN IF NOT EXISTS visibility text")
+    op.execute(
+        "ALTER TABLE memory_nodes ADD COLUMN IF NOT EXISTS user_id text, ADD COLUMN IF NOT EXISTS visibility text"
+    )
     op.execute("ALTER TABLE injections ADD COLUMN IF NOT EXISTS user_id text")
     # NOT VALID, then validated: no long lock on a large table; every stored row has none.
-    op.execute("ALTER TABLE memory_nodes DROP CONSTRAINT IF EXISTS memory_nodes_visibility_check")  # of an attempt that was interrupted
-    op.execute("ALTER TABLE memory_nodes ADD CONSTRAINT memory_nodes_visibility_check CHECK (visibility IN ('user', 'agent')) NOT VALID")
+    op.execute(
+        "ALTER TABLE memory_nodes DROP CONSTRAINT IF EXISTS memory_nodes_visibility_check"
+    )  # of an attempt that was interrupted
+    op.execute(
+        "ALTER TABLE memory_nodes ADD CONSTRAINT memory_nodes_visibility_check CHECK (visibility IN ('user', 'agent')) NOT VALID"
+    )
     op.execute("ALTER TABLE memory_nodes VALIDATE CONSTRAINT memory_nodes_visibility_check")
     for table, condition in POLICIES.items():
         op.execute(f"DROP POLICY IF EXISTS people ON {table}")

@@ -58,7 +58,9 @@ def upgrade() -> None:
             ADD COLUMN IF NOT EXISTS trust double precision NOT NULL DEFAULT 0.8
     """)
     # NOT VALID, then validated: no long lock on a large table; every stored row has the default.
-    op.execute("ALTER TABLE memory_nodes DROP CONSTRAINT IF EXISTS memory_nodes_origin_check")  # of an attempt that was interrupted
+    op.execute(
+        "ALTER TABLE memory_nodes DROP CONSTRAINT IF EXISTS memory_nodes_origin_check"
+    )  # of an attempt that was interrupted
     op.execute("""
         ALTER TABLE memory_nodes ADD CONSTRAINT memory_nodes_origin_check
         CHECK (origin IN ('operator', 'user', 'rules', 'model', 'import', 'assistant', 'document', 'tool')) NOT VALID

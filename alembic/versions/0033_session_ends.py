@@ -20,4 +20,6 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.execute("SET LOCAL lock_timeout = '5s'")
     op.execute("UPDATE extraction_cursors SET last_run_at = now() WHERE last_run_at IS NULL")
-    op.execute("ALTER TABLE extraction_cursors DROP COLUMN ended_at_count, ALTER COLUMN last_run_at SET NOT NULL")
+    op.execute(
+        "ALTER TABLE extraction_cursors DROP COLUMN ended_at_count, ALTER COLUMN last_run_at SET NOT NULL"
+    )

@@ -15,7 +15,9 @@ INDEX = "memory_nodes_times_idx"
 def upgrade() -> None:
     with op.get_context().autocommit_block():
         op.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {INDEX}")  # of an attempt that was interrupted
-        op.execute(f"CREATE INDEX CONCURRENTLY {INDEX} ON memory_nodes (group_id, agent_id, created_at) WHERE large")
+        op.execute(
+            f"CREATE INDEX CONCURRENTLY {INDEX} ON memory_nodes (group_id, agent_id, created_at) WHERE large"
+        )
 
 
 def downgrade() -> None:

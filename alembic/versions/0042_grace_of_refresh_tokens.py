@@ -12,9 +12,13 @@ depends_on = None
 
 def upgrade() -> None:
     op.execute("SET LOCAL lock_timeout = '5s'")
-    op.execute("ALTER TABLE oauth_connections ADD COLUMN previous_hash bytea, ADD COLUMN seed bytea, ADD COLUMN renewed_at timestamptz")
+    op.execute(
+        "ALTER TABLE oauth_connections ADD COLUMN previous_hash bytea, ADD COLUMN seed bytea, ADD COLUMN renewed_at timestamptz"
+    )
 
 
 def downgrade() -> None:
     op.execute("SET LOCAL lock_timeout = '5s'")
-    op.execute("ALTER TABLE oauth_connections DROP COLUMN previous_hash, DROP COLUMN seed, DROP COLUMN renewed_at")
+    op.execute(
+        "ALTER TABLE oauth_connections DROP COLUMN previous_hash, DROP COLUMN seed, DROP COLUMN renewed_at"
+    )

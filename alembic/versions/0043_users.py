@@ -30,7 +30,9 @@ def upgrade() -> None:
     op.execute("UPDATE user_profiles SET user_id = '' WHERE user_id = agent_id")
     op.execute(f"UPDATE pain_points t SET user_id = NULL WHERE user_id = agent_id AND NOT {_IS_A_USER}")  # noqa: S608 – no value
     for table in OF_USERS:
-        changed = ", changed_xid = pg_current_xact_id()" if table == "memory_nodes" else ""  # indexes in memory read it again
+        changed = (
+            ", changed_xid = pg_current_xact_id()" if table == "memory_nodes" else ""
+        )  # indexes in memory read it again
         where = "user_id IS NOT NULL AND user_id IS NOT NFC NORMALIZED"
         op.execute(f"UPDATE {table} SET user_id = normalize(user_id, NFC){changed} WHERE {where}")  # noqa: S608 – no value
     for table, column in (("events", "payload"), ("retrievals", "options")):
@@ -46,7 +48,9 @@ def upgrade() -> None:
           AND (p.updated_at, p.user_id) < (later.updated_at, later.user_id)
           AND (p.user_id IS NOT NFC NORMALIZED OR later.user_id IS NOT NFC NORMALIZED)
     """)
-    op.execute("UPDATE user_profiles SET user_id = normalize(user_id, NFC) WHERE user_id IS NOT NFC NORMALIZED")
+    op.execute(
+        "UPDATE user_profiles SET user_id = normalize(user_id, NFC) WHERE user_id IS NOT NFC NORMALIZED"
+    )
     for table, condition in POLICIES.items():
         op.execute(f"DROP POLICY IF EXISTS people ON {table}")
         op.execute(hide_from_others(table, condition))

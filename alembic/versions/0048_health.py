@@ -13,7 +13,9 @@ depends_on = None
 def upgrade() -> None:
     op.execute("SET LOCAL lock_timeout = '5s'")
     op.execute("ALTER TABLE memory_nodes ADD COLUMN health boolean")
-    op.execute("CREATE INDEX memory_nodes_health_idx ON memory_nodes (group_id, agent_id, created_at) WHERE health")
+    op.execute(
+        "CREATE INDEX memory_nodes_health_idx ON memory_nodes (group_id, agent_id, created_at) WHERE health"
+    )
 
 
 def downgrade() -> None:

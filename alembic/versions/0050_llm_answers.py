@@ -15,7 +15,9 @@ _COUNTS = ("questions", "unusable", "repaired", "by_rules", "dropped")
 def upgrade() -> None:
     op.execute("SET LOCAL lock_timeout = '5s'")
     counts = (f"ADD COLUMN {name} bigint NOT NULL DEFAULT 0" for name in _COUNTS)
-    op.execute(f"ALTER TABLE llm_usage {', '.join(counts)}, ADD COLUMN seconds double precision NOT NULL DEFAULT 0")
+    op.execute(
+        f"ALTER TABLE llm_usage {', '.join(counts)}, ADD COLUMN seconds double precision NOT NULL DEFAULT 0"
+    )
 
 
 def downgrade() -> None:

@@ -15,7 +15,9 @@ OF_PAIN = "FOREIGN KEY (pain_id, group_id) REFERENCES pain_points (pain_id, grou
 #: Both ways, by kind.
 _NEW = "CASE status WHEN 'accepted' THEN 'approved' WHEN 'confirmed' THEN 'approved' WHEN 'declined' THEN 'rejected' ELSE status END"
 _OF_SKILLS = "CASE status WHEN 'approved' THEN 'accepted' WHEN 'rejected' THEN 'declined' ELSE status END"
-_SAYS_OF_SKILLS = "'name', name, 'description', description, 'body', body, 'confidence', confidence, 'issues', issues"
+_SAYS_OF_SKILLS = (
+    "'name', name, 'description', description, 'body', body, 'confidence', confidence, 'issues', issues"
+)
 _SAYS_OF_FILES = "'file', file, 'base_version', base_version, 'current', current, 'suggested', suggested, 'reflection_id', reflection_id"
 _DECIDED = "created_at, decided_at, decided_by"
 
@@ -59,7 +61,9 @@ def upgrade() -> None:
         )
     """)
     op.execute("CREATE UNIQUE INDEX proposals_once_idx ON proposals (group_id, agent_id, kind, pattern_hash)")
-    op.execute("CREATE UNIQUE INDEX proposals_one_pending_idx ON proposals (group_id, pain_id) WHERE status = 'pending'")
+    op.execute(
+        "CREATE UNIQUE INDEX proposals_one_pending_idx ON proposals (group_id, pain_id) WHERE status = 'pending'"
+    )
     op.execute(f"""
         INSERT INTO proposals (proposal_id, group_id, agent_id, kind, user_id, pattern_hash, content, status, enabled, evidence,
             evidence_count, decided_evidence, made_by, updated_at, {_DECIDED})
@@ -87,7 +91,10 @@ def upgrade() -> None:
     op.execute("DROP TABLE artifacts, identity_proposals")
     op.execute("UPDATE audit_log SET action = 'evolution.approved' WHERE action = 'evolution.accepted'")
     op.execute("UPDATE audit_log SET action = 'evolution.rejected' WHERE action = 'evolution.declined'")
-    for statement in (*isolate("proposals"), hide_from_others("proposals", "user_id IS NULL OR user_id = {user}")):
+    for statement in (
+        *isolate("proposals"),
+        hide_from_others("proposals", "user_id IS NULL OR user_id = {user}"),
+    ):
         op.execute(statement)
 
 

@@ -36,7 +36,9 @@ def upgrade() -> None:
     op.execute("ALTER TABLE memory_nodes ADD COLUMN health boolean NOT NULL DEFAULT false")
     found = text("UPDATE memory_nodes SET health = true WHERE translate(description, '’', chr(39)) ~* :words")
     op.get_bind().execute(found, {"words": WORDS})
-    op.execute("CREATE INDEX memory_nodes_health_idx ON memory_nodes (group_id, agent_id, created_at) WHERE health")
+    op.execute(
+        "CREATE INDEX memory_nodes_health_idx ON memory_nodes (group_id, agent_id, created_at) WHERE health"
+    )
 
 
 def downgrade() -> None:

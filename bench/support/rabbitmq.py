@@ -1,4 +1,6 @@
-"""A RabbitMQ of one's own: Debian's, on ports of this machine that nobody uses, with its data in a folder of its own."""
+"""A RabbitMQ of one's own: Debian's, on ports of this machine that nobody uses, with its data in a folder of
+its own.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ START_SECONDS, STOP_SECONDS, POLL_SECONDS = 180, 20, 0.05
 
 def why_absent() -> str:
     """Why it cannot be started; empty if it can."""
-    return "" if SERVER.exists() and EPMD else "needs RabbitMQ: apt-get install --no-install-recommends rabbitmq-server"
+    return (
+        ""
+        if SERVER.exists() and EPMD
+        else "needs RabbitMQ: apt-get install --no-install-recommends rabbitmq-server"
+    )
 
 
 class RabbitMQ:
@@ -37,7 +43,9 @@ class RabbitMQ:
             "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
             "RABBITMQ_NODE_PORT": str(self._port),
             "RABBITMQ_DIST_PORT": str(free_port()),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
+                "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false"
+            ),
             "RABBITMQ_MNESIA_BASE": str(folder / "data"),
             "RABBITMQ_LOG_BASE": str(folder / "log"),
             "RABBITMQ_LOGS": "-",
@@ -62,13 +70,19 @@ class RabbitMQ:
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> None:
-        """Start it with an empty log, and wait until it is ready. RuntimeError with the log if it does not get so."""
+        """Start it with an empty log, and wait until it is ready. RuntimeError with the log if it does not
+        get so.
+        """
         if self._epmd is None or self._epmd.poll() is not None:
             assert EPMD is not None
-            self._epmd = subprocess.Popen([EPMD, "-address", "127.0.0.1", "-port", self._names["ERL_EPMD_PORT"]], env=self._names)
+            self._epmd = subprocess.Popen(
+                [EPMD, "-address", "127.0.0.1", "-port", self._names["ERL_EPMD_PORT"]], env=self._names
+            )
         self.log.write_bytes(b"")
         with self.log.open("ab") as output:
-            self.process = subprocess.Popen([SERVER], cwd=self._folder, stdout=output, stderr=subprocess.STDOUT, env=self._names)
+            self.process = subprocess.Popen(
+                [SERVER], cwd=self._folder, stdout=output, stderr=subprocess.STDOUT, env=self._names
+            )
         deadline = time.monotonic() + START_SECONDS
         while READY not in (told := self.log.read_text(errors="replace")):
             if not self.running or time.monotonic() > deadline:
@@ -80,10 +94,15 @@ class RabbitMQ:
         if not self.running:
             return
         assert self.process is not None
-        everything = [*psutil.Process(self.process.pid).children(recursive=True), psutil.Process(self.process.pid)]
+        everything = [
+            *psutil.Process(self.process.pid).children(recursive=True),
+            psutil.Process(self.process.pid),
+        ]
         for process in everything:
             with suppress(psutil.NoSuchProcess):
-                if number == signals.SIGKILL or process.name().startswith("beam"):  # which ends its helpers in good order
+                if number == signals.SIGKILL or process.name().startswith(
+                    "beam"
+                ):  # which ends its helpers in good order
                     process.send_signal(number)
         _, left = psutil.wait_procs(everything, timeout=STOP_SECONDS, callback=lambda _: self.process.poll())
         for process in left:

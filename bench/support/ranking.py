@@ -18,7 +18,9 @@ def recall_at(k: int, ranked: Sequence[str], evidence: AbstractSet[str]) -> floa
 
 
 def ndcg_at(k: int, ranked: Sequence[str], evidence: AbstractSet[str]) -> float:
-    """Discounted gain of the first ``k``, each evidence counting 1, as a share of the best possible order's."""
+    """Discounted gain of the first ``k``, each evidence counting 1, as a share of the best possible
+    order's.
+    """
     gain = sum(_discount(place) for place, key in enumerate(ranked[:k]) if key in evidence)
     return gain / sum(_discount(place) for place in range(min(k, len(evidence))))
 
@@ -27,14 +29,20 @@ def _discount(place: int) -> float:
     return 1 / math.log2(place + 2)
 
 
-def figures(ranked: Sequence[str], evidence: AbstractSet[str], recalls: Iterable[int], ndcgs: Iterable[int] = ()) -> Figures:
+def figures(
+    ranked: Sequence[str], evidence: AbstractSet[str], recalls: Iterable[int], ndcgs: Iterable[int] = ()
+) -> Figures:
     """``{"recall@5": …, "ndcg@10": …}`` of one question."""
-    return {f"recall@{k}": recall_at(k, ranked, evidence) for k in recalls} | {f"ndcg@{k}": ndcg_at(k, ranked, evidence) for k in ndcgs}
+    return {f"recall@{k}": recall_at(k, ranked, evidence) for k in recalls} | {
+        f"ndcg@{k}": ndcg_at(k, ranked, evidence) for k in ndcgs
+    }
 
 
 def mean(questions: Sequence[Mapping[str, float]]) -> Figures:
     """Each figure's mean over the questions."""
-    return {name: round(sum(row[name] for row in questions) / len(questions), DECIMALS) for name in questions[0]}
+    return {
+        name: round(sum(row[name] for row in questions) / len(questions), DECIMALS) for name in questions[0]
+    }
 
 
 def quantile(values: Sequence[float], share: float) -> float:

@@ -34,7 +34,9 @@ class Call:
         kind, *rest = raw
         if kind == "embed":
             return cls(kind, (rest[0],), "")
-        if kind == "focal_points_davinci":  # the trace has only its reply: it was asked about the same statements
+        if (
+            kind == "focal_points_davinci"
+        ):  # the trace has only its reply: it was asked about the same statements
             return cls("focal_points", (), rest[0])
         first = rest[0]
         asked = tuple(line for line in first if line) if isinstance(first, list) else (first,)
@@ -42,16 +44,23 @@ class Call:
 
 
 def memory_of(everything: list[dict[str, Any]]) -> list[str]:
-    """The whole memory that all scenarios start from, least recently accessed first: one of them asked about all of it."""
-    asked = [Call.of(raw).asked for scenario in everything for raw in scenario["calls"] if raw[0] == "focal_points_chat"]
+    """The whole memory that all scenarios start from, least recently accessed first: one of them asked about
+    all of it.
+    """
+    asked = [
+        Call.of(raw).asked
+        for scenario in everything
+        for raw in scenario["calls"]
+        if raw[0] == "focal_points_chat"
+    ]
     return list(max(asked, key=lambda texts: len(list(texts))))
 
 
 def pools_of(scenario: dict[str, Any], everything: list[dict[str, Any]]) -> list[list[str]]:
     """What was retrieved for each focal point: as the insights were asked about it.
 
-    A scenario that broke off early shows only its first ones; all start from the same memory, so that another one
-    with the same focal points shows the rest.
+    A scenario that broke off early shows only its first ones; all start from the same memory, so that another
+    one with the same focal points shows the rest.
     """
     own = _pools(scenario)
     others = [_pools(other) for other in everything]
@@ -65,12 +74,16 @@ def _pools(scenario: dict[str, Any]) -> list[list[str]]:
 
 def conversation(everything: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The conversation that ends in the scenarios about one."""
-    text = next(raw[1] for scenario in everything for raw in scenario["calls"] if raw[0] == "planning_on_convo")
+    text = next(
+        raw[1] for scenario in everything for raw in scenario["calls"] if raw[0] == "planning_on_convo"
+    )
     return [(speaker, said) for speaker, _, said in (line.partition(": ") for line in text.splitlines())]
 
 
 class Replay:
-    """An LLM that says what was recorded. A reply that does not fit is followed by the next one, as in the original."""
+    """An LLM that says what was recorded. A reply that does not fit is followed by the next one, as in the
+    original.
+    """
 
     model = "recorded"
 
@@ -101,10 +114,15 @@ class Replay:
         raise BadReply(f"{kind}: {reason}")
 
     def finished(self, thoughts: list[str]) -> None:
-        """Everything recorded was asked, and the thoughts are those that were embedded. Raises :class:`Differs`."""
+        """Everything recorded was asked, and the thoughts are those that were embedded. Raises
+        :class:`Differs`.
+        """
         self._skip_embeds()
         if self._place != len(self._calls):
-            raise Differs(f"{len(self._calls) - self._place} recorded calls were not made, next {self._calls[self._place]}")
+            raise Differs(
+                f"{len(self._calls) - self._place} recorded calls were not made, next"
+                f" {self._calls[self._place]}"
+            )
         if self._later != thoughts:
             raise Differs(f"embedded {self._later}, thoughts {thoughts}")
 
@@ -155,7 +173,9 @@ def asked_by(question: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def read(question: Any, reply: str) -> Any:
-    """A reply in the original's format as our answer. Raises :class:`ValueError` if it is not in that format."""
+    """A reply in the original's format as our answer. Raises :class:`ValueError` if it is not in that
+    format.
+    """
     match question:
         case ask.FocalPoints():
             return ask.Points(questions=_points(reply))
@@ -197,4 +217,6 @@ def _insight(line: str) -> ask.Insight:
     text, because, numbers = _NUMBERED.sub("", line, count=1).partition("(because of ")
     if not because:
         raise ValueError(f"no evidence: {line!r}")
-    return ask.Insight(text=text.strip(), evidence=[int(number) for number in re.findall(r"\d+", numbers.partition(")")[0])])
+    return ask.Insight(
+        text=text.strip(), evidence=[int(number) for number in re.findall(r"\d+", numbers.partition(")")[0])]
+    )

@@ -26,8 +26,8 @@ NEVER = 1_000_000
 def running(names: Sequence[str] | None = None, **settings: str) -> Iterator[Client]:
     """A client of a service of its own, with the processes named; ``settings`` by lower-case name.
 
-    Nothing reflects unless it is asked to: what is measured is what was asked for. What looks at the database from
-    outside, as benchmarks do, sees all of it.
+    Nothing reflects unless it is asked to: what is measured is what was asked for. What looks at the database
+    from outside, as benchmarks do, sees all of it.
     """
     settings["agent_defaults"] = f"importance_trigger_max={NEVER} {settings.get('agent_defaults', '')}"
     with (
@@ -43,14 +43,19 @@ def running(names: Sequence[str] | None = None, **settings: str) -> Iterator[Cli
 def key_of(group: str, *scopes: KeyScope) -> str:
     """A new key of the service, with all that it may do."""
     key = new_key()
-    create_key.perform(Actor(group, "bench", operator=True), CreateKey(key=NewKey.of(key), name="bench", scopes=list(scopes)))
+    create_key.perform(
+        Actor(group, "bench", operator=True), CreateKey(key=NewKey.of(key), name="bench", scopes=list(scopes))
+    )
     return str(key)
 
 
 def machine() -> str:
     """What a figure was measured on, in one line."""
     memory = psutil.virtual_memory().total / 2**30
-    return f"{os.cpu_count()} × {_cpu_model()}, {memory:.0f} GiB, {platform.system()}, Python {platform.python_version()}"
+    return (
+        f"{os.cpu_count()} × {_cpu_model()}, {memory:.0f} GiB, {platform.system()}, Python"
+        f" {platform.python_version()}"
+    )
 
 
 def _cpu_model() -> str:

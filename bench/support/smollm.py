@@ -36,7 +36,13 @@ def is_installed() -> bool:
 
 def start() -> tuple[subprocess.Popen[str], str]:
     """The server's process, and its address with ``/v1``. Raises :class:`SystemExit` if it does not begin."""
-    process = subprocess.Popen([sys.executable, "-m", __name__], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     assert process.stdout is not None
     said = next((line for line in process.stdout if line.startswith("listening ")), "")
     if not said:

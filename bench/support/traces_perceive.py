@@ -1,13 +1,16 @@
-"""The recorded ticks of the original's ``perceive``, replayed: the same memories, counters and keyword strengths?
+"""The recorded ticks of the original's ``perceive``, replayed: the same memories, counters and keyword
+strengths?
 
-Each tick's sight goes through :mod:`jiyi.client.perceive`, the intake's own ``store`` and the tasks, in a database of its own,
-with a scripted LLM that gives the recorded replies. It runs twice: with ``stanford=True`` every text must be the
-original's; with Jiyi's own rules the texts that the original garbles (Q5) are listed as what is not copied.
+Each tick's sight goes through :mod:`jiyi.client.perceive`, the intake's own ``store`` and the tasks, in a
+database of its own, with a scripted LLM that gives the recorded replies. It runs twice: with
+``stanford=True`` every text must be the original's; with Jiyi's own rules the texts that the original garbles
+(Q5) are listed as what is not copied.
 
-The memory that the recording starts from is not among the data. What the recording says of it is put in its place: the
-number of nodes and of events (from the first new node), the counters (from the first tick) and the strengths that the ticks
-cannot have brought. Which triples were its latest is not known, so that the first tick stores all it sees, as
-recorded, shows nothing about them. From the second tick on all that is compared with was stored in the replay.
+The memory that the recording starts from is not among the data. What the recording says of it is put in its
+place: the number of nodes and of events (from the first new node), the counters (from the first tick) and the
+strengths that the ticks cannot have brought. Which triples were its latest is not known, so that the first
+tick stores all it sees, as recorded, shows nothing about them. From the second tick on all that is compared
+with was stored in the replay.
 """
 
 from __future__ import annotations
@@ -39,10 +42,16 @@ from workers import ephemeral
 
 TRACE = "trace_perceive.json"
 AGENT = "Klaus Mueller"
-#: The persona stands here, in this arena; other arenas' events are out of its sight (the recording names those).
+#: The persona stands here, in this arena; other arenas' events are out of its sight (the recording names
+#: those).
 POSITION, ARENA = (0, 0), "room"
-MUTILATED = "Q5: a description with brackets is cut to three words and what follows the last one, less a character"
-CHAT_FIRST = "no defect: a chat is stored before its event, and asked about before it; the original asks the other way round"
+MUTILATED = (
+    "Q5: a description with brackets is cut to three words and what follows the last one, less a character"
+)
+CHAT_FIRST = (
+    "no defect: a chat is stored before its event, and asked about before it; the original asks the other way"
+    " round"
+)
 
 Scenario = tuple[str, bool, str | None]
 
@@ -50,7 +59,8 @@ Scenario = tuple[str, bool, str | None]
 class Recorded:
     """The recorded replies to the questions about importance; notes what is asked.
 
-    A question that was not recorded (a text that is not garbled) gets the reply of the next one of its kind that was.
+    A question that was not recorded (a text that is not garbled) gets the reply of the next one of its kind
+    that was.
     """
 
     model = "recorded"
@@ -84,7 +94,9 @@ def sight(step: Mapping[str, Any]) -> Iterator[Seen]:
 
 
 def perceive_scenarios(folder: Path) -> list[Scenario]:
-    """(name, whether all is as recorded, the named defect that is not copied or None) of each tick, by both rules."""
+    """(name, whether all is as recorded, the named defect that is not copied or None) of each tick, by both
+    rules.
+    """
     with ephemeral.folder("jiyi-trace-") as home, ephemeral.database(home, embedder="hashing"):
         importlib.import_module("workers.app")  # reads the settings, so not before they are there
         with whole_service():
@@ -153,10 +165,16 @@ def _tick(group: str, trace: Mapping[str, Any], step: Mapping[str, Any], *, stan
     run_until_idle(STRENGTHEN, strengthen)
     run_until_idle(ACCUMULATE, accumulate)
     stored = {node["node_id"] for node in _nodes(group, step)}
-    return [UUID(str(item["event_id"])) for item in made if item["event_id"] in stored and item.get("node_type") != "chat"]
+    return [
+        UUID(str(item["event_id"]))
+        for item in made
+        if item["event_id"] in stored and item.get("node_type") != "chat"
+    ]
 
 
-def _differences(group: str, step: Mapping[str, Any], returned: list[UUID], asked: list[tuple[str, str]]) -> Iterator[str]:
+def _differences(
+    group: str, step: Mapping[str, Any], returned: list[UUID], asked: list[tuple[str, str]]
+) -> Iterator[str]:
     nodes = _nodes(group, step)
     names = {node["node_id"]: f"node_{node['node_count']}" for node in nodes}
     if [names[node_id] for node_id in returned] != step["returned"] or len(nodes) != len(step["new_nodes"]):
@@ -168,7 +186,10 @@ def _differences(group: str, step: Mapping[str, Any], returned: list[UUID], aske
         elif node["poignancy"] != expected["poignancy"]:
             yield "poignancy"
         same = ("node_count", "type_count", "type", "depth", "subject", "predicate", "object")
-        times = (node["created_at"] == node["last_accessed"], node["created_at"].strftime("%Y-%m-%d %H:%M:%S"))
+        times = (
+            node["created_at"] == node["last_accessed"],
+            node["created_at"].strftime("%Y-%m-%d %H:%M:%S"),
+        )
         filling = [names.get(UUID(part), part) if isinstance(part, str) else part for part in node["filling"]]
         if (
             any(node[key] != expected[key] for key in same)
@@ -183,24 +204,35 @@ def _differences(group: str, step: Mapping[str, Any], returned: list[UUID], aske
         yield "calls"
     elif asked != calls:
         yield "order of calls"
-    agent = _rows("SELECT importance_trigger_curr, importance_ele_n FROM agents WHERE group_id = :g", g=group)[0]
+    agent = _rows(
+        "SELECT importance_trigger_curr, importance_ele_n FROM agents WHERE group_id = :g", g=group
+    )[0]
     if any(agent[name] != step[name] for name in ("importance_trigger_curr", "importance_ele_n")):
         yield "counters"
 
 
 def _put_start(group: str, trace: Mapping[str, Any]) -> None:
-    """An agent that stands where the recording begins: numbering, counters and strengths, without the memories themselves."""
+    """An agent that stands where the recording begins: numbering, counters and strengths, without the
+    memories themselves.
+    """
     first = trace["steps"][0]
     node = first["new_nodes"][0]
     spent = sum(new["poignancy"] for new in first["new_nodes"] if new["type"] == "event")
     counters = {
         "importance_trigger_curr": first["importance_trigger_curr"] + spent,
-        "importance_ele_n": first["importance_ele_n"] - sum(new["type"] == "event" for new in first["new_nodes"]),
+        "importance_ele_n": (
+            first["importance_ele_n"] - sum(new["type"] == "event" for new in first["new_nodes"])
+        ),
     }
     events = node["type_count"] - 1
     numbers = {"event": events, "thought": node["node_count"] - 1 - events}
     with unit_of_work() as connection:
-        configured = {"type": "agent.configured", "group_id": group, "agent_id": AGENT, "payload": {"counters": counters}}
+        configured = {
+            "type": "agent.configured",
+            "group_id": group,
+            "agent_id": AGENT,
+            "payload": {"counters": counters},
+        }
         store(connection, [wire.build(configured)])
         connection.execute(
             text("UPDATE agents SET node_count = :count, type_counts = :types WHERE group_id = :group"),
@@ -208,7 +240,8 @@ def _put_start(group: str, trace: Mapping[str, Any]) -> None:
         )
         for keyword, strength in _strengths_before(trace).items():
             connection.execute(
-                text("INSERT INTO kw_strength VALUES (:g, :a, 'event', :k, :s)"), {"g": group, "a": AGENT, "k": keyword, "s": strength}
+                text("INSERT INTO kw_strength VALUES (:g, :a, 'event', :k, :s)"),
+                {"g": group, "a": AGENT, "k": keyword, "s": strength},
             )
 
 
@@ -236,7 +269,9 @@ def _nodes(group: str, step: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _strengths(group: str) -> dict[str, int]:
-    found = _rows("SELECT keyword, strength FROM kw_strength WHERE group_id = :g AND memory_type = 'event'", g=group)
+    found = _rows(
+        "SELECT keyword, strength FROM kw_strength WHERE group_id = :g AND memory_type = 'event'", g=group
+    )
     return {row["keyword"]: row["strength"] for row in found}
 
 

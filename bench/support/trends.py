@@ -1,4 +1,6 @@
-"""Whether a series of measurements rises: a line through it, with the error of its slope; and a plot of many, without a library."""
+"""Whether a series of measurements rises: a line through it, with the error of its slope; and a plot of many,
+without a library.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ WIDTH, ROW, LEFT = 900, 60, 220
 class Line:
     """``level`` is the mean; ``slope`` and its standard error are an hour.
 
-    The error is that of measurements which resemble the ones before them: memory goes in steps, and what is higher now is still higher a
-    moment later. It is made larger by sqrt((1 + r) / (1 - r)), r being how much one residual says of the next.
+    The error is that of measurements which resemble the ones before them: memory goes in steps, and what is
+    higher now is still higher a moment later. It is made larger by sqrt((1 + r) / (1 - r)), r being how much
+    one residual says of the next.
     """
 
     level: float
@@ -57,7 +60,10 @@ def plot(series: Mapping[str, Points]) -> str:
     """An SVG with a row for each series, from 0 to its greatest value."""
     rows = [_row(number, name, points) for number, (name, points) in enumerate(sorted(series.items()))]
     height = ROW * len(rows) + 10
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif"'
+        ' font-size="12">'
+    )
     return "\n".join([head, *rows, "</svg>", ""])
 
 
@@ -65,7 +71,10 @@ def _row(number: int, name: str, points: Points) -> str:
     top, bottom = number * ROW + 10, number * ROW + ROW - 5
     last = max((at for at, _ in points), default=1.0) or 1.0
     most = max((value for _, value in points), default=1.0) or 1.0
-    places = " ".join(f"{LEFT + at / last * (WIDTH - LEFT - 10):.1f},{bottom - value / most * (bottom - top):.1f}" for at, value in points)
+    places = " ".join(
+        f"{LEFT + at / last * (WIDTH - LEFT - 10):.1f},{bottom - value / most * (bottom - top):.1f}"
+        for at, value in points
+    )
     text = f'<text x="5" y="{(top + bottom) / 2:.0f}">{escape(name)}: {most:,.1f}</text>'
     ground = f'<line x1="{LEFT}" x2="{WIDTH}" y1="{bottom}" y2="{bottom}" stroke="#ccc"/>'
     return f'{text}{ground}<polyline points="{places}" fill="none" stroke="#36c"/>'

@@ -1,7 +1,9 @@
-"""Which appointment a message means, and its new time: "move the dentist from 3 to 5", 牙医改到周五, "push it back an hour".
+"""Which appointment a message means, and its new time: "move the dentist from 3 to 5", 牙医改到周五, "push
+it back
+an hour".
 
-One is meant only where no other fits as well: by the words and times that they share, else by how alike their meaning is. A wrong
-appointment cancelled is worse than a question.
+One is meant only where no other fits as well: by the words and times that they share, else by how alike their
+meaning is. A wrong appointment cancelled is worse than a question.
 
 What an agent says when it has taken down, cancelled, moved or listed schedules, or could not.
 """
@@ -26,7 +28,8 @@ from engine.times.recurring import Every, Lead, Offset, Shift, find_shift
 from jiyi.text.words import language_of, telling
 from jiyi.zones import zone_of
 
-#: Cosine of centred vectors from which on two texts mean the same thing, and how far the second best has to be behind.
+#: Cosine of centred vectors from which on two texts mean the same thing, and how far the second best has to
+#: be behind.
 ALIKE, AHEAD = 0.5, 0.1
 #: More appointments than this are not compared by meaning: each has to be embedded.
 MOST_ALIKE = 100
@@ -43,13 +46,14 @@ HOURS_OF_PART: dict[Part, tuple[int, int]] = {
 #: Words that ask, and what every appointment is called: they do not tell one from another.
 _FRAME = frozenset(
     telling(
-        "cancel delete remove scrap drop forget never mind stop skip kill clear turn off back actually sorry undo bin lose set put move shift push pull bring change "
-        "reschedule postpone delay swap switch make reminder reminders remind alarm alarms timer appointment appointments schedule scheduled "
-        "plan planned notification alert ping nudge thing one ones instead rather earlier later please need want time times day list show "
-        "tell what all any every new don't can could would let ok thanks wake buzz "
-        "取消 删除 删掉 撤销 撤掉 去掉 关掉 停掉 不用 不要 不必 别再 算了 免了 作废 改到 改成 改为 改期 挪到 挪动 移到 换到 换成 调到 调整 推迟 延后 延迟 提前 "
-        "提醒 闹钟 闹铃 日程 安排 预约 计划 那个 这个 一个 一下 给我 帮我 我的 叫我 喊我 "
-        "通知 时间 什么 哪些 列出 还有 今天 明天 后天"
+        "cancel delete remove scrap drop forget never mind stop skip kill clear turn off back actually sorry"
+        " undo bin lose set put move shift push pull bring change reschedule postpone delay swap switch make"
+        " reminder reminders remind alarm alarms timer appointment appointments schedule scheduled plan"
+        " planned notification alert ping nudge thing one ones instead rather earlier later please need want"
+        " time times day list show tell what all any every new don't can could would let ok thanks wake buzz"
+        " 取消 删除 删掉 撤销 撤掉 去掉 关掉 停掉 不用 不要 不必 别再 算了 免了 作废 改到 改成 改为 改期 挪到"
+        " 挪动 移到 换到 换成 调到 调整 推迟 延后 延迟 提前 提醒 闹钟 闹铃 日程 安排 预约 计划 那个 这个 一个"
+        " 一下 给我 帮我 我的 叫我 喊我 通知 时间 什么 哪些 列出 还有 今天 明天 后天"
     )
 )
 _CALL_OFF = re.compile(r"\bcall\b(?=[^,.;]{0,40}\boff\b)", re.IGNORECASE)
@@ -82,7 +86,9 @@ class Fit:
 Likeness = Callable[[str, Sequence[str]], Sequence[float]]
 
 
-def find_meant(text: str, times: Sequence[Element], planned: Sequence[Appointment], likeness: Likeness | None = None) -> Fit:
+def find_meant(
+    text: str, times: Sequence[Element], planned: Sequence[Appointment], likeness: Likeness | None = None
+) -> Fit:
     """Which appointment a message means.
 
     Args:
@@ -93,7 +99,11 @@ def find_meant(text: str, times: Sequence[Element], planned: Sequence[Appointmen
     """
     text = _CALL_OFF.sub(" ", text)
     words = set(telling(text)) - _FRAME
-    timely = [appointment for appointment in planned if all(_at(time, appointment) for time in times)] if times else list(planned)
+    timely = (
+        [appointment for appointment in planned if all(_at(time, appointment) for time in times)]
+        if times
+        else list(planned)
+    )
     named = _named(words, timely)
     if named:
         return _one_of(named)
@@ -101,14 +111,21 @@ def find_meant(text: str, times: Sequence[Element], planned: Sequence[Appointmen
         return Fit(tuple(elsewhere), sure=False)  # its words fit, its times do not
     if not set(telling(_IDLE_ZH.sub(" ", text))) - _FRAME:  # "move it", 取消吧
         return _one_of(timely)
-    return _alike(text, timely, likeness) if likeness is not None and 0 < len(timely) <= MOST_ALIKE else Fit((), sure=False)
+    return (
+        _alike(text, timely, likeness)
+        if likeness is not None and 0 < len(timely) <= MOST_ALIKE
+        else Fit((), sure=False)
+    )
 
 
 def _named(words: set[str], planned: Sequence[Appointment]) -> list[Appointment]:
     """Those that share most with the words; a word that many appointments have counts less."""
     tokens = {appointment.id: set(telling(appointment.task)) for appointment in planned}
     often = Counter(token for words_of_task in tokens.values() for token in words_of_task)
-    shared = {appointment.id: sum(1 / often[token] for token in tokens[appointment.id] & words) for appointment in planned}
+    shared = {
+        appointment.id: sum(1 / often[token] for token in tokens[appointment.id] & words)
+        for appointment in planned
+    }
     most = max(shared.values(), default=0.0)
     return [appointment for appointment in planned if shared[appointment.id] == most] if most else []
 
@@ -118,7 +135,10 @@ def _one_of(appointments: Sequence[Appointment]) -> Fit:
 
 
 def _alike(text: str, planned: Sequence[Appointment], likeness: Likeness) -> Fit:
-    ranked = sorted(zip(likeness(text, [appointment.task for appointment in planned]), planned, strict=True), key=lambda pair: -pair[0])
+    ranked = sorted(
+        zip(likeness(text, [appointment.task for appointment in planned]), planned, strict=True),
+        key=lambda pair: -pair[0],
+    )
     best = ranked[0][0]
     near = tuple(appointment for alike, appointment in ranked if alike >= max(ALIKE, best - AHEAD))
     return Fit(near, sure=len(near) == 1)
@@ -135,23 +155,34 @@ def _at(time: Element, appointment: Appointment) -> bool:
             first, last = HOURS_OF_PART[part] if part else (0, 23)
             return any(first <= moment.hour <= last for moment in appointment.times)
         case Clock():
-            return any(moment.hour in time.hours and moment.minute == time.minute for moment in appointment.times)
+            return any(
+                moment.hour in time.hours and moment.minute == time.minute for moment in appointment.times
+            )
         case _:
             return True
 
 
 #: What stands before the time that it had, and before the one that it gets.
 _OLD = re.compile(
-    r"(?:\b(?:from|instead of|rather than|not(?: at| on)?)|从|不是|别|不要|原来的?|原定的?|本来)\s?(?:the |my |at |on )?\Z", re.IGNORECASE
+    r"(?:\b(?:from|instead of|rather than|not(?: at| on)?)|从|不是|别|不要|原来的?|原定的?|本来)\s?(?:the |my"
+    r" |at |on )?\Z",
+    re.IGNORECASE,
 )
-_NEW = re.compile(r"(?:\b(?:to|till|until|for|make it|make that)|[到成至为去在]|改)\s?(?:the |at |on |be )?\Z", re.IGNORECASE)
+_NEW = re.compile(
+    r"(?:\b(?:to|till|until|for|make it|make that)|[到成至为去在]|改)\s?(?:the |at |on |be )?\Z",
+    re.IGNORECASE,
+)
 
-_TO_TIME = re.compile(r"\W{0,3}(?:\b(?:to|till|until)\b|[改换挪移调]?[到成至为])\W{0,3}(?:the |at |on )?", re.IGNORECASE)
+_TO_TIME = re.compile(
+    r"\W{0,3}(?:\b(?:to|till|until)\b|[改换挪移调]?[到成至为])\W{0,3}(?:the |at |on )?", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTimes:
-    """The times of a message that moves something: those it had, those it gets, or how far it is shifted; ``words`` say the new one."""
+    """The times of a message that moves something: those it had, those it gets, or how far it is shifted;
+    ``words`` say the new one.
+    """
 
     old: tuple[Element, ...]
     new: tuple[Element, ...]
@@ -165,11 +196,15 @@ class ChangeTimes:
 
 #: One time of what comes again.
 _SINGLE = re.compile(
-    r"(?:这|本)(?:个?(?:周|星期|礼拜|月)|次|回)(?![一二三四五六日天末])|\b(?:this|just this) (?:week|month|time|once)\b", re.IGNORECASE
+    r"(?:这|本)(?:个?(?:周|星期|礼拜|月)|次|回)(?![一二三四五六日天末])|\b(?:this|just this)"
+    r" (?:week|month|time|once)\b",
+    re.IGNORECASE,
 )
 #: An hour that is only a number, where a message moves something: "move it to 9", "make it 9 instead".
 _BARE_HOUR = re.compile(
-    rf"\b(?:to|till|until|make (?:it|that)|make)\s(?P<hour>{HOUR_EN})(?=\W{{0,3}}\Z|[,.;!?]|\s(?:instead|please|thanks|then|rather|not|if|and|today|tomorrow|on)\b)",
+    r"\b(?:to|till|until|make (?:it|that)|make)"
+    rf"\s(?P<hour>{HOUR_EN})(?=\W{{0,3}}\Z|[,.;!?]|\s(?:instead|please|thanks|then"
+    r"|rather|not|if|and|today|tomorrow|on)\b)",
     re.IGNORECASE,
 )
 
@@ -180,7 +215,11 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
     single = _SINGLE.search(text)
     if single is not None:
         text = text[: single.start()] + " " * len(single[0]) + text[single.end() :]
-    times = [element for element in find_elements(text, now) if shift is None or element.end <= shift.start or element.start >= shift.end]
+    times = [
+        element
+        for element in find_elements(text, now)
+        if shift is None or element.end <= shift.start or element.start >= shift.end
+    ]
     taken = [*times, *([shift] if shift is not None else [])]
     for match in _BARE_HOUR.finditer(text):
         start, end = match.span("hour")
@@ -206,7 +245,9 @@ def read_change(text: str, now: datetime) -> ChangeTimes:
     if is_waking(text):
         fresh = [of_waking(element) if isinstance(element, Clock) else element for element in fresh]
     words = [text[element.start : element.end].strip() for element in fresh]
-    spans = [(element.start, element.end) for element in times] + ([(shift.start, shift.end)] if shift is not None else [])
+    spans = [(element.start, element.end) for element in times] + (
+        [(shift.start, shift.end)] if shift is not None else []
+    )
     joint = "" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " "
     return ChangeTimes(
         tuple(element for group in old for element in group),
@@ -232,7 +273,9 @@ def _split(text: str, times: list[Element]) -> list[list[Element]]:
 
 
 def move_timing(timing: Timing, to: ChangeTimes, now: datetime) -> Timing | Unclear:
-    """The new timing of an appointment; :class:`Unclear` with the reason if it cannot be told. ``now`` is in its time zone."""
+    """The new timing of an appointment; :class:`Unclear` with the reason if it cannot be told. ``now`` is in
+    its time zone.
+    """
     last = timing.after(now)
     impossible = next((element.reason for element in to.new if isinstance(element, Impossible)), "")
     if last is None or impossible:
@@ -255,7 +298,10 @@ def _read(timing: Timing, its: datetime, new: Sequence[Element], now: datetime) 
     if not any(isinstance(element, Day | Offset | Every | Lead) for element in used):
         used.append(Day(0, 0, (its.date(),)))
     used = [_near(element, its.hour) if isinstance(element, Clock) else element for element in used]
-    if not any(isinstance(element, Clock) or (isinstance(element, Offset) and not element.in_days) for element in used):
+    if not any(
+        isinstance(element, Clock) or (isinstance(element, Offset) and not element.in_days)
+        for element in used
+    ):
         used.append(Clock(0, 0, (its.hour,), its.minute, stated=its.hour))
     meant = readings.read(used, None, set(), now, zone_of(timing.tz))
     if not meant.readings:
@@ -269,10 +315,14 @@ NIGHT_ENDS = 6
 
 
 def _near(clock: Clock, hour: int) -> Clock:
-    """A bare hour is the one nearest to the hour that it replaces: from eight in the evening to nine is 21:00."""
+    """A bare hour is the one nearest to the hour that it replaces: from eight in the evening to nine is
+    21:00.
+    """
     if clock.certain or clock.stated is None or clock.part is not None:
         return clock
-    return replace(clock, hours=tuple(sorted(clock.hours, key=lambda one: (one < NIGHT_ENDS <= hour, abs(one - hour)))))
+    return replace(
+        clock, hours=tuple(sorted(clock.hours, key=lambda one: (one < NIGHT_ENDS <= hour, abs(one - hour))))
+    )
 
 
 def _shifted(timing: Timing, its: datetime, by: timedelta, now: datetime) -> Timing | Unclear:
@@ -280,7 +330,11 @@ def _shifted(timing: Timing, its: datetime, by: timedelta, now: datetime) -> Tim
     if timing.kind == "once":
         return _once(timing, to) if to > now else Unclear("that time has passed", asked=True)
     fields = (timing.cron or "").split()
-    if timing.kind != "cron" or not (fields[0].isdecimal() and fields[1].isdecimal()) or to.date() != its.date():
+    if (
+        timing.kind != "cron"
+        or not (fields[0].isdecimal() and fields[1].isdecimal())
+        or to.date() != its.date()
+    ):
         return Unclear(_ONE_OF_MANY, asked=True)
     return _cron(timing, [str(to.minute), str(to.hour), *fields[2:]])
 
@@ -309,7 +363,10 @@ _ONE_OF_MANY = "a single time of what comes again cannot be moved"
 
 
 def only_one_time(times: ChangeTimes) -> bool:
-    """Whether a message speaks of a single time of what comes again: "cancel tomorrow's", 这周不用了; not "the Monday one"."""
+    """Whether a message speaks of a single time of what comes again: "cancel tomorrow's", 这周不用了; not
+    "the
+    Monday one".
+    """
     days = [time for time in (*times.old, *times.new) if isinstance(time, Day)]
     return times.single or any(day.whole or len(day.dates) == 1 for day in days)
 
@@ -422,7 +479,10 @@ def only_one_of_many(appointment: ShownAppointment, text: str) -> str:
     """A question, when a single time of what comes again is to be cancelled."""
     if language_of(text) == "zh":
         return f"{_told(appointment, 'zh')}是重复的，不能只取消其中一次。要全部取消吗？还什么都没有改。"
-    return f"{_told(appointment, 'en')} comes again: a single time of it cannot be cancelled. Cancel all of it? Nothing was changed yet."
+    return (
+        f"{_told(appointment, 'en')} comes again: a single time of it cannot be cancelled. Cancel all of it?"
+        " Nothing was changed yet."
+    )
 
 
 def none_fits(appointments: Sequence[ShownAppointment], more: int, text: str) -> str:
@@ -440,9 +500,9 @@ def none_fits(appointments: Sequence[ShownAppointment], more: int, text: str) ->
 
 def _each(appointments: Sequence[ShownAppointment], more: int, language: str) -> str:
     joint, rest = ("；", f"；还有 {more} 个") if language == "zh" else ("; ", f"; and {more} more")
-    return joint.join(f"{place}. {_told(appointment, language)}" for place, appointment in enumerate(appointments, 1)) + (
-        rest if more else ""
-    )
+    return joint.join(
+        f"{place}. {_told(appointment, language)}" for place, appointment in enumerate(appointments, 1)
+    ) + (rest if more else "")
 
 
 def _told(appointment: ShownAppointment, language: str) -> str:
@@ -452,7 +512,11 @@ def _told(appointment: ShownAppointment, language: str) -> str:
 
 
 def _when(appointment: ShownAppointment) -> str:
-    return "" if appointment.next_run is None else f"{appointment.next_run.astimezone(ZoneInfo(appointment.tz)):%Y-%m-%d %H:%M}"
+    return (
+        ""
+        if appointment.next_run is None
+        else f"{appointment.next_run.astimezone(ZoneInfo(appointment.tz)):%Y-%m-%d %H:%M}"
+    )
 
 
 def _in_chinese(reason: str) -> str:

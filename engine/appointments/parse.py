@@ -1,12 +1,14 @@
 """A message as a schedule: what is to be done when, if it asks for that.
 
-Rules of a grammar of times in Chinese and English, without a model. Who wants a model's help asks it about what is unclear.
+Rules of a grammar of times in Chinese and English, without a model. Who wants a model's help asks it about
+what is unclear.
 
 Whether a sentence asks the agent to act, in which words, and what it asks for.
 
-It asks only where it asks: "my phone reminds me at 9" and 医生提醒我每天吃药 tell, 不用提醒我了 declines, "remind me why" wants to
-be told now, and "if I'm not back by 5, call a cab" depends on what nobody here will see. A sentence that begins with a time that
-comes again and has no subject asks, too: 每天晚上8点写日报.
+It asks only where it asks: "my phone reminds me at 9" and 医生提醒我每天吃药 tell, 不用提醒我了 declines,
+"remind me why"
+wants to be told now, and "if I'm not back by 5, call a cab" depends on what nobody here will see. A sentence
+that begins with a time that comes again and has no subject asks, too: 每天晚上8点写日报.
 """
 
 from __future__ import annotations
@@ -37,21 +39,25 @@ LOOSE_CHARS = 8
 #: Characters of a task.
 TASK_CHARS = 500
 
-_SENTENCE = re.compile(r"[^。!?！？;；\n]+?(?:[。!?！？;；\n]+|(?<![ap]\.m)(?<!\d)\.(?=\s|\Z)|\Z)", re.IGNORECASE)
+_SENTENCE = re.compile(
+    r"[^。!?！？;；\n]+?(?:[。!?！？;；\n]+|(?<![ap]\.m)(?<!\d)\.(?=\s|\Z)|\Z)", re.IGNORECASE
+)
 _LOOSE = re.compile(rf"(?<=[{CJK}])[ \t]+(?=[{CJK}\d])|(?<=\d)[ \t]+(?=[{CJK}])")
 #: 早晚八点: twice a day.
 _MORNING_AND_EVENING = re.compile(r"早晚(?:各|都)?((?:\d{1,2}|[一二两三四五六七八九十]{1,2})点半?)")
 #: What asks without saying when, to be asked back.
 _LATER = re.compile(
     r"(?:过|等)(?:一会儿?|会儿?|几天|段时间|一阵子?|阵子?)|待会儿?|一会儿?(?=提醒|叫)|回头|改天|有空|晚点|稍后|迟点|哪天|过些(?:天|日子)|以后|到时候?|不久"
-    r"|\b(?:later|soon|sometime|some ?time|someday|some day|in a (?:bit|while|few)|every now and then|from time to time|regularly|periodically|"
+    r"|\b(?:later|soon|sometime|some ?time|someday|some day|in a (?:bit|while|few)|every now and then|from"
+    r" time to time|regularly|periodically|"
     r"occasionally|one of these days|when i'm free|eventually)\b|每(?:天|周|月|年)|定期|经常|时不时|隔三差五",
     re.IGNORECASE,
 )
 
 
 def parse(text: str, now: datetime, tz: str, *, asks: bool = False) -> Parsed:
-    """When and what a message asks the agent to do; :class:`Unclear` if it does not, or if that cannot be told.
+    """When and what a message asks the agent to do; :class:`Unclear` if it does not, or if that cannot be
+    told.
 
     Args:
         text: the message.
@@ -78,7 +84,9 @@ def local_now(now: datetime, tz: str) -> datetime:
     return now.astimezone(zone) if now.tzinfo else now.replace(tzinfo=zone)
 
 
-def _of_sentences(sentences: list[str], read: Callable[[str], _Sentence], local: datetime, tz: str, *, asks: bool) -> Parsed:
+def _of_sentences(
+    sentences: list[str], read: Callable[[str], _Sentence], local: datetime, tz: str, *, asks: bool
+) -> Parsed:
     for place, sentence in enumerate(sentences):
         first = _parse(read(sentence), local, tz, asks=asks)
         if isinstance(first, Unclear) and not first.asked:
@@ -87,7 +95,11 @@ def _of_sentences(sentences: list[str], read: Callable[[str], _Sentence], local:
             return first
         # Who asks in a sentence of its own may have said when just before, or says it after.
         before = [sentences[place - 1] + sentence] if place else []
-        after = [sentence + following for following in sentences[place + 1 : place + 2] if _is_time(following, local)]
+        after = [
+            sentence + following
+            for following in sentences[place + 1 : place + 2]
+            if _is_time(following, local)
+        ]
         in_context = (_parse(read(context), local, tz, asks=asks) for context in before + after)
         return next((parsed for parsed in in_context if not isinstance(parsed, Unclear)), first)
     return Unclear("nothing is asked for at a time")
@@ -123,7 +135,9 @@ def _is_time(sentence: str, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence with its times: ``left_out`` are weekdays (Sunday 0) that it excepts, ``blanked`` has :data:`TIME` for each time."""
+    """A sentence with its times: ``left_out`` are weekdays (Sunday 0) that it excepts, ``blanked`` has
+    :data:`TIME` for each time.
+    """
 
     text: str
     left_out: set[int]
@@ -182,7 +196,9 @@ def _parse(sentence: _Sentence, now: datetime, tz: str, *, asks: bool) -> Parsed
 
 
 def _request_of(sentence: _Sentence, *, asks: bool) -> Cue | None:
-    """What asks for something in a sentence: its words, a timer that says hardly more, or its time where it is known to ask."""
+    """What asks for something in a sentence: its words, a timer that says hardly more, or its time where it
+    is known to ask.
+    """
     elements, blanked = sentence.elements, sentence.blanked
     request = find_request(blanked, again=any(isinstance(element, Every) for element in elements))
     if request is None and len(blanked.replace(TIME, "").strip()) <= LOOSE_CHARS:
@@ -195,13 +211,16 @@ def _request_of(sentence: _Sentence, *, asks: bool) -> Cue | None:
 
 def _description(sentence: str, used: list[Element]) -> str:
     words = [sentence[element.start : element.end].strip() for element in used]
-    return ("" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " ").join(word for word in words if word)
+    return ("" if any("\u4e00" <= char <= "\u9fff" for char in "".join(words)) else " ").join(
+        word for word in words if word
+    )
 
 
 Asked = Literal["new", "cancel", "move", "list"]
 
-#: How often each label has to be right. A new appointment needs a time, too, and what is cancelled or moved an appointment that fits;
-#: a list is answered whatever there is, and many questions about what was said sound like one.
+#: How often each label has to be right. A new appointment needs a time, too, and what is cancelled or moved
+#: an appointment that fits; a list is answered whatever there is, and many questions about what was said
+#: sound like one.
 PRECISION: dict[Asked, float] = {"new": 0.8, "cancel": 0.8, "move": 0.8, "list": 0.9}
 #: Probability of "asks for nothing" from which on the patterns are not believed.
 SURE_NOT = 0.9
@@ -217,20 +236,24 @@ class Request(NamedTuple):
     sure: bool = True
 
 
-def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads | None, completes: str = "") -> Request:
+def judge_request(
+    text: str, now: datetime, tz: Callable[[], str], heads: Heads | None, completes: str = ""
+) -> Request:
     """What a message asks of the agent's appointments.
 
-    Who asks for a reminder in so many words gets one, or is asked when. Else the learned judgement decides where it is sure, of the
-    message or of what is left of it without courtesies: "could you move it to 9?" asks what "move it to 9" asks. An order to let go
-    of something or to move it counts where it fits an appointment. Without the judgement, as in long messages, a new appointment is
-    recognised by patterns alone, and nothing is listed.
+    Who asks for a reminder in so many words gets one, or is asked when. Else the learned judgement decides
+    where it is sure, of the message or of what is left of it without courtesies: "could you move it to 9?"
+    asks what "move it to 9" asks. An order to let go of something or to move it counts where it fits an
+    appointment. Without the judgement, as in long messages, a new appointment is recognised by patterns
+    alone, and nothing is listed.
 
     Args:
         text: the message; it is parsed at most once.
         now: when it was said.
         tz: gives the name of the time zone, where it is needed.
         heads: the learned judgements.
-        completes: a request before it that lacked a time: a message that says hardly more than a time is that time.
+        completes: a request before it that lacked a time: a message that says hardly more than a time is that
+        time.
 
     Raises:
         ValueError: an unknown time zone.
@@ -246,8 +269,12 @@ def judge_request(text: str, now: datetime, tz: Callable[[], str], heads: Heads 
     return _ordered(core) if found is None else found
 
 
-def _judged(text: str, core: str, now: datetime, tz: Callable[[], str], heads: Heads | None) -> Request | None:
-    """What the judgement and the patterns make of a message and of what is left of it without courtesies; None if nothing for sure."""
+def _judged(
+    text: str, core: str, now: datetime, tz: Callable[[], str], heads: Heads | None
+) -> Request | None:
+    """What the judgement and the patterns make of a message and of what is left of it without courtesies;
+    None if nothing for sure.
+    """
     given, bare = heads.requests([text, core]) if heads is not None else (None, None)
     if heads is None or given is None or bare is None:
         return _by_patterns(text, now, tz())
@@ -255,15 +282,23 @@ def _judged(text: str, core: str, now: datetime, tz: Callable[[], str], heads: H
     asked = whole if polite in (None, "list") else polite
     if asked == "new":
         wished = _WISHED.search(readable(text)) is not None
-        return Request() if wished else Request("new", parse(text if asked == whole else core, now, tz(), asks=True))
+        return (
+            Request()
+            if wished
+            else Request("new", parse(text if asked == whole else core, now, tz(), asks=True))
+        )
     if asked is not None:
         return Request(asked, sure=asked == whole)
     likeliest = max(get_args(Asked), key=lambda label: given.probabilities[label])
-    return _by_patterns(text, now, tz()) if likeliest == "new" and given.probabilities["none"] < SURE_NOT else None
+    return (
+        _by_patterns(text, now, tz())
+        if likeliest == "new" and given.probabilities["none"] < SURE_NOT
+        else None
+    )
 
 
 def _answered(asked: str, text: str, now: datetime, tz: str) -> Parsed | None:
-    """A request without a time with the time that a message names; None if it names none, or more than that."""
+    """A request without a time with the time that a message names; None if it names none, or more."""
     local, request, answer = local_now(now, tz), without_courtesies(asked), readable(text)
     rest = blank_out(answer, _spans(find_elements(answer, local)))
     is_time = TIME in rest and all(fillers(telling(rest.replace(TIME, " "))))
@@ -274,7 +309,11 @@ def _answered(asked: str, text: str, now: datetime, tz: str) -> Parsed | None:
 
 def _sure_of(heads: Heads, judged: Judged) -> Asked | None:
     likeliest: Asked = max(get_args(Asked), key=lambda label: judged.probabilities[label])
-    return likeliest if judged.probabilities[likeliest] >= heads.least(REQUESTS, likeliest, PRECISION[likeliest]) else None
+    return (
+        likeliest
+        if judged.probabilities[likeliest] >= heads.least(REQUESTS, likeliest, PRECISION[likeliest])
+        else None
+    )
 
 
 def _by_patterns(text: str, now: datetime, tz: str) -> Request | None:
@@ -287,7 +326,13 @@ def _ordered(core: str) -> Request:
     order = readable(core).strip(_EDGES)
     if len(order) > ORDER_CHARS or _SENTENCE_END.search(order):
         return Request()
-    return Request("move", sure=False) if _MOVE.match(order) else Request("cancel", sure=False) if _LET_GO.match(order) else Request()
+    return (
+        Request("move", sure=False)
+        if _MOVE.match(order)
+        else Request("cancel", sure=False)
+        if _LET_GO.match(order)
+        else Request()
+    )
 
 
 def without_courtesies(text: str) -> str:
@@ -298,12 +343,19 @@ def without_courtesies(text: str) -> str:
 
 
 def wants_reminder(core: str) -> bool:
-    """Whether a message without courtesies does nothing but ask for a reminder, at whatever time: "remind me to buy milk"."""
+    """Whether a message without courtesies does nothing but ask for a reminder, at whatever time: "remind me
+    to buy milk".
+    """
     order = readable(core).strip(_EDGES)
     if len(order) > ORDER_CHARS or _SENTENCE_END.search(order) or declines(order) or depends(order):
         return False
     match = _REMIND.match(order)
-    return match is not None and len(order) > match.end() and _NOW.search(order) is None and _TOLD.search(order) is None
+    return (
+        match is not None
+        and len(order) > match.end()
+        and _NOW.search(order) is None
+        and _TOLD.search(order) is None
+    )
 
 
 #: What stands for a time in the patterns; of as many characters as the time.
@@ -318,24 +370,36 @@ def _union(*names: str) -> str:
     return "|".join(f"(?:{line})" for name in names for line in sections("engine.appointments", _FILE)[name])
 
 
-_BEFORE = rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b|{TIME})\W{{0,3}}(?:(?:{_union('before_en', 'polite_en')})[\s,]{{0,3}}){{0,5}}"
+_BEFORE = (
+    rf"(?:\A|[,;:.\-–—]|\b(?:and|then|so|but|please)\b"
+    rf"|{TIME})\W{{0,3}}(?:(?:{_union('before_en', 'polite_en')})[\s,]{{0,3}}){{0,5}}"
+)
 _ASK, _ACT, _DECLINE, _TOLD, _TENSE, _NOW, _DEPENDS = (
-    union("engine.appointments", _FILE, name) for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
+    union("engine.appointments", _FILE, name)
+    for name in ("ask", "act", "decline", "told", "tense", "now", "depends")
 )
 _ASK_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('ask_en')})", re.IGNORECASE)
 _ACT_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('act_en')})", re.IGNORECASE)
 _DECLINE_EN = re.compile(rf"{_BEFORE}(?P<ask>{_union('decline_en')})", re.IGNORECASE)
-_MOVE, _LET_GO, _REMIND, _WISHED = (union("engine.appointments", _FILE, name) for name in ("move", "let_go", "remind", "wished"))
+_MOVE, _LET_GO, _REMIND, _WISHED = (
+    union("engine.appointments", _FILE, name) for name in ("move", "let_go", "remind", "wished")
+)
 #: Before and behind what is asked for politely.
 _POLITE = re.compile(
-    rf"\A\W{{0,3}}(?:(?:{_union('before_en')})[\s,]{{0,3}}){{0,3}}(?:(?:{_union('polite_en', 'polite')})[\s,]{{0,3}}){{1,3}}", re.IGNORECASE
+    rf"\A\W{{0,3}}(?:(?:{_union('before_en')})[\s,]{{0,3}}){{0,3}}"
+    rf"(?:(?:{_union('polite_en', 'polite')})[\s,]{{0,3}}){{1,3}}",
+    re.IGNORECASE,
 )
-_POLITE_END = re.compile(r"(?:\s?(?:好不好|行不行|可以|好|行)?[吗么呢]|[,，\s]{1,2}(?:please|for me))?[?？\s]{0,3}\Z", re.IGNORECASE)
+_POLITE_END = re.compile(
+    r"(?:\s?(?:好不好|行不行|可以|好|行)?[吗么呢]|[,，\s]{1,2}(?:please|for me))?[?？\s]{0,3}\Z",
+    re.IGNORECASE,
+)
 #: Characters of an order: it says one thing, in one sentence.
 ORDER_CHARS = 120
 _SENTENCE_END = re.compile(r"[。!?！？;；\n]|\.\s")
 _WAKING = re.compile(
-    r"[叫喊吵唤弄闹]醒|(?:叫|喊|催|闹)[^,。]{0,4}我[^,。]{0,4}起来|起床|\b(?:wake (?:me|us)|wake[- ]?up (?:call|alarm)|get (?:me|us) (?:up|out of bed))\b",
+    r"[叫喊吵唤弄闹]醒|(?:叫|喊|催|闹)[^,。]{0,4}我[^,。]{0,4}起来|起床|\b(?:wake (?:me|us)|wake[- ]?up"
+    r" (?:call|alarm)|get (?:me|us) (?:up|out of bed))\b",
     re.IGNORECASE,
 )
 _NAP = re.compile(r"午睡|午觉|午休|小睡|打个?盹|\bnap(?:ping)?\b|\bsiesta\b", re.IGNORECASE)
@@ -346,21 +410,28 @@ _WORKFLOW = re.compile(r"工作流|流程|\bworkflow\b|\bpipeline\b", re.IGNOREC
 _FRAME = re.compile(
     r"(?:请|麻烦|劳烦|拜托)?(?:你|您)?(?:能不能|可不可以|能否|可以|能)?(?:记得|务必|别忘了?|不要忘了?)?(?:帮(?:我|忙)|给我|替我)?(?:到时候?|届时|准时)?"
     r"(?:设|定|订|建|加|创建|添加|安排)?(?:个|一个|置)?(?:(?:提醒|通知|告诉|叫醒?|喊|催)(?:一下|下|一声)?(?:我们|我|大家|咱们?)?(?:一下|一声)?|闹钟|闹铃|的?提醒|倒计时)(?:去|要|说|,|:)?"
-    r"|\b(?:(?:please|kindly|can you|could you|would you|will you|i need you to|i want you to|make sure to|don't forget to) ){0,3}"
-    r"(?:remind (?:me|us|\w{2,20})|wake (?:me|us)(?: up)?|(?:alert|notify|ping|nudge|tell|text) (?:me|us)|let (?:me|us) know|don't let me forget"
-    r"|(?:set|add|create|schedule|make)(?: up)? (?:me )?(?:an?|the)? ?(?:\w{1,12} )?(?:reminder|alarm|timer|notification)|give me a (?:nudge|reminder|heads[- ]up|shout))"
+    r"|\b(?:(?:please|kindly|can you|could you|would you|will you|i need you to|i want you to|make sure"
+    r" to|don't forget to) ){0,3}"
+    r"(?:remind (?:me|us|\w{2,20})|wake (?:me|us)(?: up)?|(?:alert|notify|ping|nudge|tell|text) (?:me|us)|let"
+    r" (?:me|us) know|don't let me forget"
+    r"|(?:set|add|create|schedule|make)(?: up)? (?:me )?(?:an?|the)? ?(?:\w{1,12}"
+    r" )?(?:reminder|alarm|timer|notification)|give me a (?:nudge|reminder|heads[- ]up|shout))"
     r"(?: (?:to|that|about|of|for|when)\b(?! ?⏱)|:)?",
     re.IGNORECASE,
 )
 _EDGES = " \t\n,，.。、;；:：!！?？~-–—'\"“”" + TIME
 #: Thanks to whoever is asked; not what is to be said or sent ("say thanks", 跟老师说谢谢).
 _THANKS = (
-    r"(?<!\bsay )(?<!\bsend )(?<!\bgive )(?<!\bwrite )(?<!\ba )(?<!\bof )(?<!\bmy )(?<!\bour )(?<!\bwith )\b(?:thanks|thank you|cheers)"
+    r"(?<!\bsay )(?<!\bsend )(?<!\bgive )(?<!\bwrite )(?<!\ba )(?<!\bof )(?<!\bmy )(?<!\bour )(?<!\bwith"
+    r" )\b(?:thanks|thank you|cheers)"
     r"|(?<![说道声句个写发示寄])(?:谢谢|多谢|感谢)(?:你|您|啦|了)?|(?<=[\s,])(?:麻烦(?:你|您)?了|拜托了?|辛苦了)"
 )
 THANKS = re.compile(_THANKS, re.IGNORECASE)
 _LOOSELY = re.compile(
-    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can you|could you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{0,4}(?:\b(?:at|on|by|for|and|in|from|to|please|starting)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|可以吗|"
+    r"\A(?:(?:请|麻烦|帮我|的|去|要|我要|我|你|您|能|可以|在|从|开始|以后|设定|定个|来个|创建|新建|设|定|一个|个|一下|然后|就|都|和|at|on|to|for|by|and|in|from|that|please|can"
+    r" you|could"
+    r" you|about|,)(?:\b|(?<=[\u4e00-\u9fff]))[\s,]{0,4}){1,4}|(?:[\s,]{0,4}(?:\b(?:at|on|by|for|and|in"
+    r"|from|to|please|starting)|的|吧|哦|啊|呀|哈|呗|吗|从|在|定个|一个|好吗|好吧|行吗|可以吗|"
     + _THANKS
     + r")){1,6}\Z",
     re.IGNORECASE,
@@ -369,7 +440,9 @@ _LOOSELY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """Where a sentence asks; ``ask``: to be told or woken, ``act``: something is to be done, ``bare``: it begins with its time."""
+    """Where a sentence asks; ``ask``: to be told or woken, ``act``: something is to be done, ``bare``: it
+    begins with its time.
+    """
 
     start: int
     end: int
@@ -408,11 +481,19 @@ def task_of(text: str, sentence: str) -> str:
     flat, places = _flat(text)
     match = _FRAME.search(flat)
     for place in range(len(kept)):
-        if text[place] == TIME or (match is not None and places[match.start()] <= place < places[match.end()]):
+        if text[place] == TIME or (
+            match is not None and places[match.start()] <= place < places[match.end()]
+        ):
             kept[place] = "\x00" if text[place] == TIME else "\x01"
     parts = [part.strip(_EDGES) for part in re.split("[\x00\x01]+", "".join(kept))]
-    joined = " ".join(part for part in (_LOOSELY.sub("", _LOOSELY.sub("", part)).strip(_EDGES) for part in parts) if part)
-    return joined if joined.isascii() else re.sub(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])", ",", joined).replace(",", "，")
+    joined = " ".join(
+        part for part in (_LOOSELY.sub("", _LOOSELY.sub("", part)).strip(_EDGES) for part in parts) if part
+    )
+    return (
+        joined
+        if joined.isascii()
+        else re.sub(r"(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])", ",", joined).replace(",", "，")
+    )
 
 
 def asks_to_act(text: str) -> bool:
@@ -458,7 +539,9 @@ def _flat(text: str) -> tuple[str, list[int]]:
 
 
 def _first(flat: str, zh: re.Pattern[str], en: re.Pattern[str], how: Literal["ask", "act"]) -> Cue | None:
-    spans = [match.span() for match in [zh.search(flat)] if match] + [match.span("ask") for match in [en.search(flat)] if match]
+    spans = [match.span() for match in [zh.search(flat)] if match] + [
+        match.span("ask") for match in [en.search(flat)] if match
+    ]
     return Cue(*min(spans), how) if spans else None
 
 

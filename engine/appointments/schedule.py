@@ -1,9 +1,10 @@
 """A time in words as what it means, when a schedule runs, and which of its runs is due.
 
-A schedule runs once for each time it was due. What was missed while nothing ran is made good by one run, marked as missed, if
-the last time was within a day; older times are only noted.
+A schedule runs once for each time it was due. What was missed while nothing ran is made good by one run,
+marked as missed, if the last time was within a day; older times are only noted.
 
-A heartbeat: what an agent looks after at each tick, what it says of it, and the quiet hours in which that waits.
+A heartbeat: what an agent looks after at each tick, what it says of it, and the quiet hours in which that
+waits.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class ParsedSchedule:
     """When something is to be done, and what."""
 
     kind: ScheduleKind
-    #: Five fields in local time, Sunday 0. Of a schedule that runs once it is what one shows: cron has no year.
+    #: Five fields in local time, Sunday 0. Of a schedule that runs once it is what one shows: cron has no
+    #: year.
     cron: str | None = None
     #: Of ``once`` when, of ``interval`` the first time; with the time zone's offset.
     at: datetime | None = None
@@ -84,12 +86,21 @@ class Timing:
     tz: str
 
     def after(self, moment: datetime) -> datetime | None:
-        return next_run(kind=self.kind, cron=self.cron, at=self.at, every_seconds=self.every_seconds, tz=self.tz, after=moment)
+        return next_run(
+            kind=self.kind,
+            cron=self.cron,
+            at=self.at,
+            every_seconds=self.every_seconds,
+            tz=self.tz,
+            after=moment,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A run: the time it was due, whether it was missed, whether it is too late to be made good, and the next one."""
+    """A run: the time it was due, whether it was missed, whether it is too late to be made good, and the next
+    one.
+    """
 
     due_at: datetime
     missed: bool
@@ -98,7 +109,9 @@ class Firing:
 
 
 def firing(timing: Timing, due_at: datetime, now: datetime) -> Firing | None:
-    """The run of a schedule that was due at a time; None if that is still to come, as after a clock was put back."""
+    """The run of a schedule that was due at a time; None if that is still to come, as after a clock was put
+    back.
+    """
     if due_at > now:
         return None
     following = None if timing.kind == "once" else timing.after(now)
@@ -159,7 +172,8 @@ class Facts:
 
     #: Reminders that were delivered and not acknowledged since before ``UNSEEN_AFTER``.
     unseen: int = 0
-    #: Work owed to the agent's memories that is late, in seconds; its open dead letters; memories without a vector.
+    #: Work owed to the agent's memories that is late, in seconds; its open dead letters; memories without a
+    #: vector.
     late_seconds: float = 0.0
     dead_letters: int = 0
     without_vector: int = 0
@@ -189,31 +203,61 @@ def findings(facts: Facts, now: datetime) -> list[Finding]:
     return sorted(all_findings, key=lambda finding: _ORDER[finding.urgency])
 
 
-def to_tell(all_findings: Iterable[Finding], proactivity: Proactivity, most: int, told: set[tuple[str, str]]) -> list[Finding]:
-    """Those to be told: as urgent as the agent may speak up for, none that was told within a day, at most so many."""
-    kept = [finding for finding in all_findings if finding.urgency in LEAST[proactivity] and (finding.source, finding.subject) not in told]
+def to_tell(
+    all_findings: Iterable[Finding], proactivity: Proactivity, most: int, told: set[tuple[str, str]]
+) -> list[Finding]:
+    """Those to be told: as urgent as the agent may speak up for, none that was told within a day, at most so
+    many.
+    """
+    kept = [
+        finding
+        for finding in all_findings
+        if finding.urgency in LEAST[proactivity] and (finding.source, finding.subject) not in told
+    ]
     return kept[:most]
 
 
 def _tasks(facts: Facts) -> Iterable[Finding]:
     if facts.unseen:
         zh = facts.language == "zh"
-        content = f"有 {facts.unseen} 条提醒还没有确认。" if zh else f"{facts.unseen} reminders have not been acknowledged."
+        content = (
+            f"有 {facts.unseen} 条提醒还没有确认。"
+            if zh
+            else f"{facts.unseen} reminders have not been acknowledged."
+        )
         yield Finding("tasks", "unseen", "待办提醒" if zh else "Reminders are waiting", content, "medium")
 
 
 def _memory(facts: Facts) -> Iterable[Finding]:
     zh = facts.language == "zh"
     if facts.dead_letters:
-        content = f"{facts.dead_letters} 件处理失败的工作需要有人查看。" if zh else f"{facts.dead_letters} pieces of work failed for good."
-        yield Finding("memory", "dead_letters", "记忆处理失败" if zh else "Work on memories failed", content, "high")
+        content = (
+            f"{facts.dead_letters} 件处理失败的工作需要有人查看。"
+            if zh
+            else f"{facts.dead_letters} pieces of work failed for good."
+        )
+        yield Finding(
+            "memory", "dead_letters", "记忆处理失败" if zh else "Work on memories failed", content, "high"
+        )
     if facts.late_seconds > LATE_SECONDS:
         minutes = int(facts.late_seconds // 60)
         content = f"记忆处理已延迟 {minutes} 分钟。" if zh else f"Work on memories is {minutes} minutes late."
-        yield Finding("memory", "late", "记忆处理延迟" if zh else "Work on memories is late", content, "medium")
+        yield Finding(
+            "memory", "late", "记忆处理延迟" if zh else "Work on memories is late", content, "medium"
+        )
     elif facts.without_vector and facts.late_seconds > WAITING_SECONDS:
-        content = f"{facts.without_vector} 条记忆还不能被检索。" if zh else f"{facts.without_vector} memories cannot be found yet."
-        yield Finding("memory", "without_vector", "记忆等待索引" if zh else "Memories wait for their vectors", content, "low")
+        content = (
+            f"{facts.without_vector} 条记忆还不能被检索。"
+            if zh
+            else f"{facts.without_vector} memories cannot be found yet."
+        )
+        yield Finding(
+            "memory",
+            "without_vector",
+            "记忆等待索引" if zh else "Memories wait for their vectors",
+            content,
+            "low",
+        )
 
 
 def _pains(facts: Facts) -> Iterable[Finding]:
@@ -224,17 +268,25 @@ def _pains(facts: Facts) -> Iterable[Finding]:
 
 def _checklist(facts: Facts) -> Iterable[Finding]:
     for item in facts.checklist:
-        yield Finding("checklist", item, "要照看的事" if facts.language == "zh" else "To look after", item, "medium")
+        yield Finding(
+            "checklist", item, "要照看的事" if facts.language == "zh" else "To look after", item, "medium"
+        )
 
 
 #: Items of a list that are looked at, and characters of each.
 MAX_ITEMS, MAX_ITEM_CHARS = 20, 300
-_ITEM = re.compile(r"^\s{0,9}(?:[-*•]|\d{1,3}[.)、])\s{1,9}(?:\[(?P<done>[ xX])\]\s{1,9})?(?P<text>\S.*)$", re.MULTILINE)
+_ITEM = re.compile(
+    r"^\s{0,9}(?:[-*•]|\d{1,3}[.)、])\s{1,9}(?:\[(?P<done>[ xX])\]\s{1,9})?(?P<text>\S.*)$", re.MULTILINE
+)
 
 
 def listed(text: str) -> tuple[str, ...]:
     """The items of the Markdown lists of a text, without those that are ticked off."""
-    items = (match["text"].strip()[:MAX_ITEM_CHARS] for match in _ITEM.finditer(text) if (match["done"] or " ") == " ")
+    items = (
+        match["text"].strip()[:MAX_ITEM_CHARS]
+        for match in _ITEM.finditer(text)
+        if (match["done"] or " ") == " "
+    )
     return tuple(dict.fromkeys(items))[:MAX_ITEMS]
 
 
@@ -243,5 +295,9 @@ def _idle(facts: Facts, now: datetime) -> Iterable[Finding]:
     if last is not None and now - last >= IDLE_AFTER:
         zh = facts.language == "zh"
         days = (now - last).days
-        content = f"我们 {days} 天没聊了，最近怎么样？" if zh else f"We have not talked for {days} day(s). How are you?"
+        content = (
+            f"我们 {days} 天没聊了，最近怎么样？"
+            if zh
+            else f"We have not talked for {days} day(s). How are you?"
+        )
         yield Finding("idle", "greeting", "打个招呼" if zh else "Hello", content, "low")

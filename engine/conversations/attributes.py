@@ -1,7 +1,9 @@
-"""What a statement says of whom, in words of a fixed list: ``home``, ``job``, ``diet``, ``likes:coffee``, ``time:dentist``.
+"""What a statement says of whom, in words of a fixed list: ``home``, ``job``, ``diet``, ``likes:coffee``,
+``time:dentist``.
 
-Of a single-valued attribute the latest statement holds, so two memories with the same subject and attribute contradict each
-other, however differently they are worded. Lists (children, pets, allergies) grow. The patterns are in ``attributes.txt``.
+Of a single-valued attribute the latest statement holds, so two memories with the same subject and attribute
+contradict each other, however differently they are worded. Lists (children, pets, allergies) grow. The
+patterns are in ``attributes.txt``.
 
 By what a statement is told from what is none: words that say little, and the cues of ``cues.txt``.
 """
@@ -21,11 +23,15 @@ from jiyi.text.words import CJK, is_filler, normalise, stem, telling
 
 #: Words that say nothing of what somebody likes or what is on Tuesday.
 _GENERAL = frozenset(
-    """food thing stuff music movi film book game meet meeting appoint appointment time date new now anymor more ani all go eat drink listen
-    watch play read realli veri much everi day morn even weekli my our the cup glass bowl lot night 现在 目前 时间 家里 新家 新装 喂的 改签
+    """food thing stuff music movi film book game meet meeting appoint appointment time date new now anymor
+    more ani all go eat drink listen
+    watch play read realli veri much everi day morn even weekli my our the cup glass bowl lot night 现在 目前
+    时间
+    家里 新家 新装 喂的 改签
     在家 我们""".split()
 )
-#: People whom anybody has one of: two statements about "my boss" are about the same one, unlike two about "my friend".
+#: People whom anybody has one of: two statements about "my boss" are about the same one, unlike two about "my
+#: friend".
 _ONE_OF = (
     "mom|mum|mother|dad|father|parents|sister|brother|son|daughter|wife|husband|partner|girlfriend|boyfriend|fiancée?|grandmother|grandma"
     "|grandfather|grandpa|boss|manager|landlord|supervisor|advisor|dog|cat"
@@ -44,34 +50,46 @@ _NO_NAME = (
 )
 _AUXILIARY = r"(?:'m| am|'re| are|'s| is|'ve| have| has|'d| had| was| were)?"
 _ADVERBS = (
-    r"(?: (?:been|just|now|also|actually|recently|currently|finally|still|really|both|all|already|only|always|even|absolutely"
+    r"(?: (?:been|just|now|also|actually|recently|currently|finally|still|really|both|all|already|only"
+    r"|always|even|absolutely"
     r"|totally))*"
 )
 _CHINESE_ADVERBS = (
-    "(?:现在|目前|最近|已经|一直|从小|其实|还|也|都|就|刚刚|刚|今年|终于|又|本来|平时|去年|前年|上个?月|上周|昨天|今天|每天|以前)*"
+    "(?:现在|目前|最近|已经|一直|从小|其实|还|也|都|就|刚刚|刚|今年|终于|又|本来|平时|去年|前年|上个?月"
+    "|上周|昨天|今天|每天|以前)*"
 )
-_MY_ONE = rf"(?:my|our) (?P<one>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))(?:,? (?!{_NO_NAME})[a-z]+,?)?"
+_MY_ONE = (
+    rf"(?:my|our) (?P<one>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))(?:,? (?!{_NO_NAME})[a-z]+,?)?"
+)
 _CHINESE_MY_ONE = rf"我(?:们|家|们家)?(?:的)?(?P<one>{_ONE_OF_CHINESE})"
 _CHINESE_MANY = "我(?:的)?(?:同事|朋友|下属|同学|室友|邻居)"
 _MACROS = {
     "{I}": rf"\b(?:i|we|(?P<pronoun>he|she)|{_MY_ONE}|(?:my|our) [\w-]+){_AUXILIARY}{_ADVERBS}",
     "{i}": r"(?:i|we)",
-    "{我}": rf"(?:(?P<pronoun>[他她](?!们))|{_CHINESE_MY_ONE}|{_CHINESE_MANY}|我们家|我们|我家|我|咱们|咱家|咱)[他她]?{_CHINESE_ADVERBS}",
+    "{我}": (
+        rf"(?:(?P<pronoun>[他她](?!们))|{_CHINESE_MY_ONE}|{_CHINESE_MANY}|我们家|我们|我家|我|咱们|咱家|咱)[他她]?{_CHINESE_ADVERBS}"
+    ),
     "{be}": rf"(?:'s| is| are|'re|'m| am| was| were| will be| has been){_ADVERBS}",
     "{now}": _ADVERBS,
 }
-_OWN = "own|new|old|current|full|first|last|name|address|job|phone|e-?mail|place|birthday|goal|plan|hometown|favou?rite"
+_OWN = (
+    "own|new|old|current|full|first|last|name|address|job|phone|e-?mail|place|birthday|goal|plan|hometown"
+    "|favou?rite"
+)
 #: Somebody of whom the user has several: what is said of one friend is not said of another.
 _MANY = re.compile(rf"\A(?:my|our) (?!(?:{_OWN})\b)|\A{_CHINESE_MANY}")
 _PERSON = re.compile(
-    rf"\b(?:my|our) (?P<en>(?:(?:older|younger|little|big|twin) )?(?:{_ONE_OF}))\b|我(?:们|家|们家)?(?:的)?(?P<zh>{_ONE_OF_CHINESE})"
+    r"\b(?:my|our) (?P<en>(?:(?:older|younger|little|big|twin)"
+    rf" )?(?:{_ONE_OF}))\b|我(?:们|家|们家)?(?:的)?(?P<zh>{_ONE_OF_CHINESE})"
 )
 _HEADER = re.compile(r"(?<![a-z ])([a-z ]+) (\d+) ?([a-z ]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """What is said. ``subject`` is ``user`` or a relation of theirs; ``over``: it only says that something is no longer so."""
+    """What is said. ``subject`` is ``user`` or a relation of theirs; ``over``: it only says that something is
+    no longer so.
+    """
 
     name: str
     subject: str = "user"
@@ -143,18 +161,25 @@ def person_in(text: str) -> str | None:
 def _key(text: str) -> str:
     """The first telling word of what a statement is about."""
     idle = _GENERAL | CALENDAR | EMPTY | NUMBERS
-    words = [word for word in telling(text) if word not in idle and not word.isdigit() and not is_filler(word)]
+    words = [
+        word for word in telling(text) if word not in idle and not word.isdigit() and not is_filler(word)
+    ]
     return " ".join(words[:_KEY_WORDS])
 
 
 @cache
 def _sections() -> list[_Section]:
-    return [_section(header, lines) for header, lines in sections("engine.conversations", "attributes.txt").items()]
+    return [
+        _section(header, lines)
+        for header, lines in sections("engine.conversations", "attributes.txt").items()
+    ]
 
 
 def _section(header: str, lines: list[str]) -> _Section:
     name, importance, flags = _HEADER.fullmatch(header).groups()  # type: ignore[union-attr] # the file is ours, and tested
-    return _Section(name, float(importance), frozenset(flags.split()), [re.compile(_expanded(line)) for line in lines])
+    return _Section(
+        name, float(importance), frozenset(flags.split()), [re.compile(_expanded(line)) for line in lines]
+    )
 
 
 def _expanded(line: str) -> str:
@@ -163,27 +188,46 @@ def _expanded(line: str) -> str:
     return line
 
 
-#: Words of chat that name nothing: feelings about what somebody said, encouragement, and what any sentence may hold.
-_EMPTY = """good great nice cool awesome amazing wonderful fantastic incredible lovely super sweet beautiful gorgeous glad happy excited
-    thrilled proud stoked pumped thank thanks appreciate support supportive help helpful grateful thankful mean means lot love
-    like enjoy really truly definitely totally absolutely always never keep keeping go goin going push positive inspire inspiring
-    inspiration motivate motivation believe dream goal chase hard work worth journey way thing something anything everything feel
-    feeling make making get getting got know think thought see look hear heard sound say tell told talk time day life today now
-    soon lately back forward take taking come coming came give giving want try trying need let sure yeah wow hey people someone
-    everyone world moment special memory joy fun happiness important key stay strong power powerful bring brings well still even
-    just also much many more kind bit part share sharing experience agree right true one idea deserve care connection touch bond
-    remind remember congrats congratulations luck best better check pic picture photo end matter amazed hope hopefully pretty
-    gonna wanna gotta brb plus though maybe tough rough challenge challenging difficult change difference impact passion passionate progress
-    amount result kudos mate buddy bro man dude guy find show showing seem real yes no okay ok place learn learning grow growth
-    explore express creative actually basically anyway exactly honestly literally interesting yet meh fine number problem bye step
-    steps encourage encouraging encouragement worry worries dedication dedicated must later sorry sometimes rock cheer advice"""
+#: Words of chat that name nothing: feelings about what somebody said, encouragement, and what any sentence
+#: may hold.
+_EMPTY = """good great nice cool awesome amazing wonderful fantastic incredible lovely super sweet beautiful
+gorgeous glad happy excited
+    thrilled proud stoked pumped thank thanks appreciate support supportive help helpful grateful thankful
+    mean means lot love
+    like enjoy really truly definitely totally absolutely always never keep keeping go goin going push
+    positive inspire inspiring
+    inspiration motivate motivation believe dream goal chase hard work worth journey way thing something
+    anything everything feel
+    feeling make making get getting got know think thought see look hear heard sound say tell told talk time
+    day life today now
+    soon lately back forward take taking come coming came give giving want try trying need let sure yeah wow
+    hey people someone
+    everyone world moment special memory joy fun happiness important key stay strong power powerful bring
+    brings well still even
+    just also much many more kind bit part share sharing experience agree right true one idea deserve care
+    connection touch bond
+    remind remember congrats congratulations luck best better check pic picture photo end matter amazed hope
+    hopefully pretty
+    gonna wanna gotta brb plus though maybe tough rough challenge challenging difficult change difference
+    impact passion passionate progress
+    amount result kudos mate buddy bro man dude guy find show showing seem real yes no okay ok place learn
+    learning grow growth
+    explore express creative actually basically anyway exactly honestly literally interesting yet meh fine
+    number problem bye step
+    steps encourage encouraging encouragement worry worries dedication dedicated must later sorry sometimes
+    rock cheer advice"""
 EMPTY = frozenset(stem(word) for word in _EMPTY.split())
-NUMBERS = frozenset(map(stem, "one two three four five six seven eight nine ten twice once couple few".split()))
+NUMBERS = frozenset(
+    map(stem, "one two three four five six seven eight nine ten twice once couple few".split())
+)
 #: Words of the calendar: that two things are on a Friday does not make them the same.
-_CALENDAR = """monday tuesday wednesday thursday friday saturday sunday january february march april may june july august september october
-    november december today tomorrow yesterday tonight week weekend month year morning afternoon evening night noon date
+_CALENDAR = """monday tuesday wednesday thursday friday saturday sunday january february march april may june
+july august september october
+    november december today tomorrow yesterday tonight week weekend month year morning afternoon evening night
+    noon date
     appointment meeting"""
-_CHINESE_CALENDAR = """周一 周二 周三 周四 周五 周六 周日 周末 星期 下周 上周 这周 本周 下个 上个 个月 明天 后天 昨天 今天
+_CHINESE_CALENDAR = """周一 周二 周三 周四 周五 周六 周日 周末 星期 下周 上周 这周 本周 下个 上个 个月 明天
+后天 昨天 今天
     上午 下午 晚上 早上 中午 一下 时候 现在 开始 打算 我们 他们 其实 已经"""
 CALENDAR = frozenset(stem(word) for word in _CALENDAR.split()) | frozenset(_CHINESE_CALENDAR.split())
 
@@ -195,11 +239,17 @@ WORDS_KEPT = 4_096
 
 @remembered(WORDS_KEPT)
 def subject_words(text: str) -> frozenset[str]:
-    """What a text is about: its telling words, and Chinese words of two characters or more; no fillers, days or feelings."""
+    """What a text is about: its telling words, and Chinese words of two characters or more; no fillers, days
+    or feelings.
+    """
     latin = {word for word in telling(text) if not _CHINESE.match(word) and len(word) > 1}
-    chinese = {word for run in segmented(text) for word in run if len(word) > 1} | set(single_characters(text))
+    chinese = {word for run in segmented(text) for word in run if len(word) > 1} | set(
+        single_characters(text)
+    )
     return frozenset(
-        word for word in latin | chinese if word not in EMPTY and word not in CALENDAR and not is_filler(word) and not word.isdigit()
+        word
+        for word in latin | chinese
+        if word not in EMPTY and word not in CALENDAR and not is_filler(word) and not word.isdigit()
     )
 
 

@@ -3,12 +3,14 @@
 Structure decides what may end what; how sure is learned. A part of an earlier message ends
 
 - where the newer one names it and says that it is over ("Osk brought the wrench back", 木耳肉丝…撤掉);
-- where both say the same single-valued thing of the same person, with another value ("I live in Lisbon" after "I live in Porto");
+- where both say the same single-valued thing of the same person, with another value ("I live in Lisbon" after
+  "I live in Porto");
 - where the newer one corrects it: by its own words ("sorry, 241"), and with another value of the same kind.
 
-News about other people in the same words ends nothing, nor does what is only similar. The head of endings judges the pairs that pass,
-and never makes one: it reads how the two are alike, what the heads of changes and facts say of them, and how much else was said in the
-same words. Health of somebody ends only by what names that very thing.
+News about other people in the same words ends nothing, nor does what is only similar. The head of endings
+judges the pairs that pass, and never makes one: it reads how the two are alike, what the heads of changes and
+facts say of them, and how much else was said in the same words. Health of somebody ends only by what names
+that very thing.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ from jiyi.text.words import CJK
 TOOK_ITS_PLACE = 0.3
 #: The same, that it is over, of a part with which the newer one has nothing but somebody's name in common.
 PERSON_IS_OVER = 0.6
-#: The same of a part of whose attribute there is one value, and the newer one says another: that it takes it back.
+#: The same of a part of whose attribute there is one value, and the newer one says another: that it takes it
+#: back.
 REPLACED = 0.2
 #: Messages back that a correction without a name may be of.
 CORRECTED_BACK = 2
@@ -46,11 +49,14 @@ CORRECTED_BACK = 2
 LONG_PART, LONG_SENTENCE, LONG_MESSAGE = 80, 160, 300
 #: Texts whose parts are kept at hand: a session's messages are held against each other again and again.
 TEXTS_KEPT = 1024
-#: Parts of a message that may end something: one that says more is a text. Parts of earlier messages, the latest, that it is held against.
+#: Parts of a message that may end something: one that says more is a text. Parts of earlier messages, the
+#: latest, that it is held against.
 NEWER_PARTS, EARLIER_PARTS = 20, 1_000
-#: Pairs that are judged, those of the latest messages: a message has some three, and a judgement of a pair takes 10 kB.
+#: Pairs that are judged, those of the latest messages: a message has some three, and a judgement of a pair
+#: takes 10 kB.
 MOST_PAIRS = 400
-#: Share of common letters (2 * common / all) from which on one name is another spelling of the other: Halloran, Hanlon have .71.
+#: Share of common letters (2 * common / all) from which on one name is another spelling of the other:
+#: Halloran, Hanlon have .71.
 RESPELLED = 0.6
 #: People take back one thing at a time, and what follows from it.
 MOST_ENDED = 3
@@ -70,7 +76,8 @@ _NOT_IT = re.compile(r"\W{0,9}(?:and |but )?not\b|\W{0,9}(?:而?不是|不叫|�
 _FIRST_NAME = re.compile(
     r"\W{0,9}(?:(?:and|but|so) )?"
     r"(?!(?:The|This|That|My|We|It|He|She|They|There|What|Who|Not|Then|Now|Today|Sorry|Oops|[A-Z]\w+(?:ly|ed|ing))\b)"
-    r"([A-Z][a-z]+)(?=['’]s\b| (?:is|has|was|had|can|will|would|does|did|got|went|took|said|told|\w+ed|\w+s)\b)"
+    r"([A-Z][a-z]+)(?=['’]s\b|"
+    r" (?:is|has|was|had|can|will|would|does|did|got|went|took|said|told|\w+ed|\w+s)\b)"
 )
 #: The same in Chinese: 小李, 老王, 张姐, 陈老师.
 _FIRST_CHINESE_NAME = re.compile(
@@ -78,7 +85,10 @@ _FIRST_CHINESE_NAME = re.compile(
 )
 _OWN = re.compile(r"\b(?:i|i'm|im|i've|i'd|my|we|our)\b|[我咱俺]", re.IGNORECASE)
 #: What a clause begins with: "even the boss", 连老板.
-_HEAD = re.compile(rf"\W{{0,9}}(?:(?:and|but|so|even|the)\s{{1,9}}){{0,2}}(?:[a-z'’-]+|[连那就]?[{CJK}]{{1,3}})", re.IGNORECASE)
+_HEAD = re.compile(
+    rf"\W{{0,9}}(?:(?:and|but|so|even|the)\s{{1,9}}){{0,2}}(?:[a-z'’-]+|[连那就]?[{CJK}]{{1,3}})",
+    re.IGNORECASE,
+)
 #: Characters within which a sentence that is of its writer says so.
 OWN_WITHIN = 12
 
@@ -147,7 +157,9 @@ class Part:
 
     @cached_property
     def headed(self) -> bool:
-        """Whether the part itself begins with somebody else: "even the boss has a new phone", 连老板都换手机了."""
+        """Whether the part itself begins with somebody else: "even the boss has a new
+        phone", 连老板都换手机了.
+        """
         head = _HEAD.match(self.clause.text)
         return bool(_first_name(self.clause.text)) or (head is not None and bool(relations_in(head[0])))
 
@@ -191,7 +203,8 @@ def live_parts(text: str) -> tuple[Part, ...]:
     return tuple(
         Part(clause, text[slice(*spans[clause.sentence])])
         for clause in clauses(text)
-        if not any(start < clause.end and clause.start < end for start, end in (*foreign, *asked)) and not cue.IMAGINED.search(clause.text)
+        if not any(start < clause.end and clause.start < end for start, end in (*foreign, *asked))
+        and not cue.IMAGINED.search(clause.text)
     )
 
 
@@ -202,20 +215,24 @@ def _is_question(text: str, span: Span) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A part that structure lets a newer message end, and what the head of endings reads of the two (:data:`FEATURES`)."""
+    """A part that structure lets a newer message end, and what the head of endings reads of the two
+    (:data:`FEATURES`).
+    """
 
     old: int
     span: Span
     by: Span
     corrected: bool
     vital: bool
-    #: By its form alone: another value of what has one, an illness denied in its own words, "not 241", "*23", "no more …".
+    #: By its form alone: another value of what has one, an illness denied in its own words, "not 241", "*23",
+    #: "no more …".
     certain: bool
     features: tuple[float, ...]
 
 
 def ended(older: Sequence[Said], newer: Said, heads: Heads | None) -> list[Ended]:
-    """The parts of earlier messages, oldest first, that the newer message ends, the surest first; without ``heads`` none.
+    """The parts of earlier messages, oldest first, that the newer message ends, the surest first; without
+    ``heads`` none.
 
     What is vital ends only where that is sure.
     """
@@ -227,19 +244,27 @@ def ended(older: Sequence[Said], newer: Said, heads: Heads | None) -> list[Ended
     for one, judged in zip(possible, heads.endings([one.features for one in possible]), strict=True):
         chance = 1.0 if one.certain else judged
         known = found.get((one.old, one.span))
-        if chance >= (sure if one.vital else min(sure, likely)) and (known is None or known.probability < chance):
-            found[one.old, one.span] = Ended(one.old, one.span, one.by, chance, one.corrected, sure=chance >= sure)
+        if chance >= (sure if one.vital else min(sure, likely)) and (
+            known is None or known.probability < chance
+        ):
+            found[one.old, one.span] = Ended(
+                one.old, one.span, one.by, chance, one.corrected, sure=chance >= sure
+            )
     return sorted(found.values(), key=lambda one: (-one.probability, -one.old))[:MOST_ENDED]
 
 
 def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candidate]:
     """The parts of earlier messages that structure lets a newer message end."""
     new_parts = live_parts(newer.text)[:NEWER_PARTS]
-    possible = chain(_possible(older, newer, new_parts), _resumed(older, new_parts, heads)) if new_parts else ()
+    possible = (
+        chain(_possible(older, newer, new_parts), _resumed(older, new_parts, heads)) if new_parts else ()
+    )
     pairs = _of_slips(list(islice(possible, MOST_PAIRS)))
     if not pairs:
         return []
-    judged = iter(heads.changes([(pair.part.clause.said, text) for pair in pairs for text in pair.newer.readings]))
+    judged = iter(
+        heads.changes([(pair.part.clause.said, text) for pair in pairs for text in pair.newer.readings])
+    )
     lasting = _lasting(heads, dict.fromkeys(pair.part.context for pair in pairs))
     said = Counter(word for message in older for word in subject_words(message.text))
     of_message = (
@@ -253,9 +278,13 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
         answers = [one for one in (next(judged) for _ in pair.newer.readings) if one is not None]
         part, newer_part = pair.part, pair.newer
         shared = part.words & newer_part.words
-        takes_back = max((sum(one.probabilities[label] for label in RETIRING) for one in answers), default=0.0)
+        takes_back = max(
+            (sum(one.probabilities[label] for label in RETIRING) for one in answers), default=0.0
+        )
         over = max((one.probabilities["ends"] for one in answers), default=0.0)
-        if (pair.how == "named person" and over < PERSON_IS_OVER) or (pair.how == "replaced" and takes_back < REPLACED):
+        if (pair.how == "named person" and over < PERSON_IS_OVER) or (
+            pair.how == "replaced" and takes_back < REPLACED
+        ):
             continue
         features = (
             *(float(pair.how == way) for way in WAYS),
@@ -267,15 +296,31 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
             min(1.0, len(newer_part.context) / LONG_SENTENCE),
             math.log(len(pairs)),
             math.log1p(len(older) - pair.old),
-            *(float(cue.search(newer_part.context.lower()) is not None) for cue in (OVER, CHANGE, _CHANGES, _NEGATIVE)),
+            *(
+                float(cue.search(newer_part.context.lower()) is not None)
+                for cue in (OVER, CHANGE, _CHANGES, _NEGATIVE)
+            ),
             *of_message,
         )
         # Of "*23" nobody knows what there are 23 of: what it corrects is still shown, as no longer so.
-        named = bool(subject_words(newer_part.context) & subject_words(part.context)) or _respelled(part, newer_part)
+        named = bool(subject_words(newer_part.context) & subject_words(part.context)) or _respelled(
+            part, newer_part
+        )
         corrected, vital = named and pair.how in ("corrected", "value"), is_vital(part.context)
-        denied = pair.how == "contrary" and vital and is_vital(newer_part.context) and part.words <= newer_part.words
-        said_not = pair.how == "value" and (bool(newer_part.denied) or (starred and _is_slip(part, newer_part)))
-        gone = pair.how in ("named", "contrary") and part.words <= newer_part.words and _NO_MORE.match(newer_part.clause.text) is not None
+        denied = (
+            pair.how == "contrary"
+            and vital
+            and is_vital(newer_part.context)
+            and part.words <= newer_part.words
+        )
+        said_not = pair.how == "value" and (
+            bool(newer_part.denied) or (starred and _is_slip(part, newer_part))
+        )
+        gone = (
+            pair.how in ("named", "contrary")
+            and part.words <= newer_part.words
+            and _NO_MORE.match(newer_part.clause.text) is not None
+        )
         certain = denied or said_not or pair.how == "replaced" or (gone and not vital)
         found.append(Candidate(pair.old, part.span, newer_part.span, corrected, vital, certain, features))
     return found
@@ -284,9 +329,20 @@ def candidates(older: Sequence[Said], newer: Said, heads: Heads) -> list[Candida
 #: What the head of endings reads of a candidate, in its order.
 FEATURES = (
     *WAYS,
-    *("takes back", "the older one lasts", "messages with the rarest common word", "item of a list", "length of the part"),
+    *(
+        "takes back",
+        "the older one lasts",
+        "messages with the rarest common word",
+        "item of a list",
+        "length of the part",
+    ),
     *("length of the newer sentence", "candidates", "messages between"),
-    *("the sentence says that something is over", "that something is new", "has a word of change", "is negative"),
+    *(
+        "the sentence says that something is over",
+        "that something is new",
+        "has a word of change",
+        "is negative",
+    ),
     *("the message says that something is over", "corrects something", "length of the message"),
 )
 
@@ -294,7 +350,10 @@ FEATURES = (
 def _lasting(heads: Heads, contexts: Collection[str]) -> dict[str, float]:
     """How likely each sentence is worth knowing later, in logits."""
     judged = heads.facts([("", text) for text in contexts])
-    return {text: _logit(0.0 if one is None else one.probabilities[LASTING]) for text, one in zip(contexts, judged, strict=True)}
+    return {
+        text: _logit(0.0 if one is None else one.probabilities[LASTING])
+        for text, one in zip(contexts, judged, strict=True)
+    }
 
 
 def _logit(probability: float) -> float:
@@ -320,14 +379,30 @@ def _possible(older: Sequence[Said], newer: Said, new_parts: Sequence[Part]) -> 
 
 
 def _of_slips(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """Without the numbers of a message that were right: of "17th May, 32 people" the newer "*23" corrects only the second."""
-    slips = {(pair.old, pair.newer.span) for pair in pairs if pair.how == "value" and _is_turned(pair.part, pair.newer)}
-    return [pair for pair in pairs if pair.how != "value" or (pair.old, pair.newer.span) not in slips or _is_turned(pair.part, pair.newer)]
+    """Without the numbers of a message that were right: of "17th May, 32 people" the newer "*23" corrects
+    only the second.
+    """
+    slips = {
+        (pair.old, pair.newer.span)
+        for pair in pairs
+        if pair.how == "value" and _is_turned(pair.part, pair.newer)
+    }
+    return [
+        pair
+        for pair in pairs
+        if pair.how != "value"
+        or (pair.old, pair.newer.span) not in slips
+        or _is_turned(pair.part, pair.newer)
+    ]
 
 
 def _latest_parts(messages: Sequence[Said]) -> Iterator[tuple[int, Part]]:
     """The number of the message and the part, those of the latest message first."""
-    return ((number, part) for number in reversed(range(len(messages))) for part in live_parts(messages[number].text))
+    return (
+        (number, part)
+        for number in reversed(range(len(messages)))
+        for part in live_parts(messages[number].text)
+    )
 
 
 def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> Iterator[_Pair]:
@@ -338,20 +413,33 @@ def _resumed(older: Sequence[Said], new_parts: Sequence[Part], heads: Heads) -> 
     resuming = [part for part in new_parts if _RESUMES.search(part.clause.text)]
     if not resuming or len(older) < 2:
         return
-    between = [(number, message) for number, message in enumerate(older) if number and _CHANGES.search(message.text)]
-    pairs = [(" ".join(earlier.text.split()), " ".join(message.text.split())) for number, message in between for earlier in older[:number]]
+    between = [
+        (number, message) for number, message in enumerate(older) if number and _CHANGES.search(message.text)
+    ]
+    pairs = [
+        (" ".join(earlier.text.split()), " ".join(message.text.split()))
+        for number, message in between
+        for earlier in older[:number]
+    ]
     judged = iter(heads.changes(pairs))
     for number, message in between:
         chances = [next(judged) for _ in older[:number]]
-        if any(one is not None and sum(one.probabilities[label] for label in RETIRING) >= TOOK_ITS_PLACE for one in chances):
-            yield from (_Pair(number, part, new_part, "resumed") for part in live_parts(message.text) for new_part in resuming)
+        if any(
+            one is not None and sum(one.probabilities[label] for label in RETIRING) >= TOOK_ITS_PLACE
+            for one in chances
+        ):
+            yield from (
+                _Pair(number, part, new_part, "resumed")
+                for part in live_parts(message.text)
+                for new_part in resuming
+            )
 
 
 def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: bool) -> str:
     """Whether, and in which way, structure lets one part end another; empty if not.
 
-    ``corrects``: the newer message corrects something by its words; ``last``: the older one is one of the last before it;
-    ``just_said``: of the same session, too.
+    ``corrects``: the newer message corrects something by its words; ``last``: the older one is one of the
+    last before it; ``just_said``: of the same session, too.
     """
     shared = part.words & newer.words
     if _of_others(part, newer):
@@ -359,9 +447,16 @@ def _may_end(part: Part, newer: Part, *, corrects: bool, last: bool, just_said: 
     elif corrects and _other_value(part.numbers, newer.numbers):
         named = shared or subject_words(part.context) & subject_words(newer.context)
         return "value" if named or just_said else ""
-    elif (corrects and newer.denied and (shared or newer.denied in part.clause.text.lower())) or (corrects and _respelled(part, newer)):
+    elif (corrects and newer.denied and (shared or newer.denied in part.clause.text.lower())) or (
+        corrects and _respelled(part, newer)
+    ):
         return "value"
-    elif corrects and last and shared and not _other_value(_NUMBER.findall(part.context), _NUMBER.findall(newer.context)):
+    elif (
+        corrects
+        and last
+        and shared
+        and not _other_value(_NUMBER.findall(part.context), _NUMBER.findall(newer.context))
+    ):
         return "corrected"
     elif _same_attribute(part, newer) and not is_vital(part.context):
         return "replaced"
@@ -379,12 +474,16 @@ def _by_words(part: Part, newer: Part, shared: frozenset[str]) -> str:
 
 
 def _of_others(part: Part, newer: Part) -> bool:
-    """Whether two parts are of different people: of other relations, or in sentences that begin with other names."""
+    """Whether two parts are of different people: of other relations, or in sentences that begin with other
+    names.
+    """
     if part.relations and newer.relations:
         return part.relations.isdisjoint(newer.relations)
     if part.first_name and newer.first_name:
         return part.first_name != newer.first_name
-    if (not newer.relations and not newer.first_name) or (not newer.headed and _OWN.search(newer.context[:OWN_WITHIN])):
+    if (not newer.relations and not newer.first_name) or (
+        not newer.headed and _OWN.search(newer.context[:OWN_WITHIN])
+    ):
         return False
     # News of somebody else ends what was said of the writer only if that names them.
     named = bool(newer.first_name) and newer.first_name.lower() in part.context.lower()
@@ -421,7 +520,12 @@ def _same_attribute(part: Part, newer: Part) -> bool:
 
 def _other_value(mine: Sequence[str], theirs: Sequence[str]) -> bool:
     """Whether both have a number or a time, and not the same: 214 and 241, 三千二 and 三千八."""
-    return bool(mine) and bool(theirs) and set(mine).isdisjoint(theirs) and any(_alike(one, other) for one in mine for other in theirs)
+    return (
+        bool(mine)
+        and bool(theirs)
+        and set(mine).isdisjoint(theirs)
+        and any(_alike(one, other) for one in mine for other in theirs)
+    )
 
 
 def _is_slip(part: Part, newer: Part) -> bool:
@@ -431,18 +535,24 @@ def _is_slip(part: Part, newer: Part) -> bool:
 
 def _is_turned(part: Part, newer: Part) -> bool:
     """Whether a number is one of the other part with its digits in another order."""
-    return any(one != other and sorted(one) == sorted(other) for one in part.numbers for other in newer.numbers)
+    return any(
+        one != other and sorted(one) == sorted(other) for one in part.numbers for other in newer.numbers
+    )
 
 
 def _respelled(part: Part, newer: Part) -> bool:
     """Whether the newer part writes a name of the older one in another way: Halloran and Hanlon."""
     known, names = (_NAMES.findall(one.clause.text) for one in (part, newer))
     return not set(known) & set(names) and any(
-        SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio() >= RESPELLED for one in known for other in names
+        SequenceMatcher(None, one.lower(), other.lower(), autojunk=False).ratio() >= RESPELLED
+        for one in known
+        for other in names
     )
 
 
 def _alike(one: str, other: str) -> bool:
     """Whether two numbers are written alike: digits, a clock, Chinese."""
     kind = [re.sub(r"\d", "0", number) if number[0].isdigit() else "字" for number in (one, other)]
-    return kind[0] == kind[1] or (kind[0].strip("0") == kind[1].strip("0") == "" and abs(len(one) - len(other)) <= 1)
+    return kind[0] == kind[1] or (
+        kind[0].strip("0") == kind[1].strip("0") == "" and abs(len(one) - len(other)) <= 1
+    )

@@ -1,13 +1,15 @@
-"""What the new messages of a conversation tell: memories, experiences (a problem, the steps against it, how it ended), profile signals.
+"""What the new messages of a conversation tell: memories, experiences (a problem, the steps against it, how
+it ended), profile signals.
 
-What a message states is one memory, or several where it says different things of the user, each with the weaker statements that follow it.
-Every memory stands alone: who said it, days as dates, and the question that a short answer answers. A problem without an end is no
-experience yet; with what solved it, it names both turns.
+What a message states is one memory, or several where it says different things of the user, each with the
+weaker statements that follow it. Every memory stands alone: who said it, days as dates, and the question that
+a short answer answers. A problem without an end is no experience yet; with what solved it, it names both
+turns.
 
 Which memories say that an earlier one no longer holds.
 
-Two memories with the same subject and single-valued attribute contradict each other. Where the heads can be asked they judge every pair of
-memories of one subject; without them only the same attribute counts.
+Two memories with the same subject and single-valued attribute contradict each other. Where the heads can be
+asked they judge every pair of memories of one subject; without them only the same attribute counts.
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from engine.conversations import attributes as cue
-from engine.conversations.attributes import CALENDAR, EMPTY, FIRST_PERSON, NUMBERS, Attribute, attribute_of, person_in
+from engine.conversations.attributes import (
+    CALENDAR,
+    EMPTY,
+    FIRST_PERSON,
+    NUMBERS,
+    Attribute,
+    attribute_of,
+    person_in,
+)
 from engine.conversations.endings import Said, ended
 from engine.conversations.memories import keywords, profile_signals
 from engine.conversations.statements import READ_CHARS, Statement, statements
@@ -60,7 +70,8 @@ _PRONOUN = re.compile(r"\b(?:he|she|his|her)\b|[他她](?!们)", re.IGNORECASE)
 
 
 def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtraction:
-    """The memories, experiences and signals in the messages from ``question.since`` on; what an assistant says is no fact of the user.
+    """The memories, experiences and signals in the messages from ``question.since`` on; what an assistant
+    says is no fact of the user.
 
     With ``heads`` these judge what is worth keeping, of which kind it is, and what it does to what is known.
     """
@@ -69,7 +80,9 @@ def extract(question: Extraction, heads: Heads | None = None) -> CombinedExtract
     solved = {turn for experience in lived for turn in experience.turns}
     memories: list[ExtractedMemory] = []
     person = None
-    for stated in statements(messages, question.since, heads, [judgements.stated(fact.content) for fact in question.known]):
+    for stated in statements(
+        messages, question.since, heads, [judgements.stated(fact.content) for fact in question.known]
+    ):
         # A problem is kept with what solved it.
         kept = [statement for statement in stated if not (statement.trouble or statement.turn in solved)]
         person = _person_before(messages, stated[0].turn) or person
@@ -89,9 +102,16 @@ def _of_kinds(memories: list[ExtractedMemory], heads: Heads | None) -> list[Extr
     contents = [("", said_of(memory.content)) for memory in memories]
     least = heads.least(ATTRIBUTES, ANY)
     result = []
-    for memory, kind, attribute in zip(memories, heads.kinds(contents), heads.attributes(contents), strict=True):
+    for memory, kind, attribute in zip(
+        memories, heads.kinds(contents), heads.attributes(contents), strict=True
+    ):
         update: dict[str, str] = {}
-        if memory.attribute is None and attribute is not None and attribute.probability >= least and attribute.label != "other":
+        if (
+            memory.attribute is None
+            and attribute is not None
+            and attribute.probability >= least
+            and attribute.label != "other"
+        ):
             update["attribute"] = attribute.label
         if memory.attribute is None and kind is not None:
             update["type"] = "preference" if kind.label == "preference" else "knowledge"
@@ -101,17 +121,27 @@ def _of_kinds(memories: list[ExtractedMemory], heads: Heads | None) -> list[Extr
 
 def _person_before(messages: Sequence[Message], turn: int) -> str | None:
     """Whom a pronoun in this message means, going by the user's messages up to it."""
-    own = [message.text for message in messages[max(0, turn - LOOK_BACK) : turn + 1] if message.role == "user"]
+    own = [
+        message.text for message in messages[max(0, turn - LOOK_BACK) : turn + 1] if message.role == "user"
+    ]
     return next((person for text in reversed(own) if (person := person_in(text))), None)
 
 
-def _groups(statements: list[Statement], person: str | None) -> list[tuple[Attribute | None, list[Statement]]]:
-    """Statements of one message by what they say; the ones that say nothing of the list belong to the one before."""
+def _groups(
+    statements: list[Statement], person: str | None
+) -> list[tuple[Attribute | None, list[Statement]]]:
+    """Statements of one message by what they say; the ones that say nothing of the list belong to the one
+    before.
+    """
     groups: list[tuple[Attribute | None, list[Statement]]] = []
     for part in (part for statement in statements for part in _parts(statement, person)):
         attribute = attribute_of(part.text, person)
         current = groups[-1][0] if groups else None
-        if groups and (attribute is None or current is None or (attribute.name, attribute.subject) == (current.name, current.subject)):
+        if groups and (
+            attribute is None
+            or current is None
+            or (attribute.name, attribute.subject) == (current.name, current.subject)
+        ):
             groups[-1] = (current or attribute, [*groups[-1][1], part])
         else:
             groups.append((attribute, [part]))
@@ -136,15 +166,23 @@ def _parts(statement: Statement, person: str | None) -> list[Statement]:
         else:
             parts = [*parts[:-1], "".join([*parts[-1:], clause])]
             before = before or attribute
-    return [replace(statement, text=_without_and(part).rstrip(" ,，;；")) for part in parts] if len(parts) > 1 else [statement]
+    return (
+        [replace(statement, text=_without_and(part).rstrip(" ,，;；")) for part in parts]
+        if len(parts) > 1
+        else [statement]
+    )
 
 
 def _without_and(clause: str) -> str:
     return clause[_AND.match(clause).end() :]  # type: ignore[union-attr] # it matches nothing, too
 
 
-def _own(clause: str, sentence: str, before: Attribute | None, person: str | None) -> tuple[str, Attribute | None]:
-    """What a clause says of the user, if they speak in it or in the sentence ("I live here and work there", then with its pronoun)."""
+def _own(
+    clause: str, sentence: str, before: Attribute | None, person: str | None
+) -> tuple[str, Attribute | None]:
+    """What a clause says of the user, if they speak in it or in the sentence ("I live here and work there",
+    then with its pronoun).
+    """
     stripped = _without_and(clause)
     if FIRST_PERSON.match(stripped):
         return clause, attribute_of(stripped, person)
@@ -168,7 +206,9 @@ def _own(clause: str, sentence: str, before: Attribute | None, person: str | Non
     return clause, None
 
 
-def _memory(attribute: Attribute | None, group: list[Statement], message: Message, person: str | None) -> ExtractedMemory:
+def _memory(
+    attribute: Attribute | None, group: list[Statement], message: Message, person: str | None
+) -> ExtractedMemory:
     text = " ".join(statement.text for statement in group)
     lasting = any(statement.lasting for statement in group)
     vital = any(statement.vital for statement in group)
@@ -187,8 +227,14 @@ def _memory(attribute: Attribute | None, group: list[Statement], message: Messag
         type="preference" if preference else "knowledge",
         category=category_of(attribute, text, preference=preference),
         keywords=keywords(text, KEYWORDS),
-        importance=max(attribute.importance if attribute else 0.0, LASTING if lasting or vital else ORDINARY, poignancy),
-        subject=(message.name or "user") if attribute is None or attribute.subject == "user" else attribute.subject,
+        importance=max(
+            attribute.importance if attribute else 0.0, LASTING if lasting or vital else ORDINARY, poignancy
+        ),
+        subject=(
+            (message.name or "user")
+            if attribute is None or attribute.subject == "user"
+            else attribute.subject
+        ),
         attribute=attribute.name if attribute else None,
         single_valued=attribute is not None and one_value(attribute, text),
         turns=[group[0].turn],
@@ -203,8 +249,12 @@ def category_of(attribute: Attribute | None, text: str, *, preference: bool) -> 
 
 
 def one_value(attribute: Attribute, text: str) -> bool:
-    """Whether the latest statement of the attribute is the one that holds; what somebody likes changes by a word of change only."""
-    return attribute.single_valued and (not attribute.name.startswith("likes:") or CHANGE.search(text) is not None)
+    """Whether the latest statement of the attribute is the one that holds; what somebody likes changes by a
+    word of change only.
+    """
+    return attribute.single_valued and (
+        not attribute.name.startswith("likes:") or CHANGE.search(text) is not None
+    )
 
 
 #: Confidence of an experience whose end the user confirms, and what each thing known of it adds.
@@ -216,10 +266,13 @@ MAX_STEP_CHARS = 300
 
 _LIST_ITEM = re.compile(r"^[^\S\n]*+(?:\d++[.)、]|[-*•])[^\S\n]++(?P<step>.+)$", re.MULTILINE)
 _TOOL = re.compile(
-    r"(?<!error )(?<!code )(?<!fault )\b(?:[A-Z][\w+#-]{0,38}[a-z0-9]|[a-z]{1,20}[-_.][a-z][\w-]{0,20}|[A-Z]{2,20}\w{0,20})\b"
+    r"(?<!error )(?<!code )(?<!fault"
+    r" )\b(?:[A-Z][\w+#-]{0,38}[a-z0-9]|[a-z]{1,20}[-_.][a-z][\w-]{0,20}|[A-Z]{2,20}\w{0,20})\b"
 )
 _FIRST_WORD = re.compile(r"(?:^|(?<=[.!?;:] ))\W{0,9}[A-Za-z]+\b")
-_NO_TOOL = frozenset("I The It This That My We When After Then But And So OK Now Still Thanks Yes No What How".split())
+_NO_TOOL = frozenset(
+    "I The It This That My We When After Then But And So OK Now Still Thanks Yes No What How".split()
+)
 
 
 @dataclass
@@ -248,7 +301,9 @@ def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedEx
     for turn, message in enumerate(messages):
         text = message.text[:READ_CHARS]
         if message.role == "assistant":
-            advice = [match["step"].strip()[:MAX_STEP_CHARS] for match in _LIST_ITEM.finditer(text)][:MAX_STEPS]
+            advice = [match["step"].strip()[:MAX_STEP_CHARS] for match in _LIST_ITEM.finditer(text)][
+                :MAX_STEPS
+            ]
         if message.role != "user" or cue.HANDED_OVER.search(text):
             continue
         for sentence in map(str.strip, sentences(text)):
@@ -264,7 +319,11 @@ def experiences(messages: Sequence[Message], since: int = 0) -> list[ExtractedEx
 
 
 def _begun(turn: int, sentence: str) -> _Problem | None:
-    if cue.TROUBLE.search(sentence) is None or cue.IMAGINED.search(sentence) or _outcome(sentence) is not None:
+    if (
+        cue.TROUBLE.search(sentence) is None
+        or cue.IMAGINED.search(sentence)
+        or _outcome(sentence) is not None
+    ):
         return None
     return _Problem(_one_line(sentence), [turn])
 
@@ -281,7 +340,9 @@ def _outcome(sentence: str) -> Outcome | None:
 
 def _experience(problem: _Problem, outcome: Outcome, advice: list[str]) -> ExtractedExperience:
     steps = list(dict.fromkeys(problem.steps or advice))[:MAX_STEPS]
-    named = " ".join([problem.text, *(_FIRST_WORD.sub("", step) for step in steps)])  # a step begins with what is done, not with a tool
+    named = " ".join(
+        [problem.text, *(_FIRST_WORD.sub("", step) for step in steps)]
+    )  # a step begins with what is done, not with a tool
     tools = list(dict.fromkeys(word for word in _TOOL.findall(named) if word not in _NO_TOOL))[:5]
     return ExtractedExperience(
         pain_pattern=problem.text,
@@ -304,8 +365,10 @@ MOST_TOLD = 30
 _OF_CHANGE = frozenset(
     map(
         stem,
-        """move moved change changed switch switched quit stop stopped sold sell postpone postponed reschedule rescheduled push pushed shift
-        shifted replace replaced cancel cancelled canceled swap swapped finish finished drop dropped start started longer anymore
+        """move moved change changed switch switched quit stop stopped sold sell postpone postponed
+        reschedule rescheduled push pushed shift
+        shifted replace replaced cancel cancelled canceled swap swapped finish finished drop dropped start
+        started longer anymore
         actually turn turns used 取消 推迟 提前 不再 其实 改成 改到 换成 换了
         后来 卖了 分手 离职 辞职 退休 一个 那个 这个 两个 每天 有点 已经 自己
         家 住""".split(),
@@ -314,8 +377,12 @@ _OF_CHANGE = frozenset(
 _CHINESE = re.compile(f"[{CJK}]")
 
 
-def linked(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads | None = None) -> list[ExtractedMemory]:
-    """The memories with the attributes of what they change, and the numbers of the known facts that they supersede."""
+def linked(
+    memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads | None = None
+) -> list[ExtractedMemory]:
+    """The memories with the attributes of what they change, and the numbers of the known facts that they
+    supersede.
+    """
     if heads is not None:
         return _judged(memories, known, heads)
     result: list[ExtractedMemory] = []
@@ -326,11 +393,13 @@ def linked(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], head
     return result
 
 
-def _judged(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads) -> list[ExtractedMemory]:
+def _judged(
+    memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads
+) -> list[ExtractedMemory]:
     """As :func:`linked`, by what the heads say of each new memory after each earlier one of the same subject.
 
-    Of the same single-valued attribute the newer is the likelier to replace the older: less is enough, and another value in the same
-    words ("I live in Lisbon" after "I live in Porto") always does.
+    Of the same single-valued attribute the newer is the likelier to replace the older: less is enough, and
+    another value in the same words ("I live in Lisbon" after "I live in Porto") always does.
     """
     chances = _chances(memories, known, heads)
     result: list[ExtractedMemory] = []
@@ -353,7 +422,9 @@ def _judged(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], hea
 
 
 def _ended_by(memory: ExtractedMemory, known: Sequence[KnownFact], heads: Heads) -> list[int]:
-    """Numbers of the known facts of the same subject that a memory surely ends, as messages do (:mod:`engine.conversations.endings`)."""
+    """Numbers of the known facts of the same subject that a memory surely ends, as messages do
+    (:mod:`engine.conversations.endings`).
+    """
     numbers = [number for number, fact in enumerate(known) if fact.subject == memory.subject]
     older = [Said(_key(known[number])) for number in numbers]
     ends = ended(older, Said(_key(memory)), heads)
@@ -361,8 +432,12 @@ def _ended_by(memory: ExtractedMemory, known: Sequence[KnownFact], heads: Heads)
     return sorted({numbers[end.old] for end in whole})
 
 
-def _chances(memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads) -> dict[tuple[str, int], float]:
-    """How likely each new memory (by its place) retires each earlier one (by what it says), where it may at all."""
+def _chances(
+    memories: Sequence[ExtractedMemory], known: Sequence[KnownFact], heads: Heads
+) -> dict[tuple[str, int], float]:
+    """How likely each new memory (by its place) retires each earlier one (by what it says), where it may at
+    all.
+    """
     pairs, places = [], []
     for place, memory in enumerate(memories):
         earlier: list[ExtractedMemory | KnownFact] = [*known, *memories[:place]]
@@ -378,14 +453,22 @@ def _key(memory: ExtractedMemory | KnownFact) -> str:
     return judgements.stated(memory.content)
 
 
-def _unless_repeated(memory: ExtractedMemory, earlier: Sequence[ExtractedMemory], known: Sequence[KnownFact]) -> ExtractedMemory:
-    """Without a word of change, what says something else of the same attribute, or the same again, contradicts nothing."""
+def _unless_repeated(
+    memory: ExtractedMemory, earlier: Sequence[ExtractedMemory], known: Sequence[KnownFact]
+) -> ExtractedMemory:
+    """Without a word of change, what says something else of the same attribute, or the same again,
+    contradicts nothing.
+    """
     if not (memory.single_valued and memory.attribute) or _is_news(memory.content):
         return memory
     # A value that comes back is compared with what was said last.
-    same: Sequence[ExtractedMemory | KnownFact] = [other for other in earlier if _same_attribute(other, memory)][-1:]
+    same: Sequence[ExtractedMemory | KnownFact] = [
+        other for other in earlier if _same_attribute(other, memory)
+    ][-1:]
     same = same or [other for other in known if _same_attribute(other, memory)]
-    if not same or (not memory.attribute.startswith("time:") and all(_another_value(memory, other) for other in same)):
+    if not same or (
+        not memory.attribute.startswith("time:") and all(_another_value(memory, other) for other in same)
+    ):
         return memory
     return memory.model_copy(update={"single_valued": False, "supersedes": []})
 
@@ -418,7 +501,12 @@ def _contradict(memory: ExtractedMemory, other: ExtractedMemory | KnownFact) -> 
 def _words(text: str) -> set[str]:
     """What a statement is about, in words: without days, numbers and the words of the change itself."""
     statement = said_of(text)
-    chinese = {word for run in segmented(statement) for word in run if len(word) > 1 and not any(day in word for day in CALENDAR)}
+    chinese = {
+        word
+        for run in segmented(statement)
+        for word in run
+        if len(word) > 1 and not any(day in word for day in CALENDAR)
+    }
     chinese |= set(single_characters(statement))
     other = {word for word in telling(statement) if not _CHINESE.match(word) and len(word) > 1}
     return {

@@ -1,6 +1,9 @@
-"""Orders to forget: "forget what I told you about my mondays", 把昨晚说的全删掉, and which sentences of earlier messages they are about.
+"""Orders to forget: "forget what I told you about my mondays", 把昨晚说的全删掉, and which sentences of
+earlier
+messages they are about.
 
-An order is known by a list of wordings (``forgetting.txt``), or by the head of ``keeping``; what is meant by words and topics in common.
+An order is known by a list of wordings (``forgetting.txt``), or by the head of ``keeping``; what is meant by
+words and topics in common.
 """
 
 from __future__ import annotations
@@ -20,14 +23,32 @@ from jiyi.text.words import CJK, is_filler, telling
 _CLAUSES, _AND = re.compile(r"[,，;；]"), re.compile(r"、|\band\b|\bor\b|还有|以及|和", re.IGNORECASE)
 #: What every order in a known wording has: most messages are done with by it.
 _HINT = re.compile(
-    "forget|delete|erase|wipe|remove|scrub|drop|get rid|take out|take off|want|忘|删|清|抹|没讲|没说|没提|没有[讲说提]", re.IGNORECASE
+    "forget|delete|erase|wipe|remove|scrub|drop|get rid|take out|take"
+    " off|want|忘|删|清|抹|没讲|没说|没提|没有[讲说提]",
+    re.IGNORECASE,
 )
 _CHINESE = re.compile(f"[{CJK}]")
 _CUES = unions("engine.conversations", "forgetting.txt")
 #: By the name of an attribute what orders call it.
 _ATTRIBUTES = unions("engine.conversations", "forgetting.txt", "of ")
 #: What many things have.
-GENERIC = frozenset({"number", "address", "name", "code", "date", "day", "time", "detail", "号码", "地址", "名字", "时间", "信息"})
+GENERIC = frozenset(
+    {
+        "number",
+        "address",
+        "name",
+        "code",
+        "date",
+        "day",
+        "time",
+        "detail",
+        "号码",
+        "地址",
+        "名字",
+        "时间",
+        "信息",
+    }
+)
 #: Whose attribute it is that an order names without saying whose.
 USER = "user"
 #: A sentence of an earlier message: the message's number, the first character and the one behind the last.
@@ -63,17 +84,23 @@ def forgets(text: str) -> list[Order]:
 
 
 def may_order(text: str) -> bool:
-    """Whether a message can be an order to forget at all: not what is about reminders, or says not to forget."""
+    """Whether a message can be an order to forget at all: not what is about reminders, or says not to
+    forget.
+    """
     return _CUES["no_order"].search(text[:READ_CHARS]) is None
 
 
 def says_what_to_do(sentence: str) -> bool:
-    """Whether a sentence has a word for what is to happen, as orders do: "erased", 抹掉; "the e-mail can stay" has none."""
+    """Whether a sentence has a word for what is to happen, as orders do: "erased", 抹掉; "the e-mail can
+    stay"
+    has none.
+    """
     return _CUES["verb"].search(sentence) is not None
 
 
 def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]]:
-    """Which sentences of earlier messages an order is about, for each thing that it names; none where that is not clear.
+    """Which sentences of earlier messages an order is about, for each thing that it names; none where that is
+    not clear.
 
     Args:
         text: the message with the order; empty if it stands for itself, and can only mean what it names.
@@ -82,7 +109,11 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
     """
     named, ordered, stays = _parts(order.text)
     if not named:  # "That about the rent was wrong of me. Please delete it."
-        named = [thing for start, end in sentences(text[: order.start])[-1:] for thing in _parts(text[start:end])[0]]
+        named = [
+            thing
+            for start, end in sentences(text[: order.start])[-1:]
+            for thing in _parts(text[start:end])[0]
+        ]
     staying = subject_words(stays) | subject_words(text[order.end :])
     spans = [
         (number, start, end)
@@ -94,12 +125,15 @@ def to_forget(text: str, order: Order, earlier: Sequence[str]) -> list[list[Fit]
     # By words and topics in common, never by similarity of vectors: erasing cannot be undone.
     found = [[spans[place] for place in places] for thing in named if (places := _fitting(thing, texts))]
     last = [span for span in spans if text and span[0] == len(earlier) - 1]
-    says_that = not named and len(_CHINESE.findall(_subject(ordered))) <= 1  # "forget that": what was said last
+    says_that = (
+        not named and len(_CHINESE.findall(_subject(ordered))) <= 1
+    )  # "forget that": what was said last
     return found or ([last] if last and (says_that or _CUES["lately"].search(order.text)) else [])
 
 
 def _parts(order: str) -> tuple[list[str], str, str]:
-    """What an order names ("my phone number and the hint"), its words up to the clause that says what is to happen, and what is to stay.
+    """What an order names ("my phone number and the hint"), its words up to the clause that says what is to
+    happen, and what is to stay.
 
     What is named stands in that clause, or else before it.
     """
@@ -118,13 +152,18 @@ def _subject(order: str) -> str:
 
 
 def _fitting(thing: str, texts: Sequence[str]) -> list[int]:
-    """The places of the sentences that say what is to be forgotten, or share the most words and topics with it.
+    """The places of the sentences that say what is to be forgotten, or share the most words and topics with
+    it.
 
-    Half of its words have to be in the sentence, or of a topic of it, and not only what many things have: "my tax number" is no phone
-    number.
+    Half of its words have to be in the sentence, or of a topic of it, and not only what many things have: "my
+    tax number" is no phone number.
     """
     attribute = first(_ATTRIBUTES, thing)
-    said = [place for place, text in enumerate(texts) if attribute and _says(text, attribute, relations_in(thing) or {USER})]
+    said = [
+        place
+        for place, text in enumerate(texts)
+        if attribute and _says(text, attribute, relations_in(thing) or {USER})
+    ]
     if said:
         return said
     words, topics = _words(_subject(thing)), topics_of(thing)
@@ -141,7 +180,9 @@ def _fitting(thing: str, texts: Sequence[str]) -> list[int]:
 def _words(about: str) -> frozenset[str]:
     """The words of what is to be forgotten, and the relations of people in it."""
     words = {word for word in subject_words(about) if len(word) > 1} | relations_in(about)
-    return frozenset(words or (word for word in telling(about) if word.isascii() and len(word) > 1 and not is_filler(word)))
+    return frozenset(
+        words or (word for word in telling(about) if word.isascii() and len(word) > 1 and not is_filler(word))
+    )
 
 
 def _shared(words: Collection[str], sentence: str) -> set[str]:

@@ -1,7 +1,8 @@
 """What of an LLM's answer can be used: it says what it was shown, not what stands in our prompts.
 
-Whether an answer has the right form, providers know. Whether it has anything to do with what was asked, is looked at here, for every prompt
-in the same way: by the words that it shares with the data, and, of summaries, by their length and the names, numbers and dates in them.
+Whether an answer has the right form, providers know. Whether it has anything to do with what was asked, is
+looked at here, for every prompt in the same way: by the words that it shares with the data, and, of
+summaries, by their length and the names, numbers and dates in them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ _ANYBODY = frozenset({"user", "assistant", "agent", "用户", "助手", "智能�
 def shared_words(text: str, source: str) -> frozenset[str]:
     """Words of a text that a source has, too, other than those that any text has."""
     theirs, whole = subject_words(source), normalise(source)
-    return frozenset(word for word in words_of(text) if word in theirs or (_CHINESE_RUN.match(word) and word in whole))
+    return frozenset(
+        word for word in words_of(text) if word in theirs or (_CHINESE_RUN.match(word) and word in whole)
+    )
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -141,7 +144,10 @@ def _sentence(question: ask.Planning | ask.Memo, answer: ask.OneSentence) -> ask
 
 
 def _compaction(question: ask.Compaction, answer: ask.Condensed) -> ask.Condensed | str:
-    return lacks(answer.summary, "\n".join([question.text, *(text for _, text in question.utterances)])) or answer
+    return (
+        lacks(answer.summary, "\n".join([question.text, *(text for _, text in question.utterances)]))
+        or answer
+    )
 
 
 def _summary(question: ask.Summary, answer: ask.Summarised) -> ask.Summarised | str:
@@ -162,12 +168,21 @@ def _stands_in(word: str, text: str) -> bool:
 
 def _triple(question: ask.Triple, answer: ask.Facts) -> ask.Facts | str:
     parts = f"{answer.subject} {answer.predicate} {answer.object}"
-    return answer if _stands_in(answer.object, question.text) else _says_of(parts, f"{question.agent_id}\n{question.text}") or answer
+    return (
+        answer
+        if _stands_in(answer.object, question.text)
+        else _says_of(parts, f"{question.agent_id}\n{question.text}") or answer
+    )
 
 
 def _insights(question: ask.Insights, answer: ask.InsightList) -> ask.InsightList | str:
-    sources = [" ".join([question.focal_point, *(question.statements[number] for number in one.evidence)]) for one in answer.insights]
-    kept = [one for one, source in zip(answer.insights, sources, strict=True) if shared_words(one.text, source)]
+    sources = [
+        " ".join([question.focal_point, *(question.statements[number] for number in one.evidence)])
+        for one in answer.insights
+    ]
+    kept = [
+        one for one, source in zip(answer.insights, sources, strict=True) if shared_words(one.text, source)
+    ]
     if answer.insights and not kept:
         return "none of them has a word of its evidence"
     return answer.model_copy(update={"insights": kept})

@@ -1,9 +1,10 @@
-"""What goes before an answer: the memories that were found, each once, as sections of a prompt with a floor for each kind.
+"""What goes before an answer: the memories that were found, each once, as sections of a prompt with a floor
+for each kind.
 
 What a query asks for: its intent, its keywords, and words of the same meaning.
 
-The intent is told with the context and shown to people. It changes what is searched only where it is ``identity_recall``: weights and kinds
-by intent were measured, and find no more or less (docs/decisions.md).
+The intent is told with the context and shown to people. It changes what is searched only where it is
+``identity_recall``: weights and kinds by intent were measured, and find no more or less (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from jiyi.text.prompt import PLACE, Line, Over, Section, Style, Written
 from jiyi.text.sections import first, sections, union, unions
 from jiyi.text.words import Language, normalise, tokens
 
-#: Shares of the budget that each kind gets first (500, 800 and 700 of 2,000); what it leaves goes to the best of any kind.
+#: Shares of the budget that each kind gets first (500, 800 and 700 of 2,000); what it leaves goes to the best
+#: of any kind.
 FLOORS: Mapping[Kind, float] = {"preference": 0.25, "knowledge": 0.40, "experience": 0.35}
 #: A memory whose words are to this share in its turn adds nothing to it: the turn is shown in its place.
 SAID_IN_TURN = 0.7
@@ -62,7 +64,8 @@ class Candidate:
     turn_ids: tuple[UUID, ...] = ()
     superseded_by: UUID | None = None
     superseded_at: datetime | None = None
-    #: When a newer memory of the same answer says anew what this one said, as far as can be told without a model.
+    #: When a newer memory of the same answer says anew what this one said, as far as can be told without a
+    #: model.
     renewed_at: datetime | None = None
     session_id: str | None = None
     #: Of whom, from whom and for whom it is: what two people say stands beside each other.
@@ -94,7 +97,9 @@ class Chosen:
 
 
 def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
-    """The candidates, best first, with the text to be shown: a memory and its turns once, at the better place of the two."""
+    """The candidates, best first, with the text to be shown: a memory and its turns once, at the better place
+    of the two.
+    """
     turns = {candidate.node_id: candidate for candidate in ranked if candidate.kind == "session"}
     told: dict[UUID, Candidate] = {}
     statements: dict[UUID, list[str]] = {}
@@ -103,18 +108,30 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
             for turn_id in candidate.turn_ids:
                 told.setdefault(turn_id, candidate)
                 statements.setdefault(turn_id, []).append(candidate.text)
-    says_more = {turn_id for turn_id, texts in statements.items() if turn_id in turns and _says_more(turns[turn_id].text, texts)}
+    says_more = {
+        turn_id
+        for turn_id, texts in statements.items()
+        if turn_id in turns and _says_more(turns[turn_id].text, texts)
+    }
     shown: set[UUID] = set()
     said: dict[tuple[bool, Told], int] = {}
     result: list[Chosen] = []
     for place, candidate in enumerate(ranked, 1):
         best = told.get(candidate.node_id, candidate) if candidate.kind == "session" else candidate
-        if best.node_id in shown or candidate.node_id in shown or (candidate.superseded_at is not None and candidate.kind != "session"):
+        if (
+            best.node_id in shown
+            or candidate.node_id in shown
+            or (candidate.superseded_at is not None and candidate.kind != "session")
+        ):
             continue
         sources = [turns[turn_id] for turn_id in best.turn_ids if turn_id in turns]
         text, others = _told(best, sources, candidate, says_more)
-        best = replace(best, ended=tuple(dict.fromkeys(part for one in (best, *sources) for part in one.ended)))
-        renewed = next((other.renewed_at for other in (best, candidate, *sources) if other.renewed_at is not None), None)
+        best = replace(
+            best, ended=tuple(dict.fromkeys(part for one in (best, *sources) for part in one.ended))
+        )
+        renewed = next(
+            (other.renewed_at for other in (best, candidate, *sources) if other.renewed_at is not None), None
+        )
         best = replace(best, renewed_at=renewed)
         shown.update((best.node_id, candidate.node_id, *others))
         choice = Chosen(best, text, f"place {place}", others)
@@ -127,7 +144,9 @@ def one_of_each(ranked: Sequence[Candidate]) -> list[Chosen]:
 
 
 def _ended_once(choices: Iterable[Chosen]) -> Iterator[Chosen]:
-    """Each part that has ended with the first of those who say it: several statements are taken from one turn."""
+    """Each part that has ended with the first of those who say it: several statements are taken from one
+    turn.
+    """
     shown: set[Over] = set()
     for choice in choices:
         ended = tuple(part for part in choice.candidate.ended if part not in shown)
@@ -138,10 +157,23 @@ def _ended_once(choices: Iterable[Chosen]) -> Iterator[Chosen]:
 
 def _folded(first: Chosen, other: Chosen) -> Chosen:
     """The latest of the most trusted, at the place of the first; what was said before what was concluded."""
-    shown = max(first, other, key=lambda choice: (not choice.candidate.concluded, choice.candidate.trust, choice.candidate.created_at))
+    shown = max(
+        first,
+        other,
+        key=lambda choice: (
+            not choice.candidate.concluded,
+            choice.candidate.trust,
+            choice.candidate.created_at,
+        ),
+    )
     ids = (*first.folded, *first.ids, *other.ids)
     why = first.why if shown is first else f"{first.why}, in the words of {shown.why}"
-    return replace(shown, why=why, seen=first.seen + 1, folded=tuple(node_id for node_id in ids if node_id not in shown.ids))
+    return replace(
+        shown,
+        why=why,
+        seen=first.seen + 1,
+        folded=tuple(node_id for node_id in ids if node_id not in shown.ids),
+    )
 
 
 def _says_more(turn: str, statements: Iterable[str]) -> bool:
@@ -156,12 +188,16 @@ def _says_all(turn: Candidate, memory: Candidate, text: str) -> bool:
     return bool(words) and len(words & set(tokens(turn.text))) >= SAID_IN_TURN * len(words)
 
 
-def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate, says_more: Collection[UUID]) -> tuple[str, tuple[UUID, ...]]:
-    """What is shown of a memory: its turn's words where they say all of it, else its own; and whose they are, too.
+def _told(
+    memory: Candidate, sources: Iterable[Candidate], ranked: Candidate, says_more: Collection[UUID]
+) -> tuple[str, tuple[UUID, ...]]:
+    """What is shown of a memory: its turn's words where they say all of it, else its own; and whose they are,
+    too.
 
-    A turn that was found before the memory, and is longer, may have been found for the rest of it: it is shown at any length, and the
-    question that the memory answers is no part of what it has to say. Where a memory is one turn's alone in other words, and the turn
-    ``says_more`` than all that was found of it, the turn is shown, too: one fact of a message must not hide the others.
+    A turn that was found before the memory, and is longer, may have been found for the rest of it: it is
+    shown at any length, and the question that the memory answers is no part of what it has to say. Where a
+    memory is one turn's alone in other words, and the turn ``says_more`` than all that was found of it, the
+    turn is shown, too: one fact of a message must not hide the others.
     """
     others = tuple(turn.node_id for turn in sources)
     if memory.kind == "session" or ranked.superseded_at is not None:
@@ -180,7 +216,12 @@ def _told(memory: Candidate, sources: Iterable[Candidate], ranked: Candidate, sa
 
 
 HEADINGS: dict[Language, dict[Kind, str]] = {
-    "en": {"preference": "Preferences", "knowledge": "Knowledge", "experience": "Experience", "session": "Said earlier"},
+    "en": {
+        "preference": "Preferences",
+        "knowledge": "Knowledge",
+        "experience": "Experience",
+        "session": "Said earlier",
+    },
     "zh": {"preference": "偏好", "knowledge": "知识", "experience": "经验", "session": "以前说过"},
 }
 PROFILE: dict[Language, str] = {"en": "Profile", "zh": "用户画像"}
@@ -195,7 +236,12 @@ def style_of(form: str, language: Language, template: str = "") -> Style:
     if form == "json":
         return Style(language, "json")
     if form == "template":
-        return Style(language, "template", PLACE.sub(lambda match: f"{{{{{PLACES.get(match[1], match[1])}}}}}", template), days="above")
+        return Style(
+            language,
+            "template",
+            PLACE.sub(lambda match: f"{{{{{PLACES.get(match[1], match[1])}}}}}", template),
+            days="above",
+        )
     return Style(language, days="above")
 
 
@@ -231,10 +277,14 @@ def _line(choice: Chosen, rank: int) -> Line:
         memory.superseded_at,
         memory.renewed_at,
         memory.ended,
-        speaker=memory.role or "" if own_words and not memory.named else "",  # else the text names the speaker
+        speaker=memory.role or ""
+        if own_words and not memory.named
+        else "",  # else the text names the speaker
         concluded=memory.concluded,
         share=ANSWER_SHARE if memory.role in ("assistant", "tool") else TURN_SHARE,
-        finish=partial(with_dates, said_at=memory.created_at) if memory.kind == "session" or not own_words else None,
+        finish=partial(with_dates, said_at=memory.created_at)
+        if memory.kind == "session" or not own_words
+        else None,
         item=choice,
     )
 
@@ -242,7 +292,11 @@ def _line(choice: Chosen, rank: int) -> Line:
 def why_shown(written: Written) -> str:
     """Why a memory's line is in a prompt, for people."""
     why: str = written.line.item.why
-    return why + (", within the floor of its kind" if written.floor else "") + (", shortened" if written.shortened else "")
+    return (
+        why
+        + (", within the floor of its kind" if written.floor else "")
+        + (", shortened" if written.shortened else "")
+    )
 
 
 #: Characters of a query that are looked at: longer ones are documents, whose end may hold the question.
@@ -263,7 +317,9 @@ _WEAK = re.compile(r"我|咱|俺|\b(?:i|i'm|i've|i'd|me|my|mine|myself|we|our|us
 #: Code keeps its identifiers whole: ``load_config``, ``fetchData``, ``app.py`` (§4.16).
 #: What only code is called: ``fetchData``, ``main()``; not iPhone.
 _CALLED = re.compile(r"\b[a-z]{3,40}[A-Z][a-z]\w{0,40}\b|\b\w{1,60}\(\)")
-_IDENTIFIER = re.compile(r"\b[A-Za-z]\w{0,60}(?:[._]\w{1,60}){1,8}\b|\b[a-z]{1,40}[A-Z]\w{0,40}\b|\b\w{1,60}\(\)")
+_IDENTIFIER = re.compile(
+    r"\b[A-Za-z]\w{0,60}(?:[._]\w{1,60}){1,8}\b|\b[a-z]{1,40}[A-Z]\w{0,40}\b|\b\w{1,60}\(\)"
+)
 
 
 class QueryAnalysis(BaseModel, frozen=True):
@@ -303,7 +359,9 @@ def analyse(query: str, industry: Mapping[str, Sequence[str]] | None = None) -> 
 
 
 def intent_of(query: str) -> Intent:
-    """The first intent whose words are in a query; "general" for what asks for nothing, as small talk and orders."""
+    """The first intent whose words are in a query; "general" for what asks for nothing, as small talk and
+    orders.
+    """
     text = normalise(query)
     if union("engine.conversations", "identity.txt", "").search(text):
         return "identity_recall"
@@ -334,4 +392,7 @@ def _says(word: str, text: str, keywords: set[str]) -> bool:
 
 @cache
 def _synonyms() -> list[list[str]]:
-    return [[word.strip() for word in line.split(",")] for line in sections("engine.conversations", "synonyms.txt")[""]]
+    return [
+        [word.strip() for word in line.split(",")]
+        for line in sections("engine.conversations", "synonyms.txt")[""]
+    ]

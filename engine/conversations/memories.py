@@ -1,6 +1,8 @@
-"""Turns, extracted memories and experiences as the events that they become; experiences of the same problem are one.
+"""Turns, extracted memories and experiences as the events that they become; experiences of the same problem
+are one.
 
-A user's profile: what messages tell of them in general, by rules, what that adds to what is known, and how it is shown.
+A user's profile: what messages tell of them in general, by rules, what that adds to what is known, and how it
+is shown.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ from jiyi.text.words import CJK, Language, content_digest, is_filler, language_o
 
 #: Less certain experiences are dropped.
 LEAST_CONFIDENCE = 0.6
-#: Share of words from which on a text says the same as one that was injected: that comes back, and is nothing new.
+#: Share of words from which on a text says the same as one that was injected: that comes back, and is nothing
+#: new.
 SAME_WORDS = 0.85
 
 
@@ -78,24 +81,35 @@ class Source:
         return list(dict.fromkeys(self.turn_ids[turn] for turn in turns))
 
 
-def worth_keeping(extraction: CombinedExtraction, injected: Sequence[str], least_importance: float) -> CombinedExtraction:
+def worth_keeping(
+    extraction: CombinedExtraction, injected: Sequence[str], least_importance: float
+) -> CombinedExtraction:
     """Without what matters less, is uncertain, or only repeats what was put before the answer."""
     repeated = [set(tokens(text)) for text in injected]
     memories = [
-        memory for memory in extraction.memories if memory.importance >= least_importance and not _repeats(memory.content, repeated)
+        memory
+        for memory in extraction.memories
+        if memory.importance >= least_importance and not _repeats(memory.content, repeated)
     ]
-    experiences = [experience for experience in extraction.experiences if experience.confidence >= LEAST_CONFIDENCE]
+    experiences = [
+        experience for experience in extraction.experiences if experience.confidence >= LEAST_CONFIDENCE
+    ]
     return extraction.model_copy(update={"memories": memories, "experiences": experiences})
 
 
 def of_user(extraction: CombinedExtraction, messages: Sequence[Message]) -> CombinedExtraction:
     """Without memories that rest on no message of the user's: what others say is no fact of theirs."""
-    memories = [memory for memory in extraction.memories if any(messages[turn].role == "user" for turn in memory.turns)]
+    memories = [
+        memory
+        for memory in extraction.memories
+        if any(messages[turn].role == "user" for turn in memory.turns)
+    ]
     return extraction.model_copy(update={"memories": memories})
 
 
 def event_of(memory: ExtractedMemory, source: Source) -> Event:
-    """The memory as an event like any other. Its id follows from its turns and its content: the same in each attempt.
+    """The memory as an event like any other. Its id follows from its turns and its content: the same in each
+    attempt.
 
     Raises:
         InvalidEvent: it holds what cannot be stored.
@@ -147,7 +161,9 @@ def experience_event(
     user_id: str | None = None,
     visibility: Visibility | None = None,
 ) -> MemoryObserved:
-    """An experience of (group, agent) with a user as the event of its memory, at the address of its problem."""
+    """An experience of (group, agent) with a user as the event of its memory, at the address of its
+    problem.
+    """
     event = wire.build(
         {
             "type": "memory.observed",
@@ -184,7 +200,9 @@ def said_at(messages: Sequence[Message], turns: Sequence[int]) -> datetime:
 
 
 def waves(memories: Sequence[ExtractedMemory]) -> list[list[ExtractedMemory]]:
-    """Memories in parts that are stored one after the other: what is said of the same attribute again comes in a later one."""
+    """Memories in parts that are stored one after the other: what is said of the same attribute again comes
+    in a later one.
+    """
     parts: list[list[ExtractedMemory]] = []
     seen: dict[tuple[str, str], int] = {}
     for memory in memories:
@@ -223,7 +241,9 @@ def pattern_hash(pain_pattern: str, user_id: str | None = None) -> bytes:
 
 
 def merged(known: StoredExperience | None, told: ExtractedExperience | StoredExperience) -> StoredExperience:
-    """All steps of both in the order in which they came, the better outcome; told again, it was used again."""
+    """All steps of both in the order in which they came, the better outcome; told again, it was used
+    again.
+    """
     if known is None:
         return StoredExperience(**told.model_dump(include=set(_TOLD)))
     return StoredExperience(
@@ -239,26 +259,43 @@ def merged(known: StoredExperience | None, told: ExtractedExperience | StoredExp
 
 
 def text_of(experience: StoredExperience) -> str:
-    """The experience in one text, in the language of its problem: what it is found by, and what is injected."""
+    """The experience in one text, in the language of its problem: what it is found by, and what is
+    injected.
+    """
     labels = _LABELS[language_of(experience.pain_pattern)]
     parts = [experience.pain_pattern]
     if experience.context:
         parts.append(f"{labels['context']}{experience.context}")
     if experience.solution_steps:
-        parts.append(labels["steps"] + "; ".join(f"{number}. {step}" for number, step in enumerate(experience.solution_steps, 1)))
+        parts.append(
+            labels["steps"]
+            + "; ".join(f"{number}. {step}" for number, step in enumerate(experience.solution_steps, 1))
+        )
     parts.append(labels["outcome"] + labels[experience.outcome])
     return " | ".join(parts)
 
 
-def experience_of(description: str, given: JsonMapping, before: StoredExperience | None = None) -> StoredExperience:
-    """The experience that a memory tells, however it came: its text as :func:`text_of` writes it, or any text, which is then the problem.
+def experience_of(
+    description: str, given: JsonMapping, before: StoredExperience | None = None
+) -> StoredExperience:
+    """The experience that a memory tells, however it came: its text as :func:`text_of` writes it, or any
+    text, which is then the problem.
 
-    Fields that were given with it count before those of the text. A correction (``before``: what it replaces) is its text, which changes
-    what it says; the rest stays. How it ended counts as partial where nothing says so.
+    Fields that were given with it count before those of the text. A correction (``before``: what it replaces)
+    is its text, which changes what it says; the rest stays. How it ended counts as partial where nothing says
+    so.
     """
     problem, *parts = description.split(" | ")
-    labels = next((labels for labels in _LABELS.values() if any(part.startswith(labels["outcome"]) for part in parts)), _LABELS["en"])
-    told = {name: part.removeprefix(labels[name]) for part in parts for name in _PARTS if part.startswith(labels[name])}
+    labels = next(
+        (labels for labels in _LABELS.values() if any(part.startswith(labels["outcome"]) for part in parts)),
+        _LABELS["en"],
+    )
+    told = {
+        name: part.removeprefix(labels[name])
+        for part in parts
+        for name in _PARTS
+        if part.startswith(labels[name])
+    }
     says: dict[str, object] = {"pain_pattern": " ".join(problem.split())[:MAX_CONTENT_CHARS]}
     if "context" in told:
         says["context"] = told["context"]
@@ -287,7 +324,14 @@ _LABELS: dict[Language, dict[str, str]] = {
         "partial": "partial",
         "failed": "failed",
     },
-    "zh": {"context": "背景：", "steps": "步骤：", "outcome": "结果：", "success": "成功", "partial": "部分成功", "failed": "失败"},
+    "zh": {
+        "context": "背景：",
+        "steps": "步骤：",
+        "outcome": "结果：",
+        "success": "成功",
+        "partial": "部分成功",
+        "failed": "失败",
+    },
 }
 
 
@@ -299,7 +343,9 @@ def _union(first: Iterable[str], second: Iterable[str]) -> list[str]:
 
 
 def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
-    """The memory that the event becomes. A turn does not bring a reflection nearer; what is extracted from it will."""
+    """The memory that the event becomes. A turn does not bring a reflection nearer; what is extracted from it
+    will.
+    """
     if isinstance(event, MemoryObserved):
         return event
     turn = event.payload
@@ -307,7 +353,9 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
         description=f"{turn.name}: {turn.text}" if turn.name else turn.text,
         subject=turn.name or turn.role,
         keywords=[],
-        poignancy=float(triples.weigh(Poignancy.model_construct(agent_id=event.agent_id, text=turn.text)).poignancy),
+        poignancy=float(
+            triples.weigh(Poignancy.model_construct(agent_id=event.agent_id, text=turn.text)).poignancy
+        ),
         historic=True,
         kind="session",
         uri=uri_of(event.agent_id, "session", event.session_id or ""),
@@ -315,7 +363,9 @@ def memory_of(event: MemoryObserved | TurnRecorded) -> MemoryObserved:
         origin=turn.origin or ORIGIN_OF_ROLE[turn.role],
         provenance={**turn.provenance, "role": turn.role},
     )
-    envelope = {name: getattr(event, name) for name in type(event).model_fields if name not in ("type", "payload")}
+    envelope = {
+        name: getattr(event, name) for name in type(event).model_fields if name not in ("type", "payload")
+    }
     return MemoryObserved.model_construct(**envelope, payload=payload)
 
 
@@ -326,11 +376,16 @@ _HERE, _SIGNALS = "engine.conversations", "signals.txt"
 
 
 def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSignals:
-    """The signals in the user's messages from ``since`` on, the newest first in lists: only of what users say of themselves.
+    """The signals in the user's messages from ``since`` on, the newest first in lists: only of what users say
+    of themselves.
 
     Topics are candidates: one message makes no topic (:func:`supported`).
     """
-    texts = [message.text[:READ_CHARS] for number, message in enumerate(messages) if number >= since and message.role == "user"]
+    texts = [
+        message.text[:READ_CHARS]
+        for number, message in enumerate(messages)
+        if number >= since and message.role == "user"
+    ]
     told = [text for text in texts if not cue.HANDED_OVER.search(text) and not cue.ROLE_PLAY.search(text)]
     own = [
         sentence
@@ -340,7 +395,11 @@ def profile_signals(messages: Sequence[Message], since: int = 0) -> ProfileSigna
     ]
     roles = _roles(own)
     lowered = "\n".join(normalise(sentence) for sentence in own)
-    tools = [match["en"] or match["zh"] for sentence in own for match in union(_HERE, _SIGNALS, "tool").finditer(sentence)]
+    tools = [
+        match["en"] or match["zh"]
+        for sentence in own
+        for match in union(_HERE, _SIGNALS, "tool").finditer(sentence)
+    ]
     pains = [sentence.strip() for sentence in own if cue.TROUBLE.search(sentence)]
     return ProfileSignals(
         industry=first(unions(_HERE, _SIGNALS, "industry:"), _of_work(own)),
@@ -376,7 +435,8 @@ SUPPORTED_WORDS = 0.6
 
 
 def supported(profile: Profile, texts: Sequence[str]) -> Profile:
-    """What of a profile stands as long as the user's messages say no more than ``texts``: what still stands of each, newest first.
+    """What of a profile stands as long as the user's messages say no more than ``texts``: what still stands
+    of each, newest first.
 
     A value in nobody's words goes, whoever found it. A role that goes leaves an older one that still stands.
     """
@@ -392,7 +452,10 @@ def supported(profile: Profile, texts: Sequence[str]) -> Profile:
         "communication_style": _standing(profile.communication_style, "style:", "\n".join(own)),
     }
     least = {"recent_topics": SURE_TOPIC, "pain_points": 1, "preferred_tools": 1}
-    lists = {name: [entry for entry in getattr(profile, name) if _mentions(entry, lowered) >= most] for name, most in least.items()}
+    lists = {
+        name: [entry for entry in getattr(profile, name) if _mentions(entry, lowered) >= most]
+        for name, most in least.items()
+    }
     return profile.model_copy(update=ones | lists)
 
 
@@ -414,7 +477,8 @@ def _newest(words: list[str]) -> list[str]:
 
 #: Topics that one message gives.
 TOPICS = 2
-#: An English question to the assistant itself ("did you sleep well?") is about something if it has as many telling words.
+#: An English question to the assistant itself ("did you sleep well?") is about something if it has as many
+#: telling words.
 ASKED_WORDS = 2
 
 #: Jieba's parts of speech: things and names; what is done.
@@ -425,7 +489,9 @@ _YOU = re.compile(r"[你您]")
 _GENERAL = frozenset("user users new old 用户".split())
 _ADVERB = re.compile(r"[a-z]{3,40}ly")
 #: The calendar, greetings and what any message may hold.
-_IDLE = frozenset(word for line in sections("engine.conversations", "signals.txt")["no_topic"] for word in line.split())
+_IDLE = frozenset(
+    word for line in sections("engine.conversations", "signals.txt")["no_topic"] for word in line.split()
+)
 _IDLE_STEMS = cue.EMPTY | cue.NUMBERS | cue.CALENDAR | frozenset(map(stem, _IDLE))
 _VERB_STEMS = frozenset(map(stem, VERBS))
 
@@ -436,7 +502,11 @@ def topics(messages: Sequence[Message], since: int = 0) -> list[str]:
     result = []
     for turn in reversed(range(since, len(messages))):
         message = messages[turn]
-        if message.role != "user" or cue.HANDED_OVER.search(message.text[:READ_CHARS]) or cue.ROLE_PLAY.search(message.text[:READ_CHARS]):
+        if (
+            message.role != "user"
+            or cue.HANDED_OVER.search(message.text[:READ_CHARS])
+            or cue.ROLE_PLAY.search(message.text[:READ_CHARS])
+        ):
             continue
         if turn in stated or _asks(message.text[:READ_CHARS]):
             result += _topics(message.text[:READ_CHARS])
@@ -444,9 +514,15 @@ def topics(messages: Sequence[Message], since: int = 0) -> list[str]:
 
 
 def keywords(text: str, most: int) -> list[str]:
-    """What a memory names, the most telling first: things, people, places; without any, what is done. No pronouns, no days, no "user"."""
+    """What a memory names, the most telling first: things, people, places; without any, what is done. No
+    pronouns, no days, no "user".
+    """
     naming, doing = _keywords(text)
-    alone = [word for word in single_characters(text) if dict(tagged_words(normalise(text))).get(word, "").startswith(_NAMING)]
+    alone = [
+        word
+        for word in single_characters(text)
+        if dict(tagged_words(normalise(text))).get(word, "").startswith(_NAMING)
+    ]
     return (list(dict.fromkeys([*naming, *alone])) or doing)[:most]
 
 
@@ -457,7 +533,11 @@ def _asks(text: str) -> bool:
 
 def _topics(text: str) -> list[str]:
     naming, doing = _keywords(text)
-    if naming and not (cue.SECOND_PERSON.search(text) and not cue.FIRST_PERSON.search(text) and len(naming) + len(doing) < ASKED_WORDS):
+    if naming and not (
+        cue.SECOND_PERSON.search(text)
+        and not cue.FIRST_PERSON.search(text)
+        and len(naming) + len(doing) < ASKED_WORDS
+    ):
         return naming[:TOPICS]
     talks = _YOU.search(text) or cue.SECOND_PERSON.search(text)
     return doing[:TOPICS] if attribute_of(text) or (_asks(text) and not talks) else []
@@ -469,7 +549,14 @@ def _keywords(text: str) -> tuple[list[str], list[str]]:
     naming: list[str] = []
     doing: list[str] = []
     for word in keywords_ranked(text):
-        if word.isdigit() or word in _GENERAL or is_filler(word) or word in _IDLE or stem(word) in _IDLE_STEMS or _ADVERB.fullmatch(word):
+        if (
+            word.isdigit()
+            or word in _GENERAL
+            or is_filler(word)
+            or word in _IDLE
+            or stem(word) in _IDLE_STEMS
+            or _ADVERB.fullmatch(word)
+        ):
             continue
         if _CHINESE.search(word):
             tag = spoken.get(word, "")

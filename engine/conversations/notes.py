@@ -1,9 +1,10 @@
 """What an LLM is asked about new messages, and what of its answer becomes a memory.
 
-An LLM proposes statements; structure decides, as it does for the rules. A statement is kept if it shares words, or meaning, with what the
-user says of their own in the messages that it names; what is known helps to say it. Of whom and what it is, and whether there is one value
-of that, is read from these messages. Where structure agrees that a known statement is over, it is; else it is shown as earlier, with the
-newer one. Health is never concluded, and ends only by what names that very thing (:mod:`engine.conversations.standing`).
+An LLM proposes statements; structure decides, as it does for the rules. A statement is kept if it shares
+words, or meaning, with what the user says of their own in the messages that it names; what is known helps to
+say it. Of whom and what it is, and whether there is one value of that, is read from these messages. Where
+structure agrees that a known statement is over, it is; else it is shown as earlier, with the newer one.
+Health is never concluded, and ends only by what names that very thing (:mod:`engine.conversations.standing`).
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ from jiyi.protocol.numbered import LineNumber, StatementNumber
 MOST_NOTES, MOST_EXPERIENCES, MOST_ENDS = 60, 5, 3
 #: Known statements that an LLM is shown with new messages.
 MOST_SHOWN = 12
-#: Share of a statement's words that messages have, with what is known, from which on they say it; and by these alone, if some are theirs.
+#: Share of a statement's words that messages have, with what is known, from which on they say it; and by
+#: these alone, if some are theirs.
 SAME_WORDS, SOME_WORDS = 0.5, 0.3
-#: Words, at least, that a statement has from the user's own messages: where most of the others are known, where they are not, of health.
+#: Words, at least, that a statement has from the user's own messages: where most of the others are known,
+#: where they are not, of health.
 OWN_WORD, OWN_WORDS, OWN_WORDS_OF_HEALTH = 1, 2, 3
 #: From this probability on a statement and a message are of different things, by the head of changes.
 UNRELATED = 0.5
@@ -49,20 +52,31 @@ ANSWER_WORDS = 3
 #: Confidence of an experience that an LLM found: as much as one whose end the user confirms, with steps.
 CONFIDENCE = 0.8
 
-Lines = Annotated[list[LineNumber], Field(min_length=1, max_length=20, description="Lines that say it, such as L12.")]
+Lines = Annotated[
+    list[LineNumber], Field(min_length=1, max_length=20, description="Lines that say it, such as L12.")
+]
 
 
 class Note(BaseModel):
     """A statement that an LLM proposes."""
 
     content: Content = Field(
-        description="One sentence in the language of the line, understood by itself: who, days as dates, and the reason if it is given."
+        description=(
+            "One sentence in the language of the line, understood by itself: who, days as dates, and the"
+            " reason if it is given."
+        )
     )
-    type: Literal["preference", "knowledge"] = Field("knowledge", description="preference: likes, habits, wishes for how to be answered.")
+    type: Literal["preference", "knowledge"] = Field(
+        "knowledge", description="preference: likes, habits, wishes for how to be answered."
+    )
     about: Word = Field("user", description="Whom it is about: user, or a name, or such as user's sister.")
-    importance: float = Field(5, ge=1, le=10, description="From 1, mundane, over 5, a habit, to 10, an allergy.")
+    importance: float = Field(
+        5, ge=1, le=10, description="From 1, mundane, over 5, a habit, to 10, an allergy."
+    )
     lines: Lines
-    ends: list[StatementNumber] = Field([], max_length=20, description="Statements that are no longer so, such as S3; each once.")
+    ends: list[StatementNumber] = Field(
+        [], max_length=20, description="Statements that are no longer so, such as S3; each once."
+    )
 
 
 class Noted(BaseModel):
@@ -143,38 +157,54 @@ class Experiences(AboutLines[LivedThrough]):
 
 
 def most_touched(known: Sequence[KnownFact], said: Sequence[Message], heads: Heads | None) -> list[int]:
-    """Numbers of the known facts, at most :data:`MOST_SHOWN`, that users' messages are likeliest to repeat or end.
+    """Numbers of the known facts, at most :data:`MOST_SHOWN`, that users' messages are likeliest to repeat or
+    end.
 
-    First those with an attribute of a part of the messages, then in turn those that share most words with them and those that mean most
-    nearly the same: what is over is seldom said in the words in which it was so.
+    First those with an attribute of a part of the messages, then in turn those that share most words with
+    them and those that mean most nearly the same: what is over is seldom said in the words in which it was
+    so.
     """
     if len(known) <= MOST_SHOWN:
         return list(range(len(known)))
     texts = [message.text for message in said if message.role == "user"]
-    attributes = {part.attribute.name for text in texts for part in live_parts(text) if part.attribute is not None}
+    attributes = {
+        part.attribute.name for text in texts for part in live_parts(text) if part.attribute is not None
+    }
     whole, facts = "\n".join(texts), [said_of(fact.content) for fact in known]
     by_attribute = [number for number, fact in enumerate(known) if fact.attribute in attributes]
     words = [len(shared_words(fact, whole)) for fact in facts]
-    alike = [max(of_fact) for of_fact in zip(*(heads.likeness(text, facts) for text in texts), strict=True)] if heads and texts else words
-    by_words, by_meaning = (sorted(range(len(known)), key=shares.__getitem__, reverse=True) for shares in (words, alike))
+    alike = (
+        [max(of_fact) for of_fact in zip(*(heads.likeness(text, facts) for text in texts), strict=True)]
+        if heads and texts
+        else words
+    )
+    by_words, by_meaning = (
+        sorted(range(len(known)), key=shares.__getitem__, reverse=True) for shares in (words, alike)
+    )
     in_turn = (number for pair in zip(by_words, by_meaning, strict=True) for number in pair)
     return sorted(list(dict.fromkeys([*by_attribute, *in_turn]))[:MOST_SHOWN])
 
 
 def tells_of_a_problem(messages: Sequence[Message], since: int) -> bool:
-    """Whether an LLM is to be asked for experiences: somebody had trouble, and a new message says how it ended."""
+    """Whether an LLM is to be asked for experiences: somebody had trouble, and a new message says how it
+    ended.
+    """
     trouble = any(cue.TROUBLE.search(message.text) for message in messages if message.role == "user")
     new = [message.text for message in messages[since:] if message.role == "user"]
     return trouble and any(ends.search(text) for text in new for ends in (cue.SOLVED, cue.FAILED, cue.PARTLY))
 
 
 def kept(
-    notes: Noted, lived: LivedThrough, question: Notes, heads: Heads | None, shown: Sequence[int] | None = None
+    notes: Noted,
+    lived: LivedThrough,
+    question: Notes,
+    heads: Heads | None,
+    shown: Sequence[int] | None = None,
 ) -> tuple[CombinedExtraction, int]:
     """What of an LLM's answers becomes memories and experiences, and how many of the entries do not.
 
-    ``shown``: numbers of the known facts that the LLM was shown, in that order; None: all. The profile is what the rules read of the
-    messages: it holds nothing but the users' words anyway.
+    ``shown``: numbers of the known facts that the LLM was shown, in that order; None: all. The profile is
+    what the rules read of the messages: it holds nothing but the users' words anyway.
     """
     messages, since = question.messages, question.since
     memories, shadows = list[ExtractedMemory](), list[ExtractedMemory]()
@@ -182,11 +212,16 @@ def kept(
     numbers = range(len(question.known)) if shown is None else shown
     seen = question.model_copy(update={"known": [question.known[number] for number in numbers]})
     for note in notes.memories:
-        lines = [line for line in dict.fromkeys(note.lines) if since <= line < len(messages) and messages[line].role == "user"]
+        lines = [
+            line
+            for line in dict.fromkeys(note.lines)
+            if since <= line < len(messages) and messages[line].role == "user"
+        ]
         if (part := _said_in(note, lines, seen, heads)) is not None:
             memory = _memory(note, lines, part, messages[lines[-1]])
             memories.append(memory)
-            # As the rules would have it, in the user's words: these are what structure and the heads can read.
+            # As the rules would have it, in the user's words: these are what structure and the heads can
+            # read.
             shadows.append(memory.model_copy(update={"content": f"User: {part.context}"[:MAX_CONTENT_CHARS]}))
             ends.append((part, [numbers[number] for number in note.ends if 0 <= number < len(numbers)]))
     left = MOST_ENDS
@@ -199,11 +234,17 @@ def kept(
         also = [] if of_others else [number for number, fact in facts.items() if _takes_back(memory, fact)]
         every = list(dict.fromkeys([*shadow.supersedes, *also]))[:left]
         left -= len(every)
-        rest = [number for number, fact in facts.items() if number not in every and _may_end(memory, part, fact, speaker)][:left]
+        rest = [
+            number
+            for number, fact in facts.items()
+            if number not in every and _may_end(memory, part, fact, speaker)
+        ][:left]
         left -= len(rest)
         changes = {"single_valued": shadow.single_valued, "supersedes": every, "may_end": rest}
         memories[place] = memory.model_copy(update=changes)
-    experiences = [one for entry in lived.experiences if (one := _experience(entry, messages, since)) is not None]
+    experiences = [
+        one for entry in lived.experiences if (one := _experience(entry, messages, since)) is not None
+    ]
     dropped = notes.unusable + len(notes.memories) - len(memories) + len(lived.experiences) - len(experiences)
     signals = profile_signals(messages, since)
     return CombinedExtraction(memories=memories, experiences=experiences, profile_signals=signals), dropped
@@ -213,13 +254,19 @@ def _said_in(note: Note, lines: Sequence[int], question: Notes, heads: Heads | N
     """The part of the user's messages that says most of a statement; None if they do not say it."""
     messages, content = question.messages, note.content
     known = "\n".join(said_of(fact.content) for fact in question.known)
-    if unknown_names(content, "\n".join([*(f"{message.name or ''} {message.text}" for message in messages), known])):
+    if unknown_names(
+        content, "\n".join([*(f"{message.name or ''} {message.text}" for message in messages), known])
+    ):
         return None
     about, of_health = words_of(content), concerns_health(content) is not False
     parts, asked = list[Part](), list[str]()
     for line in lines:
         own = [part for part in live_parts(messages[line].text) if not cue.IMAGINED.search(part.context)]
-        if line and messages[line - 1].role == "assistant" and any(len(part.words) <= ANSWER_WORDS for part in own):
+        if (
+            line
+            and messages[line - 1].role == "assistant"
+            and any(len(part.words) <= ANSWER_WORDS for part in own)
+        ):
             asked.append(messages[line - 1].text)
         parts += own
     said = "\n".join([*dict.fromkeys(part.context for part in parts), *asked])
@@ -227,11 +274,18 @@ def _said_in(note: Note, lines: Sequence[int], question: Notes, heads: Heads | N
     # That something which the message names has ended is no inference: "the doc says no more labetalol".
     ended = [question.known[number] for number in note.ends if 0 <= number < len(question.known)]
     named = any((_named(fact, said) & about) - words_of(note.about) for fact in ended)
-    of_own = named or any(map(_of_health, parts)) or any(map(concerns_health, asked)) or shared >= OWN_WORDS_OF_HEALTH
+    of_own = (
+        named
+        or any(map(_of_health, parts))
+        or any(map(concerns_health, asked))
+        or shared >= OWN_WORDS_OF_HEALTH
+    )
     if of_health and not of_own:
         return None
     mostly_known = shared >= OWN_WORD and with_known >= SAME_WORDS * len(about)
-    by_itself = shared >= SAME_WORDS * len(about) or (shared >= OWN_WORDS and shared >= SOME_WORDS * len(about))
+    by_itself = shared >= SAME_WORDS * len(about) or (
+        shared >= OWN_WORDS and shared >= SOME_WORDS * len(about)
+    )
     if not (mostly_known or by_itself or any(_means(part.context, content, heads) for part in parts)):
         return None
     return max(parts, key=lambda part: len(shared_words(content, part.clause.text)), default=None)
@@ -240,7 +294,9 @@ def _said_in(note: Note, lines: Sequence[int], question: Notes, heads: Heads | N
 def _of_health(part: Part) -> bool:
     """Whether a part of a message is about somebody's health, or what they must not eat."""
     attribute = part.attribute
-    return concerns_health(part.context) is not False or (attribute is not None and attribute.name.partition(":")[0] in _HEALTH)
+    return concerns_health(part.context) is not False or (
+        attribute is not None and attribute.name.partition(":")[0] in _HEALTH
+    )
 
 
 def _means(said: str, content: str, heads: Heads | None) -> bool:
@@ -257,7 +313,9 @@ def _memory(note: Note, lines: list[int], part: Part, message: Message) -> Extra
         subject = attribute.subject
     if subject.lower() in _USER:
         subject = message.name or "user"
-    preference = attribute.category == "user_preference" if attribute is not None else note.type == "preference"
+    preference = (
+        attribute.category == "user_preference" if attribute is not None else note.type == "preference"
+    )
     return ExtractedMemory(
         content=note.content,
         type="preference" if preference else "knowledge",
@@ -278,13 +336,19 @@ _USER = frozenset({"user", "the user", "用户", "me", "i", "我"})
 
 
 def _takes_back(memory: ExtractedMemory, fact: KnownFact) -> bool:
-    """Whether a statement takes back a known one because an LLM says so: it is of the same subject and attribute, and not of health."""
-    same = memory.attribute is not None and (fact.subject, fact.attribute) == (memory.subject, memory.attribute)
+    """Whether a statement takes back a known one because an LLM says so: it is of the same subject and
+    attribute, and not of health.
+    """
+    same = memory.attribute is not None and (fact.subject, fact.attribute) == (
+        memory.subject,
+        memory.attribute,
+    )
     return same and concerns_health(said_of(fact.content)) is False and not is_vital(fact.content)
 
 
 def _may_end(memory: ExtractedMemory, part: Part, fact: KnownFact, speaker: str) -> bool:
-    """Whether a known statement is shown as earlier because an LLM says that it is over: it is of nobody else, and not of health.
+    """Whether a known statement is shown as earlier because an LLM says that it is over: it is of nobody
+    else, and not of health.
 
     Of health it is if the user's message names that very thing, other than whom it is about.
     """

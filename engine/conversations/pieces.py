@@ -1,8 +1,9 @@
 """What an LLM is asked about at once: as much of a conversation as it reads, and as its answer has room for.
 
-A conversation falls into pieces of whole messages; a message that is longer than that falls into parts at ends of sentences. Nothing of
-it is left out. A piece that is refused, or answered with nothing that can be used, is halved, down to one message; that one is left to
-the rules. So no message keeps the others from being looked at.
+A conversation falls into pieces of whole messages; a message that is longer than that falls into parts at
+ends of sentences. Nothing of it is left out. A piece that is refused, or answered with nothing that can be
+used, is halved, down to one message; that one is left to the rules. So no message keeps the others from being
+looked at.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from jiyi.text.splitting import LEAST_SIZE, split
 
 T = TypeVar("T")
 
-#: Lines before a piece that it is understood by, and characters of each: of these only the beginning is shown.
+#: Lines before a piece that it is understood by, and characters of each: of these only the beginning is
+#: shown.
 CONTEXT_LINES, CONTEXT_CHARS = 6, 400
 #: Tokens of a line beside its text: its number, speaker, role and day.
 LINE_TOKENS = 16
@@ -31,7 +33,8 @@ TOKEN_CHARS = 4
 SAID_AGAIN, FIELDS = 300, 60
 #: Share of the longest answer that is planned for: estimates are not exact.
 PLANNED = 0.9
-#: Unusable answers of one run after which the rest of it is left to the rules; and the same while no answer was usable.
+#: Unusable answers of one run after which the rest of it is left to the rules; and the same while no answer
+#: was usable.
 MOST_BAD, BAD_AT_FIRST = 16, 3
 
 
@@ -58,12 +61,16 @@ class Line:
     @property
     def answer_tokens(self) -> int:
         """What it takes of an answer."""
-        return FIELDS + min(estimate_tokens(self.message.text), SAID_AGAIN) if self.message.role == "user" else 0
+        return (
+            FIELDS + min(estimate_tokens(self.message.text), SAID_AGAIN) if self.message.role == "user" else 0
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Lines that are asked about, and those before them that they are understood by; ``known``: what is known is shown with it."""
+    """Lines that are asked about, and those before them that they are understood by; ``known``: what is known
+    is shown with it.
+    """
 
     before: tuple[Line, ...]
     new: tuple[Line, ...]
@@ -92,29 +99,41 @@ class Piece:
         if not middle:
             return []
         first, second = self.new[:middle], self.new[middle:]
-        return _with_users([Piece(self.before, first, self.known), Piece(_context((*self.before, *first)), second, self.known)])
+        return _with_users(
+            [
+                Piece(self.before, first, self.known),
+                Piece(_context((*self.before, *first)), second, self.known),
+            ]
+        )
 
     def apart(self) -> list[Piece]:
-        """It without what else is shown, or its halves without that: it may be what is refused. None of a single line."""
+        """It without what else is shown, or its halves without that: it may be what is refused. None of a
+        single line.
+        """
         if self.before or self.known:
             return [Piece((), self.new)]
         return [Piece((), half.new) for half in self.halves()]
 
 
 def in_pieces(messages: Sequence[Message], since: int, room: Room, *, known: bool = False) -> list[Piece]:
-    """The messages from number ``since`` on in pieces that fit, in order; pieces without a user's message are left out.
+    """The messages from number ``since`` on in pieces that fit, in order; pieces without a user's message are
+    left out.
 
     ``known``: whether something that is known is shown with them, for which there is room.
     """
     before = _context([Line(number, message) for number, message in enumerate(messages[:since])])
     shown = min(room.data // 2, CONTEXT_LINES * (LINE_TOKENS + CONTEXT_CHARS // TOKEN_CHARS))
     free = max(room.data - shown, 2 * LINE_TOKENS)
-    every = [line for number in range(since, len(messages)) for line in _lines(number, messages[number], free)]
+    every = [
+        line for number in range(since, len(messages)) for line in _lines(number, messages[number], free)
+    ]
     pieces: list[Piece] = []
     new: list[Line] = []
     for line in every:
         full = sum(one.tokens for one in new) + line.tokens > free
-        if new and (full or sum(one.answer_tokens for one in new) + line.answer_tokens > PLANNED * room.answer):
+        if new and (
+            full or sum(one.answer_tokens for one in new) + line.answer_tokens > PLANNED * room.answer
+        ):
             pieces.append(Piece(before, tuple(new), known))
             before, new = _context((*before, *new)), []
         new.append(line)
@@ -172,7 +191,9 @@ def _context(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[T]):
-    """What a piece came to. ``by_rules``: the rules answered it; ``refusal``: why the LLM has no answer to this one message."""
+    """What a piece came to. ``by_rules``: the rules answered it; ``refusal``: why the LLM has no answer to
+    this one message.
+    """
 
     piece: Piece
     answer: T
@@ -204,7 +225,11 @@ class Patience:
 
 
 def ask_about(
-    pieces: Iterable[Piece], ask: Callable[[Piece], T], rules: Callable[[Piece], T], patience: Patience, alone: bool = False
+    pieces: Iterable[Piece],
+    ask: Callable[[Piece], T],
+    rules: Callable[[Piece], T],
+    patience: Patience,
+    alone: bool = False,
 ) -> list[Answered[T]]:
     """What each piece came to, in order.
 

@@ -1,7 +1,9 @@
-"""The part of a prompt that stays the same through a session, so that a model's provider can keep it in its prompt cache.
+"""The part of a prompt that stays the same through a session, so that a model's provider can keep it in its
+prompt cache.
 
-What it is made of comes from several subjects as sections. It may have half of the budget. The rest of the budget is for what is recalled
-for one message; what was recalled for earlier ones is a part of the conversation by then, and may have twice the budget.
+What it is made of comes from several subjects as sections. It may have half of the budget. The rest of the
+budget is for what is recalled for one message; what was recalled for earlier ones is a part of the
+conversation by then, and may have twice the budget.
 """
 
 from __future__ import annotations
@@ -21,14 +23,17 @@ from jiyi.text.words import Language, text_digest
 
 #: Shares of the budget that the stable part may have, and what is recalled for a message that asks nothing.
 STABLE_SHARE, TOLD_SHARE = 0.5, 1 / 24
-#: So many budgets may all have that stands in a session's prompt; beyond that what was recalled for earlier messages makes room.
+#: So many budgets may all have that stands in a session's prompt; beyond that what was recalled for earlier
+#: messages makes room.
 MOST_BUDGETS = 3
 #: Up to so many tokens a session begins with what matters most: a cache has them for all its later prompts.
 OPENING_TOKENS = 1_600
-#: Tokens that vital statements (health and diet) may have together: about a dozen. They get them before all else.
+#: Tokens that vital statements (health and diet) may have together: about a dozen. They get them before all
+#: else.
 VITAL_TOKENS = 200
 VITAL: dict[Language, str] = {"en": "Health and diet", "zh": "健康与饮食"}
-#: Attributes of statements that tell of health; one of another has its words by chance ("I love vegan ramen").
+#: Attributes of statements that tell of health; one of another has its words by chance ("I love vegan
+#: ramen").
 _VITAL_ATTRIBUTES = frozenset({"allergy", "diet", "health", "family"})
 VITAL_FACT = "vital:"
 #: Fields of a profile that change from day to day.
@@ -37,7 +42,9 @@ _PASSING = frozenset({"recent_topics"})
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a line of the stable part rests on: it is written again when one of these facts no longer holds."""
+    """What a line of the stable part rests on: it is written again when one of these facts no longer
+    holds.
+    """
 
     facts: tuple[str, ...]
     #: Of a memory: its id and its turns', which are not recalled beside it.
@@ -72,7 +79,11 @@ def stable_of(prompt: Prompt) -> Stable:
 
 def vital_section(known: Iterable[Candidate], language: Language) -> Section:
     """What is vital of what is known, the newest first: a line each, whatever the message is about."""
-    lines = [Line(memory.text, item=Basis((), (memory.node_id, *memory.turn_ids))) for memory in known if is_vital_fact(memory.text)]
+    lines = [
+        Line(memory.text, item=Basis((), (memory.node_id, *memory.turn_ids)))
+        for memory in known
+        if is_vital_fact(memory.text)
+    ]
     return Section(f"## {VITAL[language]}", lines, max_tokens=VITAL_TOKENS, priority=-1)
 
 
@@ -86,7 +97,9 @@ def is_vital_fact(text: str) -> bool:
 
 
 def vital_fact(section: Section) -> str:
-    """A fact for all vital statements, with room or without: another one as soon as one comes, ends or is marked."""
+    """A fact for all vital statements, with room or without: another one as soon as one comes, ends or is
+    marked.
+    """
     lines = (f"{line.item.node_ids[0]} {line.text}" for line in section.lines)
     return VITAL_FACT + text_digest("\n".join(lines)).hex()[:32]
 
@@ -104,8 +117,17 @@ def profile_lines(profile: Profile, language: Language) -> tuple[Line, ...]:
 
 
 def recall_room(budget: int, stable: int, earlier: int, *, tells: bool) -> int:
-    """Tokens that may be recalled for a message: with the stable part at most the budget, for a mere statement a small share of it."""
-    return max(0, min(budget - stable, int(budget * TOLD_SHARE) if tells else budget, MOST_BUDGETS * budget - stable - earlier))
+    """Tokens that may be recalled for a message: with the stable part at most the budget, for a mere
+    statement a small share of it.
+    """
+    return max(
+        0,
+        min(
+            budget - stable,
+            int(budget * TOLD_SHARE) if tells else budget,
+            MOST_BUDGETS * budget - stable - earlier,
+        ),
+    )
 
 
 def is_crowded(budget: int, stable: int, earlier: int) -> bool:

@@ -1,7 +1,7 @@
 """What new messages do to what was said before, and what in them does not stand for itself.
 
-Asked once for the new messages of a session, with or without an LLM: what an LLM says is over comes with the statements that it
-proposes (:mod:`engine.conversations.notes`).
+Asked once for the new messages of a session, with or without an LLM: what an LLM says is over comes with the
+statements that it proposes (:mod:`engine.conversations.notes`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Standing:
     not_found: list[str] = field(default_factory=list)
 
 
-def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn], heads: Heads | None) -> Standing:
+def standing(
+    session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn], heads: Heads | None
+) -> Standing:
     """What the session's turns from number ``since`` on change.
 
     Args:
@@ -70,7 +72,11 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
     acted = played([turn.message for turn in session])
     older = [turn for turn in earlier if turn.message.role == "user"]
     new = [turn.message.text for turn in session[since:] if turn.message.role == "user"]
-    wishes = {} if heads is None else _wishes(heads, [text for text in new if not text.startswith(tuple(NOT_KEPT.values()))])
+    wishes = (
+        {}
+        if heads is None
+        else _wishes(heads, [text for text in new if not text.startswith(tuple(NOT_KEPT.values()))])
+    )
     for number, turn in enumerate(session):
         if number < since:
             continue
@@ -84,7 +90,9 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
             continue
         said_at = turn.message.at or datetime.now(UTC)
         result.marks[turn.node_id] += [Mark(start, end, "else") for start, end in others_words(text)]
-        result.marks[turn.node_id] += [Mark(*one.span, "until", one.until) for one in temporary(text, said_at)]
+        result.marks[turn.node_id] += [
+            Mark(*one.span, "until", one.until) for one in temporary(text, said_at)
+        ]
         orders = forgets(text)
         wish = wishes.get(text, "")
         if heads is not None and wish == PRIVATE and not orders:
@@ -92,12 +100,18 @@ def standing(session: Sequence[SaidTurn], since: int, earlier: Sequence[SaidTurn
         if heads is not None and wish == FORGET and not orders and may_order(text):
             orders = _order(heads, text)
         _forget(turn, orders, older, result, certain=wish != NOTHING)
-        mine = [one for one in older if one.message.name == turn.message.name and (one.message.at or said_at) <= said_at]
+        mine = [
+            one
+            for one in older
+            if one.message.name == turn.message.name and (one.message.at or said_at) <= said_at
+        ]
         said = [Said(_left(one, result), one.message.at, one.session_id) for one in mine]
         newer = Said(_left(turn, result), said_at, turn.session_id)
         for end in ended(said, newer, heads):
             why: Why = "earlier" if not end.sure else "corrected" if end.corrected else "ended"
-            result.marks[mine[end.old].node_id].append(Mark(*end.span, why, said_at.date(), str(turn.node_id)))
+            result.marks[mine[end.old].node_id].append(
+                Mark(*end.span, why, said_at.date(), str(turn.node_id))
+            )
         older.append(turn)
     return result
 
@@ -109,30 +123,50 @@ def _is_one(turns: Sequence[SaidTurn], fits: Sequence[Fit]) -> bool:
 
 
 def _is_elses(turn: SaidTurn, found: Standing) -> bool:
-    """Whether a message is, or has, somebody else's words, or is not to be kept: then so is the answer to it."""
+    """Whether a message is, or has, somebody else's words, or is not to be kept: then so is the answer to
+    it.
+    """
     marks = [*turn.marks, *found.marks[turn.node_id]]
-    gone = turn.message.text.startswith(tuple(NOT_KEPT.values())) or any(part.node_id == turn.node_id for part in found.forgotten)
+    gone = turn.message.text.startswith(tuple(NOT_KEPT.values())) or any(
+        part.node_id == turn.node_id for part in found.forgotten
+    )
     return gone or any(mark.why == "else" for mark in marks)
 
 
 def _wishes(heads: Heads, texts: Sequence[str]) -> dict[str, str]:
-    """What each message surely asks of the memory, by the head of ``keeping``: surely nothing, too; empty if that is not clear.
+    """What each message surely asks of the memory, by the head of ``keeping``: surely nothing, too; empty if
+    that is not clear.
 
     In a long message a sentence has to ask it.
     """
-    pieces = {text: [text] if len(text) <= LEARNED_CHARS else [text[slice(*span)] for span in sentences(text)] for text in texts}
+    pieces = {
+        text: [text] if len(text) <= LEARNED_CHARS else [text[slice(*span)] for span in sentences(text)]
+        for text in texts
+    }
     judged = iter(heads.keeping([piece for some in pieces.values() for piece in some]))
-    return {text: _wish(heads, [one for _ in some if (one := next(judged)) is not None]) for text, some in pieces.items()}
+    return {
+        text: _wish(heads, [one for _ in some if (one := next(judged)) is not None])
+        for text, some in pieces.items()
+    }
 
 
 def _wish(heads: Heads, judged: Sequence[Judged]) -> str:
     sure = {label: heads.least(KEEPING, label) for label in (PRIVATE, FORGET)}
-    wish = next((label for label, least in sure.items() if any(one.probabilities[label] >= least for one in judged)), "")
-    return NOTHING if not wish and judged and all(one.probabilities[NOTHING] >= SURELY_NOTHING for one in judged) else wish
+    wish = next(
+        (label for label, least in sure.items() if any(one.probabilities[label] >= least for one in judged)),
+        "",
+    )
+    return (
+        NOTHING
+        if not wish and judged and all(one.probabilities[NOTHING] >= SURELY_NOTHING for one in judged)
+        else wish
+    )
 
 
 def _order(heads: Heads, text: str) -> list[Order]:
-    """The order that a message gives in words that are on no list: its likeliest sentence of those that say what is to happen."""
+    """The order that a message gives in words that are on no list: its likeliest sentence of those that say
+    what is to happen.
+    """
     spans = sentences(text)
     judged = heads.keeping([text[slice(*span)] for span in spans])
     likely = [
@@ -144,7 +178,9 @@ def _order(heads: Heads, text: str) -> list[Order]:
 
 
 def _confidences(heads: Heads, text: str) -> list[Span]:
-    """What a message does not want to have kept: all but what it says may be, if the rest still asks for something."""
+    """What a message does not want to have kept: all but what it says may be, if the rest still asks for
+    something.
+    """
     kept = may_be_kept(text)
     rest = list(_without(sentences(text), kept))
     left = " ".join(text[slice(*span)] for span in rest)
@@ -159,8 +195,12 @@ def _without(spans: Iterable[Span], kept: Collection[Span]) -> Iterator[Span]:
             yield start, stop
 
 
-def _forget(turn: SaidTurn, orders: Iterable[Order], older: Sequence[SaidTurn], result: Standing, *, certain: bool) -> None:
-    """Carry out the orders of a message; one that fits nothing goes as well, unless it is not ``certain`` to be one."""
+def _forget(
+    turn: SaidTurn, orders: Iterable[Order], older: Sequence[SaidTurn], result: Standing, *, certain: bool
+) -> None:
+    """Carry out the orders of a message; one that fits nothing goes as well, unless it is not ``certain`` to
+    be one.
+    """
     text = turn.message.text
     for order in orders:
         things = to_forget(text, order, [one.message.text for one in older])
@@ -174,14 +214,22 @@ def _forget(turn: SaidTurn, orders: Iterable[Order], older: Sequence[SaidTurn], 
 
 
 def own(turn: SaidTurn, changes: Standing) -> Message:
-    """A message with what its writer says of their own and wants to have kept, at the places at which they said it."""
+    """A message with what its writer says of their own and wants to have kept, at the places at which they
+    said it.
+    """
     left = _left(turn, changes, "else")
     return turn.message if left == turn.message.text else turn.message.model_copy(update={"text": left})
 
 
 def _left(turn: SaidTurn, changes: Standing, why: Why | None = None) -> str:
-    """A turn's text with spaces in the place of what is marked, or only of what is marked so, and of what is forgotten."""
-    spans = [(mark.start, mark.end) for mark in (*turn.marks, *changes.marks[turn.node_id]) if why in (None, mark.why)]
+    """A turn's text with spaces in the place of what is marked, or only of what is marked so, and of what is
+    forgotten.
+    """
+    spans = [
+        (mark.start, mark.end)
+        for mark in (*turn.marks, *changes.marks[turn.node_id])
+        if why in (None, mark.why)
+    ]
     spans += [(part.start, part.end) for part in changes.forgotten if part.node_id == turn.node_id]
     text = turn.message.text
     for start, end in spans:

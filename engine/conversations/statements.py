@@ -1,8 +1,9 @@
-"""What the user states in their messages, sentence by sentence: no questions, requests, guesses, quotations or acting.
+"""What the user states in their messages, sentence by sentence: no questions, requests, guesses, quotations
+or acting.
 
-A sentence counts by its strength: its telling words, and more for a first person, a past tense, a name, a number. What is
-strong enough carries the weaker statements of its message along. Of a question only those clauses count that state something
-on their own ("I'm vegetarian, what can I cook?").
+A sentence counts by its strength: its telling words, and more for a first person, a past tense, a name, a
+number. What is strong enough carries the weaker statements of its message along. Of a question only those
+clauses count that state something on their own ("I'm vegetarian, what can I cook?").
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from jiyi.protocol.conversations import Message
 from jiyi.text.splitting import sentences
 from jiyi.text.words import CJK, Language, is_filler, language_of, telling
 
-#: What each thing in a sentence adds to the number of its telling words; "you" takes away: it answers somebody.
+#: What each thing in a sentence adds to the number of its telling words; "you" takes away: it answers
+#: somebody.
 FIRST_PERSON, THIRD_PERSON, PAST, NAME, NUMBER, TO_YOU, ANSWER = 1.5, 1.0, 0.5, 1.0, 1.0, -2.5, 1.0
-#: From here on a message has something to keep: of five long chats .59 of the turns, with .90 of those that questions rest on; from 3 on
-#: .63 and .91.
+#: From here on a message has something to keep: of five long chats .59 of the turns, with .90 of those that
+#: questions rest on; from 3 on .63 and .91.
 STRONG = 3.5
-#: What says less is never worth keeping, whatever the heads make of it: of 1,143 lasting rows of nine writers three are as weak.
+#: What says less is never worth keeping, whatever the heads make of it: of 1,143 lasting rows of nine writers
+#: three are as weak.
 TELLING = 2.0
 #: A statement about oneself in words that say little is carried along if it is as long as this.
 CARRIED, CARRIED_WORDS = 0.5, 3
@@ -43,7 +46,8 @@ LEAST_LASTING = 0.05
 
 _CODE = re.compile(r"(?s:```.*?(?:```|\Z))|^(?: {4}|\t|> ?|\$ |>>> |Traceback).*$", re.MULTILINE)
 _CLAUSE = re.compile(
-    r"(?<=[,，；;])\s*|(?<!\s)\s++[-–—]++\s+|(?<=[^\s]) (?=(?:so|but|and) (?:what|how|where|which|can|could|should|do|is|any)\b)"
+    r"(?<=[,，；;])\s*|(?<!\s)\s++[-–—]++\s+|(?<=[^\s]) (?=(?:so|but|and)"
+    r" (?:what|how|where|which|can|could|should|do|is|any)\b)"
 )
 #: The sentence is about somebody or something else.
 _OF_OTHERS = re.compile(r"(?:my|the|it|he|she|we|they)\b|[他她它]", re.IGNORECASE)
@@ -54,8 +58,9 @@ _NOT_SPACE = re.compile(r"\S")
 class Statement:
     """Sentences of one message that belong together.
 
-    ``asked`` is the question that it answers, if it cannot be understood without; ``lasting`` a wish for how to be answered;
-    ``trouble`` a problem with a tool or a task, which is no fact of the user; ``vital`` what is said of somebody's health for long.
+    ``asked`` is the question that it answers, if it cannot be understood without; ``lasting`` a wish for how
+    to be answered; ``trouble`` a problem with a tool or a task, which is no fact of the user; ``vital`` what
+    is said of somebody's health for long.
     """
 
     turn: int
@@ -68,11 +73,14 @@ class Statement:
     vital: bool = False
 
 
-def statements(messages: Sequence[Message], since: int = 0, heads: Heads | None = None, known: Sequence[str] = ()) -> list[list[Statement]]:
-    """Of each message from ``since`` on that the user wrote, what it states that is worth keeping; messages without it are left out.
+def statements(
+    messages: Sequence[Message], since: int = 0, heads: Heads | None = None, known: Sequence[str] = ()
+) -> list[list[Statement]]:
+    """Of each message from ``since`` on that the user wrote, what it states that is worth keeping; messages
+    without it are left out.
 
-    With ``heads`` these judge what is worth keeping; without, the strength of each sentence does. ``known`` is what was kept of earlier
-    messages: what takes back any of it is worth keeping, too.
+    With ``heads`` these judge what is worth keeping; without, the strength of each sentence does. ``known``
+    is what was kept of earlier messages: what takes back any of it is worth keeping, too.
     """
     acting = played(messages)
     called = _called({message.name for message in messages if message.name})
@@ -85,20 +93,32 @@ def statements(messages: Sequence[Message], since: int = 0, heads: Heads | None 
     if heads is not None:
         return _worth_keeping(by_message, messages, heads, known, called)
     strong = [[statement for statement in group if statement.strength > 0] for group in by_message]
-    return [group for group in strong if any(statement.strength >= STRONG or statement.lasting or statement.vital for statement in group)]
+    return [
+        group
+        for group in strong
+        if any(statement.strength >= STRONG or statement.lasting or statement.vital for statement in group)
+    ]
 
 
 def _worth_keeping(
-    by_message: list[list[Statement]], messages: Sequence[Message], heads: Heads, known: Sequence[str], called: re.Pattern[str] | None
+    by_message: list[list[Statement]],
+    messages: Sequence[Message],
+    heads: Heads,
+    known: Sequence[str],
+    called: re.Pattern[str] | None,
 ) -> list[list[Statement]]:
-    """Of each message the statements that are lasting by themselves; if it is only as a whole, the likeliest one of them.
+    """Of each message the statements that are lasting by themselves; if it is only as a whole, the likeliest
+    one of them.
 
-    And those that take back a statement that is kept: "I gave up Spanish" matters to whom it is known that they learn it.
+    And those that take back a statement that is kept: "I gave up Spanish" matters to whom it is known that
+    they learn it.
     """
     before = [_said_before(messages, group[0].turn) for group in by_message]
     said = [[_without_address(statement.text, called) for statement in group] for group in by_message]
     whole = heads.facts([(asked, " ".join(texts)) for asked, texts in zip(before, said, strict=True)])
-    alone = iter(heads.facts([(asked, text) for asked, texts in zip(before, said, strict=True) for text in texts]))
+    alone = iter(
+        heads.facts([(asked, text) for asked, texts in zip(before, said, strict=True) for text in texts])
+    )
     least, of_attribute = heads.least(FACTS, LASTING), heads.least(FACTS, LASTING, OF_ATTRIBUTE)
     kept, left = [], list[Statement]()
     for group, message in zip(by_message, whole, strict=True):
@@ -107,18 +127,29 @@ def _worth_keeping(
         if not chosen and message is not None and message.probabilities[LASTING] >= least and any(chances):
             chosen = [group[chances.index(max(chances))]]
         kept.append(chosen)
-        left += [statement for statement, chance in zip(group, chances, strict=True) if statement not in chosen and chance >= LEAST_LASTING]
+        left += [
+            statement
+            for statement, chance in zip(group, chances, strict=True)
+            if statement not in chosen and chance >= LEAST_LASTING
+        ]
     news = _taking_back(left, [statement for chosen in kept for statement in chosen], heads, known)
     result = []
     for group, first in zip(by_message, kept, strict=True):
-        chosen = [news.get(id(statement), statement) for statement in group if statement in first or id(statement) in news]
+        chosen = [
+            news.get(id(statement), statement)
+            for statement in group
+            if statement in first or id(statement) in news
+        ]
         if chosen:
             result.append(chosen)
     return result
 
 
-def _taking_back(left: Sequence[Statement], kept: Sequence[Statement], heads: Heads, known: Sequence[str]) -> dict[int, Statement]:
-    """The statements, by their ``id()``, that take back something known, or something that is kept of an earlier message.
+def _taking_back(
+    left: Sequence[Statement], kept: Sequence[Statement], heads: Heads, known: Sequence[str]
+) -> dict[int, Statement]:
+    """The statements, by their ``id()``, that take back something known, or something that is kept of an
+    earlier message.
 
     What does so is no problem with a tool: "I gave up Spanish".
     """
@@ -135,8 +166,9 @@ def _taking_back(left: Sequence[Statement], kept: Sequence[Statement], heads: He
 def _chance(judged: Judged | None, statement: Statement, of_attribute: float) -> float:
     """How likely a statement is worth keeping.
 
-    A wish for how to be answered, what is said of one's health, and what the list of attributes knows are not left to chance; of a weak
-    statement that the list knows, to less of it (``of_attribute``): "I like pears very much."
+    A wish for how to be answered, what is said of one's health, and what the list of attributes knows are not
+    left to chance; of a weak statement that the list knows, to less of it (``of_attribute``): "I like pears
+    very much."
     """
     chance = 0.0 if judged is None else judged.probabilities[LASTING]
     if statement.lasting or statement.vital:
@@ -149,7 +181,10 @@ def _chance(judged: Judged | None, statement: Statement, of_attribute: float) ->
 
 def _said_before(messages: Sequence[Message], turn: int) -> str:
     """What the assistant, or another speaker, said right before."""
-    if turn == 0 or (messages[turn - 1].role, messages[turn - 1].name) == (messages[turn].role, messages[turn].name):
+    if turn == 0 or (messages[turn - 1].role, messages[turn - 1].name) == (
+        messages[turn].role,
+        messages[turn].name,
+    ):
         return ""
     return messages[turn - 1].text[-READ_CHARS:]
 
@@ -159,7 +194,9 @@ def _called(names: set[str]) -> re.Pattern[str] | None:
     if not names:
         return None
     others = "|".join(map(re.escape, sorted(names | {name.split()[0] for name in names if name.strip()})))
-    return re.compile(rf"(?:\A|[,，]\s*|(?<=[!！] ))(?:{others})(?=[,，.!?！。]|\Z)|(?<=hey )\w+|(?<=hi )\w+", re.IGNORECASE)
+    return re.compile(
+        rf"(?:\A|[,，]\s*|(?<=[!！] ))(?:{others})(?=[,，.!?！。]|\Z)|(?<=hey )\w+|(?<=hi )\w+", re.IGNORECASE
+    )
 
 
 def _without_address(text: str, called: re.Pattern[str] | None) -> str:
@@ -180,7 +217,9 @@ def _question_before(messages: Sequence[Message], turn: int) -> str:
     return last[0].strip()[:MAX_ASKED_CHARS]
 
 
-def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str] | None) -> Iterator[Statement]:
+def _of_message(
+    turn: int, message: Message, asked: str, called: re.Pattern[str] | None
+) -> Iterator[Statement]:
     if cue.HANDED_OVER.search(message.text[:READ_CHARS]):
         return
     text = _CODE.sub(" ", message.text[:READ_CHARS])
@@ -198,7 +237,10 @@ def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str]
             if first and asked and not cue.UNSURE.search(said):
                 words = _count(said, language)
                 if _answers(said, words):
-                    strength, question = max(strength + ANSWER, STRONG if words or cue.YES.search(said) else 0.0), asked
+                    strength, question = (
+                        max(strength + ANSWER, STRONG if words or cue.YES.search(said) else 0.0),
+                        asked,
+                    )
             first = False
             vital = is_vital(said)
             yield Statement(turn, said, language, strength, question, lasting, trouble and not vital, vital)
@@ -206,7 +248,11 @@ def _of_message(turn: int, message: Message, asked: str, called: re.Pattern[str]
 
 
 def _answers(text: str, words: float) -> bool:
-    return words < ANSWER_WORDS and not cue.NO_STATEMENT.match(text) and (words >= 1 or cue.YES.match(text) is not None)
+    return (
+        words < ANSWER_WORDS
+        and not cue.NO_STATEMENT.match(text)
+        and (words >= 1 or cue.YES.match(text) is not None)
+    )
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -220,9 +266,13 @@ def _stated(sentence: str) -> Iterator[str]:
     """The parts of a sentence that state something."""
     sentence = cue.TO_KEEP.sub("", cue.TAG_QUESTION.sub("", sentence)).strip()
     masked = _without_quotations(sentence)
-    if masked != sentence and (not telling(masked) or cue.SAYS_ONLY.search(masked) or _others_words(sentence, masked)):
+    if masked != sentence and (
+        not telling(masked) or cue.SAYS_ONLY.search(masked) or _others_words(sentence, masked)
+    ):
         return
-    if cue.ROLE_PLAY.search(masked) or (cue.UNSURE.search(masked) and _count(masked, language_of(masked)) < ANSWER_WORDS):
+    if cue.ROLE_PLAY.search(masked) or (
+        cue.UNSURE.search(masked) and _count(masked, language_of(masked)) < ANSWER_WORDS
+    ):
         return
     if cue.REPORTED.search(sentence) or cue.FICTION.search(masked) or cue.PASSING.search(masked):
         return
@@ -236,13 +286,19 @@ def _stated(sentence: str) -> Iterator[str]:
         if cue.OPEN.search(clause):
             if not clause.isascii():
                 return  # 如果…，就…
-        elif not asks or (cue.FIRST_PERSON.search(clause) and not cue.QUESTION_MARK.search(clause) and not cue.ASKING.search(clause)):
+        elif not asks or (
+            cue.FIRST_PERSON.search(clause)
+            and not cue.QUESTION_MARK.search(clause)
+            and not cue.ASKING.search(clause)
+        ):
             yield clause.strip(" ,，;；")
 
 
 def _is_lasting(text: str) -> bool:
     """A wish for how the assistant is to answer, not a habit of the user's own ("I always swim")."""
-    return cue.LASTING.search(text) is not None and not (cue.FIRST_PERSON.match(text.lstrip()) or _OF_OTHERS.match(text.lstrip()))
+    return cue.LASTING.search(text) is not None and not (
+        cue.FIRST_PERSON.match(text.lstrip()) or _OF_OTHERS.match(text.lstrip())
+    )
 
 
 def strength_of(text: str, language: Language) -> float:
@@ -253,7 +309,13 @@ def strength_of(text: str, language: Language) -> float:
         return CARRIED if cue.FIRST_PERSON.search(text) and len(telling(text)) >= CARRIED_WORDS else 0.0
     told = (
         count
-        + (FIRST_PERSON if cue.FIRST_PERSON.search(text) else THIRD_PERSON if cue.THIRD_PERSON.search(text) else 0.0)
+        + (
+            FIRST_PERSON
+            if cue.FIRST_PERSON.search(text)
+            else THIRD_PERSON
+            if cue.THIRD_PERSON.search(text)
+            else 0.0
+        )
         + (PAST if cue.PAST.search(text) else 0.0)
         + (NAME if name else 0.0)
         + (NUMBER if number else 0.0)
@@ -264,13 +326,19 @@ def strength_of(text: str, language: Language) -> float:
 
 def _count(text: str, language: Language) -> float:
     """Telling words, each once; what any sentence of a chat may hold is none."""
-    words = {word for word in telling(text) if word not in cue.EMPTY and not is_filler(word) and (len(word) > 1 or language == "zh")}
+    words = {
+        word
+        for word in telling(text)
+        if word not in cue.EMPTY and not is_filler(word) and (len(word) > 1 or language == "zh")
+    }
     pairs = sum(1 for word in words if re.match(f"[{CJK}]", word))
     return len(words) - pairs + pairs / PAIRS_A_WORD
 
 
 def _others_words(sentence: str, masked: str) -> bool:
-    """Whether the sentence hardly says more than what somebody said of themselves ("she texted me 'I'm moving' out of nowhere")."""
+    """Whether the sentence hardly says more than what somebody said of themselves ("she texted me 'I'm
+    moving' out of nowhere").
+    """
     told = any(cue.FIRST_PERSON.search(quoted) for quoted in cue.QUOTED.findall(sentence))
     return told and _count(masked, language_of(masked)) < ANSWER_WORDS
 

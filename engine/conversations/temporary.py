@@ -1,7 +1,8 @@
 """What holds for a day, a week, a trip only: an exception has an end of its own, and ends nothing.
 
-"It's the 7:35 till Saturday", 这周改成周三: told by a cue of limited time beside a word of exception (``temporary.txt``). The end is read
-from the cue where it names one; of a vague one ("these days", 暂时) it is :data:`VAGUE`.
+"It's the 7:35 till Saturday", 这周改成周三: told by a cue of limited time beside a word of exception
+(``temporary.txt``). The end is read from the cue where it names one; of a vague one ("these days", 暂时) it
+is :data:`VAGUE`.
 """
 
 from __future__ import annotations
@@ -31,12 +32,26 @@ _LENGTH = re.compile(
     r"(?P<unit>days?|nights?|weeks?|months?|fortnights?|天|晚|周|星期|礼拜|月)",
     re.IGNORECASE,
 )
-_CHINESE_MONTHS = {name: number for number, name in enumerate("一 二 三 四 五 六 七 八 九 十 十一 十二".split(), 1)}
+_CHINESE_MONTHS = {
+    name: number for number, name in enumerate("一 二 三 四 五 六 七 八 九 十 十一 十二".split(), 1)
+}
 _WEEK = re.compile(r"\b(?:this|the|all) week\b|这个?(?:周|星期|礼拜)|本周", re.IGNORECASE)
 _THIS_MONTH = re.compile(r"\bthis month\b|这一?个月|本月", re.IGNORECASE)
 _TODAY = re.compile(r"\b(?:today|tonight)\b|今天|今晚|今日", re.IGNORECASE)
 #: Days of a unit of time.
-_UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "fortnight": 14, "month": 30, "天": 1, "晚": 1, "周": 7, "星期": 7, "礼拜": 7, "月": 30}
+_UNIT_DAYS = {
+    "day": 1,
+    "night": 1,
+    "week": 7,
+    "fortnight": 14,
+    "month": 30,
+    "天": 1,
+    "晚": 1,
+    "周": 7,
+    "星期": 7,
+    "礼拜": 7,
+    "月": 30,
+}
 #: Days within which each number of a day comes once at least.
 DAYS_AHEAD = 62
 _NUMBERS = {
@@ -90,7 +105,12 @@ def temporary(text: str, said_at: datetime) -> list[Temporary]:
 def _end(cue: str, sentence: str, said_at: datetime) -> date:
     """The last day that a cue names; :data:`VAGUE` ahead where it names none."""
     day = said_at.date()
-    readings = (_named_day(cue, said_at), _numbered_day(cue, day), _unit_end(cue, sentence, day), _length_end(cue, day))
+    readings = (
+        _named_day(cue, said_at),
+        _numbered_day(cue, day),
+        _unit_end(cue, sentence, day),
+        _length_end(cue, day),
+    )
     return next((found for found in readings if found is not None), day + VAGUE)
 
 
@@ -101,14 +121,20 @@ def _named_day(cue: str, said_at: datetime) -> date | None:
     year, month, first, last_year, last_month, last = dated.groups()
     if last is not None:
         return date(int(last_year or year), int(last_month), int(last))
-    return _month_end(date(int(year), int(month), 1)) if first is None else date(int(year), int(month), int(first))
+    return (
+        _month_end(date(int(year), int(month), 1))
+        if first is None
+        else date(int(year), int(month), int(first))
+    )
 
 
 def _numbered_day(cue: str, day: date) -> date | None:
     """The next day of a month with a number: the 14th, 14号."""
     numbered = _DAY.search(cue)
     ahead = (day + timedelta(days=days) for days in range(DAYS_AHEAD))
-    return None if numbered is None else next((found for found in ahead if found.day == int(numbered[1])), None)
+    return (
+        None if numbered is None else next((found for found in ahead if found.day == int(numbered[1])), None)
+    )
 
 
 def _unit_end(cue: str, sentence: str, day: date) -> date | None:
@@ -120,7 +146,13 @@ def _unit_end(cue: str, sentence: str, day: date) -> date | None:
     if _THIS_MONTH.search(cue) is None:
         return None
     named = _MONTH.search(sentence)
-    month = day.month if named is None else int(named[1]) if named[1].isdigit() else _CHINESE_MONTHS.get(named[1], day.month)
+    month = (
+        day.month
+        if named is None
+        else int(named[1])
+        if named[1].isdigit()
+        else _CHINESE_MONTHS.get(named[1], day.month)
+    )
     return _month_end(date(day.year + (month < day.month), max(1, min(12, month)), 1))
 
 

@@ -1,8 +1,9 @@
 """Parts of a message that are not what its writer says of themselves.
 
-Quoted and forwarded texts, samples and test data, verses, parts that somebody plays, irony that is taken back: they stand in the turn, and
-are found there, but nothing is taken from them for a fact, and no prompt shows them as one. Told by marks, line ends and closed lists of
-wordings (``whose.txt``): whoever writes to an assistant says what a text is.
+Quoted and forwarded texts, samples and test data, verses, parts that somebody plays, irony that is taken
+back: they stand in the turn, and are found there, but nothing is taken from them for a fact, and no prompt
+shows them as one. Told by marks, line ends and closed lists of wordings (``whose.txt``): whoever writes to an
+assistant says what a text is.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _CUES = unions("engine.conversations", "whose.txt")
 _HANDED, _SAID, _SAMPLE, _SAMPLE_ITEMS, _IRONY, _PLAYS, _PLAY_ENDS, _OWN = (
     _CUES[name] for name in ("handed", "said", "sample", "items", "irony", "plays", "play_ends", "own")
 )
-_QUOTES = re.compile(r"“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|\"[^\"]{1,2000}\"|(?<![\w’'])['‘][^\n]{1,2000}?['’](?![\w])")
+_QUOTES = re.compile(
+    r"“[^”]{1,2000}”|「[^」]{1,2000}」|『[^』]{1,2000}』|\"[^\"]{1,2000}\"|(?<![\w’'])['‘][^\n]{1,2000}?['’](?![\w])"
+)
 _WORD = re.compile(r"[\w'’-]+")
 _CHINESE = re.compile(f"[{CJK}]")
 #: Messages of the user, and time, that a game goes on for at most, unless it is ended.
@@ -61,11 +64,15 @@ def played(messages: Sequence[Message]) -> set[int]:
 
 
 def _quoted(text: str) -> list[Span]:
-    """Quotations in which somebody speaks of themselves; what is said *to* the writer ("he said 'you have asthma'") concerns them."""
+    """Quotations in which somebody speaks of themselves; what is said *to* the writer ("he said 'you have
+    asthma'") concerns them.
+    """
     return [
         match.span()
         for match in _QUOTES.finditer(text)
-        if _OWN.search(match.group()) and _is_long(match.group()) and _WORD.search(text[: match.start()] + text[match.end() :])
+        if _OWN.search(match.group())
+        and _is_long(match.group())
+        and _WORD.search(text[: match.start()] + text[match.end() :])
     ]
 
 
@@ -75,7 +82,9 @@ def _is_long(text: str) -> bool:
 
 
 def _handed(text: str) -> list[Span]:
-    """What follows "translate this:", "here's what Sam wrote:", to the end of the message or the next empty line."""
+    """What follows "translate this:", "here's what Sam wrote:", to the end of the message or the next empty
+    line.
+    """
     found = []
     for pattern in (_HANDED, _SAID):
         match = pattern.search(text)
@@ -96,7 +105,9 @@ def _samples(text: str) -> list[Span]:
         items = _SAMPLE_ITEMS.search(text, match.end())
         begin = match.end() if items is None or items.start() > end + 2 else items.end()
         if items is not None and items.end() >= end:
-            end = next((stop for start, stop in sentences(text) if start <= items.end() + 1 < stop), len(text))
+            end = next(
+                (stop for start, stop in sentences(text) if start <= items.end() + 1 < stop), len(text)
+            )
         if end > begin:
             found.append((begin, end))
     return found

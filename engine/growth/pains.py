@@ -1,6 +1,8 @@
-"""Pain points by rules: sentences that tell of trouble or that something helped, which are alike, and what to propose.
+"""Pain points by rules: sentences that tell of trouble or that something helped, which are alike, and what to
+propose.
 
-Self-review: when an agent is due to review itself, what its conversations say about it by rules, and which changes it may propose.
+Self-review: when an agent is due to review itself, what its conversations say about it by rules, and which
+changes it may propose.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ ANNOYED = union("engine.growth", _CUES, "annoyed")
 AGAIN = union("engine.growth", _CUES, "again")
 CHEER = union("engine.growth", _CUES, "cheer")
 UNREAL = union("engine.growth", _CUES, "unreal")
-#: Directly before a word of annoyance: it is denied, or a wish about how to answer ("别太啰嗦", "it's not annoying").
+#: Directly before a word of annoyance: it is denied, or a wish about how to answer ("别太啰嗦", "it's not
+#: annoying").
 DENIED = union("engine.growth", _CUES, "denied")
 #: Directly before a word of trouble: it is over, or never was ("不再报错了", "it doesn't crash any more").
 OVER = union("engine.growth", _CUES, "over")
@@ -50,7 +53,9 @@ _CATEGORIES: tuple[protocol.Category, ...] = ("slow", "tedious", "unclear", "fau
 
 
 def tells_of_trouble(sentence: str) -> bool:
-    """Whether a sentence of the user tells of trouble that is: not imagined, not over, not a mere question."""
+    """Whether a sentence of the user tells of trouble that is: not imagined, not over, not a mere
+    question.
+    """
     sentence = CHEER.sub(" ", sentence[:SENTENCE_CHARS])
     if not (_is_felt(cue.TROUBLE, OVER, sentence) or _is_felt(ANNOYED, DENIED, sentence)):
         return False
@@ -70,7 +75,9 @@ def says_helped(sentence: str) -> bool:
 
 
 def may_tell(message: Message) -> bool:
-    """Whether an LLM is worth being asked: a user has a word of trouble, or of something that helped, in any sense."""
+    """Whether an LLM is worth being asked: a user has a word of trouble, or of something that helped, in any
+    sense.
+    """
     words = (cue.TROUBLE, ANNOYED, HELPED, *(union("engine.growth", _CUES, name) for name in _CATEGORIES))
     return message.role == "user" and any(pattern.search(message.text[:MESSAGE_CHARS]) for pattern in words)
 
@@ -80,11 +87,15 @@ SHOWN_BEFORE = 2
 
 
 def of_trouble(piece: Piece) -> Piece | None:
-    """Of a piece the new lines that may tell of trouble, and those right before them; None if there are none."""
+    """Of a piece the new lines that may tell of trouble, and those right before them; None if there are
+    none.
+    """
     places = [place for place, line in enumerate(piece.new) if may_tell(line.message)]
     kept = {near for place in places for near in range(max(0, place - SHOWN_BEFORE), place + 1)}
     before = piece.before[-SHOWN_BEFORE:] if places and places[0] < SHOWN_BEFORE else ()
-    return replace(piece, before=before, new=tuple(piece.new[place] for place in sorted(kept))) if kept else None
+    return (
+        replace(piece, before=before, new=tuple(piece.new[place] for place in sorted(kept))) if kept else None
+    )
 
 
 class FoundPain(BaseModel):
@@ -98,7 +109,9 @@ class FoundPain(BaseModel):
 
 
 class FoundPains(BaseModel):
-    """What the new messages of a conversation tell of trouble, and which of them say that something helped."""
+    """What the new messages of a conversation tell of trouble, and which of them say that something
+    helped.
+    """
 
     pains: list[FoundPain] = Field([], max_length=protocol.MAX_FOUND)
     #: Numbers of messages in which the user says that what was advised works.
@@ -123,7 +136,9 @@ class ProposedSolution(BaseModel):
 def category_of(sentence: str) -> protocol.Category:
     """What kind of trouble it is."""
     sentence = sentence[:SENTENCE_CHARS]
-    return next((name for name in _CATEGORIES if union("engine.growth", _CUES, name).search(sentence)), "other")
+    return next(
+        (name for name in _CATEGORIES if union("engine.growth", _CUES, name).search(sentence)), "other"
+    )
 
 
 def severity_of(sentence: str) -> protocol.Severity:
@@ -143,7 +158,9 @@ def topic_of(sentence: str) -> str:
 
 
 def most_alike(summary: str, known: Sequence[str]) -> int | None:
-    """The number of the known one that says the same, the most alike; None if none is alike (``engine.retrieval.corpus``)."""
+    """The number of the known one that says the same, the most alike; None if none is alike
+    (``engine.retrieval.corpus``).
+    """
     if not known:
         return None
     likeness = likeness_by_words([topic_of(text) for text in (summary, *known)])[0, 1:]
@@ -156,7 +173,9 @@ MESSAGE_CHARS = 4_000
 
 
 def find_pains(messages: Sequence[Message], since: int = 0) -> FoundPains:
-    """What the user's messages from ``since`` on tell; texts handed over, and what is played, are not the user's."""
+    """What the user's messages from ``since`` on tell; texts handed over, and what is played, are not the
+    user's.
+    """
     pains, helped = [], []
     for turn, sentence in _user_sentences(messages, since):
         if says_helped(sentence):
@@ -170,13 +189,20 @@ def find_pains(messages: Sequence[Message], since: int = 0) -> FoundPains:
                     turn=turn,
                 )
             )
-    return FoundPains(pains=pains[: protocol.MAX_FOUND], helped=list(dict.fromkeys(helped))[: protocol.MAX_FOUND])
+    return FoundPains(
+        pains=pains[: protocol.MAX_FOUND], helped=list(dict.fromkeys(helped))[: protocol.MAX_FOUND]
+    )
 
 
 def _user_sentences(messages: Sequence[Message], since: int) -> Iterator[tuple[int, str]]:
     for turn, message in enumerate(messages):
         text = message.text[:MESSAGE_CHARS]
-        if turn < since or message.role != "user" or cue.HANDED_OVER.search(text) or cue.ROLE_PLAY.search(text):
+        if (
+            turn < since
+            or message.role != "user"
+            or cue.HANDED_OVER.search(text)
+            or cue.ROLE_PLAY.search(text)
+        ):
             continue
         for sentence in sentences(text):
             if sentence.strip():
@@ -190,12 +216,32 @@ _TITLES: dict[Language, str] = {"en": "What may help: {pain}", "zh": "也许有�
 #: First steps where nobody knows better: what an attentive assistant would do.
 _FIRST_STEPS: dict[Language, dict[protocol.Category, tuple[str, ...]]] = {
     "en": {
-        "fault": ("Note when it fails, with the exact message", "Try the smallest case that fails", "Undo the latest change and try again"),
-        "slow": ("Measure which step takes the time", "Do less in it, or do it ahead of time", "Measure again"),
-        "wrong": ("Write down what is wrong and what would be right", "Correct it at its source", "Check the next three results"),
-        "tedious": ("Write the steps down once", "Let a template or a script do the ones that never vary", "Do the rest as a list"),
+        "fault": (
+            "Note when it fails, with the exact message",
+            "Try the smallest case that fails",
+            "Undo the latest change and try again",
+        ),
+        "slow": (
+            "Measure which step takes the time",
+            "Do less in it, or do it ahead of time",
+            "Measure again",
+        ),
+        "wrong": (
+            "Write down what is wrong and what would be right",
+            "Correct it at its source",
+            "Check the next three results",
+        ),
+        "tedious": (
+            "Write the steps down once",
+            "Let a template or a script do the ones that never vary",
+            "Do the rest as a list",
+        ),
         "unclear": ("Say in one sentence what it is for", "Show one example", "Ask whether that was clear"),
-        "other": ("Ask what exactly hurts, and when", "Agree on one thing to change", "Ask again after a week"),
+        "other": (
+            "Ask what exactly hurts, and when",
+            "Agree on one thing to change",
+            "Ask again after a week",
+        ),
     },
     "zh": {
         "fault": ("记下出错的时间和完整的报错信息", "用最小的例子重现一次", "撤回最近的改动再试"),
@@ -210,14 +256,27 @@ _FIRST_STEPS: dict[Language, dict[protocol.Category, tuple[str, ...]]] = {
 
 def advice_in(text: str) -> list[str]:
     """The items of the lists in an assistant's answer."""
-    return [match["step"].strip()[: protocol.MAX_STEP_CHARS] for match in _LIST_ITEM.finditer(text[:ANSWER_CHARS])][: protocol.MAX_STEPS]
+    return [
+        match["step"].strip()[: protocol.MAX_STEP_CHARS] for match in _LIST_ITEM.finditer(text[:ANSWER_CHARS])
+    ][: protocol.MAX_STEPS]
 
 
 def propose_solution(
-    pain: str, category: protocol.Category, language: Language, *, experiences: Sequence[KnownSolution] = (), advice: Sequence[str] = ()
+    pain: str,
+    category: protocol.Category,
+    language: Language,
+    *,
+    experiences: Sequence[KnownSolution] = (),
+    advice: Sequence[str] = (),
 ) -> ProposedSolution:
-    """The steps of the experience most like the pain that did not fail, else what was advised, else first steps of its kind."""
-    usable = [experience for experience in experiences if experience.outcome != OUTCOMES[0] and _clean(experience.steps)]
+    """The steps of the experience most like the pain that did not fail, else what was advised, else first
+    steps of its kind.
+    """
+    usable = [
+        experience
+        for experience in experiences
+        if experience.outcome != OUTCOMES[0] and _clean(experience.steps)
+    ]
     place = most_alike(pain, [experience.problem for experience in usable])
     steps = _clean(advice if place is None else usable[place].steps)
     title = _TITLES[language].format(pain=pain)[: protocol.MAX_SUMMARY_CHARS]
@@ -226,13 +285,18 @@ def propose_solution(
 
 def _clean(steps: Sequence[str]) -> list[str]:
     """Without steps that are blank, or that talk the agent out of what it was told."""
-    told = [" ".join(step.split())[: protocol.MAX_STEP_CHARS] for step in steps if step.strip() and override_in(step) is None]
+    told = [
+        " ".join(step.split())[: protocol.MAX_STEP_CHARS]
+        for step in steps
+        if step.strip() and override_in(step) is None
+    ]
     return list(dict.fromkeys(told))[: protocol.MAX_STEPS]
 
 
 #: Messages before the user's words that are looked at for a proposal.
 CONTEXT = 6
-#: Share of a step's telling words that an answer must have to have told it, and of a pain's for the user to have named it.
+#: Share of a step's telling words that an answer must have to have told it, and of a pain's for the user to
+#: have named it.
 TOLD, NAMED = 0.6, 0.6
 #: With fewer telling words a step could be told by chance.
 LEAST_WORDS = 2
@@ -250,12 +314,15 @@ class Offer:
 
 
 def confirmed_proposal(messages: Sequence[Message], turn: int, offers: Sequence[Offer]) -> UUID | None:
-    """The offer that the user's message ``turn`` confirms, by what was said before it; None if none was told there.
+    """The offer that the user's message ``turn`` confirms, by what was said before it; None if none was told
+    there.
 
     Of several the one told best, of equals the first.
     """
     before = messages[max(0, turn - CONTEXT) : turn]
-    advised = [set(telling(message.text[:CONFIRMATION_CHARS])) for message in before if message.role == "assistant"]
+    advised = [
+        set(telling(message.text[:CONFIRMATION_CHARS])) for message in before if message.role == "assistant"
+    ]
     own = set(telling(messages[turn].text[:CONFIRMATION_CHARS]))
     scored = [(_score(offer, advised, own), offer) for offer in offers]
     best, offer = max(scored, key=lambda item: item[0], default=(0.0, None))
@@ -358,7 +425,9 @@ def allowed_changes(changes: Sequence[IdentityChange], *, soul: bool) -> list[Id
 
 
 def suggested_content(change: IdentityChange, current: str, most: int) -> str | None:
-    """The file with the line at its end; None if it says so already, or may not be written (too long, an override)."""
+    """The file with the line at its end; None if it says so already, or may not be written (too long, an
+    override).
+    """
     addition = " ".join(change.addition.split())
     lines = [line.strip().lstrip("-* ").casefold() for line in current.splitlines()]
     if addition.casefold() in lines:
@@ -424,7 +493,11 @@ class _Groups:
 
     def of(self, least: int) -> list[tuple[str, list[int]]]:
         """Those of at least so many lines, the most frequent first."""
-        frequent = [(quote, lines) for quote, lines in zip(self.quotes, self.lines, strict=True) if len(lines) >= least]
+        frequent = [
+            (quote, lines)
+            for quote, lines in zip(self.quotes, self.lines, strict=True)
+            if len(lines) >= least
+        ]
         return sorted(frequent, key=lambda group: -len(group[1]))[:MAX_FINDINGS]
 
 
@@ -459,16 +532,31 @@ def _findings(agent_id: str, praised: _Quotes, hurt: _Quotes, wished: _Quotes) -
 
     return SelfReflected(
         patterns=[
-            *(Pattern(kind="negative", text=say("negative", *group), evidence=evidence(group[1])) for group in hurt),
-            *(Pattern(kind="positive", text=say("positive", *group), evidence=evidence(group[1])) for group in praised),
+            *(
+                Pattern(kind="negative", text=say("negative", *group), evidence=evidence(group[1]))
+                for group in hurt
+            ),
+            *(
+                Pattern(kind="positive", text=say("positive", *group), evidence=evidence(group[1]))
+                for group in praised
+            ),
         ][:MAX_FINDINGS],
-        improvements=[Improvement(text=say("improve", *group), evidence=evidence(group[1])) for group in hurt],
+        improvements=[
+            Improvement(text=say("improve", *group), evidence=evidence(group[1])) for group in hurt
+        ],
         identity_changes=[
-            IdentityChange(file="AGENTS", addition=group[0], reason=say("wish", *group), evidence=evidence(group[1])) for group in wished
+            IdentityChange(
+                file="AGENTS", addition=group[0], reason=say("wish", *group), evidence=evidence(group[1])
+            )
+            for group in wished
         ],
         meta_memories=[
             MetaMemory(text=say(form, *group), importance=importance, evidence=evidence(group[1]))
-            for form, importance, groups in (("wished", 7.0, wished), ("hurt", 6.0, hurt), ("praised", 5.0, praised))
+            for form, importance, groups in (
+                ("wished", 7.0, wished),
+                ("hurt", 6.0, hurt),
+                ("praised", 5.0, praised),
+            )
             for group in groups
         ][:MAX_FINDINGS],
     )

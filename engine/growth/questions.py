@@ -13,7 +13,15 @@ from pydantic import BaseModel, Field
 
 from engine.conversations.gate import GATES, shared_words
 from engine.conversations.memories import lines
-from engine.growth.pains import FoundPains, KnownSolution, ProposedSolution, SelfReflected, find_pains, propose_solution, review
+from engine.growth.pains import (
+    FoundPains,
+    KnownSolution,
+    ProposedSolution,
+    SelfReflected,
+    find_pains,
+    propose_solution,
+    review,
+)
 from engine.growth.skills import Pattern, SkillCandidate, draft_skill
 from engine.providers.questions import AboutLines, Question
 from engine.rules.provider import RULES
@@ -74,7 +82,10 @@ class Solution(Question[ProposedSolution]):
 
     @property
     def statements(self) -> list[str]:
-        known = [f"{solution.problem}: {'; '.join(solution.steps)} ({solution.outcome})" for solution in self.experiences]
+        known = [
+            f"{solution.problem}: {'; '.join(solution.steps)} ({solution.outcome})"
+            for solution in self.experiences
+        ]
         return [
             *(f"said: {quote}" for quote in self.quotes),
             *(f"known: {text}" for text in known),
@@ -94,12 +105,24 @@ class SelfReflection(Question[SelfReflected]):
 
 
 def _of_lines(question: Pains, answer: FoundPains) -> FoundPains | str:
-    """Of pain points those that a new message of the user tells of; an answer that has only others is none."""
-    own = {number for number, message in enumerate(question.messages) if number >= question.since and message.role == "user"}
-    pains = [pain for pain in answer.pains if pain.turn in own and shared_words(pain.summary, question.messages[pain.turn].text)]
+    """Of pain points those that a new message of the user tells of; an answer that has only others is
+    none.
+    """
+    own = {
+        number
+        for number, message in enumerate(question.messages)
+        if number >= question.since and message.role == "user"
+    }
+    pains = [
+        pain
+        for pain in answer.pains
+        if pain.turn in own and shared_words(pain.summary, question.messages[pain.turn].text)
+    ]
     if answer.pains and not pains:
         return "no new line of a user says any of it"
-    return answer.model_copy(update={"pains": pains, "helped": [turn for turn in answer.helped if turn in own]})
+    return answer.model_copy(
+        update={"pains": pains, "helped": [turn for turn in answer.helped if turn in own]}
+    )
 
 
 def _of_evidence(question: SelfReflection, answer: SelfReflected) -> SelfReflected | str:
@@ -119,7 +142,13 @@ GATES[SelfReflection] = _of_evidence
 
 
 def _solution(question: Solution) -> ProposedSolution:
-    return propose_solution(question.text, question.category, question.language, experiences=question.experiences, advice=question.advice)
+    return propose_solution(
+        question.text,
+        question.category,
+        question.language,
+        experiences=question.experiences,
+        advice=question.advice,
+    )
 
 
 RULES[SkillDraft] = lambda question: draft_skill(question.pattern)
@@ -133,14 +162,18 @@ SHOWN: tuple[File, ...] = ("SOUL", "AGENTS", "USER")
 
 
 def compose_prompt(files: Mapping[File, str], most: int) -> str:
-    """The files in one text of at most ``most`` tokens; empty files, and those that do not fit, are left out."""
+    """The files in one text of at most ``most`` tokens; empty files, and those that do not fit, are left
+    out.
+    """
     language = language_of(files.get("USER", ""))
     sections = [replace(file_section(file, files.get(file, "")), opens=False) for file in SHOWN]
     return compose(sections, most, Style(language, apart="\n\n")).text
 
 
 def file_section(file: File, content: str, item: Any = None) -> Section:
-    """One of an agent's files. SOUL and AGENTS are instructions, and open a prompt; what USER says of somebody is data."""
+    """One of an agent's files. SOUL and AGENTS are instructions, and open a prompt; what USER says of
+    somebody is data.
+    """
     own = file != "USER"
     lines = [Line(text, item=item) for text in ([visible(content)] if own else content.splitlines())]
     return Section(f"<{file}>", lines, name=file, own=own, opens=own, shortens=own, end=f"</{file}>")
@@ -161,7 +194,11 @@ def render_user_file(profile: Profile | None, notes: str, most: int) -> str:
     """The file; the profile is cut first where both do not fit into ``most`` characters."""
     known = "\n".join(str(value) for value in (profile or Profile()).model_dump(exclude_none=True).values())
     language = language_of(known)
-    facts = [] if profile is None else [f"- {masked(' '.join(line.split()))}" for line in lines(profile, language)]
+    facts = (
+        []
+        if profile is None
+        else [f"- {masked(' '.join(line.split()))}" for line in lines(profile, language)]
+    )
     below = f"\n\n{HEADING}\n{tidy(notes)}" if notes.strip() else ""
     above = "\n".join([_TITLE[language], *facts])
     return (above[: max(0, most - len(below))].rstrip() + below)[:most] if facts or below else ""

@@ -1,4 +1,6 @@
-"""Skills: patterns of experiences of one problem, the candidate written from one, the gate it must pass, and what becomes of it."""
+"""Skills: patterns of experiences of one problem, the candidate written from one, the gate it must pass, and
+what becomes of it.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ class GateReport(BaseModel, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LivedExperience:
-    """An experience with the memory that says it, and since when it is known; ``user_id``: who alone may be told it, None: everybody."""
+    """An experience with the memory that says it, and since when it is known; ``user_id``: who alone may be
+    told it, None: everybody.
+    """
 
     node_id: UUID
     created_at: datetime
@@ -82,7 +86,8 @@ class LivedExperience:
 
 
 def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
-    """Patterns of what worked, at least in part, the most used first. The same experiences give the same, in any order.
+    """Patterns of what worked, at least in part, the most used first. The same experiences give the same, in
+    any order.
 
     No pattern mixes what different people may be told.
     """
@@ -92,7 +97,9 @@ def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
         problem = item.experience.pain_pattern
         words = _tokens(problem)
         for known, members in groups:
-            same = alike(known, words) or pattern_hash(members[0].experience.pain_pattern) == pattern_hash(problem)
+            same = alike(known, words) or pattern_hash(members[0].experience.pain_pattern) == pattern_hash(
+                problem
+            )
             if same and members[0].user_id == item.user_id:
                 members.append(item)
                 break
@@ -104,11 +111,17 @@ def aggregate(lived: Iterable[LivedExperience]) -> list[Pattern]:
 
 def is_due(pattern: Pattern, *, min_reuse: int, min_confidence: float) -> bool:
     """Whether it is worth a candidate: used often enough, sure enough, and it says what to do."""
-    return bool(pattern.common_steps) and pattern.total_reuse >= min_reuse and pattern.confidence >= min_confidence
+    return (
+        bool(pattern.common_steps)
+        and pattern.total_reuse >= min_reuse
+        and pattern.confidence >= min_confidence
+    )
 
 
 def common_steps(experiences: Sequence[StoredExperience]) -> list[str]:
-    """Steps that at least half of the experiences have, in the words and the order of the first that has each."""
+    """Steps that at least half of the experiences have, in the words and the order of the first that has
+    each.
+    """
     steps: list[tuple[frozenset[str], str, set[int]]] = []
     for number, experience in enumerate(experiences):
         for step in experience.solution_steps:
@@ -141,8 +154,12 @@ def _pattern(members: Sequence[LivedExperience]) -> Pattern:
         title=experiences[0].pain_pattern,
         wordings=list(dict.fromkeys(experience.pain_pattern for experience in experiences)),
         common_steps=common_steps(experiences),
-        tools_used=list(dict.fromkeys(tool for experience in experiences for tool in experience.tools_used))[: protocol.MAX_TOOLS],
-        industry_context=next((experience.industry_context for experience in experiences if experience.industry_context), None),
+        tools_used=list(dict.fromkeys(tool for experience in experiences for tool in experience.tools_used))[
+            : protocol.MAX_TOOLS
+        ],
+        industry_context=next(
+            (experience.industry_context for experience in experiences if experience.industry_context), None
+        ),
         total_reuse=sum(experience.reuse_count for experience in experiences) + len(experiences) - 1,
         confidence=sum(experience.confidence for experience in experiences) / len(experiences),
         evidence=[item.node_id for item in members][-protocol.MAX_EVIDENCE :],
@@ -189,11 +206,17 @@ def draft_skill(pattern: Pattern) -> SkillCandidate:
     ]
     if pattern.tools_used:
         sections += [f"## {words['tools']}", ", ".join(map(one_line, pattern.tools_used))]
-    sections += [f"## {words['evidence']}", "\n".join(f"- {node_id}" for node_id in pattern.evidence[-NAMED_EVIDENCE:])]
+    sections += [
+        f"## {words['evidence']}",
+        "\n".join(f"- {node_id}" for node_id in pattern.evidence[-NAMED_EVIDENCE:]),
+    ]
     return SkillCandidate(
         name=name,
         description=shorten(words["does"].format(title), protocol.MAX_DESCRIPTION_CHARS),
-        triggers=[shorten(one_line(wording), protocol.MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[: protocol.MAX_TRIGGERS]],
+        triggers=[
+            shorten(one_line(wording), protocol.MAX_DESCRIPTION_CHARS)
+            for wording in pattern.wordings[: protocol.MAX_TRIGGERS]
+        ],
         tools=[shorten(tool, protocol.MAX_NAME_CHARS) for tool in pattern.tools_used],
         body="\n\n".join(sections)[: protocol.MAX_BODY_CHARS],
         confidence=pattern.confidence,
@@ -215,7 +238,9 @@ _HEADING = re.compile(r"^#{1,6} {1,9}\S", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ComparedArtifact:
-    """An artifact of the agent that a candidate is compared with; ``likeness`` is the cosine of both, None if not measured."""
+    """An artifact of the agent that a candidate is compared with; ``likeness`` is the cosine of both, None if
+    not measured.
+    """
 
     name: str
     triggers: Sequence[str]
@@ -224,7 +249,12 @@ class ComparedArtifact:
 
 
 def inspect_candidate(
-    candidate: SkillCandidate, known: Sequence[ComparedArtifact] = (), *, min_confidence: float, near_duplicate: float, heading: bool = True
+    candidate: SkillCandidate,
+    known: Sequence[ComparedArtifact] = (),
+    *,
+    min_confidence: float,
+    near_duplicate: float,
+    heading: bool = True,
 ) -> GateReport:
     """What is wrong with a candidate, a sentence each; it passes if nothing is.
 
@@ -240,12 +270,17 @@ def inspect_candidate(
     if not candidate.name.strip():
         issues.append("name: missing; give it a title")
     if len(candidate.body.strip()) < MIN_BODY_CHARS:
-        issues.append(f"body: {len(candidate.body.strip())} characters are fewer than {MIN_BODY_CHARS}; say what to do")
+        issues.append(
+            f"body: {len(candidate.body.strip())} characters are fewer than {MIN_BODY_CHARS}; say what to do"
+        )
     if heading and not _HEADING.search(candidate.body):
         issues.append("body: no heading; begin it with a line such as '# Title'")
     if confidence < min_confidence:
         issues.append(f"confidence: {confidence:.2f} is below {min_confidence:.2f}; more evidence is needed")
-    if any(override_in(text) for text in (candidate.name, candidate.description, candidate.body, *candidate.triggers)):
+    if any(
+        override_in(text)
+        for text in (candidate.name, candidate.description, candidate.body, *candidate.triggers)
+    ):
         issues.append("body: gives orders to the model, such as to ignore what it was told; no skill may")
     issues += _taken(candidate, known) + _duplicates(candidate, known, near_duplicate)
     return GateReport(passed=not issues, issues=issues, confidence=confidence)
@@ -253,16 +288,24 @@ def inspect_candidate(
 
 def _taken(candidate: SkillCandidate, known: Sequence[ComparedArtifact]) -> list[str]:
     wanted = {content_digest(trigger): trigger for trigger in candidate.triggers}
-    taken = [(wanted[key], other.name) for other in known for key in map(content_digest, other.triggers) if key in wanted]
+    taken = [
+        (wanted[key], other.name)
+        for other in known
+        for key in map(content_digest, other.triggers)
+        if key in wanted
+    ]
     return [f"triggers: {trigger!r} is a trigger of {name!r} already" for trigger, name in taken]
 
 
-def _duplicates(candidate: SkillCandidate, known: Sequence[ComparedArtifact], near_duplicate: float) -> list[str]:
+def _duplicates(
+    candidate: SkillCandidate, known: Sequence[ComparedArtifact], near_duplicate: float
+) -> list[str]:
     body = content_digest(candidate.body)
     return [
         f"body: says what {other.name!r} says already"
         for other in known
-        if (other.likeness is not None and other.likeness >= near_duplicate) or (other.body and content_digest(other.body) == body)
+        if (other.likeness is not None and other.likeness >= near_duplicate)
+        or (other.body and content_digest(other.body) == body)
     ]
 
 
@@ -272,29 +315,42 @@ RETURNS_AT = 2
 
 @dataclass(frozen=True, slots=True)
 class PriorDecision:
-    """What is known of a pattern's artifact: its status, and how much evidence there was when that was decided."""
+    """What is known of a pattern's artifact: its status, and how much evidence there was when that was
+    decided.
+    """
 
     status: Status
     evidence_count: int
 
 
-def next_status(known: PriorDecision | None, report: GateReport, evidence_count: int, *, auto_mode: bool) -> Status:
-    """The status that the artifact has from now on. Nothing that somebody approved or archived changes by itself."""
+def next_status(
+    known: PriorDecision | None, report: GateReport, evidence_count: int, *, auto_mode: bool
+) -> Status:
+    """The status that the artifact has from now on. Nothing that somebody approved or archived changes by
+    itself.
+    """
     if known is not None and known.status in ("pending", "approved", "archived"):
         return known.status
-    if known is not None and known.status in ("rejected", "deleted") and evidence_count < RETURNS_AT * max(known.evidence_count, 1):
+    if (
+        known is not None
+        and known.status in ("rejected", "deleted")
+        and evidence_count < RETURNS_AT * max(known.evidence_count, 1)
+    ):
         return known.status
     if not report.passed:
         return "refused" if known is None else known.status
     return "approved" if auto_mode and (known is None or known.status == "refused") else "pending"
 
 
-#: Share of the words of a message, or of a trigger, that the other has where the message fits the trigger; and so many at least.
+#: Share of the words of a message, or of a trigger, that the other has where the message fits the trigger;
+#: and so many at least.
 FITS, LEAST_FITTING = 0.5, 2
 #: Triggers of a skill that its line in the index names, and tokens of each.
 NAMED_TRIGGERS, TRIGGER_TOKENS = 3, 20
 _TITLE: dict[Language, str] = {"en": "## Skill: ", "zh": "## 技能："}
-_OF_EVIDENCE = re.compile(rf"^#{{1,6}} (?:{'|'.join(words['evidence'] for words in _WORDS.values())})\s*$(?:.|\n)*", re.MULTILINE)
+_OF_EVIDENCE = re.compile(
+    rf"^#{{1,6}} (?:{'|'.join(words['evidence'] for words in _WORDS.values())})\s*$(?:.|\n)*", re.MULTILINE
+)
 
 
 def fit(triggers: Iterable[str], message: str) -> float:

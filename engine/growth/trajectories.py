@@ -41,7 +41,8 @@ _QUESTION = re.compile(
 )
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REQUEST = re.compile(
-    r"^\s{0,9}(?:please|write|make|create|find|fix|send|show|book|open|list|update|help)\b|[请帮]|[写做找修查发订改]一?下?", re.IGNORECASE
+    r"^\s{0,9}(?:please|write|make|create|find|fix|send|show|book|open|list|update|help)\b|[请帮]|[写做找修查发订改]一?下?",
+    re.IGNORECASE,
 )
 
 
@@ -109,7 +110,9 @@ def compress(steps: Iterable[Step], judge: Judge) -> Trajectory | None:
         return None
     asked = [step.input for step in ordered if step.step_type == "user_request" and step.input]
     satisfaction = judge(asked[-JUDGED:])
-    tools = list(dict.fromkeys(step.tool for step in ordered if step.tool is not None and step.step_type not in BEFORE))
+    tools = list(
+        dict.fromkeys(step.tool for step in ordered if step.tool is not None and step.step_type not in BEFORE)
+    )
     return Trajectory(
         request_type=classify(asked[0] if asked else "", tools=bool(tools)),
         request=asked[0] if asked else "",
@@ -135,15 +138,21 @@ def classify(request: str, *, tools: bool = False) -> RequestType:
 
 
 def outcome(ordered: Sequence[Step], satisfaction: Satisfaction | None) -> Completion:
-    """How it ended: by the last result of each tool, by whether there was an answer, and by what the user said."""
+    """How it ended: by the last result of each tool, by whether there was an answer, and by what the user
+    said.
+    """
     last = {step.tool: step.ok for step in ordered if step.step_type == "tool_result" and step.ok is not None}
     if last and not any(last.values()):
         return "failed"
     if satisfaction == "negative":
         return "partial" if last else "failed"
-    requested = max((place for place, step in enumerate(ordered) if step.step_type == "user_request"), default=-1)
+    requested = max(
+        (place for place, step in enumerate(ordered) if step.step_type == "user_request"), default=-1
+    )
     if all(step.step_type in ("user_request", "tool_call", *BEFORE) for step in ordered[requested:]):
-        content = requested > 0 and (satisfaction == "positive" or _only_thanks(ordered[:requested], ordered[requested].input))
+        content = requested > 0 and (
+            satisfaction == "positive" or _only_thanks(ordered[:requested], ordered[requested].input)
+        )
         return "success" if content and all(last.values()) else "abandoned"
     return "success" if all(last.values()) else "partial"
 
@@ -163,10 +172,23 @@ def chain(ordered: Sequence[Step]) -> list[Link]:
     links: list[Link] = []
     for step in ordered:
         before = links[-1] if links else None
-        if step.step_type == "tool_result" and before is not None and before.step_type == "tool_call" and before.tool == step.tool:
-            links[-1] = before.model_copy(update={"output": step.output, "ok": step.ok, "ms": (before.ms or 0) + (step.ms or 0) or None})
-        elif before is not None and (before.step_type, before.tool, before.input) == (step.step_type, step.tool, step.input):
-            links[-1] = before.model_copy(update={"times": before.times + 1, "output": step.output or before.output})
+        if (
+            step.step_type == "tool_result"
+            and before is not None
+            and before.step_type == "tool_call"
+            and before.tool == step.tool
+        ):
+            links[-1] = before.model_copy(
+                update={"output": step.output, "ok": step.ok, "ms": (before.ms or 0) + (step.ms or 0) or None}
+            )
+        elif before is not None and (before.step_type, before.tool, before.input) == (
+            step.step_type,
+            step.tool,
+            step.input,
+        ):
+            links[-1] = before.model_copy(
+                update={"times": before.times + 1, "output": step.output or before.output}
+            )
         else:
             links.append(_link(step))
     return links
@@ -174,12 +196,18 @@ def chain(ordered: Sequence[Step]) -> list[Link]:
 
 def skills_used(steps: Iterable[Step]) -> list[UUID]:
     """The skills that were in the prompts."""
-    named = (step.tool for step in steps if step.step_type == "skill" and step.tool is not None and _ID.fullmatch(step.tool))
+    named = (
+        step.tool
+        for step in steps
+        if step.step_type == "skill" and step.tool is not None and _ID.fullmatch(step.tool)
+    )
     return [UUID(skill_id) for skill_id in dict.fromkeys(named)]
 
 
 def verdict(trajectory: Trajectory) -> protocol.Sentiment:
-    """What a conversation says of a skill that was in its prompts. An answer alone says nothing: a tool worked, or the user was content."""
+    """What a conversation says of a skill that was in its prompts. An answer alone says nothing: a tool
+    worked, or the user was content.
+    """
     if trajectory.outcome == "failed" or trajectory.satisfaction == "negative":
         return "negative"
     shown = trajectory.tools_used or trajectory.satisfaction == "positive"
@@ -187,11 +215,15 @@ def verdict(trajectory: Trajectory) -> protocol.Sentiment:
 
 
 def _link(step: Step) -> Link:
-    return Link(step_type=step.step_type, tool=step.tool, input=step.input, output=step.output, ok=step.ok, ms=step.ms)
+    return Link(
+        step_type=step.step_type, tool=step.tool, input=step.input, output=step.output, ok=step.ok, ms=step.ms
+    )
 
 
 def _tokens(step: Step) -> int:
-    return step.tokens if step.tokens is not None else estimate_tokens(step.input) + estimate_tokens(step.output)
+    return (
+        step.tokens if step.tokens is not None else estimate_tokens(step.input) + estimate_tokens(step.output)
+    )
 
 
 #: Characters of a message that the rules read: who is content says so at once.
@@ -202,7 +234,8 @@ JUDGED_CHARS = 2_000
 _VERDICTS: Mapping[Satisfaction, re.Pattern[str]] = {
     "positive": re.compile(
         r"(?:现在|终于|都|已经)?(?:解决|搞定|成功|修好|弄好)了|太?完美了?|很好|太?棒了|很有用"
-        r"|(?:it|that|this) (?:works|worked)(?: now| perfectly)?|(?:that|this) (?:fixed|solved) it|problem solved|perfect"
+        r"|(?:it|that|this) (?:works|worked)(?: now| perfectly)?|(?:that|this) (?:fixed|solved) it|problem"
+        r" solved|perfect"
     ),
     "negative": re.compile(
         r"(?:还是|又|仍然)?(?:不对|不行|没用|不管用|不好使|没效果|没搞定)了?|(?:又|还是)?(?:失败|错)了|没(?:有)?解决|差太远"
@@ -218,7 +251,9 @@ _BUT = re.compile(r"\b(?:but|though|except|also|another)\b|但|不过|可是|只
 
 
 def satisfaction(messages: Sequence[str], heads: Heads | None = None) -> Satisfaction | None:
-    """How content the user is who said this, oldest first, by the newest message; None if nothing was said."""
+    """How content the user is who said this, oldest first, by the newest message; None if nothing was
+    said.
+    """
     if not messages:
         return None
     judged = heads.satisfaction([messages])[0] if heads is not None else None
@@ -238,7 +273,12 @@ def _of_words(message: str) -> Satisfaction:
     text = normalise(message[:JUDGED_CHARS]).replace("’", "'")
     if _ASKS.search(text):
         return "neutral"
-    verdicts = [verdict for clause in _CLAUSE.findall(text) for verdict, words in _VERDICTS.items() if words.fullmatch(clause.strip())]
+    verdicts = [
+        verdict
+        for clause in _CLAUSE.findall(text)
+        for verdict, words in _VERDICTS.items()
+        if words.fullmatch(clause.strip())
+    ]
     return verdicts[-1] if verdicts else "neutral"
 
 
@@ -266,10 +306,17 @@ def wordless(trajectory: Trajectory) -> Trajectory:
 
 
 def tools_of(trajectory: Trajectory) -> tuple[str, ...]:
-    """The tools that worked, in order; a tool several times in a row counts once, and one that failed does not."""
+    """The tools that worked, in order; a tool several times in a row counts once, and one that failed does
+    not.
+    """
     tools: list[str] = []
     for link in trajectory.execution_chain:
-        if link.step_type == "tool_call" and link.tool is not None and link.ok is not False and tools[-1:] != [link.tool]:
+        if (
+            link.step_type == "tool_call"
+            and link.tool is not None
+            and link.ok is not False
+            and tools[-1:] != [link.tool]
+        ):
             tools.append(link.tool)
     return tuple(tools)
 
@@ -282,20 +329,34 @@ def chains(runs: Iterable[TrajectoryRun]) -> list[Pattern]:
         if run.trajectory.worked and MIN_STEPS <= len(tools) <= MAX_STEPS:
             by_chain.setdefault(tools, []).append(run)
     patterns = [_pattern(tools, same) for tools, same in by_chain.items()]
-    enough = [pattern for pattern in patterns if pattern.total_reuse >= MIN_RUNS and pattern.sessions >= MIN_SESSIONS]
+    enough = [
+        pattern
+        for pattern in patterns
+        if pattern.total_reuse >= MIN_RUNS and pattern.sessions >= MIN_SESSIONS
+    ]
     return sorted(enough, key=lambda pattern: (-pattern.total_reuse, pattern.hashes[0]))
 
 
 def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCandidate:
-    """The workflow of a chain: each step with the input that it had most often; a step that fails ends the run."""
+    """The workflow of a chain: each step with the input that it had most often; a step that fails ends the
+    run.
+    """
     inputs = _inputs(pattern, runs)
     zh = language_of(pattern.title + "".join(pattern.wordings)) == "zh"
     name = shorten(ARROW.join(pattern.common_steps), protocol.MAX_NAME_CHARS)
-    triggers = [shorten(wording, protocol.MAX_DESCRIPTION_CHARS) for wording in pattern.wordings[: protocol.MAX_TRIGGERS]]
-    steps = [
-        {"tool": tool, "inputs": _as_arguments(given), "on_error": "stop"} for tool, given in zip(pattern.common_steps, inputs, strict=True)
+    triggers = [
+        shorten(wording, protocol.MAX_DESCRIPTION_CHARS)
+        for wording in pattern.wordings[: protocol.MAX_TRIGGERS]
     ]
-    about = f"{pattern.total_reuse} 次成功的工具链：{name}" if zh else f"A chain of tools that worked {pattern.total_reuse} times: {name}"
+    steps = [
+        {"tool": tool, "inputs": _as_arguments(given), "on_error": "stop"}
+        for tool, given in zip(pattern.common_steps, inputs, strict=True)
+    ]
+    about = (
+        f"{pattern.total_reuse} 次成功的工具链：{name}"
+        if zh
+        else f"A chain of tools that worked {pattern.total_reuse} times: {name}"
+    )
     return SkillCandidate(
         name=name,
         description=shorten(about, protocol.MAX_DESCRIPTION_CHARS),
@@ -307,7 +368,9 @@ def draft_workflow(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> SkillCand
 
 
 def _as_arguments(given: str) -> dict[str, Any]:
-    """A step's input by the names of its function's arguments, where it was told as JSON; none where it was cut."""
+    """A step's input by the names of its function's arguments, where it was told as JSON; none where it was
+    cut.
+    """
     if given.endswith(CUT):
         return {}
     with suppress(ValueError):
@@ -343,7 +406,11 @@ def _inputs(pattern: Pattern, runs: Sequence[TrajectoryRun]) -> list[str]:
     """Of each step what every run gave it; empty where they differ, because then the caller has to say."""
     given: list[set[str]] = [set() for _ in pattern.common_steps]
     for run in runs:
-        calls = [link for link in run.trajectory.execution_chain if link.step_type == "tool_call" and link.ok is not False]
+        calls = [
+            link
+            for link in run.trajectory.execution_chain
+            if link.step_type == "tool_call" and link.ok is not False
+        ]
         place = -1
         for number, link in enumerate(calls):
             if number == 0 or calls[number - 1].tool != link.tool:

@@ -1,10 +1,11 @@
 """The judgements that are learned, and what each of them reads.
 
-``facts``, ``kinds``, ``attributes`` read a message and what was said before it; ``satisfaction`` the messages of an exchange, the
-newest last; ``requests`` and ``keeping`` one message; ``changes`` an older and a newer statement. Texts in another language than
-English and Chinese, and texts without a letter, are not judged.
+``facts``, ``kinds``, ``attributes`` read a message and what was said before it; ``satisfaction`` the messages
+of an exchange, the newest last; ``requests`` and ``keeping`` one message; ``changes`` an older and a newer
+statement. Texts in another language than English and Chinese, and texts without a letter, are not judged.
 
-Which older statements hold no longer, by newer ones: the head's judgement, and what it may never decide alone.
+Which older statements hold no longer, by newer ones: the head's judgement, and what it may never decide
+alone.
 """
 
 from __future__ import annotations
@@ -15,21 +16,43 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.heads.model import MIN_NORM, WIDTH, Features, Inputs, Weights, grams, is_readable, normalise, plain, stacked
+from engine.heads.model import (
+    MIN_NORM,
+    WIDTH,
+    Features,
+    Inputs,
+    Weights,
+    grams,
+    is_readable,
+    normalise,
+    plain,
+    stacked,
+)
 from engine.text.statements import CHANGE
 from jiyi.text.words import CJK
 
-#: ``(n, 2 * WIDTH)`` for ``n`` texts: vectors of the last layer and of the one in between (``LocalEmbedder.layers``).
+#: ``(n, 2 * WIDTH)`` for ``n`` texts: vectors of the last layer and of the one in between
+#: (``LocalEmbedder.layers``).
 Embed = Callable[[Sequence[str]], Features]
 #: Vectors by text.
 Vectors = Mapping[str, Features]
-#: Two texts that are judged together: what was said before and the message, or an older statement and a newer one.
+#: Two texts that are judged together: what was said before and the message, or an older statement and a newer
+#: one.
 Pair = tuple[str, str]
 
-FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES = "facts", "kinds", "attributes", "satisfaction", "requests", "changes"
-#: Whether a part of an earlier message that a newer one may end holds no longer (``engine.conversations.endings``).
+FACTS, KINDS, ATTRIBUTES, SATISFACTION, REQUESTS, CHANGES = (
+    "facts",
+    "kinds",
+    "attributes",
+    "satisfaction",
+    "requests",
+    "changes",
+)
+#: Whether a part of an earlier message that a newer one may end holds no longer
+#: (``engine.conversations.endings``).
 ENDINGS = "endings"
-#: Labels of ``endings``; and the name of its thresholds by the share of messages of ordinary conversations that end nothing.
+#: Labels of ``endings``; and the name of its thresholds by the share of messages of ordinary conversations
+#: that end nothing.
 ENDED, HOLDS, LIKELY = "ended", "holds", "likely"
 #: Whether a message asks that it is not kept, or that something is forgotten; and its labels.
 KEEPING = "keeping"
@@ -67,7 +90,8 @@ class Judged:
 class Heads:
     """Judges texts. Thread-safe, if ``embed`` is.
 
-    ``change_precision`` is how often it should be right that a statement takes back an older one; 0: as the head was trained for.
+    ``change_precision`` is how often it should be right that a statement takes back an older one; 0: as the
+    head was trained for.
     """
 
     def __init__(self, weights: Weights, embed: Embed, change_precision: float = 0.0) -> None:
@@ -79,7 +103,9 @@ class Heads:
         return Heads(weights, self._embed, self.change_precision)
 
     def facts(self, texts: Sequence[Pair]) -> list[Judged | None]:
-        """Whether each message (what was said before it, its text) is worth knowing later: ``lasting`` or ``passing``."""
+        """Whether each message (what was said before it, its text) is worth knowing later: ``lasting`` or
+        ``passing``.
+        """
         return self._in_context(FACTS, texts)
 
     def kinds(self, texts: Sequence[Pair]) -> list[Judged | None]:
@@ -91,20 +117,32 @@ class Heads:
         return self._in_context(ATTRIBUTES, texts)
 
     def satisfaction(self, exchanges: Sequence[Sequence[str]]) -> list[Judged | None]:
-        """``positive``, ``negative`` or ``neutral``, by the newest message of each exchange; the one before it helps."""
-        return self._in_context(SATISFACTION, [(texts[-2] if len(texts) > 1 else "", texts[-1]) for texts in exchanges])
+        """``positive``, ``negative`` or ``neutral``, by the newest message of each exchange; the one before
+        it helps.
+        """
+        return self._in_context(
+            SATISFACTION, [(texts[-2] if len(texts) > 1 else "", texts[-1]) for texts in exchanges]
+        )
 
     def requests(self, texts: Sequence[str]) -> list[Judged | None]:
-        """What each message asks of the agent's appointments: ``new``, ``cancel``, ``move``, ``list`` or ``none``."""
+        """What each message asks of the agent's appointments: ``new``, ``cancel``, ``move``, ``list`` or
+        ``none``.
+        """
         return self._in_context(REQUESTS, [("", text) for text in texts])
 
     def keeping(self, texts: Sequence[str]) -> list[Judged | None]:
-        """What each message asks of the memory: ``private`` (not to keep it), ``forget`` (something said before) or ``none``."""
+        """What each message asks of the memory: ``private`` (not to keep it), ``forget`` (something said
+        before) or ``none``.
+        """
         return self._in_context(KEEPING, [("", text) for text in texts])
 
     def changes(self, pairs: Sequence[Pair]) -> list[Judged | None]:
-        """What each newer statement does to the older: ``replaces``, ``ends``, ``adds``, ``repeats`` or ``unrelated``."""
-        return self._judge(CHANGES, pairs, [is_readable(older) and is_readable(newer) for older, newer in pairs], compared)
+        """What each newer statement does to the older: ``replaces``, ``ends``, ``adds``, ``repeats`` or
+        ``unrelated``.
+        """
+        return self._judge(
+            CHANGES, pairs, [is_readable(older) and is_readable(newer) for older, newer in pairs], compared
+        )
 
     def endings(self, features: Sequence[Sequence[float]]) -> list[float]:
         """How likely each candidate is over, by its features."""
@@ -115,30 +153,42 @@ class Heads:
         return [float(row) for row in probabilities[:, head.classes.index(ENDED)]]
 
     def likeness(self, text: str, others: Sequence[str]) -> list[float]:
-        """How alike the meaning of a text is to that of each of others: the cosine of centred vectors, -1 to 1."""
+        """How alike the meaning of a text is to that of each of others: the cosine of centred vectors, -1 to
+        1.
+        """
         vectors = self._vectors([(text, other) for other in others])
         nothing = np.zeros(2 * WIDTH, dtype=np.float32)
         mine = vectors.get(text, nothing)[:WIDTH]
         return [float(vectors.get(other, nothing)[:WIDTH] @ mine) for other in others]
 
     def least(self, name: str, label: str, precision: float = 0.0) -> float:
-        """The least probability at which acting on a label is right as often as this; by default as often as it was trained for."""
+        """The least probability at which acting on a label is right as often as this; by default as often as
+        it was trained for.
+        """
         return self._weights.heads[name].least(label, precision)
 
     def _in_context(self, name: str, texts: Sequence[Pair]) -> list[Judged | None]:
         return self._judge(name, texts, [is_readable(text) for _, text in texts], in_context)
 
     def _judge(
-        self, name: str, pairs: Sequence[Pair], readable: Sequence[bool], read: Callable[[Sequence[Pair], Vectors], Inputs]
+        self,
+        name: str,
+        pairs: Sequence[Pair],
+        readable: Sequence[bool],
+        read: Callable[[Sequence[Pair], Vectors], Inputs],
     ) -> list[Judged | None]:
         result: list[Judged | None] = [None] * len(pairs)
         places = [place for place, is_one in enumerate(readable) if is_one]
         if places:
             chosen = [pairs[place] for place in places]
             head = self._weights.heads[name]
-            for place, row in zip(places, head.probabilities(read(chosen, self._vectors(chosen))), strict=True):
+            for place, row in zip(
+                places, head.probabilities(read(chosen, self._vectors(chosen))), strict=True
+            ):
                 best = int(row.argmax())
-                result[place] = Judged(head.classes[best], float(row[best]), dict(zip(head.classes, row.tolist(), strict=True)))
+                result[place] = Judged(
+                    head.classes[best], float(row[best]), dict(zip(head.classes, row.tolist(), strict=True))
+                )
         return result
 
     def _vectors(self, pairs: Sequence[Pair]) -> dict[str, Features]:
@@ -151,34 +201,51 @@ class Heads:
 
 
 def centred(vectors: Features, centre: Features) -> Features:
-    """``(n, 2 * WIDTH)`` vectors less the mean of all texts, each half of length 1 again: the model's vectors are crowded into a corner."""
+    """``(n, 2 * WIDTH)`` vectors less the mean of all texts, each half of length 1 again: the model's vectors
+    are crowded into a corner.
+    """
     halves = (vectors - centre).reshape(len(vectors), -1, WIDTH)
-    unit: Features = (halves / np.maximum(np.linalg.norm(halves, axis=2, keepdims=True), MIN_NORM)).reshape(len(vectors), -1)
+    unit: Features = (halves / np.maximum(np.linalg.norm(halves, axis=2, keepdims=True), MIN_NORM)).reshape(
+        len(vectors), -1
+    )
     return unit.astype(np.float32)
 
 
 def in_context(texts: Sequence[Pair], vectors: Vectors) -> Inputs:
-    """A message after what was said before it: both vectors (zeros for nothing), the form of the message, its words."""
+    """A message after what was said before it: both vectors (zeros for nothing), the form of the message, its
+    words.
+    """
     nothing = np.zeros(2 * WIDTH, dtype=np.float32)
     dense = np.hstack(
         [
             np.array([vectors[text] for _, text in texts]),
             np.array([vectors.get(before, nothing) for before, _ in texts]),
-            stacked([[*plain(text), float(bool(before)), float(before.rstrip()[-1:] in ("?", "？"))] for before, text in texts]),
+            stacked(
+                [
+                    [*plain(text), float(bool(before)), float(before.rstrip()[-1:] in ("?", "？"))]
+                    for before, text in texts
+                ]
+            ),
         ]
     )
     return Inputs(dense, [grams(text) for _, text in texts])
 
 
 def compared(pairs: Sequence[Pair], vectors: Vectors) -> Inputs:
-    """An older and a newer statement: vectors of the last layer, how they differ, what they share, the words of the newer one.
+    """An older and a newer statement: vectors of the last layer, how they differ, what they share, the words
+    of the newer one.
 
     Of the last layer alone, because that is the one that is stored with every memory.
     """
     older = np.array([vectors[older_text][:WIDTH] for older_text, _ in pairs])
     newer = np.array([vectors[newer_text][:WIDTH] for _, newer_text in pairs])
     cosine = (older * newer).sum(axis=1, keepdims=True)
-    form = stacked([[*shared(older_text, newer_text), *plain(newer_text), *plain(older_text)] for older_text, newer_text in pairs])
+    form = stacked(
+        [
+            [*shared(older_text, newer_text), *plain(newer_text), *plain(older_text)]
+            for older_text, newer_text in pairs
+        ]
+    )
     return Inputs(
         np.hstack([older, newer, np.abs(older - newer), older * newer, cosine, cosine**2, form]),
         [grams(newer_text) for _, newer_text in pairs],
@@ -204,55 +271,73 @@ def _telling(text: str) -> set[str]:
     return {gram for gram in grams(text) if len(gram) >= TELLING_LETTERS or not gram.isascii()}
 
 
-#: Least probability that a newer statement takes back an older one where a rule says so, too: they are of the same attribute, of which
-#: there is one value, or the newer one has a word of change. From here on .94 of them do, and .88 of
-#: those that do are found (labelled rows of unseen writers).
+#: Least probability that a newer statement takes back an older one where a rule says so, too: they are of the
+#: same attribute, of which there is one value, or the newer one has a word of change. From here on .94 of
+#: them do, and .88 of those that do are found (labelled rows of unseen writers).
 EXPECTED = 0.2
-#: The same where the newer one has a word of change and both have a word in common: .89 of them do (labelled rows of unseen writers).
+#: The same where the newer one has a word of change and both have a word in common: .89 of them do (labelled
+#: rows of unseen writers).
 CHANGED = 0.5
-#: People take back one thing at a time, and what follows from it: a statement that seems to take back more takes back nothing.
+#: People take back one thing at a time, and what follows from it: a statement that seems to take back more
+#: takes back nothing.
 MOST_TAKEN_BACK = 2
 #: Name of the two labels together, see the thresholds of ``changes``.
 RETIRE = "retire"
-#: Characters, a Chinese one counted as three, of the longest text that is judged as a statement. The head has learned from single
-#: statements of at most so many; of turns of several sentences, unrelated to each other, it is sure of nearly every pair.
+#: Characters, a Chinese one counted as three, of the longest text that is judged as a statement. The head has
+#: learned from single statements of at most so many; of turns of several sentences, unrelated to each other,
+#: it is sure of nearly every pair.
 STATEMENT_CHARS, CHINESE_COUNTS = 130, 3
 
 _ALLERGIES, _CHINESE_ALLERGIES = r"allerg|anaphyla|epi-?pen|intoleran|coeliac|celiac", r"过敏|不耐受|忌口"
 _ALLERGY = re.compile(f"{_ALLERGIES}|{_CHINESE_ALLERGIES}")
 _DIAGNOSES = (
-    r"(?:diagnos\w*|asthma\w*|diabet\w*|epilep\w*|hypertens\w*|blood pressure|cancer|tumou?r|arthritis|migraines?|adhd|autis\w*"
-    r"|depress\w*|anxiety|bipolar|anaemi\w*|anemi\w*|pregnan\w*|hiv|hepatitis|thyroid|heart (?:condition|disease|attack)|pacemaker|stroke"
+    r"(?:diagnos\w*|asthma\w*|diabet\w*|epilep\w*|hypertens\w*|blood"
+    r" pressure|cancer|tumou?r|arthritis|migraines?|adhd|autis\w*"
+    r"|depress\w*|anxiety|bipolar|anaemi\w*|anemi\w*|pregnan\w*|hiv|hepatitis|thyroid|heart"
+    r" (?:condition|disease|attack)|pacemaker|stroke"
     r"|blood type|colou?r-?blind|deaf|wheelchair)\b"
 )
 _CHINESE_DIAGNOSES = (
     r"确诊|诊断|哮喘|糖尿病|癫痫|高血压|低血压|癌|肿瘤|关节炎|偏头痛|抑郁|焦虑症|贫血|怀孕|肝炎|甲状腺|甲亢|甲减|心脏病|起搏器"
     r"|中风|血型|色盲|痛风|残疾"
 )
-_DIAGNOSIS = re.compile(rf"\b{_DIAGNOSES}|{_CHINESE_DIAGNOSES}", re.ASCII)  # by which a Chinese character ends a word: 我有asthma
+_DIAGNOSIS = re.compile(
+    rf"\b{_DIAGNOSES}|{_CHINESE_DIAGNOSES}", re.ASCII
+)  # by which a Chinese character ends a word: 我有asthma
 #: Medicines, diets and handicaps.
 _CARE = (
-    r"(?:insulin|inhalers?|medications?|medicines?|antidepressants?|antibiotics?|blood thinners?|warfarin|metformin|statins?|\d{1,4} ?mg"
-    r"|prescri(?:bed|ption)s?|vegans?|vegetarians?|pescatarians?|kosher|halal|(?:gluten|dairy|sugar|salt)[- ]free"
-    r"|blind|hard of hearing|hearing aids?|prosthe\w{1,6}|crutches|disab(?:led|ility|ilities)|dyslexi\w{1,3})\b"
+    r"(?:insulin|inhalers?|medications?|medicines?|antidepressants?|antibiotics?|blood"
+    r" thinners?|warfarin|metformin|statins?|\d{1,4} ?mg"
+    r"|prescri(?:bed|ption)s?|vegans?|vegetarians?|pescatarians?|kosher|halal|(?:gluten|dairy|sugar|salt)[-"
+    r" ]free"
+    r"|blind|hard of hearing|hearing"
+    r" aids?|prosthe\w{1,6}|crutches|disab(?:led|ility|ilities)|dyslexi\w{1,3})\b"
 )
-_CHINESE_CARE = r"胰岛素|吃药|服药|用药|降压药|降糖药|抗抑郁药|抗生素|吃素|素食|纯素|清真|轮椅|失明|失聪|助听器|听障|视障|盲人"
+_CHINESE_CARE = (
+    r"胰岛素|吃药|服药|用药|降压药|降糖药|抗抑郁药|抗生素|吃素|素食|纯素|清真|轮椅|失明|失聪|助听器|听障"
+    r"|视障|盲人"
+)
 #: What somebody must not eat or drink.
 _FORBIDDEN = (
-    r"(?:can't|cannot|mustn't|must not|(?:not|n't) (?:allowed|supposed) to) (?:eat|drink|have (?!(?:an?|the|my|our|to|it|this|that)\b))"
+    r"(?:can't|cannot|mustn't|must not|(?:not|n't) (?:allowed|supposed) to) (?:eat|drink|have"
+    r" (?!(?:an?|the|my|our|to|it|this|that)\b))"
 )
 _CHINESE_FORBIDDEN = r"不能[吃喝碰沾]|不可以[吃喝碰沾]|不许[吃喝碰沾]|忌[吃喝碰沾]"
 _MUST_NOT = re.compile(rf"\b{_FORBIDDEN}|{_CHINESE_FORBIDDEN}", re.ASCII)
-#: Any of these words, by language: every memory is searched for them as it is stored. Chinese ones begin with a character each, by which
-#: ``re`` passes over most of a text.
+#: Any of these words, by language: every memory is searched for them as it is stored. Chinese ones begin with
+#: a character each, by which ``re`` passes over most of a text.
 _HEALTH = re.compile(rf"\b(?:{_DIAGNOSES}|{_CARE}|{_FORBIDDEN}|{_ALLERGIES})", re.ASCII)
-_CHINESE_HEALTH = re.compile(f"{_CHINESE_DIAGNOSES}|{_CHINESE_CARE}|{_CHINESE_FORBIDDEN}|{_CHINESE_ALLERGIES}")
+_CHINESE_HEALTH = re.compile(
+    f"{_CHINESE_DIAGNOSES}|{_CHINESE_CARE}|{_CHINESE_FORBIDDEN}|{_CHINESE_ALLERGIES}"
+)
 _HEALED = re.compile(
-    r"\b(?:remission|cured|misdiagnos\w*|all clear|outgr[eo]w\w*|retest\w*|re-?test\w*|biopsy|scan|mri|results?|gave birth|born|due)\b"
+    r"\b(?:remission|cured|misdiagnos\w*|all"
+    r" clear|outgr[eo]w\w*|retest\w*|re-?test\w*|biopsy|scan|mri|results?|gave birth|born|due)\b"
     r"|复查|误诊|痊愈|治好|根治|康复|排除|脱敏|结果|生了"
 )
 _NAME = re.compile(
-    r"\b(?:my (?:\w+ )?(?:sur)?name(?:'s| is)|call(?:ed)? me|calling me|i'?m called|changed my (?:sur)?name|my nickname|i go by)\b"
+    r"\b(?:my (?:\w+ )?(?:sur)?name(?:'s| is)|call(?:ed)? me|calling me|i'?m called|changed my"
+    r" (?:sur)?name|my nickname|i go by)\b"
     r"|我(?:的?名字)?叫|叫我|我(?:的?名字|姓|改名|改姓|的?外号|的?小名|的?昵称)"
 )
 _BIRTH = re.compile(r"\b(?:birthday|born (?:on|in)|birth date|date of birth|dob)\b|生日|出生|生辰")
@@ -262,7 +347,8 @@ _GUARDED = ((_ALLERGY, _ALLERGY), (_DIAGNOSIS, None), (_NAME, _NAME), (_BIRTH, _
 
 
 def retires(heads: Heads, pairs: Sequence[Pair], expected: Sequence[bool] = ()) -> list[bool]:
-    """Whether each pair's newer statement replaces or ends the older one, as surely as the heads are asked to be.
+    """Whether each pair's newer statement replaces or ends the older one, as surely as the heads are asked to
+    be.
 
     Args:
         heads: the judges.
@@ -275,11 +361,16 @@ def retires(heads: Heads, pairs: Sequence[Pair], expected: Sequence[bool] = ()) 
 def are_sure(heads: Heads, probabilities: Sequence[float], expected: Sequence[bool]) -> list[bool]:
     """Which of the probabilities (:func:`chances`) are enough, as in :func:`retires`."""
     least = sure(heads)
-    return [chance >= (EXPECTED if is_expected else least) for chance, is_expected in zip(probabilities, expected, strict=True)]
+    return [
+        chance >= (EXPECTED if is_expected else least)
+        for chance, is_expected in zip(probabilities, expected, strict=True)
+    ]
 
 
 def enough(heads: Heads, older: str, newer: str) -> float:
-    """The least probability from which on one statement takes back another of the same subject, of no attribute that rules know."""
+    """The least probability from which on one statement takes back another of the same subject, of no
+    attribute that rules know.
+    """
     changed = CHANGE.search(newer.lower()) is not None and not _telling(older).isdisjoint(_telling(newer))
     return CHANGED if changed else sure(heads)
 
@@ -290,7 +381,9 @@ def sure(heads: Heads) -> float:
 
 
 def chances(heads: Heads, pairs: Sequence[Pair]) -> list[float]:
-    """How likely each pair's newer statement replaces or ends the older; 0 where it may not (:func:`may_retire`) or nobody knows."""
+    """How likely each pair's newer statement replaces or ends the older; 0 where it may not
+    (:func:`may_retire`) or nobody knows.
+    """
     places = [place for place, pair in enumerate(pairs) if may_retire(*pair)]
     probabilities = [0.0] * len(pairs)
     for place, judged in zip(places, heads.changes([pairs[place] for place in places]), strict=True):
@@ -304,15 +397,20 @@ def retiring(judged: Judged) -> float:
 
 
 def is_vital(text: str) -> bool:
-    """Whether somebody says of themselves, or of their own people, that they have an allergy or an illness: it is never small talk."""
+    """Whether somebody says of themselves, or of their own people, that they have an allergy or an illness:
+    it is never small talk.
+    """
     statement = normalise(text)
-    return _OWN.search(statement) is not None and (_ALLERGY.search(statement) is not None or _DIAGNOSIS.search(statement) is not None)
+    return _OWN.search(statement) is not None and (
+        _ALLERGY.search(statement) is not None or _DIAGNOSIS.search(statement) is not None
+    )
 
 
 def concerns_health(text: str) -> bool | None:
     """Whether a statement, of anybody, has words of an allergy, an illness, a handicap, a medicine or a diet.
 
-    None: it has, but "vegan", "cancer" and the like stand in other statements, too ("I work in a cancer ward").
+    None: it has, but "vegan", "cancer" and the like stand in other statements, too ("I work in a cancer
+    ward").
     """
     statement = normalise(text).replace("’", "'")
     if not _HEALTH.search(statement) and (statement.isascii() or not _CHINESE_HEALTH.search(statement)):
@@ -321,8 +419,8 @@ def concerns_health(text: str) -> bool | None:
 
 
 def may_retire(older: str, newer: str) -> bool:
-    """Whether a newer statement may take back the older at all: both are short enough to be statements, and an allergy, a diagnosis, a
-    name, a date of birth hold until something is said about that very thing.
+    """Whether a newer statement may take back the older at all: both are short enough to be statements, and
+    an allergy, a diagnosis, a name, a date of birth hold until something is said about that very thing.
     """
     if not is_statement(older) or not is_statement(newer):
         return False
@@ -336,8 +434,13 @@ def may_retire(older: str, newer: str) -> bool:
 
 
 def is_statement(text: str) -> bool:
-    """Whether a text is as short as the statements that the head of changes has learned from (:data:`STATEMENT_CHARS`)."""
-    return len(text) <= STATEMENT_CHARS and len(text) + (CHINESE_COUNTS - 1) * len(_CHINESE.findall(text)) <= STATEMENT_CHARS
+    """Whether a text is as short as the statements that the head of changes has learned from
+    (:data:`STATEMENT_CHARS`).
+    """
+    return (
+        len(text) <= STATEMENT_CHARS
+        and len(text) + (CHINESE_COUNTS - 1) * len(_CHINESE.findall(text)) <= STATEMENT_CHARS
+    )
 
 
 def stated(content: str) -> str:

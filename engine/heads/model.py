@@ -1,7 +1,9 @@
-"""A learned judgement: multinomial logistic regression on dense features and n-grams of a text, calibrated; its features and its file.
+"""A learned judgement: multinomial logistic regression on dense features and n-grams of a text, calibrated;
+its features and its file.
 
-A text is read in lower case and full-width forms as half-width ones; numbers are one token each, so that no head learns a price or a date
-by heart. The file of weights is refused with one sentence if it is broken or of another model.
+A text is read in lower case and full-width forms as half-width ones; numbers are one token each, so that no
+head learns a price or a date by heart. The file of weights is refused with one sentence if it is broken or of
+another model.
 """
 
 from __future__ import annotations
@@ -50,8 +52,9 @@ class Head:
         bias: ``(c,)``.
         vocabulary: n-gram → its row of ``words``.
         idf: ``(v,)``.
-        thresholds: label → precision → the least probability from which on the label was right as often, of writers that the head was
-            not trained on; in the order in which they were wanted, the first is the default.
+        thresholds: label → precision → the least probability from which on the label was right as often, of
+            writers that the head was not trained on; in the order in which they were wanted, the first is the
+            default.
     """
 
     classes: tuple[str, ...]
@@ -71,7 +74,9 @@ class Head:
         return softmax(logits)
 
     def least(self, label: str, precision: float = 0.0) -> float:
-        """The least probability at which a label is right as often as ``precision``, or as the default; above 1 if it never is."""
+        """The least probability at which a label is right as often as ``precision``, or as the default; above
+        1 if it never is.
+        """
         known = self.thresholds[label]
         if not precision:
             return next(iter(known.values()))
@@ -87,12 +92,15 @@ Features = NDArray[np.float32]
 #: A text's n-grams: their numbers in a vocabulary, and their values.
 Grams = tuple[NDArray[np.intp], Features]
 
-#: Characters of a text that are read: what a message says of its writer stands at its beginning, and the vector sees no more either.
+#: Characters of a text that are read: what a message says of its writer stands at its beginning, and the
+#: vector sees no more either.
 READ_CHARS = 2_000
 #: Words of a language written with spaces, and characters of Chinese, that are looked at together.
 LONGEST = 3
 
-_TOKEN = re.compile(rf"(?P<latin>[a-z]+(?:'[a-z]+)?)|(?P<cjk>[{CJK}])|(?P<number>\d+(?:[.,:]\d+)*)|(?P<mark>[?!.,…\"“”~:;])")
+_TOKEN = re.compile(
+    rf"(?P<latin>[a-z]+(?:'[a-z]+)?)|(?P<cjk>[{CJK}])|(?P<number>\d+(?:[.,:]\d+)*)|(?P<mark>[?!.,…\"“”~:;])"
+)
 _SELF = re.compile(r"\b(?:i|i'm|im|i've|ive|i'd|i'll|my|mine|we|our|us|me)\b|[我咱俺]")
 _SECOND = re.compile(r"\b(?:you|your|u|ur)\b|[你您]")
 _THIRD = re.compile(r"\b(?:he|she|his|her|they|their|it|its)\b|[他她它]")
@@ -122,7 +130,9 @@ def is_readable(text: str) -> bool:
 
 
 def grams(text: str) -> list[str]:
-    """One to three words or characters in a row; a run ends where the script changes, not at punctuation, which is a token itself."""
+    """One to three words or characters in a row; a run ends where the script changes, not at punctuation,
+    which is a token itself.
+    """
     result: list[str] = []
     run: list[str] = []
     kind = ""
@@ -183,7 +193,9 @@ _ARRAYS = ("dense", "words", "bias", "idf")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The heads by name, the mean vector ``(2 * WIDTH,)`` of all texts, and ``about``: version, embedder, command, hash, figures."""
+    """The heads by name, the mean vector ``(2 * WIDTH,)`` of all texts, and ``about``: version, embedder,
+    command, hash, figures.
+    """
 
     heads: Mapping[str, Head]
     centre: Features
@@ -206,10 +218,14 @@ def save(path: Path, weights: Weights) -> None:
         },
     }
     arrays: dict[str, Any] = {
-        f"{name}.{part}": getattr(head, part).astype(np.float16) for name, head in weights.heads.items() for part in _ARRAYS
+        f"{name}.{part}": getattr(head, part).astype(np.float16)
+        for name, head in weights.heads.items()
+        for part in _ARRAYS
     }
     arrays[_CENTRE] = weights.centre.astype(np.float32)
-    arrays[_META] = np.frombuffer(json.dumps(meta, ensure_ascii=False, sort_keys=True).encode(), dtype=np.uint8)
+    arrays[_META] = np.frombuffer(
+        json.dumps(meta, ensure_ascii=False, sort_keys=True).encode(), dtype=np.uint8
+    )
     with path.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
 
@@ -226,7 +242,8 @@ def load(file: Traversable | Path = FILE) -> Weights:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise HeadsError(
-            f"the heads' weights in {file} cannot be read ({type(error).__name__}): install jiyi again, or run python -m tools.train"
+            f"the heads' weights in {file} cannot be read ({type(error).__name__}): install jiyi again, or"
+            " run python -m tools.train"
         ) from None
     return Weights(heads, centre, {name: value for name, value in meta.items() if name != "heads"})
 
@@ -235,16 +252,32 @@ def _check(meta: Any, file: Traversable | Path) -> None:
     for name, wanted in (("version", VERSION), ("embedder", EMBEDDER)):
         if meta[name] != wanted:
             raise HeadsError(
-                f"the heads' weights in {file} are of {name} {meta[name]!r}, and this is {wanted!r}: run python -m tools.train"
+                f"the heads' weights in {file} are of {name} {meta[name]!r}, and this is {wanted!r}: run"
+                " python -m tools.train"
             )
 
 
 def _head(name: str, meta: Any, arrays: Mapping[str, Any]) -> Head:
     dense, words, bias, idf = (_finite(arrays[f"{name}.{part}"]) for part in _ARRAYS)
-    classes, vocabulary = tuple(meta["classes"]), {gram: number for number, gram in enumerate(meta["vocabulary"])}
-    if dense.shape[1:] != bias.shape or words.shape != (len(vocabulary), len(classes)) or idf.shape != (len(vocabulary),):
+    classes, vocabulary = (
+        tuple(meta["classes"]),
+        {gram: number for number, gram in enumerate(meta["vocabulary"])},
+    )
+    if (
+        dense.shape[1:] != bias.shape
+        or words.shape != (len(vocabulary), len(classes))
+        or idf.shape != (len(vocabulary),)
+    ):
         raise ValueError(name)
-    return Head(classes, dense, words, bias, vocabulary, idf, {label: dict(known) for label, known in meta["thresholds"].items()})
+    return Head(
+        classes,
+        dense,
+        words,
+        bias,
+        vocabulary,
+        idf,
+        {label: dict(known) for label, known in meta["thresholds"].items()},
+    )
 
 
 def _finite(values: Any) -> Features:

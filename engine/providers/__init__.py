@@ -1,1 +1,3 @@
-"""Vendors of embeddings and LLMs: who they are, how a setting names one, and how one is called without harm."""
+"""Vendors of embeddings and LLMs: who they are, how a setting names one, and how one is called without
+harm.
+"""

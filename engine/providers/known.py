@@ -1,7 +1,8 @@
-"""Knowledge of a model at an address, by name: what its server takes, what it can do, which prompts rules have for a while.
+"""Knowledge of a model at an address, by name: what its server takes, what it can do, which prompts rules
+have for a while.
 
-In Valkey for all processes; while that is away, in this process. Each value has its time. This part of the library writes the key
-itself, as breakers do (see ``models/db/valkey_keys.py``).
+In Valkey for all processes; while that is away, in this process. Each value has its time. This part of the
+library writes the key itself, as breakers do (see ``models/db/valkey_keys.py``).
 """
 
 from __future__ import annotations
@@ -41,7 +42,11 @@ def read(endpoint: Endpoint) -> dict[str, Any]:
 
 def write(endpoint: Endpoint, name: str, value: Any, seconds: float) -> None:
     """Keep a value, anything that JSON holds, for so long."""
-    key, text, client = _key(endpoint), json.dumps([time.time() + seconds, value], ensure_ascii=False), valkey()
+    key, text, client = (
+        _key(endpoint),
+        json.dumps([time.time() + seconds, value], ensure_ascii=False),
+        valkey(),
+    )
     with _lock:
         _own.setdefault(key, {})[name] = text
     with suppress(redis.RedisError):  # then each process learns it by itself
@@ -67,11 +72,15 @@ def forget(endpoint: Endpoint, *names: str) -> None:
 
 
 def claim(endpoint: Endpoint, seconds: float) -> bool:
-    """Whether nobody else has this model in hand; for so long it is the caller's, or until :func:`release`."""
+    """Whether nobody else has this model in hand; for so long it is the caller's, or until
+    :func:`release`.
+    """
     client = valkey()
     with suppress(redis.RedisError):
         if client is not None:
-            return bool(client.set(_key(endpoint) + CLAIM_SUFFIX, 1, nx=True, px=max(1, int(seconds * 1_000))))
+            return bool(
+                client.set(_key(endpoint) + CLAIM_SUFFIX, 1, nx=True, px=max(1, int(seconds * 1_000)))
+            )
     return True
 
 

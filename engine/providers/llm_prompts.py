@@ -1,7 +1,8 @@
-"""Questions put into words: a prompt file says what to do and holds no data, and the data go into a block that nothing in it can end.
+"""Questions put into words: a prompt file says what to do and holds no data, and the data go into a block
+that nothing in it can end.
 
-The block has a greatest length: long texts are shortened, all to the same length, and if even that is too much the last ones are left out.
-Both is said in the block.
+The block has a greatest length: long texts are shortened, all to the same length, and if even that is too
+much the last ones are left out. Both is said in the block.
 
 What questions to an LLM have used. Whoever keeps accounts listens with :func:`on_usage`.
 """
@@ -30,14 +31,17 @@ from jiyi.text.words import Language
 FRAME = "frame"
 #: Where prompt files of one's own lie, below ``JIYI_HOME``.
 FOLDER = "prompts"
-#: Longest data of a prompt, in characters and in tokens: longer statements are shortened to fit. Conversations are asked about in pieces.
+#: Longest data of a prompt, in characters and in tokens: longer statements are shortened to fit.
+#: Conversations are asked about in pieces.
 PROMPT_CHARS, PROMPT_TOKENS = 24_000, 6_000
 #: Of a model's context, tokens for the task and a schema in words; and the least that is left for data.
 INSTRUCTION_TOKENS, LEAST_DATA_TOKENS = 1_200, 400
 #: An answer has at most one part of so many of the context: with less data there is less to answer.
 ANSWER_PART = 3
 
-_FILE = re.compile(r"---\nname: (?P<name>\w+)\nversion: (?P<version>[\w.-]{1,20})\n---\n(?P<body>.*\S)", re.DOTALL)
+_FILE = re.compile(
+    r"---\nname: (?P<name>\w+)\nversion: (?P<version>[\w.-]{1,20})\n---\n(?P<body>.*\S)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ def signature(question: type[Question[Any]] | Question[Any], language: Language 
 
 
 def prompt(name: str, language: Language) -> Prompt:
-    """The prompt ``<name>.<language>.md``: from the folder ``prompts`` below ``JIYI_HOME`` if it is there, else Jiyi's own.
+    """The prompt ``<name>.<language>.md``: from the folder ``prompts`` below ``JIYI_HOME`` if it is there,
+    else Jiyi's own.
 
     Raises:
         SettingsError: the file in that folder has no header, or another prompt's.
@@ -67,7 +72,11 @@ def prompt(name: str, language: Language) -> Prompt:
 @lru_cache(maxsize=64)
 def _load(folder: Path, file: str, name: str) -> Prompt:
     own = folder / file
-    text = own.read_text("utf-8") if own.is_file() else files("engine.providers").joinpath("prompts", file).read_text("utf-8")
+    text = (
+        own.read_text("utf-8")
+        if own.is_file()
+        else files("engine.providers").joinpath("prompts", file).read_text("utf-8")
+    )
     match = _FILE.match(text.replace("\r\n", "\n"))
     if match is None or match["name"] != name:
         raise SettingsError(f"{own} must begin with ---, name: {name}, version: …, --- (docs/deployment.md)")
@@ -75,7 +84,9 @@ def _load(folder: Path, file: str, name: str) -> Prompt:
 
 
 def data_tokens() -> int:
-    """Tokens of data that one question may have: as many as the model's context leaves, as far as that is known."""
+    """Tokens of data that one question may have: as many as the model's context leaves, as far as that is
+    known.
+    """
     context = get_settings().llm_context or _served
     if not context:
         return PROMPT_TOKENS
@@ -98,7 +109,8 @@ def note_context(tokens: int) -> None:
     _served = tokens
 
 
-#: What an answer looks like, after the data: small models keep to what they read last. A schema that is sent says the rest.
+#: What an answer looks like, after the data: small models keep to what they read last. A schema that is sent
+#: says the rest.
 _FORM = {
     "en": (
         "Answer with exactly one JSON object and nothing before or after it.",
@@ -116,7 +128,12 @@ def messages(question: Question[Any], example: str = "") -> list[dict[str, str]]
     task, frame = prompt(question.prompt, question.language).body, prompt(FRAME, question.language).body
     return [
         {"role": "system", "content": f"{task}\n\n{frame}"},
-        {"role": "user", "content": f"{block_of(question, most_chars(question)).text}\n\n{form(question.language, example)}"},
+        {
+            "role": "user",
+            "content": (
+                f"{block_of(question, most_chars(question)).text}\n\n{form(question.language, example)}"
+            ),
+        },
     ]
 
 
@@ -127,11 +144,15 @@ def form(language: Language, example: str = "") -> str:
 
 
 def example_of(schema: JsonMapping, language: Language) -> str:
-    """A JSON object of the form of ``schema`` without content: ``{"subject": "…", "evidence": [0]}``, and its fields' descriptions."""
+    """A JSON object of the form of ``schema`` without content: ``{"subject": "…", "evidence": [0]}``, and its
+    fields' descriptions.
+    """
     definitions = cast("JsonMapping", schema.get("$defs", {}))
     described: dict[str, str] = {}
     text = _filled(schema, definitions, described)
-    return "\n".join([text, *(f"{name}{'：' if language == 'zh' else ': '}{words}" for name, words in described.items())])
+    return "\n".join(
+        [text, *(f"{name}{'：' if language == 'zh' else ': '}{words}" for name, words in described.items())]
+    )
 
 
 #: What stands for a value of a type: for a text, what is refused as one (``engine.providers.replies``).
@@ -150,17 +171,28 @@ def _filled(schema: Any, definitions: JsonMapping, described: dict[str, str]) ->
         for name, part in fields.items():
             if words := part.get("description"):
                 described.setdefault(name, words)
-        return "{" + ", ".join(f"{json.dumps(name)}: {_filled(part, definitions, described)}" for name, part in fields.items()) + "}"
+        return (
+            "{"
+            + ", ".join(
+                f"{json.dumps(name)}: {_filled(part, definitions, described)}"
+                for name, part in fields.items()
+            )
+            + "}"
+        )
     if schema.get("type") == "array":
         items = schema.get("items", {})
         # Numbers of statements that may be left out: models copy what they see.
         numbers = items.get("type") == "integer" or items.get("pattern") in NUMBERED
-        return "[]" if schema.get("default") == [] and numbers else f"[{_filled(items, definitions, described)}]"
+        return (
+            "[]" if schema.get("default") == [] and numbers else f"[{_filled(items, definitions, described)}]"
+        )
     return NUMBERED.get(schema.get("pattern", "")) or _FILLING.get(schema.get("type", ""), '"…"')
 
 
 def most_chars(question: Question[Any]) -> int:
-    """Characters of a question's data: as many as its texts have in :func:`data_tokens`, since a Chinese character is a token or more."""
+    """Characters of a question's data: as many as its texts have in :func:`data_tokens`, since a Chinese
+    character is a token or more.
+    """
     text = "\n".join(text[:PROMPT_CHARS] for _, text in _rows(question))[: 2 * PROMPT_CHARS]
     chars = int(len(text) * data_tokens() / max(1, estimate_tokens(text)))
     return max(LEAST_CHARS * 50, min(PROMPT_CHARS, chars))
@@ -197,7 +229,13 @@ def block_of(question: Question[Any], limit: int) -> Block:
     # What is longer than the whole block need not be looked at to its end.
     rows = [(label, text[:limit]) for label, text in _rows(question)]
     sizes = [len(quoted(text)) - QUOTES for _, text in rows]
-    kept = _that_fit([len(label) + ROW_CHARS + min(size, LEAST_CHARS) for (label, _), size in zip(rows, sizes, strict=True)], room)
+    kept = _that_fit(
+        [
+            len(label) + ROW_CHARS + min(size, LEAST_CHARS)
+            for (label, _), size in zip(rows, sizes, strict=True)
+        ],
+        room,
+    )
     share = _share(sizes[:kept], room - sum(len(label) + ROW_CHARS for label, _ in rows[:kept]))
     lines = [f"{label}: {quoted(text, share)}" for label, text in rows[:kept]]
     if kept < len(rows):
@@ -245,7 +283,9 @@ PRICED_TOKENS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """Something to count of a prompt: one question, however often it was tried, or what became of its answer later."""
+    """Something to count of a prompt: one question, however often it was tried, or what became of its answer
+    later.
+    """
 
     #: The prompt's name and version: ``insights@1``.
     prompt: str
@@ -278,7 +318,9 @@ _allowance: Callable[[str], None] | None = None
 
 
 def on_question(allowance: Callable[[str], None] | None) -> None:
-    """Have it called before each question with its group; it raises :class:`LLMUnavailable` if none may be asked. None: nobody."""
+    """Have it called before each question with its group; it raises :class:`LLMUnavailable` if none may be
+    asked. None: nobody.
+    """
     global _allowance  # noqa: PLW0603 – one of each process
     _allowance = allowance
 
@@ -290,7 +332,9 @@ def allow(group_id: str) -> None:
 
 
 def on_usage(listener: Callable[[Usage], None] | None) -> None:
-    """Have ``listener`` called after each question, in the thread that asked; it must not raise. None: nobody."""
+    """Have ``listener`` called after each question, in the thread that asked; it must not raise. None:
+    nobody.
+    """
     global _listener  # noqa: PLW0603 – one of each process
     _listener = listener
 

@@ -1,6 +1,7 @@
 """LLMs: what answers questions about memories. One protocol, chosen by ``JIYI_LLM``.
 
-Rerankers: models that read a question together with each memory and say how relevant the memory is. Chosen by ``JIYI_RERANKER``.
+Rerankers: models that read a question together with each memory and say how relevant the memory is. Chosen by
+``JIYI_RERANKER``.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ LLM_SETTING = "JIYI_LLM"
 RULES = "rules"
 
 
-#: What the slowest question takes, in time-outs of one request: as long as another one before it, all its tries, a last one that
-#: began just in time, and one to see whether others are answered.
+#: What the slowest question takes, in time-outs of one request: as long as another one before it, all its
+#: tries, a last one that began just in time, and one to see whether others are answered.
 SLOWEST_QUESTION = 6
 
 
 def slower_seconds(settings: Settings) -> int:
-    """Seconds that the slowest question takes longer than with the time-out by default: by so much work with an LLM may take longer."""
+    """Seconds that the slowest question takes longer than with the time-out by default: by so much work with
+    an LLM may take longer.
+    """
     default: float = Settings.model_fields["llm_timeout"].default
     return 0 if settings.llm == RULES else int(SLOWEST_QUESTION * max(0.0, settings.llm_timeout - default))
 
@@ -36,7 +39,9 @@ class LLM(Protocol):
 
     @property
     def model(self) -> str:
-        """Kept with everything that is made from its answers, with the prompt's :func:`~engine.providers.llm_prompts.signature`."""
+        """Kept with everything that is made from its answers, with the prompt's
+        :func:`~engine.providers.llm_prompts.signature`.
+        """
         ...
 
     def ask(self, question: Question[A]) -> A:
@@ -68,7 +73,13 @@ def llm() -> LLM:
 
 def llm_endpoint(settings: Settings) -> Endpoint:
     """Where ``JIYI_LLM`` is, unless that is ``rules``. Raises as :func:`llm`."""
-    return resolve(parse(settings.llm, LLM_SETTING, local=[RULES]), "chat", LLM_SETTING, settings.llm_base_url, settings.llm_api_key)
+    return resolve(
+        parse(settings.llm, LLM_SETTING, local=[RULES]),
+        "chat",
+        LLM_SETTING,
+        settings.llm_base_url,
+        settings.llm_api_key,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +116,8 @@ class Reranker(Protocol):
         ...
 
     def relevance(self, query: str, documents: Sequence[str], seconds: float) -> list[float]:
-        """How relevant each document is to the query, on the model's own scale: comparable within one answer only.
+        """How relevant each document is to the query, on the model's own scale: comparable within one answer
+        only.
 
         Args:
             query: of a long one the end is read, since a dialogue ends with what is asked.
@@ -122,13 +134,17 @@ def reranker_endpoint(settings: Settings) -> Endpoint:
     """Where ``JIYI_RERANKER`` is, unless that is ``off``. Raises :class:`SettingsError`."""
     model, at, address = settings.reranker.partition("@")
     if not at:
-        raise SettingsError(f"{RERANKER_SETTING}: there is none; write model@address, like bge-reranker-v2-m3@http://host:8000/v1")
+        raise SettingsError(
+            f"{RERANKER_SETTING}: there is none; write model@address, like bge-reranker-v2-m3@http://host:8000/v1"
+        )
     return resolve(Spec(VENDOR, model), "rerank", RERANKER_SETTING, address)
 
 
 @once
 def reranker() -> Reranker:
-    """This process's reranker. Raises :class:`SettingsError` where the setting names none, or lacks a model or an address."""
+    """This process's reranker. Raises :class:`SettingsError` where the setting names none, or lacks a model
+    or an address.
+    """
     from engine.providers.remote import RemoteReranker  # the SDK takes a second to load
 
     return RemoteReranker(reranker_endpoint(get_settings()))

@@ -1,5 +1,5 @@
-"""Any LLM behind OpenAI's protocol: held to a schema where its server takes one, asked in words, and again with what is
-wrong with its answer.
+"""Any LLM behind OpenAI's protocol: held to a schema where its server takes one, asked in words, and again
+with what is wrong with its answer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _AGAIN = {
 }
 #: After an answer that was cut off.
 _SHORTER = {
-    "en": "Your answer was cut off because it was too long. Answer again, much shorter: repeat nothing, leave out what matters least.",
+    "en": (
+        "Your answer was cut off because it was too long. Answer again, much shorter: repeat nothing, leave"
+        " out what matters least."
+    ),
     "zh": "你的回答太长，被截断了。请重新回答，要短得多：不要重复，省略最不重要的内容。",
 }
 _WHY = {"length": "it is too long for the model", "filter": "a filter of contents refuses it"}
@@ -94,18 +97,25 @@ class OpenAICompatible:
         self._settings = settings
         self._provider = Provider(endpoint, LLMUnavailable)
         self._turns = BoundedSemaphore(settings.llm_questions)
-        self._pinned: Structured | None = None if settings.llm_structured == "auto" else settings.llm_structured
+        self._pinned: Structured | None = (
+            None if settings.llm_structured == "auto" else settings.llm_structured
+        )
 
     def ask(self, question: Question[A]) -> A:
         """An answer that fits, after at most ``TRIES``.
 
         Raises:
-            LLMUnavailable: the vendor cannot be reached, is too slow or refuses, or others' questions take all its time.
-            BadReply: no answer fitted, or the vendor refuses this question alone; it names the prompt and the problem.
+            LLMUnavailable: the vendor cannot be reached, is too slow or refuses, or others' questions take
+            all its time.
+            BadReply: no answer fitted, or the vendor refuses this question alone; it names the
+            prompt and the problem.
         """
         allow(question.group_id)
         if not self._turns.acquire(timeout=QUESTION_TIMEOUTS * self._settings.llm_timeout):
-            raise LLMUnavailable(f"{self._settings.llm_questions} questions to {self.model} are open (JIYI_LLM_QUESTIONS): the rest waits")
+            raise LLMUnavailable(
+                f"{self._settings.llm_questions} questions to {self.model} are open (JIYI_LLM_QUESTIONS): the"
+                " rest waits"
+            )
         tally, began, outcome = _Tally(), time.monotonic(), "unavailable"
         try:
             if not breakers.is_closed(self.endpoint.breaker):
@@ -115,8 +125,8 @@ class OpenAICompatible:
             tally.questions, tally.unusable, outcome = 1, 1, "unusable"
             raise
         except LLMUnavailable as error:
-            # Work waits for a vendor that is away for as long as it takes. A question that is too long for the model, or
-            # that a filter does not let through, would wait for ever.
+            # Work waits for a vendor that is away for as long as it takes. A question that is too long for
+            # the model, or that a filter does not let through, would wait for ever.
             if error.status in REFUSED and (why := self._why_alone(error, tally)):
                 name = prompts.signature(question, question.language)
                 failure = BadReply(f"{name} was not answered, {why}: {error}")
@@ -147,8 +157,14 @@ class OpenAICompatible:
                 answer = reply.answer(question)
             except Unusable as error:
                 tally.failures += 1
-                problem = f"it was cut off at {prompts.answer_tokens():,} tokens (JIYI_LLM_MAX_TOKENS)" if reply.cut_off else str(error)
-                wish = (_SHORTER if reply.cut_off else _AGAIN)[question.language].format(problem=error.localized(question.language))
+                problem = (
+                    f"it was cut off at {prompts.answer_tokens():,} tokens (JIYI_LLM_MAX_TOKENS)"
+                    if reply.cut_off
+                    else str(error)
+                )
+                wish = (_SHORTER if reply.cut_off else _AGAIN)[question.language].format(
+                    problem=error.localized(question.language)
+                )
                 correction = _correction(reply.text, wish)
             else:
                 tally.repaired = int(number > 0)
@@ -157,11 +173,15 @@ class OpenAICompatible:
                 break
         quoted = f"; it began {reply.text[:QUOTED]!r}" if reply.text else ""
         name = prompts.signature(question, question.language)
-        failure = BadReply(f"{self.model} gave no usable answer to {name}, the last time because {problem}{quoted}")
+        failure = BadReply(
+            f"{self.model} gave no usable answer to {name}, the last time because {problem}{quoted}"
+        )
         failure.too_long = "answer" if reply.cut_off else ""
         raise failure
 
-    def _say(self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally) -> _Said:
+    def _say(
+        self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally
+    ) -> _Said:
         try:
             completion = self._request(question, correction, deadline, tally)
         except LLMUnavailable:
@@ -183,21 +203,33 @@ class OpenAICompatible:
         refused = f", refused with {str(refusal)[:QUOTED]!r}" if refusal else ""
         return _Said(text, finish == "length", "" if text else f"it is empty{refused}")
 
-    def _request(self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally) -> JsonObject:
+    def _request(
+        self, question: Question[Any], correction: list[dict[str, str]], deadline: float, tally: _Tally
+    ) -> JsonObject:
         endpoint, schema = self.endpoint, question.answer.model_json_schema()
         known = dialect = recall(endpoint, self._pinned)
         while True:
             remaining = max(deadline - time.monotonic(), LEAST_SECONDS)
             patience = Patience(min(self._settings.llm_timeout, remaining), REQUEST_TRIES, remaining)
             # A model that did not keep to a schema is shown the form as well.
-            example = prompts.example_of(schema, question.language) if correction or dialect.structured != "schema" else ""
+            example = (
+                prompts.example_of(schema, question.language)
+                if correction or dialect.structured != "schema"
+                else ""
+            )
             messages = _corrected(prompts.messages(question, example), correction)
             form = dialect.body(question.prompt, schema, prompts.answer_tokens())
             tally.calls += 1
             try:
-                completion = self._provider.chat({**self._body(messages), **form, **self._settings.llm_extras}, patience)
+                completion = self._provider.chat(
+                    {**self._body(messages), **form, **self._settings.llm_extras}, patience
+                )
             except LLMUnavailable as error:
-                other = dialect.without(error.words, pinned=self._pinned is not None) if error.status in REFUSED else None
+                other = (
+                    dialect.without(error.words, pinned=self._pinned is not None)
+                    if error.status in REFUSED
+                    else None
+                )
                 if other is None:
                     raise
                 tally.failures += 1
@@ -237,7 +269,8 @@ class OpenAICompatible:
     def _report(self, question: Question[Any], tally: _Tally, outcome: str) -> None:
         prompt, spec = prompts.signature(question, question.language), self.endpoint.spec
         log.info(
-            "llm_question provider=%s model=%s prompt=%s form=%s requests=%d tokens_in=%d tokens_out=%d seconds=%.1f outcome=%s",
+            "llm_question provider=%s model=%s prompt=%s form=%s requests=%d tokens_in=%d tokens_out=%d"
+            " seconds=%.1f outcome=%s",
             *(spec.vendor, spec.model, prompt, recall(self.endpoint, self._pinned).structured, tally.calls),
             *(tally.prompt_tokens, tally.completion_tokens, tally.seconds, outcome),
         )

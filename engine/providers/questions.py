@@ -1,7 +1,7 @@
 """What is asked of an LLM, each question with the form that its answer must have.
 
-A question carries data only; a prompt file (``engine/providers/prompts``) puts it into words, or nobody does: the rules answer from the
-data itself. Memories in a question are data, never instructions.
+A question carries data only; a prompt file (``engine/providers/prompts``) puts it into words, or nobody does:
+the rules answer from the data itself. Memories in a question are data, never instructions.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class Question(BaseModel, Generic[A], frozen=True, extra="forbid"):
     group_id: str = ""
 
     def problems(self, answer: A) -> list[str]:  # noqa: ARG002 - for subclasses
-        """What is wrong with an answer that fits the schema, seen against what was asked; empty if nothing."""
+        """What is wrong with an answer that fits the schema, seen against what was asked; empty if
+        nothing.
+        """
         return []
 
 
@@ -67,7 +69,9 @@ def speaker(message: Message) -> str:
 
 
 class AboutLines(Question[A], Generic[A]):
-    """A question about a conversation's lines from number ``since`` on; those before it are there to understand them by."""
+    """A question about a conversation's lines from number ``since`` on; those before it are there to
+    understand them by.
+    """
 
     messages: list[Message] = Field(min_length=1)
     since: int = Field(0, ge=0)
@@ -158,7 +162,8 @@ class InsightList(BaseModel):
 class Insights(Question[InsightList]):
     """What follows from the statements, at a higher level, and from which of them?
 
-    ``times`` are those of the statements, or none, and ``thoughts`` the numbers of those that are thoughts; LLMs are told neither.
+    ``times`` are those of the statements, or none, and ``thoughts`` the numbers of those that are thoughts;
+    LLMs are told neither.
     """
 
     prompt: ClassVar[str] = "insights"
@@ -175,7 +180,10 @@ class Insights(Question[InsightList]):
         for place, insight in enumerate(answer.insights):
             wrong = [number for number in insight.evidence if not 0 <= number < len(self.statements)]
             if wrong:
-                problems.append(f"insights.{place}.evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}")
+                problems.append(
+                    f"insights.{place}.evidence: {wrong} are no numbers of the statements 0 …"
+                    f" {len(self.statements) - 1}"
+                )
         return problems
 
 
@@ -258,7 +266,11 @@ class Digest(Question[Digested]):
 
     def problems(self, answer: Digested) -> list[str]:
         wrong = [number for number in answer.evidence if not 0 <= number < len(self.statements)]
-        return [f"evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}"] if wrong else []
+        return (
+            [f"evidence: {wrong} are no numbers of the statements 0 … {len(self.statements) - 1}"]
+            if wrong
+            else []
+        )
 
 
 class Checked(BaseModel):

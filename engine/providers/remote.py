@@ -2,9 +2,10 @@
 
 A reranker at an address.
 
-It speaks the ``/rerank`` of Cohere, Jina and vLLM, ``{model, query, documents, top_n}`` → ``{results: [{index, relevance_score}]}``, or
-that of Text Embeddings Inference, ``{query, texts}`` → ``[{index, score}]``. Which one a server wants is found out by the first call: one
-that refuses the former is asked in the latter.
+It speaks the ``/rerank`` of Cohere, Jina and vLLM, ``{model, query, documents, top_n}`` → ``{results:
+[{index, relevance_score}]}``, or that of Text Embeddings Inference, ``{query, texts}`` → ``[{index,
+score}]``. Which one a server wants is found out by the first call: one that refuses the former is asked in
+the latter.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from jiyi.settings import Settings
 
 #: Seconds that all calls for one batch may take together: below the embedding task's limit.
 BATCH_SECONDS = 75.0
-#: Seconds of one call: a server that loads its model for it takes half a minute; half of the texts have time for one more try.
+#: Seconds of one call: a server that loads its model for it takes half a minute; half of the texts have time
+#: for one more try.
 CALL_SECONDS = 30.0
 #: What a call has at least that got its turn in the last moment.
 SHORTEST_EMBEDDING = 0.1
@@ -36,12 +38,14 @@ SHORTEST_EMBEDDING = 0.1
 FEWER_SECONDS = 3_600.0
 #: Tokens of one call: OpenAI allows 300,000, and estimates are estimates.
 CALL_TOKENS = 200_000
-#: Tokens at most of a character, where the model's own tokenizer is not at hand: common Chinese characters are one
-#: token or less, rare ones up to three; a token of Latin text has four characters, of code or numbers two.
+#: Tokens at most of a character, where the model's own tokenizer is not at hand: common Chinese characters
+#: are one token or less, rare ones up to three; a token of Latin text has four characters, of code or numbers
+#: two.
 TOKENS_PER_WIDE_CHAR, TOKENS_PER_ASCII_CHAR = 1.5, 0.5
 #: Statuses by which vendors refuse a text; but also by which some refuse everything.
 REFUSALS = frozenset({400, 413, 422})
-#: Seconds that a question's vector may take before the question is answered by words only: somebody waits for it.
+#: Seconds that a question's vector may take before the question is answered by words only: somebody waits for
+#: it.
 QUERY_SECONDS = 3.0
 #: Embedded to see whether a vendor that refused a text works otherwise.
 HARMLESS = "hello"
@@ -50,8 +54,8 @@ HARMLESS = "hello"
 class RemoteEmbedder:
     """Texts go in as many calls as the vendor's limits need, one after the other; their order is kept.
 
-    Several threads may embed at once, and at most :data:`CALLS` calls for passages are open: one is until its answer has come,
-    and another goes out while it is read. Questions do not wait for them.
+    Several threads may embed at once, and at most :data:`CALLS` calls for passages are open: one is until its
+    answer has come, and another goes out while it is read. Questions do not wait for them.
     """
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
@@ -103,7 +107,8 @@ class RemoteEmbedder:
         left = until - time.monotonic()
         if left <= 0 or not self._calls.acquire(timeout=left):
             raise EmbeddingUnavailable(
-                f"{self._endpoint.spec.vendor} took more than {BATCH_SECONDS:g} s for {count} texts: lower JIYI_EMBED_BATCH"
+                f"{self._endpoint.spec.vendor} took more than {BATCH_SECONDS:g} s for {count} texts: lower"
+                " JIYI_EMBED_BATCH"
             )
         try:
             yield
@@ -170,12 +175,16 @@ class RemoteEmbedder:
 def _in_order(data: Any, who: str) -> list[Any]:
     """The vectors of ``data`` by their ``index``; as they stand where a server gives none."""
     if not isinstance(data, list) or not all(isinstance(item, dict) and "embedding" in item for item in data):
-        raise EmbeddingUnavailable(f"{who} answered no list of embeddings: is this an address for embeddings?")
+        raise EmbeddingUnavailable(
+            f"{who} answered no list of embeddings: is this an address for embeddings?"
+        )
     places = [item.get("index") for item in data]
     if all(place is None for place in places):
         return [item["embedding"] for item in data]
     if sorted(place if isinstance(place, int) else -1 for place in places) != list(range(len(data))):
-        raise EmbeddingUnavailable(f"{who} answered vectors that do not say which text each is of: nothing is stored")
+        raise EmbeddingUnavailable(
+            f"{who} answered vectors that do not say which text each is of: nothing is stored"
+        )
     return [item["embedding"] for item in sorted(data, key=lambda item: int(item["index"]))]
 
 
@@ -186,7 +195,9 @@ def estimate(text: str) -> float:
 
 
 def cut(text: str, max_tokens: int) -> str:
-    """The beginning of a text that a model can read: some vendors refuse longer ones, and a whole call with them."""
+    """The beginning of a text that a model can read: some vendors refuse longer ones, and a whole call with
+    them.
+    """
     if len(text) * TOKENS_PER_WIDE_CHAR <= max_tokens:
         return text
     used = 0.0
@@ -227,7 +238,12 @@ class RemoteReranker:
 
     def _ask(self, query: str, texts: list[str], until: float) -> Any:
         forms: dict[str, dict[str, Any]] = {
-            "documents": {"model": self._endpoint.spec.model, "query": query, "documents": texts, "top_n": len(texts)},
+            "documents": {
+                "model": self._endpoint.spec.model,
+                "query": query,
+                "documents": texts,
+                "top_n": len(texts),
+            },
             "texts": {"query": query, "texts": texts, "truncate": True},
         }
         form = self._form or "documents"

@@ -49,7 +49,9 @@ _TWO = re.compile(r"\}[^{},\]\"']*\{")
 
 
 class Unusable(Exception):  # noqa: N818 – its name says what happened
-    """A reply that is no answer; the message says why, and :meth:`localized` says it in a prompt's language."""
+    """A reply that is no answer; the message says why, and :meth:`localized` says it in a prompt's
+    language.
+    """
 
     def __init__(self, problem: str, zh: str) -> None:
         super().__init__(problem)
@@ -63,17 +65,32 @@ def text_of(message: JsonMapping) -> str:
     """What a message says: its content, else the arguments of its tool call, else its thoughts; empty if
     nothing.
     """
-    calls = [call.get("function") for call in _objects(message.get("tool_calls"))] + [message.get("function_call")]
+    calls = [call.get("function") for call in _objects(message.get("tool_calls"))] + [
+        message.get("function_call")
+    ]
     arguments = [call.get("arguments") for call in calls if isinstance(call, dict)]
-    for value in (message.get("content"), *arguments, message.get("reasoning_content"), message.get("reasoning")):
-        text = json.dumps(value) if isinstance(value, dict) else _joined(value) if isinstance(value, list) else value
+    for value in (
+        message.get("content"),
+        *arguments,
+        message.get("reasoning_content"),
+        message.get("reasoning"),
+    ):
+        text = (
+            json.dumps(value)
+            if isinstance(value, dict)
+            else _joined(value)
+            if isinstance(value, list)
+            else value
+        )
         if isinstance(text, str) and text.strip():
             return text
     return ""
 
 
 def _joined(parts: list[Any]) -> str:
-    return "".join(str(part.get("text") or "") for part in _objects(parts) if part.get("type", "text") in TEXT_PARTS)
+    return "".join(
+        str(part.get("text") or "") for part in _objects(parts) if part.get("type", "text") in TEXT_PARTS
+    )
 
 
 def _objects(value: Any) -> list[JsonMapping]:
@@ -81,10 +98,12 @@ def _objects(value: Any) -> list[JsonMapping]:
 
 
 def answer_in(reply: str, question: Question[A], *, cut_off: bool = False) -> A:
-    """The answer in a reply. Of one that was ``cut_off`` nothing is repaired: its last number may be half a one.
+    """The answer in a reply. Of one that was ``cut_off`` nothing is repaired: its last number may be half a
+    one.
 
     Raises:
-        Unusable: it is too long, holds no JSON, or not what was asked for, or two answers, or cannot be stored.
+        Unusable: it is too long, holds no JSON, or not what was asked for, or two answers, or cannot be
+        stored.
     """
     if len(reply) > MAX_REPLY_CHARS:
         size, most = f"{len(reply):,}", f"{MAX_REPLY_CHARS:,}"
@@ -171,7 +190,12 @@ def _checked(value: Any, question: Question[A]) -> A:
     names = question.answer.model_fields.keys()
     inner = value[0] if isinstance(value, list) and len(value) == 1 else value
     fits = isinstance(inner, dict) and bool(inner.keys() & names)
-    if not fits and isinstance(inner, dict) and len(inner) == 1 and isinstance(only := next(iter(inner.values())), dict):
+    if (
+        not fits
+        and isinstance(inner, dict)
+        and len(inner) == 1
+        and isinstance(only := next(iter(inner.values())), dict)
+    ):
         inner = only
     elif not fits and len(names) == 1 and not isinstance(value, dict | bool):
         inner = {next(iter(names)): value}

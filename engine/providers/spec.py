@@ -1,9 +1,10 @@
 """How a setting names a provider: ``vendor``, ``vendor:model`` or ``vendor:model@dimensions``.
 
-Connections that a tenant has asked for go to public addresses only: what they name must not lead into the service's own network.
+Connections that a tenant has asked for go to public addresses only: what they name must not lead into the
+service's own network.
 
-The name is looked up when the connection is made, and the connection goes to the very address that was looked at, so that a name
-cannot mean another machine a moment later.
+The name is looked up when the connection is made, and the connection goes to the very address that was looked
+at, so that a name cannot mean another machine a moment later.
 """
 
 from __future__ import annotations
@@ -38,7 +39,11 @@ class Spec:
     matrix: str = ""
 
     def __str__(self) -> str:
-        return self.vendor + (f":{self.model_name}" if self.model else "") + (f"+{self.matrix}" if self.matrix else "")
+        return (
+            self.vendor
+            + (f":{self.model_name}" if self.model else "")
+            + (f"+{self.matrix}" if self.matrix else "")
+        )
 
     @property
     def model_name(self) -> str:
@@ -59,7 +64,8 @@ class Endpoint:
     api_key: SecretStr | None
     #: The setting that chose it, for messages: ``JIYI_EMBEDDER``.
     setting: str
-    #: A tenant named it, not the operator: it is called at public addresses only, and its failures are its own. Else empty.
+    #: A tenant named it, not the operator: it is called at public addresses only, and its failures are its
+    #: own. Else empty.
     tenant: str = ""
 
     @property
@@ -101,11 +107,15 @@ def parse(text: str, setting: str, local: Collection[str] = ()) -> Spec:
     if not at:
         return Spec(vendor, model)
     if not size.isdecimal() or not 1 <= int(size) <= 16_000 or not base:
-        raise SettingsError(f"{setting}: {model[:60]!r}: what follows @ is the number of values of a vector, like @1024")
+        raise SettingsError(
+            f"{setting}: {model[:60]!r}: what follows @ is the number of values of a vector, like @1024"
+        )
     return Spec(vendor, base, int(size))
 
 
-def resolve(spec: Spec, purpose: Purpose, setting: str, base_url: str = "", api_key: SecretStr | str = "") -> Endpoint:
+def resolve(
+    spec: Spec, purpose: Purpose, setting: str, base_url: str = "", api_key: SecretStr | str = ""
+) -> Endpoint:
     """Where to call the vendor of ``spec``: its defaults filled in, its key found.
 
     A key that is missing is said when the vendor is called, so that everything else goes on without it.
@@ -125,7 +135,9 @@ def resolve(spec: Spec, purpose: Purpose, setting: str, base_url: str = "", api_
     address = base_url or preset.base_url
     if not address.startswith(("http://", "https://")):
         what = "is no http:// or https:// address" if address else "is not set"
-        raise SettingsError(f"{setting}_BASE_URL {what}, and {spec.vendor} needs one: like http://host:8000/v1")
+        raise SettingsError(
+            f"{setting}_BASE_URL {what}, and {spec.vendor} needs one: like http://host:8000/v1"
+        )
     return Endpoint(purpose, preset, spec, address, _given(api_key) or _key_from_environment(preset), setting)
 
 
@@ -140,15 +152,30 @@ def _given(key: SecretStr | str) -> SecretStr | None:
 
 
 def _key_from_environment(preset: Preset) -> SecretStr | None:
-    return next((SecretStr(value) for name in preset.key_variables if (value := os.environ.get(name, "").strip())), None)
+    return next(
+        (SecretStr(value) for name in preset.key_variables if (value := os.environ.get(name, "").strip())),
+        None,
+    )
 
 
 #: Characters of addresses in a message.
 MAX_QUOTE = 200
-#: IPv6 addresses that stand for IPv4 ones behind a translator or a tunnel: NAT64 (RFC 6052, RFC 8215), 6to4, Teredo, IPv4-mapped and
-#: the deprecated IPv4-compatible form. Python calls most of them global, and a gateway may lead from them into the private network.
+#: IPv6 addresses that stand for IPv4 ones behind a translator or a tunnel: NAT64 (RFC 6052, RFC 8215), 6to4,
+#: Teredo, IPv4-mapped and the deprecated IPv4-compatible form. Python calls most of them global, and a
+#: gateway may lead from them into the private network.
 TRANSLATED = tuple(
-    map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::ffff:0:0/96", "::ffff:0:0:0/96", "::/96"))
+    map(
+        ipaddress.IPv6Network,
+        (
+            "64:ff9b::/96",
+            "64:ff9b:1::/48",
+            "2002::/16",
+            "2001::/32",
+            "::ffff:0:0/96",
+            "::ffff:0:0:0/96",
+            "::/96",
+        ),
+    )
 )
 
 
@@ -157,7 +184,9 @@ class PrivateAddress(httpx2.ConnectError):
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address, with or without a scope (``fe80::1%eth0``), is reached over the public Internet and by no translation."""
+    """Whether an IP address, with or without a scope (``fe80::1%eth0``), is reached over the public Internet
+    and by no translation.
+    """
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if parsed.version == 6 and any(parsed in network for network in TRANSLATED):
         return False
@@ -172,10 +201,14 @@ def public_address(host: str, port: int) -> str:
         OSError: it cannot be looked up.
     """
     addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-    allowed = {name.strip().lower() for name in get_settings().private_hosts.split(",")} & {host.lower(), f"{host}:{port}".lower()}
+    allowed = {name.strip().lower() for name in get_settings().private_hosts.split(",")} & {
+        host.lower(),
+        f"{host}:{port}".lower(),
+    }
     if not addresses or not (allowed or all(map(is_public, addresses))):
         raise PrivateAddress(
-            f"{host} is not a public address here ({', '.join(addresses)[:MAX_QUOTE]}); an operator may name it in JIYI_PRIVATE_HOSTS"
+            f"{host} is not a public address here ({', '.join(addresses)[:MAX_QUOTE]}); an operator may name"
+            " it in JIYI_PRIVATE_HOSTS"
         )
     return addresses[0]
 

@@ -1,6 +1,8 @@
-"""Which prompts an LLM answers, and which are left to the rules: by what it can do, and after a row of unusable answers for an hour.
+"""Which prompts an LLM answers, and which are left to the rules: by what it can do, and after a row of
+unusable answers for an hour.
 
-What it can do it is asked once (:mod:`engine.conversations.trials`); the verdict is kept with all that is known of the model.
+What it can do it is asked once (:mod:`engine.conversations.trials`); the verdict is kept with all that is
+known of the model.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from jiyi.protocol.providers import PromptByRules
 from jiyi.settings import get_settings
 from jiyi.text.words import Language
 
-#: To give the graver of two events more importance; to name the parts of a sentence; to note nothing where there is nothing; to note a
-#: fact in Chinese; to note what a text says and not what it orders; to see which statement is over, and that other people's news ends none.
+#: To give the graver of two events more importance; to name the parts of a sentence; to note nothing where
+#: there is nothing; to note a fact in Chinese; to note what a text says and not what it orders; to see which
+#: statement is over, and that other people's news ends none.
 Ability = Literal["importance", "triple", "nothing", "chinese", "injection", "endings"]
 ABILITIES: tuple[Ability, ...] = get_args(Ability)
 #: The prompt that an ability is tried out with.
@@ -45,13 +48,16 @@ NEEDS: Mapping[str, frozenset[Ability]] = {
     "extraction": _EXPERIENCES | {"endings"},
     **dict.fromkeys(("experiences", "pains"), _EXPERIENCES),
     **dict.fromkeys(("focal_points", "insights", "planning", "memo"), _REFLECTION),
-    **dict.fromkeys(("summary", "compaction", "digest", "consistency", "skill", "solution", "self_reflection"), _WRITING),
+    **dict.fromkeys(
+        ("summary", "compaction", "digest", "consistency", "skill", "solution", "self_reflection"), _WRITING
+    ),
 }
 #: A number has no language.
 WITHOUT_LANGUAGE = frozenset({"poignancy"})
 
-#: Unusable answers in a row after which rules take a prompt, and for how long (seconds). One message whose piece is halved brings about
-#: fewer. For as long as the row is kept (seconds) one more is then enough, until an answer is usable.
+#: Unusable answers in a row after which rules take a prompt, and for how long (seconds). One message whose
+#: piece is halved brings about fewer. For as long as the row is kept (seconds) one more is then enough, until
+#: an answer is usable.
 MOST_IN_A_ROW, PAUSE_SECONDS, ROW_SECONDS = 10, 3_600, 86_400
 DAY_SECONDS = 86_400
 #: What people see of it: the answers themselves may quote memories.
@@ -73,7 +79,8 @@ def _needs(name: str, language: Language) -> frozenset[Ability]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a model can do, as far as it was asked. ``found``: ability → why it does not have it, empty if it has it.
+    """What a model can do, as far as it was asked. ``found``: ability → why it does not have it, empty if it
+    has it.
 
     ``paused``: prompt → until when rules have it, in epoch seconds.
     """
@@ -102,15 +109,23 @@ class Verdict:
                 continue
             always, chinese = (self._failed(_needs(name, language)) for language in ("en", "zh"))
             if chinese:
-                rows.append(PromptByRules(prompt=name, language=None if always else "zh", why=always or chinese))
+                rows.append(
+                    PromptByRules(prompt=name, language=None if always else "zh", why=always or chinese)
+                )
         return rows
 
     def _failed(self, needed: frozenset[Ability]) -> str:
-        return "; ".join(f"{ability}: {why}" for ability in ABILITIES if ability in needed and (why := self.found.get(ability)))
+        return "; ".join(
+            f"{ability}: {why}"
+            for ability in ABILITIES
+            if ability in needed and (why := self.found.get(ability))
+        )
 
 
 def verdict(endpoint: Endpoint) -> Verdict:
-    """What the model at an address can do, as asked with the prompts of today, and which prompts rules have for a while."""
+    """What the model at an address can do, as asked with the prompts of today, and which prompts rules have
+    for a while.
+    """
     values = known.read(endpoint)
     found: dict[Ability, str] = {}
     for ability in ABILITIES if get_settings().llm_trial_days else ():

@@ -1,14 +1,14 @@
 """Searching the web beside the memory: one protocol, chosen by ``JIYI_WEB_SEARCH``.
 
-What is found is shown as external and never stored: whoever wants to keep it promotes it. Importing this package loads no
-HTTP client.
+What is found is shown as external and never stored: whoever wants to keep it promotes it. Importing this
+package loads no HTTP client.
 
 Two search engines, SearXNG and Tavily, and which one the settings mean.
 
-A search is one HTTP request to the one address that is configured, bounded in time and size: what a question or an answer says never
-decides where it goes, and redirects are followed on the same host only. The vendor's own address must be a public one, and the connection
-goes to the very address that was looked at, so that a name cannot mean another machine a moment later; an address that the operator has set
-is taken as it is.
+A search is one HTTP request to the one address that is configured, bounded in time and size: what a question
+or an answer says never decides where it goes, and redirects are followed on the same host only. The vendor's
+own address must be a public one, and the connection goes to the very address that was looked at, so that a
+name cannot mean another machine a moment later; an address that the operator has set is taken as it is.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class SearchOptions(BaseModel, frozen=True, extra="forbid"):
 
 
 class SearchHit(BaseModel, frozen=True):
-    """A page. ``score`` is between 0 and 1, by the engine's own measure: comparable within one search only."""
+    """A page. ``score`` is between 0 and 1, by the engine's own measure: comparable within one search
+    only.
+    """
 
     title: str
     url: str
@@ -105,7 +107,9 @@ def words(value: Any, limit: int = MAX_CONTENT_CHARS) -> str:
     """A text on one line, without what cannot be seen; empty for what is no text."""
     if not isinstance(value, str):
         return ""
-    line = " ".join("".join(char if char.isprintable() else " " for char in storable(value[: 4 * limit])).split())
+    line = " ".join(
+        "".join(char if char.isprintable() else " " for char in storable(value[: 4 * limit])).split()
+    )
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
 
@@ -119,16 +123,32 @@ def within(url: str, domains: Iterable[str]) -> bool:
 def _hit(item: Any) -> SearchHit | None:
     if not isinstance(item, dict):
         return None
-    url, content, title = item.get("url"), words(item.get("content")), words(item.get("title"), MAX_TITLE_CHARS)
-    if not (isinstance(url, str) and len(url) <= MAX_URL_CHARS and url.isprintable() and not set(url) & set(' <>"')):
+    url, content, title = (
+        item.get("url"),
+        words(item.get("content")),
+        words(item.get("title"), MAX_TITLE_CHARS),
+    )
+    if not (
+        isinstance(url, str)
+        and len(url) <= MAX_URL_CHARS
+        and url.isprintable()
+        and not set(url) & set(' <>"')
+    ):
         return None
     try:
         parts = urlsplit(url)
     except ValueError:
         return None
-    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or not (content or title):
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or "@" in parts.netloc
+        or not (content or title)
+    ):
         return None
-    return SearchHit(title=title or parts.hostname, url=url, content=content or title, score=_score(item.get("score")))
+    return SearchHit(
+        title=title or parts.hostname, url=url, content=content or title, score=_score(item.get("score"))
+    )
 
 
 def _score(value: Any) -> float:
@@ -152,7 +172,9 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a search engine is; ``trusted``: set by the operator, who may mean a machine of their own network."""
+    """Where a search engine is; ``trusted``: set by the operator, who may mean a machine of their own
+    network.
+    """
 
     base_url: str
     trusted: bool
@@ -181,10 +203,12 @@ def fetch_json(
     body: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> tuple[int, Any]:
-    """The status, and the JSON of the answer (None if it has none, which only a status of success makes an error).
+    """The status, and the JSON of the answer (None if it has none, which only a status of success makes an
+    error).
 
     Raises:
-        SearchUnavailable: it cannot be reached, is too slow, answers too much or no JSON, or wants to send us elsewhere.
+        SearchUnavailable: it cannot be reached, is too slow, answers too much or no JSON, or wants to send us
+        elsewhere.
     """
     until = time.monotonic() + seconds
     url = httpx2.URL(address.base_url.rstrip("/") + path, params=dict(params or {}))
@@ -201,19 +225,28 @@ def fetch_json(
     except httpx2.TimeoutException:
         raise SearchUnavailable(f"{address.shown} did not answer within {seconds:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        raise SearchUnavailable(f"{address.shown} cannot be reached: {str(error)[:MAX_QUOTE] or type(error).__name__}") from None
+        raise SearchUnavailable(
+            f"{address.shown} cannot be reached: {str(error)[:MAX_QUOTE] or type(error).__name__}"
+        ) from None
     raise SearchUnavailable(f"{address.shown} redirects more than {MAX_REDIRECTS} times")
 
 
 def _once(
-    client: httpx2.Client, address: Address, method: str, url: httpx2.URL, body: Mapping[str, Any] | None, until: float
+    client: httpx2.Client,
+    address: Address,
+    method: str,
+    url: httpx2.URL,
+    body: Mapping[str, Any] | None,
+    until: float,
 ) -> tuple[int, bytes, str | None]:
     """Status, body, and where it redirects to."""
     target, headers, extensions = _pinned(address, url)
     left = until - time.monotonic()
     if left <= 0:
         raise httpx2.ReadTimeout("the time is up")
-    with client.stream(method, target, json=body, headers=headers, extensions=extensions, timeout=left) as response:
+    with client.stream(
+        method, target, json=body, headers=headers, extensions=extensions, timeout=left
+    ) as response:
         if response.status_code in _REDIRECTS and "location" in response.headers:
             return response.status_code, b"", response.headers["location"]
         if response.headers.get("content-encoding", "identity") != "identity":
@@ -229,14 +262,18 @@ def _once(
 
 
 def _pinned(address: Address, url: httpx2.URL) -> tuple[httpx2.URL, dict[str, str], dict[str, object]]:
-    """The URL with the network address that was looked at in place of the name, which goes into the headers."""
+    """The URL with the network address that was looked at in place of the name, which goes into the
+    headers.
+    """
     if address.trusted or _by_proxy(url):
         return url, {}, {}
     port = url.port or (443 if url.scheme == "https" else 80)
     addresses = [str(info[4][0]) for info in socket.getaddrinfo(url.host, port, type=socket.SOCK_STREAM)]
     if not addresses or not all(map(is_public, addresses)):
         seen = ", ".join(addresses)[:MAX_QUOTE]
-        raise SearchUnavailable(f"{address.shown} is not a public address here ({seen}): set {address.setting} if it is meant")
+        raise SearchUnavailable(
+            f"{address.shown} is not a public address here ({seen}): set {address.setting} if it is meant"
+        )
     # Certificates are checked against the name, not the number.
     return url.copy_with(host=addresses[0]), {"Host": url.netloc.decode("ascii")}, {"sni_hostname": url.host}
 
@@ -250,7 +287,9 @@ def _by_proxy(url: httpx2.URL) -> bool:
 def _same_host(url: httpx2.URL, target: str, address: Address) -> httpx2.URL:
     new = url.join(target)
     if (new.scheme, new.host, new.port) != (url.scheme, url.host, url.port):
-        raise SearchUnavailable(f"{address.shown} redirects to another host, {new.host[:MAX_QUOTE]}: it is not followed")
+        raise SearchUnavailable(
+            f"{address.shown} redirects to another host, {new.host[:MAX_QUOTE]}: it is not followed"
+        )
     return new
 
 
@@ -272,7 +311,9 @@ class SearXNG:
         self._address, self._seconds = address, seconds
 
     def search(self, query: str, options: SearchOptions) -> SearchResult:
-        """One page of results. It knows no domains: results of others are left out here. Raises :class:`SearchUnavailable`."""
+        """One page of results. It knows no domains: results of others are left out here. Raises
+        :class:`SearchUnavailable`.
+        """
         asked = query[:MAX_QUERY_CHARS]
         if len(options.domains) == 1:  # most of the engines behind it understand this
             asked = f"site:{options.domains[0]} {asked}"
@@ -329,7 +370,12 @@ class Tavily:
             body["include_domains"] = list(options.domains)
         key = self._key.get_secret_value()
         status, answer = fetch_json(
-            self._address, "POST", "/search", seconds=self._seconds, body=body, headers={"Authorization": f"Bearer {key}"}
+            self._address,
+            "POST",
+            "/search",
+            seconds=self._seconds,
+            body=body,
+            headers={"Authorization": f"Bearer {key}"},
         )
         if status != 200 or not isinstance(answer, dict):
             raise SearchUnavailable(f"Tavily ({self._address.shown}) {_tavily_problem(status, answer, key)}")

@@ -1,6 +1,7 @@
 """An agent's memories as columns, with what relevance to any question is worked out from.
 
-That is how much memories are about the same thing, whatever language each is in, and what was said right before and after each.
+That is how much memories are about the same thing, whatever language each is in, and what was said right
+before and after each.
 
 How alike texts are by their words.
 """
@@ -27,11 +28,14 @@ LANGUAGES = 2
 SUMMED_AT_ONCE = 1_000
 
 
-def language_sums(vectors: Float32, lengths: Floats, rows: NDArray[np.intp], languages: NDArray[np.int8]) -> Float32:
-    """The sums of some rows, each made one long, by language: ``(LANGUAGES, d)``. Rows without a length must not be among them.
+def language_sums(
+    vectors: Float32, lengths: Floats, rows: NDArray[np.intp], languages: NDArray[np.int8]
+) -> Float32:
+    """The sums of some rows, each made one long, by language: ``(LANGUAGES, d)``. Rows without a length must
+    not be among them.
 
-    Summed in double precision: in single precision the order in which memories arrived would show, and decide between old memories
-    that are nearly the same.
+    Summed in double precision: in single precision the order in which memories arrived would show, and decide
+    between old memories that are nearly the same.
     """
     sums = np.zeros((LANGUAGES, vectors.shape[1]))
     for start in range(0, rows.size, SUMMED_AT_ONCE):
@@ -43,11 +47,13 @@ def language_sums(vectors: Float32, lengths: Floats, rows: NDArray[np.intp], lan
 
 
 def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: NDArray[np.int64]) -> Floats:
-    """Cosine of each of ``k`` memories with each, without what is common to all memories of its language: ``(k, k)``.
+    """Cosine of each of ``k`` memories with each, without what is common to all memories of its language:
+    ``(k, k)``.
 
-    Embeddings of one language share a direction of their own: without it, what says the same in two languages is
-    alike, too. The common part of a pair is the mean of all others but these two: of few memories they would be much of
-    it, and what they share would go with it. A language with few memories is judged by all of them.
+    Embeddings of one language share a direction of their own: without it, what says the same in two languages
+    is alike, too. The common part of a pair is the mean of all others but these two: of few memories they
+    would be much of it, and what they share would go with it. A language with few memories is judged by all
+    of them.
 
     Args:
         unit: the memories' vectors, each one long, ``(k, d)``.
@@ -56,12 +62,15 @@ def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: ND
         counts: of how many, ``(LANGUAGES,)``.
     """
     languages = languages.astype(np.intp)
-    kinds = languages[:1] if (languages == languages[:1]).all() else languages  # of one language all pairs weigh the same
+    kinds = (
+        languages[:1] if (languages == languages[:1]).all() else languages
+    )  # of one language all pairs weigh the same
     same = kinds[:, None] == kinds
     own = 1 / (np.maximum(counts[kinds][:, None] - 1 - same, 0) + LANGUAGE_PRIOR)
     every = LANGUAGE_PRIOR * own / max(int(counts.sum()) - 2, 1)
-    # What a memory u is beside another one v, without its common part: mine·u + other·v - every·whole - own·spoken, where whole is
-    # the sum of all memories and spoken that of its language. Row and column stand for u and v.
+    # What a memory u is beside another one v, without its common part: mine·u + other·v - every·whole -
+    # own·spoken, where whole is the sum of all memories and spoken that of its language. Row and column stand
+    # for u and v.
     mine, other = 1 + own + every, own * same + every
     uv, sums_u, among_sums = unit @ unit.T, sums @ unit.T, sums @ sums.T
     uu, u_whole = np.diagonal(uv)[:, None], sums_u.sum(axis=0)[:, None]
@@ -71,7 +80,9 @@ def alike(unit: Floats, languages: NDArray[np.integer], sums: Floats, counts: ND
     with_u = mine * uu + other * uv - every * u_whole - own * u_spoken
     with_v = mine * uv + other * uu.T - every * u_whole.T - own * spoken_v
     with_whole = mine * u_whole + other * u_whole.T - every * float(among_sums.sum()) - own * spoken_whole
-    with_spoken = mine * u_spoken + other * spoken_v - every * spoken_whole - own * np.diagonal(both_spoken)[:, None]
+    with_spoken = (
+        mine * u_spoken + other * spoken_v - every * spoken_whole - own * np.diagonal(both_spoken)[:, None]
+    )
     with_others = mine * spoken_v.T + other * u_spoken.T - every * spoken_whole.T - own * both_spoken
     lengths = np.sqrt(np.maximum(mine * with_u + other * with_v - every * with_whole - own * with_spoken, 0))
     products = mine.T * with_v + other.T * with_u - every.T * with_whole - own.T * with_others
@@ -89,8 +100,9 @@ NEIGHBOURS = 2 * len(NEIGHBOUR_SHARES)
 NEIGHBOUR_FADES = 900.0
 #: Session of what is in none, as notes and records are: it has no neighbours.
 NO_SESSION = -1
-#: Seconds: what people say without a session is one conversation with what was told in the same hour of the clock; and the code of the
-#: first such hour, below any other's. Rare are the neighbours on both sides of the full hour, and a write concerns one hour only.
+#: Seconds: what people say without a session is one conversation with what was told in the same hour of the
+#: clock; and the code of the first such hour, below any other's. Rare are the neighbours on both sides of the
+#: full hour, and a write concerns one hour only.
 HOUR, FIRST_HOUR, HOURS = 3_600.0, -10, 1 << 24
 #: Telling words from which on a turn is a full neighbour; one with fewer gains and gives in proportion.
 FULL_CONTENT = 4
@@ -101,8 +113,12 @@ def content(telling: Sequence[int] | NDArray[np.int32]) -> Floats:
     return np.minimum(np.asarray(telling, dtype=np.float64) / FULL_CONTENT, 1.0)
 
 
-def with_hours(sessions: NDArray[np.int32], created: Floats, subjects: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The sessions of what was told, below 0 none: that of its hour for what somebody (a subject of 0 or more) said without one."""
+def with_hours(
+    sessions: NDArray[np.int32], created: Floats, subjects: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """The sessions of what was told, below 0 none: that of its hour for what somebody (a subject of 0 or
+    more) said without one.
+    """
     hours = FIRST_HOUR - np.mod(np.floor(created / HOUR), HOURS)
     return np.where(sessions >= 0, sessions, np.where(subjects >= 0, hours, NO_SESSION)).astype(np.int32)
 
@@ -112,9 +128,9 @@ def neighbours_of(
 ) -> tuple[NDArray[np.int32], Floats]:
     """For each row, which rows of the same session are close, and the share of their scores.
 
-    Returns two arrays of shape ``(n, NEIGHBOURS)``: for each distance the row before and the row after, -1 where
-    there is none; and their shares, faded by the time between and by how little either says, 0 where there is none.
-    ``contents`` are the numbers of telling words.
+    Returns two arrays of shape ``(n, NEIGHBOURS)``: for each distance the row before and the row after, -1
+    where there is none; and their shares, faded by the time between and by how little either says, 0 where
+    there is none. ``contents`` are the numbers of telling words.
     """
     says = content(contents)
     order = np.lexsort((node_count, created, sessions))
@@ -124,7 +140,12 @@ def neighbours_of(
     for distance, share in enumerate(NEIGHBOUR_SHARES, start=1):
         same = (ordered[distance:] == ordered[:-distance]) & (ordered[distance:] != NO_SESSION)
         first, second = order[:-distance][same], order[distance:][same]
-        faded = share * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES) * says[first] * says[second]
+        faded = (
+            share
+            * np.exp(-np.abs(created[second] - created[first]) / NEIGHBOUR_FADES)
+            * says[first]
+            * says[second]
+        )
         near[second, 2 * distance - 2], near[first, 2 * distance - 1] = first, second
         shares[second, 2 * distance - 2], shares[first, 2 * distance - 1] = faded, faded
     return near, shares
@@ -135,7 +156,8 @@ T = TypeVar("T")
 V = TypeVar("V", bound=np.generic)
 Counted = NDArray[np.bool_] | None
 
-#: Memories beyond which the mean vector is trusted as much as none: few memories say little about their own mean.
+#: Memories beyond which the mean vector is trusted as much as none: few memories say little about their own
+#: mean.
 CENTRE_PRIOR = 25
 
 
@@ -156,8 +178,8 @@ class Corpus:
     centre_dots: Floats
     centred_lengths: Floats
     lexicon: Lexicon
-    #: ``(n, NEIGHBOURS)``: rows close by in the same session, -1 where there is none, and the share of their scores.
-    #: A share is already multiplied by what both rows say (:func:`engine.retrieval.corpus.content`).
+    #: ``(n, NEIGHBOURS)``: rows close by in the same session, -1 where there is none, and the share of their
+    #: scores. A share is already multiplied by what both rows say (:func:`engine.retrieval.corpus.content`).
     near: NDArray[np.int32]
     shares: Floats
     #: Code of each row's language, see :func:`language_code`.
@@ -167,7 +189,8 @@ class Corpus:
     #: Row → code of its subject, -1 without; and the codes by normalised name.
     subjects: NDArray[np.int32]
     subject_codes: dict[str, int]
-    #: Which rows say what is usual; None for all. Others are measured by these, so that asking a question changes no answer.
+    #: Which rows say what is usual; None for all. Others are measured by these, so that asking a question
+    #: changes no answer.
     counted: Counted = None
     #: What was worked out from the rows alone (:meth:`kept`).
     _kept: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -183,15 +206,23 @@ class Corpus:
         subjects: Sequence[str | None],
         trusted: Rows | None = None,
     ) -> Corpus:
-        """Of memories told, in the order in which they came; ``trusted`` ones make the centre, by default all with a vector."""
+        """Of memories told, in the order in which they came; ``trusted`` ones make the centre, by default all
+        with a vector.
+        """
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
         mean_of = np.flatnonzero(lengths > MIN_NORM) if trusted is None else trusted
         spoken = np.array(languages, dtype=np.int8)
-        sums, counts = language_sums(vectors, lengths, mean_of, spoken), np.bincount(spoken[mean_of], minlength=LANGUAGES)
+        sums, counts = (
+            language_sums(vectors, lengths, mean_of, spoken),
+            np.bincount(spoken[mean_of], minlength=LANGUAGES),
+        )
         centre = centre_of(sums, mean_of.size)
         times = np.array(created, dtype=np.float64)
         codes: dict[str, int] = {}
-        who = np.array([codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects], dtype=np.int32)
+        who = np.array(
+            [codes.setdefault(normalise(name), len(codes)) if name else -1 for name in subjects],
+            dtype=np.int32,
+        )
         talks = with_hours(np.array(sessions, dtype=np.int32), times, who)
         near, shares = neighbours_of(talks, times, np.arange(len(times)), lexicon.contents())
         return cls(
@@ -230,22 +261,32 @@ class Corpus:
     @property
     def spoken(self) -> list[int]:
         """The codes of the languages of what counts."""
-        return self.kept("spoken", lambda: np.flatnonzero(np.bincount(self.of_counted(self.languages), minlength=1)).tolist())
+        return self.kept(
+            "spoken",
+            lambda: np.flatnonzero(np.bincount(self.of_counted(self.languages), minlength=1)).tolist(),
+        )
 
     def of_counted(self, values: NDArray[V]) -> NDArray[V]:
         """The values of the rows that count."""
         return values if self.counted is None else values[self.counted]
 
     def alike(self, rows: Rows) -> Floats:
-        """How much each of some rows is about the same as each, see :func:`engine.retrieval.corpus.alike`; 0 without a vector."""
+        """How much each of some rows is about the same as each, see :func:`engine.retrieval.corpus.alike`; 0
+        without a vector.
+        """
         has = self.lengths[rows] > MIN_NORM
-        unit = np.where(has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0)
-        likeness = alike(unit.astype(np.float64), self.languages[rows], self.sums.astype(np.float64), self.counts)
+        unit = np.where(
+            has[:, None], self.vectors[rows] / np.maximum(self.lengths[rows], MIN_NORM)[:, None], 0
+        )
+        likeness = alike(
+            unit.astype(np.float64), self.languages[rows], self.sums.astype(np.float64), self.counts
+        )
         return np.where(has[:, None] & has, likeness, 0)
 
 
 def centre_of(sums: Float32, count: int) -> Float32:
-    """The mean of so many vectors, each made one long, of which these are the sums; shrunk by ``count / (count + CENTRE_PRIOR)``: ``(d,)``.
+    """The mean of so many vectors, each made one long, of which these are the sums; shrunk by ``count /
+    (count + CENTRE_PRIOR)``: ``(d,)``.
 
     Embeddings of one model share a large common direction; without it, what is left tells memories apart.
     """
@@ -253,7 +294,9 @@ def centre_of(sums: Float32, count: int) -> Float32:
 
 
 def project_on_centroid(vectors: Float32, lengths: Floats, centre: Float32) -> tuple[Floats, Floats]:
-    """``unit row · centre`` and the length of ``unit row - centre``, of each row; 0 and what follows from it without one."""
+    """``unit row · centre`` and the length of ``unit row - centre``, of each row; 0 and what follows from it
+    without one.
+    """
     dots = np.zeros(len(vectors), dtype=np.float64)
     np.divide(vectors @ centre, lengths, out=dots, where=lengths > MIN_NORM)
     return dots, np.sqrt(np.maximum(1 - 2 * dots + float(centre @ centre), 0))

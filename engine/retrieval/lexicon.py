@@ -21,8 +21,8 @@ from jiyi.text.words import fillers, is_pair
 
 Ints = NDArray[np.int32]
 
-#: So many postings that came since, or such a share of all, are looked up in short lists before they are sorted in: to sort all
-#: takes a tenth of a microsecond for each, to put one into its list half of one.
+#: So many postings that came since, or such a share of all, are looked up in short lists before they are
+#: sorted in: to sort all takes a tenth of a microsecond for each, to put one into its list half of one.
 LATE, LATE_SHARE = 1_000, 0.125
 #: How much more room than needed is made when an array is full.
 GROWTH = 1.5
@@ -93,7 +93,8 @@ class Postings:
         self._counts: Ints = np.zeros(0, np.int32)
         #: Where each code's part of them begins, and, one more, where the last ends.
         self._starts = np.zeros(1, np.int64)
-        #: By code, those of rows that came since; and (codes, rows, counts) of rows that came at once, after them.
+        #: By code, those of rows that came since; and (codes, rows, counts) of rows that came at once, after
+        #: them.
         self._late: dict[int, tuple[array[int], array[int]]] = {}
         self._late_size = 0
         self._parts: list[tuple[Ints, Ints, Ints]] = []
@@ -127,7 +128,9 @@ class Postings:
         late = self._late.get(code)
         if late is None:
             return rows, counts
-        return np.concatenate([rows, np.array(late[0], np.int32)]), np.concatenate([counts, np.array(late[1], np.int32)])
+        return np.concatenate([rows, np.array(late[0], np.int32)]), np.concatenate(
+            [counts, np.array(late[1], np.int32)]
+        )
 
     def _late_limit(self) -> float:
         return max(LATE, LATE_SHARE * self._rows.size)
@@ -155,7 +158,8 @@ class Postings:
         parts = [(before, self._rows, self._counts), *self._late_as_part(), *self._parts]
         self._late, self._late_size, self._parts = {}, 0, []
         codes, rows, counts = (np.concatenate([part[place] for part in parts]) for place in range(3))
-        # Each code's rows still ascend. Code and place in one number: that is sorted many times as fast as places by codes.
+        # Each code's rows still ascend. Code and place in one number: that is sorted many times as fast as
+        # places by codes.
         order = np.sort(codes.astype(np.int64) * codes.size + np.arange(codes.size)) % max(codes.size, 1)
         self._rows, self._counts = rows[order], counts[order]
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(codes))])
@@ -165,7 +169,10 @@ class Postings:
             return []
         lengths = [len(rows) for rows, _ in self._late.values()]
         codes = np.repeat(np.fromiter(self._late, np.int32, len(lengths)), lengths)
-        rows, counts = (np.concatenate([np.array(late[place], np.int32) for late in self._late.values()]) for place in (0, 1))
+        rows, counts = (
+            np.concatenate([np.array(late[place], np.int32) for late in self._late.values()])
+            for place in (0, 1)
+        )
         return [(codes, rows, counts)]
 
 
@@ -217,9 +224,11 @@ class Keywords:
 K1 = 1.2
 #: How much longer texts are discounted. Memories are short and of similar length, so less than for documents.
 B = 0.5
-#: Scores of single tokens are kept while nothing is added: so many in all, and for so many times the texts there are.
+#: Scores of single tokens are kept while nothing is added: so many in all, and for so many times the texts
+#: there are.
 KEPT, KEPT_TIMES = 50_000, 10
-#: Parts of scores up to which those of all tokens are added up in one go: to put more of them side by side takes longer than a go each.
+#: Parts of scores up to which those of all tokens are added up in one go: to put more of them side by side
+#: takes longer than a go each.
 ADDED_AT_ONCE = 16_384
 
 #: The rows that a token is in, its part of each one's score, and its rarity.
@@ -248,8 +257,8 @@ class Codes(defaultdict[str, int]):
 class Lexicon:
     """Postings of texts that are added one after the other; each is known by its position. Not thread-safe.
 
-    Document frequencies are exact: over all texts that count (:meth:`count_only`); or, where these are only some of a larger
-    collection, as ``statistics`` has them.
+    Document frequencies are exact: over all texts that count (:meth:`count_only`); or, where these are only
+    some of a larger collection, as ``statistics`` has them.
     """
 
     def __init__(self, statistics: Statistics | None = None) -> None:
@@ -277,7 +286,13 @@ class Lexicon:
     @property
     def bytes_used(self) -> int:
         """About what it takes, with some for each token's string."""
-        return self._postings.nbytes + self._texts.nbytes + 250 * len(self._tokens) + 8 * len(self._lengths) + self._kept.nbytes
+        return (
+            self._postings.nbytes
+            + self._texts.nbytes
+            + 250 * len(self._tokens)
+            + 8 * len(self._lengths)
+            + self._kept.nbytes
+        )
 
     def add(self, tokens: Sequence[str]) -> None:
         """Append a text."""
@@ -292,10 +307,14 @@ class Lexicon:
         self._kept.clear()
 
     def extend(self, texts: Sequence[str]) -> None:
-        """Append many texts, each as its tokens with spaces between: the same as :meth:`add` for each, in a fraction of the time."""
+        """Append many texts, each as its tokens with spaces between: the same as :meth:`add` for each, in a
+        fraction of the time.
+        """
         split = list(map(str.split, texts))
         lengths = np.fromiter(map(len, split), np.int32, len(split))
-        all_codes = np.fromiter(map(self._codes.__getitem__, chain.from_iterable(split)), np.int32, int(lengths.sum()))
+        all_codes = np.fromiter(
+            map(self._codes.__getitem__, chain.from_iterable(split)), np.int32, int(lengths.sum())
+        )
         self._learn()
         all_rows = np.repeat(np.arange(len(split)), lengths)
         first, counts = _first_of_each(all_rows * len(self._codes) + all_codes)
@@ -308,7 +327,9 @@ class Lexicon:
         self._kept.clear()
 
     def count_only(self, counted: NDArray[np.bool_] | None) -> None:
-        """Which of the texts say how rare a token is, and how long texts are; None for all. The others are scored like any."""
+        """Which of the texts say how rare a token is, and how long texts are; None for all. The others are
+        scored like any.
+        """
         if self._counted is not None or counted is not None:
             self._counted, self._number = counted, None if counted is None else int(np.count_nonzero(counted))
             self._kept.clear()
@@ -316,15 +337,24 @@ class Lexicon:
     def bm25(self, tokens: Iterable[str] | Mapping[str, float]) -> Floats:
         """The score of each text for the tokens of a question, shape ``(len(self),)``; 0 where none occurs.
 
-        A question's repetitions do not count: they are how people talk, not what they look for. A mapping says what each token counts.
+        A question's repetitions do not count: they are how people talk, not what they look for. A mapping
+        says what each token counts.
         """
         scored = self._scored(tokens) if self._lengths else {}
         if isinstance(tokens, Mapping):
-            scored = {token: (rows, tokens[token] * values, rarity) for token, (rows, values, rarity) in scored.items()}
+            scored = {
+                token: (rows, tokens[token] * values, rarity)
+                for token, (rows, values, rarity) in scored.items()
+            }
         parts = list(scored.values())
-        if 0 < sum(positions.size for positions, _, _ in parts) <= ADDED_AT_ONCE:  # the same sums, in the same order
+        if (
+            0 < sum(positions.size for positions, _, _ in parts) <= ADDED_AT_ONCE
+        ):  # the same sums, in the same order
             rows = np.concatenate([positions for positions, _, _ in parts], dtype=np.intp)
-            return np.asarray(np.bincount(rows, np.concatenate([values for _, values, _ in parts]), len(self._lengths)), np.float64)
+            return np.asarray(
+                np.bincount(rows, np.concatenate([values for _, values, _ in parts]), len(self._lengths)),
+                np.float64,
+            )
         scores = np.zeros(len(self._lengths), dtype=np.float64)
         for positions, values, _ in parts:
             scores[positions] += values
@@ -337,7 +367,10 @@ class Lexicon:
         """
         asked = dict(tokens) if isinstance(tokens, Mapping) else dict.fromkeys(tokens, 1.0)
         scored = self._scored(asked)
-        return sum(weight * (scored[token][2] if token in scored else self._rarity(0)) for token, weight in asked.items())
+        return sum(
+            weight * (scored[token][2] if token in scored else self._rarity(0))
+            for token, weight in asked.items()
+        )
 
     def text(self, position: int) -> tuple[str, ...]:
         """The distinct tokens of one of the texts."""
@@ -370,10 +403,16 @@ class Lexicon:
         """Each token that occurs, with its part of the scores. A single Chinese character occurs in pairs."""
         wanted = dict.fromkeys(tokens)
         self._kept.expect(len(self._lengths))
-        new = {token: where for token in wanted if token not in self._kept.scores and (where := self._where(token)) is not None}
+        new = {
+            token: where
+            for token in wanted
+            if token not in self._kept.scores and (where := self._where(token)) is not None
+        }
         containing = {} if self._statistics is None else self._statistics.containing(list(new))
         for token, (positions, counts) in new.items():
-            among = len(positions) if self._counted is None else int(np.count_nonzero(self._counted[positions]))
+            among = (
+                len(positions) if self._counted is None else int(np.count_nonzero(self._counted[positions]))
+            )
             rarity = self._rarity(max(containing.get(token, 0), among))
             discount = self._length_discounts()[positions]
             self._kept.keep(token, (positions, rarity * counts * (K1 + 1) / (counts + discount), rarity))
@@ -418,7 +457,9 @@ def _first_of_each(keys: NDArray[np.int64]) -> tuple[Order, Ints]:
 
 
 class _KeptScores:
-    """Scores of single tokens that were asked for lately: of a question's words some are asked for several times."""
+    """Scores of single tokens that were asked for lately: of a question's words some are asked for several
+    times.
+    """
 
     def __init__(self) -> None:
         self.scores: OrderedDict[str, Scored] = OrderedDict()

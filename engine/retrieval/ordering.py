@@ -1,10 +1,12 @@
-"""What comes before what in an answer beside the scores: the newer before the older, a thought behind its evidence.
+"""What comes before what in an answer beside the scores: the newer before the older, a thought behind its
+evidence.
 
-Pure, over the few best memories of one answer, best first. The scores stay as they are; what was replaced is marked.
+Pure, over the few best memories of one answer, best first. The scores stay as they are; what was replaced is
+marked.
 
-Which memories a newer one says anew also depends on what the question asks about: two statements about it ("Which phone do
-I use?": a Pixel, later an iPhone) contradict each other without a word in common, and more surely than two that only
-resemble each other.
+Which memories a newer one says anew also depends on what the question asks about: two statements about it
+("Which phone do I use?": a Pixel, later an iPhone) contradict each other without a word in common, and more
+surely than two that only resemble each other.
 """
 
 from __future__ import annotations
@@ -26,40 +28,58 @@ from engine.conversations.attributes import attribute_of
 from engine.heads.judgements import Heads, are_sure, chances, may_retire, stated
 from engine.retrieval.ranking import MIN_NORM, Floats, Order
 from engine.text.keywords import words_of
-from engine.text.statements import CHANGE, PERHAPS, SAYS, all_topics_of, is_of, may_be_of, narrowest, people_in, stand_beside, topics_of
+from engine.text.statements import (
+    CHANGE,
+    PERHAPS,
+    SAYS,
+    all_topics_of,
+    is_of,
+    may_be_of,
+    narrowest,
+    people_in,
+    stand_beside,
+    topics_of,
+)
 from jiyi.text.words import language_of, telling
 
 #: At least so many of the best are looked at, however few are asked for.
 LOOKED_AT = 30
 #: At most so many of the best are compared with each other: their likenesses are a square of numbers.
 MOST_COMPARED = 1_000
-#: A newer memory says an older one anew if its likeness to it (:func:`engine.retrieval.corpus.alike`) and its relevance to the
-#: question, as a share of the older one's above the ordinary, add up to this: where it has words for something being no longer
-#: as it was, where it may (了, went up to), and where it has none. Facts about one thing
-#: that stand beside each other (where it is, when it is) are much alike too, and must not replace each other.
+#: A newer memory says an older one anew if its likeness to it (:func:`engine.retrieval.corpus.alike`) and its
+#: relevance to the question, as a share of the older one's above the ordinary, add up to this: where it has
+#: words for something being no longer as it was, where it may (了, went up to), and where it has none. Facts
+#: about one thing that stand beside each other (where it is, when it is) are much alike too, and must not
+#: replace each other.
 SAYS_SO, MAY_SAY_SO, SAYS_NOTHING = 0.8, 1.3, 1.7
 #: And each of the two has to be at least so much.
 LEAST_ALIKE, LEAST_RELEVANT = 0.25, 0.3
-#: The ordinary is what the memories beyond those looked at have; as many as this are trusted as much as that nothing is ordinary.
+#: The ordinary is what the memories beyond those looked at have; as many as this are trusted as much as that
+#: nothing is ordinary.
 ORDINARY_PRIOR = 5
 #: In a text of more telling words, a word of change is about one thing of many.
 MOST_WORDS = 30
 #: Seconds: what is said within one conversation adds to each other rather than that it replaces the other.
 APART = 1_800.0
-#: Probability that a newer statement takes back an older one from which on it goes before it: more likely than not, where both are of the
-#: question's topic. Marks need more (``engine.heads.local.CHANGE_PRECISION``).
+#: Probability that a newer statement takes back an older one from which on it goes before it: more likely
+#: than not, where both are of the question's topic. Marks need more
+#: (``engine.heads.local.CHANGE_PRECISION``).
 LIKELY = 0.1
 #: Least probability that the newer one answers at all for it to go before what it takes back.
 LEAST_PROBABILITY = 0.02
 #: From where a sentence begins, and no character of it is tried twice.
 _QUESTION = re.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*+[?？]")
 #: What somebody says of how it was before.
-_PAST = re.compile(r"\b(?:used to|when i still)\b[^.!?;]{0,200}|(?:以前|原来|从前)[^，。！？；]{0,60}", re.IGNORECASE)
+_PAST = re.compile(
+    r"\b(?:used to|when i still)\b[^.!?;]{0,200}|(?:以前|原来|从前)[^，。！？；]{0,60}", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is looked at of each memory. It is shown again and again: what its text says is worked out once."""
+    """What is looked at of each memory. It is shown again and again: what its text says is worked out
+    once.
+    """
 
     node_id: UUID
     text: str
@@ -95,7 +115,9 @@ def says_change(text: str) -> bool:
 
 
 def may_say_change(text: str) -> bool:
-    """Whether a text has words of a change of state, which most often is none of the attribute that is asked for."""
+    """Whether a text has words of a change of state, which most often is none of the attribute that is asked
+    for.
+    """
     return PERHAPS.search(text) is not None
 
 
@@ -142,7 +164,9 @@ def replaces(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArra
     share = share_of(relevance)
     near = (alike >= LEAST_ALIKE) & (share >= LEAST_RELEVANT) & told_later(shown)
     matters: list[bool] = np.asarray(near.any(axis=1)).tolist()  # only of these is read what they say
-    enough = np.array([memory.needed if is_near else math.inf for memory, is_near in zip(shown, matters, strict=True)])
+    enough = np.array(
+        [memory.needed if is_near else math.inf for memory, is_near in zip(shown, matters, strict=True)]
+    )
     return np.asarray(near & (alike + np.minimum(share, 1) >= enough[:, None]), dtype=bool)
 
 
@@ -164,19 +188,25 @@ def told_later(shown: Sequence[Shown]) -> NDArray[np.bool_]:
     """
     created = np.array([memory.created for memory in shown])
     codes: dict[tuple[str, str | None], int] = {}
-    subjects = np.array([codes.setdefault((memory.subject or "", memory.user_id), len(codes)) for memory in shown])
+    subjects = np.array(
+        [codes.setdefault((memory.subject or "", memory.user_id), len(codes)) for memory in shown]
+    )
     told = np.array([not memory.evidence for memory in shown], dtype=bool)
     later = created[:, None] - created >= APART
     trusted = np.array([memory.trusted for memory in shown], dtype=bool)
-    return np.asarray(later & (subjects[:, None] == subjects) & told[:, None] & told & (trusted[:, None] >= trusted), dtype=bool)
+    return np.asarray(
+        later & (subjects[:, None] == subjects) & told[:, None] & told & (trusted[:, None] >= trusted),
+        dtype=bool,
+    )
 
 
 def newer_first(shown: Sequence[Shown], alike: Floats, relevance: Floats) -> tuple[Order, dict[int, int]]:
-    """Positions in their new order, and for each position that a newer one says anew the position of that one.
+    """Positions in their new order, and for each position that a newer one says anew the position of that
+    one.
 
-    A newer memory goes directly before the best of the older ones that it replaces. It replaces those of the same
-    subject that are about the same, as far as vectors and words show it, were told some time before, and are not much
-    more relevant.
+    A newer memory goes directly before the best of the older ones that it replaces. It replaces those of the
+    same subject that are about the same, as far as vectors and words show it, were told some time before, and
+    are not much more relevant.
 
     Args:
         shown: the memories, best first.
@@ -201,7 +231,9 @@ def in_order(shown: Sequence[Shown], found: NDArray[np.bool_]) -> tuple[Order, d
 
 
 def behind_evidence(shown: Sequence[Shown]) -> Order:
-    """Positions in their new order: each thought behind all of its evidence that is there; without any, behind everything."""
+    """Positions in their new order: each thought behind all of its evidence that is there; without any,
+    behind everything.
+    """
     if not any(memory.evidence for memory in shown):
         return np.arange(len(shown))
     there = {memory.node_id for memory in shown}
@@ -229,15 +261,16 @@ def behind_evidence(shown: Sequence[Shown]) -> Order:
     return np.array([*order, *(place for place in range(len(shown)) if place not in done)], dtype=np.intp)
 
 
-#: What likeness and a share of relevance have to add up to where both are of a topic of the question: with a word for something
-#: being no longer as it was, or perhaps, and without. Sensitivity: docs/benchmarks.md.
+#: What likeness and a share of relevance have to add up to where both are of a topic of the question: with a
+#: word for something being no longer as it was, or perhaps, and without. Sensitivity: docs/benchmarks.md.
 ENOUGH_CHANGED, ENOUGH = 0.3, 0.43
 #: What as much relevance as the older one's counts beside likeness.
 RELEVANCE_SHARE = 0.25
 #: And each has to be at least so much: alike, and relevant above the ordinary.
 TOPIC_ALIKE, TOPIC_RELEVANT = 0.15, 0.15
-#: Share of the older one's relevance that the newer one has to have: what hardly answers does not go before what does. A newer one of the
-#: same topic that says outright that something is no longer as it was needs none: it names what is new rather than what was asked about.
+#: Share of the older one's relevance that the newer one has to have: what hardly answers does not go before
+#: what does. A newer one of the same topic that says outright that something is no longer as it was needs
+#: none: it names what is new rather than what was asked about.
 LEAST_SHARE = 0.4
 #: Topics of which there are several: what is said of a second cat takes nothing back of the first.
 LISTS = frozenset({"allergy", "pet"})
@@ -246,7 +279,8 @@ OF_EACH = frozenset({"password", "number", "key"})
 
 #: The question asks how much or when: only what has an amount or a time answers it.
 _ASKS_AMOUNT = re.compile(
-    r"\bhow (?:much|many|often|old|long|far|big|tall)\b|\bwhen\b|\bwhat (?:time|day|date|year|rent|price|salary)\b|\bwhich day\b"
+    r"\bhow (?:much|many|often|old|long|far|big|tall)\b|\bwhen\b|\bwhat"
+    r" (?:time|day|date|year|rent|price|salary)\b|\bwhich day\b"
     r"|\b(?:code|password|pin|number|budget)\b|多少|几|什么时候|何时|哪天|哪一天|密码|号码|预算",
     re.IGNORECASE,
 )
@@ -255,25 +289,29 @@ _AMOUNT = re.compile(
     r"|(?:mon|tues|wednes|thurs|fri|satur|sun)days?|january|february|march|april|may|june|july|august|september|october|november"
     r"|december|[a-z]{3,10}th)\b|[十百千万两]|[一二三四五六七八九](?:[点号月日块元杯次天周年岁斤只倍成片粒颗遍位张台辆层楼分秒米条件瓶碗]|公斤|小时)"
     r"|[周期][一二三四五六日天末]"
-    r"|\b(?:none|no|not|never|stopped|quit|gave up|cancell?ed)\b|n't\b|不|没|戒|停|取消",  # or says that there is none any more
+    # or says that there is none any more
+    r"|\b(?:none|no|not|never|stopped|quit|gave up|cancell?ed)\b|n't\b|不|没|戒|停|取消",
     re.IGNORECASE,
 )
 #: The question asks what has happened: what came later takes nothing of it back.
 _ASKS_PAST = re.compile(
-    r"\b(?:did|was|were|had)\b|\b(?:has|have) [\w' ]{1,40}(?:[a-z]{2}ed|been|gone|done|made|seen|taken|given|bought|won)\b"
+    r"\b(?:did|was|were|had)\b|\b(?:has|have) [\w'"
+    r" ]{1,40}(?:[a-z]{2}ed|been|gone|done|made|seen|taken|given|bought|won)\b"
     r"|过(?!敏)|曾经|以前|当时|上次|第一次",
     re.IGNORECASE,
 )
 #: … unless it asks for the latest of it.
 _ASKS_LATEST = re.compile(
-    r"\b(?:latest|most recent|current|now|still|these days|last (?!year|month|week|night|spring|summer|autumn|fall|winter|time))"
+    r"\b(?:latest|most recent|current|now|still|these days|last"
+    r" (?!year|month|week|night|spring|summer|autumn|fall|winter|time))"
     r"|最近|最新|现在|目前|还",
     re.IGNORECASE,
 )
 
 
 def said_so(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether each newer statement is of the older one's attribute, of which there is one value, and says that something is otherwise now.
+    """Whether each newer statement is of the older one's attribute, of which there is one value, and says
+    that something is otherwise now.
 
     Where no model is installed the rule answers alone.
 
@@ -281,19 +319,27 @@ def said_so(pairs: Sequence[tuple[str, str]]) -> list[bool]:
         pairs: an older statement and a newer one each.
     """
     return [
-        CHANGE.search(newer.lower()) is not None and _same_attribute(older, newer) and may_retire(older, newer) for older, newer in pairs
+        CHANGE.search(newer.lower()) is not None
+        and _same_attribute(older, newer)
+        and may_retire(older, newer)
+        for older, newer in pairs
     ]
 
 
 def _same_attribute(older: str, newer: str) -> bool:
     before, after = attribute_of(older), attribute_of(newer)
     return (
-        before is not None and after is not None and before.single_valued and (before.name, before.subject) == (after.name, after.subject)
+        before is not None
+        and after is not None
+        and before.single_valued
+        and (before.name, before.subject) == (after.name, after.subject)
     )
 
 
 def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
-    """Whether any memory may say another one anew, as far as can be told without their likeness: most often all were told together."""
+    """Whether any memory may say another one anew, as far as can be told without their likeness: most often
+    all were told together.
+    """
     times = [memory.created for memory in shown]
     if not times or max(times) - min(times) < APART:
         return False
@@ -303,8 +349,9 @@ def may_be_renewed(question: str, shown: Sequence[Shown]) -> bool:
 def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
     """Which memory (row), the newest of several, says anew what which (column) says, ``(k, k)``.
 
-    Where the question is about a topic (:mod:`engine.text.statements`), the newer one has to be of it, and to speak of those who are
-    asked about; if the older one is of it, too, little likeness is enough. News is not replaced by what is none.
+    Where the question is about a topic (:mod:`engine.text.statements`), the newer one has to be of it, and to
+    speak of those who are asked about; if the older one is of it, too, little likeness is enough. News is not
+    replaced by what is none.
 
     Args:
         question: the text that was asked.
@@ -318,7 +365,9 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
     topics = topics_of(question) - LISTS
     if topics:
         of_topic = np.array([[_is_of(memory, topic) for memory in shown] for topic in sorted(topics)])
-        pairs = (pairs & _same_subject(question, of_topic, shown)) | _on_topic(shown, of_topic, alike, relevance)
+        pairs = (pairs & _same_subject(question, of_topic, shown)) | _on_topic(
+            shown, of_topic, alike, relevance
+        )
     by = np.zeros_like(pairs)
     if not pairs.any():  # as most often: what follows only takes pairs away
         return by
@@ -327,7 +376,12 @@ def renewed(question: str, shown: Sequence[Shown], alike: Floats, relevance: Flo
         _drop(pairs, shown, _names_thing(question, topics))
     pairs &= ~_stand_beside(shown, pairs)
     news = set(np.flatnonzero(pairs.any(axis=1)).tolist())
-    newest = {older: newer for newer in oldest_first(shown) if newer in news for older in np.flatnonzero(pairs[newer]).tolist()}
+    newest = {
+        older: newer
+        for newer in oldest_first(shown)
+        if newer in news
+        for older in np.flatnonzero(pairs[newer]).tolist()
+    }
     by[list(newest.values()), list(newest)] = True
     return by
 
@@ -339,8 +393,8 @@ def _drop(found: NDArray[np.bool_], shown: Sequence[Shown], fits: Callable[[str]
 
 
 def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Shown]) -> NDArray[np.bool_]:
-    """Which (row) may be about what an older one (column) is about: of the question's topic, or of none, but with a word of the question;
-    and what is beside the question of the same topic as what it replaces.
+    """Which (row) may be about what an older one (column) is about: of the question's topic, or of none, but
+    with a word of the question; and what is beside the question of the same topic as what it replaces.
     """
     asked = np.asarray(of_topic.any(axis=0), dtype=bool)
     topics = [narrowest(memory.topics) for memory in shown]
@@ -349,24 +403,35 @@ def _same_subject(question: str, of_topic: NDArray[np.bool_], shown: Sequence[Sh
     has = np.array([[name in of for name in names] for of in topics], dtype=np.float64)
     related = (has @ has.T > 0) | (unknown[:, None] & unknown)
     words = words_of(question)
-    named = np.array([not of and any(word in memory.text.lower() for word in words) for of, memory in zip(topics, shown, strict=True)])
+    named = np.array(
+        [
+            not of and any(word in memory.text.lower() for word in words)
+            for of, memory in zip(topics, shown, strict=True)
+        ]
+    )
     return np.asarray(asked[:, None] | (asked & named[:, None]) | (~asked & related), dtype=bool)
 
 
-def _on_topic(shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats) -> NDArray[np.bool_]:
+def _on_topic(
+    shown: Sequence[Shown], of_topic: NDArray[np.bool_], alike: Floats, relevance: Floats
+) -> NDArray[np.bool_]:
     """Which (row) says anew what which (column) says of the same topic of the question."""
     needed = np.array([memory.needed for memory in shown])
     enough = np.where(needed <= MAY_SAY_SO, ENOUGH_CHANGED, ENOUGH)
     both = np.einsum("ti,tj->ij", of_topic, of_topic)
     news = np.isfinite(needed)[:, None] & ((needed <= MAY_SAY_SO)[:, None] | (needed > SAYS_SO)[None, :])
-    near = (alike >= TOPIC_ALIKE) & (alike + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None])
+    near = (alike >= TOPIC_ALIKE) & (
+        alike + RELEVANCE_SHARE * np.minimum(share_of(relevance), 1) >= enough[:, None]
+    )
     enough_of_it = (relevance[:, None] >= LEAST_SHARE * relevance) | (needed <= SAYS_SO)[:, None]
     answers = (relevance >= TOPIC_RELEVANT)[:, None] & enough_of_it
     return np.asarray(both & news & near & answers & told_later(shown), dtype=bool)
 
 
 def _is_of(one: Shown, topic: str) -> bool:
-    """Whether a memory is of a topic; of what many things have each, not by that of another thing: the wifi's password."""
+    """Whether a memory is of a topic; of what many things have each, not by that of another thing: the wifi's
+    password.
+    """
     return topic in (narrowest(one.topics_now) if topic in OF_EACH else one.topics_now)
 
 
@@ -374,7 +439,9 @@ def _stand_beside(shown: Sequence[Shown], found: NDArray[np.bool_]) -> NDArray[n
     """Which of the pairs found are statements of different things, and the newer has no word of change."""
     beside = np.zeros_like(found)
     for newer, older in np.argwhere(found).tolist():
-        beside[newer, older] = shown[newer].needed > MAY_SAY_SO and stand_beside(shown[newer].text, shown[older].text)
+        beside[newer, older] = shown[newer].needed > MAY_SAY_SO and stand_beside(
+            shown[newer].text, shown[older].text
+        )
     return beside
 
 
@@ -385,10 +452,14 @@ def _may_answer(question: str) -> Callable[[str], bool]:
 
 
 def _names_thing(question: str, topics: AbstractSet[str]) -> Callable[[str], bool]:
-    """Whether a text names, beside the topic, anything that the question does; in another language nobody can tell."""
+    """Whether a text names, beside the topic, anything that the question does; in another language nobody can
+    tell.
+    """
     language = language_of(question)
     named = [word for word in words_of(question) if not any(is_of(word, topic) for topic in topics)]
-    return lambda text: not named or language_of(text) != language or any(word in text.lower() for word in named)
+    return lambda text: (
+        not named or language_of(text) != language or any(word in text.lower() for word in named)
+    )
 
 
 def order(
@@ -401,12 +472,14 @@ def order(
 ) -> tuple[Order, dict[int, int]]:
     """The order of an answer: the newer before the older that it replaces, thoughts behind their evidence.
 
-    Returns positions in their new order, and for each position that is replaced the position of what replaces it.
+    Returns positions in their new order, and for each position that is replaced the position of what replaces
+    it.
 
     Args:
         question: the text that was asked.
         shown: the memories, best first.
-        alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters, like the others.
+        alike: gives how much each is about the same as each, ``(k, k)``; called only where it matters, like
+        the others.
         relevance: gives theirs above the ordinary, ``(k,)``.
         judge: gives the heads that have to agree, or None.
         probability: that each memory answers, ``(k,)``; None where it is not known.
@@ -425,8 +498,8 @@ def order(
 def _judged(
     shown: Sequence[Shown], pairs: NDArray[np.bool_], judge: Callable[[], Heads | None]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The pairs (newer, older) that are likely for the heads, which decides the order, and those that are sure, which are marked; without
-    heads those of one attribute with a word of change are both.
+    """The pairs (newer, older) that are likely for the heads, which decides the order, and those that are
+    sure, which are marked; without heads those of one attribute with a word of change are both.
     """
     places = np.argwhere(pairs)
     if not len(places):

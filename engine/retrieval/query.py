@@ -1,9 +1,9 @@
 """What of a query counts, and how much: the sentences of a question, the messages of a dialogue.
 
-In a dialogue the user's latest message leads. A memory is compared with the mean of two directions: that message's, and that of the
-dialogue as one text. A word counts as much as the weightiest message that has it: earlier ones of the user say what the talk is about and
-count less the earlier they were; what the assistant said counts little, because much of it is advice and echoes. Why:
-docs/decisions.md.
+In a dialogue the user's latest message leads. A memory is compared with the mean of two directions: that
+message's, and that of the dialogue as one text. A word counts as much as the weightiest message that has it:
+earlier ones of the user say what the talk is about and count less the earlier they were; what the assistant
+said counts little, because much of it is advice and echoes. Why: docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.remembering import remembered
 from jiyi.text.words import tokens
 
-#: What a sentence counts that asks nothing, beside one that asks: it says what the question is about, or nothing.
+#: What a sentence counts that asks nothing, beside one that asks: it says what the question is about, or
+#: nothing.
 TOLD_SHARE = 0.5
 #: A text of more sentences is a dialogue, or a page: it is looked for as a whole.
 MAX_SENTENCES = 3
@@ -33,7 +34,8 @@ MIN_SENTENCE_TOKENS = 3
 _SENTENCE_END = re.compile(r"([。！？!?；;：\n]+|: |(?:另外|此外|还有|\balso\b|\band also\b)[，,]?)")
 _ENDS_TOLD = re.compile(r"[。！!：:\n]")
 _ASKS = re.compile(r"[吗呢]\Z")
-#: Somebody or something that is described rather than named: 那个三月过生日的人, 住在大连的那位, the man who sings, someone from Leith.
+#: Somebody or something that is described rather than named: 那个三月过生日的人, 住在大连的那位, the man who
+#: sings, someone from Leith.
 _DESCRIBED = re.compile(
     r"那(?:家伙|[个位款家场次只些][^，。？！,.?!]{3,40}的)|[^，。？！,.?!]{3,40}的(?:那[个位款家场次只些]|人)"
     r"|\b(?:the|that|this|those|an?|my|our)\s(?:[\w'-]{1,20}\s){1,3}(?:who|whose|whom)\b"
@@ -50,11 +52,15 @@ class Sentence(NamedTuple):
 
 
 def sentences_of(text: str) -> list[str]:
-    """The parts of a question that are looked for by themselves; none of a text of more than ``MAX_SENTENCES``."""
+    """The parts of a question that are looked for by themselves; none of a text of more than
+    ``MAX_SENTENCES``.
+    """
     return [sentence.text for sentence in marked_sentences(text)]
 
 
-@remembered(8)  # for the vectors that are needed, for those that are there, and to rank by: of the same question each time
+@remembered(
+    8
+)  # for the vectors that are needed, for those that are there, and to rank by: of the same question each time
 def marked_sentences(text: str) -> tuple[Sentence, ...]:
     """As :func:`sentences_of`, each with whether it asks."""
     pieces = _SENTENCE_END.split(text)
@@ -72,7 +78,10 @@ def marked_sentences(text: str) -> tuple[Sentence, ...]:
 
 
 def describes(text: str) -> bool:
-    """Whether a question describes whom or what it means (那个三月过生日的人, the man who sings): who that is, another memory says."""
+    """Whether a question describes whom or what it means (那个三月过生日的人, the man who sings): who that
+    is, another
+    memory says.
+    """
     return _DESCRIBED.search(text) is not None
 
 
@@ -92,12 +101,13 @@ def best_of(scores: NDArray[np.float64], weights: Floats) -> Floats:
     return np.asarray(np.max(weights[:, None] * scores, axis=0), dtype=np.float64)
 
 
-#: A user's message counts so many times as much as the user's next one: with more, a change of the subject would cost more than
-#: a talk that keeps to it gains.
+#: A user's message counts so many times as much as the user's next one: with more, a change of the subject
+#: would cost more than a talk that keeps to it gains.
 DECAY = 0.5
 #: What an assistant's message counts, beside the user's message that answers it.
 ASSISTANT_SHARE = 0.2
-#: What counts less is left out: the user's last four messages and the assistant's between the last three are looked for.
+#: What counts less is left out: the user's last four messages and the assistant's between the last three are
+#: looked for.
 LEAST_WEIGHT = 0.08
 #: Who an assistant is called in a dialogue's text, where it has no name.
 ASSISTANT = "Assistant"
@@ -111,7 +121,9 @@ class Part(NamedTuple):
 
 
 def parts_of(messages: Sequence[DialogueMessage]) -> tuple[Part, ...]:
-    """The messages that count, the leading one first; several that say the same count once. Empty without messages."""
+    """The messages that count, the leading one first; several that say the same count once. Empty without
+    messages.
+    """
     weights: dict[str, float] = {}
     weight = 1.0
     led = False
@@ -126,7 +138,8 @@ def parts_of(messages: Sequence[DialogueMessage]) -> tuple[Part, ...]:
 
 
 def texts_of(messages: Sequence[DialogueMessage]) -> tuple[str, str]:
-    """The texts that are embedded of a dialogue: the user's latest message, and the latest messages as one text.
+    """The texts that are embedded of a dialogue: the user's latest message, and the latest messages as one
+    text.
 
     As many messages as an embedder reads of a question (``EMBEDDED_QUESTION_CHARS``), at least the last.
     """

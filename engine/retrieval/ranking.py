@@ -1,7 +1,8 @@
-"""Ranking one agent's candidates by recency · relevance · importance (Park et al. 2023): pure, exact, in numpy.
+"""Ranking one agent's candidates by recency · relevance · importance (Park et al. 2023): pure, exact, in
+numpy.
 
-All arrays are float64 of shape ``(m,)`` over one candidate set, in one order. Scores of different requests are not
-comparable: every component is stretched to [0, 1] over its own candidates.
+All arrays are float64 of shape ``(m,)`` over one candidate set, in one order. Scores of different requests
+are not comparable: every component is stretched to [0, 1] over its own candidates.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ RECENCY_GAIN = 0.5
 RELEVANCE_GAIN = 3.0
 IMPORTANCE_GAIN = 2.0
 
-#: In the modes of our own, standard deviations of relevance that lie between a memory of recency 1 and one of 0, and
-#: between one of the greatest importance and one of none, with weights of 1: they decide between memories that answer about
-#: as well, and bury none that answers.
+#: In the modes of our own, standard deviations of relevance that lie between a memory of recency 1 and one of
+#: 0, and between one of the greatest importance and one of none, with weights of 1: they decide between
+#: memories that answer about as well, and bury none that answers.
 RECENCY_REACH = 0.25
 IMPORTANCE_REACH = 0.5
 MOST_IMPORTANT = 10.0
@@ -72,8 +73,9 @@ def normalise(values: Floats) -> Floats:
     return np.asarray((values - low) / (high - low), dtype=np.float64)
 
 
-# The mean, the deviation, the length of a vector, and the median in ``ordering`` are numpy's to the last bit, without its look at what it
-# was given. With numpy's own, relevance and ranking of 1,000 memories take a quarter longer (4.05 ms beside 3.22, in turn).
+# The mean, the deviation, the length of a vector, and the median in ``ordering`` are numpy's to the last bit,
+# without its look at what it was given. With numpy's own, relevance and ranking of 1,000 memories take a
+# quarter longer (4.05 ms beside 3.22, in turn).
 def mean(values: Floats) -> Any:
     """As ``values.mean()``."""
     return np.add.reduce(values) / values.size
@@ -103,13 +105,15 @@ def component(raw: Floats, weight: float) -> Component:
 
 
 def nudges(relevance: Floats, recency: Floats, importance: Floats) -> tuple[float, float]:
-    """The gains of recency and importance (as measured) that keep to their reach beside a normalised relevance.
+    """The gains of recency and importance (as measured) that keep to their reach beside a normalised
+    relevance.
 
-    They are stretched like anything else; so that little differences stay little, the gain is in proportion to what
-    there is between the least and the greatest. Where all are equally relevant there is no scale to keep to, and the
-    original's gains are as good as any.
+    They are stretched like anything else; so that little differences stay little, the gain is in proportion
+    to what there is between the least and the greatest. Where all are equally relevant there is no scale to
+    keep to, and the original's gains are as good as any.
     """
-    # Rounded, because a sum depends on the order of its terms, and an answer must not depend on that of the candidates.
+    # Rounded, because a sum depends on the order of its terms, and an answer must not depend on that of the
+    # candidates.
     spread = round(float(deviation(relevance - mean(relevance))), 9) if relevance.size else 0.0
     if spread < MIN_NORM:
         return RECENCY_GAIN, IMPORTANCE_GAIN
@@ -118,7 +122,9 @@ def nudges(relevance: Floats, recency: Floats, importance: Floats) -> tuple[floa
     return unit * RECENCY_REACH * recent, unit * IMPORTANCE_REACH * important / MOST_IMPORTANT
 
 
-def access_order(last_accessed: Floats, is_thought: NDArray[np.bool_], node_count: NDArray[np.int64]) -> Order:
+def access_order(
+    last_accessed: Floats, is_thought: NDArray[np.bool_], node_count: NDArray[np.int64]
+) -> Order:
     """The original's order: least recently accessed first; ties events before thoughts, newest first."""
     return np.lexsort((-node_count, is_thought, last_accessed))
 
@@ -155,7 +161,9 @@ def cosine(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> Floats:
         ValueError: the row length is not the query's.
     """
     if matrix.shape[1] != query.shape[0]:
-        raise ValueError(f"vectors of {matrix.shape[1]} values cannot be compared with one of {query.shape[0]}")
+        raise ValueError(
+            f"vectors of {matrix.shape[1]} values cannot be compared with one of {query.shape[0]}"
+        )
     rows = matrix.astype(np.float64, copy=False)
     focal = query.astype(np.float64, copy=False)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
@@ -190,7 +198,8 @@ class Candidates:
     last_accessed: Floats
     #: 0 where it is not known.
     poignancy: Floats
-    #: ``(m, d)``; a row of zeros where there is no vector by the request's model. Only :func:`rank` looks at them.
+    #: ``(m, d)``; a row of zeros where there is no vector by the request's model. Only :func:`rank` looks at
+    #: them.
     vectors: Float32 = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
 
     def __len__(self) -> int:
@@ -210,7 +219,9 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Positions of the best candidates, best first, among the ``kept`` ones, and the scores of all of those."""
+    """Positions of the best candidates, best first, among the ``kept`` ones, and the scores of all of
+    those.
+    """
 
     #: Positions in the candidate set of what passed ``min_similarity``; ``scores`` is over these.
     kept: Order
@@ -220,7 +231,13 @@ class Ranked:
 
 
 def rank(
-    candidates: Candidates, query: Float32, weights: Weights, *, top_k: int, now: float, min_similarity: float | None = None
+    candidates: Candidates,
+    query: Float32,
+    weights: Weights,
+    *,
+    top_k: int,
+    now: float,
+    min_similarity: float | None = None,
 ) -> Ranked:
     """The ``top_k`` best of ``candidates`` for one focal vector of shape ``(d,)``.
 
@@ -238,7 +255,14 @@ def rank(
 
 
 def rank_by(
-    candidates: Candidates, relevance: Floats, kept: Order, weights: Weights, *, top_k: int, now: float, order: Order | None = None
+    candidates: Candidates,
+    relevance: Floats,
+    kept: Order,
+    weights: Weights,
+    *,
+    top_k: int,
+    now: float,
+    order: Order | None = None,
 ) -> Ranked:
     """The ``top_k`` best of the ``kept`` candidates by a relevance of any kind, shape ``(m,)``.
 
@@ -258,7 +282,11 @@ def rank_by(
     gains = RECENCY_GAIN, IMPORTANCE_GAIN
     if weights.mode != "stanford":
         gains = nudges(relevant.normalised, recent, important)
-    scores = combine(component(recent, weights.recency * gains[0]), relevant, component(important, weights.importance * gains[1]))
+    scores = combine(
+        component(recent, weights.recency * gains[0]),
+        relevant,
+        component(important, weights.importance * gains[1]),
+    )
     # On ties the original keeps its order, least recently accessed first; the other modes the newest first.
     ties = order if weights.mode == "stanford" else order[::-1]
     return Ranked(kept, best(scores.total, ties, top_k), scores)
@@ -267,8 +295,9 @@ def rank_by(
 def diverse(scores: Floats, vectors: Float32, top_k: int, diversity: float) -> Order:
     """Positions of ``top_k`` of the ``n`` best that say different things: maximal marginal relevance.
 
-    Each next one has the highest ``(1 - diversity) · score - diversity · likeness``, with the scores stretched to
-    [0, 1] and likeness the cosine with the most similar one taken already, at least 0 (Carbonell & Goldstein 1998).
+    Each next one has the highest ``(1 - diversity) · score - diversity · likeness``, with the scores
+    stretched to [0, 1] and likeness the cosine with the most similar one taken already, at least 0 (Carbonell
+    & Goldstein 1998).
 
     Args:
         scores: ``(n,)``, the best first.
@@ -301,20 +330,34 @@ def only_likely(ranked: Ranked, probability: Mapping[int, float], rows: Order, l
     """
     if not least or not probability:
         return ranked
-    return replace(ranked, best=ranked.best[[probability[row] >= least for row in rows[ranked.kept[ranked.best]].tolist()]])
+    return replace(
+        ranked,
+        best=ranked.best[[probability[row] >= least for row in rows[ranked.kept[ranked.best]].tolist()]],
+    )
 
 
 def only_diverse(ranked: Ranked, vectors: Float32, rows: Order, top_k: int, diversity: float) -> Ranked:
-    """The ``top_k`` of the best ones that say different things, see :func:`diverse`; ``vectors`` of all rows, ``rows`` the candidates'."""
+    """The ``top_k`` of the best ones that say different things, see :func:`diverse`; ``vectors`` of all rows,
+    ``rows`` the candidates'.
+    """
     best = ranked.best
-    return replace(ranked, best=best[diverse(ranked.scores.total[best], vectors[rows[ranked.kept[best]]], top_k, diversity)])
+    return replace(
+        ranked,
+        best=best[diverse(ranked.scores.total[best], vectors[rows[ranked.kept[best]]], top_k, diversity)],
+    )
 
 
 def rank_in_turn(
-    candidates: Candidates, queries: Sequence[Float32], weights: Weights, *, top_k: int, now: float, min_similarity: float | None = None
+    candidates: Candidates,
+    queries: Sequence[Float32],
+    weights: Weights,
+    *,
+    top_k: int,
+    now: float,
+    min_similarity: float | None = None,
 ) -> list[Ranked]:
-    """Several focal vectors. In ``stanford`` mode each sees what the ones before it touched, as the original does;
-    otherwise all see the same state.
+    """Several focal vectors. In ``stanford`` mode each sees what the ones before it touched, as the original
+    does; otherwise all see the same state.
     """
     results = []
     for query in queries:

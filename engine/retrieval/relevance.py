@@ -1,25 +1,30 @@
-"""How relevant each memory of an agent is to a question: dense and lexical, and what stands around it (design §7).
+"""How relevant each memory of an agent is to a question: dense and lexical, and what stands around it (design
+§7).
 
-Cosine counts in standard scores over the agent's memories of one language, BM25 as the share of what the question
-asks that a memory says: one rare word found by chance in one memory alone must not count as much as the whole
-question. On top of their weighted sum come
+Cosine counts in standard scores over the agent's memories of one language, BM25 as the share of what the
+question asks that a memory says: one rare word found by chance in one memory alone must not count as much as
+the whole question. On top of their weighted sum come
 
-* a **second hop**: memories that say what the best ones found so far add to the question, or what they leave open. It
-  answers "where does the person with this phone number work?" when one memory has the number and another the work;
-* **neighbours**: a share of the scores of what was said right before and after, fading with the time between; a turn
-  that says nothing ("ok ok", 嗯嗯) neither gains nor gives, and who changes the subject with every turn lends little;
+* a **second hop**: memories that say what the best ones found so far add to the question, or what they leave
+  open. It answers "where does the person with this phone number work?" when one memory has the number and
+  another the work;
+* **neighbours**: a share of the scores of what was said right before and after, fading with the time between;
+  a turn that says nothing ("ok ok", 嗯嗯) neither gains nor gives, and who changes the subject with every
+  turn
+  lends little;
 * what the question **names**: a memory's subject; days, the more the fewer memories are of them;
 * less for what an **assistant replied**, unless the question asks for it.
 
-A memory in another language than the question shares no words with it, whatever it says: there the vector speaks for the
-words, too.
+A memory in another language than the question shares no words with it, whatever it says: there the vector
+speaks for the words, too.
 
-A question of two or three sentences is also scored sentence by sentence; each memory counts with its best one. A longer
-text is looked for as a whole, and so is a dialogue, whose messages count by their place in it (:mod:`engine.retrieval.query`).
+A question of two or three sentences is also scored sentence by sentence; each memory counts with its best
+one. A longer text is looked for as a whole, and so is a dialogue, whose messages count by their place in it
+(:mod:`engine.retrieval.query`).
 
-A score says which memory comes first. How likely one is to answer (:func:`probabilities`) is a logistic model of five
-measures, fitted on questions whose evidence is known (docs/benchmarks.md), each with vectors of a matrix that had not
-seen its writer; a weight says what one unit of a measure adds to the log of the odds.
+A score says which memory comes first. How likely one is to answer (:func:`probabilities`) is a logistic model
+of five measures, fitted on questions whose evidence is known (docs/benchmarks.md), each with vectors of a
+matrix that had not seen its writer; a weight says what one unit of a measure adds to the log of the odds.
 All arrays are over the rows of a :class:`Corpus`. ``bench/tune.py`` has the weights' sensitivity.
 """
 
@@ -48,35 +53,41 @@ from jiyi.text.words import normalise
 LEXICAL_SHARE = 0.35
 #: Standard scores of cosine that a memory is worth which says all that the question asks, word for word.
 LEXICAL_SCALE = 6.0
-#: A question's words count as if they told no more than this, in the sum of their rarities: about fifteen rare words. No memory says all of
-#: a dialogue, and what says fifteen of its words says enough.
+#: A question's words count as if they told no more than this, in the sum of their rarities: about fifteen
+#: rare words. No memory says all of a dialogue, and what says fifteen of its words says enough.
 MOST_INFORMATION = 80.0
-#: Standard scores of cosine that a memory has on average which says all that the question asks: those of one that has no vector yet, or
-#: none that can be compared, by the root of the share that it says
+#: Standard scores of cosine that a memory has on average which says all that the question asks: those of one
+#: that has no vector yet, or none that can be compared, by the root of the share that it says
 #: (over 131,000 pairs of a question and a turn: .7 for .03, .9 for .14, 2.2 for .37).
 COSINE_OF_WORDS = 3.5
-#: What cosine counts in the sum for a memory in another language than the question: more than beside words, less than all.
+#: What cosine counts in the sum for a memory in another language than the question: more than beside words,
+#: less than all.
 OTHER_LANGUAGE_SHARE = 0.75
-#: Weight of the second hop, how many of the best memories it starts from, and the share of words in it: names, mostly.
+#: Weight of the second hop, how many of the best memories it starts from, and the share of words in it:
+#: names, mostly.
 HOP_WEIGHT = 0.12
 HOP_FROM = 2
 HOP_LEXICAL_SHARE = 0.75
-#: So many times as much counts the second hop for who describes what is meant: who that is, is in one memory, what is asked in another.
+#: So many times as much counts the second hop for who describes what is meant: who that is, is in one memory,
+#: what is asked in another.
 DESCRIBED_GAIN = 3.0
-#: Share of common words, of either's, from which on two memories say the same: nobody goes on from a turn to what was extracted from
-#: it. Looked for among those whose centred cosine is so high.
+#: Share of common words, of either's, from which on two memories say the same: nobody goes on from a turn to
+#: what was extracted from it. Looked for among those whose centred cosine is so high.
 SAME, NEAR = 0.75, 0.8
-#: The second hop is worked out for this many of the best memories; for the rest of a large agent it is nothing.
+#: The second hop is worked out for this many of the best memories; for the rest of a large agent it is
+#: nothing.
 HOP_POOL = 1_000
-#: Standard scores that what an assistant said loses: advice, and echoes of what it was told. Not if the question asks for "you".
+#: Standard scores that what an assistant said loses: advice, and echoes of what it was told. Not if the
+#: question asks for "you".
 ASSISTANT_PENALTY = 1.0
 ASSISTANTS = ("assistant", "ai", "bot", "chatbot", "助手", "助理", "ai助手", "智能助手")
 #: Standard scores that a memory gains when the question names its subject.
 SUBJECT_BONUS = 0.3
-#: Standard scores for each nat that is told by the days which the question names: among a year's memories a day tells 5.9, a month 2.5, and
-#: the year nothing.
+#: Standard scores for each nat that is told by the days which the question names: among a year's memories a
+#: day tells 5.9, a month 2.5, and the year nothing.
 DAY_WEIGHT = 1.0
-#: Nats that days tell at most which are not surely over: "today" is when somebody asks, more often than what they ask about.
+#: Nats that days tell at most which are not surely over: "today" is when somebody asks, more often than what
+#: they ask about.
 MOST_OF_TODAY = 1.0
 #: Weight of the best single sentence beside the whole question: who asks two things wants both answered.
 SENTENCE_WEIGHT = 4.0
@@ -117,14 +128,17 @@ def measure(
     dialogue: Sequence[Part] = (),
     with_neighbours: bool = True,
 ) -> tuple[Relevance, Floats | None]:
-    """Relevance of every row to a question, measured as ``kind`` says, and their cosines with it, None without ``query``.
+    """Relevance of every row to a question, measured as ``kind`` says, and their cosines with it, None
+    without ``query``.
 
-    ``words`` are those of the question, or of the dialogue; the rest is as in :func:`hybrid`, which is also what stands in for a
-    ``dense`` relevance without a vector.
+    ``words`` are those of the question, or of the dialogue; the rest is as in :func:`hybrid`, which is also
+    what stands in for a ``dense`` relevance without a vector.
     """
     if kind == "lexical":
         lexical = corpus.lexicon.bm25(words)
-        return Relevance(lexical, None, lexical, None, None, None), None if query is None else dense(corpus, query)
+        return Relevance(lexical, None, lexical, None, None, None), (
+            None if query is None else dense(corpus, query)
+        )
     if kind == "dense" and query is not None:
         cosine = dense(corpus, query)
         return Relevance(cosine, cosine, None, None, None, None), cosine
@@ -150,7 +164,8 @@ def hybrid(
         query: its vector, shape ``(d,)``; None when there is none, then only words count.
         embed: gives the vectors of the question's sentences; None leaves sentences out.
         now: what "yesterday" is measured from.
-        dialogue: the messages that are looked for together, of which ``query`` is the vector; none of a question.
+        dialogue: the messages that are looked for together, of which ``query`` is the vector; none of a
+        question.
         with_neighbours: whether what was said right before and after counts.
     """
     whole_dense = None if query is None else dense(corpus, query)
@@ -162,11 +177,17 @@ def hybrid(
     alone, score = score, score + hop
     sentences = marked_sentences(text) if not dialogue and (query is None or embed is not None) else ()
     if len(sentences) > 1:
-        parts, hops = zip(*(_sentence(corpus, sentence.text, None if query is None else embed) for sentence in sentences), strict=True)
+        parts, hops = zip(
+            *(_sentence(corpus, sentence.text, None if query is None else embed) for sentence in sentences),
+            strict=True,
+        )
         weights, names = weights_of(sentences), [_named(corpus, sentence.text, now) for sentence in sentences]
         alone = alone + SENTENCE_WEIGHT * best_of(np.array(parts), weights)
-        score = score + SENTENCE_WEIGHT * (best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less)
-    # What stands around a memory is what it is about, not where it leads: the second hop is nobody's neighbour.
+        score = score + SENTENCE_WEIGHT * (
+            best_of(np.array(parts) + np.array(hops) + np.array(names), weights) - less
+        )
+    # What stands around a memory is what it is about, not where it leads: the second hop is nobody's
+    # neighbour.
     near = neighbours(corpus, alone) if with_neighbours else np.zeros(len(corpus))
     total = score + near
     total += named
@@ -175,7 +196,9 @@ def hybrid(
 
 
 def standard(values: Floats, counted: Counted = None) -> Floats:
-    """Standard scores, by what is usual among those that are ``counted``; all equal gives 0. Empty stays empty."""
+    """Standard scores, by what is usual among those that are ``counted``; all equal gives 0. Empty stays
+    empty.
+    """
     if not values.size:
         return values
     if counted is not None and not counted.any():
@@ -191,9 +214,9 @@ def standard(values: Floats, counted: Counted = None) -> Floats:
 def standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted = None) -> Floats:
     """Standard scores within each group; of a small group, shrunk towards those over all.
 
-    Embeddings of one language lie closer together than those of one meaning do: a Chinese question is more like any
-    Chinese memory than like the English one that answers it. Compared with others of their own language, memories that
-    answer stand out in both.
+    Embeddings of one language lie closer together than those of one meaning do: a Chinese question is more
+    like any Chinese memory than like the English one that answers it. Compared with others of their own
+    language, memories that answer stand out in both.
     """
     of_counted = groups if counted is None else groups[counted]
     several = np.count_nonzero(np.bincount(of_counted)) > 1
@@ -216,7 +239,9 @@ def _standard_within(values: Floats, groups: NDArray[np.int8], counted: Counted)
 
 
 def neighbours(corpus: Corpus, score: Floats) -> Floats:
-    """What each row gains from those right before and after it in its session; what is not about it takes nothing away."""
+    """What each row gains from those right before and after it in its session; what is not about it takes
+    nothing away.
+    """
     gains = np.maximum(score, 0)
     return np.asarray(np.einsum("ij,ij->i", corpus.shares, gains[corpus.near]), dtype=np.float64)
 
@@ -237,20 +262,31 @@ def _named_by(corpus: Corpus, parts: Sequence[Part], now: datetime) -> Floats:
     gains = [_named(corpus, part.text, now) for part in parts]
     if len(gains) == 1:
         return gains[0]
-    return np.asarray(np.max([part.weight * gain for part, gain in zip(parts, gains, strict=True)], axis=0), dtype=np.float64)
+    return np.asarray(
+        np.max([part.weight * gain for part, gain in zip(parts, gains, strict=True)], axis=0),
+        dtype=np.float64,
+    )
 
 
 def _named(corpus: Corpus, text: str, now: datetime) -> Floats:
     subjects, days = _subjects_in(corpus, text), spans_over(text, now)
     if not subjects and not days:
         return corpus.kept("nothing named", lambda: np.zeros(len(corpus)))
-    return SUBJECT_BONUS * np.isin(corpus.subjects, subjects).astype(np.float64) + DAY_WEIGHT * _told_by(corpus, days)
+    return SUBJECT_BONUS * np.isin(corpus.subjects, subjects).astype(np.float64) + DAY_WEIGHT * _told_by(
+        corpus, days
+    )
 
 
 def _subjects_in(corpus: Corpus, text: str) -> list[int]:
     if not corpus.subject_codes:
         return []
-    return sorted({corpus.subject_codes[name] for name in _possible_names(normalise(text)) if name in corpus.subject_codes})
+    return sorted(
+        {
+            corpus.subject_codes[name]
+            for name in _possible_names(normalise(text))
+            if name in corpus.subject_codes
+        }
+    )
 
 
 def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
@@ -262,11 +298,15 @@ def names_day(corpus: Corpus, text: str, now: datetime) -> Floats:
 
 
 def _told_by(corpus: Corpus, days: Mapping[Span, bool]) -> Floats:
-    """What each row's being of these days tells, in nats: a span that few memories are of tells more than one that many are of."""
+    """What each row's being of these days tells, in nats: a span that few memories are of tells more than one
+    that many are of.
+    """
     told = np.zeros(len(corpus))
     for span, over in days.items():
         within = _within(corpus, span)
-        nats = np.log((corpus.of_counted(within).size + 1) / (np.count_nonzero(corpus.of_counted(within)) + 1))
+        nats = np.log(
+            (corpus.of_counted(within).size + 1) / (np.count_nonzero(corpus.of_counted(within)) + 1)
+        )
         told[within] = np.maximum(told[within], nats if over else min(nats, MOST_OF_TODAY))
     return told
 
@@ -276,7 +316,9 @@ def _within(corpus: Corpus, span: Span) -> NDArray[np.bool_]:
     return (corpus.created >= start.timestamp()) & (corpus.created < end.timestamp())
 
 
-def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Words) -> tuple[Floats, Floats]:
+def _scored(
+    corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexical: Floats, asked: Words
+) -> tuple[Floats, Floats]:
     """The weighted sum without its second hop, and the hop by itself."""
     most = information(corpus, asked)
     by_words = LEXICAL_SCALE * lexical / most
@@ -284,28 +326,42 @@ def _scored(corpus: Corpus, cosine: Floats | None, query: Float32 | None, lexica
     if cosine is not None and query is not None:
         by_meaning = _dense_score(corpus, cosine, query, lexical / most)
         first = _dense_share(corpus, language_code(" ".join(asked))) * by_meaning + LEXICAL_SHARE * by_words
-    return first, HOP_WEIGHT * _second_hop(corpus, first, asked, lexical / most, with_vectors=query is not None)
+    return first, HOP_WEIGHT * _second_hop(
+        corpus, first, asked, lexical / most, with_vectors=query is not None
+    )
 
 
 def information(corpus: Corpus, asked: Words) -> float:
-    """What the words of a question tell, at least next to nothing: the BM25 of a memory that says enough of them."""
+    """What the words of a question tell, at least next to nothing: the BM25 of a memory that says enough of
+    them.
+    """
     return float(np.clip(corpus.lexicon.information(asked), MIN_NORM, MOST_INFORMATION))
 
 
 def _dense_share(corpus: Corpus, language: int) -> Floats:
     """What cosine counts in the sum, beside words of the question's language."""
     shares = 1 - LEXICAL_SHARE, OTHER_LANGUAGE_SHARE
-    return corpus.kept(("dense share", language, shares), lambda: np.where(corpus.languages == language, *shares))
+    return corpus.kept(
+        ("dense share", language, shares), lambda: np.where(corpus.languages == language, *shares)
+    )
 
 
 def _dense_score(corpus: Corpus, cosine: Floats, query: Float32, said: Floats) -> Floats:
-    """Standard scores of the cosines; where there is no vector, what the share of the question that is ``said`` leads one to expect."""
+    """Standard scores of the cosines; where there is no vector, what the share of the question that is
+    ``said`` leads one to expect.
+    """
     centred = _centred(corpus, cosine, query)
     if not corpus.all_have_vectors:
         has, scores = corpus.has_vector, COSINE_OF_WORDS * np.sqrt(said)
-        scores[has] = standard_within(centred[has], corpus.languages[has], None if corpus.counted is None else corpus.counted[has])
+        scores[has] = standard_within(
+            centred[has], corpus.languages[has], None if corpus.counted is None else corpus.counted[has]
+        )
         return scores
-    return standard(centred, corpus.counted) if len(corpus.spoken) <= 1 else _standard_within(centred, corpus.languages, corpus.counted)
+    return (
+        standard(centred, corpus.counted)
+        if len(corpus.spoken) <= 1
+        else _standard_within(centred, corpus.languages, corpus.counted)
+    )
 
 
 def _sentence(corpus: Corpus, sentence: str, embed: Callable[[str], Float32] | None) -> tuple[Floats, Floats]:
@@ -338,12 +394,13 @@ def _centred(corpus: Corpus, cosine: Floats, query: Float32) -> Floats:
 
 
 def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, with_vectors: bool) -> Floats:
-    """How well each of the better memories goes on from the best ones, in standard scores; the best counts most.
+    """How well each of the better memories goes on from the best ones, in standard scores; the best counts
+    most.
 
-    By words: what one of the best adds to the question, and what of the question it leaves open; a memory with both is
-    what is looked for. What is answered already leaves little to go on to; ``said`` is how much of the question each memory says,
-    0 … 1. A memory does not go on from itself, nor from what says the same: they get as much as the one that does so best, and
-    none passes them for that.
+    By words: what one of the best adds to the question, and what of the question it leaves open; a memory
+    with both is what is looked for. What is answered already leaves little to go on to; ``said`` is how much
+    of the question each memory says, 0 … 1. A memory does not go on from itself, nor from what says the same:
+    they get as much as the one that does so best, and none passes them for that.
     """
     everyone = len(corpus) <= HOP_POOL
     counted = corpus.counted
@@ -361,9 +418,13 @@ def _second_hop(corpus: Corpus, first: Floats, asked: Words, said: Floats, *, wi
             for at in near.tolist():
                 others[at] = not _says_same(corpus.lexicon, row, int(pool[at]))
         usual = None if counted is None else counted[pool][others]
-        goes_on = standard(_goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)[others], usual)
+        goes_on = standard(
+            _goes_on(corpus.lexicon, row, asked, slice(None) if everyone else pool)[others], usual
+        )
         if by_vector is not None:
-            goes_on = (1 - HOP_LEXICAL_SHARE) * standard(by_vector[place][others], usual) + HOP_LEXICAL_SHARE * goes_on
+            goes_on = (1 - HOP_LEXICAL_SHARE) * standard(
+                by_vector[place][others], usual
+            ) + HOP_LEXICAL_SHARE * goes_on
         gained = standard(goes_on, usual) * max(0.0, 1 - float(said[row])) / (place + 1)
         onward[others] += gained
         onward[~others] += (gained if usual is None else gained[usual]).max(initial=0)
@@ -381,7 +442,9 @@ def _says_same(lexicon: Lexicon, row: int, other: int) -> bool:
 
 
 def _goes_on(lexicon: Lexicon, row: int, asked: Words, pool: Rows | slice) -> Floats:
-    """BM25, of each row of the pool, of what the row adds to the question, and of what it leaves open of it; twice the lesser for both."""
+    """BM25, of each row of the pool, of what the row adds to the question, and of what it leaves open of it;
+    twice the lesser for both.
+    """
     text = lexicon.text(row)
     known, told = set(asked), set(text)
     added = lexicon.bm25([token for token in text if token not in known])[pool]
@@ -391,13 +454,20 @@ def _goes_on(lexicon: Lexicon, row: int, asked: Words, pool: Rows | slice) -> Fl
 
 
 def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
-    """Centred cosine of each of ``start`` with each of ``pool``, shape ``(len(start), len(pool))``; 0 without a vector."""
+    """Centred cosine of each of ``start`` with each of ``pool``, shape ``(len(start), len(pool))``; 0 without
+    a vector.
+    """
     columns = corpus.vectors, corpus.lengths, corpus.centre_dots, corpus.centred_lengths
     if pool.size < len(corpus):  # a copy takes longer than the rest
-        columns = corpus.vectors[pool], corpus.lengths[pool], corpus.centre_dots[pool], corpus.centred_lengths[pool]
+        columns = (
+            corpus.vectors[pool],
+            corpus.lengths[pool],
+            corpus.centre_dots[pool],
+            corpus.centred_lengths[pool],
+        )
     vectors, lengths, dots, centred_lengths = columns
-    # The larger matrix first is a fifth faster. A product for each of the few would be faster still, but does not always give equal
-    # vectors equal cosines.
+    # The larger matrix first is a fifth faster. A product for each of the few would be faster still, but does
+    # not always give equal vectors equal cosines.
     products = (vectors @ corpus.vectors[start].T).T.copy()
     centred = quotient(products, corpus.lengths[start, None] * lengths)
     centred -= dots
@@ -411,7 +481,9 @@ def _centred_likeness(corpus: Corpus, start: Rows, pool: Rows) -> Floats:
 
 
 def _highest(values: Floats, count: int, created: Floats) -> Rows:
-    """Positions of the ``count`` highest values, highest first; what happened earlier on ties, whenever it arrived."""
+    """Positions of the ``count`` highest values, highest first; what happened earlier on ties, whenever it
+    arrived.
+    """
     pool: Rows = np.arange(values.size)
     if values.size > count:  # a partition takes any of those that are equal to the lowest
         pool = np.flatnonzero(values >= np.partition(values, values.size - count)[values.size - count])
@@ -423,25 +495,43 @@ def _highest(values: Floats, count: int, created: Floats) -> Rows:
 
 def _possible_names(text: str) -> set[str]:
     # Also without the Chinese around them: in Anna和王小明 there is an Anna.
-    kinds = [re.findall(rf"[^\W_{apart}]+(?:['’._-][^\W_{apart}]+)*", text) for apart in ("", "\u3400-\u9fff")]
-    names = {" ".join(words[i : i + n]) for words in kinds for n in range(1, MAX_SUBJECT_WORDS + 1) for i in range(len(words) - n + 1)}
+    kinds = [
+        re.findall(rf"[^\W_{apart}]+(?:['’._-][^\W_{apart}]+)*", text) for apart in ("", "\u3400-\u9fff")
+    ]
+    names = {
+        " ".join(words[i : i + n])
+        for words in kinds
+        for n in range(1, MAX_SUBJECT_WORDS + 1)
+        for i in range(len(words) - n + 1)
+    }
     possessives = {name.removesuffix("'s").removesuffix("’s") for name in names}
     runs = re.findall(r"[\u3400-\u9fff·]+", text)
-    characters = {run[i : i + n] for run in runs for n in range(2, MAX_SUBJECT_CHARS + 1) for i in range(len(run) - n + 1)}
+    characters = {
+        run[i : i + n]
+        for run in runs
+        for n in range(2, MAX_SUBJECT_CHARS + 1)
+        for i in range(len(run) - n + 1)
+    }
     return names | possessives | characters
 
 
-#: What is measured of each memory, in this order: its cosine with the question; the share of what the question asks that it says; how many
-#: standard deviations its relevance is behind the best one's; how many the best one's is above the agent's mean; and the logarithm of how
-#: many memories there are, because among many more look alike.
+#: What is measured of each memory, in this order: its cosine with the question; the share of what the
+#: question asks that it says; how many standard deviations its relevance is behind the best one's; how many
+#: the best one's is above the agent's mean; and the logarithm of how many memories there are, because among
+#: many more look alike.
 MEASURES = ("cosine", "said", "behind", "best", "memories")
-#: Weights of the measures and the constant. Cosines of one model say nothing about another's, so those that are not listed go without.
-WEIGHTS: Mapping[str, tuple[float, ...]] = {ADAPTED_MODELS["m2"]: (3.480, 1.417, -1.123, 0.718, -0.492, -1.796)}
+#: Weights of the measures and the constant. Cosines of one model say nothing about another's, so those that
+#: are not listed go without.
+WEIGHTS: Mapping[str, tuple[float, ...]] = {
+    ADAPTED_MODELS["m2"]: (3.480, 1.417, -1.123, 0.718, -0.492, -1.796)
+}
 WITHOUT_COSINE = (0.0, 2.173, -1.304, 0.822, -0.519, -0.826)
 
 
 def measures(corpus: Corpus, found: Relevance, asked: Words, rows: Rows) -> Floats:
-    """The measures of some rows, shape ``(len(rows), len(MEASURES))``; a cosine that is not known counts as 0."""
+    """The measures of some rows, shape ``(len(rows), len(MEASURES))``; a cosine that is not known counts as
+    0.
+    """
     total, usual = found.total, corpus.of_counted(found.total)
     spread = max(float(deviation(usual - mean(usual))), MIN_NORM)
     best = float(usual.max())
@@ -471,5 +561,8 @@ def probabilities(corpus: Corpus, found: Relevance, asked: Words, rows: Rows, mo
     if found.dense is not None:  # what has no vector is judged by the rest
         without = ~corpus.has_vector[rows]
         if without.any():
-            odds[without] = measures(corpus, found, asked, rows[without]) @ np.array(WITHOUT_COSINE[:-1]) + WITHOUT_COSINE[-1]
+            odds[without] = (
+                measures(corpus, found, asked, rows[without]) @ np.array(WITHOUT_COSINE[:-1])
+                + WITHOUT_COSINE[-1]
+            )
     return np.asarray(1 / (1 + np.exp(-odds)), dtype=np.float64)

@@ -2,9 +2,10 @@
 
 What statements say in figures: whose blood pressure was 162, and what the rent came to.
 
-A reading is a figure with what its clause says that it is the figure of: "the rent went up to 950". Only a clause that says so has one:
-between the noun and the figure stand verbs of being and changing and nothing else, and nothing in the statement denies, wants, proposes,
-refuses, plans or supposes it (``unreal.*.txt``). Dates, times and ordinals are no readings.
+A reading is a figure with what its clause says that it is the figure of: "the rent went up to 950". Only a
+clause that says so has one: between the noun and the figure stand verbs of being and changing and nothing
+else, and nothing in the statement denies, wants, proposes, refuses, plans or supposes it (``unreal.*.txt``).
+Dates, times and ordinals are no readings.
 """
 
 from __future__ import annotations
@@ -19,24 +20,44 @@ from itertools import groupby, pairwise
 from engine.providers.questions import FocalPoints, Insight, InsightList, Insights, Points
 from engine.rules.topics import topics
 from engine.rules.triples import VERBS, quote, tagged_words, word_list
-from jiyi.text.words import CJK, ENGLISH_STOP_WORDS, Language, is_filler, language_of, normalise, stem, telling
+from jiyi.text.words import (
+    CJK,
+    ENGLISH_STOP_WORDS,
+    Language,
+    is_filler,
+    language_of,
+    normalise,
+    stem,
+    telling,
+)
 
 #: Statements that are looked at; a reflection brings dozens.
 MAX_STATEMENTS = 500
 #: Characters of a statement that are read, and that are quoted.
 MAX_READ, MAX_QUOTED = 1_000, 240
 
-QUESTIONS: dict[Language, str] = {"zh": "关于{topic}，有什么值得注意的？", "en": "What is known about {topic}?"}
+QUESTIONS: dict[Language, str] = {
+    "zh": "关于{topic}，有什么值得注意的？",
+    "en": "What is known about {topic}?",
+}
 
 
 def focal_points(question: FocalPoints) -> Points:
-    """What has figures in several statements, then the most salient topics, as questions; else the statements themselves."""
+    """What has figures in several statements, then the most salient topics, as questions; else the statements
+    themselves.
+    """
     statements = [statement[:MAX_READ] for statement in question.statements[:MAX_STATEMENTS]]
     measured = (name for name in _measured(statements) if normalise(name) != normalise(question.agent_id))
-    names = list(dict.fromkeys([*measured, *(topic.name for topic in topics(statements, question.count, question.agent_id))]))
+    names = list(
+        dict.fromkeys(
+            [*measured, *(topic.name for topic in topics(statements, question.count, question.agent_id))]
+        )
+    )
     names = names or [line for statement in statements if (line := quote(statement, MAX_QUOTED))]
     names = names or [quote(question.agent_id, MAX_QUOTED) or "…"]
-    asked = [QUESTIONS[question.language].format(topic=quote(name, MAX_QUOTED)) for name in names[: question.count]]
+    asked = [
+        QUESTIONS[question.language].format(topic=quote(name, MAX_QUOTED)) for name in names[: question.count]
+    ]
     return Points(questions=list(dict.fromkeys(asked)))
 
 
@@ -48,7 +69,9 @@ def _measured(statements: list[str]) -> list[str]:
             measured.setdefault(reading.attribute, []).append(reading)
     numbers = {whose: {reading.statement for reading in group} for whose, group in measured.items()}
     names: list[str] = []
-    several = sorted((whose for whose, where in numbers.items() if len(where) > 1), key=lambda whose: -len(numbers[whose]))
+    several = sorted(
+        (whose for whose, where in numbers.items() if len(where) > 1), key=lambda whose: -len(numbers[whose])
+    )
     taken: list[set[int]] = []
     for whose in several:
         if not any(numbers[whose] <= other for other in taken):
@@ -58,23 +81,32 @@ def _measured(statements: list[str]) -> list[str]:
 
 
 def insights(question: Insights) -> InsightList:
-    """Courses of figures, and what comes again and again, with their days; nothing where statements have no times.
+    """Courses of figures, and what comes again and again, with their days; nothing where statements have no
+    times.
 
-    Thoughts are no evidence, and what one of them says already is not said again. What concerns the focal point comes
-    first.
+    Thoughts are no evidence, and what one of them says already is not said again. What concerns the focal
+    point comes first.
     """
     texts = [statement[:MAX_READ] for statement in question.statements[:MAX_STATEMENTS]]
     if len(question.times) < len(texts):
         return InsightList(insights=[])
     times: list[datetime] = question.times
     thoughts = set(question.thoughts)
-    told = {number: text for number, text in sorted(enumerate(texts), key=lambda item: times[item[0]]) if number not in thoughts}
+    told = {
+        number: text
+        for number, text in sorted(enumerate(texts), key=lambda item: times[item[0]])
+        if number not in thoughts
+    }
     known = [text for number, text in enumerate(texts) if number in thoughts]
     asked = set(telling(question.focal_point))
     candidates = courses(told, times)
     in_courses = {number for candidate in candidates for number in candidate.covers}
-    candidates += recurring({number: text for number, text in told.items() if number not in in_courses}, times)
-    candidates.sort(key=lambda candidate: asked.isdisjoint(telling(candidate.about)))  # stable: else as they are
+    candidates += recurring(
+        {number: text for number, text in told.items() if number not in in_courses}, times
+    )
+    candidates.sort(
+        key=lambda candidate: asked.isdisjoint(telling(candidate.about))
+    )  # stable: else as they are
     kept: dict[str, Insight] = {}
     for candidate in candidates:
         if not is_said(candidate, known):
@@ -84,11 +116,13 @@ def insights(question: Insights) -> InsightList:
 
 #: A course has at least so many readings, each of a day of its own, and shows the last ones.
 LEAST_READINGS, MOST_READINGS = 3, 8
-#: Something happens again and again from so many days on; how often is said in these steps, so that it is not said anew each time.
+#: Something happens again and again from so many days on; how often is said in these steps, so that it is not
+#: said anew each time.
 STEPS = (3, 5, 10, 20, 50, 100, 200)
 #: A habit has at most so many days of the week, and each at least twice.
 MOST_WEEKDAYS, LEAST_EACH = 2, 2
-#: Two statements say the same if they share this part of their telling words, of which each has at least so many.
+#: Two statements say the same if they share this part of their telling words, of which each has at least so
+#: many.
 SAME_WORDS, LEAST_WORDS = 0.6, 2
 MAX_QUOTED = 160
 #: Statements that a thought rests on, at most: the latest.
@@ -120,7 +154,11 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
             groups.setdefault((*reading.attribute, reading.unit, reading.language), []).append(reading)
     result: list[Found] = []
     used: set[int] = set()
-    for group in sorted(groups.values(), key=lambda group: (len(group), max(len(reading.name) for reading in group)), reverse=True):
+    for group in sorted(
+        groups.values(),
+        key=lambda group: (len(group), max(len(reading.name) for reading in group)),
+        reverse=True,
+    ):
         if not _is_one_thing(group):
             continue
         each = _one_a_day([reading for reading in group if reading.statement not in used], times)
@@ -131,23 +169,37 @@ def courses(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Fo
         measured, language = name_of(each), each[-1].language
         values = " → ".join(reading.value for reading in shown)
         span = period(times[shown[0].statement], times[shown[-1].statement], language)
-        text = f"{measured}：{values}，{span}" if language == "zh" else f"{measured[:1].upper()}{measured[1:]}: {values}, {span}"
+        text = (
+            f"{measured}：{values}，{span}"
+            if language == "zh"
+            else f"{measured[:1].upper()}{measured[1:]}: {values}, {span}"
+        )
         result.append(
-            Found(text, measured, sorted(reading.statement for reading in shown), frozenset(reading.statement for reading in group))
+            Found(
+                text,
+                measured,
+                sorted(reading.statement for reading in shown),
+                frozenset(reading.statement for reading in group),
+            )
         )
         used.update(reading.statement for reading in group)
     return result
 
 
 def _is_one_thing(group: Sequence[Reading]) -> bool:
-    """Whether readings of a noun are of the same: of the blood pressure and the pressure, not of that and the tyre pressure."""
+    """Whether readings of a noun are of the same: of the blood pressure and the pressure, not of that and the
+    tyre pressure.
+    """
     names = sorted({reading.nouns for reading in group}, key=len)
     return all(shorter <= longer for shorter, longer in pairwise(names))
 
 
 def _one_a_day(group: Sequence[Reading], times: Sequence[datetime]) -> list[Reading]:
     """The last reading of each day, in order of time."""
-    by_day = {times[reading.statement].date(): reading for reading in sorted(group, key=lambda reading: times[reading.statement])}
+    by_day = {
+        times[reading.statement].date(): reading
+        for reading in sorted(group, key=lambda reading: times[reading.statement])
+    }
     return [by_day[day] for day in sorted(by_day)]
 
 
@@ -158,7 +210,9 @@ def name_of(group: Sequence[Reading]) -> str:
 
 
 def recurring(statements: Mapping[int, str], times: Sequence[datetime]) -> list[Found]:
-    """What happens again and again: on which days of the week, or on how many days. The most frequent first."""
+    """What happens again and again: on which days of the week, or on how many days. The most frequent
+    first.
+    """
     result: list[Found] = []
     for group in sorted(_alike(statements), key=len, reverse=True):
         days = sorted({times[number].date() for number in group})
@@ -169,7 +223,11 @@ def recurring(statements: Mapping[int, str], times: Sequence[datetime]) -> list[
         language = language_of(shortest)
         weekdays = Counter(day.weekday() for day in days)
         first, last = times[group[0]], times[group[-1]]
-        habit = len(weekdays) <= MOST_WEEKDAYS and min(weekdays.values()) >= LEAST_EACH and (days[-1] - days[0]).days >= 14
+        habit = (
+            len(weekdays) <= MOST_WEEKDAYS
+            and min(weekdays.values()) >= LEAST_EACH
+            and (days[-1] - days[0]).days >= 14
+        )
         span = period(first, last, language)
         if language == "zh":
             names = "、".join(WEEKDAYS["zh"][day] for day in sorted(weekdays))
@@ -189,7 +247,11 @@ def _alike(statements: Mapping[int, str]) -> Iterator[list[int]]:
         if not LEAST_WORDS <= len(words) <= MOST_WORDS or not states(statement):
             continue
         figures = frozenset(word for word in words if any(char.isdigit() for char in word))
-        alike = (group for first, shown, group in groups if shown == figures and len(first & words) >= SAME_WORDS * len(first | words))
+        alike = (
+            group
+            for first, shown, group in groups
+            if shown == figures and len(first & words) >= SAME_WORDS * len(first | words)
+        )
         same = next(alike, None)
         if same is None:
             groups.append((words, figures, [number]))
@@ -199,12 +261,17 @@ def _alike(statements: Mapping[int, str]) -> Iterator[list[int]]:
 
 
 def period(first: datetime, last: datetime, language: Language) -> str:
-    """From when to when, in days: 7 March to 5 September, 3月7日至9月5日; the month once, and years where they differ."""
+    """From when to when, in days: 7 March to 5 September, 3月7日至9月5日; the month once, and years where
+    they
+    differ.
+    """
     years, months = first.year != last.year, (first.year, first.month) != (last.year, last.month)
     if language == "zh":
         begin, end = (f"{f'{day.year}年' if years else ''}{day.month}月{day.day}日" for day in (first, last))
         return f"{begin}至{end if months else f'{last.day}日'}" if begin != end else begin
-    begin, end = (f"{day.day} {MONTHS[day.month - 1]}{f' {day.year}' if years else ''}" for day in (first, last))
+    begin, end = (
+        f"{day.day} {MONTHS[day.month - 1]}{f' {day.year}' if years else ''}" for day in (first, last)
+    )
     return f"{begin if months else first.day} to {end}" if begin != end else begin
 
 
@@ -220,12 +287,15 @@ MOST_WORDS = 30
 #: Characters of a statement that are looked at.
 MAX_CHARS = 400
 
-#: Chinese numerals from 110 on: 一百六十二. Shorter ones are mostly in words (十分, 一百 times over), and no readings.
+#: Chinese numerals from 110 on: 一百六十二. Shorter ones are mostly in words (十分, 一百 times over), and no
+#: readings.
 _NUMERAL = re.compile(r"[一二两三四五六七八九][千百][零一二三四五六七八九十百]{1,6}+(?![点分万亿])")
 _DIGITS = {char: value for value, char in enumerate("零一二三四五六七八九")} | {"两": 2}
 _UNITS = {"十": 10, "百": 100, "千": 1_000}
 _CLAUSE_END = re.compile(r"[，。！？；;!?\n]|[,.](?=\s|\Z)")
-_FIGURE = re.compile(r"(?<![A-Za-z\d.:/-])[£$€¥]?(\d{2,3}/\d{2,3}|\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,3})?(?![\d:/-]|\.\d)")
+_FIGURE = re.compile(
+    r"(?<![A-Za-z\d.:/-])[£$€¥]?(\d{2,3}/\d{2,3}|\d{1,3}(?:,\d{3})+|\d{1,6})(\.\d{1,3})?(?![\d:/-]|\.\d)"
+)
 #: After a figure that is a day, a time, or one of a row: 19 June, 7 pm, 3rd, 八月 25 号.
 _NO_READING = re.compile(
     r"\s{0,3}(?:年|月|日|号|点|时|分(?!钟)|岁生|am\b|pm\b|o'clock|st\b|nd\b|rd\b|th\b|"
@@ -247,14 +317,19 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 
 #: People by what they are called at home, each as one.
 KIN = {
-    **{name: name for name in "妈妈 爸爸 爷爷 奶奶 外婆 外公 弟弟 妹妹 哥哥 姐姐 儿子 女儿 老公 老婆".split()},
+    **{
+        name: name for name in "妈妈 爸爸 爷爷 奶奶 外婆 外公 弟弟 妹妹 哥哥 姐姐 儿子 女儿 老公 老婆".split()
+    },
     "妈": "妈妈",
     "母亲": "妈妈",
     "爸": "爸爸",
     "父亲": "爸爸",
     "丈夫": "老公",
     "妻子": "老婆",
-    **{name: name for name in "mother father grandma grandpa wife husband brother sister son daughter".split()},
+    **{
+        name: name
+        for name in "mother father grandma grandpa wife husband brother sister son daughter".split()
+    },
     "mum": "mother",
     "mom": "mother",
     "dad": "father",
@@ -267,19 +342,28 @@ SAME = {"高压": "血压", "收缩压": "血压"}
 _CHANGES = frozenset(
     map(
         stem,
-        """came come went go gone fell fall fallen rose rise risen drop climb grew grow grown increase decrease reduce lower raise set
+        """came come went go gone fell fall fallen rose rise risen drop climb grew grow grown increase
+        decrease reduce lower raise set
         change move reach hit stand stood measure read cut""".split(),
     )
 )
 _UP_OR_DOWN = frozenset({"up", "down"})
-_BEING = "is was are were be been has have had now currently again still just already only today yesterday at to of a an the back i we"
+_BEING = (
+    "is was are were be been has have had now currently again still just already only today yesterday at to"
+    " of a an the back i we"
+)
 _LINKS = _CHANGES | _UP_OR_DOWN | frozenset(map(stem, _BEING.split()))
-_CHINESE_LINK = re.compile(r"[\s：:，,=是为到了降升涨跌减增加落回调至成的已经现在又今昨天有变达测量得出高低上下]{0,12}")
+_CHINESE_LINK = re.compile(
+    r"[\s：:，,=是为到了降升涨跌减增加落回调至成的已经现在又今昨天有变达测量得出高低上下]{0,12}"
+)
 #: Ties a noun to the one before it, with articles between.
 _ATTACHES = frozenset("of for in at on from".split())
 _ARTICLES = frozenset("the a an my our this next last".split())
 #: Whose it is, without a name.
-_ELSES, _CHINESE_ELSES = frozenset("his her their your its".split()), frozenset("他 她 它 他们 她们 你 您 别人 人家 对方".split())
+_ELSES, _CHINESE_ELSES = (
+    frozenset("his her their your its".split()),
+    frozenset("他 她 它 他们 她们 你 您 别人 人家 对方".split()),
+)
 _CHINESE_OWN = frozenset("我 我们 咱 咱们 自己 家里".split())
 _ASKS = re.compile(r"[?？]")
 _SPEAKER = re.compile(rf"(user|[A-Z][\w'’-]{{0,30}}(?: [A-Z][\w'’-]{{0,30}}){{0,2}}|[{CJK}]{{2,6}})[:：] ?")
@@ -292,7 +376,9 @@ MEASURING = frozenset("weigh cost rent score price weight count run".split())
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A figure as it is written, with its unit. ``who`` and ``key`` are whose and what, ``name`` is how the statement says it."""
+    """A figure as it is written, with its unit. ``who`` and ``key`` are whose and what, ``name`` is how the
+    statement says it.
+    """
 
     statement: int
     who: str
@@ -321,7 +407,9 @@ class Reading:
 
 
 def readings(number: int, statement: str) -> list[Reading]:
-    """The readings of a statement, one for each noun of what its only figure is of; nothing where a clause has several."""
+    """The readings of a statement, one for each noun of what its only figure is of; nothing where a clause
+    has several.
+    """
     speaker, text = _speaker(statement[:MAX_CHARS])
     language = language_of(text)
     result: list[Reading] = []
@@ -346,12 +434,16 @@ def readings(number: int, statement: str) -> list[Reading]:
         for name, key in measured.nouns:
             what, says = (SAME[key], SAME[key]) if key in SAME else (key, name)
             of = measured.of - {normalise(called), normalise(who)}
-            result.append(Reading(number, who, what, of, nouns, _whose(called, says, language), value, language))
+            result.append(
+                Reading(number, who, what, of, nouns, _whose(called, says, language), value, language)
+            )
     return result
 
 
 def _speaker(text: str) -> tuple[str, str]:
-    """Who speaks of themselves, if the text says who does ("Ana: my rent is 900"), and the text without that."""
+    """Who speaks of themselves, if the text says who does ("Ana: my rent is 900"), and the text without
+    that.
+    """
     match = _SPEAKER.match(text)
     if match is None:
         return "", text
@@ -362,8 +454,12 @@ def _speaker(text: str) -> tuple[str, str]:
 
 
 def states(text: str) -> bool:
-    """Whether a text tells how things are, as far as its words show: nothing in it is denied, wanted, planned or supposed, or asked."""
-    return not _ASKS.search(text) and all(cue.label != "unreal" for cue in word_list("unreal").find(normalise(text)))
+    """Whether a text tells how things are, as far as its words show: nothing in it is denied, wanted, planned
+    or supposed, or asked.
+    """
+    return not _ASKS.search(text) and all(
+        cue.label != "unreal" for cue in word_list("unreal").find(normalise(text))
+    )
 
 
 def _clauses(text: str) -> list[str]:
@@ -395,13 +491,19 @@ def _is_date(clause: str, figure: re.Match[str]) -> bool:
     if _UNIT.match(clause, figure.end()):
         return False
     year = figure.group(2) is None and figure.group(1).isdecimal() and 1900 <= int(figure.group(1)) <= 2100
-    return year or _NO_READING.match(clause, figure.end()) is not None or _DATE_BEFORE.search(clause, 0, figure.start()) is not None
+    return (
+        year
+        or _NO_READING.match(clause, figure.end()) is not None
+        or _DATE_BEFORE.search(clause, 0, figure.start()) is not None
+    )
 
 
 def _person(clause: str, language: Language) -> tuple[str, str] | None:
     """Somebody in the clause, and what it calls them."""
     if language == "zh":
-        people = (word for word, tag in tagged_words(clause) if word in KIN or (tag == "nr" and len(word) > 1))
+        people = (
+            word for word, tag in tagged_words(clause) if word in KIN or (tag == "nr" and len(word) > 1)
+        )
         return next(((KIN.get(word, word), word) for word in people), None)
     words = [match.group() for match in _WORD.finditer(clause)]
     plain = [_POSSESSIVE.sub("", word) for word in words]
@@ -418,7 +520,9 @@ def _whose(called: str, name: str, language: Language) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """What a figure is of: (name, key) of each noun, what these are of, and whether that is somebody who is not named ("her rent")."""
+    """What a figure is of: (name, key) of each noun, what these are of, and whether that is somebody who is
+    not named ("her rent").
+    """
 
     nouns: list[tuple[str, str]]
     of: frozenset[str]
@@ -436,7 +540,11 @@ def _measured_en(before: str) -> _Measured | None:
     link = [stem(normalise(word)) for word in words[last:]]
     if not _LINKS.issuperset(link) or (not _UP_OR_DOWN.isdisjoint(link) and _CHANGES.isdisjoint(link)):
         return None
-    runs = [[place for place, _ in run] for noun, run in groupby(enumerate(is_noun), key=lambda item: item[1]) if noun]
+    runs = [
+        [place for place, _ in run]
+        for noun, run in groupby(enumerate(is_noun), key=lambda item: item[1])
+        if noun
+    ]
     head = len(runs) - 1
     while head and _is_attached(words[runs[head - 1][-1] + 1 : runs[head][0]]):
         head -= 1
@@ -452,13 +560,20 @@ def _measured_en(before: str) -> _Measured | None:
 
 
 def _is_attached(between: Sequence[str]) -> bool:
-    return bool(between) and between[0].lower() in _ATTACHES and all(word.lower() in _ARTICLES for word in between[1:])
+    return (
+        bool(between)
+        and between[0].lower() in _ATTACHES
+        and all(word.lower() in _ARTICLES for word in between[1:])
+    )
 
 
 def _measured_zh(before: str) -> _Measured | None:
     """The same in Chinese; what stands together with a noun belongs to its name: 空腹血糖."""
     words = tagged_words(before)[-NEAR:]
-    is_noun = [tag.startswith(("n", "vn")) and tag != "nr" and word not in KIN and len(word) > 1 for word, tag in words]
+    is_noun = [
+        tag.startswith(("n", "vn")) and tag != "nr" and word not in KIN and len(word) > 1
+        for word, tag in words
+    ]
     if True not in is_noun:
         return None
     last = len(words) - is_noun[::-1].index(True)
@@ -480,4 +595,6 @@ def _is_english_noun(word: str) -> bool:
     if stem(plain) in MEASURING:
         return True
     grammar = plain in ENGLISH_STOP_WORDS or plain in VERBS or plain.endswith(("ly", "ing", "ed"))
-    return len(plain) > 2 and not grammar and plain not in KIN and plain.isalpha()  # I've is a word, and no noun
+    return (
+        len(plain) > 2 and not grammar and plain not in KIN and plain.isalpha()
+    )  # I've is a word, and no noun

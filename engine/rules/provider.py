@@ -1,7 +1,7 @@
 """The ``rules`` provider: no model, no network. It answers from the words of what it is asked about.
 
-Every answer is made of the texts in the question, the same each time. It knows no more than they say: its insights say
-how figures went and what comes again on which days, not what follows from it.
+Every answer is made of the texts in the question, the same each time. It knows no more than they say: its
+insights say how figures went and what comes again on which days, not what follows from it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def _keywords(question: ask.Keywords) -> ask.KeywordList:
 
 def _consistency(question: ask.Consistency) -> ask.Checked:
     """Words do not show whether a text is right: no rule pretends to know (fail-open)."""
-    why = "没有配置大语言模型，无法检查。" if question.language == "zh" else "There is no LLM that could tell."
+    why = (
+        "没有配置大语言模型，无法检查。" if question.language == "zh" else "There is no LLM that could tell."
+    )
     return ask.Checked(verdict="unknown", why=why)
 
 
@@ -80,7 +82,9 @@ def _extraction(question: ask.Extraction) -> CombinedExtraction:
 
 def _summary(question: ask.Summary) -> ask.Summarised:
     parts = sentences(question.text) or [question.text]
-    overview = cut_to_tokens(" ".join(map(str.strip, parts[:SUMMARY_SENTENCES])), SUMMARY_TOKENS)[: ask.MAX_ANSWER_CHARS]
+    overview = cut_to_tokens(" ".join(map(str.strip, parts[:SUMMARY_SENTENCES])), SUMMARY_TOKENS)[
+        : ask.MAX_ANSWER_CHARS
+    ]
     words = [word[: ask.MAX_NAME_CHARS] for word in keywords_ranked(question.text)[:SUMMARY_KEYWORDS]]
     return ask.Summarised(overview=overview or "…", keywords=words or ["…"])
 
@@ -88,7 +92,9 @@ def _summary(question: ask.Summary) -> ask.Summarised:
 def _compaction(question: ask.Compaction) -> ask.Condensed:
     """The first sentence of each utterance, the latest if there is not room for all."""
     lines = [f"{speaker}: {(sentences(text) or [text])[0]}".strip() for speaker, text in question.utterances]
-    return ask.Condensed(summary=("\n".join([question.text, *lines]).strip() or "…")[-ask.MAX_ANSWER_CHARS :].strip() or "…")
+    return ask.Condensed(
+        summary=("\n".join([question.text, *lines]).strip() or "…")[-ask.MAX_ANSWER_CHARS :].strip() or "…"
+    )
 
 
 #: Characters of an utterance that are quoted.
@@ -110,7 +116,9 @@ _ASKING = re.compile(r"[?？]\s*\Z")
 
 
 def planning(question: Planning) -> OneSentence:
-    """The utterance with the most plans in it, quoted; where nobody plans anything, the one that says most."""
+    """The utterance with the most plans in it, quoted; where nobody plans anything, the one that says
+    most.
+    """
     return _best(question.utterances, question.language, for_plans=True)
 
 
@@ -135,7 +143,9 @@ def _worth(line: str, *, for_plans: bool) -> float:
     text = normalise(line[:UTTERANCE_CHARS])[:UTTERANCE_CHARS]
     cues = Counter(label for label, _ in {(cue.label, cue.phrase) for cue in word_list("cues").find(text)})
     worth = KEYWORD * min(len(keywords_ranked(text)), MOST_KEYWORDS)
-    worth += NUMBER * min(len(_NUMBER.findall(text)), MOST_NUMBERS) + SMALL_TALK * min(cues["small_talk"], MOST_SMALL_TALK)
+    worth += NUMBER * min(len(_NUMBER.findall(text)), MOST_NUMBERS) + SMALL_TALK * min(
+        cues["small_talk"], MOST_SMALL_TALK
+    )
     worth += QUESTION if _ASKING.search(text) else 0.0
     if for_plans:
         return worth + PLAN * cues["plan"]
@@ -157,7 +167,11 @@ OVERLAP = 0.5
 def digest(question: Digest) -> Digested:
     """Up to three sentences that are most like all the others, in the order in which they were said."""
     statements = question.statements[:MAX_STATEMENTS]
-    heard = [(number, one_line(sentence[:SENTENCE_CHARS])) for number, text in enumerate(statements) for sentence in sentences(text)]
+    heard = [
+        (number, one_line(sentence[:SENTENCE_CHARS]))
+        for number, text in enumerate(statements)
+        for sentence in sentences(text)
+    ]
     read = [item for item in heard if item[1]][:MAX_SENTENCES]
     telling = [item for item in read if len(tokens(item[1])) >= LEAST_TOKENS] or read
     if not telling:

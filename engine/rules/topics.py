@@ -1,7 +1,7 @@
 """What many statements are about.
 
-A topic is a word, or two words that mostly stand together, which is in several statements but not in nearly all of
-them. Topics are taken one after the other; statements that one has covered count less for the next.
+A topic is a word, or two words that mostly stand together, which is in several statements but not in nearly
+all of them. Topics are taken one after the other; statements that one has covered count less for the next.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ class _Words:
         numbers = self.members[key]
         neighbours: Counter[tuple[str, str]] = Counter()
         for number in numbers:
-            neighbours.update({pair for pair in pairwise(self.stems[number]) if key in pair and pair[0] != pair[1]})
+            neighbours.update(
+                {pair for pair in pairwise(self.stems[number]) if key in pair and pair[0] != pair[1]}
+            )
         for pair, _ in neighbours.most_common(1):
             words = [self.spelling(part) for part in pair]
             joint = (" " if words[0].isascii() or words[1].isascii() else "").join(words)
@@ -87,16 +89,24 @@ class _Words:
         return spellings.most_common(1)[0][0] if spellings else phrase
 
 
-def topics(statements: Sequence[str], count: int, agent_id: str, focal_point: str = "", *, least_members: int = 1) -> list[Topic]:
-    """At most ``count`` topics of at least so many statements each, the most salient first; the agent is none."""
+def topics(
+    statements: Sequence[str], count: int, agent_id: str, focal_point: str = "", *, least_members: int = 1
+) -> list[Topic]:
+    """At most ``count`` topics of at least so many statements each, the most salient first; the agent is
+    none.
+    """
     words = _Words(statements)
     own = _stems(agent_id) | _surnames(agent_id, statements)
     named = _stems(focal_point) - own
     candidates = {
-        key: numbers for key, numbers in words.members.items() if len(numbers) >= least_members and key not in own and not key.isdigit()
+        key: numbers
+        for key, numbers in words.members.items()
+        if len(numbers) >= least_members and key not in own and not key.isdigit()
     }
     # Function words, small talk and verbs are no topics, as long as there is anything else.
-    candidates = {key: numbers for key, numbers in candidates.items() if _is_topic(words.spelling(key))} or candidates
+    candidates = {
+        key: numbers for key, numbers in candidates.items() if _is_topic(words.spelling(key))
+    } or candidates
     fitness = {key: _fitness(words.spelling(key)) * (NAMED if key in named else 1.0) for key in candidates}
     weights = [1.0] * len(statements)
     chosen: list[Topic] = []
@@ -119,7 +129,12 @@ def _salience(numbers: list[int], weights: list[float]) -> float:
 
 
 def _is_topic(word: str) -> bool:
-    return _fitness(word) == 1.0 and not is_filler(stem(word)) and word not in ENGLISH_STOP_WORDS and len(word) > 1
+    return (
+        _fitness(word) == 1.0
+        and not is_filler(stem(word))
+        and word not in ENGLISH_STOP_WORDS
+        and len(word) > 1
+    )
 
 
 def _fitness(word: str) -> float:

@@ -5,8 +5,8 @@ How poignant a memory is, from its words: what weighs most in it decides.
 =====  ==============================================================
 1 – 2  small talk; routine: sleeping, brushing teeth, meals, coffee, tidying up
 3 – 4  ordinary; 4 with people, learning, numbers, or as a thought
-5 – 6  plans, preferences, decisions, money, trouble, feelings; 6 what somebody would be hurt by if it were forgotten:
-       diet, health, fears, family, where they live, promises (allergies weigh 7)
+5 – 6  plans, preferences, decisions, money, trouble, feelings; 6 what somebody would be hurt by if it were
+       forgotten: diet, health, fears, family, where they live, promises (allergies weigh 7)
 7 – 8  accidents, illness, jobs lost and won, moving, secrets
 9 – 10 deaths, births, weddings, divorces
 =====  ==============================================================
@@ -152,7 +152,9 @@ class WordList:
                 label = self._stemmed.get(tuple(stems[place : place + length]))
                 if label is not None:
                     last = words[place + length - 1]
-                    yield PhraseMatch(label, " ".join(stems[place : place + length]), words[place].start(), last.end())
+                    yield PhraseMatch(
+                        label, " ".join(stems[place : place + length]), words[place].start(), last.end()
+                    )
                     place += length
                     break
             else:
@@ -192,7 +194,9 @@ _SELF = frozenset({"i", "me", "we", "我", "我们", "咱", "咱们", "自己", 
 
 
 def triple(question: Triple) -> Facts:
-    """Subject, predicate and object of the first clause that has a verb; else the agent, "is" or 说, and the text."""
+    """Subject, predicate and object of the first clause that has a verb; else the agent, "is" or 说, and the
+    text.
+    """
     text = question.text.strip()[:MAX_CHARS]
     first = next((parts for clause in _CLAUSE_END.split(text) if (parts := _parts(clause.strip(TRIM)))), None)
     subject, predicate, object_ = first or ("", "", "")
@@ -217,23 +221,37 @@ def _part(text: str) -> str:
 #: Words of a subject at most.
 MAX_SUBJECT_WORDS = 8
 
-_BE = frozenset("is are was were am be been being 's i'm we're they're you're he's she's it's isn't aren't wasn't weren't".split())
+_BE = frozenset(
+    (
+        "is are was were am be been being 's i'm we're they're you're he's she's it's isn't aren't wasn't "
+        "weren't"
+    ).split()
+)
 _HELPING = _BE | frozenset(
-    """has have had will would can could should may might must do does did cannot won't can't couldn't wouldn't shouldn't
-    doesn't don't didn't hasn't haven't hadn't i'll he'll she'll we'll they'll you'll i've we've they've you've""".split()
+    """has have had will would can could should may might must do does did cannot won't can't couldn't
+    wouldn't shouldn't doesn't don't didn't hasn't haven't hadn't
+    i'll he'll she'll we'll they'll you'll i've we've they've you've""".split()
 )
 #: Between a helping verb and its verb.
 _BETWEEN = frozenset(
-    """not never also just still already now always often only really finally again currently going to usually sometimes
+    """not never also just still already now always often only really finally again currently going to
+    usually sometimes
     probably quickly quietly slowly soon almost even both""".split()
 )
 #: Belong to the verb that they follow: wakes up, talks to.
 _ENGLISH_PARTICLES = frozenset("to up out off on down away back about for with at into in over".split())
 #: After one of these stands a noun, or a clause of its own.
-_NOUN_FOLLOWS = frozenset("the a an his her my your their our its of to for in on at with from by this that no".split())
+_NOUN_FOLLOWS = frozenset(
+    "the a an his her my your their our its of to for in on at with from by this that no".split()
+)
 _NO_VERB_FOLLOWS_HELPING = _NOUN_FOLLOWS | frozenset("as which who and or but if when while".split())
 #: End like verbs and are none, or stand after the noun that they describe.
-_NO_VERBS = frozenset("red bed shed seed need speed hundred naked sacred wicked beloved united indeed sled named called based".split())
+_NO_VERBS = frozenset(
+    (
+        "red bed shed seed need speed hundred naked sacred wicked beloved united indeed sled named called "
+        "based"
+    ).split()
+)
 
 #: "Yesterday, …", "On Monday morning, …": says when, not who.
 _WHEN = re.compile(
@@ -257,7 +275,14 @@ def english_parts(clause: str) -> tuple[str, str, str] | None:
     """Subject (empty if the clause begins with its verb), predicate and object; None if no verb is found."""
     words = _WHEN.sub("", clause, count=1).split() if _WHEN.match(clause) else clause.split()
     plain = [word.lower().strip(TRIM).replace("’", "'") for word in words]
-    at = next((place for place in range(min(len(words), MAX_SUBJECT_WORDS + 1)) if _is_english_verb(words, plain, place)), None)
+    at = next(
+        (
+            place
+            for place in range(min(len(words), MAX_SUBJECT_WORDS + 1))
+            if _is_english_verb(words, plain, place)
+        ),
+        None,
+    )
     if at is None:
         return None
     end = at + 1
@@ -298,14 +323,17 @@ def _follows_helping(word: str, *, after_be: bool) -> bool:
 #: Characters of a subject at most.
 MAX_SUBJECT_CHARS = 20
 
-#: Tags of what a subject is made of: nouns, names, pronouns, Latin words, idioms, numbers, …, and what joins them.
+#: Tags of what a subject is made of: nouns, names, pronouns, Latin words, idioms, numbers, …, and what joins
+#: them.
 _NOUNS = ("n", "r", "eng", "s", "i", "l", "j", "vn", "an", "f", "m", "q", "b", "z", "c", "uj", "a")
 #: Tags that end a subject: adverbs, times, prepositions.
 _NO_SUBJECT = frozenset({"d", "ad", "zg", "t", "tg", "p"})
 #: Verbs whatever the segmenter says.
 _VERBS = frozenset("是 为 叫 姓 在 有 像 等于 去世 空闲 闲置 过敏".split())
 #: Say little without the verb that follows: 打算去, 答应还.
-_LIGHT = frozenset("打算 准备 计划 决定 想 要 会 能 可以 应该 必须 需要 开始 继续 去 来 到 答应 正在 请 让 叫 使".split())
+_LIGHT = frozenset(
+    "打算 准备 计划 决定 想 要 会 能 可以 应该 必须 需要 开始 继续 去 来 到 答应 正在 请 让 叫 使".split()
+)
 #: Belong to the verb that they follow.
 _CHINESE_PARTICLES = frozenset("了 着 过 地 得 完 好 到 出 上 下 起 住 掉 给 成 在".split())
 _DENIALS = frozenset({"不", "没", "没有", "别", "未"})
@@ -323,7 +351,10 @@ def chinese_parts(clause: str) -> tuple[str, str, str] | None:
     if at is None:
         return None
     end = at + 1
-    while end < len(tagged) and (tagged[end][0] in _CHINESE_PARTICLES or (tagged[end - 1][0] in _LIGHT and tagged[end][1].startswith("v"))):
+    while end < len(tagged) and (
+        tagged[end][0] in _CHINESE_PARTICLES
+        or (tagged[end - 1][0] in _LIGHT and tagged[end][1].startswith("v"))
+    ):
         end += 1
     subject, moved = _before(tagged[:at])
     denial = next((word for word, _ in tagged[max(0, at - 2) : at] if word in _DENIALS), "")

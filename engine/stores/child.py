@@ -1,11 +1,12 @@
-"""``python -m engine.stores.child``: parses the documents that its parent sends, one after the other, each within its limits.
+"""``python -m engine.stores.child``: parses the documents that its parent sends, one after the other, each
+within its limits.
 
-It is a program of its own rather than a fork of the worker, so that it has neither the worker's connections nor its threads, and it
-imports nothing but what the parser needs. It ends with its parent, when it has had nothing to do for a while, and after a document
-that took much memory.
+It is a program of its own rather than a fork of the worker, so that it has neither the worker's connections
+nor its threads, and it imports nothing but what the parser needs. It ends with its parent, when it has had
+nothing to do for a while, and after a document that took much memory.
 
-A request is a line of JSON (parser, options, limits), then the document in blocks: four bytes with a block's length, the block;
-a length of 0 ends it. The answer is ``{"begun": true}``, a line of JSON for
+A request is a line of JSON (parser, options, limits), then the document in blocks: four bytes with a block's
+length, the block; a length of 0 ends it. The answer is ``{"begun": true}``, a line of JSON for
 each part that the parser yields, then a last one: ``{"end": …}``.
 """
 
@@ -27,18 +28,22 @@ from typing import Any, Final
 
 from engine.stores.limits import MIB, Limits, Refused
 
-#: Parsers by name: module and function. Each gets the document as a binary file and its options, and yields values of JSON.
+#: Parsers by name: module and function. Each gets the document as a binary file and its options, and yields
+#: values of JSON.
 PARSERS: Final = {
     "document": ("engine.stores.chunks", "parse_document"),
     "items": ("engine.stores.saved_files", "parse_items"),
     "index": ("engine.stores.saved_files", "parse_index"),
 }
 LENGTH: Final = struct.Struct("!I")
-#: Seconds without a document after which the child ends, so that no worker keeps memory for what it rarely does.
+#: Seconds without a document after which the child ends, so that no worker keeps memory for what it rarely
+#: does.
 IDLE_SECONDS = 30
-#: Bytes of resident memory after which a child is not used again: most allocators do not give back what one document took.
+#: Bytes of resident memory after which a child is not used again: most allocators do not give back what one
+#: document took.
 REUSABLE_BYTES = 128 * MIB
-#: What the process ends with when it cannot even say that memory is at its end; of ``sysexits.h``, an error of the system.
+#: What the process ends with when it cannot even say that memory is at its end; of ``sysexits.h``, an error
+#: of the system.
 OUT_OF_MEMORY = 71
 #: Files that the child may have open: its pipes, and the modules that a parser imports.
 _OPEN_FILES = 64
@@ -80,8 +85,13 @@ class Document(io.RawIOBase):
 def main() -> None:
     """Answer requests until the parent is gone or sends none."""
     pipe, answers = _pipes()
-    gc.disable()  # what a document makes is no cycle, and looking for some in a large one takes most of the time
-    for limit, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_NOFILE, _OPEN_FILES)):
+    # what a document makes is no cycle, and looking for some in a large one takes most of the time
+    gc.disable()
+    for limit, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, _OPEN_FILES),
+    ):
         resource.setrlimit(limit, (value, value))
     while select.select([pipe], [], [], IDLE_SECONDS)[0]:
         line = pipe.readline()
@@ -126,7 +136,11 @@ def _answered(request: dict[str, Any], pipe: io.BufferedReader, answers: io.Buff
     except MemoryError:
         end = {"state": "limit", "limit": "memory"}
     except Exception as error:  # noqa: BLE001 – a damaged document makes libraries raise nearly anything
-        end = {"state": "refused", "as": "malformed", "reason": f"it cannot be parsed ({type(error).__name__}): save it anew"}
+        end = {
+            "state": "refused",
+            "as": "malformed",
+            "reason": f"it cannot be parsed ({type(error).__name__}): save it anew",
+        }
     except BaseException:  # noqa: BLE001 – libraries in Rust panic when they are left without memory
         end = {"state": "limit", "limit": "memory"}
     # What is left of a document that was refused early would be taken for the next request.
@@ -145,7 +159,8 @@ def _bound(limits: Limits) -> None:
 
 
 def _end_with_parent(pipe: int, *, now: bool) -> None:
-    """From ``now`` on the kernel ends this process as soon as the parent's end of the pipe is closed, whatever code is running.
+    """From ``now`` on the kernel ends this process as soon as the parent's end of the pipe is closed,
+    whatever code is running.
 
     Only while a whole document is here: the same signal says that something was sent.
     """
@@ -164,11 +179,15 @@ def _exactly(pipe: io.BufferedReader, count: int) -> bytes:
 
 
 def _line(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+    return (
+        json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+    )
 
 
 def _resident_bytes() -> int:
-    """Memory that this process has; 0 where the system does not say. Its peak would be the parent's, which an ``exec`` keeps."""
+    """Memory that this process has; 0 where the system does not say. Its peak would be the parent's, which an
+    ``exec`` keeps.
+    """
     if not _MEMORY.exists():
         return 0
     return int(_MEMORY.read_text(encoding="ascii").split()[1]) * resource.getpagesize()

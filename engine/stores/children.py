@@ -1,4 +1,5 @@
-"""Parsing in child processes: a few that are used again and again, so that a document costs no start of an interpreter.
+"""Parsing in child processes: a few that are used again and again, so that a document costs no start of an
+interpreter.
 
 Works in threads and in processes that were forked: a fork begins without children.
 """
@@ -23,14 +24,17 @@ from typing import Any, BinaryIO
 from engine.stores.child import LENGTH, OUT_OF_MEMORY
 from engine.stores.limits import MIB, LimitExceeded, Limits, Refused
 
-#: Documents that one process has parsed at a time; others wait. Together with the memory of each: what hostile ones can take.
+#: Documents that one process has parsed at a time; others wait. Together with the memory of each: what
+#: hostile ones can take.
 MAX_CHILDREN = 4
 #: Bytes of a document that are sent at once.
 _BLOCK = MIB
 #: Bytes that are read from a child at once.
 _READ = MIB
 #: Of the environment, what a child needs to find its interpreter's modules; no secrets.
-_ENVIRONMENT = frozenset({"PATH", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "TZ"})
+_ENVIRONMENT = frozenset(
+    {"PATH", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "TZ"}
+)
 _COMMAND = (sys.executable, "-P", "-m", "engine.stores.child")
 #: Where the package is, for a child of a program that was started in its checkout.
 _PACKAGES = str(Path(__file__).resolve().parents[2])
@@ -88,7 +92,9 @@ class _Child:
             raise _ChildGoneError
         if code < 0 or code == OUT_OF_MEMORY:  # libraries that are left without memory abort
             raise LimitExceeded(limits.sentence("cpu" if code == -signal.SIGXCPU else "memory"))
-        raise RuntimeError(f"the parsing process ended with status {code}: start `{' '.join(_COMMAND)}` by hand to see why")
+        raise RuntimeError(
+            f"the parsing process ended with status {code}: start `{' '.join(_COMMAND)}` by hand to see why"
+        )
 
     def _lines(self, request: bytes, document: Iterator[bytes], limits: Limits) -> Iterator[bytes]:
         """The lines of the answer, while the document is sent; none any more when the child is gone."""
@@ -102,7 +108,9 @@ class _Child:
             while True:
                 begun = time.monotonic()
                 events = {key.fileobj for key, _ in selector.select(max(left, 0.0))}
-                left -= time.monotonic() - begun  # only what was waited for the child: who takes the parts may be slow
+                left -= (
+                    time.monotonic() - begun
+                )  # only what was waited for the child: who takes the parts may be slow
                 if left <= 0:
                     raise LimitExceeded(limits.sentence("wall"))
                 if sending and self._in in events:
@@ -127,7 +135,9 @@ class _Child:
                     line += rest
 
     def _write(self, data: memoryview) -> int | None:
-        """Send some of it. Returns how many bytes; None if the child reads no more: what it has to say is still to be read."""
+        """Send some of it. Returns how many bytes; None if the child reads no more: what it has to say is
+        still to be read.
+        """
         try:
             return os.write(self._in.fileno(), data)
         except BlockingIOError:
@@ -161,7 +171,9 @@ class _Children:
 
     @contextmanager
     def child(self) -> Iterator[_Child]:
-        """One that nobody else uses meanwhile; waits for it. It is ended unless it is ready for another document."""
+        """One that nobody else uses meanwhile; waits for it. It is ended unless it is ready for another
+        document.
+        """
         with self._free:
             child = self._taken()
             try:
@@ -189,7 +201,9 @@ class _Children:
                 self._idle.pop().end()
 
     def forked(self) -> None:
-        """In a fork: these are the parent's children, who must see that their pipes close when the parent is gone."""
+        """In a fork: these are the parent's children, who must see that their pipes close when the parent is
+        gone.
+        """
         for child in self._idle:
             child.forget()
             child.process.returncode = 0  # nobody here is to wait for it
@@ -219,7 +233,9 @@ def parse(parser: str, document: bytes | BinaryIO, limits: Limits, **options: An
         try:
             with _children.child() as child:
                 yield from child.parse(request, _blocks(document), limits)
-        except _ChildGoneError:  # it ended, having had nothing to do, just when it was taken: nothing was parsed yet
+        except (
+            _ChildGoneError
+        ):  # it ended, having had nothing to do, just when it was taken: nothing was parsed yet
             if not isinstance(document, bytes):
                 document.seek(0)
             continue

@@ -1,4 +1,5 @@
-"""A store's file as chunks, each with an identity and a hash: cut here, parsed in a process of its own (``engine.stores.children``).
+"""A store's file as chunks, each with an identity and a hash: cut here, parsed in a process of its own
+(``engine.stores.children``).
 
 What changed between a look at the files and what is stored of them.
 """
@@ -35,27 +36,37 @@ class Chunk:
 
 
 def chunk_key(source: str, path: str, index: int) -> str:
-    """What names a chunk: the source as declared, the file within it, the chunk's number from 0. Equal files share no keys."""
+    """What names a chunk: the source as declared, the file within it, the chunk's number from 0. Equal files
+    share no keys.
+    """
     return f"{source}:{path}#{index}"
 
 
 def chunk_id(store_id: UUID, source: str, path: str, index: int, content_hash: bytes) -> UUID:
     """The id of a row: the same text at the same place has always the same one, another text has another.
 
-    So indexing again writes the same rows, and a vector that was made meanwhile cannot come to stand beside a newer text.
+    So indexing again writes the same rows, and a vector that was made meanwhile cannot come to stand beside a
+    newer text.
     """
     return uuid5(store_id, "\n".join((source, path, str(index), content_hash.hex())))
 
 
-def chunks_of(store_id: UUID, source: str, path: str, text: str, size: int = SIZE, overlap: int = OVERLAP) -> list[Chunk]:
+def chunks_of(
+    store_id: UUID, source: str, path: str, text: str, size: int = SIZE, overlap: int = OVERLAP
+) -> list[Chunk]:
     """The chunks of a file's text, in order; ``size`` and ``overlap`` in characters, at most."""
-    return [chunk_of(store_id, source, path, index, piece.text) for index, piece in enumerate(split(text, size, overlap))]
+    return [
+        chunk_of(store_id, source, path, index, piece.text)
+        for index, piece in enumerate(split(text, size, overlap))
+    ]
 
 
 def chunk_of(store_id: UUID, source: str, path: str, index: int, text: str) -> Chunk:
     """One chunk that says this."""
     digest = text_digest(text)
-    return Chunk(chunk_id(store_id, source, path, index, digest), chunk_key(source, path, index), index, text, digest)
+    return Chunk(
+        chunk_id(store_id, source, path, index, digest), chunk_key(source, path, index), index, text, digest
+    )
 
 
 #: Two moments far apart: what both understand as the same day was written with its year.
@@ -67,7 +78,9 @@ _STAMP = re.compile(r"(?<![0-9])((?:19|20)[0-9]{2})([-_.]?)([0-9]{2})\2([0-9]{2}
 
 
 def day_of(name: str, text: str) -> datetime | None:
-    """The first day, written with its year, in a file's name or, else, in the first line of its text; None without one."""
+    """The first day, written with its year, in a file's name or, else, in the first line of its text; None
+    without one.
+    """
     for stamp in _STAMP.finditer(name):
         with suppress(ValueError):  # no day: 20231342
             return datetime(int(stamp[1]), int(stamp[3]), int(stamp[4]), tzinfo=UTC)
@@ -91,7 +104,8 @@ def limits_of(path: str) -> Limits:
 
 
 def parse_document(source: BinaryIO, *, path: str, encoding: str, size: int, overlap: int) -> Iterator[Any]:
-    """First ``{"encoding", "day"}`` (a day in ISO 8601, or None), then ``[text, tokens]`` of each chunk in order.
+    """First ``{"encoding", "day"}`` (a day in ISO 8601, or None), then ``[text, tokens]`` of each chunk in
+    order.
 
     Args:
         source: the file.
@@ -110,8 +124,8 @@ def parse_document(source: BinaryIO, *, path: str, encoding: str, size: int, ove
         yield [piece.text, " ".join(tokens(piece.text))]
 
 
-#: Nanoseconds. A file that changed so shortly before it was read may change again and keep its time: the clocks of file
-#: systems tick as slowly as that.
+#: Nanoseconds. A file that changed so shortly before it was read may change again and keep its time: the
+#: clocks of file systems tick as slowly as that.
 TRUSTED_AFTER_NS = 2_000_000_000
 
 
@@ -165,8 +179,8 @@ def changes(
 ) -> Changes:
     """What a scan makes of what it found.
 
-    A file is read again if its size or time is another, or its time cannot be trusted, or it was cut in another way. A new file of
-    the size of one that is gone is hashed to tell a renamed one.
+    A file is read again if its size or time is another, or its time cannot be trusted, or it was cut in
+    another way. A new file of the size of one that is gone is hashed to tell a renamed one.
 
     Args:
         found: the files that there are.
@@ -202,7 +216,9 @@ def _unchanged(found: Found, known: Known) -> bool:
     return same and known.current and known.read_ns - known.modified_ns > TRUSTED_AFTER_NS
 
 
-def _moved(new: Sequence[Found], gone: Sequence[Known], hash_of: Callable[[Found], bytes | None]) -> Mapping[Place, Known]:
+def _moved(
+    new: Sequence[Found], gone: Sequence[Known], hash_of: Callable[[Found], bytes | None]
+) -> Mapping[Place, Known]:
     """For new files that are old ones at another place, which; each old one is taken once."""
     by_size: dict[int, list[Known]] = defaultdict(list)
     for known in gone:

@@ -1,7 +1,9 @@
-"""The formulas of the original (DevAll), for stores that declare ``fidelity: devall``: what counts of a text, and an item's score.
+"""The formulas of the original (DevAll), for stores that declare ``fidelity: devall``: what counts of a text,
+and an item's score.
 
-``0.7·cosine + 0.3·min(1, 0.4·Jaccard + 0.3·LCS + 0.2·keyword + 0.1·length)`` over tokens between white space; its rules for texts
-are kept as they behave, white space first, so that its rule for roles never finds its blank line.
+``0.7·cosine + 0.3·min(1, 0.4·Jaccard + 0.3·LCS + 0.2·keyword + 0.1·length)`` over tokens between white space;
+its rules for texts are kept as they behave, white space first, so that its rule for roles never finds its
+blank line.
 
 mem0's service, spoken to directly: search and add, bounded in time and size, at public addresses only.
 """
@@ -27,7 +29,8 @@ COSINE_WEIGHT, LIKENESS_WEIGHT = 0.7, 0.3
 JACCARD, LCS, KEYWORD, LENGTH = 0.4, 0.3, 0.2, 0.1
 #: Characters of a token of the question that is looked for as a keyword, at least.
 KEYWORD_CHARS = 2
-#: Characters of a text that is taken as it is; of one that is read, and of what counts of it, at most; of a sentence, at least.
+#: Characters of a text that is taken as it is; of one that is read, and of what counts of it, at most; of a
+#: sentence, at least.
 SHORT, MAX_CHARS, MAX_LENGTH, LEAST_SENTENCE = 100, 40_000, 500, 20
 #: Sentences that count, and what follows a text that was cut.
 SENTENCES, CUT = 3, "..."
@@ -50,7 +53,9 @@ def key_content(text: str) -> str:
     stripped = text
     for pattern in _STRIPPED:
         stripped = pattern.sub("", stripped)
-    sentences = [sentence for part in _ENDS.split(stripped) if len(sentence := part.strip()) >= LEAST_SENTENCE]
+    sentences = [
+        sentence for part in _ENDS.split(stripped) if len(sentence := part.strip()) >= LEAST_SENTENCE
+    ]
     if not sentences:
         return text[:MAX_LENGTH]
     joined = "。".join(sentences[:SENTENCES])
@@ -73,7 +78,9 @@ class Likeness:
 
     @property
     def total(self) -> float:
-        return min(1.0, JACCARD * self.jaccard + LCS * self.lcs + KEYWORD * self.keyword + LENGTH * self.length)
+        return min(
+            1.0, JACCARD * self.jaccard + LCS * self.lcs + KEYWORD * self.keyword + LENGTH * self.length
+        )
 
     @property
     def parts(self) -> dict[str, float]:
@@ -94,7 +101,9 @@ def likeness(question: str, text: str) -> Likeness:
 
 
 def score(cosine: float | None, like: Likeness) -> float:
-    """The score of an item; while it has no vector, the share of the question's words that it has stands for the cosine."""
+    """The score of an item; while it has no vector, the share of the question's words that it has stands for
+    the cosine.
+    """
     return COSINE_WEIGHT * (like.keyword if cosine is None else cosine) + LIKENESS_WEIGHT * like.total
 
 
@@ -127,7 +136,11 @@ class Mem0:
 
     @property
     def _whose(self) -> dict[str, str]:
-        return {name: value for name, value in (("user_id", self.user_id), ("agent_id", self.agent_id)) if value is not None}
+        return {
+            name: value
+            for name, value in (("user_id", self.user_id), ("agent_id", self.agent_id))
+            if value is not None
+        }
 
     def search(self, query: str, top_k: int, threshold: float) -> list[JsonObject]:
         """What it has that fits: of the user or of the agent. ``threshold`` below 0: no limit.
@@ -136,7 +149,11 @@ class Mem0:
             ProviderUnavailable: it does not answer, refuses, or answers something unusable.
         """
         whose = [{name: value} for name, value in self._whose.items()]
-        body: dict[str, Any] = {"query": query, "filters": {"OR": whose} if len(whose) > 1 else whose[0], "top_k": top_k}
+        body: dict[str, Any] = {
+            "query": query,
+            "filters": {"OR": whose} if len(whose) > 1 else whose[0],
+            "top_k": top_k,
+        }
         if threshold >= 0:
             body["threshold"] = threshold
         answer = self._post("/v2/memories/search/", body)

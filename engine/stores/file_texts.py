@@ -1,6 +1,8 @@
-"""The text of a store's file, by its suffix: text in any encoding, HTML, JSON, CSV, PDF; and why a file has none.
+"""The text of a store's file, by its suffix: text in any encoding, HTML, JSON, CSV, PDF; and why a file has
+none.
 
-PDF and HTML libraries are imported when a file needs them: most processes of the service only look at states and suffixes.
+PDF and HTML libraries are imported when a file needs them: most processes of the service only look at states
+and suffixes.
 """
 
 from __future__ import annotations
@@ -21,15 +23,28 @@ from engine.stores.limits import Refused
 from jiyi.stores.types import known_encoding
 from jiyi.text.words import storable
 
-#: ``pending``: to be read. ``indexed``: its text is found, though vectors may still be owed. All others: nothing of it is found.
+#: ``pending``: to be read. ``indexed``: its text is found, though vectors may still be owed. All others:
+#: nothing of it is found.
 FileState = Literal[
-    "pending", "indexed", "empty", "too_large", "encrypted", "undecodable", "binary", "malformed", "outside", "unreadable", "unstable"
+    "pending",
+    "indexed",
+    "empty",
+    "too_large",
+    "encrypted",
+    "undecodable",
+    "binary",
+    "malformed",
+    "outside",
+    "unreadable",
+    "unstable",
 ]
 FILE_STATES: tuple[FileState, ...] = get_args(FileState)
 
 
 class Unusable(Refused):
-    """A file that cannot be indexed as it is: ``state`` is stored with it, the message says why and what helps."""
+    """A file that cannot be indexed as it is: ``state`` is stored with it, the message says why and what
+    helps.
+    """
 
     state: FileState
 
@@ -53,8 +68,8 @@ _MARKS = (
 )
 #: The encoding of Chinese texts that are not in UTF-8; GBK and GB2312 are parts of it.
 CHINESE = "gb18030"
-#: Share of a text's characters beyond ASCII that are common Chinese ones if it is in that encoding. Of other encodings that
-#: happen to be readable as it (Latin-1, Shift-JIS), few are.
+#: Share of a text's characters beyond ASCII that are common Chinese ones if it is in that encoding. Of other
+#: encodings that happen to be readable as it (Latin-1, Shift-JIS), few are.
 LEAST_COMMON = 0.8
 #: First bytes of GB2312's punctuation, and of its 3,755 most common characters.
 _COMMON_LEADS = frozenset((*range(0xA1, 0xA4), *range(0xB0, 0xD8)))
@@ -72,8 +87,8 @@ class Decoded:
 def decode(data: bytes, encoding: str = "utf-8") -> Decoded:
     """The text of a file, its lines ended by a line feed.
 
-    A byte order mark counts more than ``encoding``. What is not in the encoding that was named is tried as GB18030, and
-    taken if that gives Chinese text.
+    A byte order mark counts more than ``encoding``. What is not in the encoding that was named is tried as
+    GB18030, and taken if that gives Chinese text.
 
     Raises:
         Unusable: ``undecodable`` if it is in neither, ``binary`` if the text has NUL characters.
@@ -83,16 +98,26 @@ def decode(data: bytes, encoding: str = "utf-8") -> Decoded:
     if text is None:
         text, used = _chinese(data), CHINESE
     if text is None and b"\0" not in data:
-        raise Unusable("undecodable", f"the file is not in {named}: name its encoding in `encoding` of the source, or save it as UTF-8")
+        raise Unusable(
+            "undecodable",
+            f"the file is not in {named}: name its encoding in `encoding` of the source, or save it as UTF-8",
+        )
     if text is None or "\0" in text:
-        raise Unusable("binary", "the file has NUL characters: it is no text, or in an encoding that `encoding` of the source must name")
+        raise Unusable(
+            "binary",
+            "the file has NUL characters: it is no text, or in an encoding that `encoding` of the source must"
+            " name",
+        )
     return Decoded(text.replace("\r\n", "\n").replace("\r", "\n"), codecs.lookup(used).name)
 
 
 def _decoded(data: bytes, encoding: str) -> str | None:
     known = known_encoding(encoding)
     if known is None:
-        raise Unusable("undecodable", f"encoding: {encoding[:60]!r} is none that files are read in, such as utf-8, gb18030 or big5")
+        raise Unusable(
+            "undecodable",
+            f"encoding: {encoding[:60]!r} is none that files are read in, such as utf-8, gb18030 or big5",
+        )
     try:
         return data.decode(known)
     except UnicodeError:
@@ -129,7 +154,9 @@ def joined(parts: Iterable[str], separator: str = "\n") -> str:
     for part in parts:
         room -= len(part) + len(separator)
         if room < 0:
-            raise Unusable("too_large", f"its text has more than {MAX_TEXT_CHARS:,} characters: split the file")
+            raise Unusable(
+                "too_large", f"its text has more than {MAX_TEXT_CHARS:,} characters: split the file"
+            )
         kept.append(part)
     return separator.join(kept)
 
@@ -138,14 +165,22 @@ def joined(parts: Iterable[str], separator: str = "\n") -> str:
 HIDDEN = ("script", "style", "noscript", "template", "svg", "head")
 #: Elements that begin and end a line.
 BLOCKS = (
-    *("address article aside blockquote br caption dd details div dl dt fieldset figcaption figure footer form").split(),
-    *("h1 h2 h3 h4 h5 h6 header hr li main nav ol option p pre section summary table tbody td tfoot th thead tr ul").split(),
+    *(
+        "address article aside blockquote br caption dd details div dl dt fieldset figcaption figure footer"
+        " form"
+    ).split(),
+    *(
+        "h1 h2 h3 h4 h5 h6 header hr li main nav ol option p pre section summary table tbody td tfoot th"
+        " thead tr ul"
+    ).split(),
 )
-#: A parser looks through all open elements at each new one: pages have some dozens, and what has thousands is no page.
+#: A parser looks through all open elements at each new one: pages have some dozens, and what has thousands is
+#: no page.
 MAX_DEPTH = 1_000
 #: Never closed, or closed by what follows.
 _CLOSED_BY_OTHERS = frozenset(
-    "area base br col embed hr img input link meta source track wbr p li dt dd td th tr thead tbody tfoot option".split()
+    "area base br col embed hr img input link meta source track wbr p li dt dd td th tr thead tbody tfoot"
+    " option".split()
 )
 _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]{0,40})")
 
@@ -159,7 +194,10 @@ def html_text(markup: str) -> str:
     from selectolax.lexbor import LexborHTMLParser
 
     if _depth(markup) > MAX_DEPTH:
-        raise Unusable("malformed", f"its elements are nested more than {MAX_DEPTH:,} deep: close them, or save the page anew")
+        raise Unusable(
+            "malformed",
+            f"its elements are nested more than {MAX_DEPTH:,} deep: close them, or save the page anew",
+        )
     page = LexborHTMLParser(markup)
     title = page.css_first("title")
     heading = title.text(strip=True) if title is not None else ""
@@ -192,12 +230,14 @@ def _depth(markup: str) -> int:
     return deepest
 
 
-#: Characters of a name in the path of a value: a few long ones, nested, would make a path that is written once for each value.
+#: Characters of a name in the path of a value: a few long ones, nested, would make a path that is written
+#: once for each value.
 MAX_NAME_CHARS = 200
 
 
 def json_text(text: str) -> str:
-    """The values of a document, as ``users[0]: name: Mia; city: Berlin``; a list of objects needs no path to be understood.
+    """The values of a document, as ``users[0]: name: Mia; city: Berlin``; a list of objects needs no path to
+    be understood.
 
     Raises:
         Unusable: ``malformed`` if it is no JSON, or nested too deeply to be read.
@@ -211,12 +251,16 @@ def json_text(text: str) -> str:
 
 def _json_lines(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, dict):
-        plain = "; ".join(f"{name}: {_word(inner)}" for name, inner in value.items() if not isinstance(inner, (dict, list)))
+        plain = "; ".join(
+            f"{name}: {_word(inner)}" for name, inner in value.items() if not isinstance(inner, (dict, list))
+        )
         if plain:
             yield f"{path}: {plain}" if path else plain
         for name, inner in value.items():
             if isinstance(inner, (dict, list)):
-                yield from _json_lines(inner, f"{path}.{name[:MAX_NAME_CHARS]}" if path else name[:MAX_NAME_CHARS])
+                yield from _json_lines(
+                    inner, f"{path}.{name[:MAX_NAME_CHARS]}" if path else name[:MAX_NAME_CHARS]
+                )
     elif isinstance(value, list):
         plain = ", ".join(_word(inner) for inner in value if not isinstance(inner, (dict, list)))
         if plain:
@@ -245,7 +289,8 @@ def pdf_text(data: bytes) -> str:
     """The pages' texts, a blank line between them.
 
     Raises:
-        Unusable: ``encrypted`` if it needs a password, ``malformed`` if it cannot be read, ``too_large`` if it has too much to read.
+        Unusable: ``encrypted`` if it needs a password, ``malformed`` if it cannot be read, ``too_large`` if
+        it has too much to read.
     """
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
@@ -256,17 +301,23 @@ def pdf_text(data: bytes) -> str:
     except (DependencyError, FileNotDecryptedError):
         raise Unusable("encrypted", "the PDF is encrypted: save it without a password") from None
     except Exception as error:  # noqa: BLE001 – a damaged file makes the reader raise nearly anything
-        raise Unusable("malformed", f"it cannot be read as PDF ({type(error).__name__}): save it anew") from None
+        raise Unusable(
+            "malformed", f"it cannot be read as PDF ({type(error).__name__}): save it anew"
+        ) from None
 
 
 def _pdf_pages(data: bytes) -> str:
     from pypdf import PdfReader
 
     reader = PdfReader(BytesIO(data))
-    if reader.is_encrypted and not reader.decrypt(""):  # many are locked against changes only, with an empty password
+    if reader.is_encrypted and not reader.decrypt(
+        ""
+    ):  # many are locked against changes only, with an empty password
         raise Unusable("encrypted", "the PDF needs a password: save it without one")
     if len(reader.pages) > MAX_PAGES:
-        raise Unusable("too_large", f"the PDF has {len(reader.pages):,} pages, more than {MAX_PAGES:,}: split it")
+        raise Unusable(
+            "too_large", f"the PDF has {len(reader.pages):,} pages, more than {MAX_PAGES:,}: split it"
+        )
     texts = (page.extract_text() for page in reader.pages)
     return joined((text for text in texts if text.strip()), "\n\n")
 
@@ -277,8 +328,8 @@ DELIMITERS = ",;\t|"
 def csv_text(text: str) -> str:
     """The rows of a table, as ``name: Mia; city: Berlin``. Empty values are left out.
 
-    The delimiter is the one of ``,;|`` and tab that the first line has most of. The first row names the columns, unless a value
-    of it is empty, a number, or there twice.
+    The delimiter is the one of ``,;|`` and tab that the first line has most of. The first row names the
+    columns, unless a value of it is empty, a number, or there twice.
 
     Raises:
         Unusable: ``malformed`` if it cannot be read as a table.
@@ -339,8 +390,16 @@ def text_of(data: bytes, name: str, encoding: str = "utf-8") -> Decoded:
         read = _READERS.get(suffix)
         result = Decoded(storable(joined([plain.text]) if read is None else read(plain.text)), plain.encoding)
     if not result.text.strip():
-        raise Unusable("empty", "there is no text in it; a PDF of scanned pages has to go through text recognition (OCR) first")
+        raise Unusable(
+            "empty",
+            "there is no text in it; a PDF of scanned pages has to go through text recognition (OCR) first",
+        )
     return result
 
 
-_READERS: dict[str, Callable[[str], str]] = {".html": html_text, ".htm": html_text, ".csv": csv_text, ".json": json_text}
+_READERS: dict[str, Callable[[str], str]] = {
+    ".html": html_text,
+    ".htm": html_text,
+    ".csv": csv_text,
+    ".json": json_text,
+}

@@ -1,9 +1,11 @@
-"""What a store keeps of a text: what counts of it, its summary and metadata, and one vector however long it is.
+"""What a store keeps of a text: what counts of it, its summary and metadata, and one vector however long it
+is.
 
 How well each item of a store answers a question: by meaning and words, or by either alone.
 
-The relevance of memories (:mod:`engine.retrieval.relevance`). In a store of files there is more on top, which a chunk's file says:
-a question is often answered where one paragraph names the thing and another tells about it. ``bench.stores`` has measured the weights.
+The relevance of memories (:mod:`engine.retrieval.relevance`). In a store of files there is more on top, which
+a chunk's file says: a question is often answered where one paragraph names the thing and another tells about
+it. ``bench.stores`` has measured the weights.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def noted_text(inputs_text: str, given: Snapshot | None, output: Snapshot | None
     return next((text.strip() for text in texts if text.strip()), "")
 
 
-def metadata_of(role: str, inputs_text: str, attached: Sequence[AttachmentNote], content_length: int | None = None) -> JsonObject:
+def metadata_of(
+    role: str, inputs_text: str, attached: Sequence[AttachmentNote], content_length: int | None = None
+) -> JsonObject:
     """Who said it, the beginning of what went in, what was attached."""
     length = {} if content_length is None else {"content_length": content_length}
     return {
@@ -70,7 +74,8 @@ CUT = "..."
 #: Characters of a text that are looked at: more than the longest that may count.
 LOOKED_AT = 40_000
 
-#: Instructions, at the beginning only, each up to its comma or sentence end. Their articles tell "You are a poet," from "You are right,".
+#: Instructions, at the beginning only, each up to its comma or sentence end. Their articles tell "You are a
+#: poet," from "You are right,".
 _PREFIX = re.compile(
     r"[ \t\n]{0,10}(?:(?:Agent|Model) Role:[^\n]{0,300}\n[ \t]{0,10}\n"
     r"|You are (?:an?|the) [^,，.。!！?？\n]{0,200}[,，.。!！]"
@@ -85,9 +90,11 @@ MAX_PREFIXES = 5
 
 
 def key_content(text: str, max_length: int = MAX_CONTENT_LENGTH) -> str:
-    """What counts of a text, of a question as of what is stored: at most ``max_length`` characters and perhaps a mark that it was cut.
+    """What counts of a text, of a question as of what is stored: at most ``max_length`` characters and
+    perhaps a mark that it was cut.
 
-    Instructions to an agent ("You are a poet, …") say nothing of what to look for, and are left out where they begin a long text.
+    Instructions to an agent ("You are a poet, …") say nothing of what to look for, and are left out where
+    they begin a long text.
     """
     text = text[:LOOKED_AT]
     if len(collapsed := " ".join(text.split())) <= SHORT:
@@ -152,7 +159,9 @@ def combine(vectors: Float32, strategy: ChunkStrategy) -> Float32:
     return result
 
 
-def embed(texts: Sequence[str], params: EmbeddingParams, passages: Callable[[Sequence[str]], Float32]) -> Float32:
+def embed(
+    texts: Sequence[str], params: EmbeddingParams, passages: Callable[[Sequence[str]], Float32]
+) -> Float32:
     """A vector for each text, all pieces in one call."""
     parts = [pieces(text, params) for text in texts]
     vectors = passages(list(chain.from_iterable(parts)))
@@ -196,13 +205,20 @@ class StoreCorpus:
     files: Files | None
 
     @classmethod
-    def of(cls, vectors: Float32, tokens: Sequence[str], created: Sequence[float], files: Sequence[int] | None = None) -> StoreCorpus:
+    def of(
+        cls,
+        vectors: Float32,
+        tokens: Sequence[str],
+        created: Sequence[float],
+        files: Sequence[int] | None = None,
+    ) -> StoreCorpus:
         """Of items in order.
 
         Args:
             vectors: ``(n, d)``; a row of zeros where a vector is still owed.
             tokens: each item's tokens, with spaces between.
-            created: when each was said, epoch seconds; of a chunk the day that its file is about, 0 where it tells none.
+            created: when each was said, epoch seconds; of a chunk the day that its file is about, 0 where it
+            tells none.
             files: of chunks each one's file, numbered from 0 in order.
         """
         lexicon = Lexicon()
@@ -230,7 +246,12 @@ class Scores:
 
 
 def score(
-    store: StoreCorpus, text: str, query: Float32 | None, embed: Callable[[str], Float32] | None, now: datetime, search: Search = "hybrid"
+    store: StoreCorpus,
+    text: str,
+    query: Float32 | None,
+    embed: Callable[[str], Float32] | None,
+    now: datetime,
+    search: Search = "hybrid",
 ) -> Scores:
     """The scores of every item for a question; without its vector, words alone count.
 
@@ -261,11 +282,16 @@ def score(
 def best(store: StoreCorpus, scores: Scores, top_k: int, threshold: float) -> Rows:
     """The best rows, best first; equal ones in their order.
 
-    The threshold is on the cosine, as in the original. Above -1, a chunk without a vector is not among them, unless there was none
-    to search with. What is no chunk of a file and has no vector is found by its words, or not at all, whatever the threshold.
+    The threshold is on the cosine, as in the original. Above -1, a chunk without a vector is not among them,
+    unless there was none to search with. What is no chunk of a file and has no vector is found by its words,
+    or not at all, whatever the threshold.
     """
     rows = np.arange(scores.total.size)
-    by_cosine = np.ones(rows.size, dtype=bool) if scores.cosine is None or threshold <= -1 else scores.cosine >= threshold
+    by_cosine = (
+        np.ones(rows.size, dtype=bool)
+        if scores.cosine is None or threshold <= -1
+        else scores.cosine >= threshold
+    )
     if store.files is None:
         compared = store.corpus.has_vector & (scores.cosine is not None)
         by_cosine = np.where(compared, by_cosine, scores.lexical > 0)

@@ -18,7 +18,8 @@ class Limits:
     memory_bytes: int = 1024 * MIB
     #: Seconds of the processor.
     cpu_seconds: int = 60
-    #: Seconds that the parent waits for the child, in all. More than the processor's: other processes want it, too.
+    #: Seconds that the parent waits for the child, in all. More than the processor's: other processes want
+    #: it, too.
     wall_seconds: float = 120.0
     #: Bytes that the parser gives, as JSON.
     output_bytes: int = 128 * MIB

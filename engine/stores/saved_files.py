@@ -25,7 +25,9 @@ from jiyi.text.words import storable
 #: Largest file that is read, in bytes: 100,000 items with vectors.
 MAX_FILE = 1024 * 1024 * 1024
 #: Of such a file, which is read item by item: minutes of the processor.
-LIMITS = Limits(memory_bytes=1 << 30, cpu_seconds=300, wall_seconds=600.0, output_bytes=MAX_FILE + (MAX_FILE >> 2))
+LIMITS = Limits(
+    memory_bytes=1 << 30, cpu_seconds=300, wall_seconds=600.0, output_bytes=MAX_FILE + (MAX_FILE >> 2)
+)
 #: Keys of an object that stand for its list of items.
 _LISTS = ("contents", "items")
 
@@ -37,7 +39,8 @@ class CorruptStoreFile(JiyiError, ValueError):  # noqa: N818 – named after wha
 
 
 def parse_items(source: BinaryIO) -> Iterator[dict[str, Any]]:
-    """The items of a file, without their vectors, which nothing says the model of: a list of them, or an object with ``contents``.
+    """The items of a file, without their vectors, which nothing says the model of: a list of them, or an
+    object with ``contents``.
 
     Raises:
         Refused: it is neither, or an item is wrong; says where.
@@ -80,7 +83,9 @@ def checked_item(given: Any, number: int) -> MemoryItem:
     except ValidationError as error:
         raise Refused("malformed", f"item {number}: {problems_of(error)[0]}") from None
     except (ValueError, OverflowError, OSError):
-        raise Refused("malformed", f"item {number}: timestamp: {item.timestamp:g} is no time, in seconds since 1970") from None
+        raise Refused(
+            "malformed", f"item {number}: timestamp: {item.timestamp:g} is no time, in seconds since 1970"
+        ) from None
     return item
 
 
@@ -117,7 +122,8 @@ class IndexConfig(BaseModel):
 
 
 def parse_index(source: BinaryIO) -> Iterator[dict[str, Any]]:
-    """What a file with an index holds: ``{"model"}``, and of each chunk with a place ``{"source", "path", "text", "vector"}``.
+    """What a file with an index holds: ``{"model"}``, and of each chunk with a place ``{"source", "path",
+    "text", "vector"}``.
 
     A vector is the base64 of its float64 values; None: it has none. Nothing is yielded of an empty file.
 
@@ -146,7 +152,9 @@ def parse_index(source: BinaryIO) -> Iterator[dict[str, Any]]:
         raise Refused("malformed", "no index of files: config: required, but missing")
 
 
-def written_index(files: Iterable[tuple[str, IndexedFile]], items: Iterable[MemoryItem], config: IndexConfig) -> Iterator[str]:
+def written_index(
+    files: Iterable[tuple[str, IndexedFile]], items: Iterable[MemoryItem], config: IndexConfig
+) -> Iterator[str]:
     """The text of a file with this index, in parts: an index may be larger than memory."""
     yield '{"config": ' + config.model_dump_json() + ',\n"file_metadata": {'
     for number, (name, file) in enumerate(files):
@@ -163,8 +171,17 @@ def _chunks(stream: JsonStream) -> Iterator[dict[str, Any]]:
         source, path = item.metadata.get("source"), item.metadata.get("file_path")
         if not isinstance(source, str) or not isinstance(path, str):
             continue
-        vector = None if item.embedding is None else b64encode(array("d", item.embedding).tobytes()).decode("ascii")
-        yield {"source": storable(source), "path": storable(path), "text": storable(item.content_summary), "vector": vector}
+        vector = (
+            None
+            if item.embedding is None
+            else b64encode(array("d", item.embedding).tobytes()).decode("ascii")
+        )
+        yield {
+            "source": storable(source),
+            "path": storable(path),
+            "text": storable(item.content_summary),
+            "vector": vector,
+        }
 
 
 def _index_part(model: type[M], given: Any, path: str) -> M:
@@ -176,13 +193,16 @@ def _index_part(model: type[M], given: Any, path: str) -> M:
 
 def _without_snapshots(item: MemoryItem) -> str:
     """A chunk has no messages."""
-    fields: dict[str, Any] = {name: True for name in MemoryItem.model_fields if not name.endswith("_snapshot")}
+    fields: dict[str, Any] = {
+        name: True for name in MemoryItem.model_fields if not name.endswith("_snapshot")
+    }
     return item.model_dump_json(include=set(fields))
 
 
 #: Bytes that are read at once.
 _READ = 1 << 20
-#: Characters of one value, at most: as much as a store's largest items, their attachments included, and some more.
+#: Characters of one value, at most: as much as a store's largest items, their attachments included, and some
+#: more.
 MAX_VALUE_CHARS = 32_000_000
 #: What values end with inside of lists and objects.
 _WHITE_SPACE = " \t\r\n"
@@ -237,7 +257,9 @@ class JsonStream:
                 if self._ended:
                     raise malformed(str(error)[:200]) from None
             else:
-                if end - self._at <= MAX_VALUE_CHARS and (end < len(self._text) or self._ended):  # else a number may go on
+                if end - self._at <= MAX_VALUE_CHARS and (
+                    end < len(self._text) or self._ended
+                ):  # else a number may go on
                     self._at = end
                     return value
             if len(self._text) - self._at > MAX_VALUE_CHARS:

@@ -12,7 +12,17 @@ from importlib.resources import files
 from operator import add
 
 from jiyi.text.remembering import remembered
-from jiyi.text.words import CJK_RUN, ENGLISH_STOP_WORDS, LATIN_WORD, MAX_CHARS, beginning, last_segment, nfkc, normalise, tokens
+from jiyi.text.words import (
+    CJK_RUN,
+    ENGLISH_STOP_WORDS,
+    LATIN_WORD,
+    MAX_CHARS,
+    beginning,
+    last_segment,
+    nfkc,
+    normalise,
+    tokens,
+)
 
 #: Keywords taken from a text that brings none of its own: enough to find it by, few enough to mean something.
 MAX_EXTRACTED_KEYWORDS = 8
@@ -26,13 +36,17 @@ _NAME = re.compile(r"(?<=[^\W_] )[A-Z][\w'’-]+|\b[A-Z]{2,}\b")
 
 #: I'm, they've, don't, it's, let's; but not Anna's.
 _CONTRACTION = re.compile(
-    r"(?:['’](?:m|re|ve|ll|d)|n['’]t)\Z|\A(?:it|he|she|that|this|there|here|what|who|where|how|let)['’]s\Z", re.IGNORECASE
+    r"(?:['’](?:m|re|ve|ll|d)|n['’]t)\Z|\A(?:it|he|she|that|this|there|here|what|who|where|how|let)['’]s\Z",
+    re.IGNORECASE,
 )
 
 CHINESE_STOP_WORDS = frozenset(
-    """一个 一些 一下 一样 一直 一起 这个 这些 这样 这里 那个 那些 那样 那里 什么 怎么 怎样 为什么 哪里 哪个 我们
-    你们 他们 她们 它们 自己 大家 因为 所以 但是 不过 如果 虽然 然后 而且 或者 以及 还是 就是 只是 可以 可能 应该
-    已经 正在 没有 不是 不能 不会 非常 比较 有点 觉得 现在 时候 之后 之前 以后 以前 关于 对于 通过 进行""".split()
+    """一个 一些 一下 一样 一直 一起 这个 这些 这样 这里 那个 那些 那样 那里 什么 怎么 怎样 为什么 哪里 哪个
+    我们
+    你们 他们 她们 它们 自己 大家 因为 所以 但是 不过 如果 虽然 然后 而且 或者 以及 还是 就是 只是 可以 可能
+    应该
+    已经 正在 没有 不是 不能 不会 非常 比较 有点 觉得 现在 时候 之后 之前 以后 以前
+    关于 对于 通过 进行""".split()
 )
 #: Chinese words of one character that ask for nothing by themselves.
 SINGLE_STOP_CHARACTERS = frozenset(
@@ -55,7 +69,9 @@ def keywords_of(description: str, subject: str | None, object: str | None) -> li
 
 
 def _naming(segment: str) -> list[str]:
-    """A name or an object as it is; of a phrase with function words (me to the hospital) the words that name something."""
+    """A name or an object as it is; of a phrase with function words (me to the hospital) the words that name
+    something.
+    """
     words = normalise(segment).split()
     if any(word in ENGLISH_STOP_WORDS or _CONTRACTION.search(word) for word in words):
         return _telling(words_of(segment))
@@ -76,8 +92,8 @@ def _verbs() -> frozenset[str]:
 def keywords_ranked(text: str) -> list[str]:
     """All keywords of a text, the most telling first.
 
-    What is repeated comes before what is not, then names, identifiers and numbers with letters, then longer words
-    (two Chinese characters say about as much as six letters); equals stand as in the text.
+    What is repeated comes before what is not, then names, identifiers and numbers with letters, then longer
+    words (two Chinese characters say about as much as six letters); equals stand as in the text.
     """
     counts = Counter(_telling(words_of(text)))
     names = {match.group().lower() for match in _NAME.finditer(nfkc(text[:MAX_CHARS]))}
@@ -98,13 +114,19 @@ def segmented(text: str) -> list[list[str]]:
 
 
 def single_characters(text: str) -> list[str]:
-    """The Chinese words of one character in a text that mean something alone: 猫 in 我家的猫呢. Each once, in order."""
+    """The Chinese words of one character in a text that mean something alone: 猫 in 我家的猫呢. Each once, in
+    order.
+    """
     words = (word for run in segmented(text) for word in run)
-    return list(dict.fromkeys(word for word in words if len(word) == 1 and word not in SINGLE_STOP_CHARACTERS))
+    return list(
+        dict.fromkeys(word for word in words if len(word) == 1 and word not in SINGLE_STOP_CHARACTERS)
+    )
 
 
 def idle_pairs(text: str) -> set[str]:
-    """The pairs of Chinese characters in a text that lie wholly in function words: 我现 and 现在 in 我现在住哪里."""
+    """The pairs of Chinese characters in a text that lie wholly in function words: 我现 and 现在
+    in 我现在住哪里.
+    """
     idle: set[str] = set()
     telling: set[str] = set()
     for run in segmented(text):
@@ -125,15 +147,24 @@ def words_of(text: str) -> list[str]:
 
     text = beginning(text)
     placed = [
-        (match.start(), word) for match in CJK_RUN.finditer(text) for word in rjieba.cut(match.group()) if word not in CHINESE_STOP_WORDS
+        (match.start(), word)
+        for match in CJK_RUN.finditer(text)
+        for word in rjieba.cut(match.group())
+        if word not in CHINESE_STOP_WORDS
     ]
-    placed += [(match.start(), match.group()) for match in LATIN_WORD.finditer(text) if _is_word(match.group())]
-    return [word for _, word in sorted(placed, key=lambda item: item[0]) if MIN_KEYWORD_CHARS <= len(word) <= MAX_KEYWORD_CHARS]
+    placed += [
+        (match.start(), match.group()) for match in LATIN_WORD.finditer(text) if _is_word(match.group())
+    ]
+    return [
+        word
+        for _, word in sorted(placed, key=lambda item: item[0])
+        if MIN_KEYWORD_CHARS <= len(word) <= MAX_KEYWORD_CHARS
+    ]
 
 
 def asked_tokens(text: str) -> list[str]:
-    """The tokens of a question: those of any text without pairs of function words (unless there is nothing else), and its
-    Chinese words of one character, which stand within pairs.
+    """The tokens of a question: those of any text without pairs of function words (unless there is nothing
+    else), and its Chinese words of one character, which stand within pairs.
     """
     words = tokens(text)
     if text.isascii():
@@ -176,7 +207,9 @@ def pieces(text: str, words: str, shown: int = SHOWN_CHARS) -> list[Piece]:
 
 
 def marks(text: str, words: str) -> list[tuple[int, int]]:
-    """Where the text has what was searched for: as typed, a pair of its Chinese characters, a word of the same stem."""
+    """Where the text has what was searched for: as typed, a pair of its Chinese characters, a word of the
+    same stem.
+    """
     words = words.strip()[:MAX_WORDS]
     spans = [match.span() for match in re.finditer(re.escape(words), text, re.IGNORECASE)]
     for run in _CJK_RUN.findall(words):

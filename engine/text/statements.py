@@ -1,9 +1,10 @@
 """Of what, and what of it, a plain statement speaks: "我表姐的工作地是杭州" of the 工作地 of 我表姐.
 
-Two statements of one form about different things stand beside each other, however much they are alike. And whom a text
-speaks of: the user's relations, in either language, and names.
+Two statements of one form about different things stand beside each other, however much they are alike. And
+whom a text speaks of: the user's relations, in either language, and names.
 
-What a text is about, in topics of everyday life: two statements of one topic may contradict each other without a common word.
+What a text is about, in topics of everyday life: two statements of one topic may contradict each other
+without a common word.
 
 Words by which people say that something is no longer as it was (``changes.txt``).
 """
@@ -28,7 +29,8 @@ _CHINESE = re.compile(
 )
 _ENGLISH = re.compile(
     r"(?:[Mm]y |[Oo]ur |[Tt]he )?(?P<thing>[\w-]{2,30}(?: [\w-]{2,30})?)"
-    r"(?:['’]s (?P<attribute>[a-z]{2,20}(?: [a-z]{2,20})?) (?:is|are|was)\b| (?:works|lives|likes|comes|stays|has)\b)"
+    r"(?:['’]s (?P<attribute>[a-z]{2,20}(?: [a-z]{2,20})?) (?:is|are|was)\b|"
+    r" (?:works|lives|likes|comes|stays|has)\b)"
 )
 #: Who or when rather than what: nobody can tell whose these are.
 _NO_THING = re.compile(
@@ -47,7 +49,9 @@ class Statement:
 
 
 def statement_of(text: str) -> Statement | None:
-    """What a text begins to speak of; None where it is no plain statement about somebody or something with a name."""
+    """What a text begins to speak of; None where it is no plain statement about somebody or something with a
+    name.
+    """
     statement = _SPEAKER.sub("", text[:READ_CHARS], count=1).lstrip()
     match = _CHINESE.match(statement) or _ENGLISH.match(statement)
     if match is None or _NO_THING.match(match["thing"]):
@@ -56,9 +60,15 @@ def statement_of(text: str) -> Statement | None:
 
 
 def stand_beside(one: str, other: str) -> bool:
-    """Whether two statements are of different things, or of different attributes of a thing, so that both may hold."""
+    """Whether two statements are of different things, or of different attributes of a thing, so that both may
+    hold.
+    """
     first, second = statement_of(one), statement_of(other)
-    if first is not None and second is not None and not (first.thing in second.thing or second.thing in first.thing):
+    if (
+        first is not None
+        and second is not None
+        and not (first.thing in second.thing or second.thing in first.thing)
+    ):
         return True
     return any(_says_other(statement, text) for statement, text in ((first, other), (second, one)))
 
@@ -76,7 +86,10 @@ PEOPLE_CHARS = 2_000
 
 def _either(words: list[str]) -> str:
     """A pattern of English words, whole, and Chinese ones."""
-    return rf"\b(?:{'|'.join(word for word in words if word.isascii())})\b(?!-)|{'|'.join(word for word in words if not word.isascii())}"
+    return (
+        rf"\b(?:{'|'.join(word for word in words if word.isascii())})\b(?!-)"
+        rf"|{'|'.join(word for word in words if not word.isascii())}"
+    )
 
 
 #: Words for a relation of the speaker's, the same in either language.
@@ -107,28 +120,38 @@ _RELATIONS = {
     "neighbour": r"neighbour|neighbours|neighbor|neighbors|邻居",
 }
 _RELATION = re.compile("|".join(_either(words.split("|")) for words in _RELATIONS.values()))
-_ENGLISH_RELATIONS = {word: name for name, words in _RELATIONS.items() for word in words.split("|") if word.isascii()}
-_CHINESE_RELATIONS = {word: name for name, words in _RELATIONS.items() for word in words.split("|") if not word.isascii()}
+_ENGLISH_RELATIONS = {
+    word: name for name, words in _RELATIONS.items() for word in words.split("|") if word.isascii()
+}
+_CHINESE_RELATIONS = {
+    word: name for name, words in _RELATIONS.items() for word in words.split("|") if not word.isascii()
+}
 #: The longest first: a 女朋友 is no 朋友.
 _CHINESE_WORD = re.compile("|".join(sorted(_CHINESE_RELATIONS, key=len, reverse=True)))
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 #: A capital within a sentence, or with an 's: mostly a name.
 _NAME = re.compile(
     r"(?<=[a-z,;’'] )[A-Z][a-z]+|\b[A-Z][a-z]+(?=['’]s\b)"
-    r"|(?<![A-Za-z])[A-Z][a-z]+(?=[\u3400-\u9fff])|(?<=[\u3400-\u9fff])[A-Z][a-z]+(?![A-Za-z])"  # or beside Chinese
+    # or beside Chinese
+    r"|(?<![A-Za-z])[A-Z][a-z]+(?=[\u3400-\u9fff])|(?<=[\u3400-\u9fff])[A-Z][a-z]+(?![A-Za-z])"
 )
-#: Somebody whom the text begins with, after its speaker, and whether a thing of theirs follows ("Daniel's phone", 妈妈的手机).
+#: Somebody whom the text begins with, after its speaker, and whether a thing of theirs follows ("Daniel's
+#: phone", 妈妈的手机).
 _SPEAKER_OF_PEOPLE = re.compile(r"\A[^:：\n]{1,40}[:：] ?")
 _POSSESSIVE = re.compile(r"'s (?!(?:been|got|not|a|an|the|\w+ing)\b)|的")
 _MINE = re.compile(r"(?:my|our|我(?:们|家)?的?) ?")
 _FIRST_NAME = re.compile(r"[A-Z][a-z]+(?=['’]s |[\u3400-\u9fff])")
 #: Somebody is quoted: but what a doctor, a landlord or a school says concerns the user.
-_SAYS = re.compile(r"(?![跟和对我你听话据再就老]|[\u4e00-\u9fff]{0,2}[医师东板员生局司店校院]说)[\u4e00-\u9fff]{2,3}说(?!我)(?<![我们]说)")
+_SAYS = re.compile(
+    r"(?![跟和对我你听话据再就老]|[\u4e00-\u9fff]{0,2}[医师东板员生局司店校院]说)[\u4e00-\u9fff]{2,3}说(?!我)(?<![我们]说)"
+)
 _OWN = re.compile(r"\b(?:i|i'm|i've|i'd|i'll|my|me|mine|we|we're|our|us)\b|[我咱]")
 
 
 def people_in(text: str) -> frozenset[str]:
-    """The relations that a text speaks of ("mother", "brother"), the same in either language, and the names in it."""
+    """The relations that a text speaks of ("mother", "brother"), the same in either language, and the names
+    in it.
+    """
     return relations_in(text) | set(_NAME.findall(text[:PEOPLE_CHARS]))
 
 
@@ -142,7 +165,9 @@ def relations_in(text: str) -> frozenset[str]:
 
 
 def may_be_of(asked: frozenset[str], text: str) -> bool:
-    """Whether a text may speak of those whom a question is about: of the user themselves, where it names nobody."""
+    """Whether a text may speak of those whom a question is about: of the user themselves, where it names
+    nobody.
+    """
     statement = _SPEAKER_OF_PEOPLE.sub("", text[:PEOPLE_CHARS], count=1)
     relations = asked & _RELATIONS.keys()
     if not relations:
@@ -204,7 +229,10 @@ def _read(text: str) -> str:
 
 @cache
 def _topics() -> dict[str, _Topic]:
-    lines = {header.partition(":"): patterns for header, patterns in parsed(_TOPICS.read_text(encoding="utf-8")).items()}
+    lines = {
+        header.partition(":"): patterns
+        for header, patterns in parsed(_TOPICS.read_text(encoding="utf-8")).items()
+    }
     return {
         name: _Topic(
             re.compile("|".join(patterns), re.ASCII),  # so that a word ends where Chinese begins

@@ -1,8 +1,8 @@
 """Whether two statements are one, told in other words: "I really like tea." and "I like tea".
 
-Neither vectors nor shared words can tell that: "Anna beat Emma" and "Emma beat Anna" are nearer to each other than most paraphrases
-(docs/decisions.md). So what may differ is listed here, and whatever is not listed keeps two statements apart: every number, name, "not",
-every other word, and its order.
+Neither vectors nor shared words can tell that: "Anna beat Emma" and "Emma beat Anna" are nearer to each other
+than most paraphrases (docs/decisions.md). So what may differ is listed here, and whatever is not listed keeps
+two statements apart: every number, name, "not", every other word, and its order.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ KNOWN = 4_000
 #: Shorter statements keep their order: 蜜蜂 and 蜂蜜, "A3, B7" and "B7, A3".
 LEAST_MOVED = 5
 
-_WORD = re.compile(rf"[{CJK}]|(?<!\w)[-−+]?\d[\d.,:/-]*(?<=\d)|[^\W_{CJK}]+(?:[-'_.@/][^\W_{CJK}]+)*|[^\w\s]|_")
+_WORD = re.compile(
+    rf"[{CJK}]|(?<!\w)[-−+]?\d[\d.,:/-]*(?<=\d)|[^\W_{CJK}]+(?:[-'_.@/][^\W_{CJK}]+)*|[^\w\s]|_"
+)
 _SENTENCE = re.compile(r"[.!?;。！？；\n]\s*|\Z")
 _PLAIN_FIRST_WORD = re.compile(r"\A\W*[A-Z][a-z]*(?![\w'])(?<!\bI)")
 #: What a statement is told with, and not what it tells.
 _OPENING = re.compile(
-    r"\A\W*(?:(?:please |just )?(?:remember|note|keep in mind)(?: that|[:,])|by the way|btw|oh|well|hey|hi|hello|ok|okay)(?=[\s,])[\s,]*"
+    r"\A\W*(?:(?:please |just )?(?:remember|note|keep in mind)(?: that|[:,])|by the"
+    r" way|btw|oh|well|hey|hi|hello|ok|okay)(?=[\s,])[\s,]*"
     r"|\A\W*(?:请?记住|顺便说一下|顺便提一下|对了|其实|你好|嗨|嗯)[，,：: 、]\s*",
     re.IGNORECASE,
 )
@@ -51,8 +54,8 @@ _SPELLINGS = [
         ("喜爱", "喜欢"),
     )
 ]
-#: What only lends weight, or how a language puts it; where something is denied or compared it may carry all of the meaning ("not really",
-#: 很少).
+#: What only lends weight, or how a language puts it; where something is denied or compared it may carry all
+#: of the meaning ("not really", 很少).
 _WEIGHTS = [
     (re.compile(pattern, re.IGNORECASE), by)
     for pattern, by in (
@@ -120,7 +123,9 @@ class Told(NamedTuple):
 
     @classmethod
     def of(cls, text: str, source: Source) -> Told:
-        """Where the text names whom it is about their name says no more; "I like tea" of two people are two statements."""
+        """Where the text names whom it is about their name says no more; "I like tea" of two people are two
+        statements.
+        """
         subject = source.subject
         if subject is not None and (subject == "user" or subject.lower() in text.lower()):
             subject = None

@@ -1,6 +1,7 @@
 """One answer of several tiers: asked at the same time, merged into one list, put into a prompt.
 
-A search with everything around it: cache, quota, circuit breaker. It gives items or a reason why there are none.
+A search with everything around it: cache, quota, circuit breaker. It gives items or a reason why there are
+none.
 """
 
 from __future__ import annotations
@@ -22,14 +23,23 @@ from typing import Protocol
 from engine.providers.embedder_specs import RELEVANT
 from engine.providers.web_search import SearchOptions, SearchResult, WebSearch, breaker_name
 from jiyi.errors import JiyiError, SearchUnavailable
-from jiyi.protocol.tier_questions import COLD_LIMIT, HOT_LIMIT, HOT_SCORE, NO_THRESHOLD, MemoryQuestion, Tier, TierItem, TierStatus
+from jiyi.protocol.tier_questions import (
+    COLD_LIMIT,
+    HOT_LIMIT,
+    HOT_SCORE,
+    NO_THRESHOLD,
+    MemoryQuestion,
+    Tier,
+    TierItem,
+    TierStatus,
+)
 from jiyi.text.prompt import Line, Section
 from jiyi.text.words import content_digest, storable
 
 #: In a prompt: memories of the group, and experiences of the agent.
 GROUP_MEMORIES, EXPERIENCES = 5, 3
-#: Share of the answer that is kept for long-term memory if it has so much: as 5 are to 15 in the original. Without it ten
-#: new entries would hide every precedent from a node that asks for five.
+#: Share of the answer that is kept for long-term memory if it has so much: as 5 are to 15 in the original.
+#: Without it ten new entries would hide every precedent from a node that asks for five.
 COLD_SHARE = COLD_LIMIT / (HOT_LIMIT + COLD_LIMIT)
 
 
@@ -53,12 +63,16 @@ def merge(
         default_threshold: where the question has none.
     """
     threshold = default_threshold if question.relevance_threshold is None else question.relevance_threshold
-    warm = [item.model_copy(update={"score": HOT_SCORE}) for item in hot if _fits(item, question, now)][:HOT_LIMIT]
+    warm = [item.model_copy(update={"score": HOT_SCORE}) for item in hot if _fits(item, question, now)][
+        :HOT_LIMIT
+    ]
     known = [item for item in cold if _fits(item, question, now) and _relevant(item, threshold)]
     known.sort(key=lambda item: -item.score)  # stable: equals stay as the reader had them
     warm, known = _without_repetition(warm, known)
     known = known[: question.cold_limit]
-    chosen = _by_score(warm, known, question) if question.order == "score" else _by_tier(warm, known, question)
+    chosen = (
+        _by_score(warm, known, question) if question.order == "score" else _by_tier(warm, known, question)
+    )
     return [*chosen, *external[: question.web_results]]
 
 
@@ -82,12 +96,17 @@ def _relevant(item: TierItem, threshold: float) -> bool:
     return math.isfinite(item.score) and (threshold <= NO_THRESHOLD or item.score >= threshold)
 
 
-def _without_repetition(warm: Iterable[TierItem], known: Iterable[TierItem]) -> tuple[list[TierItem], list[TierItem]]:
+def _without_repetition(
+    warm: Iterable[TierItem], known: Iterable[TierItem]
+) -> tuple[list[TierItem], list[TierItem]]:
     """What was promoted today is in both tiers: it is shown once, and as verified."""
     promoted: dict[bytes, TierItem] = {}
     for item in known:
         promoted.setdefault(content_digest(item.content), item)
-    said = [item.model_copy(update={"verified": True}) if content_digest(item.content) in promoted else item for item in warm]
+    said = [
+        item.model_copy(update={"verified": True}) if content_digest(item.content) in promoted else item
+        for item in warm
+    ]
     repeated = {content_digest(item.content) for item in said}
     return said, [item for digest, item in promoted.items() if digest not in repeated]
 
@@ -104,7 +123,11 @@ def _by_tier(warm: list[TierItem], known: list[TierItem], question: MemoryQuesti
 def _by_score(warm: list[TierItem], known: list[TierItem], question: MemoryQuestion) -> list[TierItem]:
     """The most similar first; an entry whose similarity is not known keeps its 1.0."""
     measured = [
-        item if item.similarity is None or not math.isfinite(item.similarity) else item.model_copy(update={"score": item.similarity})
+        (
+            item
+            if item.similarity is None or not math.isfinite(item.similarity)
+            else item.model_copy(update={"score": item.similarity})
+        )
         for item in warm
     ]
     return sorted([*measured, *known], key=lambda item: -item.score)[: question.max_results]
@@ -112,7 +135,8 @@ def _by_score(warm: list[TierItem], known: list[TierItem], question: MemoryQuest
 
 log = logging.getLogger(__name__)
 
-#: Seconds that the tiers have together: the original's 10 for the whole request, less what the rest of it takes.
+#: Seconds that the tiers have together: the original's 10 for the whole request, less what the rest of it
+#: takes.
 SECONDS = 8.0
 
 Reader = Callable[[], Sequence[TierItem]]
@@ -133,13 +157,16 @@ class Gathered:
 def gather(readers: Mapping[Tier, Reader], seconds: float = SECONDS) -> Gathered:
     """What each reader gives, asked in threads of their own; never raises for what a reader does.
 
-    A reader that is not done after ``seconds`` counts as failed. Nobody waits for it: it must have a time-out of its own.
+    A reader that is not done after ``seconds`` counts as failed. Nobody waits for it: it must have a time-out
+    of its own.
     """
     begun = time.monotonic()
     done: SimpleQueue[tuple[Tier, TierStatus, list[TierItem]]] = SimpleQueue()
     for tier, reader in readers.items():
         context = contextvars.copy_context()  # whose rows one may see is a context variable
-        threading.Thread(target=context.run, args=(_read, tier, reader, done), name=f"tier-{tier}", daemon=True).start()
+        threading.Thread(
+            target=context.run, args=(_read, tier, reader, done), name=f"tier-{tier}", daemon=True
+        ).start()
     gathered = Gathered({tier: [] for tier in readers}, {tier: _late(tier, seconds) for tier in readers})
     for _ in readers:
         try:
@@ -161,7 +188,9 @@ def _read(tier: Tier, reader: Reader, done: SimpleQueue[tuple[Tier, TierStatus, 
     except Exception as error:
         log.exception("tier %s cannot be read", tier)
         # The text of an error that is not ours may hold an address or a password.
-        said = str(error) if isinstance(error, JiyiError) else f"{type(error).__name__}: see the service's log"
+        said = (
+            str(error) if isinstance(error, JiyiError) else f"{type(error).__name__}: see the service's log"
+        )
         status = TierStatus(tier=tier, state="failed", message=said)
     done.put((tier, status.model_copy(update={"seconds": time.monotonic() - begun}), items))
 
@@ -188,9 +217,21 @@ def council_sections(
         Section("", [Line(system)], name="system", own=True, shortens=True),
         Section("", [Line(persona)], name="persona", own=True, shortens=True),
         Section(
-            "", [Line(text, label=label) for text, label in labelled], name="memories", priority=1, max_lines=GROUP_MEMORIES, shortens=True
+            "",
+            [Line(text, label=label) for text, label in labelled],
+            name="memories",
+            priority=1,
+            max_lines=GROUP_MEMORIES,
+            shortens=True,
         ),
-        Section("", [Line(text) for text in experiences], name="experiences", priority=2, max_lines=EXPERIENCES, shortens=True),
+        Section(
+            "",
+            [Line(text) for text in experiences],
+            name="experiences",
+            priority=2,
+            max_lines=EXPERIENCES,
+            shortens=True,
+        ),
         Section("", [Line(proposal)], name="proposal", own=True, shortens=True),
     ]
 
@@ -207,7 +248,9 @@ class Quota(Protocol):
     """How many searches each session has made. Thread-safe."""
 
     def take(self, group_id: str, session_id: str) -> bool:
-        """Count one search; False if the session has had its number. Raises :class:`Skipped` if nothing can be counted."""
+        """Count one search; False if the session has had its number. Raises :class:`Skipped` if nothing can
+        be counted.
+        """
         ...
 
 
@@ -243,7 +286,9 @@ class Searcher:
 
 
 def items_of(result: SearchResult) -> list[TierItem]:
-    """The results as items of an answer, marked as external; the engine's own answer is none, as nobody stands behind it."""
+    """The results as items of an answer, marked as external; the engine's own answer is none, as nobody
+    stands behind it.
+    """
     return [
         TierItem(
             item_id=hit.url,
@@ -264,7 +309,8 @@ def _guarded(engine: WebSearch, query: str, options: SearchOptions) -> SearchRes
         return breakers.call(name, lambda: engine.search(query, options), blameless=lambda _: False)
     except breakers.Open:
         raise SearchUnavailable(
-            f"{engine.provider} is not asked for {breakers.RESET_SECONDS:g} s after {breakers.FAIL_MAX} failures in a row"
+            f"{engine.provider} is not asked for {breakers.RESET_SECONDS:g} s after {breakers.FAIL_MAX}"
+            " failures in a row"
         ) from None
     except SearchUnavailable as error:
         breakers.note_error(name, str(error))
@@ -272,5 +318,7 @@ def _guarded(engine: WebSearch, query: str, options: SearchOptions) -> SearchRes
 
 
 def _key(provider: str, query: str, options: SearchOptions) -> str:
-    text = json.dumps([provider, " ".join(query.lower().split()), options.model_dump(mode="json")], ensure_ascii=False)
+    text = json.dumps(
+        [provider, " ".join(query.lower().split()), options.model_dump(mode="json")], ensure_ascii=False
+    )
     return hashlib.sha256(text.encode()).hexdigest()

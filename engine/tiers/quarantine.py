@@ -1,19 +1,20 @@
 """Which outputs become working memory: five filters in order, the first that refuses decides.
 
-Pure: the vectors, the entries that are there already and the LLM's verdict are given. A refusal has a reason that can be
-counted and a sentence that says why, and nothing is refused for what is not known: a missing confidence, vector or verdict
-passes, and the flags say so.
+Pure: the vectors, the entries that are there already and the LLM's verdict are given. A refusal has a reason
+that can be counted and a sentence that says why, and nothing is refused for what is not known: a missing
+confidence, vector or verdict passes, and the flags say so.
 
 What a promotion stores: pieces that stand by themselves, each known by its content.
 
-Pure; the same plan is the preview that people see and what the task writes. A piece's id follows from its group and content:
-promoting again, after a failure or by another hand, meets the same ids, and changes nothing.
+Pure; the same plan is the preview that people see and what the task writes. A piece's id follows from its
+group and content: promoting again, after a failure or by another hand, meets the same ids, and changes
+nothing.
 
 What a group's quarantine is about: clusters of entries that say similar things, for the people who promote.
 
-Pure and deterministic: the same entries give the same clusters, in whatever order they come. Entries are alike by their
-vectors where all have one, else by their words. Clusters are stars (Butina 1999): the entry with the most entries like it,
-and these; then the same with what is left.
+Pure and deterministic: the same entries give the same clusters, in whatever order they come. Entries are
+alike by their vectors where all have one, else by their words. Clusters are stars (Butina 1999): the entry
+with the most entries like it, and these; then the same with what is left.
 """
 
 from __future__ import annotations
@@ -33,18 +34,39 @@ from engine.providers.embedder_specs import thresholds_of
 from engine.retrieval.corpus import ALIKE_BY_WORDS, MAX_READ, language_code, likeness_by_words
 from engine.retrieval.ranking import MIN_NORM, Floats
 from engine.text.keywords import keywords_ranked
-from jiyi.protocol.knowledge import CHECKED, CONSISTENT, REFUTED, RUNAWAY, UNSCORED, UNVERIFIED, VERIFIED, VERIFY_PENDING
+from jiyi.protocol.knowledge import (
+    CHECKED,
+    CONSISTENT,
+    REFUTED,
+    RUNAWAY,
+    UNSCORED,
+    UNVERIFIED,
+    VERIFIED,
+    VERIFY_PENDING,
+)
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.text.splitting import OVERLAP, SIZE, split
 from jiyi.text.translatable import Translatable
 from jiyi.text.words import content_digest
 
-Reason = Literal["low_confidence", "too_short", "duplicate", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", "runaway"]
+Reason = Literal[
+    "low_confidence",
+    "too_short",
+    "duplicate",
+    "near_duplicate",
+    "inconsistent",
+    "claim_refuted",
+    "claim_pending",
+    "runaway",
+]
 Consistency = Literal["consistent", "inconsistent", "unknown"]
 
-#: What one Chinese, Japanese or Korean character says, in Latin characters: 20 of them are a statement like 50.
+#: What one Chinese, Japanese or Korean character says, in Latin characters: 20 of them are a statement like
+#: 50.
 CJK_WEIGHT = 2.5
-_CJK = re.compile("[\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]")
+_CJK = re.compile(
+    "[\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]"
+)
 #: Placeholders for what still has to be looked up, in both languages.
 _CLAIM = re.compile(
     r"\[\s*(?:specific metric|external citation|citation needed|to be verified)[^\]]{0,100}\]"
@@ -89,7 +111,9 @@ class KnownEntry:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``reason`` is None for what is accepted. ``details`` are the numbers in the sentence, ``flags`` all that the output has now."""
+    """``reason`` is None for what is accepted. ``details`` are the numbers in the sentence, ``flags`` all
+    that the output has now.
+    """
 
     reason: Reason | None = None
     details: dict[str, str] = field(default_factory=dict)
@@ -112,7 +136,9 @@ SENTENCES: dict[Reason, Translatable] = {
     "low_confidence": Translatable("Its confidence %(confidence)s is below %(limit)s."),
     "too_short": Translatable("It is worth %(length)s characters, fewer than %(limit)s."),
     "duplicate": Translatable("Working memory has the same text: %(entry)s."),
-    "near_duplicate": Translatable("It says what %(entry)s says: similarity %(similarity)s, the limit is %(limit)s."),
+    "near_duplicate": Translatable(
+        "It says what %(entry)s says: similarity %(similarity)s, the limit is %(limit)s."
+    ),
     "inconsistent": Translatable("It contradicts itself or states what cannot be so, the LLM says."),
     "claim_refuted": Translatable("The fact check has refuted it."),
     "claim_pending": Translatable("It makes a claim that nobody has checked yet."),
@@ -120,11 +146,16 @@ SENTENCES: dict[Reason, Translatable] = {
 }
 
 
-def screen(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry] = (), embedding_model: str | None = None) -> Verdict:
+def screen(
+    candidate: Candidate,
+    rules: IngressRules,
+    known: Iterable[KnownEntry] = (),
+    embedding_model: str | None = None,
+) -> Verdict:
     """Whether a candidate may enter, by the first of the filters that objects.
 
-    ``known`` are the entries of the same group; their vectors are compared if they are by the same model, which the
-    caller sees to: others are given without one.
+    ``known`` are the entries of the same group; their vectors are compared if they are by the same model,
+    which the caller sees to: others are given without one.
     """
     filters: tuple[Callable[[], Verdict | None], ...] = (
         lambda: _confidence(candidate, rules),
@@ -136,7 +167,9 @@ def screen(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry
     for check in filters:
         if (refused := check()) is not None:
             return replace(refused, flags=_flags_of(candidate))
-    return Verdict(flags=_flags_of(candidate), needs_check=rules.check_consistency and candidate.consistency is None)
+    return Verdict(
+        flags=_flags_of(candidate), needs_check=rules.check_consistency and candidate.consistency is None
+    )
 
 
 def weighted_length(text: str) -> float:
@@ -153,7 +186,9 @@ def makes_unchecked_claim(text: str) -> bool:
 def _confidence(candidate: Candidate, rules: IngressRules) -> Verdict | None:
     if candidate.confidence is None or candidate.confidence >= rules.min_confidence:
         return None
-    return Verdict("low_confidence", {"confidence": f"{candidate.confidence:g}", "limit": f"{rules.min_confidence:g}"})
+    return Verdict(
+        "low_confidence", {"confidence": f"{candidate.confidence:g}", "limit": f"{rules.min_confidence:g}"}
+    )
 
 
 def _length(candidate: Candidate, rules: IngressRules) -> Verdict | None:
@@ -163,7 +198,9 @@ def _length(candidate: Candidate, rules: IngressRules) -> Verdict | None:
     return Verdict("too_short", {"length": f"{length:g}", "limit": f"{rules.min_chars:g}"})
 
 
-def _duplicate(candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry], model: str | None) -> Verdict | None:
+def _duplicate(
+    candidate: Candidate, rules: IngressRules, known: Iterable[KnownEntry], model: str | None
+) -> Verdict | None:
     limit = thresholds_of(model).near_duplicate if rules.max_similarity is None else rules.max_similarity
     digest, closest = content_digest(candidate.text), (-2.0, "")
     for entry in known:
@@ -173,7 +210,9 @@ def _duplicate(candidate: Candidate, rules: IngressRules, known: Iterable[KnownE
     similarity, entry_id = closest
     if similarity < limit:
         return None
-    return Verdict("near_duplicate", {"entry": entry_id, "similarity": f"{similarity:.3f}", "limit": f"{limit:g}"})
+    return Verdict(
+        "near_duplicate", {"entry": entry_id, "similarity": f"{similarity:.3f}", "limit": f"{limit:g}"}
+    )
 
 
 def _flags(candidate: Candidate, _rules: IngressRules) -> Verdict | None:
@@ -185,7 +224,9 @@ def _flags(candidate: Candidate, _rules: IngressRules) -> Verdict | None:
 
 
 def _pending(candidate: Candidate) -> bool:
-    return VERIFY_PENDING in candidate.flags or (CHECKED not in candidate.flags and makes_unchecked_claim(candidate.text))
+    return VERIFY_PENDING in candidate.flags or (
+        CHECKED not in candidate.flags and makes_unchecked_claim(candidate.text)
+    )
 
 
 def _flags_of(candidate: Candidate) -> tuple[str, ...]:
@@ -242,8 +283,8 @@ def plan(
 ) -> list[PlannedPiece]:
     """The pieces of a text, in order; a piece that says the same as an earlier one is there once.
 
-    ``metadata`` are the source's own; ``source``, ``promoted_at``, where the piece stands in the whole, and the entries that
-    it comes from are added.
+    ``metadata`` are the source's own; ``source``, ``promoted_at``, where the piece stands in the whole, and
+    the entries that it comes from are added.
     """
     pieces = split(text, size, overlap)
     planned: dict[bytes, PlannedPiece] = {}
@@ -258,7 +299,10 @@ def plan(
             "pieces": len(pieces),
             "entry_ids": [str(entry_id) for entry_id in entry_ids],
         }
-        planned.setdefault(content_hash, PlannedPiece(knowledge_id(group_id, agent_id, content_hash), piece.text, content_hash, said))
+        planned.setdefault(
+            content_hash,
+            PlannedPiece(knowledge_id(group_id, agent_id, content_hash), piece.text, content_hash, said),
+        )
     return list(planned.values())
 
 
@@ -273,8 +317,8 @@ def knowledge_id(group_id: str, agent_id: str | None, content_hash: bytes) -> UU
 MAX_ENTRIES = 1_000
 #: Clusters that one digest shows: a page that somebody reads.
 MAX_CLUSTERS = 20
-#: From here on two entries are alike by vectors without their language's common direction. Of 22 statements on three topics in two
-#: languages, .3 joins six of ten pairs of one topic and none of two.
+#: From here on two entries are alike by vectors without their language's common direction. Of 22 statements
+#: on three topics in two languages, .3 joins six of ten pairs of one topic and none of two.
 ALIKE_BY_VECTOR = 0.3
 #: Entries as many as which a common direction is only half believed.
 CENTRE_PRIOR = 1
@@ -325,12 +369,22 @@ class Digest:
     left_out: int = 0
 
 
-def digest(entries: Sequence[Entry], *, max_entries: int = MAX_ENTRIES, max_clusters: int = MAX_CLUSTERS) -> Digest:
-    """The clusters of the newest entries: those that most sessions speak of first, then the larger, then the newer."""
-    ordered = sorted({entry.entry_id: entry for entry in entries}.values(), key=lambda e: (e.created_at, e.entry_id), reverse=True)
+def digest(
+    entries: Sequence[Entry], *, max_entries: int = MAX_ENTRIES, max_clusters: int = MAX_CLUSTERS
+) -> Digest:
+    """The clusters of the newest entries: those that most sessions speak of first, then the larger, then the
+    newer.
+    """
+    ordered = sorted(
+        {entry.entry_id: entry for entry in entries}.values(),
+        key=lambda e: (e.created_at, e.entry_id),
+        reverse=True,
+    )
     looked_at = ordered[:max_entries]
     clusters = [_cluster([looked_at[row] for row in rows]) for rows in _stars(*_likeness(looked_at))]
-    clusters.sort(key=lambda cluster: (-cluster.sessions, -len(cluster.entries)))  # stable: the newer centre first
+    clusters.sort(
+        key=lambda cluster: (-cluster.sessions, -len(cluster.entries))
+    )  # stable: the newer centre first
     shown = clusters[:max_clusters]
     left_out = len(looked_at) - sum(len(cluster.entries) for cluster in shown)
     return Digest(tuple(shown), len(ordered) - len(looked_at), left_out)
@@ -352,7 +406,9 @@ def _likeness(entries: Sequence[Entry]) -> tuple[Floats, float]:
 
 
 def _by_vector(vectors: Float32, languages: Sequence[int]) -> Floats | None:
-    """Cosines after each language's common direction is taken away: without that, all texts of a language are alike."""
+    """Cosines after each language's common direction is taken away: without that, all texts of a language are
+    alike.
+    """
     lengths = np.linalg.norm(vectors, axis=1)
     if not (lengths > MIN_NORM).all():
         return None

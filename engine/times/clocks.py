@@ -1,8 +1,10 @@
 """Times of day in words: 下午三点半, "half past eight", 9:30, "tonight".
 
-A bare hour from 1 to 6 is the afternoon, from 7 to 11 the morning, and both are ambiguous. Who wants to be woken means the morning.
+A bare hour from 1 to 6 is the afternoon, from 7 to 11 the morning, and both are ambiguous. Who wants to be
+woken means the morning.
 
-Words of times in both languages: numbers, days of the week, months, holidays, days and weeks counted from today.
+Words of times in both languages: numbers, days of the week, months, holidays, days and weeks counted from
+today.
 """
 
 from __future__ import annotations
@@ -15,21 +17,42 @@ from typing import Literal
 
 from jiyi.text.sections import sections
 
-_ONES = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
-_ENGLISH = {word: n for n, word in enumerate(_ONES.split(), 1)} | {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60}
+_ONES = (
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+    " seventeen eighteen nineteen"
+)
+_ENGLISH = {word: n for n, word in enumerate(_ONES.split(), 1)} | {
+    "twenty": 20,
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+}
 _ENGLISH |= {"ninety": 90, "a": 1, "an": 1, "a couple of": 2, "couple of": 2, "couple": 2, "oh": 0}
 _CHINESE = {char: n for n, char in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2, "俩": 2}
 
 WEEK = r"(?:周|星期|礼拜)"
 ZH_WEEKDAYS = "一二三四五六日"
 EN_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-EN_WEEKDAY = r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
+EN_WEEKDAY = (
+    r"(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?"
+    r"|sun(?:day)?)"
+)
 EN_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-EN_MONTH_NAMES = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+EN_MONTH_NAMES = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
 EN_MONTH = rf"{EN_MONTH_NAMES}\.?"
 
 #: Days from today of a word, and weeks from this one.
-EN_DAYS = {"the day before yesterday": -2, "yesterday": -1, "last night": -1, "tomorrow": 1, "the day after tomorrow": 2}
+EN_DAYS = {
+    "the day before yesterday": -2,
+    "yesterday": -1,
+    "last night": -1,
+    "tomorrow": 1,
+    "the day after tomorrow": 2,
+}
 EN_DAYS |= dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening"), 0)
 ZH_WEEKS = {"上上": -2, "上": -1, "这": 0, "本": 0, "下": 1, "下下": 2}
 
@@ -38,7 +61,8 @@ ZH = r"(?:\d{1,4}|[〇零一二两三四五六七八九十百]{1,5})"
 #: The same up to ten, as a pattern without digits.
 SMALL_EN = rf"(?:{'|'.join(_ONES.split()[:10])}|an?)"
 EN = (
-    r"(?:\d{1,4}|(?:twenty|thirty|forty|fifty)(?:[- ](?:one|two|three|four|five|six|seven|eight|nine))?|sixty|ninety|a couple of|"
+    r"(?:\d{1,4}|(?:twenty|thirty|forty|fifty)(?:[-"
+    r" ](?:one|two|three|four|five|six|seven|eight|nine))?|sixty|ninety|a couple of|"
     rf"{'|'.join(sorted(_ONES.split(), key=len, reverse=True))}|an?)"
 )
 
@@ -60,7 +84,11 @@ def number(word: str) -> int:
     tens, ten, ones = rest.rpartition("十")
     if not ten and len(rest) > 1:  # 二零: digit by digit
         return 100 * _digits(hundreds) * bool(hundred) + _digits(rest)
-    return 100 * (_digits(hundreds) or 1) * bool(hundred) + (10 * (_digits(tens) or 1) if ten else 0) + _digits(ones)
+    return (
+        100 * (_digits(hundreds) or 1) * bool(hundred)
+        + (10 * (_digits(tens) or 1) if ten else 0)
+        + _digits(ones)
+    )
 
 
 def _digits(text: str) -> int:
@@ -118,10 +146,24 @@ _PARTS: dict[Part, str] = {
     "midnight": "午夜 子夜",
 }
 _PART_OF = {word: part for part, words in _PARTS.items() for word in words.split()}
-_PART_OF |= {"morning": "morning", "afternoon": "afternoon", "evening": "evening", "night": "night", "tonight": "evening"}
+_PART_OF |= {
+    "morning": "morning",
+    "afternoon": "afternoon",
+    "evening": "evening",
+    "night": "night",
+    "tonight": "evening",
+}
 _PART_OF |= {"noon": "noon", "midday": "noon", "lunchtime": "noon", "midnight": "midnight"}
 #: The hour that is meant by a part of the day alone; of noon and midnight it is certain.
-_HOURS: dict[Part, int] = {"dawn": 5, "morning": 9, "noon": 12, "afternoon": 15, "evening": 20, "night": 22, "midnight": 0}
+_HOURS: dict[Part, int] = {
+    "dawn": 5,
+    "morning": 9,
+    "noon": 12,
+    "afternoon": 15,
+    "evening": 20,
+    "night": 22,
+    "midnight": 0,
+}
 #: The hour of something that has a day and no time.
 DEFAULT_HOUR = 9
 #: Bare hours at which people get up. At one, two or three it may as well be the end of a nap.
@@ -193,50 +235,78 @@ _ZH = re.compile(
 )
 _ZH_PART = re.compile(rf"(?P<part>{_PART})(?![好安餐饭])")
 #: 一点 is also "a bit".
-_A_BIT_BEFORE, _A_BIT_AFTER = frozenset("早晚快慢多少大小好高低差有这那几第便近远稍再轻"), frozenset("都也儿没不小吧")
+_A_BIT_BEFORE, _A_BIT_AFTER = (
+    frozenset("早晚快慢多少大小好高低差有这那几第便近远稍再轻"),
+    frozenset("都也儿没不小吧"),
+)
 
 #: An hour in English.
-HOUR_EN = rf"(?:\d{{1,2}}|{'|'.join('twelve eleven ten nine eight seven six five four three two one'.split())})"
-_M = r"(?:thirty(?:[- ]five)?|fifteen|forty(?:[- ]five)?|twenty(?:[- ]five)?|ten|fifty(?:[- ]five)?|oh five|five)"
+HOUR_EN = (
+    rf"(?:\d{{1,2}}|{'|'.join('twelve eleven ten nine eight seven six five four three two one'.split())})"
+)
+_M = (
+    r"(?:thirty(?:[- ]five)?|fifteen|forty(?:[- ]five)?|twenty(?:[- ]five)?|ten|fifty(?:[- ]five)?|oh"
+    r" five|five)"
+)
 _MERIDIEM = r"(?P<meridiem>[ap])\.? ?m\b\.?"
 _BEHIND = r"(?:,? in the (?P<part>morning|afternoon|evening)\b|,? at (?P<part2>night)\b)"
 #: … which stand with a day, for others to find.
 _AHEAD = r"(?= (?:tonight|(?:this|tomorrow|every|each) (?:morning|afternoon|evening|night))\b)"
 #: Minutes that are said so, unlike "from 9 to 5".
 _ROUND = r"(?:five|ten|twenty(?:[- ]five)?|5|10|20|25)"
-_NO_TIME = r"(?! ?(?:%|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|people|percent|dollars|euros|pm|am|st|nd|rd|th|of|[a-z]+ street)\b|[\d%]|:\d)"
+_NO_TIME = (
+    r"(?! ?(?:%|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|people|percent|dollars|euros|pm|am"
+    r"|st|nd|rd|th|of|[a-z]+"
+    r" street)\b|[\d%]|:\d)"
+)
 _EN = [
-    re.compile(rf"(?<![\d:.])\b(?P<hour>{HOUR_EN})(?:[:.](?P<minute>\d\d)| (?P<minute_word>{_M}))? ?{_MERIDIEM}", re.IGNORECASE),
+    re.compile(
+        rf"(?<![\d:.])\b(?P<hour>{HOUR_EN})(?:[:.](?P<minute>\d\d)| (?P<minute_word>{_M}))? ?{_MERIDIEM}",
+        re.IGNORECASE,
+    ),
     re.compile(rf"(?<![\d:.])\b(?P<hour>{HOUR_EN}) ?o'?clock\b{_BEHIND}?", re.IGNORECASE),
     re.compile(
-        rf"\b(?:(?P<half>half) past|(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)|(?<!from )(?<!between )(?P<n>{_ROUND}|{EN}(?= minutes? ))(?: minutes?)? (?P<way2>past|to)) "
+        r"\b(?:(?P<half>half) past|(?:a )?(?P<quarter>quarter) (?P<way>past|to|after|before)|(?<!from"
+        rf" )(?<!between )(?P<n>{_ROUND}|{EN}(?= minutes? ))(?: minutes?)? (?P<way2>past|to)) "
         rf"(?P<hour>{HOUR_EN})\b(?: ?{_MERIDIEM}|{_BEHIND})?",
         re.IGNORECASE,
     ),
     re.compile(rf"(?<![\d:./-])(?P<hour>\d{{1,2}}):(?P<minute>\d\d)(?![\d:])(?:{_BEHIND})?", re.IGNORECASE),
     re.compile(
-        r"(?:\b(?:at|by|around|about|before|till|until|and|from|between)|@) ?(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)(?: ?(?:hours|hrs|h))?\b(?!%)",
+        r"(?:\b(?:at|by|around|about|before|till|until|and|from|between)|@)"
+        r" ?(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)(?: ?(?:hours|hrs|h))?\b(?!%)",
         re.IGNORECASE,
     ),
     re.compile(
-        rf"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly )?(?P<hour>{HOUR_EN})(?:-?ish)?(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?",
+        r"(?:\b(?:at|by|around|about|before)|@) ?(?:around |about |exactly"
+        rf" )?(?P<hour>{HOUR_EN})(?:-?ish)?(?: (?P<minute_word>{_M}))?\b{_NO_TIME}{_BEHIND}?",
         re.IGNORECASE,
     ),
     re.compile(rf"\b(?P<hour>{HOUR_EN})(?: (?P<minute_word>{_M}))?{_BEHIND}", re.IGNORECASE),
     re.compile(rf"\b(?P<hour>{HOUR_EN})\b{_AHEAD}", re.IGNORECASE),
-    re.compile(rf"(?<=day )(?P<hour>\d{{1,2}})\b{_NO_TIME}(?!:)|(?<=morning )(?P<hour2>\d{{1,2}})\b{_NO_TIME}(?!:)", re.IGNORECASE),
     re.compile(
-        r"(?<!good )(?<!all )\b(?:in the |this |at |by )?(?P<alone>tonight|mornings?|afternoons?|evenings?|nights?|noon|midday|lunchtime|midnight)\b",
+        rf"(?<=day )(?P<hour>\d{{1,2}})\b{_NO_TIME}(?!:)|(?<=morning )(?P<hour2>\d{{1,2}})\b{_NO_TIME}(?!:)",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        r"(?<!good )(?<!all )\b(?:in the |this |at |by"
+        r" )?(?P<alone>tonight|mornings?|afternoons?|evenings?|nights?|noon|midday|lunchtime|midnight)\b",
         re.IGNORECASE,
     ),
 ]
 _FROM_TO = re.compile(
-    rf"\b(?:from|between) (?P<first>{HOUR_EN}) ?(?:to|and|until|till|through|-|–) ?(?P<last>{HOUR_EN})\b(?! ?[ap]\.?m|:|\d)", re.IGNORECASE
+    rf"\b(?:from|between) (?P<first>{HOUR_EN}) ?(?:to|and|until|till|through|-|–) ?(?P<last>{HOUR_EN})\b(?!"
+    r" ?[ap]\.?m|:|\d)",
+    re.IGNORECASE,
 )
 _AT_AND = re.compile(
-    rf"\bat (?P<first>{HOUR_EN}) (?:and|&) (?:at )?(?P<last>{HOUR_EN})\b(?! ?[ap]\.?m|:|\d| ?o'?clock| ?minutes)", re.IGNORECASE
+    rf"\bat (?P<first>{HOUR_EN}) (?:and|&) (?:at )?(?P<last>{HOUR_EN})\b(?! ?[ap]\.?m|:|\d| ?o'?clock|"
+    r" ?minutes)",
+    re.IGNORECASE,
 )
-_SAME_TIME = re.compile(r"(?:这个|同一|相同|差不多)(?:时间|时候|时刻|点)|\b(?:at )?(?:this|the same) time\b", re.IGNORECASE)
+_SAME_TIME = re.compile(
+    r"(?:这个|同一|相同|差不多)(?:时间|时候|时刻|点)|\b(?:at )?(?:this|the same) time\b", re.IGNORECASE
+)
 
 
 def find_clocks(text: str, hour_now: int, minute_now: int) -> list[Clock | Impossible]:
@@ -274,7 +344,11 @@ def at(  # noqa: C901, PLR0911 – a case for each part of the day
         return clock(hour)
     if part is None:
         early = 1 <= hour <= 6
-        return clock(*((hour + 12, hour) if early else (hour, hour + 12)), certain=False) if 1 <= hour <= 11 else clock(hour)
+        return (
+            clock(*((hour + 12, hour) if early else (hour, hour + 12)), certain=False)
+            if 1 <= hour <= 11
+            else clock(hour)
+        )
     if part == "morning":
         return clock(12, 0, certain=False) if hour == 12 else clock(hour)
     if part in ("dawn", "midnight"):
@@ -297,7 +371,9 @@ def within(clock: Clock, part: Part) -> Clock | Impossible:
 
 
 def of_waking(clock: Clock) -> Clock:
-    """A bare hour at which somebody wants to be woken: the morning, unless it has passed and the day is today."""
+    """A bare hour at which somebody wants to be woken: the morning, unless it has passed and the day is
+    today.
+    """
     if clock.part is not None or clock.certain or clock.stated not in WAKING_HOURS:
         return clock
     return replace(clock, hours=tuple(sorted(clock.hours)), certain=True)
@@ -310,7 +386,10 @@ def _part(word: str) -> Part:
 def _a_bit(match: re.Match[str], text: str) -> bool:
     if match["hour"] != "一" or match["part"] or match["half"] or match["minute"] or match["minutes"]:
         return False
-    return text[match.start() - 1 : match.start()] in _A_BIT_BEFORE or text[match.end() : match.end() + 1] in _A_BIT_AFTER
+    return (
+        text[match.start() - 1 : match.start()] in _A_BIT_BEFORE
+        or text[match.end() : match.end() + 1] in _A_BIT_AFTER
+    )
 
 
 def _chinese(match: re.Match[str]) -> Clock | Impossible:
@@ -321,13 +400,22 @@ def _chinese(match: re.Match[str]) -> Clock | Impossible:
     before = (
         15
         if match["to"] == "一刻"
-        else number(match["to"].rstrip("分钟"))
-        if match["to"]
-        else number(match["less"])
-        if match["less"]
-        else 0
+        else (
+            number(match["to"].rstrip("分钟"))
+            if match["to"]
+            else number(match["less"])
+            if match["less"]
+            else 0
+        )
     )
-    return _before(match, hour, minute, before, _part(match["part"]) if match["part"] else None, exact=match["hour"].startswith("0"))
+    return _before(
+        match,
+        hour,
+        minute,
+        before,
+        _part(match["part"]) if match["part"] else None,
+        exact=match["hour"].startswith("0"),
+    )
 
 
 def _english(match: re.Match[str]) -> Clock | Impossible:
@@ -359,7 +447,9 @@ def _english(match: re.Match[str]) -> Clock | Impossible:
     )
 
 
-def _before(match: re.Match[str], hour: int, minute: int, before: int, part: Part | None, *, exact: bool) -> Clock | Impossible:
+def _before(
+    match: re.Match[str], hour: int, minute: int, before: int, part: Part | None, *, exact: bool
+) -> Clock | Impossible:
     if before:
         hour, minute = (hour - 1) % 24 if hour else 23, minute + 60 - before
         if hour == 0 and part not in ("dawn", "midnight"):

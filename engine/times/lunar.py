@@ -1,6 +1,8 @@
 """Days of the Chinese calendar in words: 农历八月十五, 腊月二十三, 大年初一, 除夕, 中秋, "Lunar New Year".
 
-A lunar year begins in January or February, so "2027年腊月二十三" and 明年除夕 may be days of two years: such a day is asked back.
+A lunar year begins in January or February, so "2027年腊月二十三" and 明年除夕 may be days of two years: such
+a day is
+asked back.
 """
 
 from __future__ import annotations
@@ -10,7 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from borax.calendars.lunardate import MAX_SOLAR_DATE, MIN_SOLAR_DATE, InvalidLunarDateError, LCalendars, LunarDate
+from borax.calendars.lunardate import (
+    MAX_SOLAR_DATE,
+    MIN_SOLAR_DATE,
+    InvalidLunarDateError,
+    LCalendars,
+    LunarDate,
+)
 
 from engine.times.clocks import LUNAR_HOLIDAYS, Day, Impossible, number
 
@@ -25,7 +33,9 @@ _FREE = r"(?=提醒|[叫给让]我|[早晚上中下凌傍的时,，。\d一二�
 
 
 def _names(*, ascii_only: bool) -> str:
-    return "|".join(sorted((name for name in LUNAR_HOLIDAYS if name.isascii() == ascii_only), key=len, reverse=True))
+    return "|".join(
+        sorted((name for name in LUNAR_HOLIDAYS if name.isascii() == ascii_only), key=len, reverse=True)
+    )
 
 
 _PATTERNS = [
@@ -66,7 +76,9 @@ class _Lunar:
 
 
 def find_lunar(text: str, today: date) -> Iterator[Day | Impossible]:
-    """Every lunar day that a text names, from today on; they may overlap. None outside of the calendar's tables (1900 to 2100)."""
+    """Every lunar day that a text names, from today on; they may overlap. None outside of the calendar's
+    tables (1900 to 2100).
+    """
     if not MIN_SOLAR_DATE <= today <= MAX_SOLAR_DATE:
         return
     for match in _MONTHLY.finditer(text):
@@ -84,7 +96,11 @@ def _named(match: re.Match[str]) -> _Lunar:
         first = groups["first"]
         return _Lunar(12, 30, leap=False) if first == "三十" else _Lunar(1, _number(first), leap=False)
     month = groups.get("month") or groups["month2"]
-    return _Lunar(_MONTHS.get(month) or number(month), _number(groups.get("day") or groups["day2"]), bool(groups["leap"]))
+    return _Lunar(
+        _MONTHS.get(month) or number(month),
+        _number(groups.get("day") or groups["day2"]),
+        bool(groups["leap"]),
+    )
 
 
 def _number(word: str) -> int:
@@ -97,8 +113,12 @@ def _day(match: re.Match[str], lunar: _Lunar, today: date) -> Day | Impossible:
     this, year = _lunar_year(today), groups.get("year")
     ahead = _AHEAD.get(groups.get("named", ""))
     if year is not None or ahead is not None:
-        solar, own = (int(year), int(year)) if year is not None else (today.year + (ahead or 0), this + (ahead or 0))
-        of_calendar = {day for each in (solar - 1, solar) if (day := lunar.of(each)) is not None and day.year == solar}
+        solar, own = (
+            (int(year), int(year)) if year is not None else (today.year + (ahead or 0), this + (ahead or 0))
+        )
+        of_calendar = {
+            day for each in (solar - 1, solar) if (day := lunar.of(each)) is not None and day.year == solar
+        }
         days = of_calendar | {day for day in [lunar.of(own)] if day is not None}
         if len(days) > 1:
             return Impossible(start, end, WHICH_YEAR)

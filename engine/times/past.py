@@ -1,15 +1,19 @@
-"""Which days a question talks about, in English and in Chinese: 'last Friday', 3月2日, 'in March 2026', 三天前.
+"""Which days a question talks about, in English and in Chinese: 'last Friday', 3月2日, 'in March 2026',
+三天前.
 
 Everything is whole days in the time zone of ``now``, and weeks begin on Monday. What leaves something open is
 read backwards, because memories lie in the past: without a year, a date or a month is the latest one that has
 begun by the end of today; 'on Friday' and 周五 may be today; 'last Friday' is the latest before today, while
 上周五 is the Friday of last week. 'Last night' is yesterday; N weeks, months, years ago are calendar ones.
 
-The days that a message names by the day it was said on, as dates: "yesterday" → "yesterday (2026-03-01)", 下周三.
+The days that a message names by the day it was said on, as dates: "yesterday" → "yesterday (2026-03-01)",
+下周三.
 
-A memory has to stand alone, so its relative days are followed by what they mean. Weeks begin on Monday: 下周三 and "next
-Wednesday" lie in the next calendar week, 上周三 in the last one, while "last Wednesday" is the latest before today. A bare
-weekday is the latest one in a sentence about what happened, else the next to come.
+A memory has to stand alone, so its relative days are followed by what they mean. Weeks begin on Monday:
+下周三
+and "next Wednesday" lie in the next calendar week, 上周三 in the last one, while "last Wednesday" is the
+latest
+before today. A bare weekday is the latest one in a sentence about what happened, else the next to come.
 """
 
 from __future__ import annotations
@@ -20,7 +24,18 @@ from contextlib import suppress
 from datetime import date, datetime, timedelta
 from itertools import islice
 
-from engine.times.clocks import EN_DAYS, EN_MONTH_NAMES, HOLIDAYS, SMALL_EN, WEEK, ZH_WEEKS, add_months, month_index, number, weekday_index
+from engine.times.clocks import (
+    EN_DAYS,
+    EN_MONTH_NAMES,
+    HOLIDAYS,
+    SMALL_EN,
+    WEEK,
+    ZH_WEEKS,
+    add_months,
+    month_index,
+    number,
+    weekday_index,
+)
 from jiyi.text.words import normalise
 
 #: More days than this are a list, not a question.
@@ -37,13 +52,14 @@ _UNITS = {"天": "day", "日": "day", "周": "week", "星期": "week", "礼拜":
 _YEAR_LATER = timedelta(days=365)
 #: Weekdays with one of these are over.
 _GONE = ("last", "past", "上", "上上")
-#: Before this, four digits are hardly ever a year (and years near the first cannot be moved between time zones).
+#: Before this, four digits are hardly ever a year (and years near the first cannot be moved between time
+#: zones).
 _FIRST_YEAR = 1000
 #: 29 February can be this many years apart, around a year such as 1900.
 _LEAP_GAP = 8
 
-# Parts of patterns, in which a space is any short white space and ~ an optional one. \b will not do at the ends
-# of words: between 我 and 'today' it sees no boundary.
+# Parts of patterns, in which a space is any short white space and ~ an optional one. \b will not do at the
+# ends of words: between 我 and 'today' it sees no boundary.
 _B, _E = r"(?<![a-z0-9_])", r"(?![a-z0-9_])"
 _MONTH = rf"(?P<month>{EN_MONTH_NAMES}){_E}\.?"
 #: "Sun" and "sat" are words of their own.
@@ -61,11 +77,14 @@ _CHINESE_BACK = r"(?P<back>今|(?<!过)去|(?<![以之])大?前)年"  # not 过�
 #: Not 晚上周杰伦, 日本月饼.
 _CHINESE_THIS = r"(?P<back>上上|(?<![晚早马路身网])上|这|(?<![日基根])本)"
 #: Not 上周一直, 上周三次, 上周日本, 上周天气: there only the week is meant.
-_WEEK_DAY = r"(?P<weekday>一(?![直共起定般些样])|[二三四五六](?![个次天年])|日(?![子本常程])|天(?!气|天(?!气))|末)"
+_WEEK_DAY = (
+    r"(?P<weekday>一(?![直共起定般些样])|[二三四五六](?![个次天年])|日(?![子本常程])|天(?!气|天(?!气))|末)"
+)
 
 #: Holidays in either language, and how many days those have that are more than one: China's golden weeks.
 _EN_HOLIDAYS, _ZH_HOLIDAYS = (
-    "|".join(sorted((name for name in HOLIDAYS if name.isascii() is english), key=len, reverse=True)) for english in (True, False)
+    "|".join(sorted((name for name in HOLIDAYS if name.isascii() is english), key=len, reverse=True))
+    for english in (True, False)
 )
 _HOLIDAY_DAYS = {(10, 1): 7, (5, 1): 5}
 #: Nearly every question has none of these, and is done.
@@ -82,7 +101,9 @@ def named_spans(text: str, now: datetime) -> list[Span]:
 
 
 def spans_over(text: str, now: datetime) -> dict[Span, bool]:
-    """The same, each with whether it is surely over: neither of today ("this month") nor what may be yet to come ("on Friday")."""
+    """The same, each with whether it is surely over: neither of today ("this month") nor what may be yet to
+    come ("on Friday").
+    """
     if not _HINT.search(text := normalise(text)):
         return {}
     today = now.replace(hour=0, minute=0, second=0, microsecond=0, fold=0)
@@ -103,7 +124,9 @@ def spans_over(text: str, now: datetime) -> dict[Span, bool]:
 
 
 def _is_open(match: re.Match[str], reader: _Reader, span: Span, today: datetime) -> bool:
-    """Whether what is read as past may be yet to come: a bare weekday, or a day without a year that is nearer ahead than behind."""
+    """Whether what is read as past may be yet to come: a bare weekday, or a day without a year that is nearer
+    ahead than behind.
+    """
     named = match.groupdict()
     if reader is _on_weekday:
         return named.get("back") not in _GONE
@@ -178,7 +201,13 @@ def _holiday(match: re.Match[str], today: datetime) -> Span:
     """The latest that has begun, or that of the year that is named."""
     month, day = HOLIDAYS[" ".join(match["holiday"].split())]
     year, back = match["year"], match["back"]
-    its_year = number(year) if year else today.year - _BACK[back] if back else today.year - ((month, day) > (today.month, today.day))
+    its_year = (
+        number(year)
+        if year
+        else today.year - _BACK[back]
+        if back
+        else today.year - ((month, day) > (today.month, today.day))
+    )
     return _days(_months(today, its_year, month)[0].replace(day=day), _HOLIDAY_DAYS.get((month, day), 1))
 
 
@@ -188,7 +217,11 @@ def _unit(match: re.Match[str], today: datetime) -> Span:
     back = _BACK[named["back"]] if named.get("back") else number(named["n"])
     unit = _UNITS.get(named["unit"], named["unit"])
     if unit in {"month", "year"}:
-        return _months(today, today.year, today.month - back) if unit == "month" else _months(today, today.year - back, 1, 12)
+        return (
+            _months(today, today.year, today.month - back)
+            if unit == "month"
+            else _months(today, today.year - back, 1, 12)
+        )
     if unit == "day":
         return _days(today - timedelta(days=back))
     return _week_span(today, back, "末" if unit == "weekend" else None)
@@ -199,7 +232,10 @@ _CHINESE_DATE = (
     rf"(?P<month>{_N})~月(?!天(?!气)|亮|球|饼)(?:份|~(?P<day>{_N})~[日号])?(?:~\(?{WEEK}[一二三四五六日天]\)?)?"
 )
 _PATTERNS: list[tuple[str, _Reader]] = [
-    (r"(?<![a-z0-9_./-])(?P<year>[0-9]{4})([-/])(?P<month>[0-9]{1,2})\2(?P<day>[0-9]{1,2})(?![0-9]|[-/.][0-9])", _date),
+    (
+        r"(?<![a-z0-9_./-])(?P<year>[0-9]{4})([-/])(?P<month>[0-9]{1,2})\2(?P<day>[0-9]{1,2})(?![0-9]|[-/.][0-9])",
+        _date,
+    ),
     (rf"(?<![a-z0-9_.:/$-]){_ON_WEEKDAY}{_DAY} (?:of )?{_MONTH}{_NO_VERB}{_YEAR}", _date),
     (rf"{_B}{_SUBJECT}{_ON_WEEKDAY}{_MONTH} (?:the )?{_DAY}{_YEAR}", _date),
     (rf"{_B}{_MONTH},? (?:of )?(?P<year>[0-9]{{4,9}}){_E}", _date),
@@ -211,20 +247,35 @@ _PATTERNS: list[tuple[str, _Reader]] = [
     (rf"{_B}(?:on|(?P<back>last|past|this)) (?P<weekday>{_WEEKDAY}){_E}", _on_weekday),
     (rf"{_B}(?<![0-9]\.)(?P<n>[0-9]{{1,4}}|{SMALL_EN}) (?P<unit>day|week|month|year)s? ago{_E}", _unit),
     (_CHINESE_DATE, _date),
-    (rf"{_NOT_IN_NUMBER}(?P<year>(?:19|20)[0-9]{{2}}|[一二][〇零一二三四五六七八九]{{3}})~年(?!(?:之|以)?前)", _date),
+    (
+        rf"{_NOT_IN_NUMBER}(?P<year>(?:19|20)[0-9]{{2}}|[一二][〇零一二三四五六七八九]{{3}})~年(?!(?:之|以)?前)",
+        _date,
+    ),
     (_CHINESE_BACK, _date),
     (r"(?P<word>(?<![以之])大?前(?=天)|[今昨])[天日晚夜早晨](?!头条)", _named_day),
     (rf"{_CHINESE_THIS}个?一?个?{WEEK}(?![围边期]|杰伦|恩来|星驰){_WEEK_DAY}?", _on_weekday),
     (rf"(?<![每下个几0-9一二两三四五六七八九十]){WEEK}{_WEEK_DAY}", _on_weekday),
     (rf"{_CHINESE_THIS}个?月(?![亮球])(?:~(?P<day>{_N})~[日号])?", _of_month),
-    (rf"{_B}(?:on|at|over|during|for|since|(?P<back>last|this)) (?P<holiday>{_EN_HOLIDAYS})(?: (?P<year>[0-9]{{4}}))?{_E}", _holiday),
+    (
+        (
+            rf"{_B}(?:on|at|over|during|for|since|(?P<back>last|this)) (?P<holiday>{_EN_HOLIDAYS})(?:"
+            rf" (?P<year>[0-9]{{4}}))?{_E}"
+        ),
+        _holiday,
+    ),
     (
         rf"(?<![一二三四五六七八九十百千双])(?:(?P<year>[0-9]{{4}})~年~的?|{_CHINESE_BACK}的?)?(?P<holiday>{_ZH_HOLIDAYS})(?![路街十号])",
         _holiday,
     ),
-    (rf"{_NOT_IN_NUMBER}(?P<n>{_N})~(?:个~(?=月|星期|礼拜))?(?P<unit>[天日年周]|星期|礼拜|(?<=个)月)(?:之|以)?前", _unit),
+    (
+        rf"{_NOT_IN_NUMBER}(?P<n>{_N})~(?:个~(?=月|星期|礼拜))?(?P<unit>[天日年周]|星期|礼拜|(?<=个)月)(?:之|以)?前",
+        _unit,
+    ),
 ]
-_RULES = [(re.compile(pattern.replace(" ", r"\s{1,3}").replace("~", r"\s?")), reader) for pattern, reader in _PATTERNS]
+_RULES = [
+    (re.compile(pattern.replace(" ", r"\s{1,3}").replace("~", r"\s?")), reader)
+    for pattern, reader in _PATTERNS
+]
 _ENGLISH_RULES = [(pattern, reader) for pattern, reader in _RULES if pattern.pattern.isascii()]
 
 
@@ -264,7 +315,9 @@ _ANCHORED_DAY = re.compile(
 
 
 def with_dates(text: str, said_at: datetime | None) -> str:
-    """The text with each relative day followed by its date, as of the day it was said on; as it is where that is unknown."""
+    """The text with each relative day followed by its date, as of the day it was said on; as it is where that
+    is unknown.
+    """
     if said_at is None:
         return text
     day = said_at.date()
@@ -291,7 +344,9 @@ def _weekday(given: dict[str, str], day: date, past: bool) -> str:
     number, which = weekday_index(given["weekday"]), given["which"]
     if which == "next":
         return _of_week(day, 1, number)
-    return _nearest(day, number, past=which == "last" or (past and which == "on"), also_today=which in {"this", "on"})
+    return _nearest(
+        day, number, past=which == "last" or (past and which == "on"), also_today=which in {"this", "on"}
+    )
 
 
 def _span(given: dict[str, str], day: date, _past: bool) -> str:
@@ -310,7 +365,11 @@ def _chinese_week(given: dict[str, str], day: date, _past: bool) -> str:
 
 def _chinese_month(given: dict[str, str], day: date, _past: bool) -> str:
     month = add_months(day.replace(day=1), ZH_WEEKS[given["zh_month"]])
-    return month.replace(day=int(given["zh_month_day"])).isoformat() if "zh_month_day" in given else f"{month:%Y-%m}"
+    return (
+        month.replace(day=int(given["zh_month_day"])).isoformat()
+        if "zh_month_day" in given
+        else f"{month:%Y-%m}"
+    )
 
 
 def _chinese_year(given: dict[str, str], day: date, _past: bool) -> str:
@@ -333,7 +392,9 @@ _READERS: dict[str, Callable[[dict[str, str], date, bool], str]] = {
     "back": lambda given, day, _: _shifted(day, given["unit_back"], -number(given["back"]), exact=True),
     "zh": lambda given, day, _: _in_days(day, _CHINESE_DAYS[given["zh"]]),
     "zh_which": _chinese_week,
-    "zh_bare": lambda given, day, past: _nearest(day, weekday_index(given["zh_bare"]), past=past, also_today=True),
+    "zh_bare": lambda given, day, past: _nearest(
+        day, weekday_index(given["zh_bare"]), past=past, also_today=True
+    ),
     "zh_month": _chinese_month,
     "zh_year": _chinese_year,
     "zh_n": _chinese_distance,
@@ -358,5 +419,7 @@ def _shifted(day: date, unit: str, count: int, *, exact: bool = False) -> str:
     if unit == "day":
         return _in_days(day, count)
     if unit == "week":
-        return _in_days(day, 7 * count) if exact else f"{_of_week(day, count, 0)}/{_of_week(day, count, 6)[5:]}"
+        return (
+            _in_days(day, 7 * count) if exact else f"{_of_week(day, count, 0)}/{_of_week(day, count, 6)[5:]}"
+        )
     return f"{add_months(day.replace(day=1), count):%Y-%m}" if unit == "month" else str(day.year + count)

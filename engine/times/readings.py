@@ -42,7 +42,13 @@ class Read:
     over: bool = False
 
 
-def read(elements: list[Element], span: tuple[Clock, Clock] | None, left_out: set[int], now: datetime, zone: ZoneInfo) -> Read:
+def read(
+    elements: list[Element],
+    span: tuple[Clock, Clock] | None,
+    left_out: set[int],
+    now: datetime,
+    zone: ZoneInfo,
+) -> Read:
     """What the words of one time mean; ``now`` in the time zone."""
     every = _merged([element for element in elements if isinstance(element, Every)])
     clocks = [element for element in elements if isinstance(element, Clock)]
@@ -71,19 +77,28 @@ def _merged(recurrences: list[Every]) -> Every | None:
         return None
     first = recurrences[0]
     fields = {
-        name: next((getattr(every, name) for every in recurrences if getattr(every, name) != "*"), "*") for name in ("dom", "month", "dow")
+        name: next((getattr(every, name) for every in recurrences if getattr(every, name) != "*"), "*")
+        for name in ("dom", "month", "dow")
     }
     seconds = next((every.seconds for every in recurrences if every.seconds), None)
     minute = next((every.minute for every in recurrences if every.minute), 0)
     told = any(value != "*" for value in fields.values()) or (len(recurrences) > 1 and seconds is not None)
     if seconds is not None and seconds % WEEK == 0 and len(recurrences) > 1:
         told = fields["dow"] != "*"
-    is_open = None if told and first.dom == "*" else next((every.open for every in recurrences if every.open), None)
+    is_open = (
+        None if told and first.dom == "*" else next((every.open for every in recurrences if every.open), None)
+    )
     return Every(first.start, first.end, seconds=seconds, minute=minute, open=is_open, **fields)
 
 
 def _again(
-    every: Every, clocks: list[Clock], span: tuple[Clock, Clock] | None, day: Day | None, left_out: set[int], now: datetime, zone: ZoneInfo
+    every: Every,
+    clocks: list[Clock],
+    span: tuple[Clock, Clock] | None,
+    day: Day | None,
+    left_out: set[int],
+    now: datetime,
+    zone: ZoneInfo,
 ) -> Read:
     dom, month, dow = every.dom, every.month, every.dow
     if every.open:
@@ -100,7 +115,11 @@ def _again(
             case _:
                 return Read(reason=f"which day of the {every.open}?")
     if left_out:
-        dow = ",".join(str(number) for number in range(7) if number not in left_out and (dow == "*" or number in _numbers(dow)))
+        dow = ",".join(
+            str(number)
+            for number in range(7)
+            if number not in left_out and (dow == "*" or number in _numbers(dow))
+        )
         dow = {"1,2,3,4,5": "1-5"}.get(dow, dow)
         if not dow:
             return Read(reason="no day is left")
@@ -123,9 +142,17 @@ def _on_days(clocks: list[Clock], dom: str, month: str, dow: str) -> Read:
         hours = ",".join(map(str, sorted({clock.hours[0] for clock in clocks})))
         return Read((Reading("cron", f"{minute} {hours} {dom} {month} {dow}"),), certain)
     clock = clocks[0]
-    if clock.next_day and clock.hours[0] < DEFAULT_HOUR and dow[0].isdecimal() and "#" not in dow and "L" not in dow:
+    if (
+        clock.next_day
+        and clock.hours[0] < DEFAULT_HOUR
+        and dow[0].isdecimal()
+        and "#" not in dow
+        and "L" not in dow
+    ):
         dow = ",".join(str((number + 1) % 7) for number in sorted(_numbers(dow)))
-    return Read(tuple(Reading("cron", f"{minute} {hour} {dom} {month} {dow}") for hour in clock.hours), certain)
+    return Read(
+        tuple(Reading("cron", f"{minute} {hour} {dom} {month} {dow}") for hour in clock.hours), certain
+    )
 
 
 def _within_days(  # noqa: PLR0911
@@ -155,11 +182,18 @@ def _within_days(  # noqa: PLR0911
         step = seconds // MINUTE
         return Read((Reading("cron", f"{'*' if step == 1 else f'*/{step}'} {hours} {days}"),), certain)
     if hours != "*" or days != "* * *":
-        return Read(reason="such a step does not fit into days; leave the days out, or choose a step that divides an hour or a day")
+        return Read(
+            reason=(
+                "such a step does not fit into days; leave the days out, or choose a step that divides an"
+                " hour or a day"
+            )
+        )
     return Read((Reading("interval", None, now + timedelta(seconds=seconds), seconds),), certain=True)
 
 
-def _steps(seconds: int, dow: str, clocks: list[Clock], day: Day | None, now: datetime, zone: ZoneInfo) -> Read:
+def _steps(
+    seconds: int, dow: str, clocks: list[Clock], day: Day | None, now: datetime, zone: ZoneInfo
+) -> Read:
     """Steps of days and weeks, from the first time on."""
     clock = clocks[0] if clocks else None
     start = day.dates[0] if day else now.date()
@@ -182,7 +216,10 @@ def _from_now(offset: Offset, clocks: list[Clock], now: datetime, zone: ZoneInfo
     day = add_months(now.date(), offset.months) + timedelta(days=offset.by.days)
     if not clocks:
         return Read((_moment(local(day, now.time(), zone)),), certain=False)
-    return Read(tuple(_moment(local(day, time(hour, clocks[0].minute), zone)) for hour in clocks[0].hours), clocks[0].certain)
+    return Read(
+        tuple(_moment(local(day, time(hour, clocks[0].minute), zone)) for hour in clocks[0].hours),
+        clocks[0].certain,
+    )
 
 
 def _once(day: Day | None, clocks: list[Clock], before: timedelta, now: datetime, zone: ZoneInfo) -> Read:
@@ -206,7 +243,9 @@ def _once(day: Day | None, clocks: list[Clock], before: timedelta, now: datetime
             found_moments.append(_moment(moment.astimezone(zone)))
     if not found_moments:
         return Read(reason="that time has passed", over=True)
-    return Read(tuple(found_moments), certain=clock.certain and len(clocks) == 1 and (day is None or day.certain))
+    return Read(
+        tuple(found_moments), certain=clock.certain and len(clocks) == 1 and (day is None or day.certain)
+    )
 
 
 def _any_time(dates: Sequence[date], now: datetime, zone: ZoneInfo) -> Read:
@@ -239,7 +278,8 @@ def _numbers(dow: str) -> set[int]:
 Element = Clock | Beside | Day | Every | Offset | Lead | Impossible
 #: What may stand between two words of one time.
 _BETWEEN = re.compile(
-    r"[\s,、的]{0,3}(?:在|于|到|至|和|跟|或|都|就|那天|当天|开始|起|之间|期间|at|on|of|the|in|from|by|and|for|to|until|till|between|through|both|starting|beginning|around|about|@|-|–|~|—|&|:)?[\s,的]{0,3}(?:at|on|the|from|in|around|about|between)?[\s,]{0,2}",
+    r"[\s,、"
+    r"的]{0,3}(?:在|于|到|至|和|跟|或|都|就|那天|当天|开始|起|之间|期间|at|on|of|the|in|from|by|and|for|to|until|till|between|through|both|starting|beginning|around|about|@|-|–|~|—|&|:)?[\s,的]{0,3}(?:at|on|the|from|in|around|about|between)?[\s,]{0,2}",
     re.IGNORECASE,
 )
 #: An end of what comes again: what stands behind it is no day of it.
@@ -257,7 +297,8 @@ def find_elements(sentence: str, now: datetime) -> list[Element]:
     ]
     kept: list[Element] = []
     for element in sorted(candidates, key=lambda element: element.start - element.end):
-        # 今 and "every" of a time that names only its part are no words of their own: two may begin at one place.
+        # 今 and "every" of a time that names only its part are no words of their own: two may begin at one
+        # place.
         if not any(element.start < other.end and other.start < element.end for other in kept):
             kept.append(element)
     return _with_parts(sorted(kept, key=lambda element: (element.start, element.end)))
@@ -275,7 +316,9 @@ def groups(sentence: str, elements: list[Element]) -> list[list[Element]]:
 
 
 def choose_elements(sentence: str, elements: list[Element], start: int, end: int) -> list[Element]:
-    """The time that is asked for: beside what asks for it if there are several, and what it leaves open from the others."""
+    """The time that is asked for: beside what asks for it if there are several, and what it leaves open from
+    the others.
+    """
     grouped = groups(sentence, elements)
     if len(grouped) <= 1:
         return elements
@@ -284,7 +327,10 @@ def choose_elements(sentence: str, elements: list[Element], start: int, end: int
         return elements
     taken = list(best)
     has_day = any(isinstance(element, Day | Every | Offset) for element in best)
-    has_clock = any(isinstance(element, Clock | Offset) or (isinstance(element, Every) and element.seconds) for element in best)
+    has_clock = any(
+        isinstance(element, Clock | Offset) or (isinstance(element, Every) and element.seconds)
+        for element in best
+    )
     for group in grouped:
         if group is best:
             continue
@@ -296,7 +342,8 @@ def choose_elements(sentence: str, elements: list[Element], start: int, end: int
             taken += group
             has_clock = True
         elif any(isinstance(element, Every) and element.open for element in best) or (
-            any(isinstance(element, Every) for element in group) and not any(isinstance(element, Every | Offset | Day) for element in best)
+            any(isinstance(element, Every) for element in group)
+            and not any(isinstance(element, Every | Offset | Day) for element in best)
         ):
             taken += group
     return sorted(taken, key=lambda element: (element.start, element.end))
@@ -319,13 +366,18 @@ _AND = re.compile(r"\s{0,2}and\s{0,2}", re.IGNORECASE)
 
 
 def open_range(sentence: str, elements: Sequence[Element]) -> Impossible | None:
-    """Two times of day between which one is meant that nobody said: 7点到9点之间, "every day from 7 to 9"; steps have none."""
+    """Two times of day between which one is meant that nobody said: 7点到9点之间, "every day from 7 to 9";
+    steps
+    have none.
+    """
     span = window(sentence, list(elements))
     if span is None or any(isinstance(element, Every) and element.seconds for element in elements):
         return None
     first, last = span
     between = _BETWEEN_BEHIND.match(sentence, last.end) or _BETWEEN_BEFORE.search(sentence[: first.start])
-    comes_again = any(isinstance(element, Every) for element in elements) and not _AND.fullmatch(sentence, first.end, last.start)
+    comes_again = any(isinstance(element, Every) for element in elements) and not _AND.fullmatch(
+        sentence, first.end, last.start
+    )
     return Impossible(first.start, last.end, BETWEEN_TWO) if between or comes_again else None
 
 
@@ -336,11 +388,15 @@ def without_end(sentence: str, elements: list[Element]) -> list[Element]:
         return elements
     steps = window(sentence, elements) is None and any(isinstance(element, Every) for element in elements)
     ends = (Day, Clock) if steps else (Day,)
-    return [element for element in elements if not (isinstance(element, ends) and element.start >= match.start())]
+    return [
+        element for element in elements if not (isinstance(element, ends) and element.start >= match.start())
+    ]
 
 
 def _distance(sentence: str, group: list[Element], start: int, end: int) -> tuple[int, int]:
-    """Directly before or after what asks, then in the same clause, the nearest first; those of a task come last."""
+    """Directly before or after what asks, then in the same clause, the nearest first; those of a task come
+    last.
+    """
     first, last = group[0].start, group[-1].end
     gap = sentence[last:start] if last <= start else sentence[end:first]
     near = max(0, start - last, first - end)
@@ -351,7 +407,11 @@ def _distance(sentence: str, group: list[Element], start: int, end: int) -> tupl
 def _with_parts(elements: list[Element]) -> list[Element]:
     """Parts of the day that stand beside a time are part of it: "tomorrow evening at 8", 明早8点."""
     stated = [element for element in elements if isinstance(element, Clock) and element.stated is not None]
-    parts = [element for element in elements if isinstance(element, Clock) and element.stated is None and element.part is not None]
+    parts = [
+        element
+        for element in elements
+        if isinstance(element, Clock) and element.stated is None and element.part is not None
+    ]
     if not stated or not parts:
         return _inherited(elements)
     kept: list[Element] = []

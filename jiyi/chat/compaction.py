@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from threading import Lock, Thread
 
 from jiyi.chat.chain import Exchange
-from jiyi.protocol.conversations import ChatMessage, Compacted, CompactionLimits, CompactMessages, Threshold, Urgency
+from jiyi.protocol.conversations import (
+    ChatMessage,
+    Compacted,
+    CompactionLimits,
+    CompactMessages,
+    Threshold,
+    Urgency,
+)
 from jiyi.text.budget import cut_to_tokens, estimate_tokens
 from jiyi.text.prompt import MAX_BUDGET, Line, Section, Style, compose
 from jiyi.text.prompting import quoted
@@ -46,7 +53,9 @@ def conversation_tokens(messages: Sequence[ChatMessage]) -> int:
 def check(messages: Sequence[ChatMessage], limits: CompactionLimits) -> Threshold:
     """Whether the conversation is past its soft or its hard limit."""
     tokens = conversation_tokens(messages)
-    urgency: Urgency = "hard" if tokens > limits.hard_tokens else "soft" if tokens > limits.soft_tokens else "none"
+    urgency: Urgency = (
+        "hard" if tokens > limits.hard_tokens else "soft" if tokens > limits.soft_tokens else "none"
+    )
     return Threshold(tokens=tokens, urgency=urgency)
 
 
@@ -60,25 +69,38 @@ def compact(
 ) -> Compacted:
     """The conversation as short as it has to be; as it was while it is not too long.
 
-    System prompts stay. Long outputs of tools are cut; what is older than the latest messages becomes a summary, by ``summarise``
-    or by rules; past the hard limit (emergency) fewer of the latest stay. A tool's call and its result are never parted.
+    System prompts stay. Long outputs of tools are cut; what is older than the latest messages becomes a
+    summary, by ``summarise`` or by rules; past the hard limit (emergency) fewer of the latest stay. A tool's
+    call and its result are never parted.
     """
     before = conversation_tokens(messages)
     urgency = check(messages, limits).urgency
     if urgency == "none" and not force:
-        return Compacted(messages=list(messages), summary=previous, tokens_before=before, tokens_after=before, mode="none")
+        return Compacted(
+            messages=list(messages), summary=previous, tokens_before=before, tokens_after=before, mode="none"
+        )
     system = [message for message in messages if message.role == "system"]
     talk = [_shortened(message) for message in messages if message.role != "system"]
     room = limits.hard_tokens - limits.reserve_tokens
     kept, old = _parted(talk, limits.keep_recent)
-    while urgency == "hard" and len(kept) > 1 and conversation_tokens([*system, *kept]) + limits.summary_max_tokens > room:
+    while (
+        urgency == "hard"
+        and len(kept) > 1
+        and conversation_tokens([*system, *kept]) + limits.summary_max_tokens > room
+    ):
         fewer, older = _parted(kept, max(1, len(kept) // 2))
         if not older:
             break
         old, kept = [*old, *older], fewer
     if not old:
         left = [*system, *kept]
-        return Compacted(messages=left, summary=previous, tokens_before=before, tokens_after=conversation_tokens(left), mode="none")
+        return Compacted(
+            messages=left,
+            summary=previous,
+            tokens_before=before,
+            tokens_after=conversation_tokens(left),
+            mode="none",
+        )
     summary = (summarise or by_rules)(old, previous, limits.summary_max_tokens)
     left = [*system, summary_message(summary), *kept]
     return Compacted(
@@ -92,7 +114,9 @@ def compact(
 
 
 def summary_message(summary: str) -> ChatMessage:
-    """The message that stands for what was left out: a system message, so what people said is quoted in it, line by line."""
+    """The message that stands for what was left out: a system message, so what people said is quoted in it,
+    line by line.
+    """
     language = language_of(summary)
     section = Section("", [Line(line) for line in summary.splitlines()])
     prompt = compose([section], MAX_BUDGET, Style(language, first=SUMMARY[language]))
@@ -100,7 +124,9 @@ def summary_message(summary: str) -> ChatMessage:
 
 
 def by_rules(messages: Sequence[ChatMessage], previous: str, most: int) -> str:
-    """The beginning of what each said, within ``most`` tokens, after what the previous summary said (at most half of it)."""
+    """The beginning of what each said, within ``most`` tokens, after what the previous summary said (at most
+    half of it).
+    """
     lines = []
     room = most
     if previous:
@@ -155,15 +181,17 @@ class _Cached:
 
 
 class CompactionStage:
-    """Shortens conversations past the limits; what was said is recorded first, so that nothing is lost. Thread-safe.
+    """Shortens conversations past the limits; what was said is recorded first, so that nothing is lost.
+    Thread-safe.
 
-    Between two compactions of a session lie ``cooldown_seconds`` and ``min_new_messages``; meanwhile its summary stands for
-    the messages that it was made of.
+    Between two compactions of a session lie ``cooldown_seconds`` and ``min_new_messages``; meanwhile its
+    summary stands for the messages that it was made of.
 
     Args:
         limits: when, and how much stays.
         flush: called before messages are left out: records what was said.
-        ask: has the service compact the same conversation, in the background: its LLM's summary then takes the place of the rules'.
+        ask: has the service compact the same conversation, in the background: its LLM's summary then takes
+        the place of the rules'.
         clock: monotonic seconds.
     """
 
@@ -191,10 +219,14 @@ class CompactionStage:
         key = (exchange.agent_id, exchange.session_id)
         with self._lock:
             known = self._cached.get(key)
-        if known is not None and known.summarised > _talk(exchange.chat):  # another conversation under the same name
+        if known is not None and known.summarised > _talk(
+            exchange.chat
+        ):  # another conversation under the same name
             known = None
         short = exchange.chat if known is None else _with_summary(exchange.chat, known)
-        if check(short, self._limits).urgency == "none" or (known is not None and self._is_fresh(known, len(exchange.chat))):
+        if check(short, self._limits).urgency == "none" or (
+            known is not None and self._is_fresh(known, len(exchange.chat))
+        ):
             return replace(exchange, chat=tuple(short))
         if self._flush is not None:
             self._flush(exchange)
@@ -209,12 +241,20 @@ class CompactionStage:
             while len(self._cached) > SESSIONS:
                 self._cached.popitem(last=False)
         if self._ask is not None and done.summarised:
-            request = CompactMessages(messages=list(left), limits=self._limits, previous_summary=previous, force=True)
-            Thread(target=self._improve, args=(self._ask, request, key, cached), name="jiyi-summary", daemon=True).start()
+            request = CompactMessages(
+                messages=list(left), limits=self._limits, previous_summary=previous, force=True
+            )
+            Thread(
+                target=self._improve, args=(self._ask, request, key, cached), name="jiyi-summary", daemon=True
+            ).start()
         return replace(exchange, chat=tuple(done.messages), compacted=True)
 
     def _improve(
-        self, ask: Callable[[CompactMessages], Compacted], request: CompactMessages, key: tuple[str, str | None], cached: _Cached
+        self,
+        ask: Callable[[CompactMessages], Compacted],
+        request: CompactMessages,
+        key: tuple[str, str | None],
+        cached: _Cached,
     ) -> None:
         try:
             better = ask(request)
@@ -248,4 +288,8 @@ def _without(messages: tuple[ChatMessage, ...], count: int) -> tuple[ChatMessage
 def _with_summary(messages: tuple[ChatMessage, ...], known: _Cached) -> tuple[ChatMessage, ...]:
     left = _without(messages, known.summarised)
     system = tuple(message for message in left if message.role == "system")
-    return (*system, summary_message(known.summary), *(message for message in left if message.role != "system"))
+    return (
+        *system,
+        summary_message(known.summary),
+        *(message for message in left if message.role != "system"),
+    )

@@ -1,7 +1,8 @@
 """Signs that a workflow runs in circles or out of hand: what it says then must not fill working memory.
 
-Pure: the caller gives a session's latest outputs. The original names the four signs, but its breaker was never built. Nothing
-stays shut: an output has the guard's flags while its session shows a sign, and the first one without a sign has none.
+Pure: the caller gives a session's latest outputs. The original names the four signs, but its breaker was
+never built. Nothing stays shut: an output has the guard's flags while its session shows a sign, and the first
+one without a sign has none.
 """
 
 from __future__ import annotations
@@ -73,13 +74,16 @@ def sign_of_runaway(steps: Sequence[Step], limits: GuardLimits | None = None) ->
     if len(lately) > 1 and sum(lately) > limits.max_tokens_per_second * RATE_SECONDS:
         return "token_rate"
     run = steps[-limits.repetitions - 1 :]
-    if len(run) > limits.repetitions and all(_alike(step, following) > limits.max_similarity for step, following in pairwise(run)):
+    if len(run) > limits.repetitions and all(
+        _alike(step, following) > limits.max_similarity for step, following in pairwise(run)
+    ):
         return "repetition"
     return "low_entropy" if _entropy(last.words) < limits.min_entropy else None
 
 
 def guarded(flags: Sequence[str], steps: Sequence[Step], limits: GuardLimits | None = None) -> list[str]:
-    """The flags of the last of a session's outputs: ``runaway`` and the sign are set if it shows one, else cleared.
+    """The flags of the last of a session's outputs: ``runaway`` and the sign are set if it shows one, else
+    cleared.
 
     ``runaway`` without a sign is somebody else's, and stays; what somebody has vouched for is not looked at.
     """

@@ -3,7 +3,8 @@
     with Client() as client, ConversationLoop(client) as loop:
         prompt = loop.before_completion("companion", "You are kind.", user_input, session_id="monday")
         answer = ask_the_model(prompt, user_input)
-        loop.after_completion("companion", [{"role": "user", "content": user_input}, {"role": "assistant", "content": answer}], "monday")
+        loop.after_completion("companion", [{"role": "user", "content": user_input}, {"role": "assistant",
+        "content": answer}], "monday")
 
 Neither call raises, nor waits longer than a second: then, as when nothing is found, the prompt is as it was.
 """
@@ -30,7 +31,16 @@ from jiyi.client.outbox import CLOSE_SECONDS, Counts, Outbox
 from jiyi.errors import JiyiError
 from jiyi.protocol.appointments import AskedSchedules, AskSchedules
 from jiyi.protocol.base import JsonMapping, JsonObject
-from jiyi.protocol.conversations import BUDGET, ChatMessage, Compacted, CompactionLimits, CompactMessages, ContextRequest, Format, Message
+from jiyi.protocol.conversations import (
+    BUDGET,
+    ChatMessage,
+    Compacted,
+    CompactionLimits,
+    CompactMessages,
+    ContextRequest,
+    Format,
+    Message,
+)
 from jiyi.protocol.proposals import SkillProposal
 from jiyi.protocol.recall import InjectedContext
 from jiyi.protocol.trajectories import StepType
@@ -52,15 +62,20 @@ class ConversationLoop:
 
     Args:
         client: how the service is reached.
-        max_tokens: most tokens that are put into a prompt, with the hint and the confirmation of an appointment.
+        max_tokens: most tokens that are put into a prompt, with the hint and the confirmation of an
+        appointment.
         format: how they are written; ``template`` for the format of that name.
         seconds: longest that a call waits.
         limits: when a conversation that is passed to :meth:`before` is compacted.
-        tz: the users' time zone, or what gives a user's by its id: of the days and appointments they talk about; the agent's unless given.
-        growth: whether skills, identity files, recorded steps and appointments belong to it; False where the service has growth off.
-        functions: the program's functions by the names of their tools; enabled workflows of these are offered by :meth:`tools`.
-        stages: more stages beside those of the loop (:class:`jiyi.chat.chain.Stage`).
-        on_failure: called with a sentence for each turn that is refused or lost.
+        tz: the users' time zone, or what gives a user's by its id: of the days and appointments they talk
+        about; the agent's unless given.
+        growth: whether skills, identity files, recorded steps and
+        appointments belong to it; False where the service has growth off.
+        functions: the program's functions
+        by the names of their tools; enabled workflows of these are offered by :meth:`tools`. stages: more
+        stages beside those of the loop (:class:`jiyi.chat.chain.Stage`).
+        on_failure: called with a sentence
+        for each turn that is refused or lost.
     """
 
     def __init__(
@@ -79,21 +94,32 @@ class ConversationLoop:
         on_failure: Callable[[str], object] | None = None,
     ) -> None:
         self._outbox = Outbox(client, "a turn", "turns", on_failure=on_failure)
-        self._memory = MemoryStage(self._inject, self._outbox, client.group, form=format, template=template, grown=growth, tz=tz)
+        self._memory = MemoryStage(
+            self._inject, self._outbox, client.group, form=format, template=template, grown=growth, tz=tz
+        )
         self._max_tokens, self._seconds, self._on_failure = max_tokens, seconds, on_failure
         self._steps = TrajectoryStage(self._outbox.put if growth else None, client.group)
         self._workflows = WorkflowTools(self._approved, functions or {}, self._outbox.put, client.group)
         self._client, self._cache = client, shapes.CacheShares()
         compaction = CompactionStage(limits, flush=self._flush, ask=self._compacted)
         grown: list[Stage] = (
-            [HintStage(self._hint), self._steps, ScheduleStage(self._schedule, tz), SkillStage(self._steps.step)] if growth else []
+            [
+                HintStage(self._hint),
+                self._steps,
+                ScheduleStage(self._schedule, tz),
+                SkillStage(self._steps.step),
+            ]
+            if growth
+            else []
         )
         self.chain = Chain([compaction, self._memory, GuardStage(), *grown, *stages])
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     @property
@@ -107,7 +133,9 @@ class ConversationLoop:
         return self._memory.injected
 
     def readiness(self) -> dict[str, str]:
-        """Each stage with what it is not connected to; empty texts for those that are ready. Asks the service, for a second at most."""
+        """Each stage with what it is not connected to; empty texts for those that are ready. Asks the
+        service, for a second at most.
+        """
         missing = self.chain.readiness()
         try:
             self._client.within(self._seconds).agents.list(limit=1)
@@ -116,13 +144,23 @@ class ConversationLoop:
         return missing
 
     def before_completion(
-        self, agent_id: str, system_prompt: str, user_input: str, *, session_id: str | None = None, user_id: str | None = None
+        self,
+        agent_id: str,
+        system_prompt: str,
+        user_input: str,
+        *,
+        session_id: str | None = None,
+        user_id: str | None = None,
     ) -> str:
-        """The prompt with what is remembered; as it was if nothing is, or the service does not answer in time.
+        """The prompt with what is remembered; as it was if nothing is, or the service does not answer in
+        time.
 
-        ``user_id`` of an agent that talks with several people: who of them it is. What others told it in private stays out of the prompt.
+        ``user_id`` of an agent that talks with several people: who of them it is. What others told it in
+        private stays out of the prompt.
         """
-        return self.before(agent_id, system_prompt, user_input, session_id=session_id, user_id=user_id).system_prompt
+        return self.before(
+            agent_id, system_prompt, user_input, session_id=session_id, user_id=user_id
+        ).system_prompt
 
     def before(
         self,
@@ -135,9 +173,11 @@ class ConversationLoop:
         messages: Sequence[Mapping[str, Any] | Message] = (),
         split: bool = False,
     ) -> Exchange:
-        """The same for programs that pass their messages, too: ``chat`` of what comes back may be shorter than they are.
+        """The same for programs that pass their messages, too: ``chat`` of what comes back may be shorter
+        than they are.
 
-        With ``split`` the system prompt stays the same through the session, and what is recalled now stands before the user's message:
+        With ``split`` the system prompt stays the same through the session, and what is recalled now stands
+        before the user's message:
         :mod:`jiyi.chat.shapes` has both in the forms of chat APIs.
         """
         until, recalled = time.monotonic() + self._seconds, "" if split else None
@@ -154,30 +194,47 @@ class ConversationLoop:
         return ready
 
     def cache_share(self, agent_id: str, session_id: str, *, user_id: str | None = None) -> float | None:
-        """The share of a session's tokens that a provider's prompt cache can keep, from its second prompt with ``split`` on; else None."""
+        """The share of a session's tokens that a provider's prompt cache can keep, from its second prompt
+        with ``split`` on; else None.
+        """
         return self._cache.share((agent_id, session_id, user_id))
 
     def after_completion(
-        self, agent_id: str, messages: Iterable[Mapping[str, Any] | Message], session_id: str, *, user_id: str | None = None
+        self,
+        agent_id: str,
+        messages: Iterable[Mapping[str, Any] | Message],
+        session_id: str,
+        *,
+        user_id: str | None = None,
     ) -> None:
-        """Record what was said: the new messages, or the whole conversation so far. What is known already is recorded once.
+        """Record what was said: the new messages, or the whole conversation so far. What is known already is
+        recorded once.
 
-        ``user_id`` as in :meth:`before_completion`: what the conversation tells is told that user alone from now on.
-        Each message has a ``role``, a ``content`` (or ``text``), and perhaps a ``name`` and ``at``, when it was said.
+        ``user_id`` as in :meth:`before_completion`: what the conversation tells is told that user alone from
+        now on. Each message has a ``role``, a ``content`` (or ``text``), and perhaps a ``name`` and ``at``,
+        when it was said.
         """
         try:
             told = list(messages)
-            dialogue, chat, until = tuple(messages_of(told)), tuple(map(_as_chat, told)), time.monotonic() + self._seconds
-            told_by = Exchange(agent_id, session_id=session_id, user_id=user_id, messages=dialogue, chat=chat, deadline=until)
+            dialogue, chat, until = (
+                tuple(messages_of(told)),
+                tuple(map(_as_chat, told)),
+                time.monotonic() + self._seconds,
+            )
+            told_by = Exchange(
+                agent_id, session_id=session_id, user_id=user_id, messages=dialogue, chat=chat, deadline=until
+            )
             self.chain.after(told_by)
         except Exception as error:
             log.exception("what was said is not remembered")
             self._outbox.fail("refused", 1, f"what was said is not remembered: {error}")
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> None:
-        """Record a step between a request and its answer that the messages do not show, such as a call of a tool.
+        """Record a step between a request and its answer that the messages do not show, such as a call of a
+        tool.
 
-        ``fields`` are ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``. Never raises, never waits; texts are masked and cut.
+        ``fields`` are ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``. Never raises, never waits;
+        texts are masked and cut.
         """
         try:
             self._steps.step(agent_id, session_id, step_type, **fields)
@@ -186,11 +243,14 @@ class ConversationLoop:
             self._outbox.fail("refused", 1, f"a step is not recorded: {error}")
 
     def tools(self, agent_id: str) -> list[JsonObject]:
-        """The agent's enabled workflows as functions that a model can call: those for all of whose tools ``functions`` has one."""
+        """The agent's enabled workflows as functions that a model can call: those for all of whose tools
+        ``functions`` has one.
+        """
         return self._workflows.schemas(agent_id)
 
     def call(self, agent_id: str, name: str, arguments: str | JsonMapping) -> JsonObject:
-        """Run a workflow that the model calls, with ``functions``; its success, or failure, counts into its trust.
+        """Run a workflow that the model calls, with ``functions``; its success, or failure, counts into its
+        trust.
 
         Raises:
             InvalidRequest: no such workflow is enabled, or the arguments are wrong: nothing was run.
@@ -206,7 +266,9 @@ class ConversationLoop:
         return self._client.within(seconds).conversations.context(**dict(request))
 
     def _approved(self, agent_id: str) -> list[SkillProposal]:
-        found = self._client.proposals.list(kind="pipeline", agent_id=agent_id, status="approved", limit=LOOKED_AT)
+        found = self._client.proposals.list(
+            kind="pipeline", agent_id=agent_id, status="approved", limit=LOOKED_AT
+        )
         return [row for row in found.rows if isinstance(row, SkillProposal)]
 
     def _hint(self, agent_id: str, user_id: str | None, seconds: float) -> str:
@@ -233,7 +295,9 @@ def _as_chat(message: Mapping[str, Any] | Message) -> ChatMessage:
     if isinstance(message, Message):
         return ChatMessage(role=message.role, content=message.text)
     known = with_text(message)
-    return ChatMessage.model_validate({**message, **{name: known[name] for name in ("role",) if name in known}, "content": known["text"]})
+    return ChatMessage.model_validate(
+        {**message, **{name: known[name] for name in ("role",) if name in known}, "content": known["text"]}
+    )
 
 
 #: Shorter inputs say nothing that could be looked for.
@@ -270,14 +334,22 @@ class MemoryStage:
         self.injected: InjectedContext | None = None
 
     def missing(self) -> str:
-        lacks = [what for what, there in (("retrieval", self._injecting), ("recording", self._outbox)) if there is None]
+        lacks = [
+            what
+            for what, there in (("retrieval", self._injecting), ("recording", self._outbox))
+            if there is None
+        ]
         return " and ".join(lacks)
 
     def before(self, exchange: Exchange) -> Exchange:
         self.injected = None
         most = BUDGET if exchange.room is None else exchange.room
         split = exchange.recalled is not None
-        if self._injecting is None or most < 1 or (len(exchange.user_input.strip()) < LEAST_INPUT_CHARS and not split):
+        if (
+            self._injecting is None
+            or most < 1
+            or (len(exchange.user_input.strip()) < LEAST_INPUT_CHARS and not split)
+        ):
             return exchange
         asked = checked(
             ContextRequest,
@@ -308,14 +380,18 @@ class MemoryStage:
         if self._outbox is None or exchange.session_id is None:
             return exchange
         whose, tz = exchange.user_id, self._zone_of(exchange.user_id)
-        events = self._recorder.events(self._group_id, exchange.agent_id, exchange.session_id, exchange.messages, whose, tz)
+        events = self._recorder.events(
+            self._group_id, exchange.agent_id, exchange.session_id, exchange.messages, whose, tz
+        )
         for event in events:
             self._outbox.put(event)
         return exchange
 
 
 class GuardStage:
-    """Keeps an assistant that runs in circles from filling memory (priority 500): what it says then is not recorded."""
+    """Keeps an assistant that runs in circles from filling memory (priority 500): what it says then is not
+    recorded.
+    """
 
     name, priority = "loop_guard", 500
 
@@ -334,4 +410,6 @@ class GuardStage:
         # At what rate a whole conversation is passed on says nothing.
         if sign is None or sign == "token_rate":
             return exchange
-        return replace(exchange, messages=tuple(other for other in exchange.messages if other is not answers[-1]))
+        return replace(
+            exchange, messages=tuple(other for other in exchange.messages if other is not answers[-1])
+        )

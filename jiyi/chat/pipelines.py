@@ -1,4 +1,5 @@
-"""Workflows as YAML, and running one with the caller's own tools: each step within its time, each failure told.
+"""Workflows as YAML, and running one with the caller's own tools: each step within its time, each failure
+told.
 
 from jiyi.chat import pipelines
 
@@ -102,17 +103,21 @@ class PipelineRun:
 
 
 def run(
-    yaml: str, tools: Mapping[str, Tool], *, inputs: Mapping[str, Mapping[str, Any]] | None = None, step_seconds: float = STEP_SECONDS
+    yaml: str,
+    tools: Mapping[str, Tool],
+    *,
+    inputs: Mapping[str, Mapping[str, Any]] | None = None,
+    step_seconds: float = STEP_SECONDS,
 ) -> PipelineRun:
     """Run the steps one after the other, each with its own function of ``tools``.
 
-    A step's inputs are keyword arguments: those of the workflow, over them those of ``inputs`` by the tool's name. The text
-    ``"$previous"`` stands for what the step before gave. A function that takes longer than ``step_seconds`` is left behind
-    in its thread: what it gives later counts no more.
+    A step's inputs are keyword arguments: those of the workflow, over them those of ``inputs`` by the tool's
+    name. The text ``"$previous"`` stands for what the step before gave. A function that takes longer than
+    ``step_seconds`` is left behind in its thread: what it gives later counts no more.
 
     Raises:
-        InvalidRequest: the text is no workflow, names a tool that is not among ``tools``, or the time is out of bounds:
-            nothing was run.
+        InvalidRequest: the text is no workflow, names a tool that is not among ``tools``, or the time is out
+            of bounds: nothing was run.
     """
     workflow = from_yaml(yaml)
     missing = sorted({step.tool for step in workflow.steps} - tools.keys())
@@ -137,7 +142,9 @@ def run(
 
 def _attempt(step: WorkflowStep, tool: Tool, arguments: JsonMapping, seconds: float) -> StepRun:
     ran = _once(step.tool, tool, arguments, seconds)
-    if ran.state == "failed" and step.on_error == "retry":  # one that hangs is not asked again: it may still be at it
+    if (
+        ran.state == "failed" and step.on_error == "retry"
+    ):  # one that hangs is not asked again: it may still be at it
         ran = _once(step.tool, tool, arguments, seconds)
     if ran.state != "done" and step.on_error == "skip":
         return StepRun(ran.tool, "skipped", error=ran.error, ms=ran.ms)

@@ -1,4 +1,6 @@
-"""A chat program's messages as ``turn.recorded`` events, each with an id that follows from what it says and where."""
+"""A chat program's messages as ``turn.recorded`` events, each with an id that follows from what it says and
+where.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,19 @@ SESSIONS = 1_000
 #: Roles whose messages are remembered; tools and system prompts are not.
 RECORDED = ("user", "assistant")
 #: What chat APIs and libraries call roles that we call otherwise.
-ROLES = {"developer": "system", "function": "tool", "model": "assistant", "ai": "assistant", "bot": "assistant", "human": "user"}
+ROLES = {
+    "developer": "system",
+    "function": "tool",
+    "model": "assistant",
+    "ai": "assistant",
+    "bot": "assistant",
+    "human": "user",
+}
 
 
 def messages_of(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message]:
-    """Messages as chat APIs have them (``role``, ``content`` or ``text``, perhaps ``name``, ``at``); those without text are left out.
+    """Messages as chat APIs have them (``role``, ``content`` or ``text``, perhaps ``name``, ``at``); those
+    without text are left out.
 
     Raises:
         InvalidEvent: with a sentence per wrong field.
@@ -52,8 +62,8 @@ def messages_of(messages: Iterable[Mapping[str, Any] | Message]) -> list[Message
 class Recorder:
     """Makes events of messages. Thread-safe.
 
-    Whether a program passes the whole conversation each time or only what is new: each message has one id. A message that
-    is passed again, by any process, is an event that is known.
+    Whether a program passes the whole conversation each time or only what is new: each message has one id. A
+    message that is passed again, by any process, is an event that is known.
     """
 
     def __init__(self) -> None:
@@ -61,9 +71,16 @@ class Recorder:
         self._lock = Lock()
 
     def events(
-        self, group_id: str, agent_id: str, session_id: str, messages: Sequence[Message], user_id: str | None = None, tz: str | None = None
+        self,
+        group_id: str,
+        agent_id: str,
+        session_id: str,
+        messages: Sequence[Message],
+        user_id: str | None = None,
+        tz: str | None = None,
     ) -> list[JsonObject]:
-        """Events of the messages of people and of the agent, oldest first; ``user_id``: whose conversation it is, in which time zone.
+        """Events of the messages of people and of the agent, oldest first; ``user_id``: whose conversation it
+        is, in which time zone.
 
         Raises:
             InvalidEvent: with a sentence per wrong field.
@@ -119,7 +136,8 @@ def _said(message: Message) -> str:
 
 
 def turn_event(session: tuple[str, ...], message: Message, event_id: UUID, now: datetime) -> JsonObject:
-    """The event of one message, cut to what an event may hold; ``session``: group, agent, session, and perhaps the user.
+    """The event of one message, cut to what an event may hold; ``session``: group, agent, session, and
+    perhaps the user.
 
     Raises:
         InvalidEvent: with a sentence per wrong field.
@@ -127,7 +145,12 @@ def turn_event(session: tuple[str, ...], message: Message, event_id: UUID, now: 
     group_id, agent_id, session_id, *user = session
     text, at = message.text, message.at or now
     limit = limits.MAX_DESCRIPTION_CHARS - len(message.name or "") - 2
-    payload: dict[str, Any] = {"role": message.role, "name": message.name, "text": text[:limit], "user_id": next(iter(user), None)}
+    payload: dict[str, Any] = {
+        "role": message.role,
+        "name": message.name,
+        "text": text[:limit],
+        "user_id": next(iter(user), None),
+    }
     if len(text) > limit:
         payload["provenance"] = {"truncated_from": len(text)}
     try:
@@ -151,7 +174,9 @@ def _event_id(session: tuple[str, ...], digest: bytes, number: int) -> UUID:
 
 
 def with_text(message: Mapping[str, Any]) -> JsonObject:
-    """The message with its ``text``: its ``content``, which may be parts some of which are texts; and with our name of its role."""
+    """The message with its ``text``: its ``content``, which may be parts some of which are texts; and with
+    our name of its role.
+    """
     fields = dict(message)
     content = fields.get("text", fields.get("content"))
     if isinstance(content, list):

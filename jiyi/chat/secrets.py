@@ -1,5 +1,6 @@
-"""Secrets in what people say: keys, passwords, card and identity numbers. Masked wherever a text is to become a memory
-(:data:`jiyi.protocol.base.Description`), so in a client before it leaves the program, and in the service whoever sends it.
+"""Secrets in what people say: keys, passwords, card and identity numbers. Masked wherever a text is to become
+a memory (:data:`jiyi.protocol.base.Description`), so in a client before it leaves the program, and in the
+service whoever sends it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Callable, Iterable
 
 MASK = "[…]"
 
-#: Vendors' keys by their prefixes, JSON Web Tokens, and private keys. Of words with hyphens (``sk-based-approach``) one is a key only with
-#: a digit soon.
+#: Vendors' keys by their prefixes, JSON Web Tokens, and private keys. Of words with hyphens
+#: (``sk-based-approach``) one is a key only with a digit soon.
 _KEYS = re.compile(
     r"\b(?:(?:sk|pk|rk)[-_](?=[A-Za-z0-9_\-]{0,80}\d|[A-Za-z0-9]{15})|gh[opsur]_|github_pat_|glpat-|xox[abeprs]-)[A-Za-z0-9_\-]{15,}"
     r"|\b(?:(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[A-Za-z0-9_\-]{15,}|hf_[A-Za-z0-9]{15,}|jiyi_[a-z0-9]{8,}_[A-Za-z0-9_\-]{15,})"
@@ -20,7 +21,8 @@ _KEYS = re.compile(
 )
 #: "password: …", 密码是…: what follows, up to a space.
 _PASSWORDS = re.compile(
-    r"(?P<head>(?:\b(?:password|passwd|passcode|pwd|api[ _-]?key|secret|access[ _-]?token|pin(?: code)?)\b|密码|口令|密钥|验证码)"
+    r"(?P<head>(?:\b(?:password|passwd|passcode|pwd|api[ _-]?key|secret|access[ _-]?token|pin(?:"
+    r" code)?)\b|密码|口令|密钥|验证码)"
     r"\s*(?:is|are|was|=|:|：|是|为)\s*[\"'“‘「]?)(?P<secret>[^\s\"'”’」,，。;；、]{4,})",
     re.IGNORECASE,
 )
@@ -30,7 +32,8 @@ _IDENTITY = re.compile(r"(?<![0-9A-Za-z])\d{17}[0-9Xx](?![0-9A-Za-z])")
 _SSN = re.compile(r"(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 _CHECKS = "10X98765432"
-#: Digits of a payment card, and how its issuers begin: what counts milliseconds or numbers orders, as a rule, begins otherwise.
+#: Digits of a payment card, and how its issuers begin: what counts milliseconds or numbers orders, as a rule,
+#: begins otherwise.
 CARD_DIGITS = range(13, 20)
 _ISSUERS = re.compile(r"3[0-689]|4|5[0-8]|6|2[2-7]")
 #: Characters of the shortest of these: 密码:1234.
@@ -43,7 +46,9 @@ _NAMES = ("pass", "pwd", "key", "secret", "token", "pin", "密码", "口令", "�
 
 def masked(text: str) -> str:
     """The text with its secrets masked; the words around them stay. What is masked already stays as it is."""
-    while (less := _masked_once(text)) != text:  # each is longer than its mask, so it ends; as a rule after the first
+    while (
+        less := _masked_once(text)
+    ) != text:  # each is longer than its mask, so it ends; as a rule after the first
         text = less
     return text
 
@@ -54,7 +59,9 @@ def _masked_once(text: str) -> str:
     if _has_any(text, _IN_KEYS):
         text = _KEYS.sub(MASK, text)
     if _has_any(text.lower(), _NAMES):
-        text = _PASSWORDS.sub(lambda match: match["head"] + (match["secret"] if _is_a_word(match["secret"]) else MASK), text)
+        text = _PASSWORDS.sub(
+            lambda match: match["head"] + (match["secret"] if _is_a_word(match["secret"]) else MASK), text
+        )
     if _DIGITS.search(text):
         text = _IDENTITY.sub(_if(is_identity_number), text)
         text = _NUMBER.sub(_if(is_card_number), text)
@@ -72,7 +79,11 @@ def _has_any(text: str, words: Iterable[str]) -> bool:
 def is_card_number(text: str) -> bool:
     """Whether the digits are a payment card's: of its length, of an issuer, and right by Luhn's check."""
     digits = [int(char) for char in text if char.isdigit()]
-    if len(digits) not in CARD_DIGITS or len(set(digits)) == 1 or not _ISSUERS.match("".join(map(str, digits))):
+    if (
+        len(digits) not in CARD_DIGITS
+        or len(set(digits)) == 1
+        or not _ISSUERS.match("".join(map(str, digits)))
+    ):
         return False
     total = sum(digits[-1::-2]) + sum(sum(divmod(2 * digit, 10)) for digit in digits[-2::-2])
     return total % 10 == 0

@@ -4,8 +4,8 @@
     OpenAI().chat.completions.create(model=…, messages=shapes.openai(ready))
     Anthropic().messages.create(model=…, max_tokens=…, **shapes.anthropic(ready))
 
-The system text is the same through a session. What was recalled for a message stands before it in all later prompts, too, so that each
-prompt begins with nearly all of the one before.
+The system text is the same through a session. What was recalled for a message stands before it in all later
+prompts, too, so that each prompt begins with nearly all of the one before.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ def turn_of(exchange: Exchange) -> int:
 
 
 def openai(exchange: Exchange, *, prefixed: bool = False) -> list[JsonObject]:
-    """Messages for APIs like OpenAI's: what is recalled is a system message before the user's, or ``prefixed`` to its text."""
-    messages: list[JsonObject] = [{"role": "system", "content": exchange.system_prompt}] if exchange.system_prompt else []
+    """Messages for APIs like OpenAI's: what is recalled is a system message before the user's, or
+    ``prefixed`` to its text.
+    """
+    messages: list[JsonObject] = (
+        [{"role": "system", "content": exchange.system_prompt}] if exchange.system_prompt else []
+    )
     for message, recalled in _recalling(exchange):
         told: JsonObject = message.model_dump(exclude_none=True)
         if recalled and prefixed:
@@ -47,8 +51,13 @@ def openai(exchange: Exchange, *, prefixed: bool = False) -> list[JsonObject]:
 
 
 def anthropic(exchange: Exchange) -> JsonObject:
-    """``system`` and ``messages`` for Anthropic's API, with marks for its cache after the system text and after the last message."""
-    system = [exchange.system_prompt, *(message.content or "" for message in exchange.chat if message.role == "system")]
+    """``system`` and ``messages`` for Anthropic's API, with marks for its cache after the system text and
+    after the last message.
+    """
+    system = [
+        exchange.system_prompt,
+        *(message.content or "" for message in exchange.chat if message.role == "system"),
+    ]
     blocks: list[dict[str, Any]] = [_text(text) for text in system if text]
     messages: list[dict[str, Any]] = []
     for message, recalled in _recalling(exchange):
@@ -67,7 +76,8 @@ def anthropic(exchange: Exchange) -> JsonObject:
 
 
 def cache_share(prompts: Sequence[str | Sequence[Mapping[str, Any]]]) -> float:
-    """The share of the tokens of a session's prompts, from the second one on, that a cache of prefixes has from the one before.
+    """The share of the tokens of a session's prompts, from the second one on, that a cache of prefixes has
+    from the one before.
 
     A prompt is one text, or messages. 1.0 for less than two.
     """
@@ -80,12 +90,15 @@ class CacheShares:
     """:func:`cache_share` of each of the latest sessions, prompt by prompt. Thread-safe."""
 
     def __init__(self) -> None:
-        #: Session → its last prompt; tokens of its prompts from the second one on; tokens of these that a cache has.
+        #: Session → its last prompt; tokens of its prompts from the second one on; tokens of these that a
+        #: cache has.
         self._sessions: OrderedDict[Hashable, tuple[str, int, int]] = OrderedDict()
         self._lock = Lock()
 
     def note(self, session: Hashable, prompt: Sequence[Mapping[str, Any]]) -> None:
-        """Count a prompt. Of more than ``SESSIONS`` sessions the one that was noted longest ago is forgotten."""
+        """Count a prompt. Of more than ``SESSIONS`` sessions the one that was noted longest ago is
+        forgotten.
+        """
         text = _text_of(prompt)
         with self._lock:
             before, tokens, kept = self._sessions.get(session, (None, 0, 0))
@@ -109,7 +122,10 @@ def _text_of(prompt: Sequence[Mapping[str, Any]]) -> str:
 
 def _talk(exchange: Exchange) -> list[ChatMessage]:
     """The conversation with the user's message in it, which programs pass with the others or apart."""
-    unanswered = next((message for message in reversed(exchange.chat) if message.role != "tool" and not message.tool_calls), None)
+    unanswered = next(
+        (message for message in reversed(exchange.chat) if message.role != "tool" and not message.tool_calls),
+        None,
+    )
     there = unanswered is not None and (unanswered.role, unanswered.content) == ("user", exchange.user_input)
     return [*exchange.chat, *([] if there else [ChatMessage(role="user", content=exchange.user_input)])]
 
@@ -126,7 +142,13 @@ def _recalling(exchange: Exchange) -> Iterator[tuple[ChatMessage, str]]:
 
 def _content(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
-        return [{"type": "tool_result", "tool_use_id": message.tool_call_id or "", "content": message.content or ""}]
+        return [
+            {
+                "type": "tool_result",
+                "tool_use_id": message.tool_call_id or "",
+                "content": message.content or "",
+            }
+        ]
     return [*([_text(message.content)] if message.content else []), *map(_tool_use, message.tool_calls or [])]
 
 
@@ -151,4 +173,6 @@ def _written(message: Mapping[str, Any]) -> str:
 
 def _common(before: str, after: str) -> str:
     """The beginning that both have."""
-    return "".join(char for char, _ in takewhile(lambda pair: pair[0] == pair[1], zip(after, before, strict=False)))
+    return "".join(
+        char for char, _ in takewhile(lambda pair: pair[0] == pair[1], zip(after, before, strict=False))
+    )

@@ -1,7 +1,8 @@
-"""Stages of a chat besides the guards and compaction: steps recorded as ``turn.step`` events, the hint, and appointments.
+"""Stages of a chat besides the guards and compaction: steps recorded as ``turn.step`` events, the hint, and
+appointments.
 
-Events of steps have ids that follow from what happened. The hint tells the model of one pending candidate, so that it may ask its user.
-What a message asks of an agent's appointments is done, and confirmed.
+Events of steps have ids that follow from what happened. The hint tells the model of one pending candidate, so
+that it may ask its user. What a message asks of an agent's appointments is done, and confirmed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class _Session:
 
 
 class StepRecorder:
-    """Makes events of steps. Thread-safe. What was done several times has several numbers; what is told again has the same."""
+    """Makes events of steps. Thread-safe. What was done several times has several numbers; what is told again
+    has the same.
+    """
 
     def __init__(self, group_id: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._group_id, self._clock = group_id, clock
@@ -67,10 +70,16 @@ class StepRecorder:
             session.told.append(_hash(("user_request", None, user_input, "", None)))
             events = [self._event(agent_id, session_id, session, "user_request", input=user_input)]
             if retrieved:
-                events.append(self._event(agent_id, session_id, session, "retrieval", input=user_input, output=retrieved))
+                events.append(
+                    self._event(
+                        agent_id, session_id, session, "retrieval", input=user_input, output=retrieved
+                    )
+                )
             return events
 
-    def answered(self, agent_id: str, session_id: str, messages: Sequence[Message], chat: Sequence[ChatMessage]) -> list[JsonObject]:
+    def answered(
+        self, agent_id: str, session_id: str, messages: Sequence[Message], chat: Sequence[ChatMessage]
+    ) -> list[JsonObject]:
         """Requests, calls of tools, their results and answers that were not told before.
 
         Takes the new messages or the whole conversation so far.
@@ -85,16 +94,32 @@ class StepRecorder:
             events = []
             for place, (step_type, tool, given, gave, ok) in enumerate(parts[len(parts) - new :], 1):
                 ms = self._ms(session) if step_type == "generation" and place == new else None
-                events.append(self._event(agent_id, session_id, session, step_type, tool=tool, input=given, output=gave, ok=ok, ms=ms))
+                events.append(
+                    self._event(
+                        agent_id,
+                        session_id,
+                        session,
+                        step_type,
+                        tool=tool,
+                        input=given,
+                        output=gave,
+                        ok=ok,
+                        ms=ms,
+                    )
+                )
             return events
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> JsonObject:
-        """One step that the program tells by itself: ``tool``, ``input``, ``output``, ``ok``, ``ms``, ``tokens``."""
+        """One step that the program tells by itself: ``tool``, ``input``, ``output``, ``ok``, ``ms``,
+        ``tokens``.
+        """
         with self._lock:
             return self._event(agent_id, session_id, self._session(agent_id, session_id), step_type, **fields)
 
     def compacted(self, agent_id: str, session_id: str) -> None:
-        """The conversation is compacted now: the next step says so, and what came before it is compressed at once."""
+        """The conversation is compacted now: the next step says so, and what came before it is compressed at
+        once.
+        """
         with self._lock:
             session = self._session(agent_id, session_id)
             session.compacted = session.index > 0
@@ -112,7 +137,9 @@ class StepRecorder:
         took, session.asked_at = self._clock() - session.asked_at, None
         return round(1_000 * took)
 
-    def _event(self, agent_id: str, session_id: str, session: _Session, step_type: StepType, **fields: Any) -> JsonObject:
+    def _event(
+        self, agent_id: str, session_id: str, session: _Session, step_type: StepType, **fields: Any
+    ) -> JsonObject:
         payload = {name: value for name, value in fields.items() if value is not None}
         for name in ("input", "output"):
             payload[name] = summary(storable(str(payload.get(name, ""))[:READ_CHARS]))
@@ -120,7 +147,9 @@ class StepRecorder:
             payload["tool"] = storable(str(payload["tool"]))[:MAX_TOOL_CHARS]
         payload |= {"index": session.index, "step_type": step_type, "compacted": session.compacted}
         session.index, session.compacted = session.index + 1, False
-        content = json.dumps({name: payload[name] for name in sorted(payload) if name != "ms"}, ensure_ascii=False)
+        content = json.dumps(
+            {name: payload[name] for name in sorted(payload) if name != "ms"}, ensure_ascii=False
+        )
         return {
             "type": "turn.step",
             "event_id": uuid5(STEPS, f"{self._group_id}\x00{agent_id}\x00{session_id}\x00{content}"),
@@ -168,14 +197,18 @@ def _known(told: list[int], parts: list[int]) -> int:
     """How many of the first parts were told: all that was, or as many as the last ones of it."""
     if parts[: len(told)] == told:
         return len(told)
-    return next((count for count in range(min(len(told), len(parts)), 0, -1) if told[-count:] == parts[:count]), 0)
+    return next(
+        (count for count in range(min(len(told), len(parts)), 0, -1) if told[-count:] == parts[:count]), 0
+    )
 
 
 def _call_of(call: JsonMapping) -> tuple[str, str]:
     function = call.get("function")
     told: JsonMapping = function if isinstance(function, Mapping) else call
     given = told.get("arguments", "")
-    return str(told.get("name") or "tool"), given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+    return str(told.get("name") or "tool"), (
+        given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+    )
 
 
 def _worked(extra: Mapping[str, Any], content: str) -> bool:
@@ -205,12 +238,20 @@ class TrajectoryStage:
 
     def before(self, exchange: Exchange) -> Exchange:
         if exchange.session_id is not None and exchange.user_input.strip():
-            self._record(self._recorder.asked(exchange.agent_id, exchange.session_id, exchange.user_input, _retrieved(exchange.injected)))
+            self._record(
+                self._recorder.asked(
+                    exchange.agent_id, exchange.session_id, exchange.user_input, _retrieved(exchange.injected)
+                )
+            )
         return exchange
 
     def after(self, exchange: Exchange) -> Exchange:
         if exchange.session_id is not None:
-            self._record(self._recorder.answered(exchange.agent_id, exchange.session_id, exchange.messages, exchange.chat))
+            self._record(
+                self._recorder.answered(
+                    exchange.agent_id, exchange.session_id, exchange.messages, exchange.chat
+                )
+            )
         return exchange
 
     def step(self, agent_id: str, session_id: str, step_type: StepType, **fields: Any) -> None:
@@ -231,11 +272,16 @@ class TrajectoryStage:
 
 def _retrieved(injected: InjectedContext | None) -> str:
     """Says what was found for a request; empty if nothing was."""
-    return "" if injected is None or not injected.context else f"{len(injected.memories)} memories, {injected.tokens} tokens"
+    return (
+        ""
+        if injected is None or not injected.context
+        else f"{len(injected.memories)} memories, {injected.tokens} tokens"
+    )
 
 
 class SkillStage:
-    """Tells of the skills that memory has put into the prompt (priority 200), so that what comes of the answer counts for or against them.
+    """Tells of the skills that memory has put into the prompt (priority 200), so that what comes of the
+    answer counts for or against them.
 
     Args:
         step: records a step: of an agent, of a session, what it is, with ``tool`` and ``input``.
@@ -252,7 +298,9 @@ class SkillStage:
     def before(self, exchange: Exchange) -> Exchange:
         if exchange.session_id is not None and exchange.injected is not None:
             for skill in exchange.injected.skills:
-                self._step(exchange.agent_id, exchange.session_id, "skill", tool=str(skill.id), input=skill.name)
+                self._step(
+                    exchange.agent_id, exchange.session_id, "skill", tool=str(skill.id), input=skill.name
+                )
         return exchange
 
     def after(self, exchange: Exchange) -> Exchange:
@@ -269,9 +317,14 @@ _SHARES = (1.0, 0.5, 0.2, 0.0)
 SESSIONS, ASK_SECONDS = 1_000, 60.0
 
 _SAYS: dict[Language, str] = {
-    "en": "[A {kind} was learned, is not in use and waits to be confirmed. If it fits, ask the user once whether to keep it. "
-    "{preface} {name}, about {about}.]",
-    "zh": "[学到一个{kind}，尚未启用，等待确认。如果合适，可问用户一次是否保留。{preface}{name}，内容：{about}。]",
+    "en": (
+        "[A {kind} was learned, is not in use and waits to be confirmed. If it fits, ask the user once"
+        " whether to keep it. {preface} {name}, about {about}.]"
+    ),
+    "zh": (
+        "[学到一个{kind}，尚未启用，等待确认。如果合适，可问用户一次是否保留。{preface}{name}，"
+        "内容：{about}。]"
+    ),
 }
 _KINDS: dict[Language, dict[ArtifactKind, str]] = {
     "en": {"skill": "skill", "pipeline": "workflow"},
@@ -280,11 +333,16 @@ _KINDS: dict[Language, dict[ArtifactKind, str]] = {
 
 
 def hint(kind: ArtifactKind, name: str, description: str) -> str:
-    """What is put into a prompt of a candidate: its name and what it is about, quoted, at most ``HINT_TOKENS`` tokens."""
+    """What is put into a prompt of a candidate: its name and what it is about, quoted, at most
+    ``HINT_TOKENS`` tokens.
+    """
     language = language_of(name + description)
     text = ""
     for share in _SHARES:
-        given = {"name": _quoted(name, share * _NAME_TOKENS), "about": _quoted(description, share * _DESCRIPTION_TOKENS)}
+        given = {
+            "name": _quoted(name, share * _NAME_TOKENS),
+            "about": _quoted(description, share * _DESCRIPTION_TOKENS),
+        }
         text = _SAYS[language].format(kind=_KINDS[language][kind], preface=PREFACE[language], **given)
         if estimate_tokens(text) <= HINT_TOKENS:
             break
@@ -305,7 +363,12 @@ class HintStage:
 
     name, priority = "evolution", 78
 
-    def __init__(self, pending: Callable[[str, str | None, float], str] | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        pending: Callable[[str, str | None, float], str] | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._pending, self._clock = pending, clock
         #: When each session may be asked for next; never again, once it had its hint.
         self._next: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -352,17 +415,22 @@ ANSWERED_WITHIN = 600.0
 
 
 class ScheduleStage:
-    """Before an answer: what a message asks of the agent's appointments is done (priority 140, before memory fills the prompt).
+    """Before an answer: what a message asks of the agent's appointments is done (priority 140, before memory
+    fills the prompt).
 
-    The service judges whether it asks for something. ``reply`` of the exchange is the confirmation, or the question that asks back; the
-    prompt has it, too, so that the model says so. A request that was asked back goes along with the user's next message, which may be the
-    time that it lacked.
+    The service judges whether it asks for something. ``reply`` of the exchange is the confirmation, or the
+    question that asks back; the prompt has it, too, so that the model says so. A request that was asked back
+    goes along with the user's next message, which may be the time that it lacked.
     """
 
     name, priority = "schedules", 140
 
     def __init__(
-        self, scheduling: Scheduling | None, tz: str | ZoneOf | None = None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        scheduling: Scheduling | None,
+        tz: str | ZoneOf | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._scheduling, self._zone_of, self._clock = scheduling, zone_of_user(tz), clock
         #: The request of each session that was asked back, and when.

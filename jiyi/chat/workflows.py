@@ -1,4 +1,6 @@
-"""An agent's enabled workflows as tools of its model: function schemas, and calls that run them with the program's own functions."""
+"""An agent's enabled workflows as tools of its model: function schemas, and calls that run them with the
+program's own functions.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from jiyi.protocol.base import JsonMapping, JsonObject
 from jiyi.protocol.proposals import SkillProposal
 from jiyi.text.prompting import one_line, quoted_to_tokens
 
-#: Approved workflows that are looked at, the newest; those that are offered; characters of the arguments of a call, and of what it answers.
+#: Approved workflows that are looked at, the newest; those that are offered; characters of the arguments of a
+#: call, and of what it answers.
 LOOKED_AT, MAX_TOOLS, MAX_CHARS = 100, 20, 100_000
 #: Tokens of a trigger in a description, and triggers that it names.
 _TRIGGER_TOKENS, _TRIGGERS = 30, 3
@@ -47,14 +50,19 @@ class WorkflowTools:
 
     def schemas(self, agent_id: str) -> list[JsonObject]:
         """The workflows as chat APIs take functions."""
-        runnable = [state for state in self._enabled(agent_id) if state.enabled and set(state.tools) <= self._functions.keys()][:MAX_TOOLS]
+        runnable = [
+            state
+            for state in self._enabled(agent_id)
+            if state.enabled and set(state.tools) <= self._functions.keys()
+        ][:MAX_TOOLS]
         with self._lock:
             self._offered = {key: state for key, state in self._offered.items() if key[0] != agent_id}
             self._offered |= {(agent_id, function_name(state)): state for state in runnable}
         return [self._schema(state) for state in runnable]
 
     def call(self, agent_id: str, name: str, arguments: str | JsonMapping) -> JsonObject:
-        """What a call of the model comes to: ``completed``, ``output`` of the last step, ``steps``, and ``error`` where one ended it.
+        """What a call of the model comes to: ``completed``, ``output`` of the last step, ``steps``, and
+        ``error`` where one ended it.
 
         Raises:
             InvalidRequest: no such workflow is enabled, or the arguments are none: nothing was run.
@@ -65,26 +73,53 @@ class WorkflowTools:
             state = self._offered.get((agent_id, name))
             names = sorted(other for agent, other in self._offered if agent == agent_id)
         if state is None:
-            raise InvalidRequest([f"name: {name[:80]!r} is no enabled workflow of {agent_id!r}; there are: {', '.join(names) or 'none'}"])
+            raise InvalidRequest(
+                [
+                    (
+                        f"name: {name[:80]!r} is no enabled workflow of {agent_id!r}; there are:"
+                        f" {', '.join(names) or 'none'}"
+                    )
+                ]
+            )
         done = pipelines.run(state.body, self._functions, inputs=_inputs(arguments, state.tools))
         self._vote(agent_id, state, worked=done.completed)
-        steps = [{"tool": step.tool, "state": step.state, **({"error": step.error} if step.error else {})} for step in done.steps]
-        failed = next((f"{step.tool}: {step.error}" for step in done.steps if step.state in ("failed", "timed_out")), None)
+        steps = [
+            {"tool": step.tool, "state": step.state, **({"error": step.error} if step.error else {})}
+            for step in done.steps
+        ]
+        failed = next(
+            (f"{step.tool}: {step.error}" for step in done.steps if step.state in ("failed", "timed_out")),
+            None,
+        )
         output = done.output if len(_json(done.output)) <= MAX_CHARS else _json(done.output)[:MAX_CHARS] + "…"
-        return {"completed": done.completed, "output": output, "steps": steps, **({} if failed is None else {"error": failed})}
+        return {
+            "completed": done.completed,
+            "output": output,
+            "steps": steps,
+            **({} if failed is None else {"error": failed}),
+        }
 
     def _schema(self, state: SkillProposal) -> JsonObject:
         given: dict[str, set[str]] = {}
         for step in pipelines.from_yaml(state.body).steps:
             given[step.tool] = given.get(step.tool, set(step.inputs)) & set(step.inputs)
         properties = {
-            tool: schema for tool, inputs in given.items() if (schema := _parameters(self._functions[tool], inputs))["properties"]
+            tool: schema
+            for tool, inputs in given.items()
+            if (schema := _parameters(self._functions[tool], inputs))["properties"]
         }
-        triggers = ", ".join(quoted_to_tokens(trigger, _TRIGGER_TOKENS) for trigger in state.triggers[:_TRIGGERS])
-        description = f"Runs {one_line(state.name)}, step by step." + (f" It was used for: {triggers}" if triggers else "")
+        triggers = ", ".join(
+            quoted_to_tokens(trigger, _TRIGGER_TOKENS) for trigger in state.triggers[:_TRIGGERS]
+        )
+        description = f"Runs {one_line(state.name)}, step by step." + (
+            f" It was used for: {triggers}" if triggers else ""
+        )
         required = [tool for tool, schema in properties.items() if schema["required"]]
         parameters = {"type": "object", "properties": properties, "required": required}
-        return {"type": "function", "function": {"name": function_name(state), "description": description, "parameters": parameters}}
+        return {
+            "type": "function",
+            "function": {"name": function_name(state), "description": description, "parameters": parameters},
+        }
 
     def _vote(self, agent_id: str, state: SkillProposal, *, worked: bool) -> None:
         payload = {"artifact": "pipeline", "artifact_id": str(state.id), "signal": "completion_rate"}
@@ -124,17 +159,35 @@ def _inputs(arguments: str | JsonMapping, tools: Iterable[str]) -> dict[str, dic
     """The arguments of a call by the tools that they are for."""
     if isinstance(arguments, str):
         if len(arguments) > MAX_CHARS:
-            raise InvalidRequest([f"arguments: {len(arguments):,} characters are more than {MAX_CHARS:,}; give less to the tools"])
+            raise InvalidRequest(
+                [
+                    (
+                        f"arguments: {len(arguments):,} characters are more than {MAX_CHARS:,}; "
+                        f"give less to the"
+                        " tools"
+                    )
+                ]
+            )
         try:
             arguments = json.loads(arguments or "{}")
         except ValueError as error:
-            raise InvalidRequest([f"arguments: no JSON: {error}; give an object of each tool's arguments"]) from None
+            raise InvalidRequest(
+                [f"arguments: no JSON: {error}; give an object of each tool's arguments"]
+            ) from None
     if not isinstance(arguments, Mapping):
-        raise InvalidRequest([f"arguments: {type(arguments).__name__} is no object; give one of each tool's arguments"])
+        raise InvalidRequest(
+            [f"arguments: {type(arguments).__name__} is no object; give one of each tool's arguments"]
+        )
     known = sorted(tools)
     inputs = {tool: dict(given) for tool, given in arguments.items() if isinstance(given, Mapping)}
-    problems = [f"arguments.{tool}: no tool of this workflow; its tools are {', '.join(known)}" for tool in arguments if tool not in known]
-    problems += [f"arguments.{tool}: no object of arguments by name" for tool in arguments if tool not in inputs]
+    problems = [
+        f"arguments.{tool}: no tool of this workflow; its tools are {', '.join(known)}"
+        for tool in arguments
+        if tool not in known
+    ]
+    problems += [
+        f"arguments.{tool}: no object of arguments by name" for tool in arguments if tool not in inputs
+    ]
     if problems:
         raise InvalidRequest(problems)
     return inputs

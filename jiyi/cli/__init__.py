@@ -15,14 +15,20 @@ INTERRUPTED = 130  # what shells expect after Ctrl-C: 128 + SIGINT.
 
 def _show(message: Warning | str, category: type[Warning], *_where: Any) -> None:
     """A warning in one line; where in our code it was given helps nobody."""
-    sys.stderr.write(f"jiyi: {message}\n" if category.__module__.startswith("jiyi.") else f"{category.__name__}: {message}\n")
+    sys.stderr.write(
+        f"jiyi: {message}\n"
+        if category.__module__.startswith("jiyi.")
+        else f"{category.__name__}: {message}\n"
+    )
 
 
 def main() -> None:
     """Run the command in ``sys.argv`` and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8 shows escapes, no traceback
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # a terminal that is not UTF-8 shows escapes, no traceback
     if sys.argv[1:2] == ["hook"]:  # a host waits for it: nothing else is loaded
         from jiyi.cli import hook
 

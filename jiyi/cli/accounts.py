@@ -1,4 +1,5 @@
-"""``jiyi keys create`` and ``rotate``, ``jiyi people add`` and ``set_password``: what makes secrets, or asks for passwords.
+"""``jiyi keys create`` and ``rotate``, ``jiyi people add`` and ``set_password``: what makes secrets, or asks
+for passwords.
 
 Secrets are made and passwords hashed here; only what the service may know travels.
 """
@@ -28,15 +29,23 @@ def create_key(
     name: Annotated[str, typer.Argument(help="What it is for, such as crawler.")],
     scopes: Annotated[
         list[str] | None,
-        typer.Option(help=f"What it may: {', '.join(SCOPES)}. May be repeated.", show_default=" and ".join(DEFAULT_SCOPES)),
+        typer.Option(
+            help=f"What it may: {', '.join(SCOPES)}. May be repeated.",
+            show_default=" and ".join(DEFAULT_SCOPES),
+        ),
     ] = None,
     expires: Annotated[
-        timedelta | None, typer.Option(parser=duration, metavar="90d", help="How long it works.", show_default="for good")
+        timedelta | None,
+        typer.Option(parser=duration, metavar="90d", help="How long it works.", show_default="for good"),
     ] = None,
 ) -> Shown:
     """Make an API key of the group (--group), shown once. With the scope operator it is for all groups."""
     expires_at = None if expires is None else datetime.now(UTC) + expires
-    return _created(client.keys.create(name, scopes=cast("list[KeyScope]", scopes or DEFAULT_SCOPES), expires_at=expires_at))
+    return _created(
+        client.keys.create(
+            name, scopes=cast("list[KeyScope]", scopes or DEFAULT_SCOPES), expires_at=expires_at
+        )
+    )
 
 
 @shows
@@ -44,7 +53,10 @@ def rotate_key(
     client: Client,
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The id of the key to replace.")],
     grace: Annotated[
-        timedelta, typer.Option(parser=duration, metavar="24h", help="How long the old one works on.", show_default="24h")
+        timedelta,
+        typer.Option(
+            parser=duration, metavar="24h", help="How long the old one works on.", show_default="24h"
+        ),
     ] = DEFAULT_GRACE,
 ) -> Shown:
     """A new key with the same rights, shown once; the old one works on for a while."""
@@ -64,21 +76,31 @@ def _print_created(created: CreatedKey) -> None:
 
 
 Name = Annotated[str, typer.Argument(help="Letters, digits and . @ + - _")]
-Generate = Annotated[bool, typer.Option("--generate", help="Make a password and print it, instead of asking for one.")]
+Generate = Annotated[
+    bool, typer.Option("--generate", help="Make a password and print it, instead of asking for one.")
+]
 
 
 @shows
 def add_person(
     client: Client,
     name: Name,
-    role: Annotated[Role, typer.Option(help="operator: everything; admin: everything within groups; viewer: look.")],
+    role: Annotated[
+        Role, typer.Option(help="operator: everything; admin: everything within groups; viewer: look.")
+    ],
     groups: Annotated[list[str] | None, typer.Option(help="Only this group. May be repeated.")] = None,
-    all_groups: Annotated[bool, typer.Option(help="Every group, those of other tenants and later ones included.")] = False,
+    all_groups: Annotated[
+        bool, typer.Option(help="Every group, those of other tenants and later ones included.")
+    ] = False,
     generate: Generate = False,
 ) -> Shown:
-    """Add somebody, with --groups or --all-groups unless they are an operator. Asks for the password, twice."""
+    """Add somebody, with --groups or --all-groups unless they are an operator. Asks for the password,
+    twice.
+    """
     access = {"groups": groups or None, "all_groups": all_groups}
-    checked(AddPerson, name=name, role=role, password_hash=hash_password("only to look at the rest"), **access)
+    checked(
+        AddPerson, name=name, role=role, password_hash=hash_password("only to look at the rest"), **access
+    )
     if all_groups and role != "operator":
         output.notice(f"{name} will see every group, those of other tenants and later ones included")
     password = _password(generate=generate)
@@ -88,9 +110,15 @@ def add_person(
 
 @shows
 def set_password(client: Client, name: Name, generate: Generate = False) -> Shown:
-    """A new password. Whoever is signed in under the name is signed out; a lock after wrong passwords opens."""
+    """A new password. Whoever is signed in under the name is signed out; a lock after wrong passwords
+    opens.
+    """
     password = _password(generate=generate)
-    return _done(client.people.set_password(name, password), f"{name} has a new password", password if generate else None)
+    return _done(
+        client.people.set_password(name, password),
+        f"{name} has a new password",
+        password if generate else None,
+    )
 
 
 def _password(*, generate: bool) -> str:

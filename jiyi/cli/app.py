@@ -1,6 +1,8 @@
-"""All commands in one place. ``jiyi SUBJECT VERB`` is the action ``subject.verb``; what does more is written by hand.
+"""All commands in one place. ``jiyi SUBJECT VERB`` is the action ``subject.verb``; what does more is written
+by hand.
 
-Nothing of a command is loaded before it is run: its help is in ``commands.json``, which ``tools.commands`` writes.
+Nothing of a command is loaded before it is run: its help is in ``commands.json``, which ``tools.commands``
+writes.
 """
 
 from __future__ import annotations
@@ -75,7 +77,9 @@ class Verbs(TyperGroup):
 
 
 class Commands(Root):
-    """The root: what is written by hand, and all subjects. An action's alias is a command, too, which is not listed."""
+    """The root: what is written by hand, and all subjects. An action's alias is a command, too, which is not
+    listed.
+    """
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -89,7 +93,11 @@ class Commands(Root):
                 subjects.setdefault(subject, {})[verb] = Later(verb, HELP[action], partial(of_action, action))
         for subject, verbs in subjects.items():
             self.commands[subject] = Verbs(
-                name=subject, help=", ".join(verbs), commands=verbs, rich_help_panel=SUBJECTS, no_args_is_help=True
+                name=subject,
+                help=", ".join(verbs),
+                commands=verbs,
+                rich_help_panel=SUBJECTS,
+                no_args_is_help=True,
             )
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -141,10 +149,16 @@ def _version(value: bool) -> None:
 def root(
     ctx: typer.Context,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="Group (tenant) to speak for.", show_default="JIYI_GROUP, or default")
+        str | None,
+        typer.Option(
+            "--group", "-g", help="Group (tenant) to speak for.", show_default="JIYI_GROUP, or default"
+        ),
     ] = None,
     version: Annotated[  # noqa: ARG001
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True, show_default=False)
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_version, is_eager=True, show_default=False
+        ),
     ] = False,
 ) -> None:
     """Jiyi 记忆: memory for AI agents. Tell it what happened, ask it what matters."""

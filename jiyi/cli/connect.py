@@ -1,4 +1,6 @@
-"""``jiyi connect HOST``: writes what a host needs to remember, after it has shown the difference, and takes it away again."""
+"""``jiyi connect HOST``: writes what a host needs to remember, after it has shown the difference, and takes
+it away again.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ class Host(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Where the service is, and with which key, whose memory and, unless the agent's zone does, whose days it is asked for."""
+    """Where the service is, and with which key, whose memory and, unless the agent's zone does, whose days it
+    is asked for.
+    """
 
     url: str
     key: str
@@ -75,7 +79,11 @@ class Wanted:
         """The entry of the MCP server."""
         args = ["-m", "jiyi", "mcp", "--agent", self.agent]
         zone = {} if self.tz is None else {"JIYI_TZ": self.tz}
-        return {"command": sys.executable, "args": args, "env": {"JIYI_URL": self.url, "JIYI_KEY": self.key, **zone}}
+        return {
+            "command": sys.executable,
+            "args": args,
+            "env": {"JIYI_URL": self.url, "JIYI_KEY": self.key, **zone},
+        }
 
 
 #: A file's text with what is ours, or (None) without it.
@@ -142,15 +150,25 @@ def _toml(text: str, wanted: Wanted | None) -> str:
 
 
 def _hook_config(_text: str, wanted: Wanted | None) -> str:
-    return "" if wanted is None else json.dumps({"url": wanted.url, "key": wanted.key, "agent": wanted.agent}, indent=2) + "\n"
+    return (
+        ""
+        if wanted is None
+        else json.dumps({"url": wanted.url, "key": wanted.key, "agent": wanted.agent}, indent=2) + "\n"
+    )
 
 
 def _standalone(module: str) -> str:
-    """A module of :mod:`jiyi.integrations` with what it imports of Jiyi in it, for a host in whose environment Jiyi is not installed."""
-    source, common = ((INTEGRATIONS / f"{name}.py").read_text(encoding="utf-8") for name in (module, "plug_ins"))
+    """A module of :mod:`jiyi.integrations` with what it imports of Jiyi in it, for a host in whose
+    environment Jiyi is not installed.
+    """
+    source, common = (
+        (INTEGRATIONS / f"{name}.py").read_text(encoding="utf-8") for name in (module, "plug_ins")
+    )
     ours = "\n\n".join(inspect.getsource(function) for function in (storable, post))
     common = common.partition(FUTURE)[2].replace("from jiyi.cli.hook import post, storable\n", f"\n{ours}\n")
-    return re.sub(r"^from jiyi\.integrations\.plug_ins import .*\n", lambda _: common, source, flags=re.MULTILINE)
+    return re.sub(
+        r"^from jiyi\.integrations\.plug_ins import .*\n", lambda _: common, source, flags=re.MULTILINE
+    )
 
 
 def _plug_in(module: str) -> Edit:
@@ -174,21 +192,34 @@ def _openclaw_entry(content: Json, wanted: Wanted | None) -> None:
 
 
 def _hermes_manifest(_text: str, wanted: Wanted | None) -> str:
-    return "" if wanted is None else 'name: jiyi\nversion: "0.1"\ndescription: Jiyi, a memory service of your own\n'
+    return (
+        ""
+        if wanted is None
+        else 'name: jiyi\nversion: "0.1"\ndescription: Jiyi, a memory service of your own\n'
+    )
 
 
 def _files(host: Host) -> dict[Path, Edit]:
     home = Path.home()
     if host is Host.HERMES:
         folder = Path(os.environ.get("HERMES_HOME") or home / ".hermes") / "plugins" / "jiyi"
-        return {folder / "__init__.py": _plug_in("hermes"), folder / "plugin.yaml": _hermes_manifest, folder / "jiyi.json": _hook_config}
+        return {
+            folder / "__init__.py": _plug_in("hermes"),
+            folder / "plugin.yaml": _hermes_manifest,
+            folder / "jiyi.json": _hook_config,
+        }
     if host is Host.OPENCLAW:
-        state, source = Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw"), INTEGRATIONS / "openclaw"
+        state, source = (
+            Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw"),
+            INTEGRATIONS / "openclaw",
+        )
         folder = state / "extensions" / "jiyi"
         return {
             **{folder / path.name: _file(path) for path in sorted(source.iterdir())},
             folder / "jiyi.json": _hook_config,
-            Path(os.environ.get("OPENCLAW_CONFIG_PATH") or state / "openclaw.json"): _json_edit(_openclaw_entry),
+            Path(os.environ.get("OPENCLAW_CONFIG_PATH") or state / "openclaw.json"): _json_edit(
+                _openclaw_entry
+            ),
         }
     if host is Host.CODEX:
         return {Path(os.environ.get("CODEX_HOME") or home / ".codex") / "config.toml": _toml}
@@ -203,11 +234,19 @@ def _files(host: Host) -> dict[Path, Edit]:
 
 #: How to see that it works.
 SEEN = {
-    Host.CLAUDE_CODE: "start `claude`: `/hooks` and `/mcp` list jiyi; what was said is in `jiyi memory list AGENT`",
+    Host.CLAUDE_CODE: (
+        "start `claude`: `/hooks` and `/mcp` list jiyi; what was said is in `jiyi memory list AGENT`"
+    ),
     Host.CODEX: "start `codex`: `/mcp` lists jiyi",
     Host.CURSOR: "Settings → MCP lists jiyi with its tools",
-    Host.OPENCLAW: "`openclaw plugins inspect jiyi --runtime` lists its hooks and tools, once the gateway was started anew",
-    Host.OPEN_WEBUI: "Admin Panel → Functions lists Jiyi, switched on for all models; a new chat knows what an earlier one said",
+    Host.OPENCLAW: (
+        "`openclaw plugins inspect jiyi --runtime` lists its hooks and tools, once the gateway was started"
+        " anew"
+    ),
+    Host.OPEN_WEBUI: (
+        "Admin Panel → Functions lists Jiyi, switched on for all models; a new chat knows what an earlier one"
+        " said"
+    ),
     Host.HERMES: "`hermes memory setup jiyi` switches it on; `hermes memory status` then names it",
 }
 
@@ -216,25 +255,45 @@ def connect(
     host: Annotated[Host, typer.Argument(help="The program that is to remember.")],
     remove: Annotated[bool, typer.Option("--remove", help="Take away what was written.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")
+    ] = None,
     agent: Annotated[str, typer.Option(help="Whose memory it is.")] = "assistant",
     tz: Annotated[
-        str | None, typer.Option(help="Time zone of the users, for the MCP server and Open WebUI.", show_default="JIYI_TZ")
+        str | None,
+        typer.Option(
+            help="Time zone of the users, for the MCP server and Open WebUI.", show_default="JIYI_TZ"
+        ),
     ] = None,
-    host_url: Annotated[str, typer.Option(envvar="OPEN_WEBUI_URL", help="Of Open WebUI.")] = "http://127.0.0.1:8080",
-    host_key: Annotated[str, typer.Option(envvar="OPEN_WEBUI_KEY", help="API key of an administrator of Open WebUI.")] = "",
+    host_url: Annotated[
+        str, typer.Option(envvar="OPEN_WEBUI_URL", help="Of Open WebUI.")
+    ] = "http://127.0.0.1:8080",
+    host_key: Annotated[
+        str, typer.Option(envvar="OPEN_WEBUI_KEY", help="API key of an administrator of Open WebUI.")
+    ] = "",
 ) -> None:
     """Have an assistant remember: its hooks, its MCP server or its plug-in, with the key in JIYI_KEY."""
     settings = get_settings()
     key = settings.key.get_secret_value()
     if not remove and not key:
-        raise SettingsError("JIYI_KEY: set it to an API key for this host (`jiyi keys create NAME --scopes publish --scopes read`)")
+        raise SettingsError(
+            "JIYI_KEY: set it to an API key for this host (`jiyi keys create NAME --scopes publish --scopes"
+            " read`)"
+        )
     zone = own_zone(settings, tz)
-    wanted = None if remove else Wanted(url or settings.url or f"http://127.0.0.1:{settings.web_port}", key, agent, zone)
+    wanted = (
+        None
+        if remove
+        else Wanted(url or settings.url or f"http://127.0.0.1:{settings.web_port}", key, agent, zone)
+    )
     if host is Host.OPEN_WEBUI:
         _open_webui(wanted, host_url, host_key, yes=yes)
         return
-    changes = {path: change for path, edit in _files(host).items() if (change := _change(path, edit, wanted)) is not None}
+    changes = {
+        path: change
+        for path, edit in _files(host).items()
+        if (change := _change(path, edit, wanted)) is not None
+    }
     if not changes:
         output.line("nothing to change")
         return
@@ -249,7 +308,9 @@ def connect(
 
 
 def _show(name: str, before: str, after: str) -> None:
-    """The difference, without the keys in it: ours, whichever it was, and those of others in the lines around."""
+    """The difference, without the keys in it: ours, whichever it was, and those of others in the lines
+    around.
+    """
     for line in difflib.unified_diff(before.splitlines(), after.splitlines(), name, name, lineterm=""):
         typer.echo(_SECRET.sub(r"\g<name>" + MASK, masked(line)))  # with its indentation
 
@@ -260,21 +321,34 @@ def _ask(*, yes: bool) -> None:
 
 
 def _tell(host: Host, wanted: Wanted | None) -> None:
-    output.line("removed" if wanted is None else f"connected; to see that it works: {SEEN[host].replace('AGENT', wanted.agent)}")
+    output.line(
+        "removed"
+        if wanted is None
+        else f"connected; to see that it works: {SEEN[host].replace('AGENT', wanted.agent)}"
+    )
 
 
 def _open_webui(wanted: Wanted | None, url: str, key: str, *, yes: bool) -> None:
-    """Its functions are kept in its database: they are written by its API, and their valves hold the service's address and key."""
+    """Its functions are kept in its database: they are written by its API, and their valves hold the
+    service's address and key.
+    """
     if not key:
-        raise SettingsError("OPEN_WEBUI_KEY: set it to an administrator's API key (Settings → Account → API keys in Open WebUI)")
+        raise SettingsError(
+            "OPEN_WEBUI_KEY: set it to an administrator's API key (Settings → Account → API keys in Open"
+            " WebUI)"
+        )
     try:
         with httpx2.Client(
-            base_url=f"{url.rstrip('/')}/api/v1/functions", headers={"Authorization": f"Bearer {key}"}, timeout=HOST_SECONDS
+            base_url=f"{url.rstrip('/')}/api/v1/functions",
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=HOST_SECONDS,
         ) as api:
             _write_function(api, wanted, yes=yes)
     except httpx2.HTTPStatusError as error:
         said = error.response.text[:300]
-        raise SettingsError(f"Open WebUI at {url} answers {error.response.status_code} to {error.request.url.path}: {said}") from None
+        raise SettingsError(
+            f"Open WebUI at {url} answers {error.response.status_code} to {error.request.url.path}: {said}"
+        ) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
         raise SettingsError(f"--host-url: Open WebUI does not answer at {url}: {words_of(error)}") from None
 
@@ -290,7 +364,11 @@ def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> 
         "" if there is None else str(there["content"]),
         "" if wanted is None else FRONT_MATTER + _standalone("open_webui").partition(FUTURE)[2],
     )
-    valves = {} if wanted is None else {"url": wanted.url, "key": wanted.key, "agent": wanted.agent, "tz": wanted.tz or ""}
+    valves = (
+        {}
+        if wanted is None
+        else {"url": wanted.url, "key": wanted.key, "agent": wanted.agent, "tz": wanted.tz or ""}
+    )
     if wanted is None and there is None:
         output.line("nothing to change")
         return
@@ -300,7 +378,12 @@ def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> 
     if wanted is None:
         call("DELETE", f"/id/{OURS}/delete")
     else:
-        form = {"id": OURS, "name": "Jiyi", "content": after, "meta": {"description": "Memory of your own", "manifest": {}}}
+        form = {
+            "id": OURS,
+            "name": "Jiyi",
+            "content": after,
+            "meta": {"description": "Memory of your own", "manifest": {}},
+        }
         function = call("POST", "/create" if there is None else f"/id/{OURS}/update", form)
         call("POST", f"/id/{OURS}/valves/update", {**(call("GET", f"/id/{OURS}/valves") or {}), **valves})
         for field, path in (("is_active", "toggle"), ("is_global", "toggle/global")):
@@ -310,13 +393,17 @@ def _write_function(api: httpx2.Client, wanted: Wanted | None, *, yes: bool) -> 
 
 
 def _change(path: Path, edit: Edit, wanted: Wanted | None) -> tuple[str, str] | None:
-    """The file's text before and after; None if it stays as it is. Raises :class:`SettingsError` for a file that cannot be read."""
+    """The file's text before and after; None if it stays as it is. Raises :class:`SettingsError` for a file
+    that cannot be read.
+    """
     try:
         before = path.read_text(encoding="utf-8") if path.exists() else ""
         after = edit(before, wanted)
         backup = _backup(path)
         if wanted is None and backup.exists() and edit(backup.read_text(encoding="utf-8"), None) == after:
-            after = backup.read_text(encoding="utf-8")  # nothing else was changed meanwhile: as it was, to the byte
+            after = backup.read_text(
+                encoding="utf-8"
+            )  # nothing else was changed meanwhile: as it was, to the byte
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise SettingsError(f"{path}: {error}; it was left as it is: mend it, and try again") from None
     return None if before == after else (before, after)

@@ -34,17 +34,21 @@ def erase(
     client: Client,
     agent_id: Annotated[str | None, typer.Option(help="Everything of this agent.")] = None,
     person: Annotated[str | None, typer.Option("--person", help="Everything that names this person.")] = None,
-    aliases: Annotated[list[str] | None, typer.Option(help="Another name of the person. May be repeated.")] = None,
+    aliases: Annotated[
+        list[str] | None, typer.Option(help="Another name of the person. May be repeated.")
+    ] = None,
     node_ids: Annotated[list[UUID] | None, typer.Option(help="Id of a memory. May be repeated.")] = None,
-    delete_backups: Annotated[bool, typer.Option("--delete-backups", help="Delete the backups of before, and make a new one.")] = False,
+    delete_backups: Annotated[
+        bool, typer.Option("--delete-backups", help="Delete the backups of before, and make a new one.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Return only when it is done.")] = True,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait.")] = PATIENCE,
 ) -> Shown:
     """Erase an agent, a person or memories, with everything derived from them. Cannot be undone.
 
-    Asks for the name first; `jiyi erasure preview` says what would go. A person is found by every name that is given,
-    as whole words; in Chinese, Japanese and the like wherever the characters stand.
+    Asks for the name first; `jiyi erasure preview` says what would go. A person is found by every name that
+    is given, as whole words; in Chinese, Japanese and the like wherever the characters stand.
     """
     what = given(agent_id=agent_id, person=person, aliases=aliases, node_ids=node_ids)
     request = checked(Erasure, **what)
@@ -53,8 +57,13 @@ def erase(
     state = client.erasure.get(id=client.erasure.request(**what, delete_backups=delete_backups).erasure_id)
     if wait:
         state = _wait(client, state, timeout)
-    goes_on = f"the erasure {state.erasure_id} is {state.state}, at {state.step!r}, and goes on: see `jiyi erasure list`"
-    return Shown(state, lambda: print_state(state), ErasureOpen(goes_on) if wait and state.state != "done" else None)
+    goes_on = (
+        f"the erasure {state.erasure_id} is {state.state}, at {state.step!r}, and goes on: see `jiyi erasure"
+        " list`"
+    )
+    return Shown(
+        state, lambda: print_state(state), ErasureOpen(goes_on) if wait and state.state != "done" else None
+    )
 
 
 def _confirm(what: Erasure) -> None:
@@ -96,8 +105,14 @@ def print_state(state: ErasureState) -> None:
         output.notice(f"no backup in {left['folder']} holds it; copies elsewhere are not known")
     else:
         hours = left["gone_after_hours"]
-        until = "they stay until somebody deletes them" if hours is None else f"the last goes after about {hours:,} h"
-        held = f"{left['holding_it']:,} backups in {left['folder']} still hold it; {until}. See --delete-backups"
+        until = (
+            "they stay until somebody deletes them"
+            if hours is None
+            else f"the last goes after about {hours:,} h"
+        )
+        held = (
+            f"{left['holding_it']:,} backups in {left['folder']} still hold it; {until}. See --delete-backups"
+        )
         output.notice(f"{held}. Copies elsewhere are not known")
     output.line(f"{state.erasure_id} {state.state}, report sha256 {state.report['sha256']}")
 
@@ -117,7 +132,14 @@ def report_table(report: ErasureReport) -> Table:
             looked["tables"].get(table, 0),
             len(places.get(table, [])),
         )
-    output.row(report_rows, "valkey", sum(report.get("valkey", {}).values()), None, looked["keys"], len(places.get("valkey", [])))
+    output.row(
+        report_rows,
+        "valkey",
+        sum(report.get("valkey", {}).values()),
+        None,
+        looked["keys"],
+        len(places.get("valkey", [])),
+    )
     dropped = sum(worker.get("indexes", 0) for worker in report["workers"].values())
     output.row(report_rows, f"indexes of {len(report['workers'])} workers", dropped, None, None, None)
     output.row(report_rows, "log files", None, None, looked["log_files"], len(places.get("logs", [])))

@@ -1,9 +1,10 @@
-"""``jiyi hook EVENT``: what a host runs before an answer and after it (``jiyi connect``). Small, since a host waits for it.
+"""``jiyi hook EVENT``: what a host runs before an answer and after it (``jiyi connect``). Small, since a host
+waits for it.
 
-It reads what the host says on its standard input, and answers in the host's form. A service that is away, or anything else that goes
-wrong, is silence: the host goes on without memory. What was said meanwhile is published by a later hook of the session, or at the
-beginning of another one: how far each transcript has been read is noted in :func:`places`. Nothing outside the standard library is
-imported.
+It reads what the host says on its standard input, and answers in the host's form. A service that is away, or
+anything else that goes wrong, is silence: the host goes on without memory. What was said meanwhile is
+published by a later hook of the session, or at the beginning of another one: how far each transcript has been
+read is noted in :func:`places`. Nothing outside the standard library is imported.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from jiyi.chat.hosts import own_words, texts
 
 #: Seconds that the service may take.
 SECONDS = 1.0
-#: Seconds that a hook may publish, and that each batch has at least: the host waits, and ends it after five. A later hook goes on.
+#: Seconds that a hook may publish, and that each batch has at least: the host waits, and ends it after five.
+#: A later hook goes on.
 PUBLISH_SECONDS, LEAST_SECONDS = 2.0, 0.5
 #: Turns of one publication, and lines that are read for it: most lines hold no turn.
 BATCH, LINES = 50, 500
@@ -36,7 +38,9 @@ Event = dict[str, Any]
 
 
 class Place(TypedDict):
-    """What is noted of a transcript: where it is, its session, bytes published, bytes there were at the last hook, and under which key."""
+    """What is noted of a transcript: where it is, its session, bytes published, bytes there were at the last
+    hook, and under which key.
+    """
 
     transcript: str
     session: str
@@ -51,7 +55,9 @@ def config_path() -> Path:
 
 
 def places() -> Path:
-    """The folder with a file a session: its transcript, and how far that has been published. To lose it only costs time."""
+    """The folder with a file a session: its transcript, and how far that has been published. To lose it only
+    costs time.
+    """
     return config_path().with_name("published")
 
 
@@ -63,7 +69,10 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
         event = arguments[0] if arguments else str(given.get("hook_event_name"))
         answer = EVENTS[event](config, given)
         if answer:
-            writing.write(json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": answer}}) + "\n")
+            writing.write(
+                json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": answer}})
+                + "\n"
+            )
             writing.flush()
         if event == "SessionStart":
             _make_up(config)
@@ -74,24 +83,38 @@ def main(arguments: list[str], reading: TextIO = sys.stdin, writing: TextIO = sy
 
 
 def _recall(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
-    """What belongs before the answer to a prompt; days are those of this machine's clock, which is the user's."""
+    """What belongs before the answer to a prompt; days are those of this machine's clock, which is the
+    user's.
+    """
     from datetime import datetime
 
-    asked = {"agent_id": config["agent"], "query": storable(str(given["prompt"]))[:4_000], "session_id": given["session_id"]}
+    asked = {
+        "agent_id": config["agent"],
+        "query": storable(str(given["prompt"]))[:4_000],
+        "session_id": given["session_id"],
+    }
     asked["now"] = datetime.now().astimezone().isoformat()
     return str(post(config, "/actions/conversations.context", asked)["context"])
 
 
 def _opening(config: Mapping[str, Any], _given: Mapping[str, Any]) -> str:
     """What stays the same through a session."""
-    return str(post(config, "/actions/conversations.context", {"agent_id": config["agent"], "query": ".", "split": True})["stable"])
+    return str(
+        post(
+            config,
+            "/actions/conversations.context",
+            {"agent_id": config["agent"], "query": ".", "split": True},
+        )["stable"]
+    )
 
 
 def _record(config: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     """Publish what was said since the last time."""
     transcript, session = Path(given["transcript_path"]), str(given["session_id"])
     file, size = places() / f"{_mark(session)}.json", transcript.stat().st_size
-    place = _place(file) or Place(transcript=str(transcript), session=session, at=0, seen=0, key=_mark(config["key"]))
+    place = _place(file) or Place(
+        transcript=str(transcript), session=session, at=0, seen=0, key=_mark(config["key"])
+    )
     if place["transcript"] != str(transcript) or place["at"] > size:  # written anew
         place["transcript"], place["at"], place["seen"] = str(transcript), 0, 0
     _leave_out_what_waited(config, place)
@@ -118,7 +141,10 @@ def _leave_out_what_waited(config: Mapping[str, Any], place: Place) -> None:
     """If it waited under another key, whose group may be another."""
     if place["key"] != _mark(config["key"]):
         if place["at"] < place["seen"]:
-            _say(f"what {place['session']} said under another key, while the service was away, is not remembered")
+            _say(
+                f"what {place['session']} said under another key, while the service was away, is not"
+                " remembered"
+            )
         place["at"], place["key"] = place["seen"], _mark(config["key"])
 
 
@@ -136,7 +162,9 @@ def _publish(config: Mapping[str, Any], file: Path, place: Place, until: float) 
 
 
 def _batch(transcript: IO[bytes], session: str, agent: str) -> tuple[list[Event], int]:
-    """The turns of the next lines, and the bytes of those that are whole: the last one may be written still, and is read again."""
+    """The turns of the next lines, and the bytes of those that are whole: the last one may be written still,
+    and is read again.
+    """
     turns: list[Event] = []
     read = 0
     for _ in range(LINES):
@@ -154,7 +182,9 @@ def _batch(transcript: IO[bytes], session: str, agent: str) -> tuple[list[Event]
 
 
 def _send(config: Mapping[str, Any], turns: list[Event]) -> None:
-    """Events are stored together or not at all: of those that are refused each half goes by itself, until the wrong ones show."""
+    """Events are stored together or not at all: of those that are refused each half goes by itself, until the
+    wrong ones show.
+    """
     if not turns:
         return
     try:
@@ -183,7 +213,11 @@ def _place(file: Path) -> Place | None:
         place = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return cast("Place", place) if isinstance(place, dict) and place.keys() >= Place.__annotations__.keys() else None
+    return (
+        cast("Place", place)
+        if isinstance(place, dict) and place.keys() >= Place.__annotations__.keys()
+        else None
+    )
 
 
 def _note(file: Path, place: Place) -> None:
@@ -240,7 +274,8 @@ def storable(text: str) -> str:
 
 
 def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """What the service answers; ``jiyi connect`` writes this function into plug-ins, too, so that it imports all that it needs.
+    """What the service answers; ``jiyi connect`` writes this function into plug-ins, too, so that it imports
+    all that it needs.
 
     Raises:
         OSError: the service is away.
@@ -251,8 +286,14 @@ def post(config: Mapping[str, Any], path: str, body: Mapping[str, Any]) -> dict[
     from urllib.parse import urlsplit
 
     url = urlsplit(config["url"])
-    connection = (HTTPSConnection if url.scheme == "https" else HTTPConnection)(url.netloc, timeout=config["seconds"])
-    headers = {"Authorization": f"Bearer {config['key']}", "Content-Type": "application/json", "User-Agent": "jiyi-hook"}
+    connection = (HTTPSConnection if url.scheme == "https" else HTTPConnection)(
+        url.netloc, timeout=config["seconds"]
+    )
+    headers = {
+        "Authorization": f"Bearer {config['key']}",
+        "Content-Type": "application/json",
+        "User-Agent": "jiyi-hook",
+    }
     try:
         connection.request("POST", f"{url.path.rstrip('/')}/api/v1{path}", json.dumps(body).encode(), headers)
         response = connection.getresponse()

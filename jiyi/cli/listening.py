@@ -1,4 +1,6 @@
-"""HTTP of the command line's servers: uvicorn's, whose connections may wait for ever for the rest of a head."""
+"""HTTP of the command line's servers: uvicorn's, whose connections may wait for ever for the rest of a
+head.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 #: Seconds within which the head of a request has to arrive.
 HEAD_SECONDS = 10.0
-#: Seconds after which a thread that computes gives way to the event loop, which has let it go on at each read, write and wait.
+#: Seconds after which a thread that computes gives way to the event loop, which has let it go on at each
+#: read, write and wait.
 SWITCH_INTERVAL = 0.0002
 
 

@@ -1,4 +1,6 @@
-"""``jiyi observe`` and ``end-session``: publishing what happened, with progress, and waiting for the effect."""
+"""``jiyi observe`` and ``end-session``: publishing what happened, with progress, and waiting for the
+effect.
+"""
 
 from __future__ import annotations
 
@@ -40,30 +42,48 @@ def observe(
     text: Annotated[str, typer.Argument(help="What happened, one statement; - reads one a line from stdin.")],
     node_type: Annotated[NodeType, typer.Option("--type", help="What it is.")] = "event",
     poignancy: Annotated[
-        float | None, typer.Option("--poignancy", "--importance", help="How much it matters: 1 mundane … 10 poignant.")
+        float | None,
+        typer.Option("--poignancy", "--importance", help="How much it matters: 1 mundane … 10 poignant."),
     ] = None,
-    keyword: Annotated[list[str] | None, typer.Option(help="Instead of those found in the text; may be repeated.")] = None,
+    keyword: Annotated[
+        list[str] | None, typer.Option(help="Instead of those found in the text; may be repeated.")
+    ] = None,
     subject: Annotated[str | None, typer.Option(help="Of the statement.")] = None,
     predicate: Annotated[str | None, typer.Option(help="Of the statement.")] = None,
     object_: Annotated[str | None, typer.Option("--object", help="Of the statement.")] = None,
     session: Annotated[str | None, typer.Option(help="Name of the session it belongs to.")] = None,
-    user: Annotated[str | None, typer.Option(help="Which of the agent's users it comes from; only they see it.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Which of the agent's users it comes from; only they see it.")
+    ] = None,
     shared: Annotated[bool, typer.Option("--shared", help="With --user: others are told it, too.")] = False,
     origin: Annotated[Claimed | None, typer.Option(help="Where it comes from, if not from the user.")] = None,
-    evidence: Annotated[list[UUID] | None, typer.Option(help="Id of an event that a thought rests on; may be repeated.")] = None,
-    at: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="When it happened; now unless given.")] = None,
+    evidence: Annotated[
+        list[UUID] | None, typer.Option(help="Id of an event that a thought rests on; may be repeated.")
+    ] = None,
+    at: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="ISO", help="When it happened; now unless given."),
+    ] = None,
     split: Annotated[bool, typer.Option("--split", help="A long text becomes several memories.")] = False,
     wait: Wait = True,
     as_json: Json = False,
 ) -> None:
     """Tell what an agent perceived, thought or said; prints the new memory's id."""
     payload = given(
-        node_type=node_type, poignancy=poignancy, keywords=keyword, subject=subject, predicate=predicate, object=object_, evidence=evidence
+        node_type=node_type,
+        poignancy=poignancy,
+        keywords=keyword,
+        subject=subject,
+        predicate=predicate,
+        object=object_,
+        evidence=evidence,
     )
     payload |= given(user_id=user, visibility="agent" if shared else None, origin=origin)
     lines = [row.strip() for row in sys.stdin] if text == "-" else [text]
     with connect(ctx) as client:
-        envelope = given(type="memory.observed", group_id=client.group, agent_id=agent, session_id=session, occurred_at=at)
+        envelope = given(
+            type="memory.observed", group_id=client.group, agent_id=agent, session_id=session, occurred_at=at
+        )
         built = []
         for number, description in enumerate(lines, start=1):
             if description or text != "-":
@@ -154,7 +174,9 @@ def wait_for(client: Client, events: Sequence[Event], timeout: float) -> None:
         raise refused(f"{counted}: {join_problems(dead + reused)}")
 
 
-def _ask(client: Client, owners: dict[UUID, str], digests: Mapping[UUID, str], deadline: float) -> Iterator[EventState]:
+def _ask(
+    client: Client, owners: dict[UUID, str], digests: Mapping[UUID, str], deadline: float
+) -> Iterator[EventState]:
     """The states of the first page of events in each group, until one page is not all done."""
     by_group: dict[str, list[UUID]] = {}
     for event_id, group in owners.items():

@@ -1,4 +1,6 @@
-"""``jiyi jobs run``, ``reembed`` and ``prompts show``: what is waited for until it has ended, and what an LLM would be asked."""
+"""``jiyi jobs run``, ``reembed`` and ``prompts show``: what is waited for until it has ended, and what an LLM
+would be asked.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import ShownPrompt
 from jiyi.protocol.providers import DEFAULT_BATCH, MoveState
 
-#: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider that
-#: restarts is back by then.
+#: Steps that may fail in a row before the command gives up, and seconds between them: a worker or a provider
+#: that restarts is back by then.
 MAX_FAILURES, RETRY_SECONDS = 5, 3.0
 #: Phases that embed memories: at the switch, the last ones.
 EMBEDS = ("filling", "waiting")
@@ -52,15 +54,21 @@ def run_job(
 def reembed(
     client: Client,
     to: Annotated[
-        str | None, typer.Option(metavar="SPEC", help="Where to, as in JIYI_EMBEDDER.", show_default="what it names at the service")
+        str | None,
+        typer.Option(
+            metavar="SPEC", help="Where to, as in JIYI_EMBEDDER.", show_default="what it names at the service"
+        ),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=10_000, help="Memories of one step.")] = DEFAULT_BATCH,
-    all_models: Annotated[bool, typer.Option("--all-models", help="Take imported vectors of other models along.")] = False,
+    all_models: Annotated[
+        bool, typer.Option("--all-models", help="Take imported vectors of other models along.")
+    ] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="End a move that has not switched yet.")] = False,
 ) -> Shown:
     """Move the whole service to another embedding model while it runs.
 
-    May be stopped at any point; started again, it goes on. The service switches when all memories are embedded.
+    May be stopped at any point; started again, it goes on. The service switches when all memories are
+    embedded.
     """
     embedded = 0
     if cancel:
@@ -73,7 +81,10 @@ def reembed(
                 embedded += state.done if state.phase in EMBEDS else 0
                 _show(progress, task, state)
         sentence = f"{embedded:,} memories embedded; the service uses {state.model}"
-    return Shown({**state.model_dump(exclude={"left", "wait", "done"}), "embedded": embedded}, lambda: output.line(sentence))
+    return Shown(
+        {**state.model_dump(exclude={"left", "wait", "done"}), "embedded": embedded},
+        lambda: output.line(sentence),
+    )
 
 
 def steps(client: Client, **fields: Any) -> Iterator[MoveState]:
@@ -123,4 +134,6 @@ def print_prompts(found: Rows[ShownPrompt]) -> None:
     for shown in found.rows:
         output.line(f"{shown.prompt}, about {shown.tokens:,} tokens")
         for message in shown.messages:
-            output.stdout().print(Text(f"--- {message.role}\n{output.block(message.content or '')}"), soft_wrap=True)
+            output.stdout().print(
+                Text(f"--- {message.role}\n{output.block(message.content or '')}"), soft_wrap=True
+            )

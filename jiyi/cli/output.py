@@ -15,7 +15,14 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -40,7 +47,10 @@ def stderr() -> Console:
 
 def document(content: Any) -> None:
     """The one JSON document of a run: models, or plain data."""
-    sys.stdout.write(json.dumps(to_jsonable_python(content), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None) + "\n")
+    sys.stdout.write(
+        json.dumps(to_jsonable_python(content), ensure_ascii=False, indent=2 if sys.stdout.isatty() else None)
+        + "\n"
+    )
 
 
 def line(text: str) -> None:
@@ -60,17 +70,23 @@ def plain(text: str) -> str:
 
 def block(text: str) -> str:
     """Several lines, each without control characters, indents kept."""
-    return "\n".join("".join(char if char.isprintable() else " " for char in row) for row in text.splitlines())
+    return "\n".join(
+        "".join(char if char.isprintable() else " " for char in row) for row in text.splitlines()
+    )
 
 
 def table(title: str, *columns: str, right: Iterable[str] = (), grow: Iterable[str] = ()) -> Table:
-    """A table in the house style: ``right``-aligned columns, and those that may wrap (``grow``); the others never do."""
+    """A table in the house style: ``right``-aligned columns, and those that may wrap (``grow``); the others
+    never do.
+    """
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     if title:
         drawn.title, drawn.title_justify = Text(plain(title), "bold"), "left"
     aligned, wrapped = set(right), set(grow)
     for name in columns:
-        drawn.add_column(name, justify="right" if name in aligned else "left", no_wrap=name not in wrapped, overflow="fold")
+        drawn.add_column(
+            name, justify="right" if name in aligned else "left", no_wrap=name not in wrapped, overflow="fold"
+        )
     return drawn
 
 
@@ -116,7 +132,9 @@ def cell_text(value: object) -> Text:
 
 
 def words_of(value: Any) -> str:
-    """A value for people: times as they are here, numbers with commas, the parts of a list or a mapping in a row."""
+    """A value for people: times as they are here, numbers with commas, the parts of a list or a mapping in a
+    row.
+    """
     words = str(value)
     if isinstance(value, bool):
         words = "yes" if value else "no"
@@ -206,4 +224,6 @@ def stacked(recency: float, relevance: float, importance: float, *, best: float,
 
 
 def legend() -> Text:
-    return Text("  ").join(Text.assemble((character, colour), f" {name}") for name, (character, colour) in PARTS.items())
+    return Text("  ").join(
+        Text.assemble((character, colour), f" {name}") for name, (character, colour) in PARTS.items()
+    )

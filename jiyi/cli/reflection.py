@@ -44,7 +44,11 @@ def reflect(
         progress.add_task(f"{agent} reflects", total=None)
         state = client.reflect(agent, wait=wait, timeout=timeout)
     why_not = f"the reflection was given up: {state.error}; see `jiyi dead_letters list --kind reflect`"
-    return Shown(state, lambda: reflection_view(state), ReflectionFailed(why_not) if state.state == "given up" else None)
+    return Shown(
+        state,
+        lambda: reflection_view(state),
+        ReflectionFailed(why_not) if state.state == "given up" else None,
+    )
 
 
 def reflection_view(found: ReflectionState) -> Group:
@@ -52,13 +56,19 @@ def reflection_view(found: ReflectionState) -> Group:
     parts: list[RenderableType] = thought_trees(found.thoughts)
     if found.error:
         parts.append(Text(output.plain(found.error), "yellow"))
-    counted = [("state", found.state), ("thoughts", len(found.thoughts)), ("llm", found.llm or output.UNKNOWN)]
+    counted = [
+        ("state", found.state),
+        ("thoughts", len(found.thoughts)),
+        ("llm", found.llm or output.UNKNOWN),
+    ]
     footer = output.meter([("reflection", found.reflection_id), *counted])
     footer.stylize("dim")
     return Group(*parts, footer)
 
 
-def thought_trees(thoughts: Sequence[NewThought], *, ids: bool = True, evidence: int = SHOWN_EVIDENCE) -> list[RenderableType]:
+def thought_trees(
+    thoughts: Sequence[NewThought], *, ids: bool = True, evidence: int = SHOWN_EVIDENCE
+) -> list[RenderableType]:
     """Thoughts below the questions that they answer, each with the first of its evidence."""
     parts: list[RenderableType] = []
     for asked, answers in groupby(thoughts, key=lambda thought: thought.focal_point):
@@ -103,7 +113,9 @@ def _came(reason: Memory) -> str:
 
 
 def _nearest(found: Reasons) -> set[tuple[UUID, UUID]]:
-    """For each memory beneath the top the one (what rests on it, it) by which it is reached first, level by level."""
+    """For each memory beneath the top the one (what rests on it, it) by which it is reached first, level by
+    level.
+    """
     met, order, edges = {found.node_id}, [found.node_id], set()
     for node_id in order:  # grows while it is walked through
         for evidence in found.nodes[node_id].evidence:
@@ -116,7 +128,10 @@ def _nearest(found: Reasons) -> set[tuple[UUID, UUID]]:
 
 def _thought_tree(thought: NewThought, shown: int, *, ids: bool) -> Tree:
     note = f"importance {thought.poignancy or 0:g}"
-    tree = Tree(_label("thought", thought.description, f"{note} · {thought.node_id}" if ids else note), guide_style="dim")
+    tree = Tree(
+        _label("thought", thought.description, f"{note} · {thought.node_id}" if ids else note),
+        guide_style="dim",
+    )
     for evidence in thought.evidence[:shown]:
         tree.add(_label(evidence.type, evidence.description, output.local_date(evidence.created_at)))
     if len(thought.evidence) > shown:

@@ -32,17 +32,35 @@ FILTERS = "Which memories are candidates"
 def retrieve(
     client: Client,
     agent: Annotated[str, typer.Argument(help="Whose memories.")],
-    focal: Annotated[list[str], typer.Argument(help="What they should matter for; one table each.", metavar="FOCAL…")],
+    focal: Annotated[
+        list[str], typer.Argument(help="What they should matter for; one table each.", metavar="FOCAL…")
+    ],
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many memories.")] = DEFAULT_TOP_K,
-    mode: Annotated[Mode | None, typer.Option(help="How recency is measured.", rich_help_panel=SCORING)] = None,
-    relevance: Annotated[RelevanceMode | None, typer.Option(help="By meaning, by words, or both.", rich_help_panel=SCORING)] = None,
-    recency_w: Annotated[float | None, typer.Option(help="Weight of recency.", rich_help_panel=SCORING)] = None,
-    relevance_w: Annotated[float | None, typer.Option(help="Weight of relevance.", rich_help_panel=SCORING)] = None,
-    importance_w: Annotated[float | None, typer.Option(help="Weight of importance.", rich_help_panel=SCORING)] = None,
+    mode: Annotated[
+        Mode | None, typer.Option(help="How recency is measured.", rich_help_panel=SCORING)
+    ] = None,
+    relevance: Annotated[
+        RelevanceMode | None, typer.Option(help="By meaning, by words, or both.", rich_help_panel=SCORING)
+    ] = None,
+    recency_w: Annotated[
+        float | None, typer.Option(help="Weight of recency.", rich_help_panel=SCORING)
+    ] = None,
+    relevance_w: Annotated[
+        float | None, typer.Option(help="Weight of relevance.", rich_help_panel=SCORING)
+    ] = None,
+    importance_w: Annotated[
+        float | None, typer.Option(help="Weight of importance.", rich_help_panel=SCORING)
+    ] = None,
     decay: Annotated[float | None, typer.Option(help="Decay of recency.", rich_help_panel=SCORING)] = None,
-    now: Annotated[datetime | None, typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING)] = None,
+    now: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="ISO", help="The time it is.", rich_help_panel=SCORING),
+    ] = None,
     types: Annotated[
-        list[str] | None, typer.Option("--type", help="Instead of event and thought.", rich_help_panel=FILTERS, **choices(NodeType))
+        list[str] | None,
+        typer.Option(
+            "--type", help="Instead of event and thought.", rich_help_panel=FILTERS, **choices(NodeType)
+        ),
     ] = None,
     kinds: Annotated[
         list[str] | None,
@@ -54,30 +72,58 @@ def retrieve(
         ),
     ] = None,
     origins: Annotated[
-        list[str] | None, typer.Option("--origin", help="Only what comes from here.", rich_help_panel=FILTERS, **choices(Origin))
+        list[str] | None,
+        typer.Option(
+            "--origin", help="Only what comes from here.", rich_help_panel=FILTERS, **choices(Origin)
+        ),
     ] = None,
-    min_trust: Annotated[float | None, typer.Option(min=0, max=1, help="Trusted at least so much.", rich_help_panel=FILTERS)] = None,
+    min_trust: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Trusted at least so much.", rich_help_panel=FILTERS)
+    ] = None,
     as_of: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="ISO", help="What was known then.", rich_help_panel=FILTERS)
+        datetime | None,
+        typer.Option(parser=moment, metavar="ISO", help="What was known then.", rich_help_panel=FILTERS),
     ] = None,
-    session: Annotated[str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)] = None,
-    user: Annotated[str | None, typer.Option(help="What this user of the agent is told.", rich_help_panel=FILTERS)] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Of this session only.", rich_help_panel=FILTERS)
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="What this user of the agent is told.", rich_help_panel=FILTERS)
+    ] = None,
     after: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS)
+        datetime | None,
+        typer.Option(
+            parser=moment, metavar="ISO", help="Created at this time or later.", rich_help_panel=FILTERS
+        ),
     ] = None,
     before: Annotated[
-        datetime | None, typer.Option(parser=moment, metavar="ISO", help="Created before this time.", rich_help_panel=FILTERS)
+        datetime | None,
+        typer.Option(parser=moment, metavar="ISO", help="Created before this time.", rich_help_panel=FILTERS),
     ] = None,
-    keyword: Annotated[list[str] | None, typer.Option(help="With any of these.", rich_help_panel=FILTERS)] = None,
-    min_similarity: Annotated[float | None, typer.Option(help="Least cosine with the focal text.", rich_help_panel=FILTERS)] = None,
-    archived: Annotated[bool, typer.Option("--archived", help="Archived ones too.", rich_help_panel=FILTERS)] = False,
-    expired: Annotated[bool, typer.Option("--expired", help="Expired ones too.", rich_help_panel=FILTERS)] = False,
-    superseded: Annotated[bool, typer.Option("--superseded", help="Older versions too.", rich_help_panel=FILTERS)] = False,
+    keyword: Annotated[
+        list[str] | None, typer.Option(help="With any of these.", rich_help_panel=FILTERS)
+    ] = None,
+    min_similarity: Annotated[
+        float | None, typer.Option(help="Least cosine with the focal text.", rich_help_panel=FILTERS)
+    ] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Archived ones too.", rich_help_panel=FILTERS)
+    ] = False,
+    expired: Annotated[
+        bool, typer.Option("--expired", help="Expired ones too.", rich_help_panel=FILTERS)
+    ] = False,
+    superseded: Annotated[
+        bool, typer.Option("--superseded", help="Older versions too.", rich_help_panel=FILTERS)
+    ] = False,
     diversity: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Thin out what says nearly the same: 0 to 1.", rich_help_panel=SCORING)
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Thin out what says nearly the same: 0 to 1.", rich_help_panel=SCORING
+        ),
     ] = None,
     min_probability: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Least probability that a memory answers.", rich_help_panel=FILTERS)
+        float | None,
+        typer.Option(min=0, max=1, help="Least probability that a memory answers.", rich_help_panel=FILTERS),
     ] = None,
     no_touch: Annotated[bool, typer.Option("--no-touch", help="Do not count this as an access.")] = False,
 ) -> Shown:
@@ -109,7 +155,9 @@ def retrieve(
         diversity=diversity,
         min_probability=min_probability,
     )
-    answer = client.retrieve(agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options)
+    answer = client.retrieve(
+        agent, focal, top_k=top_k, touch=not no_touch, filters=checked(Filters, **filters), **options
+    )
     unknown = answer.status == "unknown_agent"
     return Shown(answer, lambda: _print_answer(answer), typer.Exit(1) if unknown else None)
 
@@ -125,7 +173,9 @@ def focal_table(group: FocalAnswer, width: int) -> Group:
     title = Text.assemble("▸ ", (output.plain(group.query), "bold"))
     if not group.retrieved_nodes:
         return Group(title, Text(f"{group.status}: {output.plain(group.message)}", "yellow"))
-    table = _wide(group.retrieved_nodes, width) if width >= output.WIDE else _narrow(group.retrieved_nodes, width)
+    table = (
+        _wide(group.retrieved_nodes, width) if width >= output.WIDE else _narrow(group.retrieved_nodes, width)
+    )
     return Group(title, table, output.legend(), footer(group))
 
 
@@ -148,7 +198,9 @@ def footer(group: FocalAnswer) -> Text:
 def _table(*columns: tuple[str, int, bool], rest: int) -> Table:
     table = output.table("")
     for name, cells, right in columns:
-        table.add_column(name, min_width=cells, max_width=cells, no_wrap=True, justify="right" if right else "left")
+        table.add_column(
+            name, min_width=cells, max_width=cells, no_wrap=True, justify="right" if right else "left"
+        )
     table.add_column("memory", min_width=rest, max_width=rest, overflow="fold")
     return table
 
@@ -173,7 +225,10 @@ def _wide(nodes: list[ScoredMemory], width: int) -> Table:
     table = _table(*columns, rest=rest)
     for rank, node in enumerate(nodes, start=1):
         parts = _contributions(node)
-        numbers = [Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, output.PARTS.values(), strict=True)]
+        numbers = [
+            Text(f"{part:.2f}", colour)
+            for part, (_, colour) in zip(parts, output.PARTS.values(), strict=True)
+        ]
         table.add_row(
             str(rank),
             f"{node.score:.2f}",
@@ -188,13 +243,21 @@ def _wide(nodes: list[ScoredMemory], width: int) -> Table:
 
 def _narrow(nodes: list[ScoredMemory], width: int) -> Table:
     """Two lines a memory: the numbers below the bar, the date below the type."""
-    columns = [("#", 3, True), ("score", 5, True), (" rec  rel  imp", NARROW_BAR, False), ("created", 10, False)]
+    columns = [
+        ("#", 3, True),
+        ("score", 5, True),
+        (" rec  rel  imp", NARROW_BAR, False),
+        ("created", 10, False),
+    ]
     rest = output.room(width, *(cells for _, cells, _ in columns))
     table = _table(*columns, rest=rest)
     for rank, node in enumerate(nodes, start=1):
         parts = _contributions(node)
         bar = output.stacked(*parts, best=nodes[0].score, width=NARROW_BAR)
-        numbers = Text(" ").join(Text(f"{part:.2f}", colour) for part, (_, colour) in zip(parts, output.PARTS.values(), strict=True))
+        numbers = Text(" ").join(
+            Text(f"{part:.2f}", colour)
+            for part, (_, colour) in zip(parts, output.PARTS.values(), strict=True)
+        )
         table.add_row(
             str(rank),
             f"{node.score:.2f}",

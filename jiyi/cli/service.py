@@ -40,16 +40,24 @@ class NoCheckout(JiyiError):  # noqa: N818 – its name says what happened
 
 def up(
     once: Annotated[bool, typer.Option("--once", help="End when it is ready.")] = False,
-    demo: Annotated[bool, typer.Option("--demo", help="Play the sample diary and answer three questions.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Play the sample diary and answer three questions.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show what the processes print.")] = False,
     as_json: Json = False,  # noqa: ARG001
 ) -> None:
     """Start the service with its own PostgreSQL and Valkey; Ctrl-C stops it."""
-    become(UP, "jiyi up", [flag for flag, is_set in (("--once", once), ("--demo", demo), ("--verbose", verbose)) if is_set])
+    become(
+        UP,
+        "jiyi up",
+        [flag for flag, is_set in (("--once", once), ("--demo", demo), ("--verbose", verbose)) if is_set],
+    )
 
 
 def backup(
-    path: Annotated[Path | None, typer.Argument(help="A file that does not exist yet.", show_default="a new one")] = None,
+    path: Annotated[
+        Path | None, typer.Argument(help="A file that does not exist yet.", show_default="a new one")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Copy the whole database to a file, running or not, and check that it can be read back."""
@@ -59,7 +67,9 @@ def backup(
 
 def restore(
     path: Annotated[Path, typer.Argument(help="A backup.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the data that is there, after a backup of it.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the data that is there, after a backup of it.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Put a backup in the place of an empty database, while the service is stopped."""
@@ -73,7 +83,11 @@ def become(module: str, command: str, arguments: list[str]) -> None:
     paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     sys.stdout.flush()
     os.chdir(root)
-    os.execve(sys.executable, [sys.executable, "-m", module, *arguments], {**os.environ, "PYTHONPATH": os.pathsep.join(paths)})  # noqa: S606 – the process becomes the other one
+    os.execve(  # noqa: S606
+        sys.executable,
+        [sys.executable, "-m", module, *arguments],
+        {**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
 
 
 def checkout(command: str = "jiyi up") -> Path:
@@ -81,8 +95,9 @@ def checkout(command: str = "jiyi up") -> Path:
     root = Path(jiyi.__file__).resolve().parents[1]
     if not (root / "workers" / "up.py").is_file():
         raise NoCheckout(
-            f"`{command}` needs a checkout of the service, and {root} is none: only the client is installed. "
-            "Clone the repository and run it there, or set JIYI_BROKER_URL and JIYI_REDIS_URL to a running service"
+            f"`{command}` needs a checkout of the service, and {root} is none: only the client is installed."
+            " Clone the repository and run it there, or set JIYI_BROKER_URL and JIYI_REDIS_URL to a running"
+            " service"
         )
     return root
 
@@ -92,10 +107,17 @@ DEFAULT_PORT = 8766
 
 
 def mcp(
-    http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP at /mcp; every request brings its own API key.")] = False,
-    url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
+    http: Annotated[
+        bool,
+        typer.Option("--http", help="Serve streamable HTTP at /mcp; every request brings its own API key."),
+    ] = False,
+    url: Annotated[
+        str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")
+    ] = None,
     host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="With --http: the port to listen on.", min=0, max=65_535)] = DEFAULT_PORT,
+    port: Annotated[
+        int, typer.Option(help="With --http: the port to listen on.", min=0, max=65_535)
+    ] = DEFAULT_PORT,
     agent: Annotated[str, typer.Option(help="Whose memory it is where a call does not say.")] = "",
 ) -> None:
     """Serve memory to an LLM's host over the Model Context Protocol; JIYI_KEY bounds what it may do."""
@@ -104,7 +126,8 @@ def mcp(
     key = settings.key.get_secret_value()
     if not http and not key:
         raise SettingsError(
-            "JIYI_KEY: set it to an API key (`jiyi keys create NAME --scopes publish --scopes read`), which bounds the tools"
+            "JIYI_KEY: set it to an API key (`jiyi keys create NAME --scopes publish --scopes read`), which"
+            " bounds the tools"
         )
     stdout = None if http else own_stdout()
     try:
@@ -123,7 +146,9 @@ def mcp(
 
 
 def own_stdout() -> TextIOWrapper:
-    """What was standard output, for the protocol alone: whatever a dependency prints from now on goes to standard error."""
+    """What was standard output, for the protocol alone: whatever a dependency prints from now on goes to
+    standard error.
+    """
     sys.stdout.flush()
     kept = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -131,13 +156,18 @@ def own_stdout() -> TextIOWrapper:
 
 
 def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
-    """Serve an ASGI application until it is interrupted. Raises :class:`SettingsError` if the address cannot be had."""
+    """Serve an ASGI application until it is interrupted. Raises :class:`SettingsError` if the address cannot
+    be had.
+    """
     import uvicorn
 
     from jiyi.cli.listening import SWITCH_INTERVAL, Impatient
 
-    # With the protocol named: asyncio has only such sockets send small pieces at once (TCP_NODELAY), else each waits 40 ms.
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # With the protocol named: asyncio has only such sockets send small pieces at once (TCP_NODELAY), else
+    # each waits 40 ms.
+    listening = socket.socket(
+        socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
@@ -145,14 +175,21 @@ def _serve(app: Any, what: str, host: str, port: int, path: str) -> None:
     except OSError as error:
         listening.close()
         if error.errno == errno.EADDRINUSE:
-            raise SettingsError(f"--port: {port} of {host} is taken by another program; choose another one") from None
-        raise SettingsError(f"--host: cannot listen on {host}, port {port}: {error.strerror or error}") from None
+            raise SettingsError(
+                f"--port: {port} of {host} is taken by another program; choose another one"
+            ) from None
+        raise SettingsError(
+            f"--host: cannot listen on {host}, port {port}: {error.strerror or error}"
+        ) from None
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.collect()
-    gc.freeze()  # to look through all modules for garbage takes a tenth of a second, in which nobody is answered
+    # to look through all modules for garbage takes a tenth of a second, in which nobody is answered
+    gc.freeze()
     output.line(f"{what}: http://{host}:{listening.getsockname()[1]}{path}")
     with suppress(KeyboardInterrupt):
-        config = uvicorn.Config(app, http=Impatient, ws="none", log_level="warning", timeout_graceful_shutdown=5)
+        config = uvicorn.Config(
+            app, http=Impatient, ws="none", log_level="warning", timeout_graceful_shutdown=5
+        )
         uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -161,29 +198,53 @@ PROXY_PORT, LOOPBACK = 8767, ("127.0.0.1", "localhost")
 
 
 def proxy(
-    url: Annotated[str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")] = None,
-    broker: Annotated[bool, typer.Option("--broker", help="Recall over JIYI_BROKER_URL and JIYI_REDIS_URL, which is faster.")] = False,
-    openai: Annotated[str, typer.Option(help="Upstream of all but /v1/messages; its key: OPENAI_API_KEY.")] = "https://api.openai.com/v1",
-    anthropic: Annotated[str, typer.Option(help="Upstream of /v1/messages; its key: ANTHROPIC_API_KEY.")] = "https://api.anthropic.com/v1",
-    agent: Annotated[str, typer.Option(help="Whose memory it is, unless X-Jiyi-Agent says so.")] = "assistant",
-    upstreams: Annotated[Path | None, typer.Option(help="JSON file of upstreams by the id of who calls' key.", dir_okay=False)] = None,
-    budget: Annotated[int, typer.Option(min=1, max=MAX_BUDGET, help="Most tokens of memories in a request.")] = BUDGET,
+    url: Annotated[
+        str | None, typer.Option(help="Of the service.", show_default="JIYI_URL, or the one on this machine")
+    ] = None,
+    broker: Annotated[
+        bool,
+        typer.Option("--broker", help="Recall over JIYI_BROKER_URL and JIYI_REDIS_URL, which is faster."),
+    ] = False,
+    openai: Annotated[
+        str, typer.Option(help="Upstream of all but /v1/messages; its key: OPENAI_API_KEY.")
+    ] = "https://api.openai.com/v1",
+    anthropic: Annotated[
+        str, typer.Option(help="Upstream of /v1/messages; its key: ANTHROPIC_API_KEY.")
+    ] = "https://api.anthropic.com/v1",
+    agent: Annotated[
+        str, typer.Option(help="Whose memory it is, unless X-Jiyi-Agent says so.")
+    ] = "assistant",
+    upstreams: Annotated[
+        Path | None, typer.Option(help="JSON file of upstreams by the id of who calls' key.", dir_okay=False)
+    ] = None,
+    budget: Annotated[
+        int, typer.Option(min=1, max=MAX_BUDGET, help="Most tokens of memories in a request.")
+    ] = BUDGET,
     trust: Annotated[
         float,
         typer.Option(
             min=0,
             max=MOST_TRUSTED_SECONDS,
-            help="Seconds for which a key that was known is lent the upstream's while the service cannot be asked.",
+            help=(
+                "Seconds for which a key that was known is lent the upstream's while the service cannot be"
+                " asked."
+            ),
         ),
     ] = TRUSTED_SECONDS,
     where: Annotated[
         Literal["system", "user"],
-        typer.Option("--in", help="Where lasting memories go: behind the system prompt, or before the user's first message."),
+        typer.Option(
+            "--in",
+            help="Where lasting memories go: behind the system prompt, or before the user's first message.",
+        ),
     ] = "system",
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=0, max=65_535)] = PROXY_PORT,
     name: Annotated[
-        list[str] | None, typer.Option(help="A name under which programs reach it; repeatable.", show_default="localhost, 127.0.0.1")
+        list[str] | None,
+        typer.Option(
+            help="A name under which programs reach it; repeatable.", show_default="localhost, 127.0.0.1"
+        ),
     ] = None,
 ) -> None:
     """Stand before an LLM's API and remember: programs need another address, and no code."""
@@ -191,13 +252,20 @@ def proxy(
     local = host in LOOPBACK
     key_of(settings.key.get_secret_value())  # its form is said now, not with each request
     if not local and settings.key.get_secret_value():
-        raise SettingsError(f"JIYI_KEY: whoever reaches {host} would have its memory; unset it, and each caller sends a key of their own")
+        raise SettingsError(
+            f"JIYI_KEY: whoever reaches {host} would have its memory; unset it, and each caller sends a key"
+            " of their own"
+        )
     if not local and not name:
-        raise SettingsError(f"--name: say under which name programs reach {host}, such as --name llm.example.org")
+        raise SettingsError(
+            f"--name: say under which name programs reach {host}, such as --name llm.example.org"
+        )
     try:
         from jiyi.proxy.app import ProxyConfig, Upstream, make_app, upstreams_of
     except ImportError as error:
-        raise SettingsError(f"jiyi proxy needs the package {error.name}: {install_command('proxy')}") from None
+        raise SettingsError(
+            f"jiyi proxy needs the package {error.name}: {install_command('proxy')}"
+        ) from None
     try:
         by_key = {} if upstreams is None else upstreams_of(upstreams.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, InvalidRequest) as error:
@@ -232,6 +300,7 @@ def _with_broker(settings: Settings) -> Settings:
 def doctor(as_json: Json = False) -> None:
     """Is everything all right? Servers, workers, queues, jobs, backups, providers, the database's collation.
 
-    Runs where the service runs. Ends with 0 if nothing is wrong, 1 if something needs attention, 2 if something cannot be reached.
+    Runs where the service runs. Ends with 0 if nothing is wrong, 1 if something needs attention, 2 if
+    something cannot be reached.
     """
     become(DOCTOR, "jiyi doctor", ["--json"] if as_json else [])

@@ -1,4 +1,5 @@
-"""What all commands share: the session, the options ``--json`` and ``--group``, errors in one line, functions of a client as commands.
+"""What all commands share: the session, the options ``--json`` and ``--group``, errors in one line, functions
+of a client as commands.
 
 Example::
 
@@ -92,10 +93,17 @@ class Root(TyperGroup):
 
 
 def _as_elsewhere(error: Any) -> Exception:
-    """An option that there is not, in the words that every other door has for it; any other error as it is."""
+    """An option that there is not, in the words that every other door has for it; any other error as it
+    is.
+    """
     if not hasattr(error, "possibilities") or error.ctx is None:
         return error  # type: ignore[no-any-return]
-    known = {option for parameter in error.ctx.command.params for option in parameter.opts if option.startswith("--")}
+    known = {
+        option
+        for parameter in error.ctx.command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
     return USAGE(unknown_option(error.option_name, known), ctx=error.ctx)  # type: ignore[no-any-return]
 
 
@@ -129,7 +137,14 @@ def _answer_in_json(ctx: typer.Context, value: bool) -> bool:
 
 
 Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document instead.", callback=_answer_in_json, is_eager=True, show_default=False)
+    bool,
+    typer.Option(
+        "--json",
+        help="Print one JSON document instead.",
+        callback=_answer_in_json,
+        is_eager=True,
+        show_default=False,
+    ),
 ]
 
 
@@ -191,7 +206,9 @@ def moment(text: str | datetime) -> datetime:
     with suppress(ValueError, OverflowError, OSError):
         parsed = datetime.fromisoformat(text)
         return parsed if parsed.tzinfo else parsed.astimezone()
-    raise typer.BadParameter(f"{text!r} is no ISO 8601 date or time, such as 2026-03-02 or 2026-03-02T07:15:00+08:00")
+    raise typer.BadParameter(
+        f"{text!r} is no ISO 8601 date or time, such as 2026-03-02 or 2026-03-02T07:15:00+08:00"
+    )
 
 
 def duration(text: str | timedelta) -> timedelta:
@@ -217,7 +234,9 @@ class Shown:
 
 
 def shows(command: Callable[..., Shown]) -> Callable[..., None]:
-    """Make a function of a client a command: it is given one for the session's group, and has the option ``--json``."""
+    """Make a function of a client a command: it is given one for the session's group, and has the option
+    ``--json``.
+    """
     client, *own = inspect.signature(command, eval_str=True).parameters.values()
     assert client.name == "client", f"{command.__name__}: its first parameter is the client"
 

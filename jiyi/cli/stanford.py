@@ -65,18 +65,29 @@ def read(folder: Path) -> Memory:
     """
     home = next((place for place in _places(folder) if (place / "nodes.json").is_file()), None)
     if home is None:
-        raise InvalidRequest([f"{folder}: no Stanford memory (no nodes.json in it, nor in bootstrap_memory/associative_memory)"])
+        raise InvalidRequest(
+            [
+                (
+                    f"{folder}: no Stanford memory (no nodes.json in it, nor in"
+                    " bootstrap_memory/associative_memory)"
+                )
+            ]
+        )
     saved = _json(home / "nodes.json")
     strange = [node_id for node_id in saved if not _NODE_ID.match(node_id)]
     if strange:
         raise InvalidRequest([f"{home / 'nodes.json'}: {strange[0]!r} is no node id (node_1, node_2, …)"])
     order = sorted(saved, key=lambda node_id: int(node_id.removeprefix("node_")))
     if order != [f"node_{k}" for k in range(1, len(order) + 1)]:
-        raise InvalidRequest([f"{home / 'nodes.json'}: the node ids have a gap; they must be node_1 … node_{len(order)}"])
+        raise InvalidRequest(
+            [f"{home / 'nodes.json'}: the node ids have a gap; they must be node_1 … node_{len(order)}"]
+        )
     broken = [node_id for node_id in order if not isinstance(saved[node_id], dict)]
     if broken:
         raise InvalidRequest([f"{home / 'nodes.json'}: {broken[0]} must be a JSON object"])
-    scratch_path = next((path for path in (home / "scratch.json", home.parent / "scratch.json") if path.is_file()), None)
+    scratch_path = next(
+        (path for path in (home / "scratch.json", home.parent / "scratch.json") if path.is_file()), None
+    )
     scratch = _json(scratch_path) if scratch_path else {}
     strength = home / "kw_strength.json"
     return Memory(
@@ -88,11 +99,14 @@ def read(folder: Path) -> Memory:
     )
 
 
-def events(memory: Memory, group_id: str, agent_id: str, *, embedding_model: str | None = ORIGINAL_MODEL) -> list[Event]:
-    """The memory as events: one a node in its order, and last the agent's settings and counters. What of it cannot be kept
-    is left out (:func:`left_out`).
+def events(
+    memory: Memory, group_id: str, agent_id: str, *, embedding_model: str | None = ORIGINAL_MODEL
+) -> list[Event]:
+    """The memory as events: one a node in its order, and last the agent's settings and counters. What of it
+    cannot be kept is left out (:func:`left_out`).
 
-    The saved vectors go along as ``embedding_model``'s; with None they stay behind, and the service embeds the texts.
+    The saved vectors go along as ``embedding_model``'s; with None they stay behind, and the service embeds
+    the texts.
 
     Raises:
         InvalidRequest: a node lacks a field or has a wrong one; says which.
@@ -113,14 +127,18 @@ def left_out(memory: Memory) -> list[str]:
     return what_fits(memory.nodes)[1]
 
 
-def _observation(node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str | None) -> JsonObject:
+def _observation(
+    node: Mapping[str, Any], memory: Memory, group_id: str, agent_id: str, embedding_model: str | None
+) -> JsonObject:
     key = node["embedding_key"]
     vector = memory.vectors.get(key)
     filling = node.get("filling") or []
     payload = {
         "node_type": node["type"],
         "description": node["description"],
-        "embedding_key": key if not isinstance(key, str) or key.strip() else None,  # then it is the description
+        "embedding_key": (
+            key if not isinstance(key, str) or key.strip() else None
+        ),  # then it is the description
         "subject": node["subject"],
         "predicate": node["predicate"],
         "object": node["object"],
@@ -153,7 +171,9 @@ def _configured(memory: Memory, group_id: str, agent_id: str) -> Event | None:
     scratch = memory.scratch
     payload = {name: scratch[name] for name in _SETTINGS if name in scratch}
     if "importance_trigger_curr" in scratch and "importance_ele_n" in scratch:
-        payload["counters"] = {name: scratch[name] for name in ("importance_trigger_curr", "importance_ele_n")}
+        payload["counters"] = {
+            name: scratch[name] for name in ("importance_trigger_curr", "importance_ele_n")
+        }
     if not payload:
         return None
     try:
@@ -190,7 +210,9 @@ def _vectors(home: Path) -> Mapping[str, Any]:
         try:
             import numpy as np
         except ModuleNotFoundError:
-            raise InvalidRequest([f"{home / 'embeddings.npz'}: reading it needs numpy: pip install numpy"]) from None
+            raise InvalidRequest(
+                [f"{home / 'embeddings.npz'}: reading it needs numpy: pip install numpy"]
+            ) from None
         try:
             with (home / "embeddings.npz").open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 return dict(zip(map(str, saved["keys"]), saved["vectors"], strict=True))
@@ -215,7 +237,9 @@ def what_fits(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[JsonObject], lis
     """
     left_out: list[str] = []
     empty = {node["node_id"] for node in nodes if _is_blank(node.get("description"))}
-    left_out += [f"{node_id}: the whole node, its description is empty" for node_id in sorted(empty, key=_number)]
+    left_out += [
+        f"{node_id}: the whole node, its description is empty" for node_id in sorted(empty, key=_number)
+    ]
     kept = [_fitting(node, empty, left_out) for node in nodes if node["node_id"] not in empty]
     return kept, left_out
 
@@ -235,8 +259,13 @@ def _fitting(node: Mapping[str, Any], empty: set[str], left_out: list[str]) -> J
     poignancy = node.get("poignancy")
     if isinstance(poignancy, int | float) and not LEAST_POIGNANCY <= poignancy <= MOST_POIGNANCY:
         fitted["poignancy"] = None
-        note(f"the poignancy {poignancy:g}, which is not between {LEAST_POIGNANCY} and {MOST_POIGNANCY}: it counts as 0")
-    if isinstance(filling := node.get("filling"), list) and empty.intersection(node_id for node_id in filling if isinstance(node_id, str)):
+        note(
+            f"the poignancy {poignancy:g}, which is not between {LEAST_POIGNANCY} and {MOST_POIGNANCY}: it"
+            " counts as 0"
+        )
+    if isinstance(filling := node.get("filling"), list) and empty.intersection(
+        node_id for node_id in filling if isinstance(node_id, str)
+    ):
         fitted["filling"] = [node_id for node_id in filling if node_id not in empty]
     return fitted
 
@@ -246,10 +275,15 @@ def _keywords(keywords: list[Any], note: Callable[[str], None]) -> list[Any]:
     short = [keyword for keyword in keywords if keyword != ""]
     if len(short) < len(keywords):
         note("an empty keyword")
-    fitting = [keyword for keyword in short if not isinstance(keyword, str) or len(keyword) <= MAX_KEYWORD_CHARS]
+    fitting = [
+        keyword for keyword in short if not isinstance(keyword, str) or len(keyword) <= MAX_KEYWORD_CHARS
+    ]
     for keyword in short:
         if keyword not in fitting:
-            note(f"the keyword {keyword[:MAX_SHOWN_CHARS]!r}…, {len(keyword):,} characters are more than {MAX_KEYWORD_CHARS}")
+            note(
+                f"the keyword {keyword[:MAX_SHOWN_CHARS]!r}…, {len(keyword):,} characters are more than"
+                f" {MAX_KEYWORD_CHARS}"
+            )
     most = limits.MAX_KEYWORDS
     if len(fitting) > most:
         note(f"{len(fitting) - most} of {len(fitting)} keywords, more than {most} are too many")

@@ -19,7 +19,10 @@ from jiyi.protocol.stores import AppliedGraph
 @shows
 def apply(
     client: Client,
-    file: Annotated[Path, typer.Argument(help="A YAML file with `memory` and `nodes`; ${VAR} is taken from the environment.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="A YAML file with `memory` and `nodes`; ${VAR} is taken from the environment."),
+    ],
     graph: Annotated[str | None, typer.Option("--graph", help="Its name; the file's unless given.")] = None,
 ) -> Shown:
     """Declare a graph's stores, and which of its nodes use them. Applying it again changes nothing."""

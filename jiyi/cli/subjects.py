@@ -34,7 +34,8 @@ PARSED: dict[Any, dict[str, Any]] = {
     AwareDatetime: {"parser": moment, "metavar": "TIME"},
     timedelta: {"parser": duration, "metavar": "90d"},
 }
-#: Answers that are easier to read in a form of their own: action → the function of this package that makes it.
+#: Answers that are easier to read in a form of their own: action → the function of this package that makes
+#: it.
 VIEWS = {
     "memory.why": "reflection:why_tree",
     "reflection.get": "reflection:reflection_view",
@@ -46,7 +47,9 @@ DISCARD = "discard"
 
 
 def callback_of(name: str) -> Any:
-    """The function that is the command of an action: asks it with the words of the command line, shows the answer."""
+    """The function that is the command of an action: asks it with the words of the command line, shows the
+    answer.
+    """
     action = TABLE[name]
     fields = {_variable(field): field for field in action.request.model_fields}
 
@@ -163,7 +166,9 @@ def _kind(annotation: Any) -> tuple[Any, bool]:
 
 
 def _decoded(request: type[BaseModel], given: Mapping[str, Any]) -> JsonObject:
-    """The values with what is written in JSON read; a word that is no JSON stays one: the request's check knows it."""
+    """The values with what is written in JSON read; a word that is no JSON stays one: the request's check
+    knows it.
+    """
     in_json = {field for field in given if _kind(request.model_fields[field].annotation)[0] is None}
     return {field: _json(value) if field in in_json else value for field, value in given.items()}
 
@@ -180,7 +185,9 @@ def _json(text: str) -> Any:
 def _confirm(action: Declaration, given: Mapping[str, Any]) -> None:
     """Ask whether it is meant; without a terminal to ask at, refuse."""
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"{action.name} cannot be undone: without a terminal to ask at it needs --yes")
+        raise typer.BadParameter(
+            f"{action.name} cannot be undone: without a terminal to ask at it needs --yes"
+        )
     what = ", ".join(f"{field} {output.cell_text(value)}" for field, value in given.items())
     if not typer.confirm(f"{action.name} ({what}) cannot be undone. Go on?", err=True):
         output.notice("nothing was changed")

@@ -49,17 +49,25 @@ def import_jsonl(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="One event a line; - reads stdin.")],
     agent: Annotated[str | None, typer.Option(help="Store every line as this agent's.")] = None,
-    keep_group: Annotated[bool, typer.Option("--keep-group", help="Store each line in the group that it names.")] = False,
-    into_group: Annotated[str | None, typer.Option(help="Store all in this group, instead of --group.")] = None,
-    keep_ids: Annotated[bool, typer.Option("--keep-ids", help="Keep the ids of lines from another group or agent.")] = False,
+    keep_group: Annotated[
+        bool, typer.Option("--keep-group", help="Store each line in the group that it names.")
+    ] = False,
+    into_group: Annotated[
+        str | None, typer.Option(help="Store all in this group, instead of --group.")
+    ] = None,
+    keep_ids: Annotated[
+        bool, typer.Option("--keep-ids", help="Keep the ids of lines from another group or agent.")
+    ] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out lines that are no events.")] = False,
     wait: Wait = True,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: Json = False,
 ) -> None:
-    """Events from JSON lines, as `jiyi export jsonl` writes them, or in short: {"agent_id": …, "description": …}.
+    """Events from JSON lines, as `jiyi export jsonl` writes them, or in short: {"agent_id": …, "description":
+    …}.
 
-    Every line is checked before anything is published. An event from another group gets an id of its own here.
+    Every line is checked before anything is published. An event from another group gets an id of its own
+    here.
     """
     if keep_group and into_group is not None:
         raise typer.BadParameter("give either --keep-group or --into-group")
@@ -78,16 +86,23 @@ def import_jsonl(
 def import_stanford(
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A persona's folder.")],
-    agent: Annotated[str | None, typer.Option(help="Name of the agent here; the persona's unless given.")] = None,
-    embedding_model: Annotated[str, typer.Option(help="What made the folder's vectors.")] = stanford.ORIGINAL_MODEL,
+    agent: Annotated[
+        str | None, typer.Option(help="Name of the agent here; the persona's unless given.")
+    ] = None,
+    embedding_model: Annotated[
+        str, typer.Option(help="What made the folder's vectors.")
+    ] = stanford.ORIGINAL_MODEL,
     embed_anew: Annotated[
-        bool, typer.Option("--embed-anew", help="Leave the folder's vectors behind: the service embeds the texts.")
+        bool,
+        typer.Option("--embed-anew", help="Leave the folder's vectors behind: the service embeds the texts."),
     ] = False,
     wait: Wait = True,
     timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: Json = False,
 ) -> None:
-    """A persona's memory as saved by the original Generative Agents simulation. What of it cannot be kept is left out, and told."""
+    """A persona's memory as saved by the original Generative Agents simulation. What of it cannot be kept is
+    left out, and told.
+    """
     memory = stanford.read(folder)
     with connect(ctx) as client:
         model = None if embed_anew else embedding_model
@@ -95,7 +110,16 @@ def import_stanford(
         left_out = stanford.left_out(memory)
         _tell("left out", left_out)
         skipped = len(memory.nodes) - sum(isinstance(event, MemoryObserved) for event in events)
-        _bring_in(ctx, client, events, skipped=skipped, left_out=left_out, wait=wait, timeout=timeout, as_json=as_json)
+        _bring_in(
+            ctx,
+            client,
+            events,
+            skipped=skipped,
+            left_out=left_out,
+            wait=wait,
+            timeout=timeout,
+            as_json=as_json,
+        )
 
 
 def _tell(what: str, sentences: Sequence[str]) -> None:
@@ -118,13 +142,16 @@ def _refuse(read_lines: Lines, name: str, *, told: bool, skip_bad: bool) -> None
     if not skip_bad:
         lines = "line is" if read_lines.bad == 1 else "lines are"
         raise InvalidFile(
-            f"{name}: {read_lines.bad:,} of {read_lines.total:,} {lines} wrong, nothing was published; --skip-bad leaves them out",
+            f"{name}: {read_lines.bad:,} of {read_lines.total:,} {lines} wrong, nothing was published;"
+            " --skip-bad leaves them out",
             read_lines.problems,
         )
 
 
 def group_of(client: Client) -> str:
-    """The group that a client speaks for. Over HTTP the key says which it is, and the service names it with each answer."""
+    """The group that a client speaks for. Over HTTP the key says which it is, and the service names it with
+    each answer.
+    """
     return _answered_for(client) or client.group
 
 
@@ -137,8 +164,11 @@ def _answered_for(client: Client) -> str | None:
 
 
 @contextmanager
-def _clients(ctx: typer.Context, client: Client, events: Sequence[Event]) -> Iterator[list[tuple[Client, list[Event]]]]:
-    """Who publishes which events. Over HTTP a client speaks for one group: there is one for each that the events are of.
+def _clients(
+    ctx: typer.Context, client: Client, events: Sequence[Event]
+) -> Iterator[list[tuple[Client, list[Event]]]]:
+    """Who publishes which events. Over HTTP a client speaks for one group: there is one for each that the
+    events are of.
 
     Raises:
         NotAllowed: the key does not speak for one of them; nothing was published.
@@ -151,12 +181,14 @@ def _clients(ctx: typer.Context, client: Client, events: Sequence[Event]) -> Ite
     for event in events:
         of.setdefault(event.group_id, []).append(event)
     with ExitStack() as opened:
-        clients = {group: client if group == own else opened.enter_context(connect(ctx, group)) for group in of}
+        clients = {
+            group: client if group == own else opened.enter_context(connect(ctx, group)) for group in of
+        }
         for group, one in clients.items():
             if group != own and _answered_for(one) != group:
                 raise NotAllowed(
-                    f"--keep-group: lines are of the group {group!r}, and the key speaks for {own!r}; nothing was published. "
-                    "Use an operator's key, or leave --keep-group out"
+                    f"--keep-group: lines are of the group {group!r}, and the key speaks for {own!r}; nothing"
+                    " was published. Use an operator's key, or leave --keep-group out"
                 )
         yield [(clients[group], those) for group, those in of.items()]
 
@@ -181,11 +213,23 @@ def _bring_in(
     groups = sorted({event.group_id for event in events})
     if as_json:
         also = {} if left_out is None else {"left_out": list(left_out)}
-        output.document({"published": len(events), "skipped": skipped, **also, "waited": wait, "groups": groups, "agents": agents})
+        output.document(
+            {
+                "published": len(events),
+                "skipped": skipped,
+                **also,
+                "waited": wait,
+                "groups": groups,
+                "agents": agents,
+            }
+        )
         return
     without = f", {skipped:,} left out" if skipped else ""
     state = "retrievable" if wait else "published"
-    output.line(f"{len(events):,} events {state}{without} (group {', '.join(groups) or UNKNOWN}; agent {', '.join(agents) or UNKNOWN})")
+    output.line(
+        f"{len(events):,} events {state}{without} (group {', '.join(groups) or UNKNOWN}; agent"
+        f" {', '.join(agents) or UNKNOWN})"
+    )
 
 
 export_app = typer.Typer(help="Write memories to files.")
@@ -200,10 +244,14 @@ def export_all(
     ctx: typer.Context,
     everything: Annotated[bool, typer.Option("--all", help="All that the group's agents remember.")] = False,
     file: Annotated[Path, typer.Option(help="Where to; - is stdout.")] = STDOUT,
-    with_vectors: Annotated[bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")] = False,
+    with_vectors: Annotated[
+        bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write memories to files. With --all: events and what came of them, as `jiyi import jsonl` takes them back."""
+    """Write memories to files. With --all: events and what came of them, as `jiyi import jsonl` takes them
+    back.
+    """
     if ctx.invoked_subcommand is not None:
         if everything:
             raise typer.BadParameter("give either --all or a command")
@@ -218,14 +266,18 @@ def export_jsonl(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(help="Where to; - is stdout.")] = STDOUT,
     agent: Annotated[str | None, typer.Option(help="Only this agent's.")] = None,
-    with_vectors: Annotated[bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")] = False,
+    with_vectors: Annotated[
+        bool, typer.Option("--with-vectors", help="With the vectors: no embedding on import.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """The group's events, one a line, as `jiyi import jsonl` takes them back."""
     _write(ctx, file, lambda client: exported(client, agent, with_vectors=with_vectors), as_json=as_json)
 
 
-def _write(ctx: typer.Context, file: Path, lines: Callable[[Client], Iterator[JsonObject]], *, as_json: bool) -> None:
+def _write(
+    ctx: typer.Context, file: Path, lines: Callable[[Client], Iterator[JsonObject]], *, as_json: bool
+) -> None:
     if as_json and file == STDOUT:
         raise typer.BadParameter("--json needs a FILE: the events would come out between it")
     count = 0
@@ -255,10 +307,14 @@ def exported(client: Client, agent: str | None, *, with_vectors: bool) -> Iterat
 
 
 def all_lines(client: Client, *, with_vectors: bool) -> Iterator[JsonObject]:
-    """Events, then what came of them that is in force: what was taken from conversations, and thoughts; each after what it rests on."""
+    """Events, then what came of them that is in force: what was taken from conversations, and thoughts; each
+    after what it rests on.
+    """
     yield from exported(client, None, with_vectors=with_vectors)
     group = group_of(client)
-    ids = [memory.node_id for memory in client.list(None, archived="with", page_size=min(PAGE, limits.MAX_PAGE))]
+    ids = [
+        memory.node_id for memory in client.list(None, archived="with", page_size=min(PAGE, limits.MAX_PAGE))
+    ]
     for page in chunks(ids[::-1], min(PAGE, limits.MAX_PAGE)):
         states = client.events.states(ids=page).rows
         for state in states:
@@ -295,7 +351,9 @@ def _derived(group: str, memory: Memory) -> JsonObject:
         "session_id": memory.session_id,
         "payload": {name: value for name, value in payload.items() if value is not None and value != []},
     }
-    plain: JsonObject = to_jsonable_python({name: value for name, value in event.items() if value is not None})
+    plain: JsonObject = to_jsonable_python(
+        {name: value for name, value in event.items() if value is not None}
+    )
     return plain
 
 
@@ -335,8 +393,8 @@ class Target(BaseModel, frozen=True):
     def place(self, event: JsonMapping) -> JsonObject:
         """The event, put in the target's group (and agent), under an id of its own there if it moved.
 
-        Ids are unique in the whole service, and a known one changes nothing: a copy needs its own. It follows from
-        the old one, so that importing the same file again changes nothing either.
+        Ids are unique in the whole service, and a known one changes nothing: a copy needs its own. It follows
+        from the old one, so that importing the same file again changes nothing either.
         """
         group = event.get("group_id", self.default_group) if self.keep_group else self.default_group
         agent = self.agent if self.agent is not None else event.get("agent_id")
@@ -398,7 +456,8 @@ def _bounded(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 def event_of(text: bytes, target: Target, line: str) -> Event:
-    """The event of one line; without an id of its own it gets one that follows from ``line``, so that a second import changes nothing.
+    """The event of one line; without an id of its own it gets one that follows from ``line``, so that a
+    second import changes nothing.
 
     Raises:
         InvalidEvent: with a sentence per wrong field.
@@ -415,10 +474,14 @@ def event_of(text: bytes, target: Target, line: str) -> Event:
     try:
         placed = target.place(full_form(content) if short else content)
         if "event_id" not in placed:
-            placed["event_id"] = str(uuid5(NAMESPACE, f"{placed.get('group_id')}\n{placed.get('agent_id')}\n{line}"))
+            placed["event_id"] = str(
+                uuid5(NAMESPACE, f"{placed.get('group_id')}\n{placed.get('agent_id')}\n{line}")
+            )
         event = wire.build(placed)
     except InvalidEvent as error:
-        raise InvalidEvent([problem.removeprefix("payload.") if short else problem for problem in error.problems]) from None
+        raise InvalidEvent(
+            [problem.removeprefix("payload.") if short else problem for problem in error.problems]
+        ) from None
     size, limit = len(event_bodies.encode([event])), limits.MAX_MESSAGE_BYTES
     if size > limit:
         raise InvalidEvent([f"payload: the event has {size:,} bytes, more than {limit:,}"])
@@ -436,10 +499,14 @@ def _renamed(event: JsonMapping, place: str) -> JsonObject:
 
 
 def _new_id(old: Any, place: str) -> Any:
-    """The id of an event's copy in another place. A UUIDv7 keeps its time, and with it its place in the order."""
+    """The id of an event's copy in another place. A UUIDv7 keeps its time, and with it its place in the
+    order.
+    """
     try:
         before = UUID(old)
     except (ValueError, TypeError, AttributeError):
         return old  # wrong, and will be told so
     copy = uuid5(NAMESPACE, f"{place}\n{before}")
-    return str(UUID(int=before.int >> 64 << 64 | copy.int & (1 << 64) - 1)) if before.version == 7 else str(copy)
+    return (
+        str(UUID(int=before.int >> 64 << 64 | copy.int & (1 << 64) - 1)) if before.version == 7 else str(copy)
+    )

@@ -51,7 +51,9 @@ def _one(fields: Mapping[str, Any], words: Sequence[str]) -> None:
     if "rows" in rest:
         _rows("", rest.pop("rows"))
         following = rest.pop("next", None)
-    lists = {name: value for name, value in rest.items() if isinstance(value, list | tuple) and _has_things(value)}
+    lists = {
+        name: value for name, value in rest.items() if isinstance(value, list | tuple) and _has_things(value)
+    }
     rest = {name: value for name, value in rest.items() if name not in lists}
     (name, single), *_ = [*fields.items(), ("", None)]
     if len(fields) == len(rest) == 1 and not isinstance(single, Mapping | BaseModel):
@@ -93,7 +95,9 @@ def _rows(title: str, rows: Sequence[Any]) -> None:
 
 
 def _cells(row: Any) -> Iterator[tuple[str, Any]]:
-    """Names of columns and values, without what is empty; a model inside of a row has a column for each field."""
+    """Names of columns and values, without what is empty; a model inside of a row has a column for each
+    field.
+    """
     for name, value in dict(row or {}).items():
         if isinstance(value, BaseModel):
             yield from ((f"{name} {inner}", each) for inner, each in _cells(value))
@@ -133,7 +137,9 @@ def _has_things(value: Any) -> bool:
     """Whether it holds what has fields of its own, or lists."""
     if isinstance(value, BaseModel):
         return True
-    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    inside = (
+        value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    )
     return any(isinstance(each, BaseModel | Mapping | list | tuple) for each in inside)
 
 

@@ -1,4 +1,6 @@
-"""``jiyi import mem0|zep|letta|langmem|chatgpt|claude|open-webui|openclaw``: memories from other services and programs."""
+"""``jiyi import mem0|zep|letta|langmem|chatgpt|claude|open-webui|openclaw``: memories from other services and
+programs.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A source: what it is, where from, its file read and parsed, by what one of its values is known, and the service it may be instead."""
+    """A source: what it is, where from, its file read and parsed, by what one of its values is known, and the
+    service it may be instead.
+    """
 
     about: str
     given: str
@@ -97,7 +101,11 @@ WAYS = {
         user_at=True,
     ),
     "openclaw": Way(
-        "What OpenClaw wrote down, and its sessions.", "its workspace, or ~/.openclaw.", files.workspace, None, lambda _: False
+        "What OpenClaw wrote down, and its sessions.",
+        "its workspace, or ~/.openclaw.",
+        files.workspace,
+        None,
+        lambda _: False,
     ),
 }
 
@@ -115,8 +123,14 @@ def _drafts(values: Iterator[Any], source: str, where: str, user_at: int | None 
             yield value
             continue
         known = known or way.known_by(mapping(value))
-        if not known and (other := next((name for name, each in WAYS.items() if each.known_by(mapping(value))), None)) is not None:
-            raise typer.BadParameter(f"{where}: has the form of {other}, not of {source}: jiyi import {other} {where}")
+        if (
+            not known
+            and (other := next((name for name, each in WAYS.items() if each.known_by(mapping(value))), None))
+            is not None
+        ):
+            raise typer.BadParameter(
+                f"{where}: has the form of {other}, not of {source}: jiyi import {other} {where}"
+            )
         for draft in way.parse(value, user_at) if way.user_at else way.parse(value):
             if isinstance(draft, LeftOut) and draft.reason == "malformed":
                 problem = problem or draft.detail
@@ -124,7 +138,10 @@ def _drafts(values: Iterator[Any], source: str, where: str, user_at: int | None 
                 known = True
             yield draft
     if problem and not known:
-        raise typer.BadParameter(f"{where}: nothing in it has the form of {source} ({problem}); known forms: {', '.join(WAYS)}, jsonl")
+        raise typer.BadParameter(
+            f"{where}: nothing in it has the form of {source} ({problem}); known forms: {', '.join(WAYS)},"
+            " jsonl"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +156,15 @@ class Asked:
 
 
 def _bring(
-    ctx: typer.Context, source: str, where: str, asked: Asked, *, target: dict[str, Any], wait: bool, timeout: float, as_json: bool
+    ctx: typer.Context,
+    source: str,
+    where: str,
+    asked: Asked,
+    *,
+    target: dict[str, Any],
+    wait: bool,
+    timeout: float,
+    as_json: bool,
 ) -> None:
     way = WAYS[source]
     service, questions = None, None
@@ -157,7 +182,15 @@ def _bring(
     try:
         with connect(ctx) as client:
             to = Target(source=source, group=client.group, now=datetime.now(UTC), **target)
-            report = _run(client, to, drafts, drop_earlier=asked.drop_earlier, wait=wait, timeout=timeout, as_json=as_json)
+            report = _run(
+                client,
+                to,
+                drafts,
+                drop_earlier=asked.drop_earlier,
+                wait=wait,
+                timeout=timeout,
+                as_json=as_json,
+            )
             compared = None
             if questions and report.complete:
                 search = None if service is None else service.search
@@ -180,11 +213,22 @@ def _questions(check: Path | None) -> Any:
         return read_questions(stream, str(check))
 
 
-def _run(client: Client, target: Target, drafts: Drafts, *, drop_earlier: bool, wait: bool, timeout: float, as_json: bool) -> Report:
+def _run(
+    client: Client,
+    target: Target,
+    drafts: Drafts,
+    *,
+    drop_earlier: bool,
+    wait: bool,
+    timeout: float,
+    as_json: bool,
+) -> Report:
     """Bring all in. Whatever ends it early, the report tells what was taken before."""
     with output.progress(counted=False) as progress:
         task = progress.add_task("importing", total=None)
-        bringing = Bringing(client, target, lambda count: progress.advance(task, count), drop_earlier=drop_earlier)
+        bringing = Bringing(
+            client, target, lambda count: progress.advance(task, count), drop_earlier=drop_earlier
+        )
         report = bringing.report
         try:
             bringing.bring(drafts)
@@ -208,7 +252,10 @@ def _show(report: Report, compared: Compared | None, *, dropped: bool, as_json: 
     for told in report.told[:MAX_SHOWN]:
         output.notice(f"left out: {told.where}: {told.reason}{f' ({told.detail})' if told.detail else ''}")
     if report.left_out > MAX_SHOWN:
-        output.notice(f"left out: {report.left_out - min(MAX_SHOWN, len(report.told)):,} more (--json tells {len(report.told)})")
+        output.notice(
+            f"left out: {report.left_out - min(MAX_SHOWN, len(report.told)):,} more (--json tells"
+            f" {len(report.told)})"
+        )
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.reasons.items()))
     left_out = f", {report.left_out:,} left out ({reasons})" if report.left_out else ""
     early = "" if report.complete else "; it ended early, run it again to go on"
@@ -216,9 +263,16 @@ def _show(report: Report, compared: Compared | None, *, dropped: bool, as_json: 
     output.line(f"{report.taken:,} taken, {report.already:,} there already{left_out}{agents}{early}")
     if report.without_user:
         became = "it is being erased" if dropped else "--drop-earlier erases it"
-        output.line(f"{report.without_user:,} imported before without --user, and there for whom the source says: {became}")
+        output.line(
+            f"{report.without_user:,} imported before without --user, and there for whom the source says:"
+            f" {became}"
+        )
     if compared is not None:
-        table = output.table(f"found among the first {compared.among_first}, of {compared.questions} questions", "here", "there")
+        table = output.table(
+            f"found among the first {compared.among_first}, of {compared.questions} questions",
+            "here",
+            "there",
+        )
         output.row(table, compared.ours, compared.theirs)
         output.show(table)
 
@@ -227,19 +281,35 @@ def _command(source: str, way: Way) -> None:
     def run(
         ctx: typer.Context,
         where: Annotated[str, typer.Argument(metavar="FILE|URL", help="Where from; see above.")],
-        agent: Annotated[str | None, typer.Option(help="Store all as this agent's, whatever the source says.")] = None,
-        user: Annotated[str | None, typer.Option(help="Store all as this user's, whatever the source says.")] = None,
-        of: Annotated[list[str] | None, typer.Option("--of", help="Of a server: only this user's; may be repeated.")] = None,
-        source_key: Annotated[str | None, typer.Option(envvar="JIYI_SOURCE_KEY", help="API key of the server.")] = None,
-        user_at: Annotated[
-            int | None, typer.Option("--user-at", help="Of items: which part of the namespace names the user, from 0.")
+        agent: Annotated[
+            str | None, typer.Option(help="Store all as this agent's, whatever the source says.")
         ] = None,
-        split: Annotated[bool, typer.Option("--split/--no-split", help="Long texts in parts; else they are left out.")] = True,
+        user: Annotated[
+            str | None, typer.Option(help="Store all as this user's, whatever the source says.")
+        ] = None,
+        of: Annotated[
+            list[str] | None, typer.Option("--of", help="Of a server: only this user's; may be repeated.")
+        ] = None,
+        source_key: Annotated[
+            str | None, typer.Option(envvar="JIYI_SOURCE_KEY", help="API key of the server.")
+        ] = None,
+        user_at: Annotated[
+            int | None,
+            typer.Option("--user-at", help="Of items: which part of the namespace names the user, from 0."),
+        ] = None,
+        split: Annotated[
+            bool, typer.Option("--split/--no-split", help="Long texts in parts; else they are left out.")
+        ] = True,
         check: Annotated[
-            Path | None, typer.Option(help='Ask both sides afterwards: a file of lines {"question": …, "expected": …}.')
+            Path | None,
+            typer.Option(help='Ask both sides afterwards: a file of lines {"question": …, "expected": …}.'),
         ] = None,
         drop_earlier: Annotated[
-            bool, typer.Option("--drop-earlier", help="Erase what was imported before of branches not shown now, or without --user.")
+            bool,
+            typer.Option(
+                "--drop-earlier",
+                help="Erase what was imported before of branches not shown now, or without --user.",
+            ),
         ] = False,
         wait: Wait = True,
         timeout: Timeout = DEFAULT_TIMEOUT,
@@ -249,9 +319,13 @@ def _command(source: str, way: Way) -> None:
         asked = Asked(of or [], source_key, user_at, check, drop_earlier)
         _bring(ctx, source, where, asked, target=target, wait=wait, timeout=timeout, as_json=as_json)
 
-    import_app.command(source, help=f"{way.about} Give it: {way.given} Run again, it goes on: what is there already is not stored twice.")(
-        run
-    )
+    import_app.command(
+        source,
+        help=(
+            f"{way.about} Give it: {way.given} Run again, it goes on: what is there already is not stored"
+            " twice."
+        ),
+    )(run)
 
 
 for name, each in WAYS.items():

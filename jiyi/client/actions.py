@@ -220,9 +220,13 @@ class Prompts(Namespace[W]):
 
 
 class Proposals(Namespace[W]):
-    decide = Answers[proposals.SkillProposal | proposals.FileProposal | proposals.SolutionProposal].to(proposals.Deciding)
+    decide = Answers[proposals.SkillProposal | proposals.FileProposal | proposals.SolutionProposal].to(
+        proposals.Deciding
+    )
     get = Answers[proposals.SkillProposal | proposals.FileProposal | proposals.SolutionProposal].to(base.ById)
-    list = Answers[base.Rows[proposals.SkillProposal | proposals.FileProposal | proposals.SolutionProposal]].to(proposals.ListProposals)
+    list = Answers[
+        base.Rows[proposals.SkillProposal | proposals.FileProposal | proposals.SolutionProposal]
+    ].to(proposals.ListProposals)
 
 
 class Quarantine(by_hand.Quarantine[W]):

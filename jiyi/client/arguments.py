@@ -14,7 +14,15 @@ from pydantic import BaseModel
 
 from jiyi.protocol.base import NodeType, Visibility
 from jiyi.protocol.conversations import AnyKind, Kind
-from jiyi.protocol.events import Configuration, Ending, ImportedCounters, MemoryObserved, Observation, SessionEnded, TurnRecorded
+from jiyi.protocol.events import (
+    Configuration,
+    Ending,
+    ImportedCounters,
+    MemoryObserved,
+    Observation,
+    SessionEnded,
+    TurnRecorded,
+)
 from jiyi.protocol.knowledge import IngestBody
 from jiyi.protocol.origins import Claimed, Origin
 from jiyi.protocol.recall import Archived, ListMemories, RecallRequest, UpdateMemory

@@ -1,7 +1,9 @@
-"""The broker as a client's transport: events to the exchange, calls to Celery's queues, answers and news from Valkey.
+"""The broker as a client's transport: events to the exchange, calls to Celery's queues, answers and news from
+Valkey.
 
-In asyncio answers and news are awaited on Valkey's own client. kombu and Celery have none, so what is sent goes through one thread
-a client, in the order in which it is given: a message leaves in a fraction of a millisecond, however many answers are awaited.
+In asyncio answers and news are awaited on Valkey's own client. kombu and Celery have none, so what is sent
+goes through one thread a client, in the order in which it is given: a message leaves in a fraction of a
+millisecond, however many answers are awaited.
 """
 
 from __future__ import annotations
@@ -105,7 +107,9 @@ class AsyncBrokerTransport(_Broker):
 
     async def _send(self, send: Callable[[], T]) -> T:
         """Have the thread send it; what is cancelled before its turn is not sent."""
-        return await asyncio.get_running_loop().run_in_executor(self._sender, contextvars.copy_context().run, send)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._sender, contextvars.copy_context().run, send
+        )
 
     async def _await(self, key: str, wait: float) -> bytes | str | None:
         """In slices, so that a dead connection is noticed long before a long wait is over."""

@@ -1,4 +1,6 @@
-"""The methods of subjects that do more than ask an action: they make keys, hash passwords, wait for an end."""
+"""The methods of subjects that do more than ask an action: they make keys, hash passwords, wait for an
+end.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ JOB_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A key that was just made. Its text cannot be shown again: the service keeps nothing that it follows from."""
+    """A key that was just made. Its text cannot be shown again: the service keeps nothing that it follows
+    from.
+    """
 
     text: str = field(repr=False)
     key: accounts.Key
@@ -34,11 +38,15 @@ class Keys(Namespace[W]):
     """API keys of the group, or of all groups. Their secrets do not leave this process."""
 
     @verb
-    def create(self, name: str, *, scopes: Sequence[KeyScope] = DEFAULT_SCOPES, expires_at: datetime | None = None) -> Steps[CreatedKey]:
+    def create(
+        self, name: str, *, scopes: Sequence[KeyScope] = DEFAULT_SCOPES, expires_at: datetime | None = None
+    ) -> Steps[CreatedKey]:
         """Make a key of the group; with the scope ``operator`` one for all groups."""
         key = new_key()
         fields: dict[str, Any] = {"name": name, "scopes": list(scopes), "expires_at": expires_at}
-        return CreatedKey(str(key), (yield from self._call("keys.create", key=accounts.NewKey.of(key), **fields)))
+        return CreatedKey(
+            str(key), (yield from self._call("keys.create", key=accounts.NewKey.of(key), **fields))
+        )
 
     @verb
     def rotate(self, key_id: str, *, grace: timedelta = DEFAULT_GRACE) -> Steps[CreatedKey]:
@@ -49,14 +57,28 @@ class Keys(Namespace[W]):
 
 
 class People(Namespace[W]):
-    """People who may sign in. They are the whole service's; passwords are hashed here, and only the hash travels."""
+    """People who may sign in. They are the whole service's; passwords are hashed here, and only the hash
+    travels.
+    """
 
     @verb
     def add(
-        self, name: str, password: str, *, role: accounts.Role, groups: Sequence[str] | None = None, all_groups: bool = False
+        self,
+        name: str,
+        password: str,
+        *,
+        role: accounts.Role,
+        groups: Sequence[str] | None = None,
+        all_groups: bool = False,
     ) -> Steps[accounts.Person]:
-        """Let somebody sign in, for ``groups`` or explicitly for ``all_groups``; an operator always has every group."""
-        fields: dict[str, Any] = {"role": role, "groups": None if groups is None else list(groups), "all_groups": all_groups}
+        """Let somebody sign in, for ``groups`` or explicitly for ``all_groups``; an operator always has every
+        group.
+        """
+        fields: dict[str, Any] = {
+            "role": role,
+            "groups": None if groups is None else list(groups),
+            "all_groups": all_groups,
+        }
         return self._call("people.add", name=name, password_hash=_hashed(password), **fields)
 
     @verb
@@ -69,7 +91,9 @@ class Jobs(Namespace[W]):
     """Scheduled jobs. They are the whole service's, whatever the group."""
 
     @verb
-    def run(self, job: str, *, whole_service: bool = True, timeout: float = JOB_SECONDS) -> Steps[operations.Tick]:
+    def run(
+        self, job: str, *, whole_service: bool = True, timeout: float = JOB_SECONDS
+    ) -> Steps[operations.Tick]:
         """Run a scheduled job now and wait for its end.
 
         Raises:
@@ -91,12 +115,17 @@ class Erasure(Namespace[W]):
 
     @verb
     def wait_for(self, erasure_id: Id, timeout: float) -> Steps[ErasureState]:
-        """The erasure when it is done. Raises :class:`NoAnswer` after ``timeout`` seconds; it goes on by itself."""
+        """The erasure when it is done. Raises :class:`NoAnswer` after ``timeout`` seconds; it goes on by
+        itself.
+        """
         return polled(
             lambda: self._call("erasure.get", id=erasure_id),
             lambda found: found.state == "done",
             timeout,
-            lambda found: f"the erasure {erasure_id} is {found.state}, at {found.step!r}, after {timeout:g} s; it goes on",
+            lambda found: (
+                f"the erasure {erasure_id} is {found.state}, at {found.step!r}, after {timeout:g} s; it"
+                " goes on"
+            ),
         )
 
 

@@ -1,7 +1,8 @@
 """Asking a worker and waiting for its answer: a Celery task out, an expiring Redis list back.
 
-The answer does not travel through Celery's result backend: a list and ``BLPOP`` take a third of the time. Turns bound how many calls of
-one client are under way at a time; the others wait in the order in which they came.
+The answer does not travel through Celery's result backend: a list and ``BLPOP`` take a third of the time.
+Turns bound how many calls of one client are under way at a time; the others wait in the order in which they
+came.
 """
 
 from __future__ import annotations
@@ -24,15 +25,23 @@ from jiyi.client.publishing import TaskMessages
 from jiyi.errors import BrokerUnavailable, NoAnswer, SettingsError
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.wire.broker import BROKER_ERRORS, stamp
-from jiyi.protocol.wire.calls import STREAM_KEY, News, json_of, open_reply, reply_key, sentence_of_valkey, state_of_valkey
+from jiyi.protocol.wire.calls import (
+    STREAM_KEY,
+    News,
+    json_of,
+    open_reply,
+    reply_key,
+    sentence_of_valkey,
+    state_of_valkey,
+)
 from jiyi.protocol.wire.signatures import KeyText, signer_of
 from jiyi.settings import Settings
 
 #: Seconds of one blocking wait, below the socket's own time-out.
 WAIT_SLICE = 2.0
 SOCKET_TIMEOUT = 5.0
-#: Connections that a client may open: turns bound those of calls, and each stream of news holds one for as long as it is read. redis-py's
-#: own bound of 100 would refuse the next one instead of waiting.
+#: Connections that a client may open: turns bound those of calls, and each stream of news holds one for as
+#: long as it is read. redis-py's own bound of 100 would refuse the next one instead of waiting.
 CONNECTIONS = 2**31
 
 
@@ -44,7 +53,11 @@ class _Connecting(TypedDict):
 
 def connecting(settings: Settings) -> _Connecting:
     """How a client connects to Valkey; the address may say otherwise."""
-    return {"socket_connect_timeout": settings.publish_timeout, "socket_timeout": SOCKET_TIMEOUT, "max_connections": CONNECTIONS}
+    return {
+        "socket_connect_timeout": settings.publish_timeout,
+        "socket_timeout": SOCKET_TIMEOUT,
+        "max_connections": CONNECTIONS,
+    }
 
 
 @contextmanager
@@ -69,7 +82,11 @@ def newest_of(found: Any) -> str:
 
 def entries_of(found: Any) -> Iterator[News]:
     """The entries of one stream, as XREAD gives them: pairs, or a dictionary, as the protocol has it."""
-    pages = [page for pages in found.values() for page in pages] if isinstance(found, dict) else [page for _, page in found or []]
+    pages = (
+        [page for pages in found.values() for page in pages]
+        if isinstance(found, dict)
+        else [page for _, page in found or []]
+    )
     for page in pages:
         for entry_id, fields in page:
             yield News(id=entry_id.decode(), kind=fields[b"kind"].decode(), data=from_json(fields[b"data"]))
@@ -101,27 +118,57 @@ class Caller:
         """
         return open_reply(self._reply(task, queue, request, timeout))
 
-    def call_for_json(self, task: str, queue: str, request: BaseModel, timeout: float | None = None, *, actor: str | None = None) -> bytes:
-        """The reply's value as JSON, as the worker wrote it. ``actor`` and what is raised: as :meth:`act` has it."""
+    def call_for_json(
+        self,
+        task: str,
+        queue: str,
+        request: BaseModel,
+        timeout: float | None = None,
+        *,
+        actor: str | None = None,
+    ) -> bytes:
+        """The reply's value as JSON, as the worker wrote it. ``actor`` and what is raised: as :meth:`act` has
+        it.
+        """
         return json_of(self._reply(task, queue, request, timeout, {} if actor is None else {"actor": actor}))
 
     def act(
-        self, action: str, queue: str, group_id: str, request: BaseModel, timeout: float | None = None, *, actor: str | None = None
+        self,
+        action: str,
+        queue: str,
+        group_id: str,
+        request: BaseModel,
+        timeout: float | None = None,
+        *,
+        actor: str | None = None,
     ) -> Any:
-        """The result of an action of the registry (``models.actions``), done for a group. Raises as :meth:`call` does.
+        """The result of an action of the registry (``models.actions``), done for a group. Raises as
+        :meth:`call` does.
 
         ``actor``: for the audit log, by whoever answers for it: the web, which has checked who asks.
         """
         body = {"group_id": group_id, **request.model_dump(mode="json", exclude_none=True)}
-        return open_reply(self.send(f"rpc.{action}", queue, body, timeout, {} if actor is None else {"actor": actor}))
+        return open_reply(
+            self.send(f"rpc.{action}", queue, body, timeout, {} if actor is None else {"actor": actor})
+        )
 
     def _reply(
-        self, task: str, queue: str, request: BaseModel, timeout: float | None, options: dict[str, str] | None = None
+        self,
+        task: str,
+        queue: str,
+        request: BaseModel,
+        timeout: float | None,
+        options: dict[str, str] | None = None,
     ) -> bytes | str:
         return self.send(task, queue, request.model_dump(mode="json", exclude_none=True), timeout, options)
 
     def send(
-        self, task: str, queue: str, request: JsonMapping, timeout: float | None, options: dict[str, str] | None = None
+        self,
+        task: str,
+        queue: str,
+        request: JsonMapping,
+        timeout: float | None,
+        options: dict[str, str] | None = None,
     ) -> bytes | str:
         """The reply to a request that is JSON already, as the worker wrote it: a value or an error."""
         wait = self.wait(timeout)
@@ -135,7 +182,9 @@ class Caller:
         """Seconds to wait: the given ones, or the deployment's request time-out."""
         return self._settings.request_timeout if timeout is None else timeout
 
-    def post(self, task: str, queue: str, request: JsonMapping, wait: float, options: dict[str, str] | None = None) -> str:
+    def post(
+        self, task: str, queue: str, request: JsonMapping, wait: float, options: dict[str, str] | None = None
+    ) -> str:
         """Send a request; the key of the list that its reply will be put on."""
         request_id = str(uuid7())
         args, options = [request_id, request], options or {}
@@ -177,8 +226,8 @@ class Caller:
             return self._sender
 
 
-#: Calls under way at a time, each of which holds a connection until its answer is there. Valkey takes 10,000 by default, and a service
-#: has fewer workers than this: more would wait there instead of here.
+#: Calls under way at a time, each of which holds a connection until its answer is there. Valkey takes 10,000
+#: by default, and a service has fewer workers than this: more would wait there instead of here.
 CALLS_AT_ONCE = 100
 
 
@@ -255,6 +304,6 @@ class AsyncTurns:
 def no_turn(task: str, count: int, wait: float) -> NoAnswer:
     """A call was not sent, because all connections were busy with others."""
     return NoAnswer(
-        f"{task} was not sent: for {wait:g} s this client's {count:,} calls at a time all waited for their answers. Give more seconds, ask "
-        "for less at once, or start more workers"
+        f"{task} was not sent: for {wait:g} s this client's {count:,} calls at a time all waited for their"
+        " answers. Give more seconds, ask for less at once, or start more workers"
     )

@@ -31,26 +31,39 @@ IN_TIME_ZONE = OF_AN_INDEX | {"appointments.ask"}
 
 
 class Calls:
-    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.steps.Transport.call` does."""
+    """Asks the service on behalf of a group. Every method raises as :meth:`jiyi.client.steps.Transport.call`
+    does.
+    """
 
     awaits = False
     #: Seconds that :meth:`jiyi.Client.within` gives each call; None: what the action and the deployment say.
     timeout: float | None = None
 
     def __init__(self, transport: Transport, settings: Settings, group: str, tz: str | None = None) -> None:
-        self.transport, self.settings, self.group, self.tz = transport, settings, group, own_zone(settings, tz)
+        self.transport, self.settings, self.group, self.tz = (
+            transport,
+            settings,
+            group,
+            own_zone(settings, tz),
+        )
 
     def do(self, verb: Callable[[], Steps[T]]) -> T:
         """The result of a verb."""
         return run(verb(), self.transport)
 
-    def act(self, action: str, request: BaseModel, timeout: float | None = None, *, queue: str = CHANGES) -> Any:
-        """The result of an action that changes something (:mod:`jiyi.protocol.actions` lists them), as plain data."""
+    def act(
+        self, action: str, request: BaseModel, timeout: float | None = None, *, queue: str = CHANGES
+    ) -> Any:
+        """The result of an action that changes something (:mod:`jiyi.protocol.actions` lists them), as plain
+        data.
+        """
         return from_json(self.do(lambda: one(call_of(self.group, action, request, timeout, queue))))
 
     def ask(self, action: str, request: BaseModel, timeout: float | None = None) -> Any:
         """The result of an action that only reads, as plain data."""
-        return from_json(self.do(lambda: one(call_of(self.group, action, request, timeout, QUEUE, reads=True))))
+        return from_json(
+            self.do(lambda: one(call_of(self.group, action, request, timeout, QUEUE, reads=True)))
+        )
 
     def call(self, task: str, queue: str, request: BaseModel, timeout: float | None = None) -> bytes:
         """The answer of any Celery task that replies, as JSON; the request names its group."""
@@ -67,8 +80,15 @@ class AsyncCalls:
     awaits = True
     timeout: float | None = None
 
-    def __init__(self, transport: AsyncTransport, settings: Settings, group: str, tz: str | None = None) -> None:
-        self.transport, self.settings, self.group, self.tz = transport, settings, group, own_zone(settings, tz)
+    def __init__(
+        self, transport: AsyncTransport, settings: Settings, group: str, tz: str | None = None
+    ) -> None:
+        self.transport, self.settings, self.group, self.tz = (
+            transport,
+            settings,
+            group,
+            own_zone(settings, tz),
+        )
 
     async def do(self, verb: Callable[[], Steps[T]]) -> T:
         """The result of a verb; what is wrong with its arguments is said when it is awaited."""
@@ -76,7 +96,9 @@ class AsyncCalls:
 
 
 class Namespace(Generic[W]):
-    """Verbs of both clients; ``W`` says of which. What they are made of are steps (:mod:`jiyi.client.steps`)."""
+    """Verbs of both clients; ``W`` says of which. What they are made of are steps
+    (:mod:`jiyi.client.steps`).
+    """
 
     def __init__(self, calls: Calls | AsyncCalls) -> None:
         self._calls = calls
@@ -90,13 +112,17 @@ class Namespace(Generic[W]):
         request = checked(declared.request, **fields)
         queue = self._queue(fields["agent_id"]) if action in OF_AN_INDEX else declared.queue
         timeout = first_of(timeout, self._calls.timeout, declared.seconds)
-        return self._of(call_of(self._group, action, request, timeout, queue, reads=not declared.mutates), declared.result)
+        return self._of(
+            call_of(self._group, action, request, timeout, queue, reads=not declared.mutates), declared.result
+        )
 
     def _queue(self, agent_id: str, group: str | None = None) -> str:
         """Of the worker that has the agent's index."""
         return retrieval_queue(group or self._group, agent_id, self._settings.retrieval_shards)
 
-    def _answer(self, task: str, queue: str, request: BaseModel, result: type[R], timeout: float | None) -> Steps[R]:
+    def _answer(
+        self, task: str, queue: str, request: BaseModel, result: type[R], timeout: float | None
+    ) -> Steps[R]:
         """What a Celery task that replies answers to a request that names its group."""
         body = request.model_dump(mode="json", exclude_none=True)
         return self._of(Call(task, queue, body, first_of(timeout, self._calls.timeout), reads=True), result)
@@ -119,7 +145,8 @@ def first_of(*seconds: float | None) -> float | None:
 
 
 def own_zone(settings: Settings, tz: str | None) -> str | None:
-    """The time zone that a client speaks for: its own, or ``JIYI_TZ``; None, and so the agents', where neither says one.
+    """The time zone that a client speaks for: its own, or ``JIYI_TZ``; None, and so the agents', where
+    neither says one.
 
     Raises:
         InvalidRequest: there is no such zone.
@@ -133,7 +160,9 @@ def own_zone(settings: Settings, tz: str | None) -> str | None:
     return tz
 
 
-def call_of(group: str, action: str, request: BaseModel, timeout: float | None, queue: str, *, reads: bool = False) -> Call:
+def call_of(
+    group: str, action: str, request: BaseModel, timeout: float | None, queue: str, *, reads: bool = False
+) -> Call:
     """The call that asks for an action of the registry."""
     body = {"group_id": group, **request.model_dump(mode="json", exclude_none=True)}
     return Call(f"rpc.{action}", queue, body, timeout, reads)

@@ -1,4 +1,6 @@
-"""What an agent's program uses: ``Client.observe`` what happened, ``Client.retrieve`` what matters now; and the same in asyncio."""
+"""What an agent's program uses: ``Client.observe`` what happened, ``Client.retrieve`` what matters now; and
+the same in asyncio.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ T = TypeVar("T")
 
 
 class Verbs(ReadMethods[W]):
-    """Everything that both clients can do: the verbs that everybody needs, and every action by its subject."""
+    """Everything that both clients can do: the verbs that everybody needs, and every action by its
+    subject.
+    """
 
     def __init__(self, calls: Calls | AsyncCalls) -> None:
         super().__init__(calls)
@@ -30,7 +34,8 @@ class Verbs(ReadMethods[W]):
     def within(self, seconds: float) -> Self:
         """The same client, over the same connections, each call of which may take so many seconds.
 
-        Without it a call may take the time-out of its action, else the deployment's (``JIYI_REQUEST_TIMEOUT``).
+        Without it a call may take the time-out of its action, else the deployment's
+        (``JIYI_REQUEST_TIMEOUT``).
         """
         calls, other = copy(self._calls), copy(self)
         calls.timeout = seconds
@@ -39,24 +44,28 @@ class Verbs(ReadMethods[W]):
 
     @property
     def group(self) -> str:
-        """The group that the client speaks for. Every verb has it from the start: for another group make another client."""
+        """The group that the client speaks for. Every verb has it from the start: for another group make
+        another client.
+        """
         return self._group
 
 
 class Client(Verbs[Blocking]):
     """A connection to a running Jiyi. Thread-safe; in asyncio use :class:`AsyncClient`.
 
-    Here stand the verbs that everybody needs; every action has a method by its name: ``client.knowledge.promote``, ``client.jobs.run`` …
+    Here stand the verbs that everybody needs; every action has a method by its name:
+    ``client.knowledge.promote``, ``client.jobs.run`` …
 
     Args:
         group: the group (tenant) to speak for; ``JIYI_GROUP`` unless given.
         settings: where the service is; the environment, or a running embedded copy, unless given.
-        key: an API key, with which events and calls are signed; ``JIYI_KEY`` unless given, else the service's own secret where
-            it is known (``JIYI_SECRET_KEY``, or that of the running embedded copy).
-        url: of the service's REST API (``https://memory.example.org``): the way in for everybody outside of the service's own network,
-            with an API key, which also says which group it is. ``JIYI_URL`` unless given; without one the client speaks to the broker.
-        tz: the time zone whose days are meant (``Asia/Shanghai``), where neither a time's offset nor a question says one; ``JIYI_TZ``
-            unless given, else the agent's.
+        key: an API key, with which events and calls are signed; ``JIYI_KEY`` unless given, else the service's
+            own secret where it is known (``JIYI_SECRET_KEY``, or that of the running embedded copy).
+        url: of the service's REST API (``https://memory.example.org``): the way in for everybody outside of
+            the service's own network, with an API key, which also says which group it is. ``JIYI_URL`` unless
+            given; without one the client speaks to the broker.
+        tz: the time zone whose days are meant (``Asia/Shanghai``), where neither a time's offset nor a
+            question says one; ``JIYI_TZ`` unless given, else the agent's.
         transport: another way to reach the service.
 
     Example::
@@ -78,14 +87,18 @@ class Client(Verbs[Blocking]):
         transport: Transport | None = None,
     ) -> None:
         settings = settings or get_settings()
-        self.transport = transport or _transport(settings, group, settings.key.get_secret_value() if key is None else key, url)
+        self.transport = transport or _transport(
+            settings, group, settings.key.get_secret_value() if key is None else key, url
+        )
         calls = Calls(self.transport, settings, group or settings.group, tz)
         super().__init__(calls)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -93,7 +106,8 @@ class Client(Verbs[Blocking]):
         self.transport.close()
 
     def stream(self, *, after: str | None = None) -> Iterator[News]:
-        """What changes in the group, as it changes (``docs/api.md``): after the news with this id, or from now on.
+        """What changes in the group, as it changes (``docs/api.md``): after the news with this id, or from
+        now on.
 
         Raises:
             BrokerUnavailable: the service cannot be reached, or no longer; go on with the last id.
@@ -102,9 +116,11 @@ class Client(Verbs[Blocking]):
 
 
 class AsyncClient(Verbs[Awaiting]):
-    """:class:`Client` in asyncio: the same arguments and verbs, each of which is awaited, or iterated over with ``async for``.
+    """:class:`Client` in asyncio: the same arguments and verbs, each of which is awaited, or iterated over
+    with ``async for``.
 
-    Of one event loop. Any number of calls may be under way at a time, none of which holds a thread; each may be cancelled.
+    Of one event loop. Any number of calls may be under way at a time, none of which holds a thread; each may
+    be cancelled.
 
     Example::
 
@@ -125,13 +141,17 @@ class AsyncClient(Verbs[Awaiting]):
         transport: AsyncTransport | None = None,
     ) -> None:
         settings = settings or get_settings()
-        self.transport = transport or _async_transport(settings, group, settings.key.get_secret_value() if key is None else key, url)
+        self.transport = transport or _async_transport(
+            settings, group, settings.key.get_secret_value() if key is None else key, url
+        )
         super().__init__(AsyncCalls(self.transport, settings, group or settings.group, tz))
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -46,7 +46,13 @@ STREAM_SECONDS = 40.0
 #: Questions that have an address of their own; everything else is an action.
 ADDRESSES = {"retrieval.retrieve": "/retrieve", "retrieval.memory": "/memory/query"}
 #: Where a problem has no code of its own: what its status means.
-BY_STATUS: Mapping[int, type[JiyiError]] = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 503: BrokerUnavailable, 504: NoAnswer}
+BY_STATUS: Mapping[int, type[JiyiError]] = {
+    401: NotAllowed,
+    403: NotAllowed,
+    404: NotFound,
+    503: BrokerUnavailable,
+    504: NoAnswer,
+}
 TOO_MANY = 429
 #: What httpx2 raises for a service that cannot be reached.
 FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError)
@@ -83,7 +89,8 @@ class Requests:
     Args:
         url: of the service, as ``https://memory.example.org``.
         settings: time-outs.
-        group: only for an operator's key, which has no group of its own; every other key says which group it is.
+        group: only for an operator's key, which has no group of its own; every other key says which group it
+        is.
         key: an API key.
     """
 
@@ -127,17 +134,28 @@ class Requests:
         headers = self.headers
         if after is not None:
             headers["Last-Event-ID"] = after
-        return f"{self.url}{API}/stream", headers, httpx2.Timeout(self._settings.publish_timeout + NETWORK_SECONDS, read=STREAM_SECONDS)
+        return (
+            f"{self.url}{API}/stream",
+            headers,
+            httpx2.Timeout(self._settings.publish_timeout + NETWORK_SECONDS, read=STREAM_SECONDS),
+        )
 
     def failure(self, error: Exception, seconds: float) -> JiyiError:
         """What it means that there was no answer."""
         if isinstance(error, httpx2.PoolTimeout):
-            return NoAnswer(f"not sent to {self.url}: for {seconds:g} s all of this client's connections were busy with other calls")
+            return NoAnswer(
+                f"not sent to {self.url}: for {seconds:g} s all of this client's connections were busy with"
+                " other calls"
+            )
         if not was_sent(error):
-            return BrokerUnavailable(f"cannot reach {self.url}: {words_of(error)}; is the service running, and this its address?")
+            return BrokerUnavailable(
+                f"cannot reach {self.url}: {words_of(error)}; is the service running, and this its address?"
+            )
         if isinstance(error, httpx2.TimeoutException):
             return NoAnswer(f"no answer from {self.url} within {seconds:g} s")
-        return BrokerUnavailable(f"the connection to {self.url} broke before there was an answer ({words_of(error)})")
+        return BrokerUnavailable(
+            f"the connection to {self.url} broke before there was an answer ({words_of(error)})"
+        )
 
     def _sent(self, path: str, body: bytes, wait: float) -> Sent:
         return Sent(f"{self.url}{API}{path}", body, wait + NETWORK_SECONDS)
@@ -181,8 +199,12 @@ def problem(response: httpx2.Response) -> JiyiError:
         told = from_json(response.content)
         detail, code, errors = str(told["detail"]), str(told.get("code") or ""), told.get("errors") or []
     except (ValueError, KeyError, TypeError):
-        return ServiceError(f"{response.url} answered {response.status_code} and no explanation: is this Jiyi's address?")
-    if code in ("invalid_event", "invalid_request") or (not code and response.status_code in (400, 413, 415, 422)):
+        return ServiceError(
+            f"{response.url} answered {response.status_code} and no explanation: is this Jiyi's address?"
+        )
+    if code in ("invalid_event", "invalid_request") or (
+        not code and response.status_code in (400, 413, 415, 422)
+    ):
         cls = BY_CODE.get(code, InvalidRequest)
         return cls([_sentence(error["field"], error["message"]) for error in errors] or [detail])
     return BY_CODE.get(code, BY_STATUS.get(response.status_code, ServiceError))(detail)
@@ -212,7 +234,9 @@ def _sentence(field: str, message: str) -> str:
 
 
 def _without_group(body: bytes, unknown: str) -> bytes:
-    """A message whose events are of the key's group, which the client need not know: those that name another are refused there."""
+    """A message whose events are of the key's group, which the client need not know: those that name another
+    are refused there.
+    """
     message = from_json(body)
     for event in message.get("events", [message]):
         if event.get("group_id") == unknown:
@@ -221,15 +245,21 @@ def _without_group(body: bytes, unknown: str) -> bytes:
 
 
 class HttpTransport:
-    """A :class:`jiyi.client.steps.Transport` over the REST API; ``http`` is a client to use instead of a new one."""
+    """A :class:`jiyi.client.steps.Transport` over the REST API; ``http`` is a client to use instead of a new
+    one.
+    """
 
     retries: tuple[float, ...] = RETRIES
     #: The group that the last answer was for: the key's, which the service knows.
     answered_for: str | None = None
 
-    def __init__(self, url: str, settings: Settings, group: str | None, key: str, http: httpx2.Client | None = None) -> None:
+    def __init__(
+        self, url: str, settings: Settings, group: str | None, key: str, http: httpx2.Client | None = None
+    ) -> None:
         self.requests, self.patience = Requests(url, settings, group, key), PATIENCE_SECONDS
-        self._http = http or httpx2.Client(transport=httpx2.HTTPTransport(retries=CONNECT_RETRIES), follow_redirects=False)
+        self._http = http or httpx2.Client(
+            transport=httpx2.HTTPTransport(retries=CONNECT_RETRIES), follow_redirects=False
+        )
 
     def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
         self._post(self.requests.events(body))
@@ -253,7 +283,9 @@ class HttpTransport:
 
     def _post(self, sent: Sent) -> bytes:
         try:
-            response = self._http.post(sent.url, content=sent.body, headers=self.requests.headers, timeout=sent.seconds)
+            response = self._http.post(
+                sent.url, content=sent.body, headers=self.requests.headers, timeout=sent.seconds
+            )
         except FAILURES as error:
             raise self.requests.failure(error, sent.seconds) from error
         self.answered_for = response.headers.get(GROUP_HEADER, self.answered_for)
@@ -265,9 +297,18 @@ class AsyncHttpTransport:
 
     retries: tuple[float, ...] = RETRIES
 
-    def __init__(self, url: str, settings: Settings, group: str | None, key: str, http: httpx2.AsyncClient | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        settings: Settings,
+        group: str | None,
+        key: str,
+        http: httpx2.AsyncClient | None = None,
+    ) -> None:
         self.requests, self.patience = Requests(url, settings, group, key), PATIENCE_SECONDS
-        self._http = http or httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(retries=CONNECT_RETRIES), follow_redirects=False)
+        self._http = http or httpx2.AsyncClient(
+            transport=httpx2.AsyncHTTPTransport(retries=CONNECT_RETRIES), follow_redirects=False
+        )
 
     async def publish(self, body: bytes, routing_key: str) -> None:  # noqa: ARG002 – the events say what they are
         await self._post(self.requests.events(body))
@@ -294,7 +335,9 @@ class AsyncHttpTransport:
 
     async def _post(self, sent: Sent) -> bytes:
         try:
-            response = await self._http.post(sent.url, content=sent.body, headers=self.requests.headers, timeout=sent.seconds)
+            response = await self._http.post(
+                sent.url, content=sent.body, headers=self.requests.headers, timeout=sent.seconds
+            )
         except FAILURES as error:
             raise self.requests.failure(error, sent.seconds) from error
         return opened(response)

@@ -1,4 +1,5 @@
-"""A queue whose thread publishes events: whoever puts one in never waits, and never hears of a broker that is away.
+"""A queue whose thread publishes events: whoever puts one in never waits, and never hears of a broker that is
+away.
 
 The thread tries again while the broker is away. What cannot be published is counted and logged.
 """
@@ -32,7 +33,9 @@ class Publisher(Protocol):
     """Whoever publishes events; :class:`jiyi.Client` is one."""
 
     def observe_many(self, observations: Iterable[JsonMapping], /) -> Sequence[object]:
-        """Publish all, or raise and have published none or some: they are published again under the same ids."""
+        """Publish all, or raise and have published none or some: they are published again under the same
+        ids.
+        """
         ...
 
 
@@ -51,11 +54,14 @@ class Outbox:
 
     Args:
         publisher: who publishes.
-        one, many: what an event stands for, in the sentences that say what became of it: ``a turn``, ``turns``.
+        one, many: what an event stands for, in the sentences that say what became of it: ``a turn``,
+        ``turns``.
         on_failure: called with a sentence for each event that is refused or lost.
     """
 
-    def __init__(self, publisher: Publisher, one: str, many: str, *, on_failure: Callable[[str], object] | None = None) -> None:
+    def __init__(
+        self, publisher: Publisher, one: str, many: str, *, on_failure: Callable[[str], object] | None = None
+    ) -> None:
         self.counts = Counts()
         self._publisher, self._one, self._many, self._on_failure = publisher, one, many, on_failure
         self._waiting: deque[JsonMapping] = deque()
@@ -67,7 +73,9 @@ class Outbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def flush(self, seconds: float = CLOSE_SECONDS) -> bool:
@@ -76,7 +84,9 @@ class Outbox:
             return self._changed.wait_for(lambda: not self._waiting and not self._in_hand, seconds)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Publish what is still waiting, and end; what is not published by then is lost, counted and logged."""
+        """Publish what is still waiting, and end; what is not published by then is lost, counted and
+        logged.
+        """
         self.flush(seconds)
         with self._changed:
             self._closed.set()
@@ -98,7 +108,10 @@ class Outbox:
                 self._changed.notify_all()
         if not room:
             self.fail(
-                "lost", len(events), f"{self._one} is lost: " + ("closed" if self._closed.is_set() else f"{MAX_WAITING:,} wait already")
+                "lost",
+                len(events),
+                f"{self._one} is lost: "
+                + ("closed" if self._closed.is_set() else f"{MAX_WAITING:,} wait already"),
             )
 
     def _run(self) -> None:

@@ -1,10 +1,11 @@
-"""What an agent sees around it, as observations: the rules of ``perceive`` in joonspk-research/generative_agents.
+"""What an agent sees around it, as observations: the rules of ``perceive`` in
+joonspk-research/generative_agents.
 
-Of all there is to see the closest comes to attention; what equals one of the latest memories is not stored again
-(``retention``, which the intake checks where the memories are); what is idle is mundane. With ``stanford=True`` texts
-are made exactly as in the original. Otherwise a description is kept whole (the original shortens one with brackets
-to its first three words and what follows the last bracket, which mends only names of two words), brackets may be
-nested or full-width, and Chinese is put together as Chinese.
+Of all there is to see the closest comes to attention; what equals one of the latest memories is not stored
+again (``retention``, which the intake checks where the memories are); what is idle is mundane. With
+``stanford=True`` texts are made exactly as in the original. Otherwise a description is kept whole (the
+original shortens one with brackets to its first three words and what follows the last bracket, which mends
+only names of two words), brackets may be nested or full-width, and Chinese is put together as Chinese.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from uuid6 import uuid7
 from jiyi.protocol.base import JsonObject
 from jiyi.text.words import is_idle, language_of, last_segment
 
-#: How many of the things seen come to attention, and how many latest events they are compared with (``scratch.py``).
+#: How many of the things seen come to attention, and how many latest events they are compared with
+#: (``scratch.py``).
 ATT_BANDWIDTH = 3
 RETENTION = 5
 #: What is idle is mundane: the original does not ask.
@@ -44,7 +46,9 @@ class Seen(NamedTuple):
 
 
 def attend(seen: Iterable[Seen], bandwidth: int = ATT_BANDWIDTH) -> list[Seen]:
-    """The closest ``bandwidth`` different things, the closest first; equally close ones in the order given."""
+    """The closest ``bandwidth`` different things, the closest first; equally close ones in the order
+    given.
+    """
     different: dict[tuple[str | None, ...], Seen] = {}
     for item in seen:
         different.setdefault(item[:4], item)
@@ -62,16 +66,25 @@ def observations(
 ) -> list[JsonObject]:
     """Arguments of ``Client.observe_many`` for what comes to attention.
 
-    An event in which the agent itself (``subject`` is ``agent_id``) chats with somebody comes after the memory of the
-    conversation, with ``utterances``, and names it as its evidence.
+    An event in which the agent itself (``subject`` is ``agent_id``) chats with somebody comes after the
+    memory of the conversation, with ``utterances``, and names it as its evidence.
     """
     events: list[dict[str, Any]] = []
     for item in attend(seen, bandwidth):
         event = _event(agent_id, item, retention=retention, stanford=stanford)
         if item.subject == agent_id and item.predicate == CHAT_WITH:
             said = item.description or event["description"]
-            parts = {name: event[name] for name in ("agent_id", "subject", "predicate", "object", "keywords", "retention")}
-            chat = {**parts, "event_id": uuid7(), "node_type": "chat", "description": said, "utterances": list(utterances)}
+            parts = {
+                name: event[name]
+                for name in ("agent_id", "subject", "predicate", "object", "keywords", "retention")
+            }
+            chat = {
+                **parts,
+                "event_id": uuid7(),
+                "node_type": "chat",
+                "description": said,
+                "utterances": list(utterances),
+            }
             events.append(chat)
             event["evidence"] = [chat["event_id"]]
         events.append(event)
@@ -107,7 +120,9 @@ def _event(agent_id: str, item: Seen, *, retention: int, stanford: bool) -> Json
 
 
 def embedding_key(statement: str) -> str:
-    """What stands in the first, outermost brackets of a statement; all of it if there are none, or nothing is in them."""
+    """What stands in the first, outermost brackets of a statement; all of it if there are none, or nothing is
+    in them.
+    """
     depth, start = 0, 0
     for place, character in enumerate(statement):
         if character in OPENING:
@@ -127,6 +142,8 @@ def stanford_key(statement: str) -> str:
 
 
 def stanford_description(statement: str) -> str:
-    """``associative_memory.py``, ``add_event``: three words, then what follows the last ``(``, less its last character."""
+    """``associative_memory.py``, ``add_event``: three words, then what follows the last ``(``, less its last
+    character.
+    """
     _, bracket, inside = statement.rpartition("(")
     return " ".join([*statement.split()[:STANFORD_WORDS], inside[:-1]]) if bracket else statement

@@ -40,8 +40,9 @@ PUBLISH_RETRY = {"max_retries": 2, "interval_start": 0.1, "interval_step": 0.2} 
 class EventPublisher:
     """Publishes messages of events for a group. Thread-safe.
 
-    Who has the service's secret, and no key of their own, is the service, and declares exchange, queue and binding. Others publish
-    only, as a user of the broker may be allowed who cannot do anything else (docs/tenants.md).
+    Who has the service's secret, and no key of their own, is the service, and declares exchange, queue and
+    binding. Others publish only, as a user of the broker may be allowed who cannot do anything else
+    (docs/tenants.md).
     """
 
     def __init__(self, settings: Settings, group: str, key: KeyText | None) -> None:
@@ -65,20 +66,29 @@ class EventPublisher:
 
     def publish(self, body: bytes, routing_key: str) -> None:
         """Raises :class:`BrokerUnavailable`; nothing was published then."""
-        broken = (OperationalError, OSError, *self._connection.connection_errors, *self._connection.channel_errors)
+        broken = (
+            OperationalError,
+            OSError,
+            *self._connection.connection_errors,
+            *self._connection.channel_errors,
+        )
         try:
-            with producers[self._connection].acquire(block=True, timeout=self._settings.publish_timeout) as producer:
+            with producers[self._connection].acquire(
+                block=True, timeout=self._settings.publish_timeout
+            ) as producer:
                 publish = producer.connection.ensure(producer, self._publish_once, **PUBLISH_RETRY)
                 self._until_bound(lambda: publish(producer, body, routing_key))
         except LimitExceeded:
             seconds = self._settings.publish_timeout
             raise BrokerUnavailable(
-                f"for {seconds:g} s all of this program's connections to the broker were busy with other messages; nothing was published: "
-                "publish from fewer threads, or several events at a time"
+                f"for {seconds:g} s all of this program's connections to the broker were busy with other"
+                " messages; nothing was published: publish from fewer threads, or several events at a time"
             ) from None
         except broken as error:
             hint = ". Is the service running?" if state_of_valkey(error) == "away" else ""
-            raise BrokerUnavailable(f"the broker {sentence_of_valkey(error)}; nothing was published{hint}") from error
+            raise BrokerUnavailable(
+                f"the broker {sentence_of_valkey(error)}; nothing was published{hint}"
+            ) from error
 
     def close(self) -> None:
         self._connection.release()
@@ -91,7 +101,9 @@ class EventPublisher:
                 publish()
             except NotBoundError as error:
                 if time.monotonic() > deadline:
-                    raise BrokerUnavailable(f"{error}; nothing was published. Is the service running?") from error
+                    raise BrokerUnavailable(
+                        f"{error}; nothing was published. Is the service running?"
+                    ) from error
                 time.sleep(BOUND_POLL)
             else:
                 return
@@ -112,7 +124,9 @@ class EventPublisher:
         )
 
     def signature(self, body: bytes) -> dict[str, str]:
-        """The service itself (the demo, an import on its machine) signs where signatures are required and it has no key."""
+        """The service itself (the demo, an import on its machine) signs where signatures are required and it
+        has no key.
+        """
         if self._key is not None:
             return key_headers(self._key, body)
         secret_key = self._settings.secret_key.get_secret_value()
@@ -133,14 +147,25 @@ class TaskMessages:
             self._connection = kombu.Connection(
                 settings.need("broker_url"),
                 connect_timeout=settings.publish_timeout,
-                transport_options={"socket_connect_timeout": settings.publish_timeout, **CONNECT_RETRY, **PUBLISH_TIMEOUTS},
+                transport_options={
+                    "socket_connect_timeout": settings.publish_timeout,
+                    **CONNECT_RETRY,
+                    **PUBLISH_TIMEOUTS,
+                },
             )
         except (KeyError, ValueError) as error:
             raise SettingsError(f"JIYI_BROKER_URL: kombu knows no such broker: {error}") from None
         self._origin = f"{os.getpid()}@{socket.gethostname()}"
 
     def send(
-        self, task: str, task_id: str, queue: str, args: Sequence[Any], options: Mapping[str, Any], expires: float, headers: dict[str, Any]
+        self,
+        task: str,
+        task_id: str,
+        queue: str,
+        args: Sequence[Any],
+        options: Mapping[str, Any],
+        expires: float,
+        headers: dict[str, Any],
     ) -> None:
         """Put a call of a task into a queue; no worker begins with it after ``expires`` seconds.
 
@@ -155,7 +180,8 @@ class TaskMessages:
                 content_encoding="utf-8",
                 exchange="",  # the default exchange: straight to the queue
                 routing_key=queue,
-                delivery_mode=TRANSIENT_DELIVERY_MODE,  # worth nothing when its caller has given up: no broker need write it down
+                # worth nothing when its caller has given up: no broker need write it down
+                delivery_mode=TRANSIENT_DELIVERY_MODE,
                 expiration=expires,
                 correlation_id=task_id,
                 headers={

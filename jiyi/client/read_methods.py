@@ -1,4 +1,6 @@
-"""The verbs that ask: what matters now, what belongs into a prompt, one memory and all of them; and those that correct."""
+"""The verbs that ask: what matters now, what belongs into a prompt, one memory and all of them; and those
+that correct.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 from uuid import UUID
 
-from jiyi.client.arguments import ListArguments, MemoryArguments, RecallArguments, RetrievalArguments, UpdateArguments
+from jiyi.client.arguments import (
+    ListArguments,
+    MemoryArguments,
+    RecallArguments,
+    RetrievalArguments,
+    UpdateArguments,
+)
 from jiyi.client.calls import Id, W, checked
 from jiyi.client.steps import PageFetcher, Steps, polled, rows, verb
 from jiyi.client.write_methods import WriteMethods
@@ -26,7 +34,8 @@ class ReadMethods(WriteMethods[W]):
 
     @verb
     def command(self, name: str, /, timeout: float | None = None, **fields: Any) -> Steps[Any]:
-        """The result of any action by its name or an alias, such as ``command("heartbeats.status", agent_id="companion")``.
+        """The result of any action by its name or an alias, such as ``command("heartbeats.status",
+        agent_id="companion")``.
 
         Raises:
             InvalidRequest: there is no such action, or with a sentence per wrong field.
@@ -38,11 +47,18 @@ class ReadMethods(WriteMethods[W]):
 
     @verb
     def retrieve(
-        self, agent_id: str, focal: str | Sequence[str] = (), *, timeout: float | None = None, **options: Unpack[RetrievalArguments]
+        self,
+        agent_id: str,
+        focal: str | Sequence[str] = (),
+        *,
+        timeout: float | None = None,
+        **options: Unpack[RetrievalArguments],
     ) -> Steps[Answer]:
-        """The agent's memories that matter most for the focal text or texts, with every component of their scores.
+        """The agent's memories that matter most for the focal text or texts, with every component of their
+        scores.
 
-        Instead of texts a dialogue may be given: ``messages=[{"role": "user", "content": "…"}, …]``, in its order.
+        Instead of texts a dialogue may be given: ``messages=[{"role": "user", "content": "…"}, …]``, in its
+        order.
 
         Raises:
             InvalidRequest: with a sentence per wrong field.
@@ -58,21 +74,29 @@ class ReadMethods(WriteMethods[W]):
     def context(
         self, agent_id: str, query: str, *, timeout: float | None = None, **options: Unpack[RecallArguments]
     ) -> Steps[RecalledContext]:
-        """The text to put into a prompt: the agent's memories that matter most for the query, a dated line each, within a budget.
+        """The text to put into a prompt: the agent's memories that matter most for the query, a dated line
+        each, within a budget.
 
-        Raises as :meth:`retrieve` does. A prompt of the group's tiers is ``client.knowledge.context``; what only conversations
-        told, in sections, is ``client.conversations.context``.
+        Raises as :meth:`retrieve` does. A prompt of the group's tiers is ``client.knowledge.context``; what
+        only conversations told, in sections, is ``client.conversations.context``.
         """
         return self._call("memory.context", timeout, agent_id=agent_id, query=query, **options)
 
     @verb
     def get(self, node_id: Id, *, user_id: str | None = None, timeout: float | None = None) -> Steps[Memory]:
-        """One memory with everything but its vector, if the user is told it. Raises :class:`jiyi.errors.NotFound`."""
+        """One memory with everything but its vector, if the user is told it. Raises
+        :class:`jiyi.errors.NotFound`.
+        """
         return self._call("memory.get", timeout, id=node_id, user_id=user_id)
 
     @rows
     def list(
-        self, agent_id: str | None = None, *, page_size: int | None = None, timeout: float | None = None, **filters: Unpack[ListArguments]
+        self,
+        agent_id: str | None = None,
+        *,
+        page_size: int | None = None,
+        timeout: float | None = None,
+        **filters: Unpack[ListArguments],
     ) -> PageFetcher[Memory]:
         """Memories, newest first, one after another; pages are fetched as they are needed.
 
@@ -82,7 +106,11 @@ class ReadMethods(WriteMethods[W]):
             timeout: seconds for a page.
             filters: all that are given must hold.
         """
-        given: dict[str, Any] = {"agent_id": agent_id, **filters, **({} if page_size is None else {"limit": page_size})}
+        given: dict[str, Any] = {
+            "agent_id": agent_id,
+            **filters,
+            **({} if page_size is None else {"limit": page_size}),
+        }
         checked(ListMemories, **given)  # what is wrong is said now, not with the first page
         return lambda cursor: self._call("memory.list", timeout, **given, cursor=cursor)
 
@@ -99,8 +127,8 @@ class ReadMethods(WriteMethods[W]):
     ) -> Steps[UUID]:
         """Correct a memory; returns the id of its new version, which is found instead of it from now on.
 
-        The older version stays, with the date at which it ended: ``get`` has it, ``list`` and ``retrieve`` with
-        ``superseded``. What is not given stays as it was.
+        The older version stays, with the date at which it ended: ``get`` has it, ``list`` and ``retrieve``
+        with ``superseded``. What is not given stays as it was.
 
         Args:
             node_id: the memory's version in force.
@@ -108,14 +136,20 @@ class ReadMethods(WriteMethods[W]):
             importance: another name of ``poignancy``.
             wait: return only when the new version is retrievable.
             timeout: seconds for the answer, and for ``wait``.
-            fields: ``keywords``, ``occurred_at`` (since when it is so), ``event_id`` (the id of the new version), ``expires_at`` …
+            fields: ``keywords``, ``occurred_at`` (since when it is so), ``event_id`` (the id of the new
+            version), ``expires_at`` …
 
         Raises:
-            InvalidRequest: with a sentence per wrong field; or it is no longer in force, or was said in a conversation.
+            InvalidRequest: with a sentence per wrong field; or it is no longer in force, or was said in a
+            conversation.
             NotFound: there is no such memory.
         """
         given: dict[str, Any] = {"id": node_id, **fields}
-        given |= {name: value for name, value in (("description", description), ("importance", importance)) if value is not None}
+        given |= {
+            name: value
+            for name, value in (("description", description), ("importance", importance))
+            if value is not None
+        }
         done: Updated = yield from self._call("memory.update", timeout, **given)
         if wait:
             yield from self._wait_for([done.node_id], {}, timeout)
@@ -123,9 +157,11 @@ class ReadMethods(WriteMethods[W]):
 
     @verb
     def delete(self, node_id: Id, *, timeout: float | None = None) -> Steps[UUID]:
-        """Erase one memory for good, with all that was derived from it and its words in what was said; returns the erasure's id at once.
+        """Erase one memory for good, with all that was derived from it and its words in what was said;
+        returns the erasure's id at once.
 
-        ``client.erasure.wait_for`` waits for it, and gives the report that proves it. Older versions are memories of their own.
+        ``client.erasure.wait_for`` waits for it, and gives the report that proves it. Older versions are
+        memories of their own.
 
         Raises:
             NotFound: there is no such memory.
@@ -134,7 +170,9 @@ class ReadMethods(WriteMethods[W]):
         return done.erasure_id
 
     @verb
-    def reflect(self, agent_id: str, *, wait: bool = True, timeout: float | None = None) -> Steps[ReflectionState]:
+    def reflect(
+        self, agent_id: str, *, wait: bool = True, timeout: float | None = None
+    ) -> Steps[ReflectionState]:
         """Let an agent reflect on its latest memories, now; its thoughts, each with its evidence.
 
         Args:
@@ -160,7 +198,12 @@ class ReadMethods(WriteMethods[W]):
 
     @verb
     def query_memory(
-        self, query: str, *, group_id: str | None = None, timeout: float | None = None, **options: Unpack[MemoryArguments]
+        self,
+        query: str,
+        *,
+        group_id: str | None = None,
+        timeout: float | None = None,
+        **options: Unpack[MemoryArguments],
     ) -> Steps[MemoryAnswer]:
         """What working and long-term memory of the group know about a text, with the state of each tier.
 

@@ -1,4 +1,6 @@
-"""What ``help`` and ``inspect.signature`` show of the client's methods: each field of a request by its name."""
+"""What ``help`` and ``inspect.signature`` show of the client's methods: each field of a request by its
+name.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,14 @@ def describe(perform: Callable[..., Any], function: Callable[..., Any]) -> None:
             from jiyi.client import arguments  # late: tools.client makes it, and runs without it
 
             options = getattr(arguments, parameter.annotation.removeprefix("Unpack[").removesuffix("]"))
-            fields = {name: field for cls in arguments.MODELS[options] for name, field in cls.model_fields.items()}
+            fields = {
+                name: field for cls in arguments.MODELS[options] for name, field in cls.model_fields.items()
+            }
             hints = get_type_hints(options)
-            optional = [one.replace(default=... if one.default is one.empty else one.default) for one in parameters_of(fields, hints)]
+            optional = [
+                one.replace(default=... if one.default is one.empty else one.default)
+                for one in parameters_of(fields, hints)
+            ]
             _set(perform, [*named, *optional], found.return_annotation, fields)
 
 

@@ -1,9 +1,11 @@
 """How a verb is said once for both clients: it yields what is to be sent, and gets back what was answered.
 
-A verb's function is a generator of steps: calls, messages of events, pauses. It knows no transport, no thread and no event loop.
-:class:`jiyi.Client` takes the steps one after another where it stands, :class:`jiyi.AsyncClient` awaits each, through a transport:
-that of the broker is :mod:`jiyi.client.broker`, that of HTTP :mod:`jiyi.client.http`. The decorators ``verb`` and ``rows`` tell type
-checkers what comes of that: ``T`` here, an awaitable of ``T`` there.
+A verb's function is a generator of steps: calls, messages of events, pauses. It knows no transport, no thread
+and no event loop.
+:class:`jiyi.Client` takes the steps one after another where it stands, :class:`jiyi.AsyncClient` awaits each,
+through a transport: that of the broker is :mod:`jiyi.client.broker`, that of HTTP :mod:`jiyi.client.http`.
+The decorators ``verb`` and ``rows`` tell type checkers what comes of that: ``T`` here, an awaitable of ``T``
+there.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ P = ParamSpec("P")
 
 #: Nothing came of it, so that it may be tried again.
 AWAY = (BrokerUnavailable, DatabaseUnavailable)
-#: Seconds for which what is refused with :class:`jiyi.errors.TooManyQuestions` is sent again: longer than the minute over which the
-#: service counts.
+#: Seconds for which what is refused with :class:`jiyi.errors.TooManyQuestions` is sent again: longer than the
+#: minute over which the service counts.
 PATIENCE_SECONDS = 70.0
 
 
@@ -78,7 +80,8 @@ class Pause:
 
 
 Step = Call | Message | Pause
-#: What a verb's function is: it yields steps, each of which gives it JSON (of a call) or nothing, and returns its result.
+#: What a verb's function is: it yields steps, each of which gives it JSON (of a call) or nothing, and returns
+#: its result.
 Steps = Generator[Step, Any, T]
 #: Of a list: the steps to a page, given the cursor that the page before ended with (None: the first).
 PageFetcher = Callable[[str | None], Steps[Rows[T]]]
@@ -139,7 +142,8 @@ def _tries(steps: Steps[T], transport: Transport | AsyncTransport) -> Steps[T]:
 
 
 def _tries_of(step: Step, transport: Transport | AsyncTransport) -> Steps[Any]:
-    """One step, tried again after a pause: when the service is away, and, for as long as there is time, when it is refused.
+    """One step, tried again after a pause: when the service is away, and, for as long as there is time, when
+    it is refused.
 
     The time is what the deployment has, and no more than what the caller gave the call.
     """
@@ -185,12 +189,19 @@ async def _take_async(step: Step, transport: AsyncTransport) -> Any:
 
 
 def _retries(step: Step, transport: Transport | AsyncTransport) -> tuple[float, ...]:
-    """Seconds before each further try: of what reads, and of events, which count once however often they come."""
+    """Seconds before each further try: of what reads, and of events, which count once however often they
+    come.
+    """
     pauses: tuple[float, ...] = getattr(transport, "retries", ())
     return pauses if isinstance(step, Message) or (isinstance(step, Call) and step.reads) else ()
 
 
-def polled(look: Callable[[], Steps[T]], final: Callable[[T], bool], seconds: float, late: Callable[[T], str] | None = None) -> Steps[T]:
+def polled(
+    look: Callable[[], Steps[T]],
+    final: Callable[[T], bool],
+    seconds: float,
+    late: Callable[[T], str] | None = None,
+) -> Steps[T]:
     """:func:`jiyi.polling.poll` in steps. Raises :class:`NoAnswer` as it does."""
     deadline, pause = time.monotonic() + seconds, FIRST_POLL
     while not final(result := (yield from look())):
@@ -255,7 +266,9 @@ class action(verb[P, T]):  # noqa: N801 – as verb
             return namespace._call(self.declared.name, None, **fields)  # noqa: SLF001 – as above
 
         steps.__name__, steps.__qualname__ = name, f"{owner.__name__}.{name}"
-        steps.__doc__ = self.declared.doc or self.declared.request.__doc__ or f"The action {self.declared.name}."
+        steps.__doc__ = (
+            self.declared.doc or self.declared.request.__doc__ or f"The action {self.declared.name}."
+        )
         self.steps = steps
 
     def _describe(self, perform: Callable[..., Any]) -> None:
@@ -263,7 +276,9 @@ class action(verb[P, T]):  # noqa: N801 – as verb
 
 
 class Answers(Generic[T]):
-    """``Answers[Result].to(Request)``: what a type checker knows of an action; at run time the table says the same."""
+    """``Answers[Result].to(Request)``: what a type checker knows of an action; at run time the table says the
+    same.
+    """
 
     @classmethod
     def to(cls, request: Callable[P, BaseModel]) -> action[P, T]:  # noqa: ARG003 – only its type counts
@@ -271,7 +286,9 @@ class Answers(Generic[T]):
 
 
 class rows(Generic[P, T]):  # noqa: N801 – a decorator
-    """Makes a function that turns pages a method of both clients, which gives row after row and fetches pages as they are needed."""
+    """Makes a function that turns pages a method of both clients, which gives row after row and fetches pages
+    as they are needed.
+    """
 
     def __init__(self, function: Callable[Concatenate[Any, P], PageFetcher[T]]) -> None:
         self._function = function
@@ -316,9 +333,11 @@ async def _each_async(take: Callable[[Any], Any], turn: PageFetcher[T]) -> Async
 
 #: Tries of one request beyond the first: what the pauses below come to in two minutes.
 MOST = 16
-#: Seconds before the next try: as many as the service names, and at least the first, doubled up to the last with each refusal.
+#: Seconds before the next try: as many as the service names, and at least the first, doubled up to the last
+#: with each refusal.
 FIRST, LAST = 1.0, 8.0
-#: Seconds, at most, that are added at random, so that callers that were refused together do not come back together.
+#: Seconds, at most, that are added at random, so that callers that were refused together do not come back
+#: together.
 SPREAD = 0.5
 
 
@@ -376,7 +395,8 @@ class Transport(Protocol):
         """
 
     def watch(self, after: str | None) -> Iterator[News]:
-        """What changes in the group, as it changes: after the news with this id, or from now on. Ends with the connection.
+        """What changes in the group, as it changes: after the news with this id, or from now on. Ends with
+        the connection.
 
         Raises:
             BrokerUnavailable: the service cannot be reached, or no longer.
@@ -387,7 +407,9 @@ class Transport(Protocol):
 
 
 class AsyncTransport(Protocol):
-    """The same in asyncio: of one event loop, with many calls under way at a time, each of which may be cancelled."""
+    """The same in asyncio: of one event loop, with many calls under way at a time, each of which may be
+    cancelled.
+    """
 
     retries: tuple[float, ...]
     patience: float

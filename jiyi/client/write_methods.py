@@ -10,7 +10,14 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from jiyi.client.actions import Quarantine, Subjects
-from jiyi.client.arguments import AgentArguments, EndingArguments, Envelope, EventArguments, IngestArguments, ObservationArguments
+from jiyi.client.arguments import (
+    AgentArguments,
+    EndingArguments,
+    Envelope,
+    EventArguments,
+    IngestArguments,
+    ObservationArguments,
+)
 from jiyi.client.calls import W, checked
 from jiyi.client.perceive import ATT_BANDWIDTH, RETENTION, Seen, observations
 from jiyi.client.steps import Message, Steps, polled, verb
@@ -51,8 +58,9 @@ class WriteMethods(Subjects[W]):
             agent_id: whose memory.
             description: what happened, one statement.
             importance: another name of ``poignancy``: how much it matters, 1 … 10.
-            split: a description of more than 20,000 characters becomes several memories (:mod:`jiyi.protocol.parts`), and the id
-                that is returned is the first one's. Without it, such a description is refused.
+            split: a description of more than 20,000 characters becomes several memories
+                (:mod:`jiyi.protocol.parts`), and the id that is returned is the first one's. Without it, such
+                a description is refused.
             wait: return only when the memory is retrievable.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
             fields: other fields of the event (``occurred_at``, ``session_id``, ``event_id``, …) and of its
@@ -61,22 +69,30 @@ class WriteMethods(Subjects[W]):
         Raises:
             InvalidEvent: with a sentence per wrong field; nothing was published.
             BrokerUnavailable: nothing was published, unless the connection broke.
-            NoAnswer: the service did not answer in time; it may be stored. Without an ``event_id`` of your own a further call stores it
-                once more: the message names the id to give.
-            EventRejected: (``wait``) the service refused it; the dead letters say why. :class:`IdReused` is one: another event has
-                its ``event_id``, and says something else.
+            NoAnswer: the service did not answer in time; it may be stored. Without an ``event_id`` of your
+                own a further call stores it once more: the message names the id to give.
+            EventRejected: (``wait``) the service refused it; the dead letters say why. :class:`IdReused` is
+                one: another event has its ``event_id``, and says something else.
             NoAnswer: (``wait``) or it is accepted, but not retrievable within the time given.
         """
         given = {"agent_id": agent_id, "description": description, **fields}
-        events = in_parts(self._group, given if importance is None else {**given, "importance": importance}, split=split)
+        events = in_parts(
+            self._group, given if importance is None else {**given, "importance": importance}, split=split
+        )
         return self._tell(*events, wait=wait, timeout=timeout)
 
     @verb
     def observe_many(
-        self, observations: Iterable[JsonMapping | Event], /, *, split: bool = False, wait: bool = False, timeout: float | None = None
+        self,
+        observations: Iterable[JsonMapping | Event],
+        /,
+        *,
+        split: bool = False,
+        wait: bool = False,
+        timeout: float | None = None,
     ) -> Steps[list[UUID]]:
-        """Publish many observations, up to ``limits.MAX_EVENTS_PER_MESSAGE`` in a message; returns their ids in order.
-        With ``split`` long ones become several, each with an id.
+        """Publish many observations, up to ``limits.MAX_EVENTS_PER_MESSAGE`` in a message; returns their ids
+        in order. With ``split`` long ones become several, each with an id.
 
         Each is a dict of :meth:`observe`'s arguments, or an event. All are checked before any is published.
         Raises as :meth:`observe` does; the field names then begin with the position of the observation.
@@ -100,7 +116,8 @@ class WriteMethods(Subjects[W]):
         timeout: float | None = None,
         **fields: Unpack[EventArguments],
     ) -> Steps[UUID]:
-        """Publish one ``turn.recorded`` event: something that was said in a conversation with the agent; returns its id.
+        """Publish one ``turn.recorded`` event: something that was said in a conversation with the agent;
+        returns its id.
 
         Args:
             agent_id: with whom.
@@ -108,8 +125,10 @@ class WriteMethods(Subjects[W]):
             text: what was said. Passwords and keys in it are masked.
             session_id: which conversation it is.
             name: of the speaker.
-            user_id: in whose conversation, of an agent that talks with several people: what is said there is told that user alone.
-            origin: if it is less the speaker's own than the role says: ``document``, ``import``, ``tool`` or ``assistant``.
+            user_id: in whose conversation, of an agent that talks with several people: what is said there is
+            told that user alone.
+            origin: if it is less the speaker's own than the role says: ``document``,
+            ``import``, ``tool`` or ``assistant``.
             provenance: where it comes from: any small JSON object.
             split: a long text becomes several turns, as in :meth:`observe`.
             wait: return only when the turn is retrievable; what it tells is extracted later.
@@ -118,8 +137,17 @@ class WriteMethods(Subjects[W]):
 
         Raises as :meth:`observe` does.
         """
-        said = {"role": role, "text": text, "name": name, "user_id": user_id, "origin": origin, "provenance": provenance or {}}
-        events = self._short("turn.recorded", split=split, agent_id=agent_id, session_id=session_id, **said, **fields)
+        said = {
+            "role": role,
+            "text": text,
+            "name": name,
+            "user_id": user_id,
+            "origin": origin,
+            "provenance": provenance or {},
+        }
+        events = self._short(
+            "turn.recorded", split=split, agent_id=agent_id, session_id=session_id, **said, **fields
+        )
         return self._tell(*events, wait=wait, timeout=timeout)
 
     @verb
@@ -136,7 +164,8 @@ class WriteMethods(Subjects[W]):
         timeout: float | None = None,
         **fields: Unpack[Envelope],
     ) -> Steps[list[UUID]]:
-        """Observe what an agent sees around it: the closest, and of that only what is new (:mod:`jiyi.client.perceive`).
+        """Observe what an agent sees around it: the closest, and of that only what is new
+        (:mod:`jiyi.client.perceive`).
 
         Args:
             agent_id: whose memory; also its name among the subjects.
@@ -153,14 +182,23 @@ class WriteMethods(Subjects[W]):
             The events' ids; with ``wait`` only of those that were new.
         """
         made = observations(
-            agent_id, (Seen(*item) for item in seen), utterances=utterances, bandwidth=att_bandwidth, retention=retention, stanford=stanford
+            agent_id,
+            (Seen(*item) for item in seen),
+            utterances=utterances,
+            bandwidth=att_bandwidth,
+            retention=retention,
+            stanford=stanford,
         )
         if not made:
             return []
         fields.setdefault("occurred_at", datetime.now(UTC))  # one look, one moment
         events = list(many(self._group, [{**item, **fields} for item in made]))
         published = yield from self._publish(events, wait=wait, timeout=timeout)
-        ids = [event_id for event_id, item in zip(published, made, strict=True) if item.get("node_type") != "chat"]
+        ids = [
+            event_id
+            for event_id, item in zip(published, made, strict=True)
+            if item.get("node_type") != "chat"
+        ]
         if not wait:
             return ids
         states = yield from self._states(ids, timeout)
@@ -168,26 +206,41 @@ class WriteMethods(Subjects[W]):
 
     @verb
     def configure(
-        self, agent_id: str, *, wait: bool = False, timeout: float | None = None, **settings: Unpack[AgentArguments]
+        self,
+        agent_id: str,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        **settings: Unpack[AgentArguments],
     ) -> Steps[UUID]:
         """Publish ``agent.configured``: set an agent's ``mode``, weights, ``recency_decay``, ``dedupe``, …
 
         What is not given stays as it is; None takes the agent's own setting back.
         """
-        return self._tell(*self._short("agent.configured", agent_id=agent_id, **settings), wait=wait, timeout=timeout)
+        return self._tell(
+            *self._short("agent.configured", agent_id=agent_id, **settings), wait=wait, timeout=timeout
+        )
 
     @verb
-    def end_session(self, agent_id: str, session_id: str | None = None, **fields: Unpack[EndingArguments]) -> Steps[UUID]:
-        """Publish ``session.ended``: the agent keeps two thoughts of the conversation. Returns the event's id, which is
-        also that of the reflection.
+    def end_session(
+        self, agent_id: str, session_id: str | None = None, **fields: Unpack[EndingArguments]
+    ) -> Steps[UUID]:
+        """Publish ``session.ended``: the agent keeps two thoughts of the conversation. Returns the event's
+        id, which is also that of the reflection.
 
-        ``fields`` are ``user_id``, ``partner``, ``chat_ids``, or of the envelope (``event_id``, ``occurred_at``, …).
+        ``fields`` are ``user_id``, ``partner``, ``chat_ids``, or of the envelope (``event_id``,
+        ``occurred_at``, …).
         """
         return self._tell(*self._short("session.ended", agent_id=agent_id, session_id=session_id, **fields))
 
     @verb
     def ingest(
-        self, content: str, *, wait: bool = True, timeout: float | None = None, **fields: Unpack[IngestArguments]
+        self,
+        content: str,
+        *,
+        wait: bool = True,
+        timeout: float | None = None,
+        **fields: Unpack[IngestArguments],
     ) -> Steps[IngestState | UUID]:
         """A text for the group's quarantine, and for working memory if the filters let it in.
 
@@ -195,8 +248,9 @@ class WriteMethods(Subjects[W]):
             content: what was said.
             wait: return the filters' verdict; else at once the entry's id.
             timeout: seconds for ``wait``; the deployment's request time-out unless given.
-            fields: the other ones of :class:`jiyi.protocol.knowledge.IngestBody`: ``session_id``, ``confidence``, ``node_id`` …
-                Give an ``event_id`` of your own, and the call may be repeated whatever it raised: the text is taken once.
+            fields: the other ones of :class:`jiyi.protocol.knowledge.IngestBody`: ``session_id``,
+                ``confidence``, ``node_id`` … Give an ``event_id`` of your own, and the call may be repeated
+                whatever it raised: the text is taken once.
 
         Raises:
             InvalidRequest: with a sentence per wrong field; nothing was published.
@@ -204,14 +258,18 @@ class WriteMethods(Subjects[W]):
             EventRejected, NoAnswer: (``wait``) as :meth:`observe` does.
         """
         body = checked(IngestBody, content=content, **fields)
-        entry_id = yield from self._tell(wire.build(ingest_event(self._group, body)), wait=wait, timeout=timeout)
+        entry_id = yield from self._tell(
+            wire.build(ingest_event(self._group, body)), wait=wait, timeout=timeout
+        )
         if not wait:
             return entry_id
         return (yield from Quarantine.wait_for.steps(self.quarantine, entry_id, timeout))
 
     @verb
     def wait_for(self, event_ids: Sequence[UUID], timeout: float | None = None) -> Steps[None]:
-        """Return when every event has its effect. Raises :class:`EventRejected`, :class:`IdReused` or :class:`NoAnswer`."""
+        """Return when every event has its effect. Raises :class:`EventRejected`, :class:`IdReused` or
+        :class:`NoAnswer`.
+        """
         return self._wait_for(event_ids, {}, timeout)
 
     def _short(self, kind: str, *, split: bool = False, **fields: Any) -> list[Event]:
@@ -223,14 +281,21 @@ class WriteMethods(Subjects[W]):
 
     def _publish(self, events: list[Event], *, wait: bool, timeout: float | None) -> Steps[list[UUID]]:
         if self._tz is not None:
-            events = [event.model_copy(update={"occurred_at": by_clock(event.occurred_at, self._tz)}) for event in events]
+            events = [
+                event.model_copy(update={"occurred_at": by_clock(event.occurred_at, self._tz)})
+                for event in events
+            ]
         ids = [event.event_id for event in events]
         for message, body in list(event_bodies.messages(events)):
             try:
                 yield Message(body, message[0].type)
             except NoAnswer as error:
-                which = f"event_id={ids[0]}" if len(ids) == 1 else f"the same ids, of which the first is {ids[0]}"
-                raise NoAnswer(f"{error}; it may be stored: to publish it again with {which} is harmless") from error
+                which = (
+                    f"event_id={ids[0]}" if len(ids) == 1 else f"the same ids, of which the first is {ids[0]}"
+                )
+                raise NoAnswer(
+                    f"{error}; it may be stored: to publish it again with {which} is harmless"
+                ) from error
         if wait:
             yield from self._wait_for(ids, digests_of(events), timeout)
         return ids
@@ -242,7 +307,9 @@ class WriteMethods(Subjects[W]):
         page: Rows[EventState] = yield from self._call("events.states", timeout, ids=[*ids], digests=known)
         return page.rows
 
-    def _wait_for(self, event_ids: Sequence[UUID], digests: Mapping[UUID, str], timeout: float | None) -> Steps[None]:
+    def _wait_for(
+        self, event_ids: Sequence[UUID], digests: Mapping[UUID, str], timeout: float | None
+    ) -> Steps[None]:
         limit = self._wait(timeout)
         left = list(event_ids)
 
@@ -272,9 +339,13 @@ def refusal(states: Sequence[EventState]) -> EventRejected | None:
 
 #: What many call poignancy.
 IMPORTANCE = "importance"
-#: Type → names of its payload's fields. What travels may have others, of a newer version; what is made here may not.
+#: Type → names of its payload's fields. What travels may have others, of a newer version; what is made here
+#: may not.
 PAYLOADS = {
-    cls.model_fields["type"].default: {*payload.model_fields, *([IMPORTANCE] if "poignancy" in payload.model_fields else [])}
+    cls.model_fields["type"].default: {
+        *payload.model_fields,
+        *([IMPORTANCE] if "poignancy" in payload.model_fields else []),
+    }
     for cls in wire.EVENT_CLASSES
     if isinstance(payload := cls.model_fields["payload"].annotation, type) and issubclass(payload, BaseModel)
 }
@@ -282,7 +353,8 @@ ENVELOPE_FIELDS = wire.MemoryObserved.model_fields.keys() - wire.ONLY_IN_PAYLOAD
 
 
 def in_parts(group: str, fields: JsonMapping, *, split: bool) -> list[Event]:
-    """A ``memory.observed`` event of flat arguments, or whatever event a dict with a ``payload`` is; with ``split`` as many as it takes.
+    """A ``memory.observed`` event of flat arguments, or whatever event a dict with a ``payload`` is; with
+    ``split`` as many as it takes.
 
     Raises:
         InvalidEvent: with a sentence per wrong field.
@@ -311,7 +383,11 @@ def full_form(fields: JsonMapping, kind: str = "memory.observed") -> JsonObject:
         if payload.get("poignancy") is not None:
             raise InvalidEvent([f"{IMPORTANCE}: another name of poignancy; give one of them"])
         payload["poignancy"] = payload.pop(IMPORTANCE)
-    return {"type": kind, **{name: value for name, value in fields.items() if name in ENVELOPE_FIELDS}, "payload": payload}
+    return {
+        "type": kind,
+        **{name: value for name, value in fields.items() if name in ENVELOPE_FIELDS},
+        "payload": payload,
+    }
 
 
 def many(group: str, observations: Iterable[JsonMapping | Event], *, split: bool = False) -> Iterator[Event]:

@@ -1,6 +1,7 @@
 """Bringing drafts in: batch by batch, each event once however often, and a report of what became of them.
 
-And a check: questions with expected words, asked of both sides, say whether what is looked for is found as well as before.
+And a check: questions with expected words, asked of both sides, say whether what is looked for is found as
+well as before.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class Told(BaseModel):
 
 
 class Report(BaseModel):
-    """What became of a source's memories and turns. Each counts once: ``taken``, ``already`` there, or ``left_out``."""
+    """What became of a source's memories and turns. Each counts once: ``taken``, ``already`` there, or
+    ``left_out``.
+    """
 
     source: str
     taken: int = 0
@@ -45,8 +48,12 @@ class Report(BaseModel):
     left_out: int = 0
     reasons: dict[str, int] = Field({}, description="How many were left out for which reason.")
     told: list[Told] = Field([], description="The first ones that were left out.")
-    split: int = Field(0, description="Of those taken: texts that became several memories, because they were long.")
-    without_user: int = Field(0, description="Of those taken or there already: an import without --user left them to others, too.")
+    split: int = Field(
+        0, description="Of those taken: texts that became several memories, because they were long."
+    )
+    without_user: int = Field(
+        0, description="Of those taken or there already: an import without --user left them to others, too."
+    )
     agents: list[str] = []
     complete: bool = Field(False, description="False: it ended early; run it again, and it goes on.")
     problem: str = Field("", description="Why it ended early.")
@@ -56,23 +63,31 @@ class Report(BaseModel):
         self.left_out += 1
         self.reasons[what.reason] = self.reasons.get(what.reason, 0) + 1
         if len(self.told) < MAX_TOLD:
-            self.told.append(Told(where=storable(what.where), reason=what.reason, detail=storable(what.detail)))
+            self.told.append(
+                Told(where=storable(what.where), reason=what.reason, detail=storable(what.detail))
+            )
 
 
 class Bringing:
     """One run: a client, where the drafts go, and what has become of them so far.
 
-    ``drop_earlier``: what an earlier run imported is erased where this one does so no longer, as its branch is not the one that is
-    shown any more, or ``user`` is another now; else it stays.
+    ``drop_earlier``: what an earlier run imported is erased where this one does so no longer, as its branch
+    is not the one that is shown any more, or ``user`` is another now; else it stays.
     """
 
     def __init__(
-        self, client: Client, target: Target, told: Callable[[int], None] = lambda _count: None, *, drop_earlier: bool = False
+        self,
+        client: Client,
+        target: Target,
+        told: Callable[[int], None] = lambda _count: None,
+        *,
+        drop_earlier: bool = False,
     ) -> None:
         self.report, self.ids = Report(source=target.source), list[UUID]()
         self._client, self._target, self._told = client, target, told
         self._drop_earlier = drop_earlier
-        # Ids under which an earlier run may have stored a draft, and why it is left out now; None: it is not, but another user's.
+        # Ids under which an earlier run may have stored a draft, and why it is left out now; None: it is not,
+        # but another user's.
         self._earlier: list[tuple[list[UUID], LeftOut | None]] = []
 
     def bring(self, drafts: Drafts) -> Report:
@@ -105,17 +120,25 @@ class Bringing:
             self._earlier.append(([event.event_id for event in built], what))
 
     def _look_at_earlier(self) -> None:
-        """Say what an earlier run imported and this one does not, or for another user; and erase it if that is wanted."""
+        """Say what an earlier run imported and this one does not, or for another user; and erase it if that
+        is wanted.
+        """
         there: set[UUID] = set()
         for page in chunks([event_id for ids, _ in self._earlier for event_id in ids], STATES_A_CALL):
             states = self._client.events.states(ids=page).rows
-            there |= {state.event_id for state in states if state.state in ("stored", "retrievable", "duplicate")}
+            there |= {
+                state.event_id for state in states if state.state in ("stored", "retrievable", "duplicate")
+            }
         for ids, what in self._earlier:
             found = not there.isdisjoint(ids)
             if what is None:
                 self.report.without_user += found
             elif found:
-                became = "it is being erased" if self._drop_earlier else "it is still there: --drop-earlier erases it"
+                became = (
+                    "it is being erased"
+                    if self._drop_earlier
+                    else "it is still there: --drop-earlier erases it"
+                )
                 detail = f"imported before, and not of the branch that is shown now; {became}"
                 self.report.leave_out(LeftOut(what.where, "earlier branch", detail))
             else:
@@ -139,9 +162,15 @@ class Bringing:
                 states |= {events[0].event_id: "id_reused"}  # twice in this batch, with other words
             became = {states.get(event.event_id, "unknown") for event in events}
             if "id_reused" in became:
-                self.report.leave_out(LeftOut(str(events[0].event_id), "changed since", "it was imported before with other words"))
+                self.report.leave_out(
+                    LeftOut(
+                        str(events[0].event_id), "changed since", "it was imported before with other words"
+                    )
+                )
             elif became == {"erased"}:
-                self.report.leave_out(LeftOut(str(events[0].event_id), "erased", "somebody has erased it here"))
+                self.report.leave_out(
+                    LeftOut(str(events[0].event_id), "erased", "somebody has erased it here")
+                )
             elif "unknown" in became and events[0].event_id not in new:
                 new |= {event.event_id: event for event in events}
                 taken, split = taken + 1, split + (len(events) > 1)
@@ -165,7 +194,10 @@ class Question(BaseModel, extra="forbid"):
     """A line of the file: a question, and words of which one must be among what is found."""
 
     question: Annotated[str, Field(min_length=1, max_length=8_000)]
-    expected: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | Annotated[str, Field(min_length=1)]
+    expected: (
+        Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+        | Annotated[str, Field(min_length=1)]
+    )
     agent_id: Name | None = None
     user_id: Name | None = None
 
@@ -176,17 +208,23 @@ class Question(BaseModel, extra="forbid"):
 
 
 class Compared(BaseModel):
-    """Shares of the questions whose words are among the first memories found; ``theirs`` is None where the source has no search."""
+    """Shares of the questions whose words are among the first memories found; ``theirs`` is None where the
+    source has no search.
+    """
 
     questions: int
     among_first: int
     ours: float
     theirs: float | None
-    missed: list[str] = Field(description="Questions that only the other side answers; without one, those not answered here.")
+    missed: list[str] = Field(
+        description="Questions that only the other side answers; without one, those not answered here."
+    )
 
 
 def read_questions(stream: IO[bytes], name: str) -> list[Question]:
-    """The questions of a file of JSON lines. Raises :class:`jiyi.errors.InvalidRequest` with a sentence for a line that is none."""
+    """The questions of a file of JSON lines. Raises :class:`jiyi.errors.InvalidRequest` with a sentence for a
+    line that is none.
+    """
     questions: list[Question] = []
     for number, value in lines(stream, name):
         try:
@@ -202,14 +240,21 @@ def read_questions(stream: IO[bytes], name: str) -> list[Question]:
     return questions
 
 
-def compare(client: Client, questions: Sequence[Question], agent: str, user: str | None, theirs: Search | None) -> Compared:
+def compare(
+    client: Client, questions: Sequence[Question], agent: str, user: str | None, theirs: Search | None
+) -> Compared:
     """Ask both sides every question. What is found does not count as accessed."""
     ours_found = theirs_found = 0
     missed: list[str] = []
     for question in questions:
         who = question.user_id or user
         answer = client.retrieve(
-            question.agent_id or agent, question.question, user_id=who, top_k=FOUND, touch=False, filters={"kinds": ["memory", *KINDS]}
+            question.agent_id or agent,
+            question.question,
+            user_id=who,
+            top_k=FOUND,
+            touch=False,
+            filters={"kinds": ["memory", *KINDS]},
         )
         here = _among(question, [node.description for node in answer.retrieved_nodes])
         there = theirs is not None and _among(question, theirs(question.question, who, FOUND))

@@ -1,4 +1,6 @@
-"""Conversations as ChatGPT, Claude (``conversations.json``) and Open WebUI export them: turns, the session is the conversation."""
+"""Conversations as ChatGPT, Claude (``conversations.json``) and Open WebUI export them: turns, the session is
+the conversation.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from jiyi.imports.drafts import BadTimeError, Draft, Drafts, LeftOut, listing, mapping, role_of, text_or_none, time_of
+from jiyi.imports.drafts import (
+    BadTimeError,
+    Draft,
+    Drafts,
+    LeftOut,
+    listing,
+    mapping,
+    role_of,
+    text_or_none,
+    time_of,
+)
 from jiyi.protocol.base import JsonMapping, JsonObject
 
 #: Characters of a conversation's title that are kept.
@@ -15,13 +27,22 @@ MAX_TITLE_CHARS = 200
 
 
 def chatgpt(conversation: Any) -> Drafts:
-    """One conversation of ChatGPT's: a tree (``mapping``) of which the branch that ends with ``current_node`` is in force."""
+    """One conversation of ChatGPT's: a tree (``mapping``) of which the branch that ends with ``current_node``
+    is in force.
+    """
     nodes = mapping(mapping(conversation).get("mapping"))
-    name = text_or_none(mapping(conversation).get("conversation_id")) or text_or_none(mapping(conversation).get("id"))
+    name = text_or_none(mapping(conversation).get("conversation_id")) or text_or_none(
+        mapping(conversation).get("id")
+    )
     if name is None or not nodes:
         yield LeftOut(name or "a conversation", "malformed", "a conversation needs an id and a mapping")
         return
-    path = _branch(nodes, conversation.get("current_node"), "parent", lambda node: mapping(node.get("message")).get("create_time"))
+    path = _branch(
+        nodes,
+        conversation.get("current_node"),
+        "parent",
+        lambda node: mapping(node.get("message")).get("create_time"),
+    )
     at, about = _beginning(conversation, "create_time", "title")
 
     def said(node: str) -> Draft | LeftOut | None:
@@ -34,12 +55,16 @@ def chatgpt(conversation: Any) -> Drafts:
         text = "" if hidden else _chatgpt_text(content)
         if text is None:
             return LeftOut(" ".join(key), "no text", f"content of the type {content.get('content_type')}")
-        return _turn(key, mapping(message.get("author")).get("role"), text, message.get("create_time"), at, about)
+        return _turn(
+            key, mapping(message.get("author")).get("role"), text, message.get("create_time"), at, about
+        )
 
     yield from _of_tree(name, nodes, path, said)
 
 
-def _of_tree(name: str, nodes: Mapping[str, Any], path: Sequence[str], said: Callable[[str], Draft | LeftOut | None]) -> Drafts:
+def _of_tree(
+    name: str, nodes: Mapping[str, Any], path: Sequence[str], said: Callable[[str], Draft | LeftOut | None]
+) -> Drafts:
     """What is said in the branch that is shown, and what is left out of it since it is of another."""
     yield from filter(None, map(said, path))
     shown = set(path)
@@ -49,8 +74,12 @@ def _of_tree(name: str, nodes: Mapping[str, Any], path: Sequence[str], said: Cal
             yield LeftOut(f"{name} {node}", "other branch", "not of the branch that is shown", draft)
 
 
-def _branch(nodes: Mapping[str, Any], current: Any, parent: str, time: Callable[[Mapping[str, Any]], Any]) -> list[str]:
-    """The nodes from the root to the current one, each once; if that is not said, to the one that was written last."""
+def _branch(
+    nodes: Mapping[str, Any], current: Any, parent: str, time: Callable[[Mapping[str, Any]], Any]
+) -> list[str]:
+    """The nodes from the root to the current one, each once; if that is not said, to the one that was written
+    last.
+    """
 
     def written(numbered: tuple[int, str]) -> tuple[float, int]:
         try:
@@ -98,7 +127,11 @@ def claude(conversation: Any) -> Drafts:
         message = mapping(value)
         key = (name, text_or_none(message.get("uuid")) or f"message {number}")
         blocks = [mapping(block) for block in listing(message.get("content"))]
-        words = [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
+        words = [
+            block["text"]
+            for block in blocks
+            if block.get("type") == "text" and isinstance(block.get("text"), str)
+        ]
         text = "\n".join(words) or message.get("text") or ""
         attached = [mapping(attachment) for attachment in listing(message.get("attachments"))]
         if not isinstance(text, str):
@@ -112,39 +145,69 @@ def claude(conversation: Any) -> Drafts:
 
 
 def _claude_attachment(
-    key: tuple[str, ...], message: Mapping[str, Any], attachment: Mapping[str, Any], began: datetime | None, about: JsonObject
+    key: tuple[str, ...],
+    message: Mapping[str, Any],
+    attachment: Mapping[str, Any],
+    began: datetime | None,
+    about: JsonObject,
 ) -> Draft | LeftOut:
-    """A long text that somebody pasted is kept beside the message, and is said as well; a file's is a document that was handed over."""
+    """A long text that somebody pasted is kept beside the message, and is said as well; a file's is a
+    document that was handed over.
+    """
     file, text = str(attachment.get("file_name") or ""), attachment.get("extracted_content")
     if not isinstance(text, str) or not text.strip():
-        return LeftOut(f"{' '.join(key[:2])} {file}", "no text", "an attachment whose text is not in the export")
-    said = turn(key, message.get("sender"), text, message.get("created_at"), session=key[0], began=began, about=about)
+        return LeftOut(
+            f"{' '.join(key[:2])} {file}", "no text", "an attachment whose text is not in the export"
+        )
+    said = turn(
+        key, message.get("sender"), text, message.get("created_at"), session=key[0], began=began, about=about
+    )
     if isinstance(said, LeftOut) or not file or file.startswith("paste"):
         return said
     return replace(said, origin="document", provenance={**about, "file": file[:MAX_TITLE_CHARS]})
 
 
 def open_webui(value: Any) -> Drafts:
-    """One chat of Open WebUI's: a tree (``history``) of which the branch that ends with ``currentId`` is shown."""
+    """One chat of Open WebUI's: a tree (``history``) of which the branch that ends with ``currentId`` is
+    shown.
+    """
     row = mapping(value)
     chat = mapping(row.get("chat"))
     history = mapping(chat.get("history"))
-    nodes, name = mapping(history.get("messages")), text_or_none(row.get("id")) or text_or_none(chat.get("id"))
+    nodes, name = (
+        mapping(history.get("messages")),
+        text_or_none(row.get("id")) or text_or_none(chat.get("id")),
+    )
     if name is None or "history" not in chat:
         yield LeftOut(name or "a chat", "malformed", "a chat needs an id, and chat with its history")
         return
     if not nodes:
         return  # a chat in which nothing was said
     path = _branch(nodes, history.get("currentId"), "parentId", lambda node: node.get("timestamp"))
-    at, about = _beginning({"at": row.get("created_at") or chat.get("timestamp"), "title": row.get("title")}, "at", "title")
+    at, about = _beginning(
+        {"at": row.get("created_at") or chat.get("timestamp"), "title": row.get("title")}, "at", "title"
+    )
     user = text_or_none(row.get("user_id"))
 
     def said(node: str) -> Draft | LeftOut:
         message = mapping(nodes[node])
         key, content = (name, text_or_none(message.get("id")) or node), message.get("content")
-        parts = [content] if isinstance(content, str) else [mapping(part).get("text") for part in listing(content)]
+        parts = (
+            [content]
+            if isinstance(content, str)
+            else [mapping(part).get("text") for part in listing(content)]
+        )
         text = "\n".join(part for part in parts if isinstance(part, str))
-        return turn(key, message.get("role"), text, message.get("timestamp"), session=name, began=at, about=about, user=user)
+        return turn(
+            key,
+            message.get("role"),
+            text,
+            message.get("timestamp"),
+            session=name,
+            began=at,
+            about=about,
+            user=user,
+        )
 
     yield from _of_tree(name, nodes, path, said)
 
@@ -159,7 +222,9 @@ def _beginning(conversation: Mapping[str, Any], time: str, title: str) -> tuple[
     return at, {"title": name[:MAX_TITLE_CHARS]} if name else {}
 
 
-def _turn(key: tuple[str, str], role: Any, text: str, at: Any, began: datetime | None, about: JsonObject) -> Draft | LeftOut:
+def _turn(
+    key: tuple[str, str], role: Any, text: str, at: Any, began: datetime | None, about: JsonObject
+) -> Draft | LeftOut:
     return turn(key, role, text, at, session=key[0], began=began, about=about)
 
 
@@ -185,4 +250,13 @@ def turn(
         moment = time_of(at) or began
     except BadTimeError as error:
         return LeftOut(where, "bad time", str(error))
-    return Draft(key=key, text=text, at=moment, role=known, agent=agent, user=user, session=session, provenance=dict(about or {}))
+    return Draft(
+        key=key,
+        text=text,
+        at=moment,
+        role=known,
+        agent=agent,
+        user=user,
+        session=session,
+        provenance=dict(about or {}),
+    )

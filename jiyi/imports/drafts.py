@@ -1,4 +1,6 @@
-"""What a source's parser gives: drafts of events, and what it leaves out with the reason; and the event that a draft becomes."""
+"""What a source's parser gives: drafts of events, and what it leaves out with the reason; and the event that
+a draft becomes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,16 @@ from jiyi.text.words import storable
 
 #: Why something is not imported.
 Reason = Literal[
-    "empty", "too long", "unknown role", "bad time", "no text", "other branch", "earlier branch", "malformed", "changed since", "erased"
+    "empty",
+    "too long",
+    "unknown role",
+    "bad time",
+    "no text",
+    "other branch",
+    "earlier branch",
+    "malformed",
+    "changed since",
+    "erased",
 ]
 NAMESPACE = UUID("5f0d3c7e-2b8e-5a41-9a6c-7f1f0b9c4d55")
 #: What others call those who speak.
@@ -74,8 +85,9 @@ Drafts = Iterator[Draft | LeftOut]
 class Target:
     """Where a source's drafts go.
 
-    ``agent`` and ``user`` stand for all that the source says; ``default_agent`` is for what it does not say. ``now`` is the time of
-    what has none. Each agent and each user has memories of their own: the same file can be brought in for several.
+    ``agent`` and ``user`` stand for all that the source says; ``default_agent`` is for what it does not say.
+    ``now`` is the time of what has none. Each agent and each user has memories of their own: the same file
+    can be brought in for several.
     """
 
     source: str
@@ -99,9 +111,17 @@ class Target:
         if not draft.text.strip():
             return LeftOut(where, "empty")
         if len(draft.text) > limits.MAX_DESCRIPTION_CHARS and not self.split:
-            return LeftOut(where, "too long", f"{len(draft.text):,} characters are more than {limits.MAX_DESCRIPTION_CHARS:,}")
+            return LeftOut(
+                where,
+                "too long",
+                f"{len(draft.text):,} characters are more than {limits.MAX_DESCRIPTION_CHARS:,}",
+            )
         agent, user = self.agent or draft.agent or self.default_agent, self.user or draft.user
-        known_by = "\n".join((self.source, agent, composed(user or ""), *draft.key)).encode(errors="backslashreplace").decode()
+        known_by = (
+            "\n".join((self.source, agent, composed(user or ""), *draft.key))
+            .encode(errors="backslashreplace")
+            .decode()
+        )
         provenance = {"source": self.source, "id": draft.key[-1][:MAX_ID_CHARS], **draft.provenance}
         event: JsonObject = {
             "event_id": str(uuid5(NAMESPACE, known_by)),
@@ -113,13 +133,23 @@ class Target:
         said: JsonObject = {"user_id": user, "provenance": provenance}
         if draft.role is None:
             event["type"] = "memory.observed"
-            said |= {"description": draft.text, "origin": "import", "historic": True, "expires_at": draft.expires_at}
+            said |= {
+                "description": draft.text,
+                "origin": "import",
+                "historic": True,
+                "expires_at": draft.expires_at,
+            }
             if draft.found_by and len(draft.found_by) <= limits.MAX_DESCRIPTION_CHARS:
                 said["embedding_key"] = draft.found_by
         else:
             event["type"] = "turn.recorded"
-            # What a file says was said counts as little as the file; an assistant's and a tool's words count less by themselves.
-            said |= {"role": draft.role, "text": draft.text, "origin": draft.origin or ("import" if draft.role == "user" else None)}
+            # What a file says was said counts as little as the file; an assistant's and a tool's words count
+            # less by themselves.
+            said |= {
+                "role": draft.role,
+                "text": draft.text,
+                "origin": draft.origin or ("import" if draft.role == "user" else None),
+            }
         event["payload"] = {name: value for name, value in said.items() if value is not None}
         try:
             return [wire.build(part) for part in parts_of(_storable(event))]
@@ -146,7 +176,8 @@ class BadTimeError(ValueError):
 
 
 def time_of(value: Any) -> datetime | None:
-    """A time: ISO 8601 (UTC unless it says otherwise), or seconds or milliseconds since 1970. None and "" are none.
+    """A time: ISO 8601 (UTC unless it says otherwise), or seconds or milliseconds since 1970. None and "" are
+    none.
 
     Raises:
         BadTimeError: it is something else.
@@ -154,7 +185,9 @@ def time_of(value: Any) -> datetime | None:
     if value is None or value == "":
         return None
     try:
-        number = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+        number = (
+            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+        )
     except ValueError:
         number = math.nan
     try:
@@ -168,7 +201,13 @@ def time_of(value: Any) -> datetime | None:
 
 def text_or_none(value: Any) -> str | None:
     """A name, if it is one."""
-    return value if isinstance(value, str) and value.strip() else str(value) if isinstance(value, int) and value is not True else None
+    return (
+        value
+        if isinstance(value, str) and value.strip()
+        else str(value)
+        if isinstance(value, int) and value is not True
+        else None
+    )
 
 
 def mapping(value: Any) -> Mapping[str, Any]:

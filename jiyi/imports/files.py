@@ -1,6 +1,8 @@
-"""Files of other services, read piece by piece: what one piece takes of memory is bounded, whatever the file says of itself.
+"""Files of other services, read piece by piece: what one piece takes of memory is bounded, whatever the file
+says of itself.
 
-And OpenClaw's memory: Markdown that the agent writes (``MEMORY.md``, ``memory/2026-03-02.md``), and its sessions as JSON lines.
+And OpenClaw's memory: Markdown that the agent writes (``MEMORY.md``, ``memory/2026-03-02.md``), and its
+sessions as JSON lines.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from jiyi.protocol.base import JsonObject
 MAX_PIECE_CHARS = 64 * 1024 * 1024
 #: Bytes of one line, and of a Markdown file.
 MAX_LINE_BYTES, MAX_TEXT_BYTES = 16 * 1024 * 1024, 4 * 1024 * 1024
-#: Entries of an archive, files of a folder; times by which an entry of more than ``SMALL_BYTES`` may grow: JSON in words grows tenfold.
+#: Entries of an archive, files of a folder; times by which an entry of more than ``SMALL_BYTES`` may grow:
+#: JSON in words grows tenfold.
 MAX_ENTRIES, MAX_GROWTH, SMALL_BYTES = 100_000, 100, 16 * 1024 * 1024
 #: Characters read at a time.
 CHUNK = 1024 * 1024
@@ -64,7 +67,11 @@ class Text:
         """The next character, which must be one of those."""
         character = self.next_character()
         if not character or character not in expected:
-            what = f"{character!r} stands where one of {expected!r} is expected" if character else "it ends too early"
+            what = (
+                f"{character!r} stands where one of {expected!r} is expected"
+                if character
+                else "it ends too early"
+            )
             raise Unreadable(f"{self._name}: no whole JSON: {what}; export it again")
         self._at += 1
         return character
@@ -79,7 +86,9 @@ class Text:
                 raise Unreadable(f"{self._name}: nested too deep to be an export") from None
             except ValueError as error:
                 if not self._more(len(self._held) - self._at):
-                    raise Unreadable(f"{self._name}: no whole JSON ({getattr(error, 'msg', error)}); export it again") from None
+                    raise Unreadable(
+                        f"{self._name}: no whole JSON ({getattr(error, 'msg', error)}); export it again"
+                    ) from None
                 continue
             if end == len(self._held) and self._more(CHUNK):  # a number may go on
                 continue
@@ -92,7 +101,10 @@ class Text:
             return False
         self._held, self._at = self._held[self._at :], 0
         if len(self._held) > MAX_PIECE_CHARS:
-            raise Unreadable(f"{self._name}: a piece of it has more than {MAX_PIECE_CHARS:,} characters, which no conversation has")
+            raise Unreadable(
+                f"{self._name}: a piece of it has more than {MAX_PIECE_CHARS:,} characters, which no"
+                " conversation has"
+            )
         try:
             read = self._stream.read(max(count, CHUNK))
             if not self._begun:
@@ -100,7 +112,9 @@ class Text:
                 if read.startswith(_UTF16):
                     raise Unreadable(f"{self._name}: is UTF-16; save it as UTF-8")
                 if b"\x00" in read[:CHUNK]:
-                    raise Unreadable(f"{self._name}: is no text but binary; give the export as it was downloaded")
+                    raise Unreadable(
+                        f"{self._name}: is no text but binary; give the export as it was downloaded"
+                    )
             self._held += self._decode(read, not read)
         except UnicodeDecodeError as error:
             raise Unreadable(f"{self._name}: is no UTF-8 ({error.reason}); save it as UTF-8") from None
@@ -111,7 +125,9 @@ class Text:
 
 
 class Piece(NamedTuple):
-    """A part of a file: its value, the field that it is of (None: the file is a list), and whether it is one of several there."""
+    """A part of a file: its value, the field that it is of (None: the file is a list), and whether it is one
+    of several there.
+    """
 
     value: Any
     field: str | None = None
@@ -131,7 +147,9 @@ def pieces(stream: IO[bytes], name: str) -> Iterator[Piece]:
     elif first == "{":
         yield from _fields(text, name)
     elif first:
-        raise Unreadable(f"{name}: is no JSON: it begins with {first!r}; give the export as it was downloaded")
+        raise Unreadable(
+            f"{name}: is no JSON: it begins with {first!r}; give the export as it was downloaded"
+        )
     else:
         raise Unreadable(f"{name}: is empty")
     if text.next_character():
@@ -173,7 +191,8 @@ def whole(stream: IO[bytes], name: str) -> Any:
 
 
 def lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, Any]]:
-    """The value of each line that has one, with the line's number; of a line that is no JSON a :class:`LeftOut`.
+    """The value of each line that has one, with the line's number; of a line that is no JSON a
+    :class:`LeftOut`.
 
     Raises:
         Unreadable: a line is longer than any event.
@@ -182,7 +201,9 @@ def lines(stream: IO[bytes], name: str) -> Iterator[tuple[int, Any]]:
     while line := stream.readline(MAX_LINE_BYTES + 1):
         number += 1
         if len(line) > MAX_LINE_BYTES:
-            raise Unreadable(f"{name}: line {number} has more than {MAX_LINE_BYTES:,} bytes; is this a file of JSON lines?")
+            raise Unreadable(
+                f"{name}: line {number} has more than {MAX_LINE_BYTES:,} bytes; is this a file of JSON lines?"
+            )
         if not line.strip():
             continue
         try:
@@ -198,7 +219,9 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def conversations(path: Path) -> Iterator[Any]:
-    """The conversations of an export: a zip as it was downloaded, its folder, or ``conversations.json`` itself."""
+    """The conversations of an export: a zip as it was downloaded, its folder, or ``conversations.json``
+    itself.
+    """
     if path.is_dir():
         found = sorted(file for file in path.iterdir() if _CONVERSATIONS.search(file.name))
         if not found:
@@ -219,7 +242,10 @@ def conversations(path: Path) -> Iterator[Any]:
             if entry.flag_bits & 1:
                 raise Unreadable(f"{name}: is encrypted; unpack it first")
             if entry.file_size > max(SMALL_BYTES, entry.compress_size * MAX_GROWTH):
-                raise Unreadable(f"{name}: would grow more than {MAX_GROWTH} times when it is unpacked, which no export does")
+                raise Unreadable(
+                    f"{name}: would grow more than {MAX_GROWTH} times when it is unpacked, which no export"
+                    " does"
+                )
             try:
                 stream = archive.open(entry)
             except (zipfile.BadZipFile, NotImplementedError, OSError) as error:
@@ -245,7 +271,9 @@ def _archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def objects(path: Path, *fields: str) -> Iterator[Any]:
-    """The objects of a file: of its list, of a list in one of these fields, or (``.jsonl``) one a line; else the file's one object."""
+    """The objects of a file: of its list, of a list in one of these fields, or (``.jsonl``) one a line; else
+    the file's one object.
+    """
     name = str(path)
     with _opened(path) as stream:
         if path.suffix in (".jsonl", ".ndjson"):
@@ -278,7 +306,9 @@ def agent_file(path: Path) -> Any:
 
 
 def workspace(root: Path) -> Drafts:
-    """What an agent of OpenClaw's has written: of its workspace, or of the folder (``~/.openclaw``) with workspace and sessions."""
+    """What an agent of OpenClaw's has written: of its workspace, or of the folder (``~/.openclaw``) with
+    workspace and sessions.
+    """
     if not root.is_dir():
         raise Unreadable(f"{root}: is no folder; give OpenClaw's workspace, or ~/.openclaw")
     homes = [root, root / "workspace"]
@@ -286,7 +316,11 @@ def workspace(root: Path) -> Drafts:
     notes += [note for home in homes for note in sorted((home / "memory").glob("*.md"))]
     folders = [root / "sessions", *sorted(root.glob("agents/*/sessions"))]
     sessions = [file for folder in folders for file in sorted(folder.glob("*.jsonl"))]
-    inside = [file for file in (*notes, *sessions) if file.is_file() and file.resolve().is_relative_to(root.resolve())]
+    inside = [
+        file
+        for file in (*notes, *sessions)
+        if file.is_file() and file.resolve().is_relative_to(root.resolve())
+    ]
     if not inside:
         raise Unreadable(f"{root}: has neither MEMORY.md, nor memory/*.md, nor sessions/*.jsonl")
     if len(inside) > MAX_ENTRIES:
@@ -351,8 +385,12 @@ def markdown(path: str, text: str, changed_at: datetime) -> Drafts:
         seen[digest] += 1
         # Entries have no ids: their words are, and how often they stood there before.
         key = (path, digest if seen[digest] == 1 else f"{digest} {seen[digest]}")
-        about: JsonObject = {"file": path, "heading": heading[:MAX_HEADING_CHARS]} if heading else {"file": path}
-        yield Draft(key=key, text=entry, at=at, found_by=f"{heading}: {entry}" if heading else None, provenance=about)
+        about: JsonObject = (
+            {"file": path, "heading": heading[:MAX_HEADING_CHARS]} if heading else {"file": path}
+        )
+        yield Draft(
+            key=key, text=entry, at=at, found_by=f"{heading}: {entry}" if heading else None, provenance=about
+        )
 
 
 def entries(text: str) -> Iterator[tuple[str, str]]:
@@ -390,12 +428,18 @@ def session_line(session: str, number: int, value: Any) -> Drafts:
     message = mapping(line.get("message"))
     key = (session, text_or_none(line.get("id")) or f"line {number}")
     content = message.get("content")
-    parts = [content] if isinstance(content, str) else [mapping(part).get("text") for part in listing(content) if _is_text(part)]
+    parts = (
+        [content]
+        if isinstance(content, str)
+        else [mapping(part).get("text") for part in listing(content) if _is_text(part)]
+    )
     text = "\n".join(part for part in parts if isinstance(part, str))
     if not text.strip():
         yield LeftOut(" ".join(key), "no text", "a call of a tool, or thoughts")
         return
-    yield turn(key, message.get("role"), text, line.get("timestamp") or message.get("timestamp"), session=session)
+    yield turn(
+        key, message.get("role"), text, line.get("timestamp") or message.get("timestamp"), session=session
+    )
 
 
 def _is_text(part: Any) -> bool:

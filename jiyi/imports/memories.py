@@ -7,7 +7,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jiyi.imports.conversations import turn
-from jiyi.imports.drafts import BadTimeError, Draft, Drafts, LeftOut, listing, mapping, role_of, text_or_none, time_of
+from jiyi.imports.drafts import (
+    BadTimeError,
+    Draft,
+    Drafts,
+    LeftOut,
+    listing,
+    mapping,
+    role_of,
+    text_or_none,
+    time_of,
+)
 
 #: Where a stored value may say what it says in words.
 TEXTS = ("content", "text", "memory", "data", "fact")
@@ -21,7 +31,9 @@ def mem0(value: Any) -> Drafts:
     """A memory of mem0's: of an export, or as ``get_all`` lists them."""
     memory = mapping(value)
     name = text_or_none(memory.get("id")) or text_or_none(memory.get("hash"))
-    text = next((memory[field] for field in ("memory", "text", "data") if isinstance(memory.get(field), str)), None)
+    text = next(
+        (memory[field] for field in ("memory", "text", "data") if isinstance(memory.get(field), str)), None
+    )
     if name is None or text is None:
         yield LeftOut(name or "a memory", "malformed", "a memory needs an id and a text (memory)")
         return
@@ -31,7 +43,11 @@ def mem0(value: Any) -> Drafts:
     except BadTimeError as error:
         yield LeftOut(name, "bad time", str(error))
         return
-    kept = {field: memory[field] for field in ("app_id", "actor_id", "categories", "metadata") if memory.get(field)}
+    kept = {
+        field: memory[field]
+        for field in ("app_id", "actor_id", "categories", "metadata")
+        if memory.get(field)
+    }
     yield Draft(
         key=(name,),
         text=text,
@@ -45,13 +61,20 @@ def mem0(value: Any) -> Drafts:
 
 
 def langmem(value: Any, user_at: int | None = None) -> Drafts:
-    """An item of a store: ``namespace``, ``key``, ``value``. ``user_at``: which part of the namespace names the user, from 0."""
+    """An item of a store: ``namespace``, ``key``, ``value``. ``user_at``: which part of the namespace names
+    the user, from 0.
+    """
     item = mapping(value)
     namespace = item.get("namespace", item.get("prefix"))
     if isinstance(namespace, str):
         namespace = namespace.split(".")  # as PostgreSQL has it
     key, stored = text_or_none(item.get("key")), item.get("value")
-    if not listing(namespace) or not all(isinstance(part, str) for part in listing(namespace)) or key is None or not stored:
+    if (
+        not listing(namespace)
+        or not all(isinstance(part, str) for part in listing(namespace))
+        or key is None
+        or not stored
+    ):
         yield LeftOut(key or "an item", "malformed", "an item needs namespace, key and value")
         return
     where = [*listing(namespace), key]
@@ -61,7 +84,13 @@ def langmem(value: Any, user_at: int | None = None) -> Drafts:
         yield LeftOut("/".join(where), "bad time", str(error))
         return
     user = namespace[user_at] if user_at is not None and -len(namespace) <= user_at < len(namespace) else None
-    yield Draft(key=tuple(where), text=words_of(stored), at=at, user=user, provenance={"namespace": namespace, "key": key, **_kind(stored)})
+    yield Draft(
+        key=tuple(where),
+        text=words_of(stored),
+        at=at,
+        user=user,
+        provenance={"namespace": namespace, "key": key, **_kind(stored)},
+    )
 
 
 def words_of(value: Any) -> str:
@@ -80,7 +109,9 @@ def _kind(value: Any) -> Mapping[str, str]:
 
 
 def zep(value: Any) -> Drafts:
-    """A session (later called thread) of Zep's, as its API returns it: its ``messages`` become turns, its ``facts`` memories."""
+    """A session (later called thread) of Zep's, as its API returns it: its ``messages`` become turns, its
+    ``facts`` memories.
+    """
     session = mapping(value)
     name = text_or_none(session.get("session_id")) or text_or_none(session.get("thread_id"))
     if name is None:
@@ -99,9 +130,13 @@ def zep(value: Any) -> Drafts:
         if not isinstance(text, str):
             yield LeftOut(" ".join(key), "malformed", "content: must be a text")
             continue
-        speaker = text_or_none(message.get("name")) or (text_or_none(message.get("role")) if message.get("role_type") else None)
+        speaker = text_or_none(message.get("name")) or (
+            text_or_none(message.get("role")) if message.get("role_type") else None
+        )
         about = {"speaker": speaker[:100]} if speaker else {}
-        yield turn(key, role, text, message.get("created_at"), session=name, began=began, about=about, user=user)
+        yield turn(
+            key, role, text, message.get("created_at"), session=name, began=began, about=about, user=user
+        )
     for number, each in enumerate([*listing(session.get("facts")), *listing(session.get("relevant_facts"))]):
         yield _zep_fact(name, number, {"fact": each} if isinstance(each, str) else mapping(each), user)
 
@@ -109,14 +144,20 @@ def zep(value: Any) -> Drafts:
 def _zep_fact(session: str, number: int, fact: Any, user: str | None) -> Draft | LeftOut:
     text = fact.get("fact") or fact.get("content")
     # A fact in plain words has no id: its words are.
-    key = (session, "fact", text_or_none(fact.get("uuid")) or (text if isinstance(text, str) else str(number)))
+    key = (
+        session,
+        "fact",
+        text_or_none(fact.get("uuid")) or (text if isinstance(text, str) else str(number)),
+    )
     if not isinstance(text, str):
         return LeftOut(" ".join(key), "malformed", "fact: must be a text")
     try:
         at = time_of(fact.get("valid_at")) or time_of(fact.get("created_at"))
     except BadTimeError as error:
         return LeftOut(" ".join(key), "bad time", str(error))
-    ended = {field: fact[field] for field in ("invalid_at", "expired_at", "rating", "name") if fact.get(field)}
+    ended = {
+        field: fact[field] for field in ("invalid_at", "expired_at", "rating", "name") if fact.get(field)
+    }
     return Draft(key=key, text=text, at=at, user=user, session=session, provenance=ended)
 
 
@@ -126,25 +167,47 @@ def letta(value: Any) -> Drafts:
     Of the present form (``agents``, ``blocks``) or of the first one (an agent with ``core_memory``).
     """
     file = mapping(value)
-    agents = [mapping(agent) for agent in listing(file.get("agents"))] or ([file] if "messages" in file or "core_memory" in file else [])
+    agents = [mapping(agent) for agent in listing(file.get("agents"))] or (
+        [file] if "messages" in file or "core_memory" in file else []
+    )
     if not agents:
         yield LeftOut("the file", "malformed", "an agent file needs agents with their messages and blocks")
-    blocks = {mapping(block).get("id"): mapping(block) for block in listing(file.get("blocks")) if text_or_none(mapping(block).get("id"))}
+    blocks = {
+        mapping(block).get("id"): mapping(block)
+        for block in listing(file.get("blocks"))
+        if text_or_none(mapping(block).get("id"))
+    }
     for agent in agents:
         name = text_or_none(agent.get("name")) or text_or_none(agent.get("id")) or "letta"
-        own = [blocks[key] for key in listing(agent.get("block_ids")) if isinstance(key, str) and key in blocks]
+        own = [
+            blocks[key] for key in listing(agent.get("block_ids")) if isinstance(key, str) and key in blocks
+        ]
         for block in [*own, *map(mapping, listing(agent.get("core_memory")))]:
-            yield from _letta_memory(name, ("block", text_or_none(block.get("label")) or "block"), block.get("value"), block, file)
-        passages = next((listing(holder.get(field)) for holder in (agent, file) for field in PASSAGES if holder.get(field)), [])
+            yield from _letta_memory(
+                name, ("block", text_or_none(block.get("label")) or "block"), block.get("value"), block, file
+            )
+        passages = next(
+            (
+                listing(holder.get(field))
+                for holder in (agent, file)
+                for field in PASSAGES
+                if holder.get(field)
+            ),
+            [],
+        )
         for number, each in enumerate(passages):
             passage = mapping(each)
             key = text_or_none(passage.get("id")) or str(number)
-            yield from _letta_memory(name, ("passage", key), passage.get("text") or passage.get("content"), passage, file)
+            yield from _letta_memory(
+                name, ("passage", key), passage.get("text") or passage.get("content"), passage, file
+            )
         for number, each in enumerate(listing(agent.get("messages"))):
             yield _letta_message(name, number, mapping(each))
 
 
-def _letta_memory(agent: str, key: tuple[str, str], text: Any, holder: Mapping[str, Any], file: Mapping[str, Any]) -> Drafts:
+def _letta_memory(
+    agent: str, key: tuple[str, str], text: Any, holder: Mapping[str, Any], file: Mapping[str, Any]
+) -> Drafts:
     where = (agent, *key)
     if not isinstance(text, str):
         yield LeftOut(" ".join(where), "malformed", "its text is no text")
@@ -168,7 +231,9 @@ def _letta_message(agent: str, number: int, message: Mapping[str, Any]) -> Draft
         text = _letta_unwrapped(text)
     if not text.strip():
         return LeftOut(" ".join(key), "no text", "a call of a tool, or a note of the program's")
-    return turn(key, message.get("role"), text, message.get("created_at"), session=f"letta-{agent}", agent=agent)
+    return turn(
+        key, message.get("role"), text, message.get("created_at"), session=f"letta-{agent}", agent=agent
+    )
 
 
 def _letta_words(message: Mapping[str, Any]) -> Iterator[str]:
@@ -191,7 +256,9 @@ def _letta_sent(call: Mapping[str, Any]) -> str | None:
 
 
 def _letta_unwrapped(text: str) -> str:
-    """What a user said, out of the JSON that the program puts around it; its own notes (log-ins, heartbeats) are nothing."""
+    """What a user said, out of the JSON that the program puts around it; its own notes (log-ins, heartbeats)
+    are nothing.
+    """
     note = _json_object(text)
     if "type" not in note:
         return text

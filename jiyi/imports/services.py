@@ -1,4 +1,6 @@
-"""Memories of a running service: mem0's (its platform, its own server, or what speaks like them) and Zep's, page by page over HTTP."""
+"""Memories of a running service: mem0's (its platform, its own server, or what speaks like them) and Zep's,
+page by page over HTTP.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,13 @@ class Source:
                 for chunk in response.iter_bytes():
                     content += chunk
                     if len(content) > MAX_ANSWER_BYTES:
-                        raise SourceRefused(f"{self.url}{path}: its answer has more than {MAX_ANSWER_BYTES:,} bytes")
+                        raise SourceRefused(
+                            f"{self.url}{path}: its answer has more than {MAX_ANSWER_BYTES:,} bytes"
+                        )
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            raise SourceRefused(f"{self.url}: cannot be reached: {words_of(error)}; is this its address?") from None
+            raise SourceRefused(
+                f"{self.url}: cannot be reached: {words_of(error)}; is this its address?"
+            ) from None
         if response.status_code in NOT_THERE:
             return None
         if not response.is_success:
@@ -81,16 +87,22 @@ class Mem0:
 
     def _known_users(self) -> list[str]:
         known = listing(mapping(self.source.ask("GET", "/v1/entities/")).get("results"))
-        users = [str(mapping(entity).get("name")) for entity in known if mapping(entity).get("type") == "user"]
+        users = [
+            str(mapping(entity).get("name")) for entity in known if mapping(entity).get("type") == "user"
+        ]
         if not users:
-            raise SourceRefused(f"{self.source.url}: does not tell its users; say whose memories: --of alice --of bob")
+            raise SourceRefused(
+                f"{self.source.url}: does not tell its users; say whose memories: --of alice --of bob"
+            )
         return users
 
     def _of(self, user: str) -> Iterator[Any]:
         for version in ("v3", "v2"):
             for number in range(1, MAX_PAGES):
                 query = {"page": number, "page_size": PAGE}
-                page = self.source.ask("POST", f"/{version}/memories/", {"filters": {"user_id": user}}, **query)
+                page = self.source.ask(
+                    "POST", f"/{version}/memories/", {"filters": {"user_id": user}}, **query
+                )
                 if page is None:
                     break
                 rows = _rows(page)
@@ -110,10 +122,14 @@ class Mem0:
         who = user or next(iter(self._users), None)
         named = {"user_id": who} if who else {}
         for version in ("v3", "v2"):
-            answer = self.source.ask("POST", f"/{version}/memories/search/", {"query": question, "top_k": limit, "filters": named})
+            answer = self.source.ask(
+                "POST", f"/{version}/memories/search/", {"query": question, "top_k": limit, "filters": named}
+            )
             if answer is not None:
                 return _texts(_rows(answer), limit)
-        return _texts(_rows(self.source.ask("POST", "/search", {"query": question, "limit": limit, **named})), limit)
+        return _texts(
+            _rows(self.source.ask("POST", "/search", {"query": question, "limit": limit, **named})), limit
+        )
 
 
 class Zep:
@@ -121,17 +137,25 @@ class Zep:
 
     def __init__(self, url: str, key: str | None, users: Sequence[str]) -> None:
         base = url.rstrip("/")
-        self.source, self._users = Source(base if base.endswith(("/v2", "/v1")) else f"{base}/api/v2", key, "Api-Key"), list(users)
+        self.source, self._users = (
+            Source(base if base.endswith(("/v2", "/v1")) else f"{base}/api/v2", key, "Api-Key"),
+            list(users),
+        )
 
     def __iter__(self) -> Iterator[Any]:
-        for path, field, name in (("/sessions-ordered", "sessions", "session_id"), ("/threads", "threads", "thread_id")):
+        for path, field, name in (
+            ("/sessions-ordered", "sessions", "session_id"),
+            ("/threads", "threads", "thread_id"),
+        ):
             for number in range(1, MAX_PAGES):
                 page = self.source.ask("GET", path, page_number=number, page_size=PAGE)
                 if page is None:
                     break
                 rows = listing(mapping(page).get(field))
                 for session in rows:
-                    if isinstance(mapping(session).get(name), str) and (not self._users or session.get("user_id") in self._users):
+                    if isinstance(mapping(session).get(name), str) and (
+                        not self._users or session.get("user_id") in self._users
+                    ):
                         yield {**session, **self._said(f"/{field}/{quote(session[name], safe='')}")}
                 if len(rows) < PAGE:
                     return
@@ -142,7 +166,11 @@ class Zep:
     def _said(self, address: str) -> dict[str, Any]:
         messages: list[Any] = []
         for _ in range(MAX_PAGES):
-            page = listing(mapping(self.source.ask("GET", f"{address}/messages", limit=PAGE, cursor=len(messages))).get("messages"))
+            page = listing(
+                mapping(self.source.ask("GET", f"{address}/messages", limit=PAGE, cursor=len(messages))).get(
+                    "messages"
+                )
+            )
             messages += page
             if len(page) < PAGE:
                 break
@@ -153,9 +181,13 @@ class Zep:
         """Texts that it has for a question, best first."""
         who = user or next(iter(self._users), None)
         named = {"user_id": who} if who else {}
-        answer = self.source.ask("POST", "/sessions/search", {"text": question, "search_scope": "messages", **named}, limit=limit)
+        answer = self.source.ask(
+            "POST", "/sessions/search", {"text": question, "search_scope": "messages", **named}, limit=limit
+        )
         if answer is None:
-            edges = self.source.ask("POST", "/graph/search", {"query": question, "limit": limit, "scope": "edges", **named})
+            edges = self.source.ask(
+                "POST", "/graph/search", {"query": question, "limit": limit, "scope": "edges", **named}
+            )
             return _texts(listing(mapping(edges).get("edges")), limit)
         return _texts(_rows(answer), limit)
 
@@ -164,14 +196,25 @@ Service = Mem0 | Zep
 
 
 def _rows(page: Any) -> list[Any]:
-    return page if isinstance(page, list) else listing(mapping(page).get("results", mapping(page).get("memories")))
+    return (
+        page
+        if isinstance(page, list)
+        else listing(mapping(page).get("results", mapping(page).get("memories")))
+    )
 
 
 def _texts(rows: Sequence[Any], limit: int) -> list[str]:
     texts = []
     for row in map(mapping, rows):
         inner = mapping(row.get("message")) or (row["fact"] if isinstance(row.get("fact"), dict) else row)
-        text = next((inner[name] for name in ("memory", "fact", "content", "text") if isinstance(inner.get(name), str)), None)
+        text = next(
+            (
+                inner[name]
+                for name in ("memory", "fact", "content", "text")
+                if isinstance(inner.get(name), str)
+            ),
+            None,
+        )
         if text:
             texts.append(text)
     return texts[:limit]

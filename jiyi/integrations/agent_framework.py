@@ -15,11 +15,13 @@ from jiyi.protocol.recall import BUDGET
 class JiyiContextProvider(ContextProvider):
     """``Agent(client, context_providers=[JiyiContextProvider(client, "companion", user_id="mia")])``.
 
-    Before a run it adds a message with what is remembered about the new messages; after it, these and the answer are recorded in the
-    session. Raises as the client's methods do, as the framework's other providers do.
+    Before a run it adds a message with what is remembered about the new messages; after it, these and the
+    answer are recorded in the session. Raises as the client's methods do, as the framework's other providers
+    do.
 
     Args:
-        client: of the event loop of the run; its key needs ``publish`` and ``read``. It stays the caller's to close.
+        client: of the event loop of the run; its key needs ``publish`` and ``read``. It stays the caller's to
+        close.
         agent_id: whose memory.
         user_id: the person whom the agent talks with.
         max_tokens: of what is recalled for a run.
@@ -27,18 +29,44 @@ class JiyiContextProvider(ContextProvider):
     """
 
     def __init__(
-        self, client: AsyncClient, agent_id: str, *, user_id: str | None = None, max_tokens: int = BUDGET, source_id: str = "jiyi"
+        self,
+        client: AsyncClient,
+        agent_id: str,
+        *,
+        user_id: str | None = None,
+        max_tokens: int = BUDGET,
+        source_id: str = "jiyi",
     ) -> None:
         super().__init__(source_id)
         self._memory = Memory(client, agent_id, user_id, max_tokens)
 
-    async def before_run(self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]) -> None:
+    async def before_run(
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
         query = "\n".join(message.text for message in context.input_messages if message.role == "user")
         if recalled := await self._memory.recall(query):
             context.extend_messages(self, [Message("user", [recalled])])
 
-    async def after_run(self, *, agent: SupportsAgentRun, session: AgentSession, context: SessionContext, state: dict[str, Any]) -> None:
-        said: list[tuple[Role, str]] = [("user", message.text) for message in context.input_messages if message.role == "user"]
+    async def after_run(
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        said: list[tuple[Role, str]] = [
+            ("user", message.text) for message in context.input_messages if message.role == "user"
+        ]
         if context.response is not None:
-            said += [("assistant", message.text) for message in context.response.messages if message.role == "assistant"]
+            said += [
+                ("assistant", message.text)
+                for message in context.response.messages
+                if message.role == "assistant"
+            ]
         await self._memory.record(session.session_id, said)

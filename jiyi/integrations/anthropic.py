@@ -31,13 +31,16 @@ LEVELS, AROUND = 2, 2
 
 
 class JiyiMemoryTool(BetaAbstractMemoryTool):
-    """``client.beta.messages.run_tools(…, tools=[JiyiMemoryTool(jiyi)])``: what Claude writes below ``/memories`` stays.
+    """``client.beta.messages.run_tools(…, tools=[JiyiMemoryTool(jiyi)])``: what Claude writes below
+    ``/memories`` stays.
 
     What it does wrong is told to it; so is a service that is away.
 
     Args:
-        client: how to reach the service; its key needs ``publish`` and ``read``. It stays the caller's to close.
-        namespace: where the files are among the group's items: one for each of the people, or agents, whose memory it is.
+        client: how to reach the service; its key needs ``publish`` and ``read``. It stays the caller's to
+        close.
+        namespace: where the files are among the group's items: one for each of the people, or agents,
+        whose memory it is.
     """
 
     def __init__(self, client: Client, *, namespace: Sequence[str] = ("memories",), **options: Any) -> None:
@@ -69,7 +72,9 @@ class JiyiMemoryTool(BetaAbstractMemoryTool):
 class AsyncJiyiMemoryTool(BetaAsyncAbstractMemoryTool):
     """The same for ``AsyncAnthropic``, over an :class:`AsyncClient`."""
 
-    def __init__(self, client: AsyncClient, *, namespace: Sequence[str] = ("memories",), **options: Any) -> None:
+    def __init__(
+        self, client: AsyncClient, *, namespace: Sequence[str] = ("memories",), **options: Any
+    ) -> None:
         super().__init__(**options)
         self._files = _Files.within(client.items, namespace)
 
@@ -110,7 +115,9 @@ async def _awaited(do: Awaitable[str]) -> str:
 
 
 class _Files(Items[W]):
-    """The commands as verbs of both clients. A file is an item whose key is its path; folders are what paths have in common."""
+    """The commands as verbs of both clients. A file is an item whose key is its path; folders are what paths
+    have in common.
+    """
 
     namespace: list[str]
 
@@ -131,7 +138,9 @@ class _Files(Items[W]):
         files = yield from self._below(place)
         if not files and place:
             raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
-        return _listed(path, {key.removeprefix(f"{place}/" if place else ""): size for key, size in files.items()})
+        return _listed(
+            path, {key.removeprefix(f"{place}/" if place else ""): size for key, size in files.items()}
+        )
 
     @verb
     def create(self, path: str, text: str) -> Steps[str]:
@@ -150,13 +159,21 @@ class _Files(Items[W]):
             raise ToolError("No replacement was performed, old_str is empty.")
         if (count := text.count(old)) != 1:
             if not count:
-                raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
-            raise ToolError(f"No replacement was performed. old_str `{old}` appears {count} times in {path}. Please ensure it is unique")
+                raise ToolError(
+                    f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
+                )
+            raise ToolError(
+                f"No replacement was performed. old_str `{old}` appears {count} times in {path}. Please"
+                " ensure it is unique"
+            )
         line = text[: text.index(old)].count("\n") + 1
         text = text.replace(old, new)
         yield from self._write({_file(path): text})
         shown = _lines(text, max(1, line - AROUND), line + AROUND)
-        return f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{shown}"
+        return (
+            "The memory file has been edited. Here is the snippet showing the change (with line"
+            f" numbers):\n{shown}"
+        )
 
     @verb
     def insert(self, path: str, line: int, new: str) -> Steps[str]:
@@ -164,7 +181,9 @@ class _Files(Items[W]):
         if lines[-1] == "":
             lines.pop()
         if not 0 <= line <= len(lines):
-            raise ToolError(f"Invalid `insert_line` parameter: {line}. It should be within the range [0, {len(lines)}].")
+            raise ToolError(
+                f"Invalid `insert_line` parameter: {line}. It should be within the range [0, {len(lines)}]."
+            )
         lines.insert(line, new.removesuffix("\n"))
         yield from self._write({_file(path): "\n".join(lines) + "\n"})
         return f"The file {path} has been edited."
@@ -217,10 +236,22 @@ class _Files(Items[W]):
         files: dict[str, int] = {}
         offset = 0
         while True:
-            page = (yield from Items.search.steps(self, prefix=self.namespace, limit=wire.MAX_ITEMS, offset=offset)).rows
-            files |= {item.key: len(str(item.value.get("text", "")).encode()) for item in page if item.namespace == self.namespace}
+            page = (
+                yield from Items.search.steps(
+                    self, prefix=self.namespace, limit=wire.MAX_ITEMS, offset=offset
+                )
+            ).rows
+            files |= {
+                item.key: len(str(item.value.get("text", "")).encode())
+                for item in page
+                if item.namespace == self.namespace
+            }
             if len(page) < wire.MAX_ITEMS:
-                return {key: size for key, size in sorted(files.items()) if not place or key.startswith(f"{place}/")}
+                return {
+                    key: size
+                    for key, size in sorted(files.items())
+                    if not place or key.startswith(f"{place}/")
+                }
             offset += len(page)
 
     def _write(self, files: dict[str, str | None]) -> Steps[None]:
@@ -264,7 +295,8 @@ def _lines(text: str, first: int, last: int) -> str:
     """Those lines, each after its number; ``last`` -1: to the end."""
     lines = text.split("\n")
     return "\n".join(
-        f"{number:6}\t{lines[number - 1]}" for number in range(first, (len(lines) if last == -1 else min(last, len(lines))) + 1)
+        f"{number:6}\t{lines[number - 1]}"
+        for number in range(first, (len(lines) if last == -1 else min(last, len(lines))) + 1)
     )
 
 
@@ -279,7 +311,11 @@ def _listed(path: str, files: dict[str, int]) -> str:
             sizes[shown] = sizes.get(shown, 0) + size
     head = f"Here're the files and directories up to {LEVELS} levels deep in {path}, excluding hidden items:"
     return "\n".join(
-        [head, f"{_size(sum(files.values()))}\t{path}", *(f"{_size(size)}\t{path.rstrip('/')}/{name}" for name, size in sizes.items())]
+        [
+            head,
+            f"{_size(sum(files.values()))}\t{path}",
+            *(f"{_size(size)}\t{path.rstrip('/')}/{name}" for name, size in sizes.items()),
+        ]
     )
 
 

@@ -20,10 +20,12 @@ from jiyi.protocol.recall import BUDGET
 
 
 class JiyiMemory(Memory):
-    """``AssistantAgent(…, memory=[JiyiMemory(client, "companion", user_id="mia")])``. Raises as the client's methods do.
+    """``AssistantAgent(…, memory=[JiyiMemory(client, "companion", user_id="mia")])``. Raises as the client's
+    methods do.
 
     Args:
-        client: of the event loop of the agent; its key needs ``publish`` and ``read``, and ``admin`` to clear the memory.
+        client: of the event loop of the agent; its key needs ``publish`` and ``read``, and ``admin`` to clear
+        the memory.
         agent_id: whose memory.
         user_id: the person whom the agent talks with.
         top_k: most memories of a query.
@@ -31,14 +33,24 @@ class JiyiMemory(Memory):
     """
 
     def __init__(
-        self, client: AsyncClient, agent_id: str, *, user_id: str | None = None, top_k: int = 10, max_tokens: int = BUDGET
+        self,
+        client: AsyncClient,
+        agent_id: str,
+        *,
+        user_id: str | None = None,
+        top_k: int = 10,
+        max_tokens: int = BUDGET,
     ) -> None:
         self._client, self._top_k = client, top_k
         self._memory = AgentsMemory(client, agent_id, user_id, max_tokens)
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Add what is remembered about the latest message of the user."""
-        asked = [message.content for message in await model_context.get_messages() if isinstance(message, UserMessage)]
+        asked = [
+            message.content
+            for message in await model_context.get_messages()
+            if isinstance(message, UserMessage)
+        ]
         recalled = await self._memory.recall(_text(asked[-1])) if asked else ""
         if not recalled:
             return UpdateContextResult(memories=MemoryQueryResult(results=[]))
@@ -60,7 +72,11 @@ class JiyiMemory(Memory):
                 MemoryContent(
                     content=node.description,
                     mime_type=MemoryMimeType.TEXT,
-                    metadata={"id": str(node.node_id), "score": node.score, "timestamp": node.created_at.isoformat()},
+                    metadata={
+                        "id": str(node.node_id),
+                        "score": node.score,
+                        "timestamp": node.created_at.isoformat(),
+                    },
                 )
                 for node in found.retrieved_nodes
             ]
@@ -69,7 +85,9 @@ class JiyiMemory(Memory):
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
         """Keep a text, or JSON as text. Raises ValueError for images and bytes."""
         if not isinstance(content.content, str | dict):
-            raise ValueError(f"content: must be a text or JSON, not {type(content.content).__name__}; describe it in words")  # noqa: TRY004
+            raise ValueError(  # noqa: TRY004
+                f"content: must be a text or JSON, not {type(content.content).__name__}; describe it in words"
+            )
         text = content.content if isinstance(content.content, str) else to_json(content.content).decode()
         for part in parts(text):
             options: dict[str, Any] = {"user_id": self._memory.user_id, "provenance": content.metadata or {}}
@@ -81,7 +99,11 @@ class JiyiMemory(Memory):
         if user_id is None:
             await self._client.erasure.request(agent_id=self._memory.agent_id)
             return
-        filters: dict[str, Any] = {"user_id": user_id, "types": ["event", "thought", "chat"], "superseded": True}
+        filters: dict[str, Any] = {
+            "user_id": user_id,
+            "types": ["event", "thought", "chat"],
+            "superseded": True,
+        }
         async for memory in self._client.list(self._memory.agent_id, archived="with", **filters):
             if memory.user_id == user_id:
                 with suppress(NotFound):  # what was derived from another one went with it
@@ -92,4 +114,6 @@ class JiyiMemory(Memory):
 
 
 def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
+    return (
+        content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))
+    )

@@ -28,22 +28,27 @@ LEAST_IMPORTANCE, MOST_IMPORTANCE = 1.0, 10.0
 
 
 class QuotedMatch(MemoryMatch):
-    """A memory as it stands in a prompt: quoted, so that what somebody once said is read as what was said, and orders nothing."""
+    """A memory as it stands in a prompt: quoted, so that what somebody once said is read as what was said,
+    and orders nothing.
+    """
 
     def format(self) -> str:
         return f"- (score={self.score:.2f}, {self.record.created_at:%Y-%m-%d}) {quoted(self.record.content)}"
 
 
 class JiyiMemory(Memory):
-    """``Crew(…, memory=JiyiMemory(client=client, agent_id="crew"))``, or ``Agent(…, memory=…)``. Raises as the client's methods do.
+    """``Crew(…, memory=JiyiMemory(client=client, agent_id="crew"))``, or ``Agent(…, memory=…)``. Raises as
+    the client's methods do.
 
-    Jiyi says by itself what a text is about and how important it is: no model and no embedder of the crew's is asked, and no file of its
-    is written. Categories are keywords. Scopes are none: another ``agent_id`` is another memory.
+    Jiyi says by itself what a text is about and how important it is: no model and no embedder of the crew's
+    is asked, and no file of its is written. Categories are keywords. Scopes are none: another ``agent_id`` is
+    another memory.
 
     Args:
         client: its key needs ``publish`` and ``read``, and ``admin`` to forget.
         agent_id: whose memory.
-        user_id: the person for whom the crew works. What was told in private is recalled for that person alone.
+        user_id: the person for whom the crew works. What was told in private is recalled for that person
+        alone.
     """
 
     client: Any = Field(exclude=True, repr=False)
@@ -76,11 +81,29 @@ class JiyiMemory(Memory):
         agent_role: str | None = None,
         root_scope: str | None = None,
     ) -> MemoryRecord | None:
-        """Keep a text; returns when it can be recalled. None if the memory is read-only, or the text blank."""
-        kept = self._keep([content], scope or root_scope, categories, metadata, importance, source, private, agent_role, wait=True)
+        """Keep a text; returns when it can be recalled. None if the memory is read-only, or the text
+        blank.
+        """
+        kept = self._keep(
+            [content],
+            scope or root_scope,
+            categories,
+            metadata,
+            importance,
+            source,
+            private,
+            agent_role,
+            wait=True,
+        )
         if not kept:
             return None
-        return MemoryRecord(id=str(kept[0]), content=content, categories=categories or [], metadata=metadata or {}, source=source)
+        return MemoryRecord(
+            id=str(kept[0]),
+            content=content,
+            categories=categories or [],
+            metadata=metadata or {},
+            source=source,
+        )
 
     def remember_many(
         self,
@@ -95,7 +118,17 @@ class JiyiMemory(Memory):
         root_scope: str | None = None,
     ) -> list[MemoryRecord]:
         """Have texts kept; returns at once, and as CrewAI does nothing."""
-        self._keep(contents, scope or root_scope, categories, metadata, importance, source, private, agent_role, wait=False)
+        self._keep(
+            contents,
+            scope or root_scope,
+            categories,
+            metadata,
+            importance,
+            source,
+            private,
+            agent_role,
+            wait=False,
+        )
         return []
 
     def _keep(
@@ -116,8 +149,16 @@ class JiyiMemory(Memory):
             raise InvalidRequest(["private: say whose it is: JiyiMemory(…, user_id=…)"])
         if self.read_only:
             return []
-        provenance = {**(metadata or {}), **({"source": source} if source else {}), **({"role": agent_role} if agent_role else {})}
-        fields: dict[str, Any] = {"agent_id": self.agent_id, "user_id": self.user_id, "provenance": provenance}
+        provenance = {
+            **(metadata or {}),
+            **({"source": source} if source else {}),
+            **({"role": agent_role} if agent_role else {}),
+        }
+        fields: dict[str, Any] = {
+            "agent_id": self.agent_id,
+            "user_id": self.user_id,
+            "provenance": provenance,
+        }
         if private:
             fields["visibility"] = "user"
         if categories:
@@ -139,15 +180,21 @@ class JiyiMemory(Memory):
     ) -> list[MemoryMatch]:
         """The best memories, most relevant first. Of long texts the end counts.
 
-        ``depth``, ``source`` and ``include_private`` change nothing: there is one search, and who is told what is a matter of users.
+        ``depth``, ``source`` and ``include_private`` change nothing: there is one search, and who is told
+        what is a matter of users.
         """
         _refuse_scope(scope)
         query = query[-MAX_FOCAL_CHARS:]
         if not query.strip():
             return []
         filters = {"keywords": categories} if categories else {}
-        answer = self.client.retrieve(self.agent_id, query, user_id=self.user_id, top_k=min(limit, MAX_TOP_K), filters=filters)
-        return [QuotedMatch(record=_record(node), score=node.score, match_reasons=["retrieved"]) for node in answer.retrieved_nodes]
+        answer = self.client.retrieve(
+            self.agent_id, query, user_id=self.user_id, top_k=min(limit, MAX_TOP_K), filters=filters
+        )
+        return [
+            QuotedMatch(record=_record(node), score=node.score, match_reasons=["retrieved"])
+            for node in answer.retrieved_nodes
+        ]
 
     def forget(
         self,
@@ -160,14 +207,17 @@ class JiyiMemory(Memory):
         """Have memories erased for good; how many. A time without a zone is UTC, as CrewAI's are."""
         _refuse_scope(scope)
         if metadata_filter:
-            raise InvalidRequest(["metadata_filter: memories are not found by metadata; give record_ids or categories"])
+            raise InvalidRequest(
+                ["metadata_filter: memories are not found by metadata; give record_ids or categories"]
+            )
         if older_than is not None and older_than.tzinfo is None:
             older_than = older_than.replace(tzinfo=UTC)
         wanted = None if record_ids is None else set(record_ids)
         found = [
             row.node_id
             for row in self._rows(created_before=older_than)
-            if (wanted is None or str(row.node_id) in wanted) and (not categories or not set(categories).isdisjoint(row.keywords))
+            if (wanted is None or str(row.node_id) in wanted)
+            and (not categories or not set(categories).isdisjoint(row.keywords))
         ]
         for node_id in found:
             with suppress(NotFound):  # what was derived from another one went with it
@@ -183,13 +233,18 @@ class JiyiMemory(Memory):
         metadata: JsonObject | None = None,
         importance: float | None = None,
     ) -> MemoryRecord:
-        """Correct a memory: the new version has an id of its own. Raises :class:`ValueError` if there is none with this id."""
+        """Correct a memory: the new version has an id of its own. Raises :class:`ValueError` if there is none
+        with this id.
+        """
         _refuse_scope(scope)
         if metadata is not None:
             raise InvalidRequest(["metadata: says where a memory came from, and stays as it was"])
         try:
             if not self.read_only:
-                given = {"keywords": categories, "importance": None if importance is None else _poignancy(importance)}
+                given = {
+                    "keywords": categories,
+                    "importance": None if importance is None else _poignancy(importance),
+                }
                 changed = {name: value for name, value in given.items() if value is not None}
                 record_id = str(self.client.update(record_id, content, wait=True, **changed))
             return _record(self.client.get(record_id, user_id=self.user_id))
@@ -199,14 +254,24 @@ class JiyiMemory(Memory):
     def list_records(self, scope: str | None = None, limit: int = 200, offset: int = 0) -> list[MemoryRecord]:
         """The memories, newest first."""
         _refuse_scope(scope)
-        return [_record(row) for place, row in zip(range(offset + limit), self._rows(), strict=False) if place >= offset]
+        return [
+            _record(row)
+            for place, row in zip(range(offset + limit), self._rows(), strict=False)
+            if place >= offset
+        ]
 
     def info(self, path: str | None = None) -> ScopeInfo:
         """How many memories there are, since when and until when."""
         _refuse_scope(path)
         rows = list(self._rows())
         newest, oldest = (rows[0].created_at, rows[-1].created_at) if rows else (None, None)
-        return ScopeInfo(path=ROOT, record_count=len(rows), categories=sorted(_keywords(rows)), oldest_record=oldest, newest_record=newest)
+        return ScopeInfo(
+            path=ROOT,
+            record_count=len(rows),
+            categories=sorted(_keywords(rows)),
+            oldest_record=oldest,
+            newest_record=newest,
+        )
 
     def tree(self, path: str | None = None, max_depth: int = 3) -> str:
         """The one scope, with the number of its memories."""
@@ -246,14 +311,18 @@ class JiyiMemory(Memory):
     def _rows(self, **filters: Any) -> Iterator[protocol.Memory]:
         """What is in force, newest first; of a memory with a user what is that user's."""
         given = {name: value for name, value in filters.items() if value is not None}
-        for row in self.client.list(self.agent_id, user_id=self.user_id, types=["event", "thought", "chat"], **given):
+        for row in self.client.list(
+            self.agent_id, user_id=self.user_id, types=["event", "thought", "chat"], **given
+        ):
             if self.user_id is None or row.user_id == self.user_id:
                 yield row
 
 
 def _refuse_scope(scope: str | None) -> None:
     if scope not in (None, "", ROOT):
-        raise InvalidRequest([f"scope: {scope!r}: Jiyi's memory has none; use another agent_id for another memory"])
+        raise InvalidRequest(
+            [f"scope: {scope!r}: Jiyi's memory has none; use another agent_id for another memory"]
+        )
 
 
 def _poignancy(importance: float) -> float:

@@ -26,12 +26,15 @@ NO_SESSION = "adk"
 
 
 class JiyiMemoryService(BaseMemoryService):
-    """``Runner(…, memory_service=JiyiMemoryService(client))``: an app is an agent, its users and sessions are Jiyi's.
+    """``Runner(…, memory_service=JiyiMemoryService(client))``: an app is an agent, its users and sessions are
+    Jiyi's.
 
-    A session may be added any number of times: each event is recorded once, at its time. Raises as the client's methods do.
+    A session may be added any number of times: each event is recorded once, at its time. Raises as the
+    client's methods do.
 
     Args:
-        client: of the event loop of the runner; its key needs ``publish`` and ``read``, and ``admin`` to delete memories.
+        client: of the event loop of the runner; its key needs ``publish`` and ``read``, and ``admin`` to
+        delete memories.
         top_k: most memories of a search.
         turns: whether a search finds what was said word for word, beside what was taken from it.
     """
@@ -40,7 +43,9 @@ class JiyiMemoryService(BaseMemoryService):
         self._client, self._top_k, self._turns = client, top_k, turns
 
     async def add_session_to_memory(self, session: Session) -> None:
-        await self.add_events_to_memory(app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id)
+        await self.add_events_to_memory(
+            app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
+        )
 
     async def add_events_to_memory(
         self,
@@ -68,10 +73,17 @@ class JiyiMemoryService(BaseMemoryService):
                 )
 
     async def add_memory(
-        self, *, app_name: str, user_id: str, memories: Sequence[MemoryEntry], custom_metadata: Mapping[str, object] | None = None
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        memories: Sequence[MemoryEntry],
+        custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         for memory in memories:
-            at: dict[str, Any] = {} if memory.timestamp is None else {"occurred_at": _moment(memory.timestamp)}
+            at: dict[str, Any] = (
+                {} if memory.timestamp is None else {"occurred_at": _moment(memory.timestamp)}
+            )
             told = {**memory.custom_metadata, **(custom_metadata or {})}
             for text in parts(_text(memory.content)):
                 await self._client.observe(app_name, text, user_id=user_id, provenance=told, **at)
@@ -81,7 +93,9 @@ class JiyiMemoryService(BaseMemoryService):
             return SearchMemoryResponse()
         kinds = ["memory", "preference", "knowledge", "experience", *(["session"] if self._turns else [])]
         filters = {"types": ["event", "thought", "chat"], "kinds": kinds}
-        found = await self._client.retrieve(app_name, query[-MAX_FOCAL_CHARS:], user_id=user_id, top_k=self._top_k, filters=filters)
+        found = await self._client.retrieve(
+            app_name, query[-MAX_FOCAL_CHARS:], user_id=user_id, top_k=self._top_k, filters=filters
+        )
         return SearchMemoryResponse(
             memories=[
                 MemoryEntry(
@@ -104,7 +118,9 @@ class JiyiMemoryService(BaseMemoryService):
 
 def _text(content: types.Content | None) -> str:
     """What was said: without thoughts, calls and data."""
-    return "\n".join(part.text for part in (content.parts if content else None) or [] if part.text and not part.thought)
+    return "\n".join(
+        part.text for part in (content.parts if content else None) or [] if part.text and not part.thought
+    )
 
 
 def _id(*names: str) -> UUID:

@@ -1,7 +1,8 @@
 """Hermes Agent on Jiyi: a memory provider (``jiyi connect hermes``, ``docs/integrations.md``).
 
-``connect`` writes this module, with what it imports of Jiyi in it, into Hermes' folder of plug-ins: nothing has to be installed where
-Hermes runs. Beside it is ``jiyi.json`` with the service's address, the key, and whose memory it is.
+``connect`` writes this module, with what it imports of Jiyi in it, into Hermes' folder of plug-ins: nothing
+has to be installed where Hermes runs. Beside it is ``jiyi.json`` with the service's address, the key, and
+whose memory it is.
 """
 
 from __future__ import annotations
@@ -20,16 +21,25 @@ TOOLS: list[dict[str, Any]] = [
         "description": "Search long-term memory for what was said or learned in earlier conversations.",
         "parameters": {
             "type": "object",
-            "properties": {"query": {"type": "string", "description": "What to look for, as a question or keywords."}},
+            "properties": {
+                "query": {"type": "string", "description": "What to look for, as a question or keywords."}
+            },
             "required": ["query"],
         },
     },
     {
         "name": "jiyi_remember",
-        "description": "Keep one fact in long-term memory. What is said in the conversation is remembered without it.",
+        "description": (
+            "Keep one fact in long-term memory. What is said in the conversation is remembered without it."
+        ),
         "parameters": {
             "type": "object",
-            "properties": {"text": {"type": "string", "description": "The fact, in one sentence that can be understood by itself."}},
+            "properties": {
+                "text": {
+                    "type": "string",
+                    "description": "The fact, in one sentence that can be understood by itself.",
+                }
+            },
             "required": ["text"],
         },
     },
@@ -37,7 +47,9 @@ TOOLS: list[dict[str, Any]] = [
 
 
 class JiyiMemoryProvider(MemoryProvider):
-    """What was said is published in the background, and tried again while the service is away; recall that fails is silence."""
+    """What was said is published in the background, and tried again while the service is away; recall that
+    fails is silence.
+    """
 
     def __init__(self) -> None:
         self._file = Path(__file__).with_name("jiyi.json")
@@ -71,15 +83,21 @@ class JiyiMemoryProvider(MemoryProvider):
         self._session = new_session_id
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
-        """What belongs before the answer to ``query``; empty if nothing does, or if the service does not answer within a second."""
+        """What belongs before the answer to ``query``; empty if nothing does, or if the service does not
+        answer within a second.
+        """
         return self._memory.recall_or_nothing(query, self._user)
 
-    def sync_turn(self, user_content: str, assistant_content: str, *, session_id: str = "", messages: Any = None) -> None:
+    def sync_turn(
+        self, user_content: str, assistant_content: str, *, session_id: str = "", messages: Any = None
+    ) -> None:
         """Record what was said, in the background."""
         for role, text in (("user", user_content), ("assistant", assistant_content)):
             if self._writes and text and text.strip():
                 payload = {"role": role, "text": text.strip()[:MAX_CHARS]}
-                self._memory.tell("turn.recorded", payload, user_id=self._user, session_id=session_id or self._session)
+                self._memory.tell(
+                    "turn.recorded", payload, user_id=self._user, session_id=session_id or self._session
+                )
 
     def on_session_end(self, messages: list[dict[str, Any]]) -> None:
         """The agent reflects on a conversation that is over."""
@@ -95,7 +113,9 @@ class JiyiMemoryProvider(MemoryProvider):
         memory = self._memory
         try:
             if tool_name == "jiyi_recall":
-                return json.dumps({"memories": memory.recall(str(args["query"]), self._user)}, ensure_ascii=False)
+                return json.dumps(
+                    {"memories": memory.recall(str(args["query"]), self._user)}, ensure_ascii=False
+                )
             if tool_name == "jiyi_remember":
                 payload = {"description": str(args["text"])[:MAX_CHARS], "origin": "assistant"}
                 memory.publish([memory.event("memory.observed", payload, user_id=self._user)])

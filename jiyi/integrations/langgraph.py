@@ -1,5 +1,5 @@
-"""LangGraph's long-term memory on Jiyi: :class:`JiyiStore`, and :class:`AsyncJiyiStore` in an event loop, wherever a graph takes a
-``BaseStore`` (``docs/integrations.md``).
+"""LangGraph's long-term memory on Jiyi: :class:`JiyiStore`, and :class:`AsyncJiyiStore` in an event loop,
+wherever a graph takes a ``BaseStore`` (``docs/integrations.md``).
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ WHOLE = "$"
 
 
 class JiyiStore(BaseStore):
-    """LangGraph's store over a :class:`jiyi.Client`: what graphs put is kept by the service, for the client's group.
+    """LangGraph's store over a :class:`jiyi.Client`: what graphs put is kept by the service, for the client's
+    group.
 
     Args:
         client: how to reach the service. It stays the caller's to close.
-        fields: paths in values whose texts a search with a query finds items by, as in LangGraph's ``IndexConfig``; the whole
-            value unless given. None: no search by meaning; a query is then ignored, as LangGraph's own stores do.
-            The service makes the vectors, with its own model.
-        ttl: ``default_ttl`` (minutes) and ``refresh_on_read``, as LangGraph has them. Items past their time are never returned,
-            and the service deletes them.
+        fields: paths in values whose texts a search with a query finds items by, as in LangGraph's
+            ``IndexConfig``; the whole value unless given. None: no search by meaning; a query is then
+            ignored, as LangGraph's own stores do. The service makes the vectors, with its own model.
+        ttl: ``default_ttl`` (minutes) and ``refresh_on_read``, as LangGraph has them. Items past their time
+            are never returned, and the service deletes them.
 
     The asynchronous methods take a thread each: in an event loop :class:`AsyncJiyiStore` takes none.
 
@@ -63,14 +64,18 @@ class JiyiStore(BaseStore):
 
     supports_ttl = True
 
-    def __init__(self, client: Client, *, fields: Sequence[str] | None = (WHOLE,), ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self, client: Client, *, fields: Sequence[str] | None = (WHOLE,), ttl: TTLConfig | None = None
+    ) -> None:
         self.client, self.fields, self.ttl_config = client, _paths(fields), ttl
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Do several things at once: what is read is as it was before, then everything is written that is to be, or nothing.
+        """Do several things at once: what is read is as it was before, then everything is written that is to
+        be, or nothing.
 
         Raises:
-            InvalidRequest: (a ``ValueError``) with a sentence per wrong field, such as a filter's unknown operator.
+            InvalidRequest: (a ``ValueError``) with a sentence per wrong field, such as a filter's unknown
+            operator.
             InvalidNamespaceError: a part of a namespace is empty or has a dot.
             BrokerUnavailable, NoAnswer, NotAllowed: as the client's methods do.
         """
@@ -95,14 +100,18 @@ class JiyiStore(BaseStore):
 
 
 class AsyncJiyiStore(AsyncBatchedBaseStore):
-    """:class:`JiyiStore` for programs in an event loop: what is asked in one turn of the loop goes to the service together.
+    """:class:`JiyiStore` for programs in an event loop: what is asked in one turn of the loop goes to the
+    service together.
 
-    To be made within the loop, with an :class:`jiyi.AsyncClient`; arguments, answers and errors are those of :class:`JiyiStore`.
+    To be made within the loop, with an :class:`jiyi.AsyncClient`; arguments, answers and errors are those of
+    :class:`JiyiStore`.
     """
 
     supports_ttl = True
 
-    def __init__(self, client: AsyncClient, *, fields: Sequence[str] | None = (WHOLE,), ttl: TTLConfig | None = None) -> None:
+    def __init__(
+        self, client: AsyncClient, *, fields: Sequence[str] | None = (WHOLE,), ttl: TTLConfig | None = None
+    ) -> None:
         super().__init__()
         self.client, self.fields, self.ttl_config = client, _paths(fields), ttl
 
@@ -137,7 +146,9 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         validate_op_namespace(search)
         if limit > 0:
             _asked(search, by_meaning=self.fields is not None)
-        return await super().asearch(namespace_prefix, query=query, filter=filter, limit=limit, offset=offset, refresh_ttl=refresh_ttl)
+        return await super().asearch(
+            namespace_prefix, query=query, filter=filter, limit=limit, offset=offset, refresh_ttl=refresh_ttl
+        )
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """As :meth:`JiyiStore.batch`; searches run beside each other."""
@@ -148,10 +159,14 @@ class AsyncJiyiStore(AsyncBatchedBaseStore):
         results: list[Result] = [None] * len(ops)
 
         async def do(places: Sequence[int]) -> None:
-            for place, result in zip(places, await batches.do([ops[place] for place in places], self.fields), strict=True):
+            for place, result in zip(
+                places, await batches.do([ops[place] for place in places], self.fields), strict=True
+            ):
                 results[place] = result
 
-        gets, puts = ([place for place, op in enumerate(ops) if isinstance(op, kind)] for kind in (GetOp, PutOp))
+        gets, puts = (
+            [place for place, op in enumerate(ops) if isinstance(op, kind)] for kind in (GetOp, PutOp)
+        )
         rest = sorted({*range(len(ops))} - {*gets, *puts})
         await asyncio.gather(do(gets), *(do([place]) for place in rest))
         await do(puts)
@@ -188,7 +203,12 @@ class _Batches(Items[W]):
             validate_op_namespace(op)
         results: list[Result] = [None] * len(ops)
         for page in _pages([(at, op) for at, op in enumerate(ops) if isinstance(op, GetOp)]):
-            asked = [checked(wire.ItemReference, namespace=list(op.namespace), key=op.key, refresh_ttl=op.refresh_ttl) for _, op in page]
+            asked = [
+                checked(
+                    wire.ItemReference, namespace=list(op.namespace), key=op.key, refresh_ttl=op.refresh_ttl
+                )
+                for _, op in page
+            ]
             found = (yield from Items.get.steps(self, items=asked)).rows
             for (at, _), one in zip(page, found, strict=True):
                 results[at] = None if one is None else Item(**_told(one))
@@ -211,8 +231,13 @@ class _Batches(Items[W]):
         return [SearchItem(**_told(one), score=one.score) for one in found.rows]
 
     def _namespaces(self, op: ListNamespacesOp) -> Steps[list[tuple[str, ...]]]:
-        match = [checked(wire.NamespaceMatch, kind=one.match_type, path=list(one.path)) for one in op.match_conditions or ()]
-        found = yield from Items.namespaces.steps(self, match=match, max_depth=op.max_depth, limit=op.limit, offset=op.offset)
+        match = [
+            checked(wire.NamespaceMatch, kind=one.match_type, path=list(one.path))
+            for one in op.match_conditions or ()
+        ]
+        found = yield from Items.namespaces.steps(
+            self, match=match, max_depth=op.max_depth, limit=op.limit, offset=op.offset
+        )
         return [tuple(one) for one in found.rows]
 
 
@@ -232,9 +257,13 @@ def _write(op: PutOp, fields: tuple[str, ...] | None) -> wire.ItemWrite:
     value = None if op.value is None else dict(op.value)
     try:
         texts = [] if value is None else _texts(value, op.index, fields)
-    except TypeError:  # LangGraph writes the whole value as JSON, which has no such type: refused below, by the field's name
+    except (
+        TypeError
+    ):  # LangGraph writes the whole value as JSON, which has no such type: refused below, by the field's name
         texts = []
-    return checked(wire.ItemWrite, namespace=list(op.namespace), key=op.key, value=value, texts=texts, ttl_minutes=op.ttl)
+    return checked(
+        wire.ItemWrite, namespace=list(op.namespace), key=op.key, value=value, texts=texts, ttl_minutes=op.ttl
+    )
 
 
 def _texts(value: JsonMapping, index: Any, fields: tuple[str, ...] | None) -> list[str]:
@@ -242,7 +271,11 @@ def _texts(value: JsonMapping, index: Any, fields: tuple[str, ...] | None) -> li
     if fields is None or index is False:
         return []
     paths = fields if index is None else index
-    texts = [text for path in paths for text in get_text_at_path(value, WHOLE if path == WHOLE else tokenize_path(path))]
+    texts = [
+        text
+        for path in paths
+        for text in get_text_at_path(value, WHOLE if path == WHOLE else tokenize_path(path))
+    ]
     return [text[: wire.MAX_TEXT_CHARS] for text in texts if text][: wire.MAX_TEXTS]
 
 

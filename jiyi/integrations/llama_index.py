@@ -19,15 +19,18 @@ ROLES: dict[MessageRole, Role] = {MessageRole.USER: "user", MessageRole.ASSISTAN
 
 
 class JiyiMemoryBlock(BaseMemoryBlock[str]):
-    """``Memory.from_defaults(memory_blocks=[JiyiMemoryBlock(client=client, agent_id="companion", user_id="mia")])``.
+    """``Memory.from_defaults(memory_blocks=[JiyiMemoryBlock(client=client, agent_id="companion",
+    user_id="mia")])``.
 
-    What leaves the short-term memory is recorded; what is remembered about the user's latest message is put into the prompt. Raises
-    as the client's methods do, as the block of vectors does.
+    What leaves the short-term memory is recorded; what is remembered about the user's latest message is put
+    into the prompt. Raises as the client's methods do, as the block of vectors does.
     """
 
     name: str = "jiyi"
     description: str | None = "What is remembered of earlier conversations."
-    client: AsyncClient = Field(exclude=True, description="Its key needs `publish` and `read`; it stays the caller's to close.")
+    client: AsyncClient = Field(
+        exclude=True, description="Its key needs `publish` and `read`; it stays the caller's to close."
+    )
     agent_id: str = Field(description="Whose memory.")
     user_id: str | None = Field(None, description="The person whom the agent talks with.")
     max_tokens: int = Field(BUDGET, description="Of what is recalled for a message.")
@@ -35,7 +38,11 @@ class JiyiMemoryBlock(BaseMemoryBlock[str]):
     _session_id: str = PrivateAttr(default_factory=lambda: str(uuid4()))
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_block_kwargs: Any) -> str:
-        asked = [message.content for message in messages or [] if message.role == MessageRole.USER and message.content]
+        asked = [
+            message.content
+            for message in messages or []
+            if message.role == MessageRole.USER and message.content
+        ]
         return await self._memory().recall(asked[-1]) if asked else ""
 
     async def _aput(self, messages: list[ChatMessage]) -> None:

@@ -1,4 +1,5 @@
-"""Batches of JSON-RPC: several messages in a list. Of MCP's versions 2025-03-26 alone has them; the SDK reads none.
+"""Batches of JSON-RPC: several messages in a list. Of MCP's versions 2025-03-26 alone has them; the SDK reads
+none.
 
 Each message is handled as if it had come alone, one after the other; the answers come back in one list.
 """
@@ -38,21 +39,31 @@ def is_batch(text: str | bytes) -> bool:
 
 
 def messages_of(text: str | bytes, version: str) -> list[JsonObject]:
-    """The messages of a batch, which was sent with this version of the protocol. Raises :class:`BatchError`."""
+    """The messages of a batch, which was sent with this version of the protocol. Raises
+    :class:`BatchError`.
+    """
     if version != VERSION:
-        raise BatchError(NO_REQUEST, f"version {version} of the protocol has no batches: send each message by itself")
+        raise BatchError(
+            NO_REQUEST, f"version {version} of the protocol has no batches: send each message by itself"
+        )
     if len(text) > BODY_BYTES:
-        raise BatchError(NO_REQUEST, f"a batch has at most {BODY_BYTES:,} bytes: send fewer messages together")
+        raise BatchError(
+            NO_REQUEST, f"a batch has at most {BODY_BYTES:,} bytes: send fewer messages together"
+        )
     try:
         messages = from_json(text)
     except ValueError as error:
         raise BatchError(NO_JSON, f"the batch is no JSON: {error}") from None
     if not 0 < len(messages) <= MOST_MESSAGES:
-        raise BatchError(NO_REQUEST, f"a batch has 1 to {MOST_MESSAGES} messages; this one has {len(messages)}")
+        raise BatchError(
+            NO_REQUEST, f"a batch has 1 to {MOST_MESSAGES} messages; this one has {len(messages)}"
+        )
     if not all(isinstance(message, dict) for message in messages):
         raise BatchError(NO_REQUEST, "each message of a batch must be an object")
     if any(message.get("method") == "initialize" for message in messages):
-        raise BatchError(NO_REQUEST, "initialize must not be in a batch: send it by itself, before all others")
+        raise BatchError(
+            NO_REQUEST, "initialize must not be in a batch: send it by itself, before all others"
+        )
     return list(messages)
 
 
@@ -87,7 +98,11 @@ class OverHttp:
                 return Response(answer, status)
             if answer:
                 answers.append(from_json(answer) | ({"id": message["id"]} if "id" in message else {}))
-        return Response(to_json(answers), media_type="application/json") if answers else Response(status_code=202)
+        return (
+            Response(to_json(answers), media_type="application/json")
+            if answers
+            else Response(status_code=202)
+        )
 
     async def _ask(self, scope: Scope, content: bytes) -> tuple[int, bytes]:
         """Status and body of the answer to one message."""
@@ -106,7 +121,11 @@ class OverHttp:
 
 async def _receive(came: list[Message], receive: Receive, more: Callable[[bytes], bool]) -> None:
     """Add what comes while there is ``more`` to read, up to one byte too many."""
-    while (not came or came[-1].get("more_body", False)) and len(body := _body(came)) <= BODY_BYTES and more(body):
+    while (
+        (not came or came[-1].get("more_body", False))
+        and len(body := _body(came)) <= BODY_BYTES
+        and more(body)
+    ):
         came.append(await receive())
 
 

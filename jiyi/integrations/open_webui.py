@@ -1,7 +1,7 @@
 """Open WebUI on Jiyi: a filter function (``jiyi connect open-webui``, ``docs/integrations.md``).
 
-``connect`` writes this module into Open WebUI, with what it imports of Jiyi in it: nothing has to be installed where Open WebUI runs.
-Which chat it is, and who writes, Open WebUI says with each request.
+``connect`` writes this module into Open WebUI, with what it imports of Jiyi in it: nothing has to be
+installed where Open WebUI runs. Which chat it is, and who writes, Open WebUI says with each request.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ NOT_KEPT = ("temporary:", "local:", "channel:")
 
 
 class Filter:
-    """``inlet`` is called before the model, ``outlet`` after it. While the service is away answers go on without memory."""
+    """``inlet`` is called before the model, ``outlet`` after it. While the service is away answers go on
+    without memory.
+    """
 
     class Valves(BaseModel):
         """What an administrator of Open WebUI can change."""
@@ -28,8 +30,13 @@ class Filter:
         url: str = Field("http://127.0.0.1:8765", description="Address of Jiyi")
         key: str = Field("", description="API key of Jiyi with the scopes publish and read")
         agent: str = Field("assistant", description="Whose memory it is")
-        tz: str = Field("", description="Time zone of the users, such as Asia/Shanghai; the agent's unless given")
-        in_message: bool = Field(False, description="Put memories into the message: for models that allow no system message before it")
+        tz: str = Field(
+            "", description="Time zone of the users, such as Asia/Shanghai; the agent's unless given"
+        )
+        in_message: bool = Field(
+            False,
+            description="Put memories into the message: for models that allow no system message before it",
+        )
         priority: int = Field(0, description="Place among filters; lower ones come first")
 
     def __init__(self) -> None:
@@ -40,12 +47,18 @@ class Filter:
         return self.valves.model_dump()  # Open WebUI puts others in their place with each request
 
     async def inlet(self, body: dict[str, Any], __user__: dict[str, Any] | None = None) -> dict[str, Any]:
-        """What is recalled for the user's last message goes before it, so that the beginning stays the same for the model's cache."""
+        """What is recalled for the user's last message goes before it, so that the beginning stays the same
+        for the model's cache.
+        """
         messages = body.get("messages") or []
-        place = next((at for at in reversed(range(len(messages))) if messages[at].get("role") == "user"), None)
+        place = next(
+            (at for at in reversed(range(len(messages))) if messages[at].get("role") == "user"), None
+        )
         if place is None:
             return body
-        known = await asyncio.to_thread(self._memory.recall_or_nothing, _text(messages[place]), _user(__user__))
+        known = await asyncio.to_thread(
+            self._memory.recall_or_nothing, _text(messages[place]), _user(__user__)
+        )
         if known and self.valves.in_message:
             content = messages[place].get("content")
             parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
@@ -55,7 +68,9 @@ class Filter:
         return body
 
     async def outlet(self, body: dict[str, Any], __user__: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Record the last message and its answer, each once: an answer that is made anew does not repeat the question."""
+        """Record the last message and its answer, each once: an answer that is made anew does not repeat the
+        question.
+        """
         chat = str(body.get("chat_id") or "")
         if not chat or chat.startswith(NOT_KEPT):
             return body
@@ -81,7 +96,9 @@ def _text(message: dict[str, Any]) -> str:
     """What a message says, without its pictures."""
     content = message.get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-    return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict) and part.get("type") == "text")
+    return "\n".join(
+        str(part.get("text") or "") for part in parts if isinstance(part, dict) and part.get("type") == "text"
+    )
 
 
 def _time(timestamp: Any) -> str:

@@ -1,4 +1,6 @@
-"""OpenAI's Agents SDK on Jiyi: a ``Session`` that keeps the history, and tools that recall and remember (``docs/integrations.md``)."""
+"""OpenAI's Agents SDK on Jiyi: a ``Session`` that keeps the history, and tools that recall and remember
+(``docs/integrations.md``).
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,17 @@ if TYPE_CHECKING:
 
 
 class JiyiSession:
-    """The SDK's ``Session``: items come back as they were put. Raises as the client's methods do, as its other sessions do.
+    """The SDK's ``Session``: items come back as they were put. Raises as the client's methods do, as its
+    other sessions do.
 
     Args:
         session_id: which conversation.
-        client: of the event loop of the run; its key needs ``publish`` and ``read``. It stays the caller's to close.
-        agent_id: whose memory learns from what the user and the agent say; None: the history is kept, and no more.
-        user_id: the person whose conversation it is: another person's session of the same name is another one.
+        client: of the event loop of the run; its key needs ``publish`` and ``read``. It stays the caller's to
+        close.
+        agent_id: whose memory learns from what the user and the agent say; None: the history is kept,
+        and no more.
+        user_id: the person whose conversation it is: another person's session of the same name
+        is another one.
         session_settings: ``limit``: how many of the latest items a run gets.
     """
 
@@ -50,18 +56,29 @@ class JiyiSession:
         rows: list[wire.Item] = []
         while most is None or len(rows) < most:
             size = wire.MAX_ITEMS if most is None else min(wire.MAX_ITEMS, most - len(rows))
-            page = (await self._client.items.search(prefix=self._namespace, limit=size, offset=len(rows))).rows
+            page = (
+                await self._client.items.search(prefix=self._namespace, limit=size, offset=len(rows))
+            ).rows
             rows += page
             if len(page) < size:
                 break
-        return [row.value["item"] for row in sorted(rows, key=lambda row: row.key) if row.namespace == self._namespace]
+        return [
+            row.value["item"]
+            for row in sorted(rows, key=lambda row: row.key)
+            if row.namespace == self._namespace
+        ]
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        rows = [wire.ItemWrite(namespace=self._namespace, key=str(uuid7()), value={"item": cast("Any", item)}) for item in items]
+        rows = [
+            wire.ItemWrite(namespace=self._namespace, key=str(uuid7()), value={"item": cast("Any", item)})
+            for item in items
+        ]
         for start in range(0, len(rows), wire.MAX_ITEMS):
             await self._client.items.put(items=rows[start : start + wire.MAX_ITEMS])
         if self._memory is not None:
-            await self._memory.record(self.session_id, [turn for item in items if (turn := _turn(item)) is not None])
+            await self._memory.record(
+                self.session_id, [turn for item in items if (turn := _turn(item)) is not None]
+            )
 
     async def pop_item(self) -> TResponseInputItem | None:
         latest = await self._client.items.search(prefix=self._namespace, limit=1)
@@ -72,15 +89,21 @@ class JiyiSession:
 
     async def clear_session(self) -> None:
         while page := (await self._client.items.search(prefix=self._namespace, limit=wire.MAX_ITEMS)).rows:
-            await self._client.items.put(items=[wire.ItemWrite(namespace=row.namespace, key=row.key) for row in page])
+            await self._client.items.put(
+                items=[wire.ItemWrite(namespace=row.namespace, key=row.key) for row in page]
+            )
 
 
 def memory_tools(client: AsyncClient, agent_id: str, *, user_id: str | None = None) -> list[FunctionTool]:
-    """``Agent(tools=memory_tools(client, "companion"))``: tools with which the model itself recalls and remembers."""
+    """``Agent(tools=memory_tools(client, "companion"))``: tools with which the model itself recalls and
+    remembers.
+    """
     memory = Memory(client, agent_id, user_id)
 
     async def memory_recall(query: str) -> str:
-        """What is remembered that matters for a question, or for what is going on. Call it when earlier talks may matter."""
+        """What is remembered that matters for a question, or for what is going on. Call it when earlier talks
+        may matter.
+        """
         return await memory.recall(query) or "Nothing is remembered about this."
 
     async def memory_remember(statement: str) -> str:
@@ -93,10 +116,16 @@ def memory_tools(client: AsyncClient, agent_id: str, *, user_id: str | None = No
 
 def _turn(item: Any) -> tuple[Role, str] | None:
     """What a user or the agent said; None for calls of tools, reasoning and the like."""
-    role = item.get("role") if isinstance(item, Mapping) and item.get("type", "message") == "message" else None
+    role = (
+        item.get("role") if isinstance(item, Mapping) and item.get("type", "message") == "message" else None
+    )
     if role not in ("user", "assistant"):
         return None
     content = item.get("content")
     if not isinstance(content, str):
-        content = "\n".join(part["text"] for part in content or [] if isinstance(part, Mapping) and isinstance(part.get("text"), str))
+        content = "\n".join(
+            part["text"]
+            for part in content or []
+            if isinstance(part, Mapping) and isinstance(part.get("text"), str)
+        )
     return role, content

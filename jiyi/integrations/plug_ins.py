@@ -1,7 +1,8 @@
-"""What plug-ins of assistants have in common: recall within a second, and what was said is published in the background.
+"""What plug-ins of assistants have in common: recall within a second, and what was said is published in the
+background.
 
-``jiyi connect`` writes this module into each plug-in (``docs/integrations.md``): where the assistant runs, Jiyi is not installed.
-Nothing outside the standard library is imported.
+``jiyi connect`` writes this module into each plug-in (``docs/integrations.md``): where the assistant runs,
+Jiyi is not installed. Nothing outside the standard library is imported.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from jiyi.cli.hook import post, storable
 
 log = logging.getLogger("jiyi")
 
-#: Seconds that recall may take: later an answer goes on without. And that a publication may, which nobody waits for.
+#: Seconds that recall may take: later an answer goes on without. And that a publication may, which nobody
+#: waits for.
 RECALL_SECONDS, TELL_SECONDS = 1.0, 10.0
 #: Events that wait while the service is away; of more, the oldest go. In one publication are at most so many.
 MOST_WAITING, BATCH = 1_000, 50
 #: Seconds between two tries, at most; and that the assistant waits at its end for what is not published yet.
 LONGEST_PAUSE, END_SECONDS = 30.0, 3.0
-#: Statuses of what is wrong in itself: to send it again is of no use. Others, such as those of a key that expired, may pass.
+#: Statuses of what is wrong in itself: to send it again is of no use. Others, such as those of a key that
+#: expired, may pass.
 REFUSED = frozenset({400, 409, 413, 422})
 #: Characters of a question, and of what was said.
 MAX_QUERY, MAX_CHARS = 4_000, 20_000
@@ -39,8 +42,9 @@ class Memory:
     """An agent's memory in the service. Thread-safe.
 
     Args:
-        config: gives ``url``, ``key`` and ``agent`` when they are needed, so that what is written anew counts at once. It may raise
-            ``OSError``, ``ValueError`` or ``KeyError``: then nothing is recalled, and nothing remembered.
+        config: gives ``url``, ``key`` and ``agent`` when they are needed, so that what is written anew counts
+            at once. It may raise ``OSError``, ``ValueError`` or ``KeyError``: then nothing is recalled, and
+            nothing remembered.
     """
 
     def __init__(self, config: Callable[[], Mapping[str, Any]]) -> None:
@@ -53,7 +57,8 @@ class Memory:
         """What belongs before the answer to a question; empty if nothing does.
 
         Raises:
-            OSError, ValueError, KeyError: the service is away or refuses, or the configuration lacks something.
+            OSError, ValueError, KeyError: the service is away or refuses, or the configuration lacks
+            something.
         """
         query = storable(query)[:MAX_QUERY]
         if not query.strip():
@@ -76,14 +81,23 @@ class Memory:
             return ""
 
     def event(self, kind: str, payload: Mapping[str, Any], *, user_id: str = "", **fields: Any) -> Event:
-        """An event of the agent, of now unless ``fields`` (``event_id``, ``occurred_at``, ``session_id``) say otherwise."""
+        """An event of the agent, of now unless ``fields`` (``event_id``, ``occurred_at``, ``session_id``) say
+        otherwise.
+        """
         config = self._config()
         return {
             "type": kind,
             "event_id": str(uuid4()),
-            **({"occurred_at": datetime.now(UTC).isoformat(), "tz": tz} if (tz := config.get("tz")) else {"occurred_at": _now()}),
+            **(
+                {"occurred_at": datetime.now(UTC).isoformat(), "tz": tz}
+                if (tz := config.get("tz"))
+                else {"occurred_at": _now()}
+            ),
             "agent_id": config["agent"],
-            "payload": {name: storable(value) if isinstance(value, str) else value for name, value in payload.items()} | _whose(user_id),
+            "payload": {
+                name: storable(value) if isinstance(value, str) else value for name, value in payload.items()
+            }
+            | _whose(user_id),
             **fields,
         }
 
@@ -96,7 +110,10 @@ class Memory:
             return
         with self._there:
             if len(self.waiting) == MOST_WAITING:
-                log.warning("the service has been away for long: what was said %d turns ago is not remembered", MOST_WAITING)
+                log.warning(
+                    "the service has been away for long: what was said %d turns ago is not remembered",
+                    MOST_WAITING,
+                )
             self.waiting.append(told)
             if self.thread is None:
                 self.thread = threading.Thread(target=self._publish_all, name="jiyi", daemon=True)
@@ -121,7 +138,10 @@ class Memory:
         if self.thread is not None:
             self.thread.join(END_SECONDS)
         if self.waiting:
-            log.warning("%d events were not published: the memory service did not take them in time", len(self.waiting))
+            log.warning(
+                "%d events were not published: the memory service did not take them in time",
+                len(self.waiting),
+            )
 
     def _publish_all(self) -> None:
         pause, size = 1.0, BATCH
@@ -135,17 +155,25 @@ class Memory:
             try:
                 config = self._config()
                 current = config["key"] == under["key"]
-                self.publish([event for _, event in batch], config if current else under)  # another key may be of another group
+                self.publish(
+                    [event for _, event in batch], config if current else under
+                )  # another key may be of another group
             except (OSError, ValueError, KeyError) as error:
                 if not current:
-                    log.warning("%d events are not published: they were told under a key that is no longer set: %s", len(batch), error)
+                    log.warning(
+                        "%d events are not published: they were told under a key that is no longer set: %s",
+                        len(batch),
+                        error,
+                    )
                 elif not (error.args and error.args[0] in REFUSED):
                     log.warning("%d events wait: %s", len(self.waiting), error)
                     if self._ending.wait(pause):
                         return
                     pause = min(2 * pause, LONGEST_PAUSE)
                     continue
-                elif len(batch) > 1:  # events are stored together or not at all: one by one, the wrong one shows
+                elif (
+                    len(batch) > 1
+                ):  # events are stored together or not at all: one by one, the wrong one shows
                     size = 1
                     continue
                 else:

@@ -1,4 +1,6 @@
-"""Pydantic AI on Jiyi: a capability that recalls before an answer, records after it, and has tools (``docs/integrations.md``)."""
+"""Pydantic AI on Jiyi: a capability that recalls before an answer, records after it, and has tools
+(``docs/integrations.md``).
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,15 @@ from jiyi.protocol.recall import BUDGET
 
 @dataclass
 class JiyiMemory(AbstractCapability[AgentDepsT]):
-    """``Agent(model, capabilities=[JiyiMemory(client, "companion", user_id="mia")])``. Raises as the client's methods do.
+    """``Agent(model, capabilities=[JiyiMemory(client, "companion", user_id="mia")])``. Raises as the client's
+    methods do.
 
-    What is recalled for the user's prompt stands before it in the request, and not in the message history. The conversation's id
-    is the session.
+    What is recalled for the user's prompt stands before it in the request, and not in the message history.
+    The conversation's id is the session.
 
     Args:
-        client: of the event loop of the run; its key needs ``publish`` and ``read``. It stays the caller's to close.
+        client: of the event loop of the run; its key needs ``publish`` and ``read``. It stays the caller's to
+        close.
         agent_id: whose memory.
         user_id: the person whom the agent talks with.
         max_tokens: of what is recalled for a prompt.
@@ -66,7 +70,9 @@ class JiyiMemory(AbstractCapability[AgentDepsT]):
 
         return FunctionToolset([memory_recall, memory_remember])
 
-    async def before_model_request(self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext) -> ModelRequestContext:
+    async def before_model_request(
+        self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
         prompt = _text(ctx.prompt)
         if not self.recall or not prompt.strip():
             return request_context
@@ -76,10 +82,14 @@ class JiyiMemory(AbstractCapability[AgentDepsT]):
             request_context.messages = _before_the_prompt(request_context.messages, recalled)
         return request_context
 
-    async def after_run(self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+    async def after_run(
+        self, ctx: RunContext[AgentDepsT], *, result: AgentRunResult[Any]
+    ) -> AgentRunResult[Any]:
         if self.record:
             answer = result.output if isinstance(result.output, str) else result.response.text or ""
-            await self._memory.record(ctx.conversation_id or str(ctx.run_id), [("user", _text(ctx.prompt)), ("assistant", answer)])
+            await self._memory.record(
+                ctx.conversation_id or str(ctx.run_id), [("user", _text(ctx.prompt)), ("assistant", answer)]
+            )
         return result
 
     @classmethod
@@ -92,12 +102,20 @@ def _before_the_prompt(messages: Sequence[Any], recalled: str) -> list[Any]:
     changed = list(messages)
     for place in range(len(changed) - 1, -1, -1):
         message = changed[place]
-        if isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts):
+        if isinstance(message, ModelRequest) and any(
+            isinstance(part, UserPromptPart) for part in message.parts
+        ):
             at = next(number for number, part in enumerate(message.parts) if isinstance(part, UserPromptPart))
-            changed[place] = replace(message, parts=[*message.parts[:at], UserPromptPart(recalled), *message.parts[at:]])
+            changed[place] = replace(
+                message, parts=[*message.parts[:at], UserPromptPart(recalled), *message.parts[at:]]
+            )
             break
     return changed
 
 
 def _text(prompt: str | Sequence[Any] | None) -> str:
-    return prompt if isinstance(prompt, str) else "\n".join(part for part in prompt or [] if isinstance(part, str))
+    return (
+        prompt
+        if isinstance(prompt, str)
+        else "\n".join(part for part in prompt or [] if isinstance(part, str))
+    )

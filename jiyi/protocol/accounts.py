@@ -1,7 +1,8 @@
-"""API keys, people and their passwords: what their actions are asked with, and answer. No secret and no password travels.
+"""API keys, people and their passwords: what their actions are asked with, and answer. No secret and no
+password travels.
 
-Whoever may put such a request on the broker is an operator: the broker is for the service, producers get a user of their own
-there (``docs/tenants.md``).
+Whoever may put such a request on the broker is an operator: the broker is for the service, producers get a
+user of their own there (``docs/tenants.md``).
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ GENERATED_PASSWORD = 20
 
 
 def hash_password(password: str) -> str:
-    """In werkzeug's form, so that its ``check_password_hash`` checks it; made here, because the client has no werkzeug."""
+    """In werkzeug's form, so that its ``check_password_hash`` checks it; made here, because the client has no
+    werkzeug.
+    """
     salt = "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(SALT_CHARS))
-    hashed = hashlib.scrypt(password.encode(), salt=salt.encode(), n=SCRYPT_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=SCRYPT_MEMORY)
+    hashed = hashlib.scrypt(
+        password.encode(), salt=salt.encode(), n=SCRYPT_N, r=SCRYPT_R, p=SCRYPT_P, maxmem=SCRYPT_MEMORY
+    )
     return f"scrypt:{SCRYPT_N}:{SCRYPT_R}:{SCRYPT_P}${salt}${hashed.hex()}"
 
 
@@ -131,7 +136,9 @@ class Key(BaseModel):
 
 
 class AddPerson(Request):
-    """Somebody new. An operator has every group; for anybody else either ``groups`` or ``all_groups`` is required."""
+    """Somebody new. An operator has every group; for anybody else either ``groups`` or ``all_groups`` is
+    required.
+    """
 
     name: UserName
     password_hash: PasswordHash
@@ -139,7 +146,9 @@ class AddPerson(Request):
     groups: Annotated[list[Name], Field(min_length=1, max_length=MAX_GROUPS)] | None = Field(
         None, description="The only groups that the person may see."
     )
-    all_groups: bool = Field(False, description="Every group of the service, those of other tenants and later ones included.")
+    all_groups: bool = Field(
+        False, description="Every group of the service, those of other tenants and later ones included."
+    )
 
     @model_validator(mode="after")
     def _groups_are_explicit(self) -> Self:

@@ -1,8 +1,9 @@
 """The table of actions: everything that the service does for somebody, each declared once.
 
-An action is ``subject.verb``. Its row says what it is asked with, what it answers, the right it needs, and which workers answer it.
-``models`` and ``tasks`` attach functions to rows; the broker's calls, REST, the command line and the HTTP client's calls follow.
-Names by which other programs know actions (``memory_store``, ``viking_ls`` …) are aliases, in ``aliases.json``.
+An action is ``subject.verb``. Its row says what it is asked with, what it answers, the right it needs, and
+which workers answer it. ``models`` and ``tasks`` attach functions to rows; the broker's calls, REST, the
+command line and the HTTP client's calls follow. Names by which other programs know actions (``memory_store``,
+``viking_ls`` …) are aliases, in ``aliases.json``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,17 @@ from jiyi.protocol import (
 )
 from jiyi.protocol import conversation_commands as commands
 from jiyi.protocol import tier_questions as tiers
-from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, Person, RevokeKey, RotateKey, SetPassword, UpdatePerson
+from jiyi.protocol.accounts import (
+    AddPerson,
+    CreateKey,
+    Key,
+    ListKeys,
+    Person,
+    RevokeKey,
+    RotateKey,
+    SetPassword,
+    UpdatePerson,
+)
 from jiyi.protocol.appointments import AskedSchedules, ScheduleState
 from jiyi.protocol.base import (
     CHANGES,
@@ -57,7 +68,14 @@ from jiyi.protocol.event_requests import EventState, EventStatesQuery
 from jiyi.protocol.growth import PainChanged
 from jiyi.protocol.items import GetItems, Item, ItemsWritten, ListNamespaces, PutItems, SearchItems
 from jiyi.protocol.knowledge import WorkingMemory
-from jiyi.protocol.providers import STEP_SECONDS, EmbedderReport, ForgottenLLM, LLMReport, MoveState, ReembeddingStep
+from jiyi.protocol.providers import (
+    STEP_SECONDS,
+    EmbedderReport,
+    ForgottenLLM,
+    LLMReport,
+    MoveState,
+    ReembeddingStep,
+)
 from jiyi.protocol.reflection import Reasons, ReflectionsQuery, ReflectionState, WhyQuery
 from jiyi.protocol.retrieval import ScoredMemory
 from jiyi.protocol.wire.signatures import KeyScope
@@ -92,14 +110,28 @@ class Declaration:
     doc: str = ""
 
 
-def read(name: str, request: type[BaseModel], result: Any, *, scope: KeyScope = "read", queue: str = QUEUE, **options: Any) -> Declaration:
+def read(
+    name: str,
+    request: type[BaseModel],
+    result: Any,
+    *,
+    scope: KeyScope = "read",
+    queue: str = QUEUE,
+    **options: Any,
+) -> Declaration:
     """An action that changes nothing."""
-    return Declaration(name=name, request=request, result=result, scope=scope, mutates=False, queue=queue, **options)
+    return Declaration(
+        name=name, request=request, result=result, scope=scope, mutates=False, queue=queue, **options
+    )
 
 
-def change(name: str, request: type[BaseModel], result: Any, *, scope: KeyScope, queue: str = CHANGES, **options: Any) -> Declaration:
+def change(
+    name: str, request: type[BaseModel], result: Any, *, scope: KeyScope, queue: str = CHANGES, **options: Any
+) -> Declaration:
     """An action that changes something, and leaves a row in the audit log."""
-    return Declaration(name=name, request=request, result=result, scope=scope, mutates=True, queue=queue, **options)
+    return Declaration(
+        name=name, request=request, result=result, scope=scope, mutates=True, queue=queue, **options
+    )
 
 
 _ROWS = (
@@ -115,7 +147,8 @@ _ROWS = (
         recall.RecalledContext,
         doc="""Recall what belongs into a prompt, as text.
 
-    The agent's memories that matter most for what the prompt is about, a dated line each, within a budget of tokens: what was
+    The agent's memories that matter most for what the prompt is about, a dated line each, within a budget of
+    tokens: what was
     observed, and what was taken from conversations. Empty if nothing was found. Needs a worker that answers.
     """,
     ),
@@ -134,7 +167,8 @@ _ROWS = (
         queue=QUEUE,
         doc="""Forget what a user said, named in words.
 
-    The sentences that it fits, and what was taken from them, are erased for good, with a report; what else those messages said stays.
+    The sentences that it fits, and what was taken from them, are erased for good, with a report; what else
+    those messages said stays.
     Where several things fit nothing is erased, and they are named. Needs a worker that answers.
     """,
     ),
@@ -163,7 +197,8 @@ _ROWS = (
         Rows[ScoredMemory],
         doc="""Search an agent's memories of conversations.
 
-    By meaning and by words, the best first; of one type, or of a least importance, if asked. Needs a worker that answers.
+    By meaning and by words, the best first; of one type, or of a least importance, if asked. Needs a worker
+    that answers.
     """,
     ),
     change("conversations.store", commands.MemoryEntryInput, Added, scope="publish"),
@@ -182,8 +217,10 @@ _ROWS = (
         large=True,
         doc="""Build what belongs before an answer.
 
-    The agent's preferences, knowledge, experiences and turns of earlier conversations that matter for the query, within a
-    budget of tokens; with `base_prompt` also that prompt with them. Empty if nothing was found. Needs a worker that answers.
+    The agent's preferences, knowledge, experiences and turns of earlier conversations that matter for the
+    query, within a
+    budget of tokens; with `base_prompt` also that prompt with them. Empty if nothing was found. Needs a
+    worker that answers.
     """,
     ),
     read(
@@ -202,7 +239,8 @@ _ROWS = (
         Rows[commands.ShownPrompt],
         doc="""Show what an LLM would be asked.
 
-    The prompts for a session as they would be sent to the LLM in use, in pieces that fit it. Request is asked. Needs a worker that answers.
+    The prompts for a session as they would be sent to the LLM in use, in pieces that fit it. Request is
+    asked. Needs a worker that answers.
     """,
     ),
     read(
@@ -212,10 +250,13 @@ _ROWS = (
         large=True,
         doc="""Compact a conversation.
 
-    Older messages become a summary, the latest stay; a tool's call and its result are never parted. Stores nothing.
+    Older messages become a summary, the latest stay; a tool's call and its result are never parted. Stores
+    nothing.
     """,
     ),
-    change("conversations.record", commands.ExtractMessages, commands.StoredSession, scope="publish", large=True),
+    change(
+        "conversations.record", commands.ExtractMessages, commands.StoredSession, scope="publish", large=True
+    ),
     read("conversations.check_length", conversations.CheckThreshold, conversations.Threshold, large=True),
     read(
         "resources.find",
@@ -234,7 +275,8 @@ _ROWS = (
         Rows[experiences.Experience],
         doc="""Find experiences of problems like one.
 
-    By meaning and by words, the best first, with what was done, how it ended and how often it was used. Needs a worker that answers.
+    By meaning and by words, the best first, with what was done, how it ended and how often it was used. Needs
+    a worker that answers.
     """,
     ),
     change("experiences.store", experiences.TellExperience, experiences.Experience, scope="publish"),
@@ -267,7 +309,8 @@ _ROWS = (
         seconds=120,  # twenty questions to an LLM
         doc="""Digest quarantine now.
 
-    Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that somebody can choose
+    Groups what agents said, and nobody has promoted, by what it is about, and sums each up, so that somebody
+    can choose
     what to promote. The same is done every week. Needs a worker that answers.
     """,
     ),
@@ -278,8 +321,10 @@ _ROWS = (
         tiers.ContextAnswer,
         doc="""Put a prompt together with what the group knows.
 
-    The group's words, who the agent is, the five memories that matter most, and what is to be decided, in at most so many
-    tokens: the memories give way first, and parts says what was cut, and why. What is in quarantine is never among it. Needs
+    The group's words, who the agent is, the five memories that matter most, and what is to be decided, in at
+    most so many
+    tokens: the memories give way first, and parts says what was cut, and why. What is in quarantine is never
+    among it. Needs
     a worker that answers.
     """,
     ),
@@ -323,11 +368,15 @@ _ROWS = (
         scope="publish",
         doc="""Do what a message asks of the agent's appointments.
 
-    Create a new one, cancel or move the one that is meant, list what is planned; in Chinese and in English. If several fit, or
-    none, nothing is changed and the answer asks back. A message that asks for nothing changes nothing. Needs a worker that answers.
+    Create a new one, cancel or move the one that is meant, list what is planned; in Chinese and in English.
+    If several fit, or
+    none, nothing is changed and the answer asks back. A message that asks for nothing changes nothing. Needs
+    a worker that answers.
     """,
     ),
-    change("heartbeats.configure", appointments.ConfigureHeartbeat, appointments.HeartbeatState, scope="publish"),
+    change(
+        "heartbeats.configure", appointments.ConfigureHeartbeat, appointments.HeartbeatState, scope="publish"
+    ),
     change("heartbeats.tick", OfAgent, appointments.TickState, scope="publish"),
     read("heartbeats.status", OfAgent, appointments.HeartbeatState),
     read("heartbeats.alerts", appointments.ListAlerts, Rows[appointments.AlertState]),
@@ -349,7 +398,8 @@ _ROWS = (
         large=True,
         doc="""Search a store.
 
-    Its items that fit the question best, with the parts of their scores; a blackboard's latest, oldest first. What has no
+    Its items that fit the question best, with the parts of their scores; a blackboard's latest, oldest first.
+    What has no
     vector yet is found by its words. Needs a worker that answers.
     """,
     ),
@@ -364,7 +414,8 @@ _ROWS = (
         Rows[Item],
         doc="""Search items.
 
-    Below a namespace, with fields that fulfil a filter; the most similar to a query first, or those updated last. What was
+    Below a namespace, with fields that fulfil a filter; the most similar to a query first, or those updated
+    last. What was
     stored before is found. Needs a worker that answers.
     """,
     ),
@@ -395,7 +446,9 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
     read("erasure.list", Paged, Rows[ErasureState], scope="admin"),
     read("dead_letters.list", operations.LettersRequest, Rows[operations.DeadLetter], across_groups=True),
     read("dead_letters.get", ById, operations.DeadLetter, across_groups=True),
-    change("dead_letters.resolve", operations.ResolveBody, operations.Resolved, scope="admin", across_groups=True),
+    change(
+        "dead_letters.resolve", operations.ResolveBody, operations.Resolved, scope="admin", across_groups=True
+    ),
     change("pending_work.retry", operations.RetryWork, Count, scope="admin", across_groups=True),
     read("jobs.list", Request, Rows[operations.JobState], scope="operator"),
     change("jobs.run", operations.RunJob, operations.Tick, scope="operator", whole_service=True),
@@ -409,7 +462,8 @@ How much by kind, whole agents by name, and some of the memories. Changes nothin
         commands.EmbeddedText,
         doc="""Make the vector of a text.
 
-    By the deployment's embedder, or by the one named; with the pieces that the text would be stored in and their keywords.
+    By the deployment's embedder, or by the one named; with the pieces that the text would be stored in and
+    their keywords.
     """,
     ),
     read(
@@ -440,7 +494,8 @@ Repeat it until its phase is done.""",
         scope="operator",
         doc="""Check which LLM summaries are made by.
 
-    Whether it is the one named, and what has to be set in the environment if not: endpoints and keys are not kept in the database.
+    Whether it is the one named, and what has to be set in the environment if not: endpoints and keys are not
+    kept in the database.
     """,
     ),
     read(
@@ -448,7 +503,7 @@ Repeat it until its phase is done.""",
         operations.LLMsRequest,
         LLMReport,
         scope="operator",
-        doc="""Show the LLM in use with the state of its breaker, the vendors there are, and what the group has used.""",
+        doc="Show the LLM in use with the state of its breaker, the vendors, and what the group has used.",
     ),
     change("llms.forget", Request, ForgottenLLM, scope="operator"),
 )
@@ -457,7 +512,9 @@ TABLE: Mapping[str, Declaration] = {row.name: row for row in _ROWS}
 #: Another program's name → name. ``POST /conversations/<alias>`` is the action.
 ALIASES: Mapping[str, str] = from_json(files("jiyi.protocol").joinpath("aliases.json").read_bytes())
 #: Name → aliases.
-ALIASES_OF: Mapping[str, tuple[str, ...]] = {name: tuple(alias for alias in ALIASES if ALIASES[alias] == name) for name in TABLE}
+ALIASES_OF: Mapping[str, tuple[str, ...]] = {
+    name: tuple(alias for alias in ALIASES if ALIASES[alias] == name) for name in TABLE
+}
 
 
 def name_of(name: str) -> str:

@@ -24,17 +24,24 @@ class AgentSettings(BaseModel, frozen=True, extra="forbid"):
     derive_poignancy: Derive | None = None
     derive_triple: Derive | None = None
     derive_keywords: DeriveKeywords | None = None
-    tz: TimeZone | None = Field(None, description="Time zone of the agent and its users: of their days, and its quiet hours.")
+    tz: TimeZone | None = Field(
+        None, description="Time zone of the agent and its users: of their days, and its quiet hours."
+    )
 
     def over(self, settings: Settings, mode: Mode | None = None) -> ResolvedSettings:
-        """These settings, with the deployment's for what is not set, and for weights that ``mode`` has no use for.
+        """These settings, with the deployment's for what is not set, and for weights that ``mode`` has no use
+        for.
 
         ``mode`` is a request's; the agent's, or else the deployment's, unless given.
         """
         usual = settings.agent_defaults
         mode = mode or self.mode or usual.mode
         useless = {name for name in WEIGHTS if mode != "stanford" and (getattr(self, name) or 0) < 0}
-        given = {name: value for name in ResolvedSettings.model_fields if (value := getattr(self, name)) is not None}
+        given = {
+            name: value
+            for name in ResolvedSettings.model_fields
+            if (value := getattr(self, name)) is not None
+        }
         own = {name: value for name, value in given.items() if name not in useless}
         return ResolvedSettings(**{"tz": settings.tz, **usual.model_dump(exclude={"relevance"}), **own})
 

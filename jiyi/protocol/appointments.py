@@ -22,7 +22,8 @@ LEAST_SECONDS, MOST_SECONDS = 60, 315_360_000
 #: Next runs that are shown at most.
 MOST_RUNS = 50
 
-#: How sure a time is read; of what is cancelled, moved or listed, whether it is clear which appointment is meant.
+#: How sure a time is read; of what is cancelled, moved or listed, whether it is clear which appointment is
+#: meant.
 Certainty = Literal["exact", "ambiguous", "unclear", "none"]
 ScheduleKind = Literal["cron", "once", "interval"]
 TargetType = Literal["reminder", "agent", "hand", "workflow"]
@@ -62,13 +63,24 @@ def runs(cron: str, tz: str, after: datetime) -> Iterator[datetime]:
         raise ValueError(f"cron: {error}") from error
 
 
-def next_run(*, kind: str, cron: str | None, at: datetime | None, every_seconds: int | None, tz: str, after: datetime) -> datetime | None:
+def next_run(
+    *, kind: str, cron: str | None, at: datetime | None, every_seconds: int | None, tz: str, after: datetime
+) -> datetime | None:
     """The first time after a moment, in UTC; None if there is none any more."""
-    return next(next_runs(kind=kind, cron=cron, at=at, every_seconds=every_seconds, tz=tz, after=after, count=1), None)
+    return next(
+        next_runs(kind=kind, cron=cron, at=at, every_seconds=every_seconds, tz=tz, after=after, count=1), None
+    )
 
 
 def next_runs(
-    *, kind: str, cron: str | None, at: datetime | None, every_seconds: int | None, tz: str, after: datetime, count: int
+    *,
+    kind: str,
+    cron: str | None,
+    at: datetime | None,
+    every_seconds: int | None,
+    tz: str,
+    after: datetime,
+    count: int,
 ) -> Iterator[datetime]:
     """The next times, at most so many."""
     if kind == "cron":
@@ -77,7 +89,9 @@ def next_runs(
         if at > after:
             yield at.astimezone(UTC)
     elif at is not None and every_seconds:
-        yield from (moment for _, moment in zip(range(count), _steps(at, every_seconds, tz, after), strict=False))
+        yield from (
+            moment for _, moment in zip(range(count), _steps(at, every_seconds, tz, after), strict=False)
+        )
 
 
 def _steps(first: datetime, seconds: int, tz: str, after: datetime) -> Iterator[datetime]:
@@ -93,7 +107,9 @@ def _steps(first: datetime, seconds: int, tz: str, after: datetime) -> Iterator[
     begun = first.astimezone(zone)
     passed = max(0, (after.astimezone(zone).date() - begun.date()).days // days)
     while True:
-        moment = local(begun.date() + timedelta(days=passed * days), begun.time().replace(tzinfo=None), zone).astimezone(UTC)
+        moment = local(
+            begun.date() + timedelta(days=passed * days), begun.time().replace(tzinfo=None), zone
+        ).astimezone(UTC)
         if moment > after:
             yield moment
         passed += 1
@@ -103,7 +119,9 @@ def _is_cron(cron: str) -> str:
     try:
         check_cron(cron)
     except ValueError as error:
-        raise ValueError(str(error).removeprefix("cron: ")) from None  # the field's name stands before it already
+        raise ValueError(
+            str(error).removeprefix("cron: ")
+        ) from None  # the field's name stands before it already
     return cron
 
 
@@ -155,7 +173,10 @@ class CreateSchedule(Request):
 
     agent_id: Name
     text: str | None = Field(
-        None, min_length=1, max_length=MAX_TEXT_CHARS, description="A message; of an ambiguous one the likeliest reading."
+        None,
+        min_length=1,
+        max_length=MAX_TEXT_CHARS,
+        description="A message; of an ambiguous one the likeliest reading.",
     )
     tz: TimeZone | None = Field(None, description="The agent's unless given.")
     kind: ScheduleKind | None = None
@@ -193,10 +214,15 @@ def _told_when(request: CreateSchedule | UpdateSchedule) -> None:
 
 
 class UpdateSchedule(ById):
-    """What is to change of a schedule: its time in words or field by field, what is to be done, whether it is paused."""
+    """What is to change of a schedule: its time in words or field by field, what is to be done, whether it is
+    paused.
+    """
 
     text: str | None = Field(
-        None, min_length=1, max_length=MAX_TEXT_CHARS, description="When, in words; of an ambiguous one the likeliest reading."
+        None,
+        min_length=1,
+        max_length=MAX_TEXT_CHARS,
+        description="When, in words; of an ambiguous one the likeliest reading.",
     )
     tz: TimeZone | None = Field(None, description="The schedule's, unless given.")
     kind: ScheduleKind | None = None
@@ -244,7 +270,9 @@ class ScheduleState(BaseModel):
     user_id: str | None = None
     created_at: datetime
     next_run_at: datetime | None
-    next_runs: list[datetime] = Field([], description="Some of those to come; only of one schedule by its id.")
+    next_runs: list[datetime] = Field(
+        [], description="Some of those to come; only of one schedule by its id."
+    )
 
 
 class AskSchedules(Request, ForUser):
@@ -259,15 +287,19 @@ class AskSchedules(Request, ForUser):
         None,
         min_length=1,
         max_length=MAX_TEXT_CHARS,
-        description="The message before it that was asked back for a time: a text that says hardly more than a time is that time.",
+        description=(
+            "The message before it that was asked back for a time: a text that says hardly more than a time"
+            " is that time."
+        ),
     )
 
 
 class AskedSchedules(BaseModel):
-    """What a message asked of an agent's appointments, what was done, or asked back: ``confirmation`` says it in its language.
+    """What a message asked of an agent's appointments, what was done, or asked back: ``confirmation`` says it
+    in its language.
 
-    ``schedule`` is the one that was taken down, cancelled or moved, and ``reason`` why there is none; ``schedules`` are those that were
-    listed, or may be meant.
+    ``schedule`` is the one that was taken down, cancelled or moved, and ``reason`` why there is none;
+    ``schedules`` are those that were listed, or may be meant.
     """
 
     certainty: Certainty
@@ -283,7 +315,9 @@ Urgency = Literal["low", "medium", "high"]
 Channel = Literal["ui", "desktop", "all"]
 Proactivity = Literal["silent", "light", "standard", "autonomous"]
 Minutes = Annotated[int, Field(ge=1, le=10_080, description="Minutes between two ticks: up to a week.")]
-Clock = Annotated[str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="A time of day, such as 22:00.")]
+Clock = Annotated[
+    str, Field(pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="A time of day, such as 22:00.")
+]
 
 #: Alerts of one tick at most, unless told otherwise; and the most that may be told.
 ALERTS, MOST_ALERTS = 5, 50
@@ -319,7 +353,9 @@ class HeartbeatConfig(BaseModel):
 
 
 class ConfigureHeartbeat(Request):
-    """What is to change of an agent's heartbeat; what is left out stays. ``quiet_hours`` null, or off: none."""
+    """What is to change of an agent's heartbeat; what is left out stays. ``quiet_hours`` null, or off:
+    none.
+    """
 
     agent_id: Name
     enabled: bool | None = None
@@ -359,8 +395,12 @@ class AlertState(BaseModel):
     content: str
     urgency: Urgency
     source: str
-    channel: Channel = Field(description="Who shows it: the admin (`ui`), a program at the user's desk, or all.")
-    target_type: TargetType | None = Field(None, description="Of a schedule's, what whoever gets it is to start; None: it only reminds.")
+    channel: Channel = Field(
+        description="Who shows it: the admin (`ui`), a program at the user's desk, or all."
+    )
+    target_type: TargetType | None = Field(
+        None, description="Of a schedule's, what whoever gets it is to start; None: it only reminds."
+    )
     target_id: str | None = None
     timestamp: datetime
     deliver_at: datetime
@@ -384,7 +424,9 @@ class ListAlerts(Paged):
 
     agent_id: Name | None = None
     everything: bool = False
-    channel: Channel | None = Field(None, description="For who shows this channel: its own, and those for all.")
+    channel: Channel | None = Field(
+        None, description="For who shows this channel: its own, and those for all."
+    )
 
 
 class Health(BaseModel):

@@ -1,4 +1,6 @@
-"""Skills and workflows: patterns, candidates, the votes on them, what happens to them, and the requests on all of that."""
+"""Skills and workflows: patterns, candidates, the votes on them, what happens to them, and the requests on
+all of that.
+"""
 
 from __future__ import annotations
 
@@ -58,14 +60,19 @@ class Vote(BaseModel, frozen=True, extra="ignore"):
     artifact: ArtifactKind = Field(description="A `skill`, or a `pipeline`, which is a workflow.")
     artifact_id: UUID = Field(description="Which one.")
     sentiment: Sentiment = Field(description="Neutral ones are kept, and do not count.")
-    signal: Signal = Field("explicit", description="How it is known: said, seen in use, counted, or by how often it was completed.")
+    signal: Signal = Field(
+        "explicit",
+        description="How it is known: said, seen in use, counted, or by how often it was completed.",
+    )
     comment: Annotated[str, Field(max_length=MAX_COMMENT_CHARS)] | None = Field(None, description="Why.")
 
 
 class GiveFeedback(Request, Vote, frozen=True, extra="forbid"):
     """A vote on a skill or a workflow; the same ``id`` counts once."""
 
-    id: UUID | None = Field(None, description="Your own id; the same one counts once. A new one unless given.")
+    id: UUID | None = Field(
+        None, description="Your own id; the same one counts once. A new one unless given."
+    )
 
 
 class GivenFeedback(BaseModel):

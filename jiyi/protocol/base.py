@@ -1,4 +1,5 @@
-"""What requests, answers and events have in common: JSON objects, the types of shared fields with their limits, and pages of lists.
+"""What requests, answers and events have in common: JSON objects, the types of shared fields with their
+limits, and pages of lists.
 
 Events, requests and answers that belong to one subject are in the module of that subject.
 """
@@ -15,14 +16,24 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
-from pydantic import AfterValidator, AliasChoices, AwareDatetime, BaseModel, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AwareDatetime,
+    BaseModel,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticSerializationError, to_json
 
 from jiyi.chat.secrets import masked
 from jiyi.errors import InvalidRequest, first_of, readable_part
 from jiyi.protocol import limits
 
-#: A JSON object that its holder may change, and one that is only read. Whoever takes a value out checks its type.
+#: A JSON object that its holder may change, and one that is only read. Whoever takes a value out checks its
+#: type.
 JsonObject = dict[str, object]
 JsonMapping = Mapping[str, object]
 
@@ -50,7 +61,9 @@ def within_description_limit(text: str) -> str:
     """The text as it may be stored: its secrets masked. Raises ValueError for one that is too long."""
     limit = limits.MAX_DESCRIPTION_CHARS
     if len(text) > limit:
-        raise ValueError(f"{len(text):,} characters are more than {limit:,}; split the text into several memories")
+        raise ValueError(
+            f"{len(text):,} characters are more than {limit:,}; split the text into several memories"
+        )
     return masked(text)
 
 
@@ -76,7 +89,9 @@ def small_enough(value: JsonObject) -> JsonObject:
 
 
 def plain_json(value: Any, most: int, level: int = 0) -> None:
-    """Raises ValueError for JSON that is nested deeper than ``most`` levels, or has a number that is not finite."""
+    """Raises ValueError for JSON that is nested deeper than ``most`` levels, or has a number that is not
+    finite.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("every number in it must be finite")
     if isinstance(value, dict | list | tuple):
@@ -90,7 +105,9 @@ def plain_json(value: Any, most: int, level: int = 0) -> None:
 POIGNANCY = AliasChoices("poignancy", "importance")
 #: One switch of all searches and lists. Retrievals recorded before 2027 have its former name.
 SUPERSEDED = AliasChoices("superseded", "include_superseded")
-SUPERSEDED_DESCRIPTION = "What something newer corrected or contradicted, too; else an answer says how many it leaves out."
+SUPERSEDED_DESCRIPTION = (
+    "What something newer corrected or contradicted, too; else an answer says how many it leaves out."
+)
 Name = Annotated[str, Field(pattern=NOT_BLANK, max_length=MAX_NAME_CHARS)]
 
 
@@ -102,14 +119,16 @@ def composed(name: str) -> str:
 #: One of the people whom an agent talks with. Capitals, spaces and wide letters tell users apart.
 UserId = Annotated[Name, AfterValidator(composed)]
 Part = Annotated[str, Field(max_length=MAX_PART_CHARS), AfterValidator(masked)]
-#: A text that becomes a memory, at whichever door: an observation, a turn, a correction. Its secrets are masked here.
+#: A text that becomes a memory, at whichever door: an observation, a turn, a correction. Its secrets are
+#: masked here.
 Description = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(within_description_limit)]
 Keyword = Annotated[str, Field(min_length=1, max_length=MAX_KEYWORD_CHARS)]
 Moment = Annotated[AwareDatetime, Field(ge=EARLIEST, le=LATEST)]
 #: What was known at a time of the past.
 AsOf = Annotated[Moment, AfterValidator(has_passed)]
 AS_OF_DESCRIPTION = (
-    "What was known then: only what had been stored by this time, what was superseded or archived since included. Erased stays erased."
+    "What was known then: only what had been stored by this time, what was superseded or archived since"
+    " included. Erased stays erased."
 )
 NodeType = Literal["event", "thought", "chat"]
 Flag = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
@@ -219,7 +238,9 @@ class Paged(Request):
     limit: PageSize = Field(DEFAULT_PAGE, description="Most rows of the page.")
 
     def place(self, form: TypeAdapter[T]) -> T | None:
-        """Where the page before ended; None for the first page. Raises :class:`InvalidRequest` for another list's cursor."""
+        """Where the page before ended; None for the first page. Raises :class:`InvalidRequest` for another
+        list's cursor.
+        """
         return decode_cursor(self.cursor, form)
 
 
@@ -245,7 +266,10 @@ class ForUser(BaseModel, frozen=True, extra="forbid"):
     """What can be asked for one user of an agent. What other users told it in private is not seen then."""
 
     user_id: UserId | None = Field(
-        None, description="For whom: one of the people whom the agent talks with. What only others may be told is left out."
+        None,
+        description=(
+            "For whom: one of the people whom the agent talks with. What only others may be told is left out."
+        ),
     )
 
 
@@ -303,4 +327,6 @@ class Rows(BaseModel, Generic[T]):
     """One page of a list."""
 
     rows: list[T]
-    next: str | None = Field(None, description="Give it as `cursor` for the following page; null on the last one.")
+    next: str | None = Field(
+        None, description="Give it as `cursor` for the following page; null on the last one."
+    )

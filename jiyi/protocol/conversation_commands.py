@@ -23,7 +23,16 @@ from jiyi.protocol.base import (
     few_enough_keywords,
     small_enough,
 )
-from jiyi.protocol.conversations import MAX_MESSAGES, MAX_URI_CHARS, ChatMessage, CombinedExtraction, Kind, Message, parse_uri, uri_of
+from jiyi.protocol.conversations import (
+    MAX_MESSAGES,
+    MAX_URI_CHARS,
+    ChatMessage,
+    CombinedExtraction,
+    Kind,
+    Message,
+    parse_uri,
+    uri_of,
+)
 from jiyi.protocol.origins import ORIGIN_DESCRIPTION, Claimed, Origin, Trust
 from jiyi.protocol.retrieval import FocalText
 
@@ -63,14 +72,18 @@ class MemoryEntryInput(Request):
     """A text to be stored at an address: of an agent, a type and a category, or given as it is."""
 
     agent_id: Name | None = Field(None, description="Whose memory; with a `uri` that says it.")
-    uri: EntryUri | None = Field(None, description="The address; of agent_id, memory_type and category unless given.")
+    uri: EntryUri | None = Field(
+        None, description="The address; of agent_id, memory_type and category unless given."
+    )
     content: Description
     memory_type: Kind = MEMORY_TYPE
     category: Name = CATEGORY
     keywords: Keywords | None = None
     importance: Importance = 5
     metadata: Metadata = Field({})
-    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they see it.")
+    user_id: UserId | None = Field(
+        None, description="Which user of the agent it comes from; only they see it."
+    )
     visibility: Visibility | None = Field(None, description="`agent` if others see it, too. Needs user_id.")
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
 
@@ -120,11 +133,15 @@ class MemoryStats(BaseModel):
 class JudgeTurn(ById):
     """What a person says of a turn: whether an assistant should still know it in a later conversation."""
 
-    lasting: bool | None = Field(description="Whether it is worth remembering. `null` takes back what was said of it.")
+    lasting: bool | None = Field(
+        description="Whether it is worth remembering. `null` takes back what was said of it."
+    )
 
 
 class LabelledTurn(BaseModel):
-    """A row of `facts_<writer>.jsonl`, from which `python -m tools.train` learns what is worth remembering."""
+    """A row of `facts_<writer>.jsonl`, from which `python -m tools.train` learns what is worth
+    remembering.
+    """
 
     id: UUID
     language: Literal["en", "zh"]
@@ -139,7 +156,9 @@ class LabelledTurn(BaseModel):
 
 
 class PersistentMemory(BaseModel):
-    """A memory that comes from elsewhere, or from an export: its fields are those of a memory that can be given."""
+    """A memory that comes from elsewhere, or from an export: its fields are those of a memory that can be
+    given.
+    """
 
     node_id: UUID | None = None
     agent_id: Name
@@ -152,15 +171,23 @@ class PersistentMemory(BaseModel):
     abstract: str | None = Field(None, max_length=500)
     overview: str | None = Field(None, max_length=2_000)
     provenance: Metadata = Field({}, validation_alias=AliasChoices("provenance", "metadata"))
-    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they see it.")
+    user_id: UserId | None = Field(
+        None, description="Which user of the agent it comes from; only they see it."
+    )
     visibility: Visibility | None = Field(None, description="`agent` if others see it, too. Needs user_id.")
-    origin: Origin = Field("import", description="Where it came from; what only the service may say counts as `import`.")
-    trust: Trust | None = Field(None, description="How far it is to be trusted, if less than its origin is: 0 … 1.")
+    origin: Origin = Field(
+        "import", description="Where it came from; what only the service may say counts as `import`."
+    )
+    trust: Trust | None = Field(
+        None, description="How far it is to be trusted, if less than its origin is: 0 … 1."
+    )
 
     @model_validator(mode="after")
     def _address_is_its_own(self) -> Self:
         if self.uri is not None and parse_uri(self.uri)[:2] != (self.agent_id, self.kind):
-            raise ValueError(f"uri: {self.uri!r} is no address of the agent {self.agent_id!r} and the kind {self.kind}")
+            raise ValueError(
+                f"uri: {self.uri!r} is no address of the agent {self.agent_id!r} and the kind {self.kind}"
+            )
         return self
 
 
@@ -289,14 +316,27 @@ class SessionMemories(BaseModel):
 
 
 #: Prompts that can be shown for a session: of others, what is asked is more than a session.
-PromptName = Literal["extraction", "experiences", "compaction", "planning", "memo", "summary", "poignancy", "triple", "keywords"]
+PromptName = Literal[
+    "extraction",
+    "experiences",
+    "compaction",
+    "planning",
+    "memo",
+    "summary",
+    "poignancy",
+    "triple",
+    "keywords",
+]
 
 
 class ShowPrompts(Request):
     """Which prompt, for which session."""
 
     name: PromptName = Field(
-        description="The prompt's name; `summary`, `poignancy`, `triple` and `keywords` are asked about the last turn."
+        description=(
+            "The prompt's name; `summary`, `poignancy`, `triple` and `keywords` are asked about the last"
+            " turn."
+        )
     )
     agent_id: Name
     session_id: Name

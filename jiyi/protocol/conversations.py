@@ -1,4 +1,6 @@
-"""Conversations: their messages, what is extracted from them, memories' addresses, compaction, and what is injected into a prompt."""
+"""Conversations: their messages, what is extracted from them, memories' addresses, compaction, and what is
+injected into a prompt.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,12 @@ Kind = Literal["preference", "knowledge", "experience", "session"]
 KINDS: tuple[Kind, ...] = ("preference", "knowledge", "experience", "session")
 #: ``memory``: all that was not taken from conversations.
 AnyKind = Literal["memory", Kind]
-#: What questions and lists are about unless they say otherwise: not the turns themselves, which repeat what was taken from them.
+#: What questions and lists are about unless they say otherwise: not the turns themselves, which repeat what
+#: was taken from them.
 CONTEXT_KINDS: tuple[AnyKind, ...] = ("memory", "preference", "knowledge", "experience")
 KINDS_DESCRIPTION = (
-    "Of these kinds: `memory` is what was observed, the others were taken from conversations; `session` are their turns: "
-    "retrieval has them only if asked, `context` has people's."
+    "Of these kinds: `memory` is what was observed, the others were taken from conversations; `session` are"
+    " their turns: retrieval has them only if asked, `context` has people's."
 )
 #: The commands' own categories.
 Category = Literal["user_preference", "user_fact", "agent_lesson", "agent_pattern", "task"]
@@ -68,9 +71,10 @@ class Message(BaseModel, frozen=True, extra="ignore"):
 class ExtractedMemory(BaseModel):
     """A preference or a fact that the messages tell; its ``content`` is understood without them.
 
-    ``subject`` is whom it is about (``user``, or a name), ``attribute`` what is said of them in words of a fixed list
-    (``home``, ``job``, ``diet:spicy``, ``pet``). Of a ``single_valued`` attribute the latest content is in force: an older one
-    with the same subject and attribute is superseded. Others (children, pets, hobbies) are lists and grow.
+    ``subject`` is whom it is about (``user``, or a name), ``attribute`` what is said of them in words of a
+    fixed list (``home``, ``job``, ``diet:spicy``, ``pet``). Of a ``single_valued`` attribute the latest
+    content is in force: an older one with the same subject and attribute is superseded. Others (children,
+    pets, hobbies) are lists and grow.
     """
 
     content: Content
@@ -86,7 +90,8 @@ class ExtractedMemory(BaseModel):
     turns: list[int] = Field(min_length=1)
     #: Numbers of the known facts that it says are no longer so, from 0.
     supersedes: list[int] = []
-    #: Numbers of those by which something newer was said, so that they may have ended: they are shown as earlier.
+    #: Numbers of those by which something newer was said, so that they may have ended: they are shown as
+    #: earlier.
     may_end: list[int] = []
     #: It only says that what it supersedes is over (我不养猫了), and is itself kept as what holds now.
     negative: bool = False
@@ -174,10 +179,19 @@ def parse_uri(uri: str) -> MemoryUri:
         ValueError: it is none: says what is wrong, and how it should look.
     """
     if not uri.startswith(SCHEME) or len(uri) > MAX_URI_CHARS:
-        raise ValueError(f"{uri[:80]!r} is no address: it begins with {SCHEME} and has at most {MAX_URI_CHARS:,} characters")
+        raise ValueError(
+            f"{uri[:80]!r} is no address: it begins with {SCHEME} and has at most {MAX_URI_CHARS:,}"
+            " characters"
+        )
     segments = uri.removeprefix(SCHEME).removesuffix("/").split("/")
-    if any(segment in ("", ".", "..") or re.search(r"[?#\\\s\x00-\x1f\x7f]", segment) or _ESCAPE.search(segment) for segment in segments):
-        raise ValueError(f"{uri[:80]!r} is no address: use {SCHEME}agent/kind/category; escape / as %2F, no segment may be empty, . or ..")
+    if any(
+        segment in ("", ".", "..") or re.search(r"[?#\\\s\x00-\x1f\x7f]", segment) or _ESCAPE.search(segment)
+        for segment in segments
+    ):
+        raise ValueError(
+            f"{uri[:80]!r} is no address: use {SCHEME}agent/kind/category; escape / as %2F, no segment may be"
+            " empty, . or .."
+        )
     agent_id, *rest = map(unquote, segments)
     if not agent_id.strip():
         raise ValueError(f"{uri[:80]!r} is no address: the agent is blank")
@@ -287,42 +301,71 @@ class ContextRequest(Request, ForUser, BySource):
         BUDGET,
         ge=1,
         le=MAX_BUDGET,
-        description="Most tokens of the context, its headings included. With `split`: of the stable part and what is recalled for this "
-        "message; with what was recalled for earlier ones at most three times as many.",
+        description=(
+            "Most tokens of the context, its headings included. With `split`: of the stable part and what is"
+            " recalled for this message; with what was recalled for earlier ones at most three times as many."
+        ),
     )
     format: Format = "markdown"
     template: str | None = Field(
         None,
         max_length=MAX_TEMPLATE_CHARS,
-        description="For the format `template`: a text with {{preferences}}, {{knowledge}}, {{experience}}, {{session}}, {{profile}}.",
+        description=(
+            "For the format `template`: a text with {{preferences}}, {{knowledge}}, {{experience}},"
+            " {{session}}, {{profile}}."
+        ),
     )
-    session_id: Name | None = Field(None, description="The conversation that goes on: its own turns are not repeated.")
+    session_id: Name | None = Field(
+        None, description="The conversation that goes on: its own turns are not repeated."
+    )
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
     tz: TimeZone | None = Field(None, description=TZ_DESCRIPTION)
     as_of: AsOf | None = Field(
-        None, description=f"{AS_OF_DESCRIPTION} Of memories: profile, identity files and skills are left out. Nothing is noted."
+        None,
+        description=(
+            f"{AS_OF_DESCRIPTION} Of memories: profile, identity files and skills are left out. Nothing is"
+            " noted."
+        ),
     )
     note: bool = Field(True, description="Whether it is noted what was injected, and why.")
-    grown: bool = Field(True, description="Whether the agent's approved identity files and enabled skills belong to it.")
+    grown: bool = Field(
+        True, description="Whether the agent's approved identity files and enabled skills belong to it."
+    )
     tiers: bool = Field(
-        False, description="Whether what the whole group knows (working and long-term memory) belongs to it, in a quarter of the budget."
+        False,
+        description=(
+            "Whether what the whole group knows (working and long-term memory) belongs to it, in a quarter of"
+            " the budget."
+        ),
     )
     split: bool = Field(
         False,
-        description="Whether what stays the same through the session (`stable`: identity, skills, profile, preferences) is kept apart "
-        "from what is recalled for this message, so that a provider's prompt cache can keep it.",
+        description=(
+            "Whether what stays the same through the session (`stable`: identity, skills, profile,"
+            " preferences) is kept apart from what is recalled for this message, so that a provider's prompt"
+            " cache can keep it."
+        ),
     )
     turn: int | None = Field(
         None,
         ge=1,
         le=MAX_TURN,
-        description="With `split` and `session_id`: the number of this message among the user's. What was recalled for earlier ones "
-        "stays with them, comes back as `earlier`, and is not recalled again.",
+        description=(
+            "With `split` and `session_id`: the number of this message among the user's. What was recalled"
+            " for earlier ones stays with them, comes back as `earlier`, and is not recalled again."
+        ),
     )
     base_prompt: str | None = Field(
-        None, max_length=MAX_PROMPT_CHARS, description="The prompt that it goes into: the answer's `prompt` is this one with the context."
+        None,
+        max_length=MAX_PROMPT_CHARS,
+        description="The prompt that it goes into: the answer's `prompt` is this one with the context.",
     )
-    renew: bool = Field(False, description="With `split`: make the session's stable part anew, since the conversation was compacted.")
+    renew: bool = Field(
+        False,
+        description=(
+            "With `split`: make the session's stable part anew, since the conversation was compacted."
+        ),
+    )
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -334,7 +377,9 @@ class ContextRequest(Request, ForUser, BySource):
 
 
 class RecalledEarlier(BaseModel):
-    """What was recalled for an earlier message of the session; it stands before that message, as it did then."""
+    """What was recalled for an earlier message of the session; it stands before that message, as it did
+    then.
+    """
 
     turn: int
     text: str

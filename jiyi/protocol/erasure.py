@@ -19,13 +19,16 @@ MAX_NODES = 1_000
 EXAMPLES = 10
 
 Kind = Literal["agent", "person", "nodes"]
-#: ``owed``: no worker has begun; ``incomplete``: something was found left, it is tried again; ``done``: nothing is left.
+#: ``owed``: no worker has begun; ``incomplete``: something was found left, it is tried again; ``done``:
+#: nothing is left.
 State = Literal["owed", "running", "incomplete", "done"]
 
 
 def _a_name(text: str) -> str:
     if sum(char.isalnum() for char in text) < MIN_NAME_CHARS:
-        raise ValueError(f"{MIN_NAME_CHARS} letters or digits at least: shorter names are part of too many words")
+        raise ValueError(
+            f"{MIN_NAME_CHARS} letters or digits at least: shorter names are part of too many words"
+        )
     return text
 
 
@@ -74,7 +77,8 @@ class LookedThrough(TypedDict):
 
 
 class BackupsLeft(TypedDict):
-    """Backups in the folder that still hold what was erased; hours until the last has gone by itself, None: it stays.
+    """Backups in the folder that still hold what was erased; hours until the last has gone by itself, None:
+    it stays.
 
     Of copies elsewhere nothing is known.
     """
@@ -99,7 +103,8 @@ class ErasureReport(TypedDict, total=False):
     valkey: dict[str, int]
     logs: dict[str, int]
     backups: dict[str, int]
-    #: Of each server, ``valkey`` and ``broker``: ``rewritten``, ``off``, or why what was erased may still be in its append-only file.
+    #: Of each server, ``valkey`` and ``broker``: ``rewritten``, ``off``, or why what was erased may still be
+    #: in its append-only file.
     append_only_files: dict[str, str]
     agents: int
     #: What each retrieval worker dropped.

@@ -1,9 +1,10 @@
 """Messages, which are events as bytes; and an event's stored form, with a digest of what it says.
 
-One event is a JSON object, several are ``{"events": […]}``. Unknown fields are ignored, so that a newer client may talk to an older
-service. Two events under one id say the same if type, agent, session and payload are equal. When it happened and its
-``correlation_id`` do not count, because whoever sends again without them has new ones; a vector and its model do not, because they are
-how the text is found. Keywords are a set: the original's code saves them in another order each time.
+One event is a JSON object, several are ``{"events": […]}``. Unknown fields are ignored, so that a newer
+client may talk to an older service. Two events under one id say the same if type, agent, session and payload
+are equal. When it happened and its ``correlation_id`` do not count, because whoever sends again without them
+has new ones; a vector and its model do not, because they are how the text is found. Keywords are a set: the
+original's code saves them in another order each time.
 """
 
 from __future__ import annotations
@@ -23,14 +24,23 @@ from jiyi.protocol import limits
 from jiyi.protocol.base import NUL_ESCAPE
 from jiyi.protocol.events import KEEPS_NO_VALUES, ONE, AgentConfigured, Event, MemoryObserved, build
 from jiyi.protocol.wire.bounds import MESSAGE, TooDeepError, TooMuchError, most_names
-from jiyi.protocol.wire.json_checks import Repeating, gives_each_once, keys_in, load, repeated_in, repeated_key, sentence
+from jiyi.protocol.wire.json_checks import (
+    Repeating,
+    gives_each_once,
+    keys_in,
+    load,
+    repeated_in,
+    repeated_key,
+    sentence,
+)
 
 #: What stands around the events of one message.
 MANY_OPEN, MANY_CLOSE = b'{"events":[', b"]}"
 FRAME_BYTES = len(MANY_OPEN) + len(MANY_CLOSE)
 
 _MANY: TypeAdapter[list[Event]] = TypeAdapter(
-    Annotated[list[Annotated[Event, Field(discriminator="type")]], Field(fail_fast=True)], config=KEEPS_NO_VALUES
+    Annotated[list[Annotated[Event, Field(discriminator="type")]], Field(fail_fast=True)],
+    config=KEEPS_NO_VALUES,
 )
 
 
@@ -51,9 +61,15 @@ def messages(events: Iterable[Event]) -> Iterator[tuple[list[Event], bytes]]:
     for event in events:
         body = _encode_one(event)
         if len(body) + FRAME_BYTES > limits.MAX_MESSAGE_BYTES:
-            raise InvalidEvent([f"{len(body):,} bytes are more than a message may have, {limits.MAX_MESSAGE_BYTES:,}"])
+            raise InvalidEvent(
+                [f"{len(body):,} bytes are more than a message may have, {limits.MAX_MESSAGE_BYTES:,}"]
+            )
         many = most_names(body)
-        full = len(held) == limits.MAX_EVENTS_PER_MESSAGE or size + len(body) > limits.MAX_MESSAGE_BYTES or names + many > limits.MAX_VALUES
+        full = (
+            len(held) == limits.MAX_EVENTS_PER_MESSAGE
+            or size + len(body) > limits.MAX_MESSAGE_BYTES
+            or names + many > limits.MAX_VALUES
+        )
         if held and full:
             yield held, _framed(bodies)
             held, bodies, size, names = [], [], FRAME_BYTES, 0
@@ -102,7 +118,11 @@ def decode(body: bytes) -> Decoded:
         return _decode_one_by_one(body)
     many = body.startswith(MANY_OPEN) and body.endswith(MANY_CLOSE)
     try:
-        events = _MANY.validate_json(body[len(MANY_OPEN) - 1 : 1 - len(MANY_CLOSE)]) if many else [ONE.validate_json(body)]
+        events = (
+            _MANY.validate_json(body[len(MANY_OPEN) - 1 : 1 - len(MANY_CLOSE)])
+            if many
+            else [ONE.validate_json(body)]
+        )
     except ValidationError:
         return _decode_one_by_one(body)
     if len(events) > limits.MAX_EVENTS_PER_MESSAGE or not all(map(_has_identity, events)):
@@ -113,11 +133,17 @@ def decode(body: bytes) -> Decoded:
 
 
 def _keys_of(event: Event) -> int:
-    """The keys that it was given with, if it is one of those that come in great numbers and has no more than we know."""
+    """The keys that it was given with, if it is one of those that come in great numbers and has no more than
+    we know.
+    """
     if not isinstance(event, MemoryObserved):
         return 0
     provenance = event.payload.provenance
-    return len(event.model_fields_set) + len(event.payload.model_fields_set) + (keys_in(provenance) if provenance else 0)
+    return (
+        len(event.model_fields_set)
+        + len(event.payload.model_fields_set)
+        + (keys_in(provenance) if provenance else 0)
+    )
 
 
 def _has_identity(event: Event) -> bool:
@@ -131,7 +157,9 @@ def _text(body: bytes) -> str:
 
 
 def _decode_one_by_one(body: bytes) -> Decoded:
-    """The slow way, for a message of which some part is wrong: one bad event must not take the others along."""
+    """The slow way, for a message of which some part is wrong: one bad event must not take the others
+    along.
+    """
     text = _text(body)
     try:
         message = load(body)
@@ -144,11 +172,15 @@ def _decode_one_by_one(body: bytes) -> Decoded:
         return Decoded.model_construct(events=[], rejected=[(text, "events: must be a list of events")])
     limit = limits.MAX_EVENTS_PER_MESSAGE
     if len(items) > limit:
-        return Decoded.model_construct(events=[], rejected=[(text, f"events: {len(items):,} are more than {limit:,} in one message")])
+        return Decoded.model_construct(
+            events=[], rejected=[(text, f"events: {len(items):,} are more than {limit:,} in one message")]
+        )
     decoded = Decoded.model_construct(events=[], rejected=[])
     for item in items:
         if (repeated := repeated_in(item)) is not None:
-            decoded.rejected.append((text if len(items) == 1 else json.dumps(item, ensure_ascii=True), sentence(repeated)))
+            decoded.rejected.append(
+                (text if len(items) == 1 else json.dumps(item, ensure_ascii=True), sentence(repeated))
+            )
             continue
         try:
             event = build(item)
@@ -178,7 +210,9 @@ Content = dict[str, Any]
 def payload_json(event: Event) -> bytes:
     """The payload as it is stored: what was given, without the vector."""
     payload = event.payload
-    to_json = payload.__pydantic_serializer__.to_json  # what model_dump_json calls, before it makes a str of the bytes
+    to_json = (
+        payload.__pydantic_serializer__.to_json
+    )  # what model_dump_json calls, before it makes a str of the bytes
     if isinstance(event, AgentConfigured):  # here None says "not set any more"
         return to_json(payload, exclude_unset=True)
     without = _VECTOR if isinstance(event, MemoryObserved) and event.payload.vector is not None else None
@@ -187,12 +221,20 @@ def payload_json(event: Event) -> bytes:
 
 def content_of(event: Event) -> Content:
     """What it says, as plain values."""
-    return content(event.type, event.agent_id, event.session_id, from_json(payload_json(event), cache_strings="keys"))
+    return content(
+        event.type, event.agent_id, event.session_id, from_json(payload_json(event), cache_strings="keys")
+    )
 
 
 def content(type_: str, agent_id: str, session_id: str | None, payload: Mapping[str, Any]) -> Content:
-    """The same of a stored event. Secrets count as masked, since earlier versions stored some as they were."""
-    content = {name: masked(value) if isinstance(value, str) else value for name, value in payload.items() if name not in NOT_SAID}
+    """The same of a stored event. Secrets count as masked, since earlier versions stored some as they
+    were.
+    """
+    content = {
+        name: masked(value) if isinstance(value, str) else value
+        for name, value in payload.items()
+        if name not in NOT_SAID
+    }
     if "keywords" in content:
         content["keywords"] = sorted(map(masked, content["keywords"]))
     return {"type": type_, "agent_id": agent_id, "session_id": session_id, "payload": content}
@@ -204,8 +246,14 @@ def is_export(event: Event) -> bool:
 
 
 def digests_of(events: Iterable[Event]) -> dict[UUID, str]:
-    """Digests of the events whose ids their senders chose: another event may have such an id. Exports are not known by theirs."""
-    return {event.event_id: digest(content_of(event)) for event in events if "event_id" in event.model_fields_set and not is_export(event)}
+    """Digests of the events whose ids their senders chose: another event may have such an id. Exports are not
+    known by theirs.
+    """
+    return {
+        event.event_id: digest(content_of(event))
+        for event in events
+        if "event_id" in event.model_fields_set and not is_export(event)
+    }
 
 
 def digest(said: Content) -> str:

@@ -1,4 +1,5 @@
-"""Events over the REST API: the bodies with one, several or a short one, and the states that events have reached.
+"""Events over the REST API: the bodies with one, several or a short one, and the states that events have
+reached.
 
 A body has no group, which belongs to the key.
 """
@@ -12,7 +13,16 @@ from types import new_class
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, Discriminator, Field, RootModel, Tag, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    Discriminator,
+    Field,
+    RootModel,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from uuid6 import uuid7
 
 from jiyi.errors import InvalidRequest, problems_of
@@ -31,26 +41,38 @@ OF_REQUEST = frozenset({"split", "tz"})
 class _Envelope(BaseModel, frozen=True, extra="ignore"):
     event_id: UUID = Field(
         default_factory=uuid7,
-        description="Your own id. The same event sent twice with the same id is stored once; without one it gets a new id.",
+        description=(
+            "Your own id. The same event sent twice with the same id is stored once; without one it gets a"
+            " new id."
+        ),
     )
     occurred_at: Moment = Field(
-        default_factory=lambda: datetime.now(UTC), description="When it happened, with a time zone; now unless given."
+        default_factory=lambda: datetime.now(UTC),
+        description="When it happened, with a time zone; now unless given.",
     )
     tz: TimeZone | None = Field(
-        None, description="Whose day it was, where `occurred_at` has no offset: the speaker's time zone; the agent's unless given."
+        None,
+        description=(
+            "Whose day it was, where `occurred_at` has no offset: the speaker's time zone; the agent's unless"
+            " given."
+        ),
     )
     agent_id: Name = Field(description="Whose memory. An agent exists from its first event on.")
     session_id: Name | None = Field(None, description="The conversation or run that it belongs to.")
     correlation_id: Name | None = Field(None, description="Any name of yours, to find what belongs together.")
     split: bool = Field(
         False,
-        description=f"A text of more than {limits.MAX_DESCRIPTION_CHARS:,} characters becomes several memories, each of which says which "
-        "part it is (provenance.part); without it, such a text is refused.",
+        description=(
+            f"A text of more than {limits.MAX_DESCRIPTION_CHARS:,} characters becomes several memories, each"
+            " of which says which part it is (provenance.part); without it, such a text is refused."
+        ),
     )
 
 
 class _Sent(_Envelope, frozen=True):
-    """What a program sends of an event with type and payload: a part of what is on the wire (:mod:`jiyi.protocol.events`)."""
+    """What a program sends of an event with type and payload: a part of what is on the wire
+    (:mod:`jiyi.protocol.events`).
+    """
 
     version: Literal[1] = 1
     group_id: Name | None = Field(None, description="Leave out: the key says which group it is.")
@@ -69,7 +91,10 @@ class _Sent(_Envelope, frozen=True):
 
 def _form_of(event: Any) -> type[_Sent]:
     """What a program sends of an event of this class: with the payload and the rules of the event."""
-    kept = {"type": event.model_fields["type"].annotation, "session_id": event.model_fields["session_id"].annotation}
+    kept = {
+        "type": event.model_fields["type"].annotation,
+        "session_id": event.model_fields["session_id"].annotation,
+    }
     told: dict[str, Any] = {
         "__module__": __name__,
         "__doc__": f"`{event.model_fields['type'].default}`: {event.__doc__}",
@@ -87,7 +112,9 @@ FORMS = {type_: _form_of(event) for type_, event in EVENTS.items()}
 
 
 class ShortEvent(Observation, _Envelope, frozen=True, extra="forbid", title="ShortEvent"):
-    """One observation, without envelope and payload: `{"agent_id": "klaus", "description": "Klaus reads a book"}`."""
+    """One observation, without envelope and payload: `{"agent_id": "klaus", "description": "Klaus reads a
+    book"}`.
+    """
 
     @model_validator(mode="after")
     def _address_is_the_agents(self) -> Self:
@@ -96,7 +123,9 @@ class ShortEvent(Observation, _Envelope, frozen=True, extra="forbid", title="Sho
 
     def as_event(self, group_id: str) -> Event:
         """The event on the wire."""
-        given = {name: getattr(self, name) for name in self.model_fields_set & Observation.model_fields.keys()}
+        given = {
+            name: getattr(self, name) for name in self.model_fields_set & Observation.model_fields.keys()
+        }
         envelope = {name: getattr(self, name) for name in _Envelope.model_fields if name not in OF_REQUEST}
         envelope["occurred_at"] = by_clock(self.occurred_at, self.tz)
         payload = Observation.model_construct(**given)
@@ -118,7 +147,9 @@ AnyEvent: Any = Annotated[
     Discriminator(
         _tag_of,
         custom_error_type="unknown_event",
-        custom_error_message=f"must be an object whose type is one of {', '.join(wire.EVENT_TYPES)}, or one without type",
+        custom_error_message=(
+            f"must be an object whose type is one of {', '.join(wire.EVENT_TYPES)}, or one without type"
+        ),
     ),
 ]
 
@@ -136,7 +167,9 @@ class EventsBody(RootModel[Any]):
 
     root: Annotated[
         Annotated[EventList, Tag("several.events")] | Annotated[AnyEvent, Tag("one.event")],
-        Discriminator(lambda value: "several.events" if isinstance(value, dict) and "events" in value else "one.event"),
+        Discriminator(
+            lambda value: "several.events" if isinstance(value, dict) and "events" in value else "one.event"
+        ),
     ]
 
     @model_validator(mode="before")
@@ -144,7 +177,9 @@ class EventsBody(RootModel[Any]):
     def _long_ones_in_parts(cls, body: Any) -> Any:
         """Before the texts are looked at; what is wrong otherwise is left to be told."""
         events = body.get("events") if isinstance(body, dict) and "events" in body else [body]
-        if not isinstance(events, list) or not any(isinstance(event, dict) and event.get("split") is True for event in events):
+        if not isinstance(events, list) or not any(
+            isinstance(event, dict) and event.get("split") is True for event in events
+        ):
             return body
         parts = [part for event in events for part in _parts(event)]
         if "events" in body:
@@ -190,15 +225,21 @@ class SessionEnd(BaseModel, extra="forbid"):
     user_id: UserId | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = Field(None, description="Only the chats with this partner.")
     chat_ids: Annotated[list[UUID], Field(max_length=500)] = Field([], description="Only these chats.")
-    event_id: UUID = Field(default_factory=uuid7, description="Your own id: the same request sent twice counts once.")
+    event_id: UUID = Field(
+        default_factory=uuid7, description="Your own id: the same request sent twice counts once."
+    )
     occurred_at: Moment = Field(default_factory=lambda: datetime.now(UTC))
 
     def as_event(self, group_id: str, session_id: str) -> Event:
-        """The event that it stands for. Raises :class:`jiyi.errors.InvalidRequest` if the conversation cannot have that name."""
+        """The event that it stands for. Raises :class:`jiyi.errors.InvalidRequest` if the conversation cannot
+        have that name.
+        """
         try:
             _NAME.validate_python(session_id)
         except ValidationError as error:
-            raise InvalidRequest([f"session_id: {problem.removeprefix('value: ')}" for problem in problems_of(error)]) from None
+            raise InvalidRequest(
+                [f"session_id: {problem.removeprefix('value: ')}" for problem in problems_of(error)]
+            ) from None
         return SessionEnded(
             event_id=self.event_id,
             occurred_at=self.occurred_at,
@@ -219,17 +260,22 @@ class EventStatesQuery(Request):
     """What became of these events?"""
 
     ids: Annotated[list[UUID], Field(min_length=1, max_length=1_000)] = Field(
-        description=f"Ids of events; in an address up to {MAX_STATES_GET}, given several times, or with commas between."
+        description=(
+            f"Ids of events; in an address up to {MAX_STATES_GET}, given several times, or with commas"
+            " between."
+        )
     )
     digests: dict[UUID, str] = Field(
-        {}, max_length=1_000, description="What they say, by id, as SHA-256: an id that stands for something else is `id_reused`."
+        {},
+        max_length=1_000,
+        description="What they say, by id, as SHA-256: an id that stands for something else is `id_reused`.",
     )
 
 
 class EventState(BaseModel):
     """``unknown``: not arrived yet. ``stored``: a node, not embedded yet. ``retrievable``, ``duplicate`` (of
-    ``node_id``), ``applied`` (settings), ``erased``, ``dead`` (with the reason) and ``id_reused`` (another event has the id;
-    ``node_id`` is that one's) are final.
+    ``node_id``), ``applied`` (settings), ``erased``, ``dead`` (with the reason) and ``id_reused`` (another
+    event has the id; ``node_id`` is that one's) are final.
     """
 
     event_id: UUID
@@ -249,7 +295,9 @@ class Accepted(BaseModel):
     accepted: int = Field(description="Events that were new.")
     repeated: int = Field(description="Events that were there already, by their ids; nothing was changed.")
     status_url: str
-    states: list[EventState] | None = Field(None, description="With `wait`: what had become of them when the answer was sent.")
+    states: list[EventState] | None = Field(
+        None, description="With `wait`: what had become of them when the answer was sent."
+    )
 
 
 class WaitQuery(OnceQuery, extra="forbid"):
@@ -260,7 +308,10 @@ class WaitQuery(OnceQuery, extra="forbid"):
         ge=0,
         le=MAX_WAIT,
         allow_inf_nan=False,
-        description="Seconds to wait until memories can be retrieved (0 unless given), or until the filters have decided on a text (5).",
+        description=(
+            "Seconds to wait until memories can be retrieved (0 unless given), or until the filters have"
+            " decided on a text (5)."
+        ),
     )
 
 

@@ -1,4 +1,6 @@
-"""The events that agent programs publish, one model a type, with the payload of each. ``docs/events.md`` shows every type."""
+"""The events that agent programs publish, one model a type, with the payload of each. ``docs/events.md``
+shows every type.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,16 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.json_schema import SkipJsonSchema
 from uuid6 import uuid7
 
@@ -79,21 +90,30 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
     ``embedding_key`` is the text that is embedded; the description unless given.
     ``evidence`` names the events a thought rests on (or the conversation an event belongs to), and
     ``utterances`` holds a conversation; the original keeps both in one field, ``filling``.
-    ``retention`` leaves out what equals, in subject, predicate and object, one of the agent's latest so many events.
-    ``historic`` memories were counted where they come from: they do not bring a reflection nearer (imports).
-    A ``vector`` of one's own (imports) needs the name of the model that made it.
+    ``retention`` leaves out what equals, in subject, predicate and object, one of the agent's latest so many
+    events. ``historic`` memories were counted where they come from: they do not bring a reflection nearer
+    (imports). A ``vector`` of one's own (imports) needs the name of the model that made it.
     """
 
     node_type: NodeType = Field(
-        "event", description="What it is: an `event` that was perceived, a `thought`, or a `chat` (a whole conversation)."
+        "event",
+        description=(
+            "What it is: an `event` that was perceived, a `thought`, or a `chat` (a whole conversation)."
+        ),
     )
-    description: Description = Field(description="What happened, in one statement that says who did what, in any language.")
-    embedding_key: Description | None = Field(None, description="The text to be found by, if not the description.")
+    description: Description = Field(
+        description="What happened, in one statement that says who did what, in any language."
+    )
+    embedding_key: Description | None = Field(
+        None, description="The text to be found by, if not the description."
+    )
     subject: Part | None = Field(None, description="Who or what the statement is about.")
     predicate: Part | None = Field(None, description="What is said of the subject: a verb, as a rule.")
     object: Part | None = Field(None, description="Whom or what it concerns.")
-    keywords: Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)] | None = Field(
-        None, description="Words to be found by; taken from the triple or the description unless given."
+    keywords: Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)] | None = (
+        Field(
+            None, description="Words to be found by; taken from the triple or the description unless given."
+        )
     )
     poignancy: float | None = Field(
         None,
@@ -110,7 +130,10 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
         [], description="What was said in a conversation: [speaker, text] pairs, in order."
     )
     retention: int | None = Field(
-        None, ge=1, le=MAX_RETENTION, description="Leave it out if it equals, in its triple, one of the agent's latest so many events."
+        None,
+        ge=1,
+        le=MAX_RETENTION,
+        description="Leave it out if it equals, in its triple, one of the agent's latest so many events.",
     )
     expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
     historic: bool = Field(False, description="Brought from elsewhere: does not bring a reflection nearer.")
@@ -120,10 +143,18 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
         {}, description="Where it comes from: any small JSON object."
     )
     kind: Kind | None = Field(
-        None, description="Of what is remembered of conversations: `preference`, `knowledge`, `experience` or `session`. Needs uri."
+        None,
+        description=(
+            "Of what is remembered of conversations: `preference`, `knowledge`, `experience` or `session`."
+            " Needs uri."
+        ),
     )
     uri: Annotated[str, Field(max_length=MAX_URI_CHARS)] | None = Field(
-        None, description="Its address, `agent://{agent}/{kind}/{category}`: the same content is stored there once. Needs kind."
+        None,
+        description=(
+            "Its address, `agent://{agent}/{kind}/{category}`: the same content is stored there once. Needs"
+            " kind."
+        ),
     )
     abstract: Annotated[str, Field(max_length=MAX_ABSTRACT_CHARS), AfterValidator(masked)] | None = Field(
         None, description="It in three to five keywords."
@@ -131,12 +162,20 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
     overview: Annotated[str, Field(max_length=MAX_OVERVIEW_CHARS), AfterValidator(masked)] | None = Field(
         None, description="It in one or two sentences."
     )
-    user_id: UserId | None = Field(None, description="Which of the people whom the agent talks with it comes from; only they see it.")
+    user_id: UserId | None = Field(
+        None, description="Which of the people whom the agent talks with it comes from; only they see it."
+    )
     visibility: Visibility | None = Field(
-        None, description="Who sees it: `user` (only the user, the default) or `agent` (all whom the agent talks with). Needs user_id."
+        None,
+        description=(
+            "Who sees it: `user` (only the user, the default) or `agent` (all whom the agent talks with)."
+            " Needs user_id."
+        ),
     )
     origin: Claimed | None = Field(None, description=ORIGIN_DESCRIPTION)
-    trust: Trust | None = Field(None, description="How far it is to be trusted, if less than its origin is: 0 … 1.")
+    trust: Trust | None = Field(
+        None, description="How far it is to be trusted, if less than its origin is: 0 … 1."
+    )
 
     @model_validator(mode="after")  # one for all rules: each takes as long to be called as to look
     def _fields_go_together(self) -> Self:
@@ -147,7 +186,9 @@ class Observation(BaseModel, frozen=True, extra="ignore"):
         if (self.vector is None) != (self.embedding_model is None):
             raise ValueError("vector and embedding_model belong together: give both or neither")
         if self.visibility is not None and self.user_id is None:
-            raise ValueError("visibility: says who beside a user sees it: give user_id with it, or leave it out")
+            raise ValueError(
+                "visibility: says who beside a user sees it: give user_id with it, or leave it out"
+            )
         if self.retention is not None and not (self.subject and self.predicate and self.object):
             raise ValueError("retention compares subject, predicate and object: give all three with it")
         return self
@@ -167,7 +208,9 @@ class Configuration(AgentSettings):
 
 
 class Ending(BaseModel, frozen=True, extra="ignore"):
-    """Which conversation it was: all chats of the event's session, those with ``partner`` only, or those named."""
+    """Which conversation it was: all chats of the event's session, those with ``partner`` only, or those
+    named.
+    """
 
     user_id: UserId | None = Field(None, description="With which user of the agent; a session is one user's.")
     partner: Name | None = None
@@ -183,8 +226,8 @@ def require_conversation(session_id: str | None, ending: Ending) -> None:
 class Execution(BaseModel, frozen=True, extra="ignore"):
     """What a node of a workflow put out: the payload of ``node.executed``.
 
-    ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again. ``flags`` are set by
-    the fact check or the guard against loops.
+    ``metadata`` is the node's own, ``provenance`` what the program that publishes wants to find again.
+    ``flags`` are set by the fact check or the guard against loops.
     """
 
     node_id: Name
@@ -206,20 +249,29 @@ class Turn(BaseModel, frozen=True, extra="ignore"):
     name: Name | None = None
     user_id: UserId | None = Field(None, description="In whose conversation with the agent it was said.")
     origin: Claimed | None = Field(
-        None, description="If it is less the speaker's own than the role says: a `document` that a user hands over."
+        None,
+        description=(
+            "If it is less the speaker's own than the role says: a `document` that a user hands over."
+        ),
     )
     provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] = {}
 
     @model_validator(mode="after")
     def _keeps_what_may_be_kept(self) -> Self:
-        if self.role in ("user", "assistant") and (kept := to_keep(self.text, assistant=self.role == "assistant")) != self.text:
+        if (
+            self.role in ("user", "assistant")
+            and (kept := to_keep(self.text, assistant=self.role == "assistant")) != self.text
+        ):
             object.__setattr__(self, "text", kept)  # frozen, and not yet anybody's
         return self
 
     @model_validator(mode="after")
     def _claims_no_more_than_its_role(self) -> Self:
         if self.origin is not None and TRUST[self.origin] > TRUST[ORIGIN_OF_ROLE[self.role]]:
-            raise ValueError(f"origin: what is said in the role {self.role} cannot come from {self.origin}: leave it out, or claim less")
+            raise ValueError(
+                f"origin: what is said in the role {self.role} cannot come from {self.origin}: leave it out,"
+                " or claim less"
+            )
         return self
 
 
@@ -233,16 +285,29 @@ class StepTaken(BaseModel, frozen=True, extra="ignore"):
     """
 
     index: int = Field(
-        ge=0, le=MAX_STEPS, description="Its number in the session, from 0. Steps are put in this order, whenever they come."
+        ge=0,
+        le=MAX_STEPS,
+        description="Its number in the session, from 0. Steps are put in this order, whenever they come.",
     )
-    step_type: StepType = Field(description="A request, a retrieval, a skill in the prompt, a tool's call or result, or a generated text.")
+    step_type: StepType = Field(
+        description=(
+            "A request, a retrieval, a skill in the prompt, a tool's call or result, or a generated text."
+        )
+    )
     tool: Name | None = Field(None, description="Which tool; needed for tool_call and tool_result.")
     input: Told = Field("", description="What it got.")
     output: Told = Field("", description="What it gave.")
     ok: bool | None = Field(None, description="Whether it worked, where that is known.")
-    tokens: int | None = Field(None, ge=0, le=MAX_TOKENS, description="Tokens that it took; estimated unless given.")
+    tokens: int | None = Field(
+        None, ge=0, le=MAX_TOKENS, description="Tokens that it took; estimated unless given."
+    )
     ms: int | None = Field(None, ge=0, le=MAX_MS, description="Milliseconds that it took.")
-    compacted: bool = Field(False, description="Before this step the conversation was compacted: what came before is compressed at once.")
+    compacted: bool = Field(
+        False,
+        description=(
+            "Before this step the conversation was compacted: what came before is compressed at once."
+        ),
+    )
 
     @model_validator(mode="after")
     def _tool_has_a_name(self) -> Self:
@@ -260,10 +325,13 @@ def _in_the_payload(given: object) -> None:
         raise ValueError("belongs inside payload; beside it, it would have no effect")
 
 
-OfThePayload = SkipJsonSchema[Annotated[None, BeforeValidator(_in_the_payload), Field(exclude=True, repr=False)]]
+OfThePayload = SkipJsonSchema[
+    Annotated[None, BeforeValidator(_in_the_payload), Field(exclude=True, repr=False)]
+]
 
 
-#: Fields of payloads that, beside a payload and ignored as unknown ones are, would let a memory be told to more people.
+#: Fields of payloads that, beside a payload and ignored as unknown ones are, would let a memory be told to
+#: more people.
 ONLY_IN_PAYLOAD = frozenset({"user_id", "visibility", "origin", "trust"})
 
 
@@ -318,14 +386,18 @@ class SessionEnded(_Event):
 
 
 class NodeExecuted(_Event):
-    """A node of a workflow has put something out; it goes into quarantine, and into working memory if it may."""
+    """A node of a workflow has put something out; it goes into quarantine, and into working memory if it
+    may.
+    """
 
     type: Literal["node.executed"] = "node.executed"
     payload: Execution
 
 
 class TurnRecorded(_Event):
-    """Somebody said something in a conversation with the agent; it is kept, and what it tells is extracted."""
+    """Somebody said something in a conversation with the agent; it is kept, and what it tells is
+    extracted.
+    """
 
     type: Literal["turn.recorded"] = "turn.recorded"
     session_id: Name = Field(description="Which conversation it is.")
@@ -373,10 +445,18 @@ _MODELS: tuple[type[BaseModel], ...] = (
 FIELD_NAMES = frozenset(name for cls in _MODELS for name in cls.model_fields)
 EVENT_TYPES = tuple(cls.model_fields["type"].default for cls in EVENT_CLASSES)
 
-Event = MemoryObserved | AgentConfigured | SessionEnded | NodeExecuted | TurnRecorded | StepRecorded | FeedbackGiven
+Event = (
+    MemoryObserved
+    | AgentConfigured
+    | SessionEnded
+    | NodeExecuted
+    | TurnRecorded
+    | StepRecorded
+    | FeedbackGiven
+)
 #: Reads and writes one event.
-#: pydantic keeps 16,384 short strings of the JSON that it reads, and what is erased would stay among them. Names of fields come
-#: again; ids and what was said do not.
+#: pydantic keeps 16,384 short strings of the JSON that it reads, and what is erased would stay among them.
+#: Names of fields come again; ids and what was said do not.
 KEEPS_NO_VALUES = ConfigDict(cache_strings="keys")
 
 ONE: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="type")], config=KEEPS_NO_VALUES)

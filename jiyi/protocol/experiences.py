@@ -1,4 +1,6 @@
-"""Experiences: a problem, what was done about it and how that ended; requests and answers of the actions on them."""
+"""Experiences: a problem, what was done about it and how that ended; requests and answers of the actions on
+them.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class TellExperience(Request):
     confidence: Confidence = 0.8
     tools_used: Tools = Field([])
     industry_context: Word | None = None
-    user_id: UserId | None = Field(None, description="Which user of the agent it comes from; only they see it.")
+    user_id: UserId | None = Field(
+        None, description="Which user of the agent it comes from; only they see it."
+    )
 
 
 class ListExperiences(Paged, ForUser):
@@ -86,4 +90,8 @@ class UpdateExperience(ById):
 
     @property
     def changes(self) -> dict[str, object]:
-        return {name: value for name in self.model_fields_set - {"id"} if (value := getattr(self, name)) is not None}
+        return {
+            name: value
+            for name in self.model_fields_set - {"id"}
+            if (value := getattr(self, name)) is not None
+        }

@@ -1,4 +1,6 @@
-"""Pain points, what is proposed against them, and an agent's self-review; requests and answers of the commands on them."""
+"""Pain points, what is proposed against them, and an agent's self-review; requests and answers of the
+commands on them.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class PainEvidence(BaseModel):
 
 
 class PainPoint(BaseModel):
-    """What hurts a user of an agent: alike ones are one, and each distinct turn that tells of it makes it surer."""
+    """What hurts a user of an agent: alike ones are one, and each distinct turn that tells of it makes it
+    surer.
+    """
 
     pain_id: UUID
     agent_id: str
@@ -69,8 +73,12 @@ class PainPoint(BaseModel):
     status: Status
     first_seen: datetime
     last_seen: datetime
-    evidence: list[PainEvidence] = Field([], description="Where it was said, newest first; only of one pain point by its id.")
-    proposals: list[SolutionProposal] = Field([], description="Every proposal against it; only of one pain point by its id.")
+    evidence: list[PainEvidence] = Field(
+        [], description="Where it was said, newest first; only of one pain point by its id."
+    )
+    proposals: list[SolutionProposal] = Field(
+        [], description="Every proposal against it; only of one pain point by its id."
+    )
 
 
 class ListPains(Paged):
@@ -95,7 +103,9 @@ class ResolvePain(ById):
     """How a pain point ends."""
 
     resolution: Resolution
-    proposal_id: UUID | None = Field(None, description="The proposal that was read: another one is not decided on.")
+    proposal_id: UUID | None = Field(
+        None, description="The proposal that was read: another one is not decided on."
+    )
 
 
 class ProposeSolution(ById):
@@ -106,8 +116,8 @@ class ProposeSolution(ById):
 
 
 class PainChanged(BaseModel):
-    """The pain point after the change; ``experience`` is the address of the memory that a confirmed proposal became, ``proposal`` what is
-    proposed now: none yet where a worker is to think of one.
+    """The pain point after the change; ``experience`` is the address of the memory that a confirmed proposal
+    became, ``proposal`` what is proposed now: none yet where a worker is to think of one.
     """
 
     pain: PainPoint
@@ -122,7 +132,8 @@ MAX_CONVERSATIONS, MAX_HOURS = 10_000, 8_760
 class SelfSettings(BaseModel):
     """How often an agent reviews itself, and what may come of it."""
 
-    #: After so many conversations that have ended, and after so many hours with something new; 0: this is no reason.
+    #: After so many conversations that have ended, and after so many hours with something new; 0: this is no
+    #: reason.
     conversations: int
     hours: int
     #: Proposals wait for somebody; otherwise they are approved at once.
@@ -157,4 +168,6 @@ class ConfigureSelf(OfAgent):
     allow_soul_modification: bool | None = None
     use_llm: bool | None = None
     fallback: bool | None = None
-    follow_deployment: bool = Field(False, description="Have the deployment's numbers of conversations and hours again, unless given.")
+    follow_deployment: bool = Field(
+        False, description="Have the deployment's numbers of conversations and hours again, unless given."
+    )

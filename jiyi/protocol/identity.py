@@ -1,6 +1,8 @@
-"""The files that say who an agent is, requests and answers of the commands on them, and attempts to override what they say.
+"""The files that say who an agent is, requests and answers of the commands on them, and attempts to override
+what they say.
 
-``SOUL`` says who it is, ``AGENTS`` how it works, ``USER`` whom it works for, ``HEARTBEAT`` what it looks after by itself.
+``SOUL`` says who it is, ``AGENTS`` how it works, ``USER`` whom it works for, ``HEARTBEAT`` what it looks
+after by itself.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def problems_of(content: str, most: int) -> list[str]:
     problems = []
     if len(content) > most:
         problems.append(f"has {len(content):,} characters, at most {most:,} are kept; say it shorter")
-    hidden = next((char for char in content if char not in _SEEN and unicodedata.category(char) in _HIDDEN), None)
+    hidden = next(
+        (char for char in content if char not in _SEEN and unicodedata.category(char) in _HIDDEN), None
+    )
     if hidden is not None:
         problems.append(f"has the character U+{ord(hidden):04X}, which nobody sees; leave it out")
     if (words := override_in(content)) is not None:
@@ -66,12 +70,16 @@ _KINDS = {"+": "added", "-": "removed", "@": "place"}
 
 
 def diff(old: str, new: str) -> list[dict[str, str]]:
-    """The lines that differ, with those around them, each its ``kind`` (same, added, removed, place) and ``text``; nothing if the
-    texts are the same.
+    """The lines that differ, with those around them, each its ``kind`` (same, added, removed, place) and
+    ``text``; nothing if the texts are the same.
     """
-    lines = unified_diff(old.splitlines()[:MAX_LINES], new.splitlines()[:MAX_LINES], lineterm="", n=CONTEXT_LINES)
+    lines = unified_diff(
+        old.splitlines()[:MAX_LINES], new.splitlines()[:MAX_LINES], lineterm="", n=CONTEXT_LINES
+    )
     shown = [line for number, line in enumerate(lines) if number > 1]  # the first two name the files
-    return [{"kind": _KINDS.get(line[:1], "same"), "text": line if line[0] == "@" else line[1:]} for line in shown]
+    return [
+        {"kind": _KINDS.get(line[:1], "same"), "text": line if line[0] == "@" else line[1:]} for line in shown
+    ]
 
 
 MAX_REASON_CHARS = 2_000
@@ -122,7 +130,9 @@ class GetFile(OfAgent):
 class ComposePrompt(OfAgent):
     """The files as they belong before an answer."""
 
-    max_tokens: int = Field(PROMPT_TOKENS, ge=50, le=MAX_PROMPT_TOKENS, description="Most tokens, by our estimate.")
+    max_tokens: int = Field(
+        PROMPT_TOKENS, ge=50, le=MAX_PROMPT_TOKENS, description="Most tokens, by our estimate."
+    )
 
 
 class ComposedPrompt(BaseModel):
@@ -144,7 +154,9 @@ class ProposeChange(OfAgent):
     file: ProposableFile
     suggested: Content
     reason: Reason
-    base_version: Number | None = Field(None, description="The version that was read; the one in force unless given.")
+    base_version: Number | None = Field(
+        None, description="The version that was read; the one in force unless given."
+    )
 
 
 class UpdateUser(OfAgent):
@@ -180,7 +192,9 @@ class Rollback(OfAgent):
     file: FileName | None = None
     version: Number | None = Field(None, description="0 empties the file.")
     snapshot_id: UUID | None = None
-    base_version: Number | None = Field(None, description="The version that was read: if another is in force, nothing is changed.")
+    base_version: Number | None = Field(
+        None, description="The version that was read: if another is in force, nothing is changed."
+    )
     reason: str = Field("", max_length=MAX_REASON_CHARS)
 
     @model_validator(mode="after")

@@ -1,4 +1,6 @@
-"""Requests and answers about items: JSON values that programs keep under a namespace and a key (``docs/integrations.md``)."""
+"""Requests and answers about items: JSON values that programs keep under a namespace and a key
+(``docs/integrations.md``).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def _only_json(value: object, place: str = "") -> None:
     if isinstance(value, dict):
         for name, part in value.items():
             if not isinstance(name, str):
-                raise ValueError(f"{place}{name}: names must be strings, this is of the type {type(name).__name__}")  # noqa: TRY004 – pydantic's word for a wrong field
+                raise ValueError(  # noqa: TRY004
+                    f"{place}{name}: names must be strings, this is of the type {type(name).__name__}"
+                )
             _only_json(part, f"{place}{name}.")
     elif isinstance(value, list | tuple):
         for number, part in enumerate(value):
@@ -47,7 +51,10 @@ def _json_value(value: JsonObject) -> JsonObject:
     plain_json(value, MAX_DEPTH)
     _only_json(value)
     if len(to_json(value)) > MAX_VALUE_BYTES:
-        raise ValueError(f"larger than {MAX_VALUE_BYTES:,} bytes as JSON; keep large things elsewhere and their address here")
+        raise ValueError(
+            f"larger than {MAX_VALUE_BYTES:,} bytes as JSON; keep large things elsewhere and their address"
+            " here"
+        )
     return value
 
 
@@ -62,9 +69,17 @@ def _known_operators(conditions: JsonObject) -> JsonObject:
 
 
 Label = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
-Key = Annotated[str, Field(min_length=1, max_length=MAX_KEY_CHARS, description="What the item is called in its namespace.")]
+Key = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_KEY_CHARS, description="What the item is called in its namespace."),
+]
 Namespace = Annotated[
-    list[Label], Field(min_length=1, max_length=MAX_LABELS, description="Where it is, from the widest to the narrowest: ['users', 'mia'].")
+    list[Label],
+    Field(
+        min_length=1,
+        max_length=MAX_LABELS,
+        description="Where it is, from the widest to the narrowest: ['users', 'mia'].",
+    ),
 ]
 Prefix = Annotated[list[Label], Field(max_length=MAX_LABELS)]
 Value = Annotated[dict[str, Any], AfterValidator(_json_value)]
@@ -79,15 +94,24 @@ class ItemWrite(Request):
     key: Key
     value: Value | None = Field(None, description="Any JSON object; null deletes the item.")
     texts: Annotated[list[Text], Field(max_length=MAX_TEXTS)] = Field(
-        [], description="What the item is found by in a search with a query; none: only by its namespace, its key and filters."
+        [],
+        description=(
+            "What the item is found by in a search with a query; none: only by its namespace, its key and"
+            " filters."
+        ),
     )
     ttl_minutes: float | None = Field(
-        None, gt=0, le=MAX_TTL_MINUTES, description="Minutes after its last access at which the item is gone; null: it stays."
+        None,
+        gt=0,
+        le=MAX_TTL_MINUTES,
+        description="Minutes after its last access at which the item is gone; null: it stays.",
     )
 
 
 class Items(Request, Generic[T]):
-    """Items to be stored, deleted or read. Of several of one namespace and key that are stored the last counts."""
+    """Items to be stored, deleted or read. Of several of one namespace and key that are stored the last
+    counts.
+    """
 
     items: Annotated[list[T], Field(min_length=1, max_length=MAX_ITEMS)]
 
@@ -121,7 +145,9 @@ class Item(BaseModel):
     value: dict[str, Any]
     created_at: datetime
     updated_at: datetime
-    score: float | None = Field(None, description="Cosine similarity to the query of its most similar text; null without a query.")
+    score: float | None = Field(
+        None, description="Cosine similarity to the query of its most similar text; null without a query."
+    )
 
 
 class SearchItems(Request):
@@ -129,12 +155,18 @@ class SearchItems(Request):
 
     prefix: Prefix = Field([], description="Items of this namespace and of those within it; empty: of all.")
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS)] | None = Field(
-        None, description="Best first, of the items that have texts to be found by. Without it: those updated last first."
+        None,
+        description=(
+            "Best first, of the items that have texts to be found by. Without it: those updated last first."
+        ),
     )
     filter: Conditions = Field(
         {},
-        description="What fields of the value must be: {'status': 'open'}, or compared: {'score': {'$gte': 3}}; operators "
-        "$eq, $ne, $gt, $gte, $lt, $lte. Numbers compare as numbers, texts as texts; a field that is not there fits nothing.",
+        description=(
+            "What fields of the value must be: {'status': 'open'}, or compared: {'score': {'$gte': 3}};"
+            " operators $eq, $ne, $gt, $gte, $lt, $lte. Numbers compare as numbers, texts as texts; a field"
+            " that is not there fits nothing."
+        ),
     )
     limit: PageSize = DEFAULT_FOUND
     offset: int = Field(0, ge=0, le=1_000_000)
@@ -151,7 +183,9 @@ class NamespaceMatch(Request):
 class ListNamespaces(Request):
     """Which namespaces."""
 
-    match: Annotated[list[NamespaceMatch], Field(max_length=10)] = Field([], description="All of these must hold.")
+    match: Annotated[list[NamespaceMatch], Field(max_length=10)] = Field(
+        [], description="All of these must hold."
+    )
     max_depth: int | None = Field(None, ge=1, le=MAX_LABELS, description="Cut to so many parts, each once.")
     limit: PageSize = DEFAULT_NAMESPACES
     offset: int = Field(0, ge=0, le=1_000_000)

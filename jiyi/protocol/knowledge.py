@@ -1,6 +1,8 @@
-"""Texts for quarantine and what the filters made of them; knowledge that is promoted, demoted, edited; lists and digests.
+"""Texts for quarantine and what the filters made of them; knowledge that is promoted, demoted, edited; lists
+and digests.
 
-Bodies and requests have no group: it is the actor's. Every change leaves an audit row; nothing is overwritten.
+Bodies and requests have no group: it is the actor's. Every change leaves an audit row; nothing is
+overwritten.
 """
 
 from __future__ import annotations
@@ -12,7 +14,18 @@ from uuid import UUID
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 from uuid6 import uuid7
 
-from jiyi.protocol.base import NOT_BLANK, ById, Flag, JsonObject, Moment, Name, Paged, Request, Rows, small_enough
+from jiyi.protocol.base import (
+    NOT_BLANK,
+    ById,
+    Flag,
+    JsonObject,
+    Moment,
+    Name,
+    Paged,
+    Request,
+    Rows,
+    small_enough,
+)
 from jiyi.protocol.tier_questions import Days, Kind, Text, TierItem
 from jiyi.text.splitting import MOST_SIZE
 
@@ -46,11 +59,15 @@ class PromoteBody(Request):
     entry_ids: Annotated[list[UUID], Field(max_length=MAX_IDS)] = Field(
         [], description="Entries of quarantine, by their ids; with a text those that it stands for."
     )
-    text: Text | None = Field(None, description="What is to be known, in your own words; the entries' own unless given.")
+    text: Text | None = Field(
+        None, description="What is to be known, in your own words; the entries' own unless given."
+    )
     agent_id: Name | None = Field(None, description="Who is to know it; the whole group unless given.")
     kind: Kind = Field("statement", description="`verdict`: it decides something.")
     reason: Reason = Field("", description="Why; for the history.")
-    preview: bool = Field(False, description="Only show the pieces that it would be split into; nothing is stored.")
+    preview: bool = Field(
+        False, description="Only show the pieces that it would be split into; nothing is stored."
+    )
 
     @model_validator(mode="after")
     def _has_something(self) -> Self:
@@ -79,14 +96,20 @@ class Promoted(BaseModel):
 class DemoteBody(Request):
     """Take knowledge back: it is not retrieved any more, but stays with its history."""
 
-    knowledge_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(description="Which knowledge.")
+    knowledge_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(
+        description="Which knowledge."
+    )
     reason: Reason = Field("", description="Why; for the history.")
 
 
 class EditKnowledge(ById):
-    """Put knowledge into other words: a new version takes the place of the old one, which stays as history."""
+    """Put knowledge into other words: a new version takes the place of the old one, which stays as
+    history.
+    """
 
-    content: Annotated[str, Field(pattern=NOT_BLANK, max_length=MOST_SIZE)] = Field(description="The new words.")
+    content: Annotated[str, Field(pattern=NOT_BLANK, max_length=MOST_SIZE)] = Field(
+        description="The new words."
+    )
     reason: Reason = Field("", description="Why; for the history.")
 
 
@@ -94,10 +117,15 @@ class ListKnowledge(Paged):
     """What a session, or the whole group, has in its tiers, newest first."""
 
     layer: LayerFilter = Field(
-        "all", description="Only this tier. Quarantine needs the right `admin`; without it `all` means the other two."
+        "all",
+        description=(
+            "Only this tier. Quarantine needs the right `admin`; without it `all` means the other two."
+        ),
     )
     session_id: Name | None = Field(None, description="Only what this session said.")
-    words: Annotated[str, Field(max_length=200)] = Field("", description="Only texts with all of these words.")
+    words: Annotated[str, Field(max_length=200)] = Field(
+        "", description="Only texts with all of these words."
+    )
     rejected: Annotated[str, Field(max_length=40)] | None = Field(
         None, description="Only what this filter kept out of working memory: `low_confidence`, `too_short` …"
     )
@@ -155,7 +183,9 @@ class KnowledgeDetail(BaseModel):
     promoted_at: datetime
     demoted_at: datetime | None = Field(description="Null: it is in force.")
     replaced_by: UUID | None = Field(description="The version that took its place.")
-    embedded: str | None = Field(description="The model of its vector; null while it is found by its words only.")
+    embedded: str | None = Field(
+        description="The model of its vector; null while it is found by its words only."
+    )
     metadata: dict[str, Any]
     history: list[Change] = Field(description="Oldest first.")
 
@@ -171,12 +201,23 @@ class IngestBody(Request):
     session_id: Name | None = Field(None, description="The conversation or run that it belongs to.")
     node_id: Name = Field("ingest", description="The node of the workflow that it comes from.")
     confidence: float | None = Field(
-        None, ge=0, le=1, allow_inf_nan=False, description="How sure whoever said it is, 0 … 1; leave out if unknown."
+        None,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="How sure whoever said it is, 0 … 1; leave out if unknown.",
     )
-    flags: list[Flag] = Field([], max_length=20, description="Marks of a fact check, such as `refuted` or `verify_pending`.")
+    flags: list[Flag] = Field(
+        [], max_length=20, description="Marks of a fact check, such as `refuted` or `verify_pending`."
+    )
     metadata: Metadata = Field({}, description="Any small JSON object that is to be found again.")
-    occurred_at: Moment | None = Field(None, description="When it was said, with a time zone; now unless given.")
-    event_id: UUID = Field(default_factory=uuid7, description="Your own id, the entry's too: the same text sent twice with it counts once.")
+    occurred_at: Moment | None = Field(
+        None, description="When it was said, with a time zone; now unless given."
+    )
+    event_id: UUID = Field(
+        default_factory=uuid7,
+        description="Your own id, the entry's too: the same text sent twice with it counts once.",
+    )
 
 
 class IngestState(BaseModel):
@@ -184,37 +225,54 @@ class IngestState(BaseModel):
 
     status: Literal["ingested"] = "ingested"
     entry_id: UUID = Field(description="Its id in quarantine; what promote_memory takes.")
-    accepted: bool | None = Field(description="Whether it became working memory; null: the filters have not decided yet.")
-    reason: str | None = Field(None, description="Which filter refused it: `low_confidence`, `too_short`, `duplicate` …")
+    accepted: bool | None = Field(
+        description="Whether it became working memory; null: the filters have not decided yet."
+    )
+    reason: str | None = Field(
+        None, description="Which filter refused it: `low_confidence`, `too_short`, `duplicate` …"
+    )
     message: str = Field("", description="The same as a sentence.")
-    flags: list[str] = Field([], description="What is noted of it, such as `unscored`: it came without a confidence.")
+    flags: list[str] = Field(
+        [], description="What is noted of it, such as `unscored`: it came without a confidence."
+    )
 
 
 class DeleteEntries(Request):
     """Take entries of quarantine out of sight, and out of working memory."""
 
-    entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(description="Which entries.")
+    entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(
+        description="Which entries."
+    )
     reason: Reason = Field("", description="Why; for the audit log.")
 
 
 class CheckBody(Request):
-    """Say what a check of entries came to: their claims are true, and no loop made them; or they are refuted."""
+    """Say what a check of entries came to: their claims are true, and no loop made them; or they are
+    refuted.
+    """
 
-    entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(description="Which entries of quarantine.")
+    entry_ids: Annotated[list[UUID], Field(min_length=1, max_length=MAX_IDS)] = Field(
+        description="Which entries of quarantine."
+    )
     verdict: Literal["true", "refuted"] = Field(
-        description="`true`: neither an open claim nor the guard keeps them out any more. `refuted`: they never become working memory."
+        description=(
+            "`true`: neither an open claim nor the guard keeps them out any more. `refuted`: they never"
+            " become working memory."
+        )
     )
     reason: Reason = Field("", description="What was looked up, and where; for the audit log.")
 
 
 class WorkingMemory(Rows[TierItem]):
-    """Working memory, newest first. ``counts``: accepted, rejected (and by reason), fallen out, expired, since Valkey counts;
-    ``rejections``: by reason, of all that is in quarantine.
+    """Working memory, newest first. ``counts``: accepted, rejected (and by reason), fallen out, expired,
+    since Valkey counts; ``rejections``: by reason, of all that is in quarantine.
     """
 
     counts: dict[str, int] = Field({})
     rejections: dict[str, int] = Field({})
-    source: Literal["valkey", "database"] = Field("valkey", description="Who says it: the database while Valkey is away.")
+    source: Literal["valkey", "database"] = Field(
+        "valkey", description="Who says it: the database while Valkey is away."
+    )
     message: str = Field("", description="What is away, if something is.")
 
 
@@ -244,7 +302,9 @@ class DigestBody(Request):
 
 
 class DigestsQuery(Paged):
-    """The group's digests, newest first; ``before`` is the last page's smallest id. Or the one with this id."""
+    """The group's digests, newest first; ``before`` is the last page's smallest id. Or the one with this
+    id.
+    """
 
     digest_id: UUID | None = None
 
@@ -269,7 +329,9 @@ class DigestItem(BaseModel):
 
 
 class DigestState(BaseModel):
-    """A digest. ``older`` entries were too many to look at, ``left_out`` ones are in clusters beyond those shown."""
+    """A digest. ``older`` entries were too many to look at, ``left_out`` ones are in clusters beyond those
+    shown.
+    """
 
     digest_id: UUID
     group_id: str

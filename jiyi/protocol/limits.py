@@ -1,8 +1,9 @@
-"""Limits: what events, requests and answers may hold, and how much of the service one caller and one group may take.
+"""Limits: what events, requests and answers may hold, and how much of the service one caller and one group
+may take.
 
-The latter keep one key, or one group with many keys, from stopping the others. Who is over such a bound is refused at once, with status
-429 (over the broker the error ``too_many_questions``), and told when to ask again. What each is for, and how it was measured, is in
-``docs/tenants.md`` and ``docs/benchmarks.md``.
+The latter keep one key, or one group with many keys, from stopping the others. Who is over such a bound is
+refused at once, with status 429 (over the broker the error ``too_many_questions``), and told when to ask
+again. What each is for, and how it was measured, is in ``docs/tenants.md`` and ``docs/benchmarks.md``.
 """
 
 from __future__ import annotations
@@ -31,28 +32,32 @@ MAX_IDENTITY_CHARS = 20_000
 
 # What one request may hold
 
-#: Characters of all focal texts of one retrieval together, as sent and after Unicode normalisation, which makes up to 18 of one.
+#: Characters of all focal texts of one retrieval together, as sent and after Unicode normalisation, which
+#: makes up to 18 of one.
 QUESTION_CHARS = 16_000
-#: Characters of each question, or sentence of one, of which a vector is made: two windows of the model at most. Of a longer one the
-#: beginning and the end.
+#: Characters of each question, or sentence of one, of which a vector is made: two windows of the model at
+#: most. Of a longer one the beginning and the end.
 EMBEDDED_QUESTION_CHARS = 1_000
-#: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has ``MAX_MESSAGE_BYTES``.
+#: Bytes of a body over HTTP, but for what may be large (events, imports, texts), which has
+#: ``MAX_MESSAGE_BYTES``.
 BODY_BYTES = 1024 * 1024
 #: … and of whoever has not said who they are: a form, the registration of a program.
 STRANGERS_BYTES = 64 * 1024
-#: Values in a JSON text, and how deep its lists and objects may be nested: what is not JSON's own business, such as the schema of a
-#: tool, is nested some twenty deep. Parsers themselves stop at two hundred.
+#: Values in a JSON text, and how deep its lists and objects may be nested: what is not JSON's own business,
+#: such as the schema of a tool, is nested some twenty deep. Parsers themselves stop at two hundred.
 MAX_VALUES, MAX_DEPTH = 100_000, 100
-#: A message may have one more value for each so many of its bytes: vectors are many numbers, of a dozen characters each.
+#: A message may have one more value for each so many of its bytes: vectors are many numbers, of a dozen
+#: characters each.
 BYTES_A_VALUE = 6
-#: Bytes of bodies that a web process has in hand at a time, those of less than ``SMALL_BODY_BYTES`` left out. A body takes about ten times
-#: as much memory while it is looked at.
+#: Bytes of bodies that a web process has in hand at a time, those of less than ``SMALL_BODY_BYTES`` left out.
+#: A body takes about ten times as much memory while it is looked at.
 BODIES_BYTES = 16 * 1024 * 1024
 SMALL_BODY_BYTES = 64 * 1024
 #: Seconds that a request waits until others' bodies leave room for its own.
 BODY_PATIENCE = 5.0
 
-#: Seconds for which the proxy trusts a key that was known while it cannot ask the service, and the most that may be chosen.
+#: Seconds for which the proxy trusts a key that was known while it cannot ask the service, and the most that
+#: may be chosen.
 TRUSTED_SECONDS, MOST_TRUSTED_SECONDS = 60.0, 3_600.0
 
 # What a group may compute
@@ -60,23 +65,28 @@ TRUSTED_SECONDS, MOST_TRUSTED_SECONDS = 60.0, 3_600.0
 #: Calls of one group that wait for their turn in one worker. A client has a
 #: hundred under way at a time, and turns are dealt by group: a line that is long delays its own group only.
 WAITING_CALLS = 110
-#: The share of a worker's time that a group may use without being put behind the others. It counts only while others ask, too.
+#: The share of a worker's time that a group may use without being put behind the others. It counts only while
+#: others ask, too.
 WORK_SHARE = 0.5
 #: Seconds over which the share is taken: what was used so long ago counts a third.
 MEMORY_SECONDS = 10.0
 #: Seconds for which a group that has asked counts as one of those that ask.
 ASKING_SECONDS = 10.0
-#: Calls that a worker takes from its queues besides those that it computes: they wait in it, where their turn can be decided.
+#: Calls that a worker takes from its queues besides those that it computes: they wait in it, where their turn
+#: can be decided.
 CALLS_IN_HAND = 240
-#: Retrievals that one retrieval worker answers at a time; more processors are used by more workers (``JIYI_RETRIEVAL_SHARDS``).
+#: Retrievals that one retrieval worker answers at a time; more processors are used by more workers
+#: (``JIYI_RETRIEVAL_SHARDS``).
 RETRIEVAL_THREADS = 8
 
 # What a caller may hold of the web
 
-#: Requests to the API at a time of one web process, and of them those of all keys of one group. More are refused.
+#: Requests to the API at a time of one web process, and of them those of all keys of one group. More are
+#: refused.
 REQUESTS_AT_ONCE = 96
 REQUESTS_OF_GROUP = 48
-#: Requests at a time of one caller (a key, a session, or else an address), and those of it that wait for them. More are refused.
+#: Requests at a time of one caller (a key, a session, or else an address), and those of it that wait for
+#: them. More are refused.
 REQUESTS_OF_CALLER, REQUESTS_WAITING = 16, 64
 #: Threads of a web process besides: probes, pages, streams, and what is refused.
 OTHER_THREADS = 32

@@ -1,8 +1,9 @@
-"""Memories, the agents whose they are, and the archive: questions over the broker and over REST, and their answers.
+"""Memories, the agents whose they are, and the archive: questions over the broker and over REST, and their
+answers.
 
-Every list, retrieval and page of a memory has the fields of :class:`Memory`. A field that is a column of ``memory_nodes`` is read by
-each SELECT of memories, see docs/architecture.md. Lists over the broker go on after a row's number or name, those over REST
-after a cursor.
+Every list, retrieval and page of a memory has the fields of :class:`Memory`. A field that is a column of
+``memory_nodes`` is read by each SELECT of memories, see docs/architecture.md. Lists over the broker go on
+after a row's number or name, those over REST after a cursor.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from uuid import UUID
 from pydantic import BaseModel, Field, model_serializer, model_validator
 
 from jiyi.protocol.agents import AgentSettings
-from jiyi.protocol.base import DEFAULT_PAGE, ByIds, ForUser, JsonObject, Name, NodeType, Paged, PageSize, Request, Visibility
+from jiyi.protocol.base import (
+    DEFAULT_PAGE,
+    ByIds,
+    ForUser,
+    JsonObject,
+    Name,
+    NodeType,
+    Paged,
+    PageSize,
+    Request,
+    Visibility,
+)
 from jiyi.protocol.conversations import Kind, Profile
 from jiyi.protocol.origins import DEFAULT_ORIGIN, TRUST, Origin, Trust
 
@@ -42,9 +54,13 @@ class Memory(MemoryBrief):
     agent_id: str
     session_id: str | None
     user_id: str | None = Field(None, description="The user of the agent whom it comes from.")
-    visibility: Visibility | None = Field(None, description="Who sees it; null: the user whom it comes from, or all if that is nobody.")
+    visibility: Visibility | None = Field(
+        None, description="Who sees it; null: the user whom it comes from, or all if that is nobody."
+    )
     origin: Origin = Field(DEFAULT_ORIGIN, description="Where it comes from.")
-    trust: Trust = Field(TRUST[DEFAULT_ORIGIN], description="How far it is trusted, 0 … 1: at most as far as what it rests on.")
+    trust: Trust = Field(
+        TRUST[DEFAULT_ORIGIN], description="How far it is trusted, 0 … 1: at most as far as what it rests on."
+    )
     node_count: int = Field(description="Its number within its agent, from 1.")
     type_count: int = Field(description="Its number within its agent's memories of its type, from 1.")
     poignancy: float | None = Field(description="Importance, 1 … 10; null while it is not known.")
@@ -53,14 +69,18 @@ class Memory(MemoryBrief):
     predicate: str | None
     object: str | None
     keywords: list[str]
-    filling: list[Any] = Field(description="Ids of the memories it rests on, or of a conversation [speaker, text] pairs.")
+    filling: list[Any] = Field(
+        description="Ids of the memories it rests on, or of a conversation [speaker, text] pairs."
+    )
     provenance: dict[str, Any]
     uri: str | None = Field(None, description="Its address, if it has a kind.")
     abstract: str | None = Field(None, description="It in three to five keywords (L0).")
     overview: str | None = Field(None, description="It in one or two sentences (L1).")
     is_idle: bool
     embedding_key: str
-    embedding_model: str | None = Field(description="Null until the memory is embedded. Until then it is found by its words alone.")
+    embedding_model: str | None = Field(
+        description="Null until the memory is embedded. Until then it is found by its words alone."
+    )
     stored_at: datetime
     expires_at: datetime | None
     superseded_by: UUID | None = Field(None, description="The newer memory that corrects or contradicts it.")
@@ -68,10 +88,16 @@ class Memory(MemoryBrief):
     archived_at: datetime | None
     archived_reason: str | None = Field(None, description="`expired`, `faded`, or `chosen` by somebody.")
     last_accessed: datetime | None
-    access_count: int | None = Field(None, description="How often it was returned; retrievals do not look it up.")
+    access_count: int | None = Field(
+        None, description="How often it was returned; retrievals do not look it up."
+    )
     dimensions: int | None = Field(None, description="Of its vector; only of one memory by its id.")
-    supersedes: list[UUID] = Field([], description="The older memories that it corrects or contradicts; only of one memory by its id.")
-    recent: list[datetime] | None = Field(None, description="Its last accesses, oldest first; only of one memory by its id.")
+    supersedes: list[UUID] = Field(
+        [], description="The older memories that it corrects or contradicts; only of one memory by its id."
+    )
+    recent: list[datetime] | None = Field(
+        None, description="Its last accesses, oldest first; only of one memory by its id."
+    )
 
     @property
     def evidence(self) -> list[UUID]:
@@ -95,10 +121,14 @@ class KeywordsQuery(Paged, ForUser):
 
 
 class ExportQuery(Paged):
-    """Events as they came, in order of arrival, with what their nodes have been given since: vectors, importance."""
+    """Events as they came, in order of arrival, with what their nodes have been given since: vectors,
+    importance.
+    """
 
     agent_id: Name | None = None
-    node_ids: list[UUID] | None = Field(None, min_length=1, max_length=MAX_RESTORED, description="Of these memories only.")
+    node_ids: list[UUID] | None = Field(
+        None, min_length=1, max_length=MAX_RESTORED, description="Of these memories only."
+    )
     with_vectors: bool = False
 
 
@@ -114,20 +144,26 @@ class ConfigureAgent(AgentSettings):
 
     def settings(self) -> AgentSettings:
         """What is given."""
-        return AgentSettings.model_construct(**{name: getattr(self, name) for name in self.model_fields_set - {"agent_id"}})
+        return AgentSettings.model_construct(
+            **{name: getattr(self, name) for name in self.model_fields_set - {"agent_id"}}
+        )
 
 
 class AgentState(BaseModel):
     """An agent, its own settings, and how near its next reflection is."""
 
     agent_id: str
-    settings: dict[str, Any] = Field(description="Its own settings; what is not among them is the deployment's.")
+    settings: dict[str, Any] = Field(
+        description="Its own settings; what is not among them is the deployment's."
+    )
     node_count: int = Field(description="Memories it ever had.")
     type_counts: dict[str, int]
     importance_trigger_curr: float = Field(description="Importance that is left until a reflection is owed.")
     importance_ele_n: int = Field(description="Events since the last reflection.")
     created_at: datetime
-    profile: Profile | None = Field(None, description="What conversations told about its user in general; only of one agent by its name.")
+    profile: Profile | None = Field(
+        None, description="What conversations told about its user in general; only of one agent by its name."
+    )
 
 
 class KeywordStrength(BaseModel):
@@ -156,11 +192,15 @@ class Related(BaseModel):
 class RateMemories(ByIds):
     """Memories that are to be of the same importance from now on."""
 
-    importance: float = Field(ge=1, le=10, allow_inf_nan=False, description="How much each of them matters, 1 … 10.")
+    importance: float = Field(
+        ge=1, le=10, allow_inf_nan=False, description="How much each of them matters, 1 … 10."
+    )
 
 
 class RestoreRequest(Request):
-    """Archived memories that are to come back: those named, or (at most a thousand at a time) all of an agent's."""
+    """Archived memories that are to come back: those named, or (at most a thousand at a time) all of an
+    agent's.
+    """
 
     ids: list[UUID] = Field(default_factory=list, max_length=MAX_RESTORED)
     agent_id: Name | None = None

@@ -1,4 +1,6 @@
-"""Numbers of what an LLM is shown: lines are L0, L1 …, statements S0, S1 …, so that nobody takes one for the other."""
+"""Numbers of what an LLM is shown: lines are L0, L1 …, statements S0, S1 …, so that nobody takes one for the
+other.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ def number_of(value: Any) -> Any:
 
 
 _OF_LINE, _OF_STATEMENT = f"^{LINE}[0-9]+$", f"^{STATEMENT}[0-9]+$"
-LineNumber = Annotated[int, BeforeValidator(number_of), WithJsonSchema({"type": "string", "pattern": _OF_LINE})]
-StatementNumber = Annotated[int, BeforeValidator(number_of), WithJsonSchema({"type": "string", "pattern": _OF_STATEMENT})]
+LineNumber = Annotated[
+    int, BeforeValidator(number_of), WithJsonSchema({"type": "string", "pattern": _OF_LINE})
+]
+StatementNumber = Annotated[
+    int, BeforeValidator(number_of), WithJsonSchema({"type": "string", "pattern": _OF_STATEMENT})
+]
 #: The first of each, in JSON, by the pattern of its schema.
 NUMBERED = {_OF_LINE: f'"{LINE}0"', _OF_STATEMENT: f'"{STATEMENT}0"'}

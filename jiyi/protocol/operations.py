@@ -25,8 +25,8 @@ Ids = Annotated[list[UUID], Field(max_length=1_000)]
 
 
 class WorkOwed(BaseModel):
-    """Pending work of one kind: rows, those that are due, those that failed before, since when the oldest is pending, and the
-    next attempt of what failed.
+    """Pending work of one kind: rows, those that are due, those that failed before, since when the oldest is
+    pending, and the next attempt of what failed.
     """
 
     kind: str
@@ -51,7 +51,9 @@ class PendingRow(BaseModel):
 
 
 class RetryWork(Request):
-    """Make pending work due now, with all its attempts again: that of the subjects named, or all of the kind."""
+    """Make pending work due now, with all its attempts again: that of the subjects named, or all of the
+    kind.
+    """
 
     kind: Kind
     subject_ids: Ids = Field([])
@@ -67,7 +69,9 @@ class LettersRequest(Paged):
 
     state: LetterState = Field("open", description="Only those in this state.")
     kind: Kind | None = Field(None, description="`intake` for refused events, else the kind of work.")
-    words: Annotated[str, Field(max_length=200)] | None = Field(None, description="Only those whose reason has this text.")
+    words: Annotated[str, Field(max_length=200)] | None = Field(
+        None, description="Only those whose reason has this text."
+    )
 
 
 class DeadLetter(BaseModel):
@@ -92,7 +96,9 @@ class ResolveBody(Request):
     action: Literal["replay", "discard"]
     letter_ids: Ids = Field([])
     kind: Kind | None = None
-    body: str | None = Field(None, description="Of one letter of events that is replayed: the message as it should have come.")
+    body: str | None = Field(
+        None, description="Of one letter of events that is replayed: the message as it should have come."
+    )
 
     @model_validator(mode="after")
     def _names_some(self) -> Self:
@@ -158,7 +164,8 @@ class JobState(BaseModel):
 
 # Workers
 
-#: ``draining``: finishes what is in hand, then ends. ``stopped``: it ended, or was started anew and takes nothing.
+#: ``draining``: finishes what is in hand, then ends. ``stopped``: it ended, or was started anew and takes
+#: nothing.
 WorkerMode = Literal["running", "paused", "draining", "stopped"]
 
 
@@ -175,9 +182,11 @@ class TaskInHand(BaseModel):
 
 
 class WorkerState(BaseModel):
-    """A worker's process. ``rss_bytes``: its memory; None is not known. ``silent``: it has not been heard of for too long.
+    """A worker's process. ``rss_bytes``: its memory; None is not known. ``silent``: it has not been heard of
+    for too long.
 
-    ``wished``: what operators want of it; ``wished_by``, ``wished_at``: who, as the audit log names them, and when.
+    ``wished``: what operators want of it; ``wished_by``, ``wished_at``: who, as the audit log names them, and
+    when.
     """
 
     worker_id: str
@@ -197,7 +206,9 @@ class WorkerState(BaseModel):
 
 
 class TaskFigures(BaseModel):
-    """Runs of a task in the last hour, and how long they take: estimated from all runs since the counters began."""
+    """Runs of a task in the last hour, and how long they take: estimated from all runs since the counters
+    began.
+    """
 
     task: str
     runs: int
@@ -234,7 +245,9 @@ class GroupStats(BaseModel, extra="allow"):
 
 
 class ServiceStats(BaseModel):
-    """Counts of the group, and pending work by kind; of the whole service also counters, and agent indexes by worker."""
+    """Counts of the group, and pending work by kind; of the whole service also counters, and agent indexes by
+    worker.
+    """
 
     group_id: str = ""
     counts: GroupStats

@@ -25,17 +25,28 @@ TRUST: dict[Origin, float] = {
 }
 _CLAIMED: dict[Origin, Claimed] = {origin: origin for origin in get_args(Claimed)}
 DEFAULT_ORIGIN: Origin = "user"
-#: What is trusted less is data wherever it is shown: never a user's fact, a standing preference, a profile's line or a skill's step.
+#: What is trusted less is data wherever it is shown: never a user's fact, a standing preference, a profile's
+#: line or a skill's step.
 STANDING_TRUST = 0.5
 #: Whom a message comes from by its role. A program's own instructions are not the user's.
-ORIGIN_OF_ROLE: dict[Role, Claimed] = {"user": "user", "assistant": "assistant", "system": "assistant", "tool": "tool"}
+ORIGIN_OF_ROLE: dict[Role, Claimed] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "assistant",
+    "tool": "tool",
+}
 
 Trust = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-ORIGIN_DESCRIPTION = "Where it comes from: `user` (or the agent's program for them), `assistant`, `tool`, `document` or `import`."
+ORIGIN_DESCRIPTION = (
+    "Where it comes from: `user` (or the agent's program for them), `assistant`, `tool`, `document` or"
+    " `import`."
+)
 
 
 def claimable(origin: Origin) -> Claimed:
-    """What is said of a memory that comes from elsewhere: nobody there speaks for this service or its operators."""
+    """What is said of a memory that comes from elsewhere: nobody there speaks for this service or its
+    operators.
+    """
     return _CLAIMED.get(origin, "import")
 
 

@@ -1,8 +1,9 @@
-"""Long texts in parts: an event whose text is longer than a memory may be becomes several, which name each other.
+"""Long texts in parts: an event whose text is longer than a memory may be becomes several, which name each
+other.
 
-The first part has the event's id, so that it can be asked about and sent again under it; the ids of the others follow from it. Each part
-says in ``provenance.part`` which it is: ``{"number": 2, "of": 3, "whole": "<id of the first>"}``; unless the event has a ``correlation_id``
-it is that id, by which all parts are found.
+The first part has the event's id, so that it can be asked about and sent again under it; the ids of the
+others follow from it. Each part says in ``provenance.part`` which it is: ``{"number": 2, "of": 3, "whole":
+"<id of the first>"}``; unless the event has a ``correlation_id`` it is that id, by which all parts are found.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ NAMESPACE = UUID("c2b3a3f4-6c07-5a5d-8a0e-2f9f3a1b7d60")
 
 
 def parts_of(event: JsonMapping) -> list[JsonObject]:
-    """The event, or the parts of it if its text is too long: of paragraphs where it can be, else of sentences, in either language.
+    """The event, or the parts of it if its text is too long: of paragraphs where it can be, else of
+    sentences, in either language.
 
     Secrets are masked before: one that lies across two parts would be known in neither.
 
@@ -39,7 +41,11 @@ def parts_of(event: JsonMapping) -> list[JsonObject]:
     payload = event.get("payload")
     field = TEXTS.get(str(event.get("type")), "")
     text = payload.get(field) if isinstance(payload, dict) else None
-    if not isinstance(payload, dict) or not isinstance(text, str) or len(text) <= limits.MAX_DESCRIPTION_CHARS:
+    if (
+        not isinstance(payload, dict)
+        or not isinstance(text, str)
+        or len(text) <= limits.MAX_DESCRIPTION_CHARS
+    ):
         return [dict(event)]
     if payload.get("vector") is not None:
         raise InvalidEvent(["payload.vector: is of the whole text, which is to be split; leave it out"])

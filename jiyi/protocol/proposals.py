@@ -1,4 +1,6 @@
-"""Proposals: skills, workflows, changes of files and solutions, none of which is used before somebody approves it."""
+"""Proposals: skills, workflows, changes of files and solutions, none of which is used before somebody
+approves it.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,11 @@ from jiyi.protocol.artifacts import ArtifactKind, Recommendation
 from jiyi.protocol.base import ById, Name, Paged
 from jiyi.protocol.identity import File
 
-#: What is proposed: a skill, a workflow (``pipeline``), a change of a file of an agent's identity, what helps with a pain point.
+#: What is proposed: a skill, a workflow (``pipeline``), a change of a file of an agent's identity, what helps
+#: with a pain point.
 Kind = Literal["skill", "pipeline", "identity", "solution"]
-#: ``refused`` by the gate; ``pending`` until somebody decides; of skills and workflows only: ``archived``, once approved and now
-#: out of use; ``deleted``, its texts are gone.
+#: ``refused`` by the gate; ``pending`` until somebody decides; of skills and workflows only: ``archived``,
+#: once approved and now out of use; ``deleted``, its texts are gone.
 Status = Literal["refused", "pending", "approved", "rejected", "archived", "deleted"]
 #: What can be decided; of what is no skill or workflow the first two.
 Verb = Literal["approve", "reject", "enable", "disable", "archive", "delete"]

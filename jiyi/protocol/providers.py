@@ -1,4 +1,6 @@
-"""Embedders and LLMs: their states, vendors that speak OpenAI's protocol, the move to another embedding model (``jiyi reembed``)."""
+"""Embedders and LLMs: their states, vendors that speak OpenAI's protocol, the move to another embedding model
+(``jiyi reembed``).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class BreakerState(BaseModel):
 
 
 class PromptByRules(BaseModel):
-    """A prompt that rules answer in the LLM's place. ``language``: in this one only. ``until``: for a while only."""
+    """A prompt that rules answer in the LLM's place. ``language``: in this one only. ``until``: for a while
+    only.
+    """
 
     prompt: str
     why: str
@@ -59,8 +63,8 @@ class LLMUsage(BaseModel):
 
     prompt: str
     model: str
-    #: Questions that were answered, those whose answer could not be used, usable answers that were not the first, questions that rules
-    #: answered in the LLM's place, entries of usable answers that were left out.
+    #: Questions that were answered, those whose answer could not be used, usable answers that were not the
+    #: first, questions that rules answered in the LLM's place, entries of usable answers that were left out.
     questions: int
     unusable: int
     repaired: int
@@ -98,11 +102,15 @@ class EmbeddingModel(BaseModel):
     model: str
     spec: str
     since: datetime | None = Field(None, description="Of the one in use: since when.")
-    left: int | None = Field(None, description="Of the one that memories are moved to: those that have yet to be embedded.")
+    left: int | None = Field(
+        None, description="Of the one that memories are moved to: those that have yet to be embedded."
+    )
 
 
 class EmbedderVendor(BaseModel):
-    """``ready`` says in words whether there is a key or package; ``breaker`` is None for what is not called over a network."""
+    """``ready`` says in words whether there is a key or package; ``breaker`` is None for what is not called
+    over a network.
+    """
 
     vendor: str
     spec: str | None = None
@@ -115,7 +123,9 @@ class EmbedderVendor(BaseModel):
 
 
 class EmbeddedByModel(BaseModel):
-    """A model that is known or has vectors; ``memories`` have one by it, ``beside`` are those of a re-embedding."""
+    """A model that is known or has vectors; ``memories`` have one by it, ``beside`` are those of a
+    re-embedding.
+    """
 
     model: str
     spec: str | None
@@ -143,13 +153,15 @@ DEFAULT_BATCH = 256
 #: Seconds that a step may take: longer than an embedder may for a batch (``engine.providers.remote``).
 STEP_SECONDS = 120.0
 
-#: ``filling``: the new model embeds the memories; ``waiting``: for the last questions by the old model; ``folding``:
-#: the vectors take the old ones' place; ``done``; ``cancelled``.
+#: ``filling``: the new model embeds the memories; ``waiting``: for the last questions by the old model;
+#: ``folding``: the vectors take the old ones' place; ``done``; ``cancelled``.
 Phase = Literal["filling", "waiting", "folding", "done", "cancelled"]
 
 
 class ReembeddingStep(Request):
-    """Do the next step of the move to ``to``, whatever it is. It concerns the whole deployment, whichever the group."""
+    """Do the next step of the move to ``to``, whatever it is. It concerns the whole deployment, whichever the
+    group.
+    """
 
     #: A provider as in ``JIYI_EMBEDDER``; what this names at the service unless given.
     to: Annotated[str, Field(min_length=1, max_length=200)] | None = None
@@ -207,7 +219,8 @@ class Preset:
     no_embeddings: str = ""
 
 
-#: Vendors by name. Where the council's default is no longer offered, its successor stands here (docs/decisions.md).
+#: Vendors by name. Where the council's default is no longer offered, its successor stands here
+#: (docs/decisions.md).
 PRESETS = {
     preset.name: preset
     for preset in (
@@ -268,9 +281,15 @@ PRESETS = {
             chat_model="deepseek-ai/DeepSeek-V3.2",
             structured="object",
         ),
-        # Anything else that speaks the protocol: vLLM, TEI, LM Studio, a gateway. Nothing is known of it; 512 tokens
-        # are what the smallest common models read.
-        Preset(name="compatible", key_variables=("COMPATIBLE_API_KEY",), needs_key=False, max_tokens=512, max_texts=32),
+        # Anything else that speaks the protocol: vLLM, TEI, LM Studio, a gateway. Nothing is known of it; 512
+        # tokens are what the smallest common models read.
+        Preset(
+            name="compatible",
+            key_variables=("COMPATIBLE_API_KEY",),
+            needs_key=False,
+            max_tokens=512,
+            max_texts=32,
+        ),
     )
 }
 

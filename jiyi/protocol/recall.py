@@ -1,4 +1,6 @@
-"""The verbs of one memory and of an agent's whole memory: get, list, update, and the text that goes into a prompt."""
+"""The verbs of one memory and of an agent's whole memory: get, list, update, and the text that goes into a
+prompt.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,15 @@ from jiyi.protocol.base import (
     few_enough_keywords,
     small_enough,
 )
-from jiyi.protocol.conversations import CONTEXT_KINDS, KINDS_DESCRIPTION, AnyKind, InjectedSkill, Intent, Kind, RecalledEarlier
+from jiyi.protocol.conversations import (
+    CONTEXT_KINDS,
+    KINDS_DESCRIPTION,
+    AnyKind,
+    InjectedSkill,
+    Intent,
+    Kind,
+    RecalledEarlier,
+)
 from jiyi.protocol.memory import MAX_SEARCH_CHARS, MemoryBrief
 from jiyi.protocol.origins import BySource
 from jiyi.protocol.retrieval import Answer, FocalText
@@ -49,15 +59,23 @@ class ListMemories(Paged, ForUser, BySource):
 
     agent_id: Name | None = Field(None, description="Only this agent's; the whole group's unless given.")
     types: list[NodeType] = Field([], fail_fast=True, description="Only these types.")
-    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
-    words: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field("", description="Only with all of these words, or this text.")
+    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field(
+        [*CONTEXT_KINDS], description=KINDS_DESCRIPTION
+    )
+    words: Annotated[str, Field(max_length=MAX_SEARCH_CHARS)] = Field(
+        "", description="Only with all of these words, or this text."
+    )
     keyword: Keyword | None = Field(None, description="Only with this keyword.")
     session_id: Name | None = Field(None, description="Only of this session.")
-    from_user: Name | None = Field(None, description="Only what comes from this user, without what others shared.")
+    from_user: Name | None = Field(
+        None, description="Only what comes from this user, without what others shared."
+    )
     created_after: Moment | None = Field(None, description="Only what happened at this time or later.")
     created_before: Moment | None = Field(None, description="Only what happened before this time.")
     superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
-    archived: Archived = Field("without", description="Whether archived memories are listed: `with` the others, or `only` they.")
+    archived: Archived = Field(
+        "without", description="Whether archived memories are listed: `with` the others, or `only` they."
+    )
     as_of: AsOf | None = Field(None, description=AS_OF_DESCRIPTION)
 
 
@@ -69,21 +87,35 @@ class UpdateMemory(ById, ForUser):
 
     description: Description | None = Field(None, description="What is so instead.")
     poignancy: float | None = Field(
-        None, ge=1, le=10, allow_inf_nan=False, validation_alias=POIGNANCY, description="How much it matters, 1 … 10."
+        None,
+        ge=1,
+        le=10,
+        allow_inf_nan=False,
+        validation_alias=POIGNANCY,
+        description="How much it matters, 1 … 10.",
     )
-    keywords: Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)] | None = Field(
-        None, description="Words to be found by."
+    keywords: Annotated[list[Keyword], Field(fail_fast=True), AfterValidator(few_enough_keywords)] | None = (
+        Field(None, description="Words to be found by.")
     )
     subject: Part | None = None
     predicate: Part | None = None
     object: Part | None = None
     expires_at: Moment | None = Field(None, description="When it is no longer to be remembered.")
-    visibility: Visibility | None = Field(None, description="Who sees it: its user alone, or all whom the agent talks with.")
-    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] | None = Field(None, description="Where it comes from.")
-    occurred_at: Moment | None = Field(
-        None, description="Since when it is so, if that has changed; unless given, when the older version happened."
+    visibility: Visibility | None = Field(
+        None, description="Who sees it: its user alone, or all whom the agent talks with."
     )
-    event_id: UUID = Field(default_factory=uuid7, description="Id of the new version: the same update sent twice counts once.")
+    provenance: Annotated[dict[str, Any], AfterValidator(small_enough)] | None = Field(
+        None, description="Where it comes from."
+    )
+    occurred_at: Moment | None = Field(
+        None,
+        description=(
+            "Since when it is so, if that has changed; unless given, when the older version happened."
+        ),
+    )
+    event_id: UUID = Field(
+        default_factory=uuid7, description="Id of the new version: the same update sent twice counts once."
+    )
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
@@ -97,8 +129,12 @@ class AddMemory(Request):
 
     agent_id: Name = Field(description="Whose memory.")
     description: Description = Field(description="What happened, or is so: one statement.")
-    poignancy: float | None = Field(None, ge=1, le=10, allow_inf_nan=False, description="How much it matters, 1 … 10.")
-    event_id: UUID = Field(default_factory=uuid7, description="Its id: the same addition sent twice counts once.")
+    poignancy: float | None = Field(
+        None, ge=1, le=10, allow_inf_nan=False, description="How much it matters, 1 … 10."
+    )
+    event_id: UUID = Field(
+        default_factory=uuid7, description="Its id: the same addition sent twice counts once."
+    )
 
 
 class Updated(BaseModel):
@@ -114,23 +150,35 @@ class ForgetWhatWasSaid(Request, ForUser):
 
     agent_id: Name
     text: FocalText = Field(description="What is to be forgotten: `my phone number`, 我的地址.")
-    every: bool = Field(False, description="Whether all that fits is to go, where several things do; else it is asked which.")
+    every: bool = Field(
+        False, description="Whether all that fits is to go, where several things do; else it is asked which."
+    )
 
 
 class Forgotten(BaseModel):
     """What is being erased, with its report (`erasure_id`); or, where nothing is clear, what it could be."""
 
-    answer: str = Field(description="What was done, or is to be asked back, in a sentence to pass on, in the language of the request.")
+    answer: str = Field(
+        description=(
+            "What was done, or is to be asked back, in a sentence to pass on, in the language of the request."
+        )
+    )
     erasure_id: UUID | None = None
-    forgotten: list[MemoryBrief] = Field([], description="The turns that said it; `description` is what goes of each.")
-    asks: list[MemoryBrief] = Field([], description="Several things fit: name one of them in its own words, or give `every`.")
+    forgotten: list[MemoryBrief] = Field(
+        [], description="The turns that said it; `description` is what goes of each."
+    )
+    asks: list[MemoryBrief] = Field(
+        [], description="Several things fit: name one of them in its own words, or give `every`."
+    )
 
 
 class ReinstateMemory(ById):
     """What was superseded by mistake is to be in force again."""
 
     user_id: UserId | None = Field(None, description="Whose it has to be, if one is given.")
-    reason: str | None = Field(None, max_length=MAX_REASON_CHARS, description="Why the supersession was a mistake; kept with it.")
+    reason: str | None = Field(
+        None, max_length=MAX_REASON_CHARS, description="Why the supersession was a mistake; kept with it."
+    )
 
 
 class Mistake(BaseModel):
@@ -171,11 +219,20 @@ class RecallRequest(Request, ForUser, BySource):
 class PromptLine(MemoryBrief):
     """A memory that stands in a prompt, in these words, with what the prompt made of it."""
 
-    kind: Kind | None = Field(None, description="Its kind; in a conversation's prompt, the heading that it stands below.")
+    kind: Kind | None = Field(
+        None, description="Its kind; in a conversation's prompt, the heading that it stands below."
+    )
     tokens: int = Field(description="Of its line.")
     score: float
-    seen: int = Field(1, description="How many of the memories found say this, in these words or nearly: one line, of the latest.")
-    turn_ids: list[UUID] = Field([], description="The turns that it is shown in place of, or that are shown in place of it.")
+    seen: int = Field(
+        1,
+        description=(
+            "How many of the memories found say this, in these words or nearly: one line, of the latest."
+        ),
+    )
+    turn_ids: list[UUID] = Field(
+        [], description="The turns that it is shown in place of, or that are shown in place of it."
+    )
     superseded_at: datetime | None = Field(None, description="It is shown as what was once so.")
     why: str = ""
 
@@ -199,7 +256,8 @@ class InjectedContext(BaseModel):
     injection_id: UUID | None = None
     #: The prompt with the context; unchanged if there is none.
     prompt: str = ""
-    #: With ``split``: what stays the same through the session, with the program's own prompt where that was given.
+    #: With ``split``: what stays the same through the session, with the program's own prompt where that was
+    #: given.
     stable: str = ""
     #: What was recalled for this message.
     recalled: str = ""
@@ -242,5 +300,7 @@ class AskedAgain(BaseModel):
     record: RetrievalRecord
     then: Answer
     now: Answer
-    same: bool = Field(description="Whether `then` has the memories that were returned, less what was erased since.")
+    same: bool = Field(
+        description="Whether `then` has the memories that were returned, less what was erased since."
+    )
     notes: list[str] = Field(description="What could not be asked as it was.")

@@ -18,7 +18,8 @@ MAX_DEPTH, MAX_LIMIT = 20, 1_000
 State = Literal["owed", "running", "waiting", "done", "nothing", "given up"]
 #: Why there is a reflection.
 Trigger = Literal["importance", "schedule", "request", "conversation", "conversations", "hours"]
-#: Why an agent reviews itself: so many conversations have ended, or so many hours have passed with something new.
+#: Why an agent reviews itself: so many conversations have ended, or so many hours have passed with something
+#: new.
 SelfTrigger = Literal["conversations", "hours"]
 SELF_TRIGGERS: tuple[SelfTrigger, ...] = ("conversations", "hours")
 
@@ -44,7 +45,9 @@ class Finding(BaseModel):
 
     text: str
     evidence: list[UUID]
-    kind: Literal["positive", "negative"] | None = Field(None, description="Of a pattern: it went well, or wrong, more than once.")
+    kind: Literal["positive", "negative"] | None = Field(
+        None, description="Of a pattern: it went well, or wrong, more than once."
+    )
 
 
 class Findings(BaseModel):
@@ -56,7 +59,8 @@ class Findings(BaseModel):
 
 
 class ReflectionState(BaseModel):
-    """``owed`` → ``running`` (→ ``waiting`` → ``running``) → ``done``, ``nothing`` to think about, or ``given up``.
+    """``owed`` → ``running`` (→ ``waiting`` → ``running``) → ``done``, ``nothing`` to think about, or ``given
+    up``.
 
     ``error`` says why it waits, was given up or came to nothing.
     """
@@ -73,8 +77,12 @@ class ReflectionState(BaseModel):
     llm: str | None
     error: str | None
     thought_count: int = 0
-    thoughts: list[NewThought] = Field([], description="Each with its evidence; only of one reflection by its id.")
-    findings: Findings | None = Field(None, description="Of a self-review: what the agent found about itself.")
+    thoughts: list[NewThought] = Field(
+        [], description="Each with its evidence; only of one reflection by its id."
+    )
+    findings: Findings | None = Field(
+        None, description="Of a self-review: what the agent found about itself."
+    )
 
     @property
     def final(self) -> bool:
@@ -85,7 +93,9 @@ class WhyQuery(ByIdForUser):
     """What does a memory rest on?"""
 
     depth: int = Field(DEFAULT_DEPTH, ge=0, le=MAX_DEPTH, description="Levels of evidence.")
-    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Most memories, of all levels together.")
+    limit: int = Field(
+        DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Most memories, of all levels together."
+    )
 
 
 class Reasons(BaseModel):

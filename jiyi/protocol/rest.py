@@ -1,6 +1,8 @@
-"""What travels over the REST API and not through the broker: bodies, queries and answers of ``/api/v1``, and the cursors of its lists.
+"""What travels over the REST API and not through the broker: bodies, queries and answers of ``/api/v1``, and
+the cursors of its lists.
 
-The group is never part of them: it belongs to the key. Models of the other modules of :mod:`jiyi.protocol` are used as they are.
+The group is never part of them: it belongs to the key. Models of the other modules of :mod:`jiyi.protocol`
+are used as they are.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ FOREIGN_GROUP = "group_id: not this key's group; leave it out, the key says whic
 class FieldProblem(BaseModel):
     """One thing that is wrong with a request."""
 
-    field: str = Field(description="Where: a path such as `events.3.payload.poignancy`, or empty for the whole.")
+    field: str = Field(
+        description="Where: a path such as `events.3.payload.poignancy`, or empty for the whole."
+    )
     message: str
 
 
 class Problem(BaseModel):
-    """RFC 9457: what went wrong, for programs (`type`, `status`, `errors`) and for people (`title`, `detail`)."""
+    """RFC 9457: what went wrong, for programs (`type`, `status`, `errors`) and for people (`title`,
+    `detail`).
+    """
 
     type: str = Field(description="Address of a page that explains this kind of problem.")
     title: str
@@ -29,7 +35,10 @@ class Problem(BaseModel):
     detail: str
     instance: str = Field(description="The path that was asked for.")
     errors: list[FieldProblem] = []
-    code: str | None = Field(None, description="The error by the name that every door gives it, such as `id_reused` or `not_found`.")
+    code: str | None = Field(
+        None,
+        description="The error by the name that every door gives it, such as `id_reused` or `not_found`.",
+    )
 
 
 # Lists
@@ -46,8 +55,11 @@ class OnceQuery(BaseModel, extra="forbid"):
         0,
         ge=0,
         le=MAX_ONCE,
-        description="Seconds: an event without an `event_id` of yours that says the same as one that was stored up to so many seconds ago, "
-        "and still holds, is that one. For senders that cannot keep an id, such as LLMs.",
+        description=(
+            "Seconds: an event without an `event_id` of yours that says the same as one that was stored up to"
+            " so many seconds ago, and still holds, is that one. For senders that cannot keep an id, such as"
+            " LLMs."
+        ),
     )
 
 
@@ -58,5 +70,7 @@ class Queues(BaseModel):
     """How full the service's queues are. They are shared by all groups."""
 
     queues: dict[str, int | None] = Field(description="Messages by queue; null where that is not known.")
-    in_flight: dict[str, int] | None = Field(description="Messages in the hands of the intake and of the workers.")
+    in_flight: dict[str, int] | None = Field(
+        description="Messages in the hands of the intake and of the workers."
+    )
     note: str = Field("", description="Why something is not known.")

@@ -33,8 +33,8 @@ DEFAULT_TOP_K = 30
 #: Seconds that an answer may be waited for: a worker gives up after a minute.
 MAX_TIMEOUT = 60.0
 
-#: ``no_candidates``: the agent has no memory that may be one. ``unknown_agent``: there is no such agent in the group.
-#: A question that cannot be answered has no status; it is raised as an error.
+#: ``no_candidates``: the agent has no memory that may be one. ``unknown_agent``: there is no such agent in
+#: the group. A question that cannot be answered has no status; it is raised as an error.
 Status = Literal["ok", "no_candidates", "unknown_agent"]
 
 
@@ -43,12 +43,16 @@ def _within_focal_limit(text: str) -> str:
     if len(text) > limit:
         raise ValueError(f"{len(text):,} characters are more than {limit:,}; ask with a summary")
     if (size := _size(text)) > limit:
-        raise ValueError(f"{size:,} characters after Unicode normalisation are more than {limit:,}; ask with a summary")
+        raise ValueError(
+            f"{size:,} characters after Unicode normalisation are more than {limit:,}; ask with a summary"
+        )
     return text
 
 
 def _size(text: str) -> int:
-    """Characters of a text, as written or as normalised (some become eighteen), whichever is more: words are looked for in the latter."""
+    """Characters of a text, as written or as normalised (some become eighteen), whichever is more: words are
+    looked for in the latter.
+    """
     return len(text) if text.isascii() else max(len(text), len(nfkc(text)))
 
 
@@ -70,7 +74,10 @@ def _short_enough_together(texts: Any) -> Any:
 def _refuse_too_long(total: int) -> None:
     most = _most_characters()
     if total > most:
-        raise ValueError(f"{total:,} characters of all focal texts together are more than {most:,}; ask in several requests")
+        raise ValueError(
+            f"{total:,} characters of all focal texts together are more than {most:,}; ask in several"
+            " requests"
+        )
 
 
 def _most_characters() -> int:
@@ -86,7 +93,10 @@ def _within_top_k(top_k: int) -> int:
 
 FocalText = Annotated[str, Field(pattern=NOT_BLANK), AfterValidator(_within_focal_limit)]
 FocalTexts = Annotated[
-    list[FocalText], Field(fail_fast=True), BeforeValidator(_short_enough_together), AfterValidator(_few_enough_focal_texts)
+    list[FocalText],
+    Field(fail_fast=True),
+    BeforeValidator(_short_enough_together),
+    AfterValidator(_few_enough_focal_texts),
 ]
 TopK = Annotated[int, Field(ge=1), AfterValidator(_within_top_k)]
 
@@ -96,7 +106,9 @@ class DialogueMessage(BaseModel, frozen=True, extra="forbid"):
 
     role: Literal["user", "assistant"] = Field(description="Who says it.")
     content: FocalText = Field(description="What is said.")
-    name: Name | None = Field(None, description="The speaker's name, as the memories have it. It counts as part of what is said.")
+    name: Name | None = Field(
+        None, description="The speaker's name, as the memories have it. It counts as part of what is said."
+    )
 
     @property
     def text(self) -> str:
@@ -107,19 +119,28 @@ class DialogueMessage(BaseModel, frozen=True, extra="forbid"):
 def _few_enough_messages(messages: list[DialogueMessage]) -> list[DialogueMessage]:
     total, most = sum(_size(message.text) for message in messages), _most_characters()
     if total > most:
-        raise ValueError(f"{total:,} characters of all messages together are more than {most:,}; give the latest ones, or shorten them")
+        raise ValueError(
+            f"{total:,} characters of all messages together are more than {most:,}; give the latest ones, or"
+            " shorten them"
+        )
     if messages and not any(message.role == "user" for message in messages):
-        raise ValueError("no message has the role user: the user's latest message is what memories are looked for by")
+        raise ValueError(
+            "no message has the role user: the user's latest message is what memories are looked for by"
+        )
     return messages
 
 
-Messages = Annotated[list[DialogueMessage], Field(max_length=limits.MAX_FOCAL_TEXTS), AfterValidator(_few_enough_messages)]
+Messages = Annotated[
+    list[DialogueMessage], Field(max_length=limits.MAX_FOCAL_TEXTS), AfterValidator(_few_enough_messages)
+]
 
 
 class Filters(BySource, frozen=True, extra="forbid"):
     """Which memories may be candidates; all given filters must hold. They come before the scoring."""
 
-    types: Annotated[list[NodeType], Field(min_length=1, fail_fast=True)] = Field(["event", "thought"], description="Only these types.")
+    types: Annotated[list[NodeType], Field(min_length=1, fail_fast=True)] = Field(
+        ["event", "thought"], description="Only these types."
+    )
     created_after: AwareDatetime | None = Field(None, description="Only what happened at this time or later.")
     created_before: AwareDatetime | None = Field(None, description="Only what happened before this time.")
     session_id: Name | None = Field(None, description="Only this session.")
@@ -127,14 +148,26 @@ class Filters(BySource, frozen=True, extra="forbid"):
         [], description="Only memories with any of these keywords, compared in lower case."
     )
     min_similarity: float | None = Field(
-        None, ge=-1, le=1, allow_inf_nan=False, description="Least cosine similarity with the focal text, -1 … 1."
+        None,
+        ge=-1,
+        le=1,
+        allow_inf_nan=False,
+        description="Least cosine similarity with the focal text, -1 … 1.",
     )
-    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field([*CONTEXT_KINDS], description=KINDS_DESCRIPTION)
+    kinds: Annotated[list[AnyKind], Field(min_length=1, fail_fast=True)] = Field(
+        [*CONTEXT_KINDS], description=KINDS_DESCRIPTION
+    )
     superseded: bool = Field(False, validation_alias=SUPERSEDED, description=SUPERSEDED_DESCRIPTION)
-    small_talk: bool = Field(True, description="Of turns also those that only ask something, or say nothing; prompts have none of them.")
+    small_talk: bool = Field(
+        True,
+        description="Of turns also those that only ask something, or say nothing; prompts have none of them.",
+    )
     include_archived: bool = Field(False, description="Archived memories, too.")
     include_expired: bool = Field(
-        False, description="Memories past their expiry, too. The `stanford` mode always has them, as the original does."
+        False,
+        description=(
+            "Memories past their expiry, too. The `stanford` mode always has them, as the original does."
+        ),
     )
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
@@ -145,41 +178,68 @@ class Question(ForUser, frozen=True, extra="forbid"):
     """What matters to this agent now?
 
     What is left out comes from the agent's settings, then from the deployment's. ``now`` lets an agent live
-    in simulated time. ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``; of a dialogue
-    one vector for the whole.
+    in simulated time. ``vectors`` brings the focal texts' own vectors, one each, by ``embedding_model``; of a
+    dialogue one vector for the whole.
     """
 
     agent_id: Name = Field(description="Whose memory is asked.")
-    queries: FocalTexts = Field([], description="What the memories are to be about: each is answered by itself.")
+    queries: FocalTexts = Field(
+        [], description="What the memories are to be about: each is answered by itself."
+    )
     messages: Messages = Field(
         [],
-        description="Instead of focal texts: a dialogue in its order. The user's latest message leads; earlier ones add names and topics, "
-        "the assistant's little.",
+        description=(
+            "Instead of focal texts: a dialogue in its order. The user's latest message leads; earlier ones"
+            " add names and topics, the assistant's little."
+        ),
     )
     top_k: TopK = Field(DEFAULT_TOP_K, description="Most memories of each answer.")
-    mode: Mode | None = Field(None, description="How recency is measured: by rank, by hours, or as in the original.")
-    relevance: RelevanceMode | None = Field(None, description="How relevance is measured: by meaning, by words, or both.")
+    mode: Mode | None = Field(
+        None, description="How recency is measured: by rank, by hours, or as in the original."
+    )
+    relevance: RelevanceMode | None = Field(
+        None, description="How relevance is measured: by meaning, by words, or both."
+    )
     recency_w: Weight | None = Field(None, description="Weight of recency; 1 unless the agent has its own.")
-    relevance_w: Weight | None = Field(None, description="Weight of relevance; 1 unless the agent has its own.")
-    importance_w: Weight | None = Field(None, description="Weight of importance; 1 unless the agent has its own.")
+    relevance_w: Weight | None = Field(
+        None, description="Weight of relevance; 1 unless the agent has its own."
+    )
+    importance_w: Weight | None = Field(
+        None, description="Weight of importance; 1 unless the agent has its own."
+    )
     recency_decay: Decay | None = Field(None, description="Decay of recency per rank or per hour.")
     filters: Filters = Field(Filters(), description="Which memories may be candidates.")
     #: See :func:`engine.retrieval.ranking.diverse`.
-    diversity: float = Field(0.0, ge=0, le=1, allow_inf_nan=False, description="Thins out what says nearly the same, 0 (not at all) … 1.")
+    diversity: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Thins out what says nearly the same, 0 (not at all) … 1.",
+    )
     min_probability: float = Field(
         0.0,
         ge=0,
         le=1,
         allow_inf_nan=False,
-        description="Least probability that a memory answers, 0 (all) … 1; for `hybrid` relevance only. An answer may be empty.",
+        description=(
+            "Least probability that a memory answers, 0 (all) … 1; for `hybrid` relevance only. An answer may"
+            " be empty."
+        ),
     )
     neighbours: bool = Field(
-        True, description="Whether what was said right before and after a memory in its session counts towards its relevance."
+        True,
+        description=(
+            "Whether what was said right before and after a memory in its session counts towards its"
+            " relevance."
+        ),
     )
     newer_first: bool = Field(
         True,
-        description="Whether what says anew what an older memory said comes before it, and a thought behind its evidence; "
-        "never in the mode `stanford`.",
+        description=(
+            "Whether what says anew what an older memory said comes before it, and a thought behind its"
+            " evidence; never in the mode `stanford`."
+        ),
     )
     now: AwareDatetime | None = Field(None, description="The agent's present, if it lives in simulated time.")
     tz: TimeZone | None = Field(None, description=TZ_DESCRIPTION)
@@ -197,7 +257,9 @@ class Question(ForUser, frozen=True, extra="forbid"):
     @property
     def texts(self) -> list[str]:
         """What each group of the answer is for: the focal texts, or the leading message of the dialogue."""
-        return self.queries or [next(message.text for message in reversed(self.messages) if message.role == "user")]
+        return self.queries or [
+            next(message.text for message in reversed(self.messages) if message.role == "user")
+        ]
 
     @model_validator(mode="after")
     def _texts_or_dialogue(self) -> Self:
@@ -210,7 +272,9 @@ class Question(ForUser, frozen=True, extra="forbid"):
     @model_validator(mode="after")
     def _original_is_not_thinned(self) -> Self:
         if self.mode == "stanford" and self.diversity:
-            raise ValueError("diversity: the stanford mode ranks as the original does, which thins nothing: leave one out")
+            raise ValueError(
+                "diversity: the stanford mode ranks as the original does, which thins nothing: leave one out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -232,14 +296,24 @@ class RetrievalRequest(Question):
 class RetrieveBody(Question):
     """A question to one agent's memory."""
 
-    query: FocalText | None = Field(None, description="What the memories are to be about: a question, or what goes on now.")
-    queries: FocalTexts = Field(default_factory=list, description="Several of them, answered one by one in one request.")
+    query: FocalText | None = Field(
+        None, description="What the memories are to be about: a question, or what goes on now."
+    )
+    queries: FocalTexts = Field(
+        default_factory=list, description="Several of them, answered one by one in one request."
+    )
     flat: bool = Field(
         False,
-        description="Of one focal text: `retrieved_nodes`, `accessed_ids` and `debug` stand at the answer's top instead of in `groups`.",
+        description=(
+            "Of one focal text: `retrieved_nodes`, `accessed_ids` and `debug` stand at the answer's top"
+            " instead of in `groups`."
+        ),
     )
     timeout: float | None = Field(
-        None, gt=0, le=MAX_TIMEOUT, description="Seconds to wait for the answer; the deployment's request time-out unless given."
+        None,
+        gt=0,
+        le=MAX_TIMEOUT,
+        description="Seconds to wait for the answer; the deployment's request time-out unless given.",
     )
 
     @model_validator(mode="before")
@@ -247,19 +321,30 @@ class RetrieveBody(Question):
     def _one_or_many(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        told = {name: given[name] for name in ("query", "queries", "messages") if given.get(name) not in (None, [])}
+        told = {
+            name: given[name]
+            for name in ("query", "queries", "messages")
+            if given.get(name) not in (None, [])
+        }
         if len(told) > 1:
             raise ValueError(f"{next(iter(told))}: give only one of {', '.join(told)}")
         if not told:
-            raise ValueError("query: required, but missing: a text, or several as queries, or a dialogue as messages")
+            raise ValueError(
+                "query: required, but missing: a text, or several as queries, or a dialogue as messages"
+            )
         if given.get("flat") is True and len(told.get("queries", ())) > 1:
-            raise ValueError(f"flat: is for one focal text, but {len(told['queries'])} are given; leave it out and read groups")
+            raise ValueError(
+                f"flat: is for one focal text, but {len(told['queries'])} are given; leave it out and read"
+                " groups"
+            )
         rest = {name: value for name, value in given.items() if name not in ("query", "queries", "messages")}
         return {**rest, **({"queries": [told["query"]]} if "query" in told else told)}
 
 
 class ScoreComponent(BaseModel):
-    """One part of a score: as measured, stretched to [0, 1] over the candidates, weighted, and what it came to."""
+    """One part of a score: as measured, stretched to [0, 1] over the candidates, weighted, and what it came
+    to.
+    """
 
     raw: float
     normalised: float
@@ -292,7 +377,8 @@ class ScoredMemory(Memory):
     relevance_parts: RelevanceParts = RelevanceParts()
     #: A newer memory of this answer that says anew what this one said, as far as can be told without a model.
     replaced_by: UUID | None = None
-    #: How likely it is to answer, 0 … 1, as calibrated on questions whose answers are known; null unless relevance is ``hybrid``.
+    #: How likely it is to answer, 0 … 1, as calibrated on questions whose answers are known; null unless
+    #: relevance is ``hybrid``.
     probability: float | None = None
     #: How relevant the reranker takes it to be, on its model's own scale; null unless it was reranked.
     reranked: float | None = None
@@ -307,17 +393,20 @@ class Debug(BaseModel):
     max_score: float | None = None
     mode: str = ""
     embedding_model: str = ""
-    #: How relevance was measured; ``lexical`` also where vectors were asked for, but are not to be had: see ``note``.
+    #: How relevance was measured; ``lexical`` also where vectors were asked for, but are not to be had: see
+    #: ``note``.
     relevance: str = ""
     note: str = ""
     #: What ordered the best anew; empty where nothing did: see ``note`` if something was to.
     reranker: str = ""
-    #: Whether every memory that the filters allow was a candidate: of a large agent only those likely to be the best are.
+    #: Whether every memory that the filters allow was a candidate: of a large agent only those likely to be
+    #: the best are.
     exact: bool = True
     #: Candidates without a vector by this model: found by their words; in ``dense`` their cosine counts as 0.
     without_comparable_vector: int = 0
-    #: Of an empty answer: how many memories each filter leaves out by itself, by the filter's name (``kinds.session``); of others how many
-    #: superseded ones would be among those that were found (``superseded``). Of large agents' answers these are not counted.
+    #: Of an empty answer: how many memories each filter leaves out by itself, by the filter's name
+    #: (``kinds.session``); of others how many superseded ones would be among those that were found
+    #: (``superseded``). Of large agents' answers these are not counted.
     left_out: dict[str, int] = {}
 
 

@@ -74,7 +74,9 @@ class ApplyGraph(Request):
     """The declarations of a graph, as they stand in its file."""
 
     graph: Name = Field(description="Its name: what the map of nodes and stores goes by.")
-    memory: list[dict[str, Any]] = Field(default=[], max_length=100, description="Stores: name, type, config.")
+    memory: list[dict[str, Any]] = Field(
+        default=[], max_length=100, description="Stores: name, type, config."
+    )
     nodes: list[dict[str, Any]] = Field(default=[], max_length=1_000, description="Nodes: id, memories.")
     run_id: RunId = Field("", description="Make the stores without a path, too: they are this run's.")
 
@@ -132,7 +134,9 @@ class StoreState(BaseModel):
 class StoresQuery(Paged):
     """Which stores."""
 
-    run_id: RunId | None = Field(None, description="Those of one run; the group's only: an empty text; all unless given.")
+    run_id: RunId | None = Field(
+        None, description="Those of one run; the group's only: an empty text; all unless given."
+    )
 
 
 class ItemsQuery(Paged, StoreName):
@@ -142,7 +146,9 @@ class ItemsQuery(Paged, StoreName):
 class FilesQuery(Paged, StoreName):
     """A page of the files of a store, in the order of their paths."""
 
-    state: Annotated[str, StringConstraints(max_length=40)] | None = Field(None, description="Only those in this state.")
+    state: Annotated[str, StringConstraints(max_length=40)] | None = Field(
+        None, description="Only those in this state."
+    )
 
 
 class ListedFile(BaseModel):
@@ -177,7 +183,11 @@ class RetrieveItems(StoreName):
     top_k: int = Field(3, ge=1, le=MAX_TOP_K)
     similarity_threshold: float = Field(-1, ge=-1, le=1)
     search: Literal["hybrid", "dense", "lexical"] | None = Field(
-        None, description="How a store of files is searched: by meaning and words, or by either alone; as declared unless given."
+        None,
+        description=(
+            "How a store of files is searched: by meaning and words, or by either alone; as declared unless"
+            " given."
+        ),
     )
 
 

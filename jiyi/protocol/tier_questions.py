@@ -39,7 +39,10 @@ Threshold = Annotated[float, Field(ge=NO_THRESHOLD, le=1, allow_inf_nan=False)]
 Days = Annotated[float, Field(gt=0, le=MAX_DAYS, allow_inf_nan=False)]
 SearchType = Literal["general", "news"]
 Domain = Annotated[
-    str, StringConstraints(pattern=r"^(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z0-9-]{2,63}$", to_lower=True)
+    str,
+    StringConstraints(
+        pattern=r"^(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z0-9-]{2,63}$", to_lower=True
+    ),
 ]
 Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
 
@@ -47,27 +50,50 @@ Domains = Annotated[tuple[Domain, ...], Field(max_length=MAX_DOMAINS)]
 class MemoryQuestion(BaseModel, frozen=True, extra="forbid"):
     """What do the group's working and long-term memory know about this?"""
 
-    query: FocalText = Field(description="What to look for: a question, a topic, or a text that is worked on.")
+    query: FocalText = Field(
+        description="What to look for: a question, a topic, or a text that is worked on."
+    )
     max_results: int | None = Field(
-        None, ge=1, le=MAX_RESULTS, description="Items in all. Unless given: 10 of working memory and 5 of long-term memory."
+        None,
+        ge=1,
+        le=MAX_RESULTS,
+        description="Items in all. Unless given: 10 of working memory and 5 of long-term memory.",
     )
     order: Order = Field("tier", description="`tier`: working memory first; `score`: the most similar first.")
     relevance_threshold: Threshold | None = Field(
-        None, description="Least similarity of long-term memories; -1: any. The embedding model's own unless given."
+        None,
+        description=(
+            "Least similarity of long-term memories; -1: any. The embedding model's own unless given."
+        ),
     )
     time_range_days: Days | None = Field(
-        None, description="Of working memory only what is not older than so many days. Long-term memory is found however old."
+        None,
+        description=(
+            "Of working memory only what is not older than so many days. Long-term memory is found however"
+            " old."
+        ),
     )
     include_verdicts: bool = Field(True, description="Whether what decided something is among it.")
-    session_id: Name | None = Field(None, description="Only what this session said. Unless given: what any session of the group said.")
-    agent_id: Name | None = Field(None, description="Also what is known to this agent alone. Unless given: only what is the whole group's.")
-    web_results: int = Field(0, ge=0, le=MAX_WEB_RESULTS, description="Besides, at most so many results of a web search.")
+    session_id: Name | None = Field(
+        None, description="Only what this session said. Unless given: what any session of the group said."
+    )
+    agent_id: Name | None = Field(
+        None,
+        description="Also what is known to this agent alone. Unless given: only what is the whole group's.",
+    )
+    web_results: int = Field(
+        0, ge=0, le=MAX_WEB_RESULTS, description="Besides, at most so many results of a web search."
+    )
     search_type: SearchType = Field("general", description="What the web is searched for: any page, or news.")
-    domains: Domains = Field((), description="Only pages of these domains, and of what is below them; any unless given.")
+    domains: Domains = Field(
+        (), description="Only pages of these domains, and of what is below them; any unless given."
+    )
     asking_session: Name | None = Field(
         None,
-        description="The session that asks, whose web searches are counted; it filters nothing. Unless given: `session_id`; those who "
-        "name neither share one allowance in their group.",
+        description=(
+            "The session that asks, whose web searches are counted; it filters nothing. Unless given:"
+            " `session_id`; those who name neither share one allowance in their group."
+        ),
     )
     now: AwareDatetime | None = Field(None, description="The present, for those who live in simulated time.")
 
@@ -137,7 +163,10 @@ class TierStatus(BaseModel):
 
 def status_of(tiers: Sequence[TierStatus]) -> Literal["ok", "partial", "failed"]:
     """``partial``: a tier failed, and another answered. ``failed``: none answered."""
-    failed, answered = any(tier.state == "failed" for tier in tiers), any(tier.state == "ok" for tier in tiers)
+    failed, answered = (
+        any(tier.state == "failed" for tier in tiers),
+        any(tier.state == "ok" for tier in tiers),
+    )
     return "ok" if not failed else "partial" if answered else "failed"
 
 
@@ -146,7 +175,8 @@ class MemoryAnswer(BaseModel):
 
     results: list[TierItem] = []
     tiers: list[TierStatus] = []
-    #: What the search engine itself says, if it was asked and does: nobody's memory, and nobody stands behind it.
+    #: What the search engine itself says, if it was asked and does: nobody's memory, and nobody stands behind
+    #: it.
     web_answer: str = ""
 
     @computed_field  # type: ignore[prop-decorator]
@@ -169,23 +199,39 @@ def kind_of(node_type: str | None, metadata: JsonMapping) -> Kind:
     said = metadata.get("kind")
     if said in ("verdict", "statement"):
         return "verdict" if said == "verdict" else "statement"
-    return "verdict" if metadata.get("verdict") is True or (node_type or "").lower() in VERDICT_NODES else "statement"
+    return (
+        "verdict"
+        if metadata.get("verdict") is True or (node_type or "").lower() in VERDICT_NODES
+        else "statement"
+    )
 
 
 PartText = Annotated[str, Field(max_length=MAX_OUTPUT_CHARS)]
 
 
 class ContextBody(Request):
-    """Put together what an agent is given before it speaks: who it is, what the group knows, what is to be decided."""
+    """Put together what an agent is given before it speaks: who it is, what the group knows, what is to be
+    decided.
+    """
 
-    proposal: Text = Field(description="What is to be decided or answered now. It comes last, and is never left out for memories.")
+    proposal: Text = Field(
+        description=(
+            "What is to be decided or answered now. It comes last, and is never left out for memories."
+        )
+    )
     system: PartText = Field("", description="The group's own words to all its agents; comes first.")
     persona: PartText = Field("", description="Who the agent is.")
-    query: FocalText | None = Field(None, description="What to look for in the group's memory; the proposal unless given.")
-    budget: int = Field(BUDGET, ge=1, le=MAX_BUDGET, description="Tokens that the text has at most, as Jiyi estimates them.")
+    query: FocalText | None = Field(
+        None, description="What to look for in the group's memory; the proposal unless given."
+    )
+    budget: int = Field(
+        BUDGET, ge=1, le=MAX_BUDGET, description="Tokens that the text has at most, as Jiyi estimates them."
+    )
     agent_id: Name | None = Field(None, description="Also what is known to this agent alone.")
     session_id: Name | None = Field(None, description="Only what this session said.")
-    order: Order = Field("score", description="Which memories come first: the most similar, or working memory (`tier`).")
+    order: Order = Field(
+        "score", description="Which memories come first: the most similar, or working memory (`tier`)."
+    )
     relevance_threshold: Threshold | None = Field(None, description="As in a question to the tiers.")
     time_range_days: Days | None = Field(None, description="As in a question to the tiers.")
     include_verdicts: bool = Field(True, description="Whether what decided something is among the memories.")
@@ -199,7 +245,9 @@ class ContextAnswer(BaseModel):
     tokens: int = Field(description="Its estimate, rather too many than too few; never above the budget.")
     budget: int
     parts: list[Part] = Field(description="In their order: what was kept, what was cut, and why.")
-    memories: list[TierItem] = Field(description="Those in the text, in their order; the last one may be shortened there.")
+    memories: list[TierItem] = Field(
+        description="Those in the text, in their order; the last one may be shortened there."
+    )
     tiers: list[TierStatus] = Field(description="How each tier fared.")
 
     @computed_field  # type: ignore[prop-decorator]

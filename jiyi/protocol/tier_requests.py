@@ -1,4 +1,5 @@
-"""Bodies, queries and answers of the tiers over REST only, and of the memory-retrieval node for workflow engines.
+"""Bodies, queries and answers of the tiers over REST only, and of the memory-retrieval node for workflow
+engines.
 
 As in :mod:`jiyi.protocol.rest` the group is never part of them: it belongs to the key.
 """
@@ -16,8 +17,8 @@ from jiyi.protocol.retrieval import MAX_TIMEOUT
 from jiyi.protocol.tier_questions import MemoryQuestion
 from jiyi.tiers.retrieval_node import EventName, NodeProperties
 
-#: Seconds that workers get for an answer unless told otherwise. A web process that then answers by itself takes up to
-#: three more, so that both stay below the original's ten.
+#: Seconds that workers get for an answer unless told otherwise. A web process that then answers by itself
+#: takes up to three more, so that both stay below the original's ten.
 QUERY_SECONDS = 5.0
 #: Seconds that a text's sender waits for the filters unless told otherwise.
 SCREEN_SECONDS = 5.0
@@ -29,7 +30,10 @@ Words = Annotated[str, Field(max_length=200, description="Only texts with all of
 class QueryBody(MemoryQuestion):
     """What do the group's working and long-term memory know about this?"""
 
-    timeout: Wait = Field(QUERY_SECONDS, description="Seconds that the workers get; after that the web answers by itself, by words only.")
+    timeout: Wait = Field(
+        QUERY_SECONDS,
+        description="Seconds that the workers get; after that the web answers by itself, by words only.",
+    )
 
 
 MAX_NODE_ID_CHARS = 128
@@ -51,11 +55,17 @@ class NodeBody(BaseModel, frozen=True, extra="forbid"):
     """A run of the node: what a workflow engine has in its hands when it comes to it."""
 
     inputs: Annotated[dict[str, Any], AfterValidator(_finite)] = Field(
-        description="The state of the workflow. The question is the first text that is not blank of `topic`, `content` and "
-        "`document`; `session_id` may name the session. Everything comes back unchanged."
+        description=(
+            "The state of the workflow. The question is the first text that is not blank of `topic`,"
+            " `content` and `document`; `session_id` may name the session. Everything comes back unchanged."
+        )
     )
-    properties: NodeProperties = Field(NodeProperties(), description="The node's settings: see describe_memory_node.")
-    node_id: Annotated[str, Field(max_length=MAX_NODE_ID_CHARS)] = Field("", description="The node's id, for the events.")
+    properties: NodeProperties = Field(
+        NodeProperties(), description="The node's settings: see describe_memory_node."
+    )
+    node_id: Annotated[str, Field(max_length=MAX_NODE_ID_CHARS)] = Field(
+        "", description="The node's id, for the events."
+    )
 
 
 class NodeRunEvent(BaseModel):

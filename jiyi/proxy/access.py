@@ -1,7 +1,9 @@
-"""What a request may do at the upstream: with a key of the caller's own whatever it likes, with the deployment's ask models and no more.
+"""What a request may do at the upstream: with a key of the caller's own whatever it likes, with the
+deployment's ask models and no more.
 
-All callers share the account of the deployment's key. So that key is lent for exact pairs of method and path, with headers and query
-parameters from a list, and for no request that names what an account stores: another caller may have stored it.
+All callers share the account of the deployment's key. So that key is lent for exact pairs of method and path,
+with headers and query parameters from a list, and for no request that names what an account stores: another
+caller may have stored it.
 """
 
 from __future__ import annotations
@@ -34,30 +36,38 @@ class Refusal(Exception):  # noqa: N818 – its name says what it is
 ASKING = frozenset({"chat/completions", "messages", "responses", "embeddings"})
 #: The list of models, and one model by its name.
 MODELS = re.compile(r"models(/(?!\.{1,2}$)[\w.:-]{1,200})?", re.ASCII)
-#: Paths that every server and every proxy before it reads alike: nothing to decode, no parameters, no empty names.
+#: Paths that every server and every proxy before it reads alike: nothing to decode, no parameters, no empty
+#: names.
 PATH = re.compile(r"[\w.:@~+=,-]+(/[\w.:@~+=,-]+)*/?", re.ASCII)
-#: Query parameters that are sent with the deployment's key: Anthropic's betas, and pages of the list of models.
+#: Query parameters that are sent with the deployment's key: Anthropic's betas, and pages of the list of
+#: models.
 LENT_QUERY = frozenset({"beta", "limit", "after_id", "before_id", "api-version"})
 
 #: Headers that belong to one connection (RFC 9110), and those that the HTTP client makes anew.
 OF_CONNECTION = frozenset(
-    "connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host content-length "
-    "accept-encoding".split()
+    "connection keep-alive proxy-authenticate proxy-authorization te trailer transfer-encoding upgrade host"
+    " content-length accept-encoding".split()
 )
 #: Headers with a key, and those that are for the proxy and no concern of the upstream.
 KEY_HEADERS, OWN_HEADERS = ("authorization", "x-api-key"), ("x-jiyi-", "x-openwebui-")
 #: Headers that are sent with the deployment's key: none chooses an organization, a project or who is billed.
-LENT_HEADERS = frozenset({"accept", "content-type", "user-agent", "anthropic-version", "traceparent", "tracestate"})
+LENT_HEADERS = frozenset(
+    {"accept", "content-type", "user-agent", "anthropic-version", "traceparent", "tracestate"}
+)
 #: Anthropic's betas that are about what an account stores; the others are sent with the deployment's key.
 STORING_BETAS = ("files-api", "code-execution", "skills", "message-batches", "managed-agents")
 #: With which every key of Jiyi's begins.
 KEY_MARK = "jiyi_"
 
 #: Fields that name, or make, what an account stores; besides, those whose names end in ``_id`` and ``_ids`` …
-STORED = frozenset({"store", "background", "conversation", "container", "prompt", "file_uri", "cached_content"})
+STORED = frozenset(
+    {"store", "background", "conversation", "container", "prompt", "file_uri", "cached_content"}
+)
 ID_ENDINGS = ("_id", "_ids")
 #: … except for these, which name what is in the request itself, or people.
-IDS_WITHIN = frozenset({"tool_call_id", "tool_use_id", "call_id", "approval_request_id", "user_id", "request_id"})
+IDS_WITHIN = frozenset(
+    {"tool_call_id", "tool_use_id", "call_id", "approval_request_id", "user_id", "request_id"}
+)
 #: Fields whose values are the program's own, such as the schemas of tools, and no requests of the upstream.
 OWN_DATA = frozenset(
     "parameters input_schema output_schema schema json_schema arguments metadata plugins "
@@ -69,11 +79,17 @@ OF_A_REFERENCE = frozenset({"id", "type", "status", "summary"})
 
 
 def checked_path(path: str) -> str:
-    """A path below ``/v1``, decoded once, which is sent as it is. Raises :class:`Refusal` for one that may mean another path."""
+    """A path below ``/v1``, decoded once, which is sent as it is. Raises :class:`Refusal` for one that may
+    mean another path.
+    """
     if {".", ".."} & set(path.split("/")):
         raise Refusal(400, "invalid_request_error", "the path must not leave /v1")
     if PATH.fullmatch(path) is None:
-        raise Refusal(400, "invalid_request_error", "the path: letters, digits and _ . : @ ~ + = , - between single slashes, please")
+        raise Refusal(
+            400,
+            "invalid_request_error",
+            "the path: letters, digits and _ . : @ ~ + = , - between single slashes, please",
+        )
     return path
 
 
@@ -90,23 +106,35 @@ def refuse_other_sites(request: Request) -> None:
 
 
 def is_asking(request: Request, path: str) -> bool:
-    """Whether it asks a model, with JSON. Raises :class:`Refusal` for one that does so with something else."""
+    """Whether it asks a model, with JSON. Raises :class:`Refusal` for one that does so with something
+    else.
+    """
     if request.method != "POST" or path not in ASKING:
         return False
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != CONTENT_TYPE or "content-encoding" in request.headers:
-        raise Refusal(415, "invalid_request_error", f"the header Content-Type must be {CONTENT_TYPE}, without Content-Encoding")
+        raise Refusal(
+            415,
+            "invalid_request_error",
+            f"the header Content-Type must be {CONTENT_TYPE}, without Content-Encoding",
+        )
     return True
 
 
 def refuse_unless_lent(request: Request, path: str) -> None:
     """Raises :class:`Refusal` for what the deployment's key of the upstream is not lent for."""
     if not (is_asking(request, path) or (request.method == "GET" and MODELS.fullmatch(path))):
-        raise Refusal(403, "permission_error", f"{request.method} /v1/{path[:100]} needs a key of your own for the upstream")
+        raise Refusal(
+            403,
+            "permission_error",
+            f"{request.method} /v1/{path[:100]} needs a key of your own for the upstream",
+        )
 
 
 def keys_sent(headers: Headers) -> tuple[str, dict[str, str]]:
-    """The first key of Jiyi's, and the headers with a key of the caller's own for the upstream. No key of Jiyi's is among these."""
+    """The first key of Jiyi's, and the headers with a key of the caller's own for the upstream. No key of
+    Jiyi's is among these.
+    """
     ours = ""
     theirs: dict[str, str] = {}
     for name in KEY_HEADERS:
@@ -133,18 +161,24 @@ def passed_headers(headers: Headers, theirs: Mapping[str, str]) -> httpx2.Header
         betas = [beta for beta in betas if beta and not beta.startswith(STORING_BETAS)]
         passed = [(name, value) for name, value in passed if name in LENT_HEADERS]
         passed += [("anthropic-beta", ",".join(betas))] if betas else []
-    return httpx2.Headers([*passed, *theirs.items(), ("accept-encoding", "identity")])  # what passes is read, too
+    return httpx2.Headers(
+        [*passed, *theirs.items(), ("accept-encoding", "identity")]
+    )  # what passes is read, too
 
 
 def passed_query(request: Request, *, lent: bool) -> str:
     """The query that is sent on."""
     if not lent:
         return request.url.query
-    return urlencode([(name, value) for name, value in request.query_params.multi_items() if name in LENT_QUERY])
+    return urlencode(
+        [(name, value) for name, value in request.query_params.multi_items() if name in LENT_QUERY]
+    )
 
 
 def refuse_stored(content: bytes, body: Mapping[str, Any]) -> None:
-    """Raises :class:`Refusal` for a request that names what an account stores, or of which the upstream may read something else."""
+    """Raises :class:`Refusal` for a request that names what an account stores, or of which the upstream may
+    read something else.
+    """
     if names_in(content) != keys_in(body) and (repeated := repeated_key(content)) is not None:
         raise Refusal(400, "invalid_request_error", sentence(repeated))
     place = next(_stored(body), None)
@@ -152,16 +186,23 @@ def refuse_stored(content: bytes, body: Mapping[str, Any]) -> None:
         raise Refusal(
             403,
             "permission_error",
-            f"{place}: names what the account behind this proxy stores; leave it out, or send a key of your own for the upstream",
+            f"{place}: names what the account behind this proxy stores; leave it out, or send a key of your"
+            " own for the upstream",
         )
 
 
 def _stored(body: Mapping[str, Any]) -> Iterator[str]:
-    waiting: list[tuple[Any, str]] = [(body, "")]  # no recursion: how deep it is nested is somebody else's choice
+    waiting: list[tuple[Any, str]] = [
+        (body, "")
+    ]  # no recursion: how deep it is nested is somebody else's choice
     while waiting:
         value, path = waiting.pop()
         if isinstance(value, list):
-            waiting += [(part, f"{path}{place}.") for place, part in enumerate(value) if isinstance(part, (dict, list))]
+            waiting += [
+                (part, f"{path}{place}.")
+                for place, part in enumerate(value)
+                if isinstance(part, (dict, list))
+            ]
             continue
         kind = value.get("type")
         given = {name for name, part in value.items() if part not in (None, "", [], {})}

@@ -1,6 +1,8 @@
-"""The proxy's ASGI application: requests go to the upstream with what is remembered, answers come back byte for byte.
+"""The proxy's ASGI application: requests go to the upstream with what is remembered, answers come back byte
+for byte.
 
-A request never fails for want of memory: a service that is away or slow costs ``RECALL_SECONDS`` and a line in the log.
+A request never fails for want of memory: a service that is away or slow costs ``RECALL_SECONDS`` and a line
+in the log.
 """
 
 from __future__ import annotations
@@ -31,7 +33,18 @@ from jiyi.protocol.limits import TRUSTED_SECONDS
 from jiyi.protocol.wire.signatures import parse_key
 from jiyi.proxy import access, bodies
 from jiyi.proxy.access import OF_CONNECTION, Refusal
-from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, Remembered, Responses, Said, Where, said, with_memory
+from jiyi.proxy.dialects import (
+    AnswerReader,
+    Anthropic,
+    Dialect,
+    OpenAI,
+    Remembered,
+    Responses,
+    Said,
+    Where,
+    said,
+    with_memory,
+)
 from jiyi.proxy.keys import CHECK_SECONDS, Busy, Keys, WrongKey
 from jiyi.proxy.memory import RECALL_SECONDS, Conversation, KeyMemory, Memories
 from jiyi.settings import Settings
@@ -41,8 +54,8 @@ T = TypeVar("T")
 
 #: Seconds until the upstream must take a connection, and between two bytes of an answer.
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 600.0
-#: Seconds that a connection to an upstream is kept for another request: many servers close theirs after 5, and a request that is on
-#: its way just then is lost.
+#: Seconds that a connection to an upstream is kept for another request: many servers close theirs after 5,
+#: and a request that is on its way just then is lost.
 IDLE_SECONDS = 3.0
 #: Bytes of a body that are sent to the upstream at once.
 PIECE_BYTES = 256 * 1024
@@ -55,7 +68,8 @@ REFUSAL_BYTES = 65_536
 #: With which status, and in which words, upstreams refuse a request that is longer than the model's context.
 TOO_LONG_STATUSES = frozenset({400, 413, 422})
 TOO_LONG = re.compile(
-    r"context.{0,3}(length|size|window|limit)|(prompt|input|request) is too long|too many (input )?tokens|input length"
+    r"context.{0,3}(length|size|window|limit)|(prompt|input|request) is too long|too many (input"
+    r" )?tokens|input length"
     r"|longer than the maximum|maximum number of tokens|token limit|上下文长度|[超过]长",
     re.IGNORECASE,
 )
@@ -67,8 +81,12 @@ LEFT = 499
 RETRY_SECONDS = "10"
 #: What ``X-Jiyi-Memory`` may say: whether memories are put in, and whether what is said is recorded.
 MODES = {"on": (True, True), "read": (True, False), "write": (False, True), "off": (False, False)}
-#: The headers that say whose a request is, best first; Open WebUI sends its own (``ENABLE_FORWARD_USER_INFO_HEADERS``).
-USER_HEADERS, SESSION_HEADERS = ("x-jiyi-user", "x-openwebui-user-id"), ("x-jiyi-session", "x-openwebui-chat-id")
+#: The headers that say whose a request is, best first; Open WebUI sends its own
+#: (``ENABLE_FORWARD_USER_INFO_HEADERS``).
+USER_HEADERS, SESSION_HEADERS = (
+    ("x-jiyi-user", "x-openwebui-user-id"),
+    ("x-jiyi-session", "x-openwebui-chat-id"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +108,18 @@ def upstreams_of(text: str) -> dict[str, dict[str, Upstream]]:
     try:
         return _UPSTREAMS.validate_json(text)
     except ValidationError as error:
-        wrong = [(".".join(map(str, problem["loc"])), problem["msg"]) for problem in error.errors(include_input=False, include_url=False)]
-        raise InvalidRequest([f"{place}: {message}" if place else message for place, message in wrong]) from None
+        wrong = [
+            (".".join(map(str, problem["loc"])), problem["msg"])
+            for problem in error.errors(include_input=False, include_url=False)
+        ]
+        raise InvalidRequest(
+            [f"{place}: {message}" if place else message for place, message in wrong]
+        ) from None
 
 
-_UPSTREAMS = TypeAdapter(dict[KeyId, dict[Annotated[str, StringConstraints(pattern="^(openai|anthropic)$")], Upstream]])
+_UPSTREAMS = TypeAdapter(
+    dict[KeyId, dict[Annotated[str, StringConstraints(pattern="^(openai|anthropic)$")], Upstream]]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +133,8 @@ class ProxyConfig:
         max_tokens: most tokens that memories may take in a request.
         upstreams: id of a key of Jiyi's → name of a dialect → the upstream for whoever sends that key.
         recall_seconds: longest that recall may take.
-        trust_seconds: how long a key that the service knew is lent the upstream's, while the service cannot be asked.
+        trust_seconds: how long a key that the service knew is lent the upstream's, while the service cannot
+        be asked.
         broker: where broker and Valkey are, if memories are asked for there.
         hosts: values of the header ``Host`` that are answered.
         where: what stays the same through a conversation is put.
@@ -160,10 +186,14 @@ class Proxy:
     def __init__(self, config: ProxyConfig, http: httpx2.AsyncClient | None = None) -> None:
         self._config = config
         timeout = httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
-        connections = httpx2.Limits(max_connections=MOST_REQUESTS, max_keepalive_connections=100, keepalive_expiry=IDLE_SECONDS)
+        connections = httpx2.Limits(
+            max_connections=MOST_REQUESTS, max_keepalive_connections=100, keepalive_expiry=IDLE_SECONDS
+        )
         self._http = http or httpx2.AsyncClient(timeout=timeout, limits=connections, follow_redirects=False)
         self._keys, self._room = Keys(config.service, config.trust_seconds), bodies.Room()
-        self._memories = Memories(config.service, max_tokens=config.max_tokens, seconds=config.recall_seconds, broker=config.broker)
+        self._memories = Memories(
+            config.service, max_tokens=config.max_tokens, seconds=config.recall_seconds, broker=config.broker
+        )
 
     async def handle(self, request: Request) -> Response:
         """One request of a program."""
@@ -184,11 +214,22 @@ class Proxy:
             response, pieces = await _while_there(request, self._asked(request, path, dialect, caller, asked))
         asked.content, asked.plain = b"", None  # the upstream has it
         headers = [
-            (name, value) for name, value in response.headers.multi_items() if name.lower() not in OF_CONNECTION - {"content-length"}
+            (name, value)
+            for name, value in response.headers.multi_items()
+            if name.lower() not in OF_CONNECTION - {"content-length"}
         ]
         streamed = response.headers.get("content-type", "").startswith("text/event-stream")
-        told, conversation, remembered, memory = asked.told, asked.conversation, asked.remembered, caller.memory
-        reader = AnswerReader(dialect, streamed) if response.is_success and asked.records and memory is not None else None
+        told, conversation, remembered, memory = (
+            asked.told,
+            asked.conversation,
+            asked.remembered,
+            caller.memory,
+        )
+        reader = (
+            AnswerReader(dialect, streamed)
+            if response.is_success and asked.records and memory is not None
+            else None
+        )
 
         async def passing() -> AsyncIterator[bytes]:
             try:
@@ -200,9 +241,13 @@ class Proxy:
                 log.warning("the upstream's answer broke off: %s", words_of(error))
                 raise
             finally:
-                if reader is not None and conversation is not None and memory is not None:  # also of an answer that broke off
+                if (
+                    reader is not None and conversation is not None and memory is not None
+                ):  # also of an answer that broke off
                     text = reader.text()
-                    memory.record(conversation, told, "" if remembered.is_echoed_by(text) else text, reader.id)
+                    memory.record(
+                        conversation, told, "" if remembered.is_echoed_by(text) else text, reader.id
+                    )
                 with CancelScope(shield=True):
                     await response.aclose()
 
@@ -211,18 +256,28 @@ class Proxy:
         return answer
 
     async def _caller(self, request: Request, path: str, dialect: Dialect) -> _Caller:
-        """Raises :class:`Refusal` for who has no good key of Jiyi's, and for what the deployment's key is not lent for."""
+        """Raises :class:`Refusal` for who has no good key of Jiyi's, and for what the deployment's key is not
+        lent for.
+        """
         ours, theirs = access.keys_sent(request.headers)
         own = request.headers.get("x-jiyi-key", "").strip()
         key = own or ours or self._config.key
         parsed = parse_key(key)
         if parsed is None:
-            wrong = "X-Jiyi-Key is not in the form of a key (jiyi_…)" if own else "this proxy has no key of its own"
-            raise Refusal(401, "authentication_error", f"{wrong}: send a key of Jiyi's in X-Jiyi-Key, or as the API key")
+            wrong = (
+                "X-Jiyi-Key is not in the form of a key (jiyi_…)"
+                if own
+                else "this proxy has no key of its own"
+            )
+            raise Refusal(
+                401, "authentication_error", f"{wrong}: send a key of Jiyi's in X-Jiyi-Key, or as the API key"
+            )
         lent, address = not theirs, request.client.host if request.client else ""
         memory = None
         try:
-            known = await self._keys.check(key, address, CHECK_SECONDS if lent else self._config.recall_seconds)
+            known = await self._keys.check(
+                key, address, CHECK_SECONDS if lent else self._config.recall_seconds
+            )
         except WrongKey as error:
             self._memories.drop(key)
             raise Refusal(401, "authentication_error", str(error)) from None
@@ -239,8 +294,14 @@ class Proxy:
         headers = access.passed_headers(request.headers, theirs)
         if lent and upstream.key:  # which is for those alone whom the service knows
             if known is None:
-                raise Refusal(503, "memory_unavailable", "the memory service cannot be asked whether this key is good")
-            headers.update({"x-api-key": upstream.key} if dialect.name == "anthropic" else {"authorization": f"Bearer {upstream.key}"})
+                raise Refusal(
+                    503, "memory_unavailable", "the memory service cannot be asked whether this key is good"
+                )
+            headers.update(
+                {"x-api-key": upstream.key}
+                if dialect.name == "anthropic"
+                else {"authorization": f"Bearer {upstream.key}"}
+            )
         return _Caller(memory, upstream, headers, lent)
 
     async def _asked(
@@ -258,15 +319,22 @@ class Proxy:
         if asked.plain is not None and response.status_code in TOO_LONG_STATUSES:
             refusal = await _begin(pieces)
             if TOO_LONG.search(refusal.decode(errors="replace")):
-                log.warning("with memories the request is longer than the model's context: it is sent once more without")
+                log.warning(
+                    "with memories the request is longer than the model's context: it is sent once more"
+                    " without"
+                )
                 await response.aclose()
                 response = await self._send(request.method, url, caller.headers, asked.plain)
                 return response, response.aiter_raw()
             pieces = _resumed(refusal, pieces)
         return response, pieces
 
-    async def _prepare(self, request: Request, path: str, dialect: Dialect, caller: _Caller, asked: _Asked) -> None:
-        """Check what is lent the deployment's key, and put memories in. What is parsed for that is gone when it returns."""
+    async def _prepare(
+        self, request: Request, path: str, dialect: Dialect, caller: _Caller, asked: _Asked
+    ) -> None:
+        """Check what is lent the deployment's key, and put memories in. What is parsed for that is gone when
+        it returns.
+        """
         size, (reads, writes) = len(asked.content), _mode(request)
         remembers = path in REMEMBERED and caller.memory is not None and (reads or writes)
 
@@ -281,7 +349,9 @@ class Proxy:
                 access.refuse_stored(asked.content, body)
             if not remembers:
                 return None
-            return [one._replace(content=None) for one in said(dialect, body)], self._conversation(request, dialect, body)
+            return [one._replace(content=None) for one in said(dialect, body)], self._conversation(
+                request, dialect, body
+            )
 
         found = await bodies.elsewhere(size, look)
         if found is None or caller.memory is None:
@@ -291,27 +361,43 @@ class Proxy:
         if reads and asked.told:
             asked.remembered = await caller.memory.recall(asked.conversation, asked.told)
         if asked.remembered:
-            more = await bodies.elsewhere(size, with_memory, dialect, asked.content, asked.remembered, self._config.where)
+            more = await bodies.elsewhere(
+                size, with_memory, dialect, asked.content, asked.remembered, self._config.where
+            )
             asked.plain, asked.content = asked.content, more
 
     def _conversation(self, request: Request, dialect: Dialect, body: Mapping[str, Any]) -> Conversation:
         """Whose it is: headers, then what the API itself has for it."""
         in_body = body.get("user")  # Anthropic's ``metadata.user_id`` may be another one in each session
-        user = _named(request, USER_HEADERS) or (in_body if isinstance(in_body, str) and NAME.fullmatch(in_body) else None)
+        user = _named(request, USER_HEADERS) or (
+            in_body if isinstance(in_body, str) and NAME.fullmatch(in_body) else None
+        )
         agent = _named(request, ("x-jiyi-agent",)) or self._config.agent
-        return Conversation(agent, user and composed(user), _named(request, SESSION_HEADERS), *dialect.kept(body))
+        return Conversation(
+            agent, user and composed(user), _named(request, SESSION_HEADERS), *dialect.kept(body)
+        )
 
     async def _send(self, method: str, url: str, headers: httpx2.Headers, content: bytes) -> httpx2.Response:
-        sized = httpx2.Headers(headers) if not content else httpx2.Headers({**headers, "content-length": str(len(content))})
+        sized = (
+            httpx2.Headers(headers)
+            if not content
+            else httpx2.Headers({**headers, "content-length": str(len(content))})
+        )
         try:
-            outgoing = self._http.build_request(method, url, headers=sized, content=_pieces(content) if content else None)
+            outgoing = self._http.build_request(
+                method, url, headers=sized, content=_pieces(content) if content else None
+            )
             return await self._http.send(outgoing, stream=True)
         except httpx2.InvalidURL as error:
-            raise Refusal(400, "invalid_request_error", f"the address cannot be sent on: {words_of(error)}") from None
+            raise Refusal(
+                400, "invalid_request_error", f"the address cannot be sent on: {words_of(error)}"
+            ) from None
         except httpx2.TimeoutException:
             raise Refusal(504, "upstream_timeout", f"no answer from {outgoing.url.host} in time") from None
         except httpx2.HTTPError as error:
-            raise Refusal(502, "upstream_unavailable", f"cannot reach {outgoing.url.host}: {words_of(error)}") from None
+            raise Refusal(
+                502, "upstream_unavailable", f"cannot reach {outgoing.url.host}: {words_of(error)}"
+            ) from None
 
     async def close(self) -> None:
         """Publish what waits, and release the connections."""
@@ -327,7 +413,9 @@ async def _while_there(request: Request, work: Coroutine[Any, Any, T]) -> T:
         Refusal: the caller has left.
     """
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(request.receive())  # the body has been read: there is nothing else to come
+    leaving = asyncio.ensure_future(
+        request.receive()
+    )  # the body has been read: there is nothing else to come
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
@@ -374,7 +462,9 @@ def _mode(request: Request) -> tuple[bool, bool]:
     """Whether memories are put in, and whether what is said is recorded."""
     mode = request.headers.get("x-jiyi-memory", "on").strip().lower()
     if mode not in MODES:
-        raise Refusal(400, "invalid_request_error", f"X-Jiyi-Memory: {mode[:50]!r} is none of {', '.join(MODES)}")
+        raise Refusal(
+            400, "invalid_request_error", f"X-Jiyi-Memory: {mode[:50]!r} is none of {', '.join(MODES)}"
+        )
     return MODES[mode]
 
 
@@ -382,9 +472,15 @@ def _named(request: Request, headers: tuple[str, ...]) -> str | None:
     """What the first of these headers says that is there."""
     for name in headers:
         if value := request.headers.get(name, "").strip():
-            text = value.encode("latin-1").decode("utf-8", errors="replace")  # as browsers and Python programs send other letters
+            text = value.encode("latin-1").decode(
+                "utf-8", errors="replace"
+            )  # as browsers and Python programs send other letters
             if NAME.fullmatch(text) is None:
-                raise Refusal(400, "invalid_request_error", f"{name}: at most 200 characters, none of them a control character")
+                raise Refusal(
+                    400,
+                    "invalid_request_error",
+                    f"{name}: at most 200 characters, none of them a control character",
+                )
             return text
     return None
 

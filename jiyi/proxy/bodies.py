@@ -1,7 +1,8 @@
-"""Bodies of requests: bounded in bytes, in time, in what they become once they are parsed, and in all together.
+"""Bodies of requests: bounded in bytes, in time, in what they become once they are parsed, and in all
+together.
 
-One large body is looked into at a time, in a thread, and nothing that is parsed outlives that look. The event loop and the thread take
-turns (Python's GIL), so no step of it may be long that cannot be interrupted.
+One large body is looked into at a time, in a thread, and nothing that is parsed outlives that look. The event
+loop and the thread take turns (Python's GIL), so no step of it may be long that cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ BODY_SECONDS = 60.0
 BOUNDS = Bounds(MAX_BODY_BYTES, values=320_000)
 #: Bytes of a body that is handled in a thread: a smaller one takes about a millisecond.
 LARGE_BYTES = 64 * 1024
-#: Threads for these: two would wait for each other, and the event loop for both. What is parsed in one takes 64 MB at most.
+#: Threads for these: two would wait for each other, and the event loop for both. What is parsed in one takes
+#: 64 MB at most.
 THREADS = 1
 #: Seconds after which to try again when there was no room.
 RETRY_SECONDS = "5"
@@ -62,7 +64,10 @@ class Room:
         """Raises :class:`Refusal` if there is no room for so many bytes."""
         if self._taken + size > self._most:
             raise Refusal(
-                503, "overloaded_error", "other large requests are on their way; try again in a moment", Retry_After=RETRY_SECONDS
+                503,
+                "overloaded_error",
+                "other large requests are on their way; try again in a moment",
+                Retry_After=RETRY_SECONDS,
             )
         self._taken += size
 
@@ -95,11 +100,18 @@ async def read(request: Request, held: Held) -> bytes:
             async for part in request.stream():
                 size += len(part)
                 if size > MAX_BODY_BYTES:
-                    raise Refusal(413, "request_too_large", f"the request has more than {MAX_BODY_BYTES:,} bytes")
+                    raise Refusal(
+                        413, "request_too_large", f"the request has more than {MAX_BODY_BYTES:,} bytes"
+                    )
                 held.take(len(part))
                 parts.append(part)
     except TimeoutError:
-        raise Refusal(408, "request_timeout", f"the request did not arrive within {BODY_SECONDS:g} s", Connection="close") from None
+        raise Refusal(
+            408,
+            "request_timeout",
+            f"the request did not arrive within {BODY_SECONDS:g} s",
+            Connection="close",
+        ) from None
     except ClientDisconnect:
         raise Refusal(400, "invalid_request_error", "the request broke off") from None
     return await elsewhere(size, b"".join, parts)
@@ -129,7 +141,9 @@ async def elsewhere(size: int, function: Callable[..., T], *arguments: object) -
 
 
 def _without_gc(function: Callable[..., T], *arguments: object) -> T:
-    """Nothing of JSON is in a cycle, and a look for cycles among many values stops all threads for a tenth of a second."""
+    """Nothing of JSON is in a cycle, and a look for cycles among many values stops all threads for a tenth of
+    a second.
+    """
     looked = gc.isenabled()
     gc.disable()
     try:

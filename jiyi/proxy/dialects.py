@@ -27,7 +27,8 @@ MAX_ANSWER_CHARS = 100_000
 MAX_EVENT_CHARS = 1_000_000
 #: Characters of a whole answer, in which images may be.
 MAX_BODY_CHARS = 8_000_000
-#: Messages of people and the assistant in a request that is read, and characters of them all: half a million tokens.
+#: Messages of people and the assistant in a request that is read, and characters of them all: half a million
+#: tokens.
 MOST_MESSAGES, MOST_CHARS = 10_000, 2_000_000
 #: Anthropic's bound on marks of what is to be cached in one request.
 MAX_CACHE_MARKS = 4
@@ -45,9 +46,9 @@ class Remembered:
 
     Attributes:
         stable: what stays the same through the conversation.
-        recalled: what was recalled for each of the user's messages, by their numbers in the request, from 1. It
-            stays before its message in later requests, too, so that each begins as the one before did, and the
-            upstream's prompt cache can keep that.
+        recalled: what was recalled for each of the user's messages, by their numbers in the request, from 1.
+            It stays before its message in later requests, too, so that each begins as the one before did, and
+            the upstream's prompt cache can keep that.
         begun: the upstream has the conversation's first messages, and what was put into them; the request has
             later ones alone.
     """
@@ -112,7 +113,9 @@ class Dialect(Protocol):
         ...
 
     def kept(self, body: Mapping[str, Any]) -> tuple[str, str]:
-        """Of a conversation that the upstream keeps: ids of the answer before and of itself; empty without."""
+        """Of a conversation that the upstream keeps: ids of the answer before and of itself; empty
+        without.
+        """
         ...
 
     def error(self, message: str, kind: str) -> JsonObject:
@@ -123,13 +126,16 @@ class Dialect(Protocol):
 def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
     """What people and the assistant said, oldest first; nothing of what a program asks for itself.
 
-    A request with more than :data:`MOST_MESSAGES` or :data:`MOST_CHARS` is not read: nothing of it is remembered.
+    A request with more than :data:`MOST_MESSAGES` or :data:`MOST_CHARS` is not read: nothing of it is
+    remembered.
     """
     given = [(ROLES.get(role, role), content, path) for role, content, path in dialect.messages(body)]
     messages = [(role, content, path) for role, content, path in given if role in ("user", "assistant")]
     size = sum(len(text) for _, content, _ in messages for text in texts(content))
     if len(messages) > MOST_MESSAGES or size > MOST_CHARS:
-        log.warning("nothing is remembered of a request with %d messages of %d characters", len(messages), size)
+        log.warning(
+            "nothing is remembered of a request with %d messages of %d characters", len(messages), size
+        )
         return []
     result, last, latest = [], "", _last_place(body)
     for role, content, path in messages:
@@ -146,7 +152,9 @@ def said(dialect: Dialect, body: Mapping[str, Any]) -> list[Said]:
 
 def _last_place(body: Mapping[str, Any]) -> int:
     """Of what a request lists, the place of the last that is no system message; -1 without any."""
-    items: list[Any] = next((body[key] for key in ("messages", "input") if isinstance(body.get(key), list)), [])
+    items: list[Any] = next(
+        (body[key] for key in ("messages", "input") if isinstance(body.get(key), list)), []
+    )
     places = reversed(range(len(items)))
     return next((place for place in places if not _is_system(_text(items[place], "role"))), -1)
 
@@ -295,7 +303,8 @@ class Anthropic:
         elif isinstance(system, list):
             marks = [block["cache_control"] for block in system if _is_marked(block)]
             if marks and _cache_marks(body) < MAX_CACHE_MARKS:
-                # Who caches the system prompt caches this, too, for as long: no longer time may come after it.
+                # Who caches the system prompt caches this, too, for as long: no longer time may come after
+                # it.
                 block["cache_control"] = marks[-1]
             request.insert(("system",), len(system), block)
         else:
@@ -305,7 +314,9 @@ class Anthropic:
         return {"type": "text", "text": text}
 
     def delta(self, event: Mapping[str, Any]) -> str:
-        if event.get("type") == "content_block_start":  # blocks of text stand on lines of their own, as in a whole answer
+        if (
+            event.get("type") == "content_block_start"
+        ):  # blocks of text stand on lines of their own, as in a whole answer
             return "\n" if _text(event.get("content_block"), "type") == "text" else ""
         delta = event.get("delta") if event.get("type") == "content_block_delta" else None
         return _text(delta, "text") if _text(delta, "type") == "text_delta" else ""

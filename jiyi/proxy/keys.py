@@ -1,4 +1,6 @@
-"""Which keys the service knows. Nothing is made for a key before the service has said so: it is asked with one client for all."""
+"""Which keys the service knows. Nothing is made for a key before the service has said so: it is asked with
+one client for all.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ PAUSE_SECONDS = 2.0
 MOST_KEYS = 1_000
 #: Questions at a time.
 MOST_QUESTIONS = 20
-#: Keys of one address that the service did not know, in so many seconds; of more it is not asked, and itself refuses 120.
+#: Keys of one address that the service did not know, in so many seconds; of more it is not asked, and itself
+#: refuses 120.
 MOST_WRONG, WRONG_SECONDS = 60, 60.0
 #: Addresses of which these are counted.
 MOST_ADDRESSES = 10_000
@@ -60,10 +63,13 @@ class Keys:
 
     Args:
         service: its address.
-        trusted_seconds: how long a key counts as good after the service last knew it, while the service is away.
+        trusted_seconds: how long a key counts as good after the service last knew it, while the service is
+        away.
     """
 
-    def __init__(self, service: str, trusted_seconds: float = TRUSTED_SECONDS, http: httpx2.AsyncClient | None = None) -> None:
+    def __init__(
+        self, service: str, trusted_seconds: float = TRUSTED_SECONDS, http: httpx2.AsyncClient | None = None
+    ) -> None:
         limits = httpx2.Limits(max_connections=MOST_QUESTIONS)
         self._http = http or httpx2.AsyncClient(timeout=CHECK_SECONDS, limits=limits, follow_redirects=False)
         self._trusted_seconds = trusted_seconds
@@ -75,7 +81,8 @@ class Keys:
         self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     async def check(self, key: str, address: str, seconds: float = CHECK_SECONDS) -> Known | None:
-        """What the service says of a key; while it is away, what it last said, for as long as that is trusted.
+        """What the service says of a key; while it is away, what it last said, for as long as that is
+        trusted.
 
         Args:
             key: a key, which need not be a good one.
@@ -118,7 +125,9 @@ class Keys:
 
     async def _ask(self, key: str) -> Outcome:
         try:
-            response = await self._http.get(self._url, headers={"Authorization": f"Bearer {key}"}, timeout=CHECK_SECONDS)
+            response = await self._http.get(
+                self._url, headers={"Authorization": f"Bearer {key}"}, timeout=CHECK_SECONDS
+            )
         except httpx2.PoolTimeout:
             return "busy"
         except httpx2.HTTPError as error:

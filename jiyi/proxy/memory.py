@@ -37,7 +37,8 @@ RECALL_SECONDS = 0.3
 MOST_KEYS = 1_000
 #: Of these, keys that the service has not known yet, since it is away.
 MOST_UNKNOWN = 50
-#: Latest messages for which it is kept what was recalled, so that calls of tools between them see the same prompt.
+#: Latest messages for which it is kept what was recalled, so that calls of tools between them see the same
+#: prompt.
 KEPT_RECALLS = 2_000
 #: Latest turns of a key of which is kept that they were told.
 KEPT_TURNS = 20_000
@@ -45,7 +46,8 @@ KEPT_TURNS = 20_000
 MESSAGE_CHARS = 200
 #: Latest exchanges of a key of which is kept to which session they belong.
 KEPT_SESSIONS = 20_000
-#: Namespace of the ids of turns: a turn is known by its words and by those before it, however much of the conversation is sent again.
+#: Namespace of the ids of turns: a turn is known by its words and by those before it, however much of the
+#: conversation is sent again.
 TURNS = UUID("0d0b9b56-7a0c-5c1e-8f63-4a7a6d2f9b11")
 
 
@@ -57,7 +59,8 @@ class Conversation:
     user_id: str | None = None
     #: As the program calls it; None: it is known by what was said first.
     session_id: str | None = None
-    #: Ids of what the upstream keeps of it, where a request has only what is new: the answer before, or the whole.
+    #: Ids of what the upstream keeps of it, where a request has only what is new: the answer before, or the
+    #: whole.
     previous: str = ""
     thread: str = ""
 
@@ -71,7 +74,9 @@ class Conversation:
 
     def digests(self, before: Sequence[str], texts: Sequence[str]) -> list[str]:
         """Of each text with all ``before`` it: what :meth:`digest` gives for these, in one pass."""
-        whole = hashlib.sha256("\x00".join((self.agent_id, self.user_id or "", *before)).encode(errors="surrogatepass"))
+        whole = hashlib.sha256(
+            "\x00".join((self.agent_id, self.user_id or "", *before)).encode(errors="surrogatepass")
+        )
         result = []
         for text in texts:
             whole.update(f"\x00{text}".encode(errors="surrogatepass"))
@@ -85,7 +90,8 @@ class _Recalled:
 
     stable: str
     text: str
-    #: Whether the service knows of it by the message's number: not before a first answer, when there is no session.
+    #: Whether the service knows of it by the message's number: not before a first answer, when there is no
+    #: session.
     numbered: bool = True
 
 
@@ -110,14 +116,17 @@ class KeyMemory:
         self._told: OrderedDict[UUID, None] = OrderedDict()
         #: The sessions of the latest exchanges: programs may leave out what was said first.
         self._sessions: OrderedDict[str, str] = OrderedDict()
-        #: Session, and number of the user's messages so far, by digests of the ids under which upstreams keep conversations.
+        #: Session, and number of the user's messages so far, by digests of the ids under which upstreams keep
+        #: conversations.
         self._threads: OrderedDict[str, tuple[str, int]] = OrderedDict()
         #: What is being recorded in threads, one after the other.
         self._under_way: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
 
     async def recall(self, conversation: Conversation, said: Sequence[Said]) -> Remembered:
-        """What belongs before the answer to the user's last message; nothing if the service does not answer in time."""
+        """What belongs before the answer to the user's last message; nothing if the service does not answer
+        in time.
+        """
         users = [message for message in said if message.role == "user"]
         if not users:
             return Remembered()
@@ -150,10 +159,14 @@ class KeyMemory:
                 log.warning("the request goes on without memories: %s", error)
                 return Remembered()
             except ValueError as error:  # an answer of another version, whose words are nothing for a log
-                log.warning("the request goes on without memories: the service's answer is a %s", type(error).__name__)
+                log.warning(
+                    "the request goes on without memories: the service's answer is a %s", type(error).__name__
+                )
                 return Remembered()
             recalled = injected.recalled
-            if session is not None:  # the service knows what there is of before this process began, and what made room
+            if (
+                session is not None
+            ):  # the service knows what there is of before this process began, and what made room
                 texts = {block.turn: block.text for block in injected.earlier}
                 for turn, digest in enumerate(digests[:-1], before + 1):
                     known = self._recalled.get(digest) or _Recalled(injected.stable, "")
@@ -167,8 +180,12 @@ class KeyMemory:
         texts = {turn: it.text for turn, it in enumerate(shown, 1) if it.text}
         return Remembered(shown[-1].stable, texts, begun=begun is not None)
 
-    def record(self, conversation: Conversation, said: Sequence[Said], answer: str, answer_id: str = "") -> None:
-        """Have what was said, and the answer, recorded: each once. Never raises, never waits: much is looked through in a thread."""
+    def record(
+        self, conversation: Conversation, said: Sequence[Said], answer: str, answer_id: str = ""
+    ) -> None:
+        """Have what was said, and the answer, recorded: each once. Never raises, never waits: much is looked
+        through in a thread.
+        """
         if answer.strip():
             said = [*said, Said("assistant", answer.strip(), None, ())]
         session = self._session(conversation, said)
@@ -223,8 +240,8 @@ class KeyMemory:
         _keep(self._told, KEPT_TURNS)
 
     def _session(self, conversation: Conversation, said: Sequence[Said]) -> str | None:
-        """The session's id: as the program calls it, else that of what the upstream keeps, else that of an exchange which is known, else
-        after its first one.
+        """The session's id: as the program calls it, else that of what the upstream keeps, else that of an
+        exchange which is known, else after its first one.
         """
         if conversation.session_id is not None:
             return conversation.session_id
@@ -232,7 +249,9 @@ class KeyMemory:
             begun = self._thread(conversation)
             return f"proxy-{conversation.digest(conversation.kept)}" if begun is None else begun[0]
         exchanges = _exchanges(conversation, said)
-        known = next((self._sessions[exchange] for exchange in reversed(exchanges) if exchange in self._sessions), None)
+        known = next(
+            (self._sessions[exchange] for exchange in reversed(exchanges) if exchange in self._sessions), None
+        )
         return known or (f"proxy-{exchanges[0]}" if exchanges else None)
 
     def _thread(self, conversation: Conversation) -> tuple[str, int] | None:
@@ -257,11 +276,20 @@ class Memories:
         broker: where broker and Valkey are, if recall goes there.
     """
 
-    def __init__(self, url: str, *, max_tokens: int = BUDGET, seconds: float = RECALL_SECONDS, broker: Settings | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        max_tokens: int = BUDGET,
+        seconds: float = RECALL_SECONDS,
+        broker: Settings | None = None,
+    ) -> None:
         self._url, self._max_tokens, self._seconds, self._broker = url, max_tokens, seconds, broker
         connections = httpx2.Limits(max_connections=MOST_KEYS, max_keepalive_connections=100)
         tries: Any = {"limits": connections, "retries": CONNECT_RETRIES}
-        self._asking = httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(**tries), follow_redirects=False)
+        self._asking = httpx2.AsyncClient(
+            transport=httpx2.AsyncHTTPTransport(**tries), follow_redirects=False
+        )
         self._telling = httpx2.Client(transport=httpx2.HTTPTransport(**tries), follow_redirects=False)
         self._keys: OrderedDict[str, KeyMemory] = OrderedDict()
         self._unknown: dict[str, None] = {}

@@ -1,1 +1,3 @@
-"""Declared stores: memories that a graph of agents declares in YAML and attaches to its nodes (``docs/workflows.md``)."""
+"""Declared stores: memories that a graph of agents declares in YAML and attaches to its nodes
+(``docs/workflows.md``).
+"""

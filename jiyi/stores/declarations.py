@@ -1,4 +1,6 @@
-"""When a node's memory is asked: the stages of an agent's run, and the names that the guide of the original has for them."""
+"""When a node's memory is asked: the stages of an agent's run, and the names that the guide of the original
+has for them.
+"""
 
 from __future__ import annotations
 
@@ -50,9 +52,13 @@ class MemoryAttachmentConfig(Config):
     """An entry of a node's ``memories``."""
 
     name: Name = Field(description="The store, by its name in `memory`.")
-    retrieve_stage: list[Stage] | None = Field(None, description="Stages at which the store is searched; all of them unless given.")
+    retrieve_stage: list[Stage] | None = Field(
+        None, description="Stages at which the store is searched; all of them unless given."
+    )
     top_k: TopK = Field(TOP_K, description="Most items of one search.")
-    similarity_threshold: Threshold = Field(NO_THRESHOLD, description="Least cosine of an item; -1: no limit.")
+    similarity_threshold: Threshold = Field(
+        NO_THRESHOLD, description="Least cosine of an item; -1: no limit."
+    )
     read: StrictBool = Field(True, description="Whether the node searches the store.")
     write: StrictBool = Field(True, description="Whether what the node says is stored in it.")
 
@@ -100,7 +106,8 @@ class GraphConfig(BaseModel, frozen=True, arbitrary_types_allowed=True):
 
 
 def parse_graph(document: Any) -> GraphConfig:
-    """The declarations of a graph: a mapping with ``memory`` and ``nodes``, or with a ``graph`` that has them.
+    """The declarations of a graph: a mapping with ``memory`` and ``nodes``, or with a ``graph`` that has
+    them.
 
     Raises:
         ConfigError: with a sentence for each thing that is wrong, which begins with its path.
@@ -126,7 +133,10 @@ def parse_graph(document: Any) -> GraphConfig:
         nodes[node_id] = attached
         if len(stores) == len(whole.get("memory") or []):  # else what is missing may be what is wrong
             missing = [(place, one.name) for place, one in enumerate(attached) if one.name not in names]
-            problems += [f"{where}[{place}].name: memory reference {name!r} not defined in memory" for place, name in missing]
+            problems += [
+                f"{where}[{place}].name: memory reference {name!r} not defined in memory"
+                for place, name in missing
+            ]
     if problems:
         raise ConfigError(problems)
     return GraphConfig(stores=tuple(stores), nodes=nodes)
@@ -172,7 +182,9 @@ def parse_store(entry: Any, path: str) -> MemoryStoreConfig:
         raise ConfigError([f"{path}.type: unknown type {kind[:60]!r}; there are {', '.join(type_names())}"])
     if entry.get("config") is None:
         raise ConfigError([f"{path}.config: a memory store requires a config block, if only `config: {{}}`"])
-    return MemoryStoreConfig(name=name, type=kind, config=checked(found.config_cls, entry["config"], f"{path}.config"))
+    return MemoryStoreConfig(
+        name=name, type=kind, config=checked(found.config_cls, entry["config"], f"{path}.config")
+    )
 
 
 def _node(node: Any, path: str) -> tuple[str, tuple[MemoryAttachmentConfig, ...], str]:
@@ -190,10 +202,20 @@ def _node(node: Any, path: str) -> tuple[str, tuple[MemoryAttachmentConfig, ...]
         return "", (), where
     if not isinstance(given, list) or len(given) > MAX_ATTACHMENTS:
         raise ConfigError([f"{where}: must be a list of at most {MAX_ATTACHMENTS} attachments"])
-    attached = tuple(checked(MemoryAttachmentConfig, one, f"{where}[{number}]") for number, one in enumerate(given))
+    attached = tuple(
+        checked(MemoryAttachmentConfig, one, f"{where}[{number}]") for number, one in enumerate(given)
+    )
     names = [one.name for one in attached]
     if twice := next((number for number, name in enumerate(names) if name in names[:number]), None):
-        raise ConfigError([f"{where}[{twice}].name: {names[twice]!r} is attached already; give it all its stages in one attachment"])
+        raise ConfigError(
+            [
+                (
+                    f"{where}[{twice}].name: {names[twice]!r} is attached already; give it all "
+                    f"its stages in one"
+                    " attachment"
+                )
+            ]
+        )
     return _text(node.get("id"), f"{path}.id"), attached, where
 
 
@@ -211,14 +233,25 @@ def schema() -> JsonObject:
     types = store_types()
     attachment = MemoryAttachmentConfig.model_json_schema()
     definitions = attachment.pop("$defs", {})
-    definitions["Stage"] = {"type": "string", "enum": [*Stage, *ALIASES], "description": "When the store is searched."}
+    definitions["Stage"] = {
+        "type": "string",
+        "enum": [*Stage, *ALIASES],
+        "description": "When the store is searched.",
+    }
     stores = [_store(one, definitions) for one in types.values()]
     names = [one.name for one in types.values()]
-    kinds = {"enum": names, "enum_options": [{"value": one.name, "description": one.summary} for one in types.values()]}
+    kinds = {
+        "enum": names,
+        "enum_options": [{"value": one.name, "description": one.summary} for one in types.values()],
+    }
     attached = {"memories": {"type": "array", "items": attachment}}
     node = {
         "type": "object",
-        "properties": {"id": {"type": "string"}, **attached, "config": {"type": "object", "properties": attached}},
+        "properties": {
+            "id": {"type": "string"},
+            **attached,
+            "config": {"type": "object", "properties": attached},
+        },
         "required": ["id"],
     }
     declared = {
@@ -237,7 +270,11 @@ def schema() -> JsonObject:
 def _store(one: StoreType, definitions: JsonObject) -> JsonObject:
     config = one.config_cls.model_json_schema()
     definitions.update(config.pop("$defs", {}))
-    properties = {"name": {"type": "string", "maxLength": 200}, "type": {"const": one.name, "description": one.summary}, "config": config}
+    properties = {
+        "name": {"type": "string", "maxLength": 200},
+        "type": {"const": one.name, "description": one.summary},
+        "config": config,
+    }
     return {
         "type": "object",
         "description": one.summary,

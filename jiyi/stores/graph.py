@@ -1,6 +1,8 @@
-"""A graph's stores in its program: read from its file, declared to the service, made once, shared by all nodes.
+"""A graph's stores in its program: read from its file, declared to the service, made once, shared by all
+nodes.
 
-``${VAR}`` in a file is filled in here, by whoever reads it, from the environment; the service never looks at its own for anybody.
+``${VAR}`` in a file is filled in here, by whoever reads it, from the environment; the service never looks at
+its own for anybody.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from jiyi.text.yaml_reading import YamlError, read_yaml
 
 #: Characters of a graph's file.
 MAX_CHARS = 2_000_000
-#: Fields of a store's own embedder, and the variables that they are filled in from where the file leaves them out.
+#: Fields of a store's own embedder, and the variables that they are filled in from where the file leaves them
+#: out.
 DEFAULTS = {"api_key": "API_KEY", "base_url": "BASE_URL"}
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,99})\}")
 
@@ -57,7 +60,9 @@ def read_graph(text: str, variables: Mapping[str, str] | None = None) -> Declara
 
 
 def _add_defaults(memory: Any, variables: Mapping[str, str]) -> None:
-    """A vendor's embedder without ``api_key`` or ``base_url`` has those of ``${API_KEY}`` and ``${BASE_URL}``, if they are set."""
+    """A vendor's embedder without ``api_key`` or ``base_url`` has those of ``${API_KEY}`` and
+    ``${BASE_URL}``, if they are set.
+    """
     for store in memory if isinstance(memory, list) else []:
         config = store.get("config") if isinstance(store, dict) else None
         embedding = config.get("embedding") if isinstance(config, dict) else None
@@ -123,7 +128,8 @@ class Graph:
             client: the way to the service; None: all stores are the program's own.
             document: with ``memory`` and ``nodes``, its variables filled in.
             name: of the graph.
-            run_id: of this run; a new one unless given. Processes that give the same one share what has no path.
+            run_id: of this run; a new one unless given. Processes that give the same one share what has no
+            path.
             style: how what is found is ranked and put into words.
             log_operations: whether the service is told what nodes do with their stores.
 
@@ -132,8 +138,17 @@ class Graph:
             StoreFailed: a store cannot be made or loaded.
         """
         self.config: GraphConfig = parse_graph(document)
-        self.name, self.run_id, self._client, self._style = name, run_id or f"run-{uuid4().hex}", client, style
-        self._note = (lambda entry: client.stores.log(**dict(entry))) if client is not None and log_operations else None
+        self.name, self.run_id, self._client, self._style = (
+            name,
+            run_id or f"run-{uuid4().hex}",
+            client,
+            style,
+        )
+        self._note = (
+            (lambda entry: client.stores.log(**dict(entry)))
+            if client is not None and log_operations
+            else None
+        )
         if client is not None and self.config.stores:
             memory, nodes = _for_service(document, self.config)
             client.stores.apply(graph=name, memory=memory, nodes=nodes, run_id=self.run_id)
@@ -161,28 +176,49 @@ class Graph:
         return save({name: self.stores[name] for name in self._written()})
 
     def _written(self) -> list[str]:
-        return list(dict.fromkeys(one.name for attached in self.config.nodes.values() for one in attached if one.write))
+        return list(
+            dict.fromkeys(
+                one.name for attached in self.config.nodes.values() for one in attached if one.write
+            )
+        )
 
     def manager(self, node_id: str) -> MemoryManager:
         """What the node does its memory with; without attachments it finds and stores nothing."""
         attached: tuple[MemoryAttachmentConfig, ...] = self.config.nodes.get(node_id, ())
-        return MemoryManager(node_id, attached, self.stores, style=self._style, note=self._note, graph=self.name, run_id=self.run_id)
+        return MemoryManager(
+            node_id,
+            attached,
+            self.stores,
+            style=self._style,
+            note=self._note,
+            graph=self.name,
+            run_id=self.run_id,
+        )
 
     def _make(self, store: MemoryStoreConfig) -> Store:
         factory = store.kind.factory
         if factory is None:
             if self._client is None:
-                raise StoreFailed(f"Failed to create memory {store.name!r}: the service keeps {store.type} stores, and there is no client")
-            return ServiceStore(self._client, store.name, self.run_id, saved=getattr(store.config, "path", None) is not None)
+                raise StoreFailed(
+                    f"Failed to create memory {store.name!r}: the service keeps {store.type} stores, and"
+                    " there is no client"
+                )
+            return ServiceStore(
+                self._client, store.name, self.run_id, saved=getattr(store.config, "path", None) is not None
+            )
         try:
-            made: Store = factory(store.config, Surroundings(graph=self.name, run_id=self.run_id, client=self._client))
+            made: Store = factory(
+                store.config, Surroundings(graph=self.name, run_id=self.run_id, client=self._client)
+            )
         except Exception as error:
             raise StoreFailed(f"Failed to create memory {store.name!r}: {kind_and_words(error)}") from error
         return made
 
 
 def _for_service(document: Mapping[str, Any], config: GraphConfig) -> tuple[list[Any], list[Any]]:
-    """Of a checked graph, the stores of Jiyi's own types and the nodes' attachments to them: of other types only the program knows."""
+    """Of a checked graph, the stores of Jiyi's own types and the nodes' attachments to them: of other types
+    only the program knows.
+    """
     inner = document.get("graph")
     whole = inner if isinstance(inner, Mapping) else document
     known = [store.type in BUILT_IN for store in config.stores]

@@ -1,4 +1,6 @@
-"""What a graph's node does with its stores: load, retrieve, update, save; and what was found in words for an agent."""
+"""What a graph's node does with its stores: load, retrieve, update, save; and what was found in words for an
+agent.
+"""
 
 from __future__ import annotations
 
@@ -71,9 +73,18 @@ class Retrieved:
 
     @property
     def payload(self) -> ForThinking:
-        """For thinking before or after an answer: the text, and the blocks that came with it, attachments included."""
-        snapshots = [snapshot for one in self.items for snapshot in (one.hit.item.input_snapshot, one.hit.item.output_snapshot)]
-        return {"text": self.text or "", "blocks": [block.model_dump() for one in snapshots if one is not None for block in one.blocks]}
+        """For thinking before or after an answer: the text, and the blocks that came with it, attachments
+        included.
+        """
+        snapshots = [
+            snapshot
+            for one in self.items
+            for snapshot in (one.hit.item.input_snapshot, one.hit.item.output_snapshot)
+        ]
+        return {
+            "text": self.text or "",
+            "blocks": [block.model_dump() for one in snapshots if one is not None for block in one.blocks],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +128,9 @@ class MemoryManager:
         """
         missing = [one.name for one in attachments if one.name not in stores]
         if missing:
-            raise ValueError(f"the node {node_id!r} is attached to {missing[0]!r}, which the graph does not declare")
+            raise ValueError(
+                f"the node {node_id!r} is attached to {missing[0]!r}, which the graph does not declare"
+            )
         self.node_id, self.attachments = node_id, tuple(attachments)
         self._stores, self._style, self._note = stores, style or Style(), note
         self._graph, self._run_id, self._clock = graph, run_id, clock
@@ -128,7 +141,9 @@ class MemoryManager:
             load(name, self._stores[name])
 
     def retrieve(self, role: str, query: Said, stage: Stage | str) -> Retrieved:
-        """What the stores have for a question at a stage, in one order; a store that fails is passed over, and named."""
+        """What the stores have for a question at a stage, in one order; a store that fails is passed over,
+        and named.
+        """
         now, began = Stage(stage_of(stage)), time.monotonic()
         text = _snapshot(query).text
         found: dict[str, list[Hit]] = {}
@@ -136,14 +151,20 @@ class MemoryManager:
         for one in self.attachments:
             if not one.reads_at(now):
                 continue
-            question = Question(role=role, query=text, top_k=one.top_k, threshold=one.similarity_threshold, stage=now)
+            question = Question(
+                role=role, query=text, top_k=one.top_k, threshold=one.similarity_threshold, stage=now
+            )
             try:
                 found[one.name] = [*found.get(one.name, []), *self._stores[one.name].retrieve(question)]
             except Exception as error:  # noqa: BLE001 – a store of anybody's may raise anything, and no node fails for it
                 failed[one.name] = _reason(error)
-                log.warning("store %s gave nothing to the node %s: %s", one.name, self.node_id, failed[one.name])
+                log.warning(
+                    "store %s gave nothing to the node %s: %s", one.name, self.node_id, failed[one.name]
+                )
         ranked = rank(found, text, self._clock(), weight=self._style.weight, fidelity=self._style.fidelity)
-        memory, taken = rendered(ranked, label=self._style.label, max_tokens=self._style.max_tokens, language=language_of(text))
+        memory, taken = rendered(
+            ranked, label=self._style.label, max_tokens=self._style.max_tokens, language=language_of(text)
+        )
         result = Retrieved(memory or None, taken, failed)
         counts = {name: sum(one.store == name for one in taken) for name in found} | dict.fromkeys(failed, 0)
         attachments = sum(_is_attachment(one["block"]) for one in result.payload["blocks"])
@@ -151,7 +172,9 @@ class MemoryManager:
         return result
 
     def update(self, role: str, inputs: Said, output: Said) -> Updated:
-        """Store what the node said in the stores that it writes, and save those that keep nothing by themselves."""
+        """Store what the node said in the stores that it writes, and save those that keep nothing by
+        themselves.
+        """
         began, given, said = time.monotonic(), _snapshot(inputs), _snapshot(output)
         payload = Payload(role=role, inputs_text=given.text, input_snapshot=given, output_snapshot=said)
         done = Updated({}, {})
@@ -165,9 +188,13 @@ class MemoryManager:
                 continue
             if not getattr(store, "durable", False):
                 done.failed.update(save({name: store}))
-        counts = {name: int(one.item_id is not None) for name, one in done.written.items()} | dict.fromkeys(done.failed, 0)
+        counts = {name: int(one.item_id is not None) for name, one in done.written.items()} | dict.fromkeys(
+            done.failed, 0
+        )
         attachments = sum(_is_attachment(one.block) for snapshot in (given, said) for one in snapshot.blocks)
-        self._log("UPDATE", Stage.FINISHED, began, counts, done.failed, attachments, len(given.text), len(said.text))
+        self._log(
+            "UPDATE", Stage.FINISHED, began, counts, done.failed, attachments, len(given.text), len(said.text)
+        )
         return done
 
     def save(self) -> dict[str, str]:
@@ -197,7 +224,9 @@ class MemoryManager:
             input_size=sizes[0],
             output_size=sizes[1],
             duration_ms=(time.monotonic() - began) * 1_000,
-            stores=[StoreUse(name=name, items=count, error=failed.get(name, "")) for name, count in counts.items()],
+            stores=[
+                StoreUse(name=name, items=count, error=failed.get(name, "")) for name, count in counts.items()
+            ],
         )
         try:
             self._note(entry)
@@ -231,7 +260,9 @@ def _is_attachment(block: Mapping[str, Any]) -> bool:
 
 
 def _snapshot(said: Said) -> Snapshot:
-    """What cannot be stored is left out, and of what is too long the beginning is taken: no node stops for what it said."""
+    """What cannot be stored is left out, and of what is too long the beginning is taken: no node stops for
+    what it said.
+    """
     return said if isinstance(said, Snapshot) else snapshot_of(said or "")
 
 
@@ -240,18 +271,27 @@ def _reason(error: Exception) -> str:
 
 
 def rendered(
-    ranked: Sequence[Ranked], *, label: str = LABEL, max_tokens: int | None = BUDGET, language: Language = "en"
+    ranked: Sequence[Ranked],
+    *,
+    label: str = LABEL,
+    max_tokens: int | None = BUDGET,
+    language: Language = "en",
 ) -> tuple[str, list[Ranked]]:
     """The text, and what is in it; by stores, the one with the best item first. Empty if there is nothing."""
     best = dict.fromkeys(one.store for one in ranked)
     sections = []
     for store in best:
-        placed = sorted(((one, rank) for rank, one in enumerate(ranked) if one.store == store), key=lambda pair: pair[0].place)
+        placed = sorted(
+            ((one, rank) for rank, one in enumerate(ranked) if one.store == store),
+            key=lambda pair: pair[0].place,
+        )
         lines = [Line(one.hit.item.content_summary, rank, item=(rank, one)) for one, rank in placed]
         sections.append(Section(f"--- {one_line(store)} ---", lines, shortens=True))
     style = PromptStyle(language, bullet="{number}. ", apart="\n\n", first=label, last=END)
     prompt = compose(sections, max_tokens or MAX_BUDGET, style)
-    return prompt.text, [one for _, one in sorted((written.line.item for written in prompt.lines), key=lambda item: item[0])]
+    return prompt.text, [
+        one for _, one in sorted((written.line.item for written in prompt.lines), key=lambda item: item[0])
+    ]
 
 
 def into_prompt(memory: str | None, message: str) -> str:
@@ -264,7 +304,9 @@ def into_messages(memory: str | None, messages: Sequence[Mapping[str, Any]]) -> 
     found = [dict(message) for message in messages]
     if memory is None:
         return found
-    place = next((number for number in reversed(range(len(found))) if found[number].get("role") == "user"), len(found))
+    place = next(
+        (number for number in reversed(range(len(found))) if found[number].get("role") == "user"), len(found)
+    )
     return [*found[:place], {"role": "user", "content": memory}, *found[place:]]
 
 
@@ -280,29 +322,42 @@ class Ranked:
 
 
 def rank(
-    found: Mapping[str, Sequence[Hit]], query: str, now: datetime, *, weight: float = STORE_WEIGHT, fidelity: Fidelity = "jiyi"
+    found: Mapping[str, Sequence[Hit]],
+    query: str,
+    now: datetime,
+    *,
+    weight: float = STORE_WEIGHT,
+    fidelity: Fidelity = "jiyi",
 ) -> list[Ranked]:
     """All items, best first; equal ones in the order of their stores.
 
-    A store without scores keeps its own order in the text. If it gives its items in order of time, as a blackboard does, the latest
-    count most, and get room first.
+    A store without scores keeps its own order in the text. If it gives its items in order of time, as a
+    blackboard does, the latest count most, and get room first.
     """
     wanted = _words(query, fidelity)
     ranked = []
     for store, hits in found.items():
         of_store = []
-        scale = max([1.0, *(hit.score for hit in hits if hit.score is not None)])  # scores are to be comparable: 1 at most
+        scale = max(
+            [1.0, *(hit.score for hit in hits if hit.score is not None)]
+        )  # scores are to be comparable: 1 at most
         for hit in hits:
-            own = _newness(hit, now) * _length_factor(hit.item.content_summary) * NEWNESS + OVERLAP * _overlap(wanted, hit, fidelity)
+            own = _newness(hit, now) * _length_factor(
+                hit.item.content_summary
+            ) * NEWNESS + OVERLAP * _overlap(wanted, hit, fidelity)
             scored = hit.score is not None and fidelity == "jiyi"
-            score = weight * hit.score / scale + (1 - weight) * own if scored and hit.score is not None else own
+            score = (
+                weight * hit.score / scale + (1 - weight) * own if scored and hit.score is not None else own
+            )
             of_store.append(Ranked(store, hit, score))
         ranked += _in_order(of_store) if fidelity == "jiyi" else of_store
     return sorted(ranked, key=lambda one: -one.score)
 
 
 def _in_order(items: list[Ranked]) -> list[Ranked]:
-    """As they are if the store has scored them; else their scores are given to them in the store's order, or the latest first."""
+    """As they are if the store has scored them; else their scores are given to them in the store's order, or
+    the latest first.
+    """
     if any(one.hit.score is not None for one in items):
         return items
     placed = [replace(one, place=place) for place, one in enumerate(items)]

@@ -1,7 +1,7 @@
 """Types of stores by name: the built-in ones, and those of other people's packages.
 
-A type is registered with :func:`register_memory_store`, or by an entry point of the group ``jiyi.stores`` whose object does so
-when it is loaded. Nothing is imported before the type is asked for.
+A type is registered with :func:`register_memory_store`, or by an entry point of the group ``jiyi.stores``
+whose object does so when it is loaded. Nothing is imported before the type is asked for.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class StoreType:
 
     name: str
     config_cls: type[BaseModel]
-    #: Makes a store (:class:`jiyi.stores.store.Store`) of its declaration and a :class:`jiyi.stores.store.Surroundings`.
-    #: None: the service keeps stores of this type.
+    #: Makes a store (:class:`jiyi.stores.store.Store`) of its declaration and a
+    #: :class:`jiyi.stores.store.Surroundings`. None: the service keeps stores of this type.
     factory: Callable[[Any, Any], Any] | None
     #: What it is for, in a sentence.
     summary: str
@@ -53,7 +53,8 @@ def register_memory_store(
     Args:
         name: its ``type`` in declarations.
         config_cls: a pydantic model of its ``config``.
-        factory: makes a store of its declaration and its surroundings (:mod:`jiyi.stores.store`); only what the service keeps has none.
+        factory: makes a store of its declaration and its surroundings (:mod:`jiyi.stores.store`); only what
+        the service keeps has none.
         summary: what it is for, in a sentence.
 
     Raises:
@@ -61,7 +62,10 @@ def register_memory_store(
     """
     with _LOCK:
         if name in _TYPES:
-            raise RegistryError(f"the type {name!r} is registered already, for {_TYPES[name].config_cls.__qualname__}: choose another name")
+            raise RegistryError(
+                f"the type {name!r} is registered already, for {_TYPES[name].config_cls.__qualname__}: choose"
+                " another name"
+            )
         _TYPES[name] = StoreType(name=name, config_cls=config_cls, factory=factory, summary=summary)
 
 
@@ -99,4 +103,6 @@ def _load(name: str) -> None:
             except RegistryError:
                 raise
             except Exception as error:  # whatever another package does when it is imported
-                raise RegistryError(f"the type {name!r} cannot be loaded from {one.value}: {type(error).__name__}: {error}") from error
+                raise RegistryError(
+                    f"the type {name!r} cannot be loaded from {one.value}: {type(error).__name__}: {error}"
+                ) from error

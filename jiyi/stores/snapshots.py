@@ -40,8 +40,8 @@ class Attached:
 def snapshot_of(messages: str | Sequence[Mapping[str, Any]], role: str = "user") -> Snapshot:
     """A text, or messages ``{role, content}`` whose content is a text or a list of blocks.
 
-    Several messages become ``(role) text`` with blank lines between them. NUL and halves of surrogate pairs are left out,
-    and of longer texts the beginning is taken.
+    Several messages become ``(role) text`` with blank lines between them. NUL and halves of surrogate pairs
+    are left out, and of longer texts the beginning is taken.
     """
     if isinstance(messages, str):
         return Snapshot(text=storable(messages)[:MAX_TEXT])
@@ -50,7 +50,9 @@ def snapshot_of(messages: str | Sequence[Mapping[str, Any]], role: str = "user")
         whose = str(message.get("role", role))
         content = message.get("content") or ""
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-        texts.append((whose, "\n".join(str(part["text"]) for part in parts if isinstance(part.get("text"), str))))
+        texts.append(
+            (whose, "\n".join(str(part["text"]) for part in parts if isinstance(part.get("text"), str)))
+        )
         if not isinstance(content, str):
             blocks += [SnapshotBlock(role=whose, block=dict(part)) for part in parts]
     text = texts[0][1] if len(texts) == 1 else "\n\n".join(f"({whose}) {said}" for whose, said in texts)
@@ -64,14 +66,18 @@ def detach(snapshot: Snapshot) -> tuple[Snapshot, list[Attached]]:
         InvalidRequest: one is larger than ``MAX_ATTACHMENT``, or a block is nested too deeply.
     """
     found: list[Attached] = []
-    blocks = [SnapshotBlock(role=one.role, block=_without_bytes(one.block, one.role, found, {}, 0)) for one in snapshot.blocks]
+    blocks = [
+        SnapshotBlock(role=one.role, block=_without_bytes(one.block, one.role, found, {}, 0))
+        for one in snapshot.blocks
+    ]
     return Snapshot(text=snapshot.text, blocks=blocks), found
 
 
 def reattach(snapshot: Snapshot, read: Callable[[str], bytes | None]) -> Snapshot:
     """The snapshot with its bytes; ``read`` gives those of a SHA-256, None if they are gone."""
     return Snapshot(
-        text=snapshot.text, blocks=[SnapshotBlock(role=one.role, block=_with_bytes(one.block, read)) for one in snapshot.blocks]
+        text=snapshot.text,
+        blocks=[SnapshotBlock(role=one.role, block=_with_bytes(one.block, read)) for one in snapshot.blocks],
     )
 
 
@@ -87,11 +93,16 @@ def held_in(value: Any) -> Iterator[str]:
             yield from held_in(one)
 
 
-def _without_bytes(value: Any, role: str, found: list[Attached], beside: Mapping[str, Any], depth: int, key: str = "") -> Any:
+def _without_bytes(
+    value: Any, role: str, found: list[Attached], beside: Mapping[str, Any], depth: int, key: str = ""
+) -> Any:
     if depth > MAX_DEPTH:
         raise InvalidRequest([f"blocks: nested more than {MAX_DEPTH} levels deep"])
     if isinstance(value, dict):
-        return {name: _without_bytes(one, role, found, {**beside, **value}, depth + 1, name) for name, one in value.items()}
+        return {
+            name: _without_bytes(one, role, found, {**beside, **value}, depth + 1, name)
+            for name, one in value.items()
+        }
     if isinstance(value, list):
         return [_without_bytes(one, role, found, beside, depth + 1, key) for one in value]
     if not isinstance(value, str):
@@ -108,7 +119,13 @@ def _without_bytes(value: Any, role: str, found: list[Attached], beside: Mapping
     except (binascii.Error, ValueError):
         return value  # no base64 after all: it stays a text
     sha256 = hashlib.sha256(data).hexdigest()
-    note = AttachmentNote(role=role, attachment_id=sha256, mime_type=kind, name=_first(beside, _NAME_FIELDS)[:200], size=len(data))
+    note = AttachmentNote(
+        role=role,
+        attachment_id=sha256,
+        mime_type=kind,
+        name=_first(beside, _NAME_FIELDS)[:200],
+        size=len(data),
+    )
     found.append(Attached(note, data))
     return {HELD: sha256, "before": value[:start]}
 

@@ -1,4 +1,5 @@
-"""What every store can do, whoever keeps it: the interface of the built-in types, and of those of other people.
+"""What every store can do, whoever keeps it: the interface of the built-in types, and of those of other
+people.
 
 Jiyi's long-term memory, with its retrieval and its events, is one of the built-in types.
 """
@@ -15,7 +16,13 @@ from jiyi.protocol.retrieval import Filters, ScoredMemory
 from jiyi.protocol.stores import Hit, MemoryItem, Snapshot
 from jiyi.stores.declarations import Stage
 from jiyi.stores.registry import register_memory_store
-from jiyi.stores.types import BlackboardMemoryConfig, FileMemoryConfig, LongTermConfig, Mem0MemoryConfig, SimpleMemoryConfig
+from jiyi.stores.types import (
+    BlackboardMemoryConfig,
+    FileMemoryConfig,
+    LongTermConfig,
+    Mem0MemoryConfig,
+    SimpleMemoryConfig,
+)
 
 if TYPE_CHECKING:
     from jiyi.client.client import Client
@@ -63,9 +70,11 @@ class Written:
 
 
 class Store(Protocol):
-    """A store of a graph. Methods may raise any error: the manager notes it, and no node fails for it but in :meth:`load`.
+    """A store of a graph. Methods may raise any error: the manager notes it, and no node fails for it but in
+    :meth:`load`.
 
-    One with ``durable = True`` keeps what :meth:`update` took when it returns, and is saved at the end of a run; others after each update.
+    One with ``durable = True`` keeps what :meth:`update` took when it returns, and is saved at the end of a
+    run; others after each update.
     """
 
     def load(self) -> None:
@@ -73,7 +82,9 @@ class Store(Protocol):
         ...
 
     def retrieve(self, question: Question) -> list[Hit]:
-        """The items that fit best, best first (a blackboard: oldest first); their scores as far as the store has any."""
+        """The items that fit best, best first (a blackboard: oldest first); their scores as far as the store
+        has any.
+        """
         ...
 
     def update(self, payload: Payload) -> Written:
@@ -101,7 +112,9 @@ class LongTermStore:
     def retrieve(self, question: Question) -> list[Hit]:
         assert self._client is not None, "it was loaded"
         filters = Filters() if question.threshold < 0 else Filters(min_similarity=question.threshold)
-        answer = self._client.retrieve(self._agent or question.role, question.query, top_k=question.top_k, filters=filters)
+        answer = self._client.retrieve(
+            self._agent or question.role, question.query, top_k=question.top_k, filters=filters
+        )
         return [_hit(node) for node in answer.retrieved_nodes]
 
     def update(self, payload: Payload) -> Written:
@@ -120,7 +133,12 @@ class LongTermStore:
 def _hit(node: ScoredMemory) -> Hit:
     metadata = {"agent_role": node.agent_id, "type": node.type}
     at = node.created_at.timestamp()
-    return Hit(item=MemoryItem(id=str(node.node_id), content_summary=node.description, timestamp=at, metadata=metadata), score=node.score)
+    return Hit(
+        item=MemoryItem(
+            id=str(node.node_id), content_summary=node.description, timestamp=at, metadata=metadata
+        ),
+        score=node.score,
+    )
 
 
 class ServiceStore:
@@ -162,12 +180,29 @@ class ServiceStore:
             self._stores.save(name=self._name, run_id=self._run_id)
 
 
-register_memory_store("simple", config_cls=SimpleMemoryConfig, summary="What agents said, found by meaning and by words; read and written.")
-register_memory_store("file", config_cls=FileMemoryConfig, summary="The texts of files, indexed in chunks and kept up to date; only read.")
-register_memory_store("blackboard", config_cls=BlackboardMemoryConfig, summary="The latest that agents said, oldest first; no vectors.")
 register_memory_store(
-    "memory", config_cls=LongTermConfig, factory=LongTermStore, summary="Jiyi's long-term memory of an agent: its retrieval and its events."
+    "simple",
+    config_cls=SimpleMemoryConfig,
+    summary="What agents said, found by meaning and by words; read and written.",
 )
 register_memory_store(
-    "mem0", config_cls=Mem0MemoryConfig, summary="A store that mem0 keeps: it searches, and what is written is sent to it."
+    "file",
+    config_cls=FileMemoryConfig,
+    summary="The texts of files, indexed in chunks and kept up to date; only read.",
+)
+register_memory_store(
+    "blackboard",
+    config_cls=BlackboardMemoryConfig,
+    summary="The latest that agents said, oldest first; no vectors.",
+)
+register_memory_store(
+    "memory",
+    config_cls=LongTermConfig,
+    factory=LongTermStore,
+    summary="Jiyi's long-term memory of an agent: its retrieval and its events.",
+)
+register_memory_store(
+    "mem0",
+    config_cls=Mem0MemoryConfig,
+    summary="A store that mem0 keeps: it searches, and what is written is sent to it.",
 )

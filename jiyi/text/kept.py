@@ -1,8 +1,8 @@
 """What somebody asks not to have kept: "don't save this", 别存.
 
-What such a message says stays out of the memory, but for what it marks as to be kept ("what you can save: …"). Known by a closed list of
-wordings (``kept.txt``): it is asked of each message as it comes, in clients too. What is asked in other words is found later
-(``engine.conversations.standing``).
+What such a message says stays out of the memory, but for what it marks as to be kept ("what you can save:
+…"). Known by a closed list of wordings (``kept.txt``): it is asked of each message as it comes, in clients
+too. What is asked in other words is found later (``engine.conversations.standing``).
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ Span = tuple[int, int]
 _CUES = unions("jiyi.text", "kept.txt")
 _PRIVATE, _AGREES, _KEEPS, _YET = (_CUES[name] for name in ("private", "agrees", "keeps", "yet"))
 _ASKS_HOW = re.compile(
-    r"\b(?:how (?:do|can|to)|why do|did you|do you)\b[^.!?]{0,30}\Z|(?:怎么|如何|为什么|有没有)[^。！？]{0,12}\Z", re.IGNORECASE
+    r"\b(?:how (?:do|can|to)|why do|did you|do you)\b[^.!?]{0,30}\Z|(?:怎么|如何|为什么|有没有)[^。"
+    r"！？]{0,12}\Z",
+    re.IGNORECASE,
 )
 
 
 def to_keep(text: str, *, assistant: bool = False) -> str:
     """The message without what is asked not to be kept.
 
-    That is all of it but for sentences after one that says what may be kept. An assistant that says it will not keep something
-    (``assistant``) has just repeated it.
+    That is all of it but for sentences after one that says what may be kept. An assistant that says it will
+    not keep something (``assistant``) has just repeated it.
     """
     # Within a document such words are for its own readers; what is asked of us stands before or behind it.
     asked = text if len(text) <= MOST_CHARS else f"{text[:EDGE_CHARS]}\n{text[-EDGE_CHARS:]}"
@@ -45,11 +47,15 @@ def to_keep(text: str, *, assistant: bool = False) -> str:
     kept = may_be_kept(text, wish)
     if sum(end - start for start, end in kept) == sum(end - start for start, end in sentences(text)):
         return text
-    return " ".join([NOT_KEPT[language_of(text)], *(text[start:end] + _mark_after(text, end) for start, end in kept)])
+    return " ".join(
+        [NOT_KEPT[language_of(text)], *(text[start:end] + _mark_after(text, end) for start, end in kept)]
+    )
 
 
 def may_be_kept(text: str, wish: re.Pattern[str] = _PRIVATE) -> list[Span]:
-    """Of a message that asks not to be kept, what it says may be: from where it says so up to a "but not", or the next ``wish``."""
+    """Of a message that asks not to be kept, what it says may be: from where it says so up to a "but not", or
+    the next ``wish``.
+    """
     kept: list[Span] = []
     keeps = False
     for begin, end in sentences(text):

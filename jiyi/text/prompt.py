@@ -1,8 +1,9 @@
-"""Text for a model, made of sections of lines: the one place where lines are chosen within a budget, quoted, dated and marked as ended.
+"""Text for a model, made of sections of lines: the one place where lines are chosen within a budget, quoted,
+dated and marked as ended.
 
 Callers give :class:`Section` objects to :func:`compose` and write no text of a prompt themselves. Lines of
-memories are quoted (:mod:`jiyi.text.prompting`) below the preface, so that none can pass for the prompt around it. The same sections and
-the same budget always give the same text.
+memories are quoted (:mod:`jiyi.text.prompting`) below the preface, so that none can pass for the prompt
+around it. The same sections and the same budget always give the same text.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ BUDGET = 2_000
 MAX_BUDGET = 1_000_000
 #: Tokens below which the beginning of a line says nothing, and is left out.
 LEAST_TOKENS = 12
-#: Only so many of the best lines have a right to their section's floor: a floor is no reason to show what is beside the point.
+#: Only so many of the best lines have a right to their section's floor: a floor is no reason to show what is
+#: beside the point.
 FLOOR_PLACES = 5
 #: The places of a template: ``{{name of a section}}``, and the one of the preface.
 PLACE, PREFACE_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}"), "preface"
@@ -33,8 +35,12 @@ PLACE, PREFACE_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}"), "preface"
 EARLIER: dict[Language, str] = {"en": "earlier; no longer so since {day}", "zh": "早先；{day} 起已改变"}
 RENEWED: dict[Language, str] = {"en": "earlier; newer {day}", "zh": "早先；{day} 有新说法"}
 CONCLUDED: dict[Language, str] = {"en": "concluded", "zh": "推断"}
-#: A day without and with its year; in English in words: a tokenizer counts each digit (8 May 2023 is two thirds of 2023-05-08).
-_DAYS: dict[Language, tuple[str, str]] = {"en": ("{0.day} {0:%B}", "{0.day} {0:%B %Y}"), "zh": ("{0:%m-%d}", "{0:%Y-%m-%d}")}
+#: A day without and with its year; in English in words: a tokenizer counts each digit (8 May 2023 is two
+#: thirds of 2023-05-08).
+_DAYS: dict[Language, tuple[str, str]] = {
+    "en": ("{0.day} {0:%B}", "{0.day} {0:%B %Y}"),
+    "zh": ("{0:%m-%d}", "{0:%Y-%m-%d}"),
+}
 
 
 class Over(NamedTuple):
@@ -50,7 +56,8 @@ class Line:
     """A text that may stand in a prompt, and what is to be said of it."""
 
     text: str
-    #: Lower gets room first among the lines of its section's priority; those of one rank in the order given. 0: it is not ranked.
+    #: Lower gets room first among the lines of its section's priority; those of one rank in the order given.
+    #: 0: it is not ranked.
     rank: int = 0
     #: When it was said, by the speaker's clock.
     at: datetime | None = None
@@ -80,7 +87,8 @@ class Section:
     #: A line of its own, complete; empty for none. Of what stands by days, neighbours of one title are one.
     title: str
     lines: Sequence[Line]
-    #: Shares of the budget, 0 … 1: its best lines get so much before all others, and all of them never more than that.
+    #: Shares of the budget, 0 … 1: its best lines get so much before all others, and all of them never more
+    #: than that.
     least: float = 0.0
     share: float = 1.0
     #: What templates, JSON and accounts call it. Sections of one name have one share together.
@@ -93,7 +101,8 @@ class Section:
     own: bool = False
     #: … which stand before the program's own prompt.
     opens: bool = False
-    #: The first line that does not fit is shortened, and ends the section. Else it is left out, and shorter ones may follow.
+    #: The first line that does not fit is shortened, and ends the section. Else it is left out, and shorter
+    #: ones may follow.
     shortens: bool = False
     #: The line below the last one.
     end: str = ""
@@ -121,7 +130,9 @@ class Style:
 
 
 #: Of parts that are not all one speaker's.
-SEVERAL_SPEAKERS: dict[Language, Style] = {language: Style(language, between="\n\n", apart="\n\n---\n\n") for language in ("en", "zh")}
+SEVERAL_SPEAKERS: dict[Language, Style] = {
+    language: Style(language, between="\n\n", apart="\n\n---\n\n") for language in ("en", "zh")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +162,9 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The text, in two halves where sections open the program's own prompt, and what is in it, in its order."""
+    """The text, in two halves where sections open the program's own prompt, and what is in it, in its
+    order.
+    """
 
     opening: str
     body: str
@@ -179,10 +192,11 @@ def joined(*parts: str) -> str:
 
 
 def compose(sections: Sequence[Section], budget: int, style: Style = Style()) -> Prompt:
-    """The sections within ``budget`` tokens, as :func:`jiyi.text.budget.estimate_tokens` counts; empty if no line fits.
+    """The sections within ``budget`` tokens, as :func:`jiyi.text.budget.estimate_tokens` counts; empty if no
+    line fits.
 
-    Room goes to floors, then to the sections by priority and to their lines by rank. A line costs what it adds: its section's title and
-    its day are paid by the first line that needs them.
+    Room goes to floors, then to the sections by priority and to their lines by rank. A line costs what it
+    adds: its section's title and its day are paid by the first line that needs them.
     """
     composer = _Composer(sections, budget, style)
     composer.choose()
@@ -194,7 +208,8 @@ class _Composer:
     sections: Sequence[Section]
     budget: int
     style: Style
-    #: Hundredths of a token that are left, what sections took by name, and what stands already around their lines.
+    #: Hundredths of a token that are left, what sections took by name, and what stands already around their
+    #: lines.
     left: int = 0
     taken: Counter[str] = field(default_factory=Counter)
     paid: set[tuple[Any, ...]] = field(default_factory=set)
@@ -215,7 +230,9 @@ class _Composer:
             new = apart or not by_day or before is None or before.title != section.title
             self.block.append(self.block[-1] + new if self.block else 0)
             self.run.append(self.run[-1] + apart if self.run else 0)
-        rounded = TOKEN if any(section.opens for section in self.sections) else 0  # each half is rounded up by itself
+        rounded = (
+            TOKEN if any(section.opens for section in self.sections) else 0
+        )  # each half is rounded up by itself
         self.left = self.budget * TOKEN - cost_of(self._frame()) - rounded
 
     def choose(self) -> None:
@@ -226,7 +243,9 @@ class _Composer:
             for number, line in enumerate(self._offered(section)[: section.max_lines])
         ]
         entries.sort(key=lambda entry: (self.sections[entry[0]].priority, entry[2].rank))  # stable
-        over: set[int] = set()  # a section's best does not fit into its floor: what is worse goes before no other's better
+        over: set[int] = (
+            set()
+        )  # a section's best does not fit into its floor: what is worse goes before no other's better
         for place, number, line in [entry for entry in entries if entry[2].rank][:FLOOR_PLACES]:
             floor = int(self.sections[place].least * self.budget * TOKEN)
             if floor and place not in over and not self._take(place, number, line, floor):
@@ -264,7 +283,9 @@ class _Composer:
         times = self._places(section)
         most = max(LEAST_TOKENS, int(line.share * self.budget)) if line.share < 1 else MAX_BUDGET
         size = cost_of(text)
-        if not section.shortens and room < times * size <= times * most * TOKEN:  # cheaper to see than what is made of it
+        if (
+            not section.shortens and room < times * size <= times * most * TOKEN
+        ):  # cheaper to see than what is made of it
             return False
         if line.finish is not None:
             text = line.finish(text)
@@ -303,7 +324,9 @@ class _Composer:
     def _cost(self, place: int, line: Line, text: str) -> int:
         if self.style.form == "json":
             return cost_of(visible(json.dumps(_entry(line, text), ensure_ascii=False))) + TOKEN  # and a comma
-        taken = sum(len(self.written[other]) for other, block in enumerate(self.block) if block == self.block[place])
+        taken = sum(
+            len(self.written[other]) for other, block in enumerate(self.block) if block == self.block[place]
+        )
         return cost_of(self._written(line, text, self.sections[place], taken + 1))
 
     def _around(self, place: int, line: Line) -> tuple[int, set[tuple[Any, ...]]]:
@@ -321,7 +344,9 @@ class _Composer:
         if line.at is not None and style.days == "above" and style.form != "json":
             day = line.at.date()
             with_year = ("year", block, day.year) not in self.paid
-            needed[("day", block, day)] = f"{day_of(day, style.language, with_year=with_year)} " * self._places(section)
+            needed[("day", block, day)] = (
+                f"{day_of(day, style.language, with_year=with_year)} " * self._places(section)
+            )
             needed[("year", block, day.year)] = ""
         new = {key: text for key, text in needed.items() if key not in self.paid}
         return sum(map(cost_of, new.values())), set(new)
@@ -359,7 +384,8 @@ class _Composer:
         if text or not line.over:
             speaker = f"{line.speaker}: " if line.speaker else ""
             concluded = f" ({CONCLUDED[style.language]})" if line.concluded else ""
-            written.append(f"{bullet}{speaker}{whole(text)}{line.behind}{concluded}{self._mark(line.ended, line.renewed)}")
+            mark = self._mark(line.ended, line.renewed)
+            written.append(f"{bullet}{speaker}{whole(text)}{line.behind}{concluded}{mark}")
         for part in line.over:
             mark = self._mark(part.day) if part.sure else self._mark(None, part.day)
             written.append(f"{bullet}{whole(part.text)}{mark}")
@@ -376,14 +402,20 @@ class _Composer:
     def _blocks(self) -> Iterator[tuple[Section, list[Written]]]:
         for _, places in groupby(range(len(self.sections)), key=lambda place: self.block[place]):
             of_block = list(places)
-            lines = [self.written[place][number] for place in of_block for number in sorted(self.written[place])]
+            lines = [
+                self.written[place][number] for place in of_block for number in sorted(self.written[place])
+            ]
             if self.style.days == "above" and self.style.form != "json":
-                lines.sort(key=lambda one: one.line.at.timestamp() if one.line.at is not None else float("-inf"))
+                lines.sort(
+                    key=lambda one: one.line.at.timestamp() if one.line.at is not None else float("-inf")
+                )
             if lines:
                 yield self.sections[of_block[0]], lines
 
     def _lines(self, section: Section, lines: Sequence[Written]) -> Iterator[str]:
-        """Each line, below its day; of days of one year the first says it, because its digits cost most of a day."""
+        """Each line, below its day; of days of one year the first says it, because its digits cost most of a
+        day.
+        """
         day = year = None
         for number, one in enumerate(lines, 1):
             at = one.line.at
@@ -396,7 +428,9 @@ class _Composer:
     def _text(self, *, opens: bool) -> str:
         style = self.style
         halves = style.form == "text"
-        blocks = [(section, lines) for section, lines in self._blocks() if (halves and section.opens) == opens]
+        blocks = [
+            (section, lines) for section, lines in self._blocks() if (halves and section.opens) == opens
+        ]
         if not blocks:
             return ""
         if style.form == "json":
@@ -441,14 +475,19 @@ class _Composer:
         kept, shortened = len(self.written[place]), self.full.get(place, False)
         reasons = []
         if len(given) > len(limited):
-            reasons.append(f"{len(given) - len(limited)} of {len(given)} items are more than its limit of {section.max_lines}")
+            reasons.append(
+                f"{len(given) - len(limited)} of {len(given)} items are more than its limit of"
+                f" {section.max_lines}"
+            )
         most = self._most(section)
         its_own = most < self.left + self.costs[place]
         whose = "its own limit" if its_own else "what the budget leaves"
         if len(limited) > kept:
             reasons.append(f"{len(limited) - kept} of {len(given)} items do not fit into {whose}")
         if shortened:
-            reasons.append(f"the last one was shortened to {whose}, {-(-self.costs[place] // TOKEN):,} tokens")
+            reasons.append(
+                f"the last one was shortened to {whose}, {-(-self.costs[place] // TOKEN):,} tokens"
+            )
         why = f"{section.name}: {'; '.join(reasons)}" if reasons else ""
         return Part(section.name, kept, len(given) - kept, shortened, -(-self.costs[place] // TOKEN), why)
 
@@ -461,7 +500,9 @@ def _entry(line: Line, text: str) -> Any:
     """A line as JSON has it; a plain string if nothing is to be said of it."""
     if line.at is None:
         return text
-    entry: dict[str, Any] = {"day": f"{line.at:%Y-%m-%d}"} | ({"speaker": line.speaker} if line.speaker else {}) | {"text": text}
+    entry: dict[str, Any] = (
+        {"day": f"{line.at:%Y-%m-%d}"} | ({"speaker": line.speaker} if line.speaker else {}) | {"text": text}
+    )
     if line.concluded:
         entry["concluded"] = True
     if line.ended is not None:
@@ -469,5 +510,7 @@ def _entry(line: Line, text: str) -> Any:
     elif line.renewed is not None:
         entry["said_anew"] = f"{line.renewed:%Y-%m-%d}"
     if line.over:
-        entry["no_longer"] = "; ".join(f"{part.text} ({'until' if part.sure else 'newer'} {part.day:%Y-%m-%d})" for part in line.over)
+        entry["no_longer"] = "; ".join(
+            f"{part.text} ({'until' if part.sure else 'newer'} {part.day:%Y-%m-%d})" for part in line.over
+        )
     return entry

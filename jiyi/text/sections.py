@@ -1,4 +1,6 @@
-"""Text files of patterns beside the modules that use them: ``[section]`` lines, and below each its patterns, one a line."""
+"""Text files of patterns beside the modules that use them: ``[section]`` lines, and below each its patterns,
+one a line.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _NO_HEADER = re.compile(r"\[[a-z]+\W[^\]]*\]")
 
 
 def parsed(text: str) -> dict[str, list[str]]:
-    """The lines of each section, in order, without comments and blank lines. What stands before the first is of section ``''``.
+    """The lines of each section, in order, without comments and blank lines. What stands before the first is
+    of section ``''``.
 
     Raises:
         ValueError: a line looks like the name of a section, and has signs that a name cannot have.
@@ -24,7 +27,9 @@ def parsed(text: str) -> dict[str, list[str]]:
         if header := _HEADER.fullmatch(line):
             section = header[1]
         elif _NO_HEADER.fullmatch(line):
-            raise ValueError(f"{line} is no name of a section: it may have letters, digits, colons, spaces and hyphens")
+            raise ValueError(
+                f"{line} is no name of a section: it may have letters, digits, colons, spaces and hyphens"
+            )
         elif line.strip() and not line.startswith("#"):
             sections.setdefault(section, []).append(line)
     return sections
@@ -32,7 +37,9 @@ def parsed(text: str) -> dict[str, list[str]]:
 
 @cache
 def sections(package: str, name: str) -> dict[str, list[str]]:
-    """The lines of each section of a file below a package (``cues.txt``), in order; a file without sections is one, ``''``."""
+    """The lines of each section of a file below a package (``cues.txt``), in order; a file without sections
+    is one, ``''``.
+    """
     return parsed(files(package).joinpath(name).read_text(encoding="utf-8"))
 
 
@@ -45,7 +52,11 @@ def union(package: str, name: str, section: str) -> re.Pattern[str]:
 def unions(package: str, name: str, prefix: str = "") -> Mapping[str, re.Pattern[str]]:
     """The sections whose names begin so, without the prefix, each as one pattern."""
     names = sections(package, name)
-    return {section.removeprefix(prefix): union(package, name, section) for section in names if section.startswith(prefix)}
+    return {
+        section.removeprefix(prefix): union(package, name, section)
+        for section in names
+        if section.startswith(prefix)
+    }
 
 
 def first(patterns: Mapping[str, re.Pattern[str]], text: str) -> str | None:

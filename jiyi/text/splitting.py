@@ -1,8 +1,9 @@
 """Long texts in pieces that can each be embedded and read by themselves.
 
-A piece ends at the coarsest end there is in the second half of its room: a paragraph's, a line's, a sentence's
-(。！？；.!?;), a clause's, a word's; only a text without any is cut between characters. Each piece begins with the end
-of the one before, from the start of a sentence or a word. Lengths are characters, as Python counts them.
+A piece ends at the coarsest end there is in the second half of its room: a paragraph's, a line's, a
+sentence's (。！？；.!?;), a clause's, a word's; only a text without any is cut between characters. Each piece
+begins with the end of the one before, from the start of a sentence or a word. Lengths are characters, as
+Python counts them.
 """
 
 from __future__ import annotations
@@ -95,19 +96,27 @@ def _windows(text: str, size: int, overlap: int) -> Iterator[tuple[int, int]]:
 
 
 def _end(text: str, start: int, size: int, last: int) -> int:
-    """Where the piece from ``start`` ends: never in its first half, so that the next one begins further on."""
+    """Where the piece from ``start`` ends: never in its first half, so that the next one begins further
+    on.
+    """
     most, least = start + size, start + size // 2
     if most >= last:
         return last
     for level in LEVELS:
-        ends = [match.end() for match in level.finditer(text, start, most + LOOK_AHEAD) if least <= match.end() <= most]
+        ends = [
+            match.end()
+            for match in level.finditer(text, start, most + LOOK_AHEAD)
+            if least <= match.end() <= most
+        ]
         if ends:
             return ends[-1]
     return _between_letters(text, most, least)
 
 
 def _start(text: str, end: int, overlap: int) -> int:
-    """Where the piece after ``end`` begins: as much before it as the overlap allows, at the start of something."""
+    """Where the piece after ``end`` begins: as much before it as the overlap allows, at the start of
+    something.
+    """
     least = end - overlap
     for level in LEVELS[_SENTENCE:] if overlap else ():
         matches = level.finditer(text, max(least - 1, 0), end + LOOK_AHEAD)

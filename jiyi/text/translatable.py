@@ -1,4 +1,5 @@
-"""Sentences for people that are made where something is judged, in English, and translated where they are shown.
+"""Sentences for people that are made where something is judged, in English, and translated where they are
+shown.
 
 ``tools.translations`` collects what stands in ``Translatable("…")`` together with the messages of the pages.
 """
@@ -10,7 +11,9 @@ from typing import Self
 
 
 class Translatable(str):
-    """A sentence in English. ``pattern`` is what is translated, ``values`` are put into it: text, numbers, Translatable themselves."""
+    """A sentence in English. ``pattern`` is what is translated, ``values`` are put into it: text, numbers,
+    Translatable themselves.
+    """
 
     __slots__ = ("pattern", "values")
     pattern: str

@@ -1,8 +1,9 @@
-"""What a text is made of, in Chinese and in English alike: its language, its normal form, its tokens, and what counts as idle.
+"""What a text is made of, in Chinese and in English alike: its language, its normal form, its tokens, and
+what counts as idle.
 
-Tokens are the same for memories and questions: NFKC and lower case; Latin words stemmed; runs of Chinese, Japanese and Korean
-characters as overlapping pairs, which find more than segmented words do once there is noise; identifiers whole and in parts; numbers
-without leading zeros; emoji one by one.
+Tokens are the same for memories and questions: NFKC and lower case; Latin words stemmed; runs of Chinese,
+Japanese and Korean characters as overlapping pairs, which find more than segmented words do once there is
+noise; identifiers whole and in parts; numbers without leading zeros; emoji one by one.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ _IDLE = re.compile(
 ENGLISH_STOP_WORDS = frozenset(
     """a about above after again against all also am an and any are as at be because been before being below
     between both but by can could did do does doing down during each few for from further get got had has have
-    having he her here hers herself him himself his how i if in into is it it's its itself just me more most my
+    having he her here hers herself him himself his how i if in into is it it's its itself just me more most
+    my
     myself no nor not now of off on once only or other our ours ourselves out over own same she should so some
-    such than that the their theirs them themselves then there these they this those through to too under until
+    such than that the their theirs them themselves then there these they this those through to too under
+    until
     up very was we were what when where which while who whom why will with would you your yours yourself
     yourselves""".split()
 )
@@ -49,16 +52,22 @@ ENGLISH_STOP_WORDS = frozenset(
 
 #: Words that keep a conversation going and say nothing that anybody will ask for.
 FILLER_WORDS = frozenset(
-    """ah aha ahh alright amazing anyway aw aww awesome bye cheers cool fine good goodbye great ha haha hahaha hehe hello hey
-    hi hmm hurray indeed lol lovely nice night nope oh ok okay okey oops ouch perfect please really right sigh sure
-    sweet thank thanks thx totally true ty ugh uh um welcome well wonderful wow yay yeah yep yes yup""".split()
+    """ah aha ahh alright amazing anyway aw aww awesome bye cheers cool fine good goodbye great ha haha
+    hahaha hehe hello hey
+    hi hmm hurray indeed lol lovely nice night nope oh ok okay okey oops ouch perfect please really right sigh
+    sure
+    sweet thank thanks thx totally true ty ugh uh um welcome well wonderful wow yay yeah yep
+    yes yup""".split()
 )
-#: Chinese characters that small talk is made of: a text with no others says nothing (嗯嗯, 好的好的, 哈哈, 早上好).
-FILLER_CHARACTERS = frozenset("嗯啊哦噢呃哈嘿呵呀哎唉嗨哇嘻嘛吧呢啦喔嘞了吗么的是对行好谢多再见拜早晚上午安您你客气辛苦没事收到明白知道")
+#: Chinese characters that small talk is made of: a text with no others says nothing (嗯嗯, 好的好的, 哈哈,
+#: 早上好).
+FILLER_CHARACTERS = frozenset(
+    "嗯啊哦噢呃哈嘿呵呀哎唉嗨哇嘻嘛吧呢啦喔嘞了吗么的是对行好谢多再见拜早晚上午安您你客气辛苦没事收到明白知道"
+)
 
 
-#: Marks in a row on one letter; more are put apart, as in Unicode's stream-safe text format (UAX 15). Normalisation sorts
-#: each row in time that grows with its square: 80,000 of two kinds took it four seconds.
+#: Marks in a row on one letter; more are put apart, as in Unicode's stream-safe text format (UAX 15).
+#: Normalisation sorts each row in time that grows with its square: 80,000 of two kinds took it four seconds.
 MAX_MARKS = 30
 
 
@@ -83,12 +92,16 @@ def nfkc(text: str) -> str:
 
 @remembered(8)  # hash, tokens and keywords of a memory each ask for the same text, one after the other
 def normalise(text: str) -> str:
-    """NFKC and lower case: full-width and half-width forms, and upper and lower case, become the same text."""
+    """NFKC and lower case: full-width and half-width forms, and upper and lower case, become the same
+    text.
+    """
     return nfkc(text).lower()
 
 
 def beginning(text: str) -> str:
-    """As much of a text, normalised, as words are looked for in. Some characters become eighteen (ﷺ), so it is cut twice."""
+    """As much of a text, normalised, as words are looked for in. Some characters become eighteen (ﷺ), so it
+    is cut twice.
+    """
     return normalise(text[:MAX_CHARS])[:MAX_CHARS]
 
 
@@ -102,7 +115,9 @@ def storable(text: str) -> str:
 def language_of(text: str) -> Language:
     """``zh`` if more Chinese characters than words in other letters are in the text, else ``en``.
 
-    Characters against words, not against letters: 她在读 Neuromancer is Chinese, though most of its letters are not.
+    Characters against words, not against letters: 她在读 Neuromancer is Chinese, though most of its letters
+    are
+    not.
     """
     if text.isascii():
         return "en"
@@ -173,7 +188,9 @@ _stemmers = _Stemmers()
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens of a text, in order, with repetitions. Function words are left out, unless there is nothing else."""
+    """The tokens of a text, in order, with repetitions. Function words are left out, unless there is nothing
+    else.
+    """
     text = beginning(text)
     find = _in_ascii if text.isascii() else _in_any_script
     return find(text, TELLING) or find(text, ALL)
@@ -203,7 +220,12 @@ def fillers(words: Sequence[str]) -> Iterable[bool]:
 
 
 def _in_ascii(text: str, which: int) -> list[str]:
-    return [token for word in _ASCII_WORD.findall(text) if len(word) <= MAX_TOKEN_CHARS for token in _word_tokens(word)[which]]
+    return [
+        token
+        for word in _ASCII_WORD.findall(text)
+        if len(word) <= MAX_TOKEN_CHARS
+        for token in _word_tokens(word)[which]
+    ]
 
 
 def _in_any_script(text: str, which: int) -> list[str]:

@@ -1,4 +1,6 @@
-"""YAML of others, read within bounds: of its length, of how deep it is nested, and without what makes a small text endless."""
+"""YAML of others, read within bounds: of its length, of how deep it is nested, and without what makes a small
+text endless.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ MAX_DEPTH = 50
 
 
 class YamlError(ValueError):
-    """A text that is no YAML, or too large, too deep, or with aliases; the message is a sentence for people."""
+    """A text that is no YAML, or too large, too deep, or with aliases; the message is a sentence for
+    people.
+    """
 
 
 def read_yaml(text: str, max_chars: int) -> Any:
@@ -34,17 +38,25 @@ def read_yaml(text: str, max_chars: int) -> Any:
 
 
 def _check(text: str) -> None:
-    """Events come one by one, before anything is built: a text that is refused costs no more than its beginning."""
+    """Events come one by one, before anything is built: a text that is refused costs no more than its
+    beginning.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise YamlError(f"line {_line(event)}: lists and mappings are nested more than {MAX_DEPTH} deep; write it flatter")
+                raise YamlError(
+                    f"line {_line(event)}: lists and mappings are nested more than {MAX_DEPTH} deep; write it"
+                    " flatter"
+                )
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         elif isinstance(event, yaml.AliasEvent):
-            raise YamlError(f"line {_line(event)}: YAML aliases (*name) are not read, they could grow without bounds; write the value out")
+            raise YamlError(
+                f"line {_line(event)}: YAML aliases (*name) are not read, they could grow without bounds;"
+                " write the value out"
+            )
 
 
 def _line(event: yaml.Event) -> int:

@@ -53,11 +53,20 @@ class MemoryMiddleware:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def after_node(
-        self, node_id: str, output: T, *, group_id: str, session_id: str | None = None, agent_id: str | None = None, **fields: Any
+        self,
+        node_id: str,
+        output: T,
+        *,
+        group_id: str,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        **fields: Any,
     ) -> T:
         """Take note of a node's output, and return it as it is. Never raises, never waits.
 
@@ -67,16 +76,21 @@ class MemoryMiddleware:
             group_id: the group whose memory it is.
             session_id: the run of the workflow.
             agent_id: who spoke; the metadata's ``agent_id``, else the node, unless given.
-            fields: other fields of :class:`jiyi.protocol.events.Execution` (``node_type``, ``confidence``, ``flags``, …).
+            fields: other fields of :class:`jiyi.protocol.events.Execution` (``node_type``, ``confidence``,
+            ``flags``, …).
         """
         try:
-            event = event_of(node_id, output, group_id=group_id, session_id=session_id, agent_id=agent_id, **fields)
+            event = event_of(
+                node_id, output, group_id=group_id, session_id=session_id, agent_id=agent_id, **fields
+            )
         except InvalidEvent as error:
             self._outbox.fail("refused", 1, f"the output of node {node_id!r} is not remembered: {error}")
             return output
         except Exception as error:
             log.exception("the output of a node is not remembered")
-            self._outbox.fail("refused", 1, f"the output of node {node_id!r} is not remembered: {type(error).__name__}")
+            self._outbox.fail(
+                "refused", 1, f"the output of node {node_id!r} is not remembered: {type(error).__name__}"
+            )
             return output
         if event is None:
             self._outbox.count("skipped")
@@ -89,17 +103,25 @@ class MemoryMiddleware:
         return self._outbox.flush(seconds)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Publish what is still waiting, and end; what is not published by then is lost, counted and logged."""
+        """Publish what is still waiting, and end; what is not published by then is lost, counted and
+        logged.
+        """
         self._outbox.close(seconds)
 
 
 def event_of(
-    node_id: str, output: Any, *, group_id: str, session_id: str | None = None, agent_id: str | None = None, **fields: Any
+    node_id: str,
+    output: Any,
+    *,
+    group_id: str,
+    session_id: str | None = None,
+    agent_id: str | None = None,
+    **fields: Any,
 ) -> JsonObject | None:
     """The ``node.executed`` event of an output; None if it has no text.
 
-    The node's id is in the event itself: the original adds it to the metadata after they are written. A text is
-    not lost for what comes with it: metadata that cannot be kept are left out, and it says so.
+    The node's id is in the event itself: the original adds it to the metadata after they are written. A text
+    is not lost for what comes with it: metadata that cannot be kept are left out, and it says so.
 
     Raises:
         InvalidEvent: with a sentence per wrong field.
@@ -111,15 +133,28 @@ def event_of(
     unknown = fields.keys() - Execution.model_fields.keys()
     if unknown:
         raise InvalidEvent([unknown_option(name, Execution.model_fields) for name in sorted(unknown)])
-    metadata = dict(found) if isinstance(output, Mapping) and isinstance(found := output.get("metadata"), Mapping) else {}
+    metadata = (
+        dict(found)
+        if isinstance(output, Mapping) and isinstance(found := output.get("metadata"), Mapping)
+        else {}
+    )
     metadata |= fields.pop("metadata", {})
-    payload = {"confidence": _confidence(metadata), **fields, "node_id": node_id, "output": text[:MAX_OUTPUT_CHARS]}
+    payload = {
+        "confidence": _confidence(metadata),
+        **fields,
+        "node_id": node_id,
+        "output": text[:MAX_OUTPUT_CHARS],
+    }
     if metadata.pop("verify_pending", False):
         payload["flags"] = [*fields.get("flags", ()), "verify_pending"]
     speaker = agent_id or metadata.pop("agent_id", None) or fields.get("node_name") or node_id
-    payload["metadata"] = _kept(metadata | ({"truncated_from": len(text)} if len(text) > MAX_OUTPUT_CHARS else {}))
+    payload["metadata"] = _kept(
+        metadata | ({"truncated_from": len(text)} if len(text) > MAX_OUTPUT_CHARS else {})
+    )
     try:
-        event = NodeExecuted.model_validate({"group_id": group_id, "agent_id": speaker, "session_id": session_id, "payload": payload})
+        event = NodeExecuted.model_validate(
+            {"group_id": group_id, "agent_id": speaker, "session_id": session_id, "payload": payload}
+        )
     except ValidationError as error:
         raise InvalidEvent(problems_of(error)) from None
     if problems := list(unstorable(event.model_dump())):

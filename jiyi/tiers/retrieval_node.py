@@ -1,4 +1,5 @@
-"""The workflow node that gives agents the group's history before they speak. For any workflow engine in Python.
+"""The workflow node that gives agents the group's history before they speak. For any workflow engine in
+Python.
 
     node = MemoryRetrievalNode(retriever=client, properties={"max_results": 5})
     state = node.process(state, emit)          # adds ``history_context``, changes nothing else
@@ -44,7 +45,10 @@ NODE_TYPE = "memory_retrieval"
 QUERY_FIELDS, CONTEXT_FIELD = ("topic", "content", "document"), "history_context"
 #: The heading, and the line above each item.
 HEADINGS: dict[Language, str] = {"zh": "## 历史上下文", "en": "## History"}
-RECORDS: dict[Language, str] = {"zh": "### 记录 {number} (相关度: {score:.2f})", "en": "### Record {number} (relevance: {score:.2f})"}
+RECORDS: dict[Language, str] = {
+    "zh": "### 记录 {number} (相关度: {score:.2f})",
+    "en": "### Record {number} (relevance: {score:.2f})",
+}
 #: Behind the line of an item of working memory that nobody has verified.
 UNVERIFIED: dict[Language, str] = {"zh": " ⚡ 临时，未验证", "en": " ⚡ temporary, unverified"}
 MAX_HEADING_CHARS = 200
@@ -82,8 +86,12 @@ Emit = Callable[[NodeEvent], object]
 class MemoryRetriever(Protocol):
     """Whoever can ask the memory; :class:`jiyi.Client` is one."""
 
-    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Unpack[MemoryArguments]) -> MemoryAnswer:
-        """The answer; ``options`` are the other fields of :class:`jiyi.protocol.tier_questions.MemoryQuestion`."""
+    def query_memory(
+        self, query: str, *, group_id: str, timeout: float | None = None, **options: Unpack[MemoryArguments]
+    ) -> MemoryAnswer:
+        """The answer; ``options`` are the other fields of
+        :class:`jiyi.protocol.tier_questions.MemoryQuestion`.
+        """
         ...
 
 
@@ -92,8 +100,11 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
 
     max_results: int = Field(5, ge=1, le=MAX_RESULTS)
     #: Of working memory; precedents of long-term memory are found however old. None: however old.
-    time_range_days: TimeRange | None = Field(7, validation_alias=AliasChoices("time_range_days", "time_range"))
-    #: None: the embedding model's own, which stands for SPEC-607's 0.7 (:mod:`engine.providers.embedder_specs`).
+    time_range_days: TimeRange | None = Field(
+        7, validation_alias=AliasChoices("time_range_days", "time_range")
+    )
+    #: None: the embedding model's own, which stands for SPEC-607's 0.7
+    #: (:mod:`engine.providers.embedder_specs`).
     relevance_threshold: Threshold | None = None
     include_verdicts: bool = True
     order: Order = "tier"
@@ -105,9 +116,11 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
     #: Of the web only pages of these domains.
     domains: Domains = ()
     language: Language = "zh"
-    #: Tokens that ``history_context`` may have at most (:func:`jiyi.text.budget.estimate_tokens`). None: as many as it has.
+    #: Tokens that ``history_context`` may have at most (:func:`jiyi.text.budget.estimate_tokens`). None: as
+    #: many as it has.
     max_tokens: int | None = Field(None, ge=1, le=MAX_BUDGET)
-    #: ``quoted``: for prompts; no content can pass for anything else. ``plain``: for people, as the Markdown that was said.
+    #: ``quoted``: for prompts; no content can pass for anything else. ``plain``: for people, as the Markdown
+    #: that was said.
     style: Form = "quoted"
     #: In place of the language's own heading, without the line end.
     heading: str = Field("", max_length=MAX_HEADING_CHARS)
@@ -118,7 +131,11 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
     @classmethod
     def _days(cls, value: Any) -> Any:
         """``7``, ``"7d"``, ``"36h"``: SPEC-607 has the property under two names and in two forms."""
-        if isinstance(value, str) and value[-1:] in ("d", "h") and value[:-1].strip().replace(".", "", 1).isdecimal():
+        if (
+            isinstance(value, str)
+            and value[-1:] in ("d", "h")
+            and value[:-1].strip().replace(".", "", 1).isdecimal()
+        ):
             return float(value[:-1]) / (24 if value[-1] == "h" else 1)
         return value
 
@@ -128,7 +145,9 @@ class NodeProperties(BaseModel, frozen=True, extra="forbid", populate_by_name=Tr
         most, days = self.max_results, self.time_range_days
         if self.language == "zh":
             span = "全部" if days is None else f"最近 {days:g} 天"
-            return f"讲话前加入{span}的历史，最多 {most} 条" + ("，包括裁决。" if self.include_verdicts else "，不包括裁决。")
+            return f"讲话前加入{span}的历史，最多 {most} 条" + (
+                "，包括裁决。" if self.include_verdicts else "，不包括裁决。"
+            )
         span = "" if days is None else f" of the last {days:g} days"
         verdicts = "with verdicts" if self.include_verdicts else "without verdicts"
         return f"Adds up to {most} entries of history{span} before the agent speaks, {verdicts}."
@@ -147,11 +166,16 @@ class MemoryRetrievalNode:
         node_id: the node's id in its workflow, for the events.
 
     Raises:
-        InvalidRequest: a property is wrong, which is better said when the workflow is built than when it runs.
+        InvalidRequest: a property is wrong, which is better said when the workflow is built than when it
+        runs.
     """
 
     def __init__(
-        self, properties: NodeProperties | Mapping[str, Any] | None = None, *, retriever: MemoryRetriever | None = None, node_id: str = ""
+        self,
+        properties: NodeProperties | Mapping[str, Any] | None = None,
+        *,
+        retriever: MemoryRetriever | None = None,
+        node_id: str = "",
     ) -> None:
         try:
             self.properties = NodeProperties.model_validate(properties or {})
@@ -171,7 +195,13 @@ class MemoryRetrievalNode:
         except Exception as error:  # whatever it is, the workflow goes on
             log.exception("no memory was retrieved")
             tell("memory_retrieval_error", error=_said(error))
-        tell("node_state_change", status="completed", context_length=len(context), context_tokens=estimate_tokens(context), **done)
+        tell(
+            "node_state_change",
+            status="completed",
+            context_length=len(context),
+            context_tokens=estimate_tokens(context),
+            **done,
+        )
         return {**inputs, CONTEXT_FIELD: context}
 
     async def aprocess(self, inputs: Mapping[str, Any], emit: Emit | None = None) -> dict[str, Any]:
@@ -198,9 +228,15 @@ class MemoryRetrievalNode:
             tell("memory_retrieval_error", error=tier.message, tier=tier.tier)
         if answer.status != "failed":
             sources = [item.source for item in answer.results]
-            tell("memory_retrieved", count=len(sources), **{name: sources.count(name) for name in ("hot", "cold", "external")})
+            tell(
+                "memory_retrieved",
+                count=len(sources),
+                **{name: sources.count(name) for name in ("hot", "cold", "external")},
+            )
         skipped = {tier.tier: tier.message for tier in answer.tiers if tier.state == "skipped"}
-        context, left_out = fitting_history(answer.results, wanted.max_tokens, wanted.language, wanted.heading, wanted.style)
+        context, left_out = fitting_history(
+            answer.results, wanted.max_tokens, wanted.language, wanted.heading, wanted.style
+        )
         said: dict[str, Any] = {"skipped_tiers": skipped} if skipped else {}
         return context, said | ({"left_out": left_out} if left_out else {})
 
@@ -215,13 +251,19 @@ def query_of(inputs: Mapping[str, Any]) -> str:
     return storable(text).strip()[: limits.MAX_FOCAL_CHARS]
 
 
-def format_history(items: Sequence[TierItem], language: Language = "zh", heading: str = "", style: Form = "quoted") -> str:
+def format_history(
+    items: Sequence[TierItem], language: Language = "zh", heading: str = "", style: Form = "quoted"
+) -> str:
     """The history as Markdown; empty without items."""
     return fitting_history(items, None, language, heading, style)[0]
 
 
 def fitting_history(
-    items: Sequence[TierItem], max_tokens: int | None, language: Language = "zh", heading: str = "", style: Form = "quoted"
+    items: Sequence[TierItem],
+    max_tokens: int | None,
+    language: Language = "zh",
+    heading: str = "",
+    style: Form = "quoted",
 ) -> tuple[str, int]:
     """The first items that fit as Markdown, the last one perhaps shortened; and how many were left out.
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from jiyi.errors import InvalidRequest, NotAllowed, NotFound
-from jiyi.protocol.accounts import AddPerson, CreateKey, Key, ListKeys, NewKey, Person, RevokeKey, RotateKey, SetPassword, UpdatePerson
+from jiyi.protocol.accounts import (
+    AddPerson,
+    CreateKey,
+    Key,
+    ListKeys,
+    NewKey,
+    Person,
+    RevokeKey,
+    RotateKey,
+    SetPassword,
+    UpdatePerson,
+)
 from jiyi.protocol.base import Request
 from jiyi.protocol.wire.signatures import SCOPES, KeyScope
 from models.accounts import api_keys, sign_in, users
@@ -17,7 +28,8 @@ from models.db.actions import Context, action
 def list_keys(context: Context, request: ListKeys) -> list[Key]:
     """List API keys.
 
-    Of the group; for operators, with ``all_groups``, of every group and of none. Newest first, without their secrets.
+    Of the group; for operators, with ``all_groups``, of every group and of none. Newest first, without their
+    secrets.
     """
     everything = request.all_groups and context.actor.operator
     return api_keys.listed(context.connection, None if everything else context.group_id)
@@ -27,8 +39,9 @@ def list_keys(context: Context, request: ListKeys) -> list[Key]:
 def create_key(context: Context, request: CreateKey) -> Key:
     """Make an API key.
 
-    Of the group, which need not have any memory yet; with the scope ``operator``, which only operators may give, of no
-    group. Safe to repeat because a key that is there already, with the same secret, is left as it is.
+    Of the group, which need not have any memory yet; with the scope ``operator``, which only operators may
+    give, of no group. Safe to repeat because a key that is there already, with the same secret, is left as it
+    is.
     """
     of_service = "operator" in request.scopes
     if of_service and not context.actor.operator:
@@ -39,7 +52,9 @@ def create_key(context: Context, request: CreateKey) -> Key:
     scopes = [scope for scope in SCOPES if of_service or scope in request.scopes]
     if _insert(context, request.key, group_id, request.name, scopes, request.expires_at):
         target = f"key:{request.key.key_id}"
-        context.audit(target, group_id=group_id, name=request.name, scopes=scopes, expires_at=request.expires_at)
+        context.audit(
+            target, group_id=group_id, name=request.name, scopes=scopes, expires_at=request.expires_at
+        )
     return api_keys.one(context.connection, request.key.key_id)
 
 
@@ -47,8 +62,8 @@ def create_key(context: Context, request: CreateKey) -> Key:
 def rotate_key(context: Context, request: RotateKey) -> Key:
     """Replace an API key.
 
-    The new one has the rights, the name and the life span of the old one, which works on for the time given, at most. Safe
-    to repeat because the new key is made once, and the old one's end only comes nearer.
+    The new one has the rights, the name and the life span of the old one, which works on for the time given,
+    at most. Safe to repeat because the new key is made once, and the old one's end only comes nearer.
     """
     now = datetime.now(UTC)
     old = _find(context, request.id)
@@ -63,7 +78,13 @@ def rotate_key(context: Context, request: RotateKey) -> Key:
     api_keys.expire(context.connection, old.key_id, now + request.grace)
     if key:
         grace = request.grace.total_seconds()
-        context.audit(f"key:{old.key_id}", group_id=old.group_id, name=old.name, new_key=request.key.key_id, grace_seconds=grace)
+        context.audit(
+            f"key:{old.key_id}",
+            group_id=old.group_id,
+            name=old.name,
+            new_key=request.key.key_id,
+            grace_seconds=grace,
+        )
     return api_keys.one(context.connection, request.key.key_id)
 
 
@@ -89,10 +110,17 @@ def list_people(context: Context, request: Request) -> list[Person]:
 def add_person(context: Context, request: AddPerson) -> Person:
     """Let somebody sign in.
 
-    With a role, for the groups that are named or, if ``all_groups`` is chosen, for every one; an operator has all of them.
+    With a role, for the groups that are named or, if ``all_groups`` is chosen, for every one; an operator has
+    all of them.
     """
     groups = None if request.groups is None else sorted(set(request.groups))
-    if not users.insert(context.connection, name=request.name, password_hash=request.password_hash, role=request.role, groups=groups):
+    if not users.insert(
+        context.connection,
+        name=request.name,
+        password_hash=request.password_hash,
+        role=request.role,
+        groups=groups,
+    ):
         raise InvalidRequest([f"name: {request.name!r} is taken"])
     return _audited(context, request.name, role=request.role, groups=groups)
 
@@ -101,7 +129,8 @@ def add_person(context: Context, request: AddPerson) -> Person:
 def set_password(context: Context, request: SetPassword) -> Person:
     """Give somebody a new password.
 
-    An operator anybody, everybody else themselves. All sessions of the person end, and a lock after wrong passwords opens.
+    An operator anybody, everybody else themselves. All sessions of the person end, and a lock after wrong
+    passwords opens.
     """
     if not context.actor.operator and context.actor.name != f"user:{request.name}":
         raise InvalidRequest(["name: only an operator can set the password of somebody else"])
@@ -132,7 +161,14 @@ def _find(context: Context, key_id: str) -> ApiKey:
     return known
 
 
-def _insert(context: Context, key: NewKey, group_id: str | None, name: str, scopes: list[KeyScope], expires_at: datetime | None) -> bool:
+def _insert(
+    context: Context,
+    key: NewKey,
+    group_id: str | None,
+    name: str,
+    scopes: list[KeyScope],
+    expires_at: datetime | None,
+) -> bool:
     """Store a key; False if it is there already. Raises :class:`InvalidRequest` if another key has the id.
 
     A connection makes none: it would outlive it, and the rights of its person.
@@ -142,7 +178,13 @@ def _insert(context: Context, key: NewKey, group_id: str | None, name: str, scop
     if maker is not None and maker.connection_id is not None:
         raise NotAllowed("a program that somebody let in makes no keys; its person can, in the admin")
     if api_keys.insert(
-        context.connection, key, group_id=group_id, name=name, scopes=scopes, expires_at=expires_at, created_by=context.actor.name
+        context.connection,
+        key,
+        group_id=group_id,
+        name=name,
+        scopes=scopes,
+        expires_at=expires_at,
+        created_by=context.actor.name,
     ):
         return True
     known = api_keys.find(context.connection, [key.key_id]).get(key.key_id)

@@ -1,4 +1,5 @@
-"""API keys: stored as hashes; looked up by web, workers and intake once, and again after some seconds; noted when used.
+"""API keys: stored as hashes; looked up by web, workers and intake once, and again after some seconds; noted
+when used.
 
 ``group_id=None`` means every group, and the operators' keys: within ``whole_service()`` only.
 """
@@ -31,18 +32,20 @@ K = TypeVar("K")
 V = TypeVar("V")
 #: Seconds between two notes that a key was used.
 USED_SECONDS = 60
-#: Web and intake look a key up again after so many seconds: one that was revoked works as long, at most. A live stream looks once a
-#: second, so that both together are the five seconds that are promised.
+#: Web and intake look a key up again after so many seconds: one that was revoked works as long, at most. A
+#: live stream looks once a second, so that both together are the five seconds that are promised.
 KEY_SECONDS = 4.0
 #: Keys that each of their processes remembers, and ids that there are no keys of.
 MAX_KEYS = 10_000
 #: Most keys that one list shows.
 MAX_LISTED = 1_000
 _K = tables.ApiKey
-_STATE = case((_K.revoked_at.is_not(None), "revoked"), (_K.expires_at <= func.now(), "expired"), else_="alive")
+_STATE = case(
+    (_K.revoked_at.is_not(None), "revoked"), (_K.expires_at <= func.now(), "expired"), else_="alive"
+)
 _SHOWN = select(*columns(Key, _K, state=_STATE))
-#: While the database does not answer, a key that was good within so many seconds still is: working memory can be asked
-#: without it. Nobody can revoke a key meanwhile.
+#: While the database does not answer, a key that was good within so many seconds still is: working memory can
+#: be asked without it. Nobody can revoke a key meanwhile.
 AWAY_SECONDS = 900.0
 
 
@@ -76,7 +79,9 @@ class ApiKey:
 
 
 def find(connection: Connection, key_ids: Iterable[str], *, lock: bool = False) -> dict[str, ApiKey]:
-    """Those of these keys that there are, expired and revoked ones too, by id. ``lock`` keeps others from changing them."""
+    """Those of these keys that there are, expired and revoked ones too, by id. ``lock`` keeps others from
+    changing them.
+    """
     rows = connection.execute(_FIND_AND_LOCK if lock else _FIND, {"ids": list(key_ids)}).mappings()
     return {row["key_id"]: ApiKey(**{**row, "scopes": frozenset(row["scopes"])}) for row in rows}
 
@@ -115,7 +120,12 @@ def insert(
         "expires_at": expires_at,
     }
     row["connection_id"] = connection_id
-    stored = postgresql.insert(_K).values(key_id=key.key_id, **secrets, **row).on_conflict_do_nothing().returning(_K.key_id)
+    stored = (
+        postgresql.insert(_K)
+        .values(key_id=key.key_id, **secrets, **row)
+        .on_conflict_do_nothing()
+        .returning(_K.key_id)
+    )
     return connection.execute(stored).scalar_one_or_none() is not None
 
 
@@ -135,13 +145,21 @@ def used(connection: Connection, key_id: str) -> None:
 
 
 class PresentedKeys:
-    """Keys as the web recognises them: by their text, with a short read, and for a while without the database."""
+    """Keys as the web recognises them: by their text, with a short read, and for a while without the
+    database.
+    """
 
     def __init__(self) -> None:
         self.known = LookupCache(
-            _find_soon, fresh_seconds=KEY_SECONDS, max_entries=MAX_KEYS, stale_seconds=AWAY_SECONDS, unavailable=(Unanswered,)
+            _find_soon,
+            fresh_seconds=KEY_SECONDS,
+            max_entries=MAX_KEYS,
+            stale_seconds=AWAY_SECONDS,
+            unavailable=(Unanswered,),
         )
-        self._noted: LookupCache[str, None] = LookupCache(_note_later, fresh_seconds=USED_SECONDS, max_entries=MAX_KEYS)
+        self._noted: LookupCache[str, None] = LookupCache(
+            _note_later, fresh_seconds=USED_SECONDS, max_entries=MAX_KEYS
+        )
 
     def recognise(self, text: str, now: datetime) -> ApiKey | str:
         """The key that has this text, or a sentence why there is none. Raises :class:`Unanswered`."""
@@ -160,7 +178,9 @@ class PresentedKeys:
 
 
 def known_keys() -> LookupCache[str, ApiKey]:
-    """A cache by key id; a key that was revoked works up to ``KEY_SECONDS`` more, as over REST. Raises what the database raises."""
+    """A cache by key id; a key that was revoked works up to ``KEY_SECONDS`` more, as over REST. Raises what
+    the database raises.
+    """
     return LookupCache(_find, fresh_seconds=KEY_SECONDS, max_entries=MAX_KEYS)
 
 
@@ -197,7 +217,9 @@ def _note_later(key_ids: Collection[str]) -> dict[str, None]:
 
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[V]):
-    """A value, or that there is none; when it was loaded, and when it was last asked for, on the monotonic clock."""
+    """A value, or that there is none; when it was loaded, and when it was last asked for, on the monotonic
+    clock.
+    """
 
     value: V | None
     loaded_at: float
@@ -205,7 +227,8 @@ class _Entry(Generic[V]):
 
 
 class LookupCache(Generic[K, V]):
-    """Values by key, each asked for again after ``fresh_seconds``. That there is none is remembered, too. Thread-safe.
+    """Values by key, each asked for again after ``fresh_seconds``. That there is none is remembered, too.
+    Thread-safe.
 
     Args:
         load: looks keys up; what it does not return does not exist.
@@ -240,7 +263,11 @@ class LookupCache(Generic[K, V]):
         """The values of those keys that have one; all that are not fresh are looked up at once."""
         now = time.monotonic()
         kept = {key: self._entries.get(key) for key in keys}
-        fresh = {key: entry for key, entry in kept.items() if entry is not None and now - entry.asked_at <= self.fresh_seconds}
+        fresh = {
+            key: entry
+            for key, entry in kept.items()
+            if entry is not None and now - entry.asked_at <= self.fresh_seconds
+        }
         wanted = kept.keys() - fresh.keys()
         if wanted:
             try:
@@ -259,7 +286,9 @@ class LookupCache(Generic[K, V]):
             self._entries.pop(key, None)
 
     def _stale(self, entry: _Entry[V] | None, now: float) -> _Entry[V] | None:
-        """An old value that still serves, as if it had just been asked for: not every request waits for a dead database."""
+        """An old value that still serves, as if it had just been asked for: not every request waits for a
+        dead database.
+        """
         if entry is None or entry.value is None or now - entry.loaded_at > self.stale_seconds:
             return None
         return _Entry(entry.value, entry.loaded_at, time.monotonic())
@@ -275,10 +304,17 @@ class LookupCache(Generic[K, V]):
 
 #: Of a person ``u`` and a connection ``c``: whether they may still do there what they let it do.
 ALLOWED = """(
-    u.disabled_at IS NULL AND (u.groups IS NULL OR c.group_id = ANY (u.groups)) AND (u.role <> 'viewer' OR c.scopes = ARRAY['read'])
+    u.disabled_at IS NULL AND (u.groups IS NULL OR c.group_id = ANY (u.groups)) AND (u.role <> 'viewer' OR
+    c.scopes = ARRAY['read'])
 )"""
-_OF_CONNECTION = f"SELECT FROM oauth_connections c JOIN users u USING (user_id) WHERE c.connection_id = k.connection_id AND {ALLOWED}"
-_REVOKED = f"CASE WHEN connection_id IS NULL OR EXISTS ({_OF_CONNECTION}) THEN revoked_at ELSE coalesce(revoked_at, now()) END"
+_OF_CONNECTION = (
+    "SELECT FROM oauth_connections c JOIN users u USING (user_id) WHERE c.connection_id = k.connection_id"
+    f" AND {ALLOWED}"
+)
+_REVOKED = (
+    f"CASE WHEN connection_id IS NULL OR EXISTS ({_OF_CONNECTION}) THEN revoked_at ELSE coalesce(revoked_at,"
+    " now()) END"
+)
 _COLUMNS = "key_id, group_id, name, scopes, secret_hash, signing_key, created_at, expires_at, connection_id"
 _BY_IDS = f"SELECT {_COLUMNS}, {_REVOKED} AS revoked_at FROM api_keys k WHERE key_id = ANY(:ids)"  # noqa: S608 – of constants
 _FIND, _FIND_AND_LOCK = text(_BY_IDS), text(_BY_IDS + " FOR UPDATE OF k")

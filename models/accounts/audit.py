@@ -33,9 +33,17 @@ class AuditEntry:
     details: dict[str, Any]
 
 
-def record(connection: Connection, *, group_id: str | None, actor: str, action: str, target: str, **details: Any) -> None:
+def record(
+    connection: Connection, *, group_id: str | None, actor: str, action: str, target: str, **details: Any
+) -> None:
     """Write one row, in the transaction of the change itself. ``details`` may hold ids and times."""
-    row = {"group_id": group_id, "actor": actor, "action": action, "target": target, "details": to_jsonable_python(details)}
+    row = {
+        "group_id": group_id,
+        "actor": actor,
+        "action": action,
+        "target": target,
+        "details": to_jsonable_python(details),
+    }
     connection.execute(insert(tables.AuditEntry).values(audit_id=uuid7(), **row))
 
 
@@ -50,13 +58,28 @@ def entries(
     target: str | None = None,
 ) -> list[AuditEntry]:
     """Newest first, of a group or of the whole service. ``actor`` and ``target`` are beginnings."""
-    parameters = {"group": group_id, "before": before, "limit": limit, "actor": actor, "action": action, "target": target}
+    parameters = {
+        "group": group_id,
+        "before": before,
+        "limit": limit,
+        "actor": actor,
+        "action": action,
+        "target": target,
+    }
     return [AuditEntry(*row) for row in connection.execute(_ENTRIES, parameters)]
 
 
-def target_of(connection: Connection, group_id: str, action: str, detail: str, value: str, since: datetime) -> str | None:
+def target_of(
+    connection: Connection, group_id: str, action: str, detail: str, value: str, since: datetime
+) -> str | None:
     """The target of what was done since a moment with a detail of this value."""
-    parameters = {"group": group_id, "action": action, "detail": detail, "value": value, "first": _first_of(since)}
+    parameters = {
+        "group": group_id,
+        "action": action,
+        "detail": detail,
+        "value": value,
+        "first": _first_of(since),
+    }
     return connection.execute(_TARGET, parameters).scalar_one_or_none()
 
 
@@ -95,5 +118,6 @@ _TARGET = text("""
     ORDER BY audit_id LIMIT 1
 """)
 _ACTIONS = text("""
-    SELECT DISTINCT action FROM audit_log WHERE CAST(:group AS text) IS NULL OR group_id = :group ORDER BY action LIMIT 100
+    SELECT DISTINCT action FROM audit_log WHERE CAST(:group AS text) IS NULL OR group_id = :group
+    ORDER BY action LIMIT 100
 """)

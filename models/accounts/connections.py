@@ -1,9 +1,11 @@
-"""Connections: programs that somebody let in by OAuth, each for one group with some of the person's rights (``docs/tenants.md``).
+"""Connections: programs that somebody let in by OAuth, each for one group with some of the person's rights
+(``docs/tenants.md``).
 
-A connection has one access token at a time, which is an API key of one hour (``models.accounts.api_keys``), so every door knows it; and
-one secret: at first the authorisation code's, then the refresh token's, another one after each use. Whoever brings an old one has a copy:
-the connection ends. For a short grace the one before is answered as it was the first time: two windows may refresh at
-once, and an answer may be lost. So new tokens follow from the old secret, which only its program has, and a seed, which only we have.
+A connection has one access token at a time, which is an API key of one hour (``models.accounts.api_keys``),
+so every door knows it; and one secret: at first the authorisation code's, then the refresh token's, another
+one after each use. Whoever brings an old one has a copy: the connection ends. For a short grace the one
+before is answered as it was the first time: two windows may refresh at once, and an answer may be lost. So
+new tokens follow from the old secret, which only its program has, and a seed, which only we have.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from models.db.scope import whole_service
 T = TypeVar("T")
 #: Seconds that a code is good for, and an access token.
 CODE_SECONDS, TOKEN_SECONDS = 60, 3_600
-#: How long a used refresh token gets the same answer: a client's timeout and its next attempt. A thief's copy works no longer than that.
+#: How long a used refresh token gets the same answer: a client's timeout and its next attempt. A thief's copy
+#: works no longer than that.
 GRACE = timedelta(seconds=30)
 #: Random bytes that new tokens follow from, beside the old secret.
 SEED_BYTES = 32
@@ -63,9 +66,18 @@ class Listed:
 
 
 def begin(
-    user: User, group_id: str, scopes: Sequence[str], *, client_id: str, client: str, redirect_uri: str, challenge: str
+    user: User,
+    group_id: str,
+    scopes: Sequence[str],
+    *,
+    client_id: str,
+    client: str,
+    redirect_uri: str,
+    challenge: str,
 ) -> str | None:
-    """The code of a new connection, whose person has consented; None if there are too many. Raises :class:`Unanswered`."""
+    """The code of a new connection, whose person has consented; None if there are too many. Raises
+    :class:`Unanswered`.
+    """
     connection_id, secret = uuid7(), secrets.token_urlsafe(32)
 
     def store(connection: Connection) -> bool:
@@ -94,7 +106,9 @@ def begin(
 
 
 def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) -> Tokens | None:
-    """What a code is worth, once; ``challenge`` follows from the verifier that came with it. Raises :class:`Unanswered`."""
+    """What a code is worth, once; ``challenge`` follows from the verifier that came with it. Raises
+    :class:`Unanswered`.
+    """
 
     def spend(connection: Connection) -> Tokens | None:
         found = _find(connection, code, client_id)
@@ -116,7 +130,9 @@ def exchange(code: str, *, client_id: str, redirect_uri: str, challenge: str) ->
 
 
 def refresh(token: str, *, client_id: str) -> Tokens | None:
-    """New tokens for a refresh token, which is used up: the same ones if it comes again at once. Raises :class:`Unanswered`."""
+    """New tokens for a refresh token, which is used up: the same ones if it comes again at once. Raises
+    :class:`Unanswered`.
+    """
 
     def spend(connection: Connection) -> Tokens | None:
         found = _find(connection, token, client_id)
@@ -134,14 +150,22 @@ def refresh(token: str, *, client_id: str) -> Tokens | None:
 
 
 def revoke(token: str, *, client_id: str) -> None:
-    """End the connection of either token, as its program asks; nothing if there is none. Raises :class:`Unanswered`."""
+    """End the connection of either token, as its program asks; nothing if there is none. Raises
+    :class:`Unanswered`.
+    """
 
     def end(connection: Connection) -> None:
         if (key := parse_key(token)) is not None:
-            of_key = connection.execute(_BY_KEY, {"key": key.key_id, "client": _digest(client_id)}).mappings().one_or_none()
+            of_key = (
+                connection.execute(_BY_KEY, {"key": key.key_id, "client": _digest(client_id)})
+                .mappings()
+                .one_or_none()
+            )
             if of_key is not None and recognises(of_key["key_hash"], key):
                 _end(connection, of_key, "by the program")
-        elif (found := _find(connection, token, client_id)) is not None and _is(found[0]["secret_hash"], found[1]):
+        elif (found := _find(connection, token, client_id)) is not None and _is(
+            found[0]["secret_hash"], found[1]
+        ):
             _end(connection, found[0], "by the program")
 
     _ask(end)
@@ -170,13 +194,19 @@ def remove(user: User, connection_id: UUID) -> bool:
 
 
 def _find(connection: Connection, token: str, client_id: str) -> tuple[RowMapping, str] | None:
-    """The client's connection that a code or a refresh token names, locked, and the secret that came with it."""
+    """The client's connection that a code or a refresh token names, locked, and the secret that came with
+    it.
+    """
     name, _, secret = token.partition(".")
     try:
         connection_id = UUID(name)
     except ValueError:
         return None
-    row = connection.execute(_GOOD, {"id": connection_id, "client": _digest(client_id)}).mappings().one_or_none()
+    row = (
+        connection.execute(_GOOD, {"id": connection_id, "client": _digest(client_id)})
+        .mappings()
+        .one_or_none()
+    )
     return None if row is None else (row, secret)
 
 
@@ -191,38 +221,72 @@ def _renewed(connection: Connection, row: RowMapping, secret: str) -> Tokens | N
     if tokens is not None:
         # A code is good for nothing once it is used: only a refresh token has a grace.
         previous = row["secret_hash"] if row["challenge"] is None else None
-        new = {"secret": _digest(tokens.refresh.partition(".")[2]), "previous": previous, "seed": seed, "now": now, "until": now + IDLE}
+        new = {
+            "secret": _digest(tokens.refresh.partition(".")[2]),
+            "previous": previous,
+            "seed": seed,
+            "now": now,
+            "until": now + IDLE,
+        }
         connection.execute(_RENEW, {"id": row["connection_id"], **new})
     return tokens
 
 
 def _tokens(connection: Connection, row: RowMapping, secret: str, seed: bytes) -> Tokens | None:
-    """The tokens that follow from a secret and a seed, of which the access token is the connection's key from now on."""
-    key = KeyText(_derived("id", secret, seed, base64.b32encode).lower()[:ID_CHARS], _derived("key", secret, seed))
+    """The tokens that follow from a secret and a seed, of which the access token is the connection's key from
+    now on.
+    """
+    key = KeyText(
+        _derived("id", secret, seed, base64.b32encode).lower()[:ID_CHARS], _derived("key", secret, seed)
+    )
     new, expires_at = NewKey.of(key), datetime.now(UTC) + timedelta(seconds=TOKEN_SECONDS)
     if row["challenge"] is None:
         hashes = {"secret": bytes.fromhex(new.secret_hash), "signing": bytes.fromhex(new.signing_key)}
-        if not connection.execute(_REPLACE, {"id": row["connection_id"], "key": new.key_id, "expires": expires_at, **hashes}).rowcount:
+        if not connection.execute(
+            _REPLACE, {"id": row["connection_id"], "key": new.key_id, "expires": expires_at, **hashes}
+        ).rowcount:
             return None
     else:
         name = f"{row['client']} / {row['person']}"
         whose = {"group_id": row["group_id"], "scopes": row["scopes"], "created_by": f"user:{row['person']}"}
-        api_keys.insert(connection, new, name=name, expires_at=expires_at, connection_id=row["connection_id"], **whose)
-    return Tokens(str(key), f"{row['connection_id'].hex}.{_derived('refresh', secret, seed)}", tuple(row["scopes"]))
+        api_keys.insert(
+            connection, new, name=name, expires_at=expires_at, connection_id=row["connection_id"], **whose
+        )
+    return Tokens(
+        str(key), f"{row['connection_id'].hex}.{_derived('refresh', secret, seed)}", tuple(row["scopes"])
+    )
 
 
-def _derived(what: str, secret: str, seed: bytes, encode: Callable[[bytes], bytes] = base64.urlsafe_b64encode) -> str:
+def _derived(
+    what: str, secret: str, seed: bytes, encode: Callable[[bytes], bytes] = base64.urlsafe_b64encode
+) -> str:
     return encode(hmac.digest(seed, f"{what} {secret}".encode(), "sha256")).decode().rstrip("=")
 
 
 def _end(connection: Connection, row: RowMapping, reason: str) -> None:
     connection.execute(_DELETE, {"id": row["connection_id"]})
     details = {"client": row["client"], "reason": reason}
-    _record(connection, f"user:{row['person']}", "connection ended", row["connection_id"], row["group_id"], **details)
+    _record(
+        connection,
+        f"user:{row['person']}",
+        "connection ended",
+        row["connection_id"],
+        row["group_id"],
+        **details,
+    )
 
 
-def _record(connection: Connection, actor: str, action: str, connection_id: UUID, group_id: str, **details: object) -> None:
-    audit.record(connection, group_id=group_id, actor=actor, action=action, target=f"connection:{connection_id}", **details)
+def _record(
+    connection: Connection, actor: str, action: str, connection_id: UUID, group_id: str, **details: object
+) -> None:
+    audit.record(
+        connection,
+        group_id=group_id,
+        actor=actor,
+        action=action,
+        target=f"connection:{connection_id}",
+        **details,
+    )
 
 
 def _ask(effect: Callable[[Connection], T]) -> T:
@@ -246,7 +310,8 @@ _ROW = """
     FROM oauth_connections c JOIN users u USING (user_id)
 """
 _GOOD = text(
-    f"{_ROW} WHERE c.connection_id = :id AND c.client_hash = :client AND c.expires_at > now() AND {api_keys.ALLOWED} FOR UPDATE OF c"
+    f"{_ROW} WHERE c.connection_id = :id AND c.client_hash = :client AND c.expires_at > now() AND"
+    f" {api_keys.ALLOWED} FOR UPDATE OF c"
 )
 _OWN = text(f"{_ROW} WHERE c.connection_id = :id AND c.user_id = :user FOR UPDATE OF c")
 _BY_KEY = text("""
@@ -263,7 +328,8 @@ _SWEEP = text("DELETE FROM oauth_connections WHERE expires_at <= now()")
 _COUNT = text("SELECT count(*) FROM oauth_connections WHERE user_id = :user")
 _DELETE = text("DELETE FROM oauth_connections WHERE connection_id = :id")
 _RENEW = text("""
-    UPDATE oauth_connections SET challenge = NULL, secret_hash = :secret, previous_hash = :previous, seed = :seed, renewed_at = :now,
+    UPDATE oauth_connections SET challenge = NULL, secret_hash = :secret, previous_hash = :previous, seed =
+    :seed, renewed_at = :now,
         expires_at = :until WHERE connection_id = :id
 """)
 _REPLACE = text("""

@@ -1,11 +1,13 @@
 """Signing in by name and password, staying signed in, and signing out: each attempt is counted and audited.
 
-Wrong passwords are counted in Valkey, so that nobody guesses fast, and nobody is locked out: for a name from an address, for an address
-whatever the names, and for a name from all addresses. The first few are free; after each further one the next has to wait, twice as long
-each time, up to a minute at most. So whoever guesses at somebody's name keeps themselves waiting: the person comes in from another
-address at once, and from where they signed in lately even while the name is guessed at from everywhere.
+Wrong passwords are counted in Valkey, so that nobody guesses fast, and nobody is locked out: for a name from
+an address, for an address whatever the names, and for a name from all addresses. The first few are free;
+after each further one the next has to wait, twice as long each time, up to a minute at most. So whoever
+guesses at somebody's name keeps themselves waiting: the person comes in from another address at once, and
+from where they signed in lately even while the name is guessed at from everywhere.
 
-A guess is counted before the password is looked at: however many are made at a time, no more than the bound get through.
+A guess is counted before the password is looked at: however many are made at a time, no more than the bound
+get through.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ WINDOW_SECONDS = 900
 FREE_BY_PAIR, PAUSE_BY_PAIR = 5, 60
 #: From one address, whatever the names: a household or an office behind one router mistypes more often.
 FREE_BY_ADDRESS, PAUSE_BY_ADDRESS = 20, 60
-#: For one name, from addresses from which nobody signed in by it lately. Short: it also holds up the person on a new device.
+#: For one name, from addresses from which nobody signed in by it lately. Short: it also holds up the person
+#: on a new device.
 FREE_BY_NAME, PAUSE_BY_NAME = 20, 10
 #: An address from which somebody signed in is known as theirs for so long. Seconds.
 KNOWN_SECONDS = 30 * 86_400
@@ -83,7 +86,9 @@ def sign_in(name: str, password: str, address: str) -> Attempt:
             if guess.first_refused:
                 _record("locked", user, address)
             return Attempt(None, guess.wait)
-        right = is_password_of(user, password)  # also of nobody: hashing for known names only would tell them by the time it takes
+        right = is_password_of(
+            user, password
+        )  # also of nobody: hashing for known names only would tell them by the time it takes
         if user is None or not right:
             _record("wrong password", user, address)
             return Attempt(None)
@@ -96,7 +101,8 @@ def sign_in(name: str, password: str, address: str) -> Attempt:
 
 
 def from_provider(subject: str, name: str, role: Role, groups: list[str] | None, address: str) -> User | None:
-    """Somebody whom a provider of OpenID Connect has let in; audited. None if the name is another account's, or theirs is disabled.
+    """Somebody whom a provider of OpenID Connect has let in; audited. None if the name is another account's,
+    or theirs is disabled.
 
     Raises:
         Unanswered: the database is away.
@@ -105,7 +111,9 @@ def from_provider(subject: str, name: str, role: Role, groups: list[str] | None,
 
     def store() -> User | None:
         with unit_of_work() as connection:
-            user = users.from_provider(connection, subject, name=name, password_hash=password, role=role, groups=groups)
+            user = users.from_provider(
+                connection, subject, name=name, password_hash=password, role=role, groups=groups
+            )
             welcome = user is not None and not user.disabled
             action = "signed in" if welcome else "refused by name"
             users.record(connection, user.name if user else None, action, address=address, provider=True)
@@ -116,11 +124,17 @@ def from_provider(subject: str, name: str, role: Role, groups: list[str] | None,
 
 def refuse_from_provider(name: str, address: str) -> None:
     """Audit that somebody whom the provider knows has no role here. Raises :class:`Unanswered`."""
-    _change(lambda connection: users.record(connection, None, "no role", address=address, called=name, provider=True))
+    _change(
+        lambda connection: users.record(
+            connection, None, "no role", address=address, called=name, provider=True
+        )
+    )
 
 
 def confirm(user: User, password: str, address: str) -> Attempt:
-    """Whether somebody who is signed in knows the password, too; wrong ones count as those of :func:`sign_in`, which see."""
+    """Whether somebody who is signed in knows the password, too; wrong ones count as those of
+    :func:`sign_in`, which see.
+    """
     guess = _count(user.name, address)
     if guess.wait:
         return Attempt(None, guess.wait)
@@ -139,7 +153,13 @@ def sign_out(user: User) -> None:
 def find(user_ids: Collection[UUID]) -> dict[UUID, User]:
     """People by their ids. Raises :class:`Unanswered`."""
     return _ask(
-        reading(lambda connection: {user_id: user for user_id in user_ids if (user := users.by_id(connection, user_id)) is not None})
+        reading(
+            lambda connection: {
+                user_id: user
+                for user_id in user_ids
+                if (user := users.by_id(connection, user_id)) is not None
+            }
+        )
     )
 
 
@@ -154,7 +174,9 @@ def _count(name: str, address: str) -> LoginAttempt:
     try:
         return count_guess(name, address)
     except redis.RedisError as error:
-        raise Unanswered("Valkey", Translatable("passwords are not looked at while guesses cannot be counted")) from error
+        raise Unanswered(
+            "Valkey", Translatable("passwords are not looked at while guesses cannot be counted")
+        ) from error
 
 
 def _undo(name: str, address: str, *, right: bool = False) -> None:
@@ -172,7 +194,11 @@ def _find(name: str) -> User | None:
 
 def _record(action: str, user: User | None, address: str) -> None:
     """``user`` None: of somebody who is not here."""
-    _change(lambda connection: users.record(connection, None if user is None else user.name, action, address=address))
+    _change(
+        lambda connection: users.record(
+            connection, None if user is None else user.name, action, address=address
+        )
+    )
 
 
 def _change(effect: Callable[[Connection], None]) -> None:
@@ -214,8 +240,18 @@ class LoginAttempt:
 
 
 def count_guess(name: str, address: str) -> LoginAttempt:
-    """One more guess, unless it has to wait. Raises ``redis.RedisError``: then nobody signs in, or guessing would be free."""
-    numbers = (FREE_BY_PAIR, PAUSE_BY_PAIR, FREE_BY_ADDRESS, PAUSE_BY_ADDRESS, FREE_BY_NAME, PAUSE_BY_NAME, MAX_PAIRS)
+    """One more guess, unless it has to wait. Raises ``redis.RedisError``: then nobody signs in, or guessing
+    would be free.
+    """
+    numbers = (
+        FREE_BY_PAIR,
+        PAUSE_BY_PAIR,
+        FREE_BY_ADDRESS,
+        PAUSE_BY_ADDRESS,
+        FREE_BY_NAME,
+        PAUSE_BY_NAME,
+        MAX_PAIRS,
+    )
     arguments = (_subscriber(address), int(time.time() * 1_000), WINDOW_SECONDS, *numbers)
     wait, first = cast("list[int]", valkey().eval(_COUNT, 3, *_keys(name, address), *arguments))
     return LoginAttempt(math.ceil(wait / 1_000), first_refused=bool(first))
@@ -235,7 +271,9 @@ def signed_in(name: str, address: str) -> None:
 
 
 def reset_guesses(name: str) -> None:
-    """Nobody has to wait for the name any more: there is a new password. Without Valkey the pauses go by themselves, later."""
+    """Nobody has to wait for the name any more: there is a new password. Without Valkey the pauses go by
+    themselves, later.
+    """
     with suppress(redis.RedisError):
         valkey().delete(valkey_keys.guesses_by_name(_digest(name)))
 
@@ -243,7 +281,11 @@ def reset_guesses(name: str) -> None:
 def _keys(name: str, address: str) -> tuple[str, str, str]:
     """Guesses at the name, guesses from the address, and the addresses known as the name's."""
     digest = _digest(name)
-    return valkey_keys.guesses_by_name(digest), valkey_keys.guesses_by_address(_subscriber(address)), valkey_keys.known_addresses(digest)
+    return (
+        valkey_keys.guesses_by_name(digest),
+        valkey_keys.guesses_by_address(_subscriber(address)),
+        valkey_keys.known_addresses(digest),
+    )
 
 
 def _digest(name: str) -> str:
@@ -261,8 +303,8 @@ def _subscriber(address: str) -> str:
     return str(parsed)
 
 
-# Hashes: a field with how many guesses there were, and beside it (":at") when the next one is looked at. In one step, so that of many
-# guesses at a time each is counted before the next is let through.
+# Hashes: a field with how many guesses there were, and beside it (":at") when the next one is looked at. In
+# one step, so that of many guesses at a time each is counted before the next is let through.
 _COUNT = """
 local name, address, known = KEYS[1], KEYS[2], KEYS[3]
 local who, now, window = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

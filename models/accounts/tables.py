@@ -23,11 +23,16 @@ class Group(Base):
 
 
 class ApiKey(Base):
-    """A program's key: what it may do, in one group (operators' keys: in all). Its secret is known to nobody here."""
+    """A program's key: what it may do, in one group (operators' keys: in all). Its secret is known to nobody
+    here.
+    """
 
     __tablename__ = "api_keys"
     __table_args__ = (
-        CheckConstraint("scopes <@ ARRAY['publish', 'read', 'admin', 'operator'] AND cardinality(scopes) > 0", name="scopes"),
+        CheckConstraint(
+            "scopes <@ ARRAY['publish', 'read', 'admin', 'operator'] AND cardinality(scopes) > 0",
+            name="scopes",
+        ),
         CheckConstraint("(group_id IS NULL) = ('operator' = ANY(scopes))", name="group"),
         Index(None, "group_id", "created_at"),
     )
@@ -49,7 +54,9 @@ class ApiKey(Base):
     #: Up to a minute older than the truth.
     last_used_at: Mapped[datetime | None] = mapped_column(Timestamp)
     #: Whose access token it is; None: a key of its own.
-    connection_id: Mapped[UUID | None] = mapped_column(ForeignKey("oauth_connections.connection_id", ondelete="CASCADE"), unique=True)
+    connection_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("oauth_connections.connection_id", ondelete="CASCADE"), unique=True
+    )
 
 
 class Connection(Base):
@@ -57,7 +64,9 @@ class Connection(Base):
 
     __tablename__ = "oauth_connections"
     __table_args__ = (
-        CheckConstraint("scopes <@ ARRAY['publish', 'read', 'admin'] AND cardinality(scopes) > 0", name="scopes"),
+        CheckConstraint(
+            "scopes <@ ARRAY['publish', 'read', 'admin'] AND cardinality(scopes) > 0", name="scopes"
+        ),
         Index(None, "user_id"),
         Index(None, "group_id"),
         Index(None, "expires_at"),
@@ -76,7 +85,8 @@ class Connection(Base):
     challenge: Mapped[str | None] = mapped_column(Text)
     #: SHA-256 of the code's secret, then of the refresh token's.
     secret_hash: Mapped[bytes] = mapped_column(BYTEA)
-    #: SHA-256 of the refresh token's before; what its successor followed from beside it, and when: for its grace.
+    #: SHA-256 of the refresh token's before; what its successor followed from beside it, and when: for its
+    #: grace.
     previous_hash: Mapped[bytes | None] = mapped_column(BYTEA)
     seed: Mapped[bytes | None] = mapped_column(BYTEA)
     renewed_at: Mapped[datetime | None] = mapped_column(Timestamp)
@@ -101,7 +111,8 @@ class User(Base):
     #: A session carries the epoch it began in and ends with it.
     epoch: Mapped[int] = mapped_column(server_default=text("0"))
     created_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
-    #: Whose account it is at a provider of OpenID Connect: its issuer and ``sub``. None: somebody with a password.
+    #: Whose account it is at a provider of OpenID Connect: its issuer and ``sub``. None: somebody with a
+    #: password.
     subject: Mapped[str | None] = mapped_column(Text, unique=True)
     last_seen_at: Mapped[datetime | None] = mapped_column(Timestamp)
     disabled_at: Mapped[datetime | None] = mapped_column(Timestamp)

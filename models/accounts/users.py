@@ -1,4 +1,5 @@
-"""People who sign in to the admin, as they are stored, and what each role may do. ``models.accounts.actions`` changes them.
+"""People who sign in to the admin, as they are stored, and what each role may do. ``models.accounts.actions``
+changes them.
 
 The table is the whole service's: use it within ``whole_service()``.
 """
@@ -83,17 +84,37 @@ def one(connection: Connection, name: str) -> Person:
     return fetch(connection, Person, _SHOWN.where(_U.name == name))[0]
 
 
-def insert(connection: Connection, *, name: str, password_hash: str, role: Role, groups: Sequence[str] | None) -> bool:
+def insert(
+    connection: Connection, *, name: str, password_hash: str, role: Role, groups: Sequence[str] | None
+) -> bool:
     """Store somebody. False if the name is taken."""
-    row = {"name": name, "password_hash": password_hash, "role": role, "groups": None if groups is None else list(groups)}
-    stored = postgresql.insert(_U).values(user_id=uuid7(), **row).on_conflict_do_nothing(index_elements=["name"]).returning(_U.user_id)
+    row = {
+        "name": name,
+        "password_hash": password_hash,
+        "role": role,
+        "groups": None if groups is None else list(groups),
+    }
+    stored = (
+        postgresql.insert(_U)
+        .values(user_id=uuid7(), **row)
+        .on_conflict_do_nothing(index_elements=["name"])
+        .returning(_U.user_id)
+    )
     return connection.execute(stored).scalar_one_or_none() is not None
 
 
 def from_provider(
-    connection: Connection, subject: str, *, name: str, password_hash: str, role: Role, groups: Sequence[str] | None
+    connection: Connection,
+    subject: str,
+    *,
+    name: str,
+    password_hash: str,
+    role: Role,
+    groups: Sequence[str] | None,
 ) -> User | None:
-    """Whoever has the account at the provider, with role and groups as it says now; stored if new. None if the name is another's."""
+    """Whoever has the account at the provider, with role and groups as it says now; stored if new. None if
+    the name is another's.
+    """
     row = {"role": role, "groups": None if groups is None else list(groups)}
     new = {"user_id": uuid7(), "subject": subject, "name": name, "password_hash": password_hash}
     if not connection.execute(update(_U).where(_U.subject == subject).values(**row)).rowcount:
@@ -107,7 +128,9 @@ def set_password(connection: Connection, name: str, password_hash: str) -> bool:
 
 
 def is_last_operator(connection: Connection, name: str) -> bool:
-    """Whether nobody else could run the service. Until the transaction ends no operator is disabled or enabled elsewhere."""
+    """Whether nobody else could run the service. Until the transaction ends no operator is disabled or
+    enabled elsewhere.
+    """
     connection.execute(_LOCK_OPERATORS)  # two operators that disable each other take turns
     user = by_name(connection, name)
     if user is None or user.role != "operator" or user.disabled:
@@ -132,7 +155,9 @@ def seen(connection: Connection, user_id: UUID) -> None:
 
 
 def record(connection: Connection, name: str | None, action: str, **details: Any) -> None:
-    """Audit signing in and out. ``name`` None: nobody of this service, whatever was typed; that may have been a password."""
+    """Audit signing in and out. ``name`` None: nobody of this service, whatever was typed; that may have been
+    a password.
+    """
     who = f"user:{name}" if name is not None else "nobody"
     audit.record(connection, group_id=None, actor=who, action=action, target=who, **details)
 
@@ -142,11 +167,15 @@ def _user(connection: Connection, statement: Executable) -> User | None:
     if row is None:
         return None
     groups = None if row.groups is None else tuple(row.groups)
-    return User(row.user_id, row.name, row.password_hash, row.role, groups, row.epoch, row.disabled_at is not None)
+    return User(
+        row.user_id, row.name, row.password_hash, row.role, groups, row.epoch, row.disabled_at is not None
+    )
 
 
 def home_group(connection: Connection, configured: str) -> str | None:
-    """The configured group, unless only others have memories: then the one with the most. None while there are none."""
+    """The configured group, unless only others have memories: then the one with the most. None while there
+    are none.
+    """
     if connection.execute(_HAS_MEMORIES, {"group": configured}).scalar_one_or_none() is not None:
         return configured
     fullest: str | None = connection.execute(_FULLEST).scalar_one_or_none()
@@ -155,19 +184,27 @@ def home_group(connection: Connection, configured: str) -> str | None:
 
 def groups(connection: Connection) -> list[str]:
     """The names of the groups that may be seen, in order."""
-    return list(connection.execute(select(Group.group_id).order_by(Group.group_id).limit(MAX_GROUPS)).scalars())
+    return list(
+        connection.execute(select(Group.group_id).order_by(Group.group_id).limit(MAX_GROUPS)).scalars()
+    )
 
 
 _ANY = text("SELECT EXISTS (SELECT FROM users)")
 _PASSWORD = text("UPDATE users SET password_hash = :hash, epoch = epoch + 1 WHERE name = :name")
-_DISABLE = text("UPDATE users SET disabled_at = coalesce(disabled_at, now()), epoch = epoch + 1 WHERE name = :name")
+_DISABLE = text(
+    "UPDATE users SET disabled_at = coalesce(disabled_at, now()), epoch = epoch + 1 WHERE name = :name"
+)
 _ENABLE = text("UPDATE users SET disabled_at = NULL, epoch = epoch + 1 WHERE name = :name")
 _NEXT_EPOCH = text("UPDATE users SET epoch = epoch + 1 WHERE user_id = :id")
 _LOCK_OPERATORS = text("SELECT FROM users WHERE role = 'operator' ORDER BY user_id FOR UPDATE")
-_OTHER_OPERATORS = text("SELECT count(*) FROM users WHERE role = 'operator' AND disabled_at IS NULL AND name <> :name")
+_OTHER_OPERATORS = text(
+    "SELECT count(*) FROM users WHERE role = 'operator' AND disabled_at IS NULL AND name <> :name"
+)
 _SEEN = text("""
     UPDATE users SET last_seen_at = now()
     WHERE user_id = :id AND (last_seen_at IS NULL OR last_seen_at < now() - make_interval(secs => :seconds))
 """)
-_FULLEST = text("SELECT group_id FROM agents GROUP BY group_id ORDER BY sum(node_count) DESC, group_id LIMIT 1")
+_FULLEST = text(
+    "SELECT group_id FROM agents GROUP BY group_id ORDER BY sum(node_count) DESC, group_id LIMIT 1"
+)
 _HAS_MEMORIES = text("SELECT 1 FROM agents WHERE group_id = :group AND node_count > 0 LIMIT 1")

@@ -37,8 +37,8 @@ COUNTED = 500
 def configure_heartbeat(context: Context, request: ConfigureHeartbeat) -> HeartbeatState:
     """Configure an agent's heartbeat.
 
-    Only what is given changes: whether it is on (it beats first when its interval is over), interval, quiet hours (null: none),
-    time zone (the agent's), channel, how forward it is, alerts of a tick.
+    Only what is given changes: whether it is on (it beats first when its interval is over), interval, quiet
+    hours (null: none), time zone (the agent's), channel, how forward it is, alerts of a tick.
     """
     given = request.model_dump(exclude_none=True, exclude={"agent_id"})
     if given.get("quiet_hours") == "off":
@@ -56,14 +56,23 @@ def tick_heartbeat(context: Context, request: OfAgent) -> TickState:
     _key(context, name)
     row = heartbeats.find(context.connection, name, lock=True)
     if row is None:
-        raise InvalidRequest([f"agent_id: {request.agent_id!r} has no heartbeat; configure or enable it first"])
+        raise InvalidRequest(
+            [f"agent_id: {request.agent_id!r} has no heartbeat; configure or enable it first"]
+        )
     tick, new_alerts = heartbeats.tick(context.connection, row, now, now)
     context.audit(request.agent_id, alerts=len(new_alerts))
     context.after_commit(partial(heartbeats.publish_delivered, context.group_id, new_alerts, now))
     shown = heartbeats.alert_page(
-        context.connection, context.group_id, request.agent_id, everything=True, after=None, limit=max(1, len(new_alerts))
+        context.connection,
+        context.group_id,
+        request.agent_id,
+        everything=True,
+        after=None,
+        limit=max(1, len(new_alerts)),
     )
-    return tick.model_copy(update={"alerts": [alert for alert in shown if alert.id in {new.alert_id for new in new_alerts}]})
+    return tick.model_copy(
+        update={"alerts": [alert for alert in shown if alert.id in {new.alert_id for new in new_alerts}]}
+    )
 
 
 @action("heartbeats.status")
@@ -72,7 +81,11 @@ def heartbeat_status(context: Context, request: OfAgent) -> HeartbeatState:
 
     When it beat and beats next, whether it is quiet now, what is open.
     """
-    return _state(context.connection, agents.known_agent(context.connection, context.group_id, request.agent_id), datetime.now(UTC))
+    return _state(
+        context.connection,
+        agents.known_agent(context.connection, context.group_id, request.agent_id),
+        datetime.now(UTC),
+    )
 
 
 @action("heartbeats.alerts")
@@ -122,7 +135,11 @@ def _configured(context: Context, agent_id: str, given: JsonObject) -> Heartbeat
         agent.configure(Configuration.model_validate({"tz": given["tz"]}))
         agents.save_agents(context.connection, [agent])
     row = heartbeats.find(context.connection, name, lock=True)
-    before = HeartbeatConfig(tz=agents.time_zone(context.connection, *name)) if row is None else heartbeats.config_of(row)
+    before = (
+        HeartbeatConfig(tz=agents.time_zone(context.connection, *name))
+        if row is None
+        else heartbeats.config_of(row)
+    )
     config = HeartbeatConfig.model_validate({**before.model_dump(), **given})
     heartbeats.configure(context.connection, name, agent.agent_key, config, now)
     context.audit(agent_id, **config.model_dump(mode="json"))
@@ -136,7 +153,9 @@ def _key(context: Context, name: AgentName) -> UUID:
 
 def _state(connection: Connection, name: AgentName, now: datetime) -> HeartbeatState:
     row = heartbeats.find(connection, name)
-    waiting = len(heartbeats.alert_page(connection, name[0], name[1], everything=False, after=None, limit=COUNTED))
+    waiting = len(
+        heartbeats.alert_page(connection, name[0], name[1], everything=False, after=None, limit=COUNTED)
+    )
     if row is None:
         return HeartbeatState(agent_id=name[1], config=HeartbeatConfig(), open_alerts=waiting)
     return heartbeats.state_of(row, now, waiting)
@@ -167,12 +186,15 @@ def _parts(numbers: JsonMapping) -> dict[str, JsonObject]:
 # A group of None: all that the scope may see.
 _GROUP = text("""
     WITH asked AS (SELECT CAST(:group AS text) AS group_id, CAST(:agent AS text) AS agent_id), its AS (
-        SELECT a.agent_key AS id FROM agents a, asked WHERE a.group_id = asked.group_id AND a.agent_id = asked.agent_id
-        UNION ALL SELECT n.node_id FROM memory_nodes n, asked WHERE n.group_id = asked.group_id AND n.agent_id = asked.agent_id
+        SELECT a.agent_key AS id FROM agents a, asked WHERE a.group_id = asked.group_id
+        AND a.agent_id = asked.agent_id
+        UNION ALL SELECT n.node_id FROM memory_nodes n, asked WHERE n.group_id = asked.group_id
+        AND n.agent_id = asked.agent_id
     )
     SELECT
         (SELECT coalesce(sum(a.node_count), 0) FROM agents a, asked
-            WHERE (asked.group_id IS NULL OR a.group_id = asked.group_id) AND (asked.agent_id IS NULL OR a.agent_id = asked.agent_id))
+            WHERE (asked.group_id IS NULL OR a.group_id = asked.group_id) AND (asked.agent_id IS NULL
+            OR a.agent_id = asked.agent_id))
             AS memory_nodes,
         (SELECT count(*) FROM pending_work p, asked
             WHERE (asked.group_id IS NULL OR p.group_id = asked.group_id) AND p.due_at <= :now
@@ -181,28 +203,37 @@ _GROUP = text("""
             WHERE (asked.group_id IS NULL OR d.group_id = asked.group_id) AND d.state = 'open'
             AND (asked.agent_id IS NULL OR d.subject_id IN (SELECT id FROM its))) AS memory_dead_letters,
         (SELECT count(*) FROM heartbeats h, asked WHERE h.enabled
-            AND (asked.group_id IS NULL OR h.group_id = asked.group_id) AND (asked.agent_id IS NULL OR h.agent_id = asked.agent_id))
+            AND (asked.group_id IS NULL OR h.group_id = asked.group_id) AND (asked.agent_id IS NULL
+            OR h.agent_id = asked.agent_id))
             AS heartbeat_enabled,
-        (SELECT CAST(coalesce(max(extract(epoch FROM :now - h.next_tick_at)), 0) AS float8) FROM heartbeats h, asked
+        (SELECT CAST(coalesce(max(extract(epoch FROM :now - h.next_tick_at)), 0) AS float8)
+        FROM heartbeats h, asked
             WHERE h.enabled AND h.next_tick_at < :now
-            AND (asked.group_id IS NULL OR h.group_id = asked.group_id) AND (asked.agent_id IS NULL OR h.agent_id = asked.agent_id))
+            AND (asked.group_id IS NULL OR h.group_id = asked.group_id) AND (asked.agent_id IS NULL
+            OR h.agent_id = asked.agent_id))
             AS heartbeat_late_seconds,
         (SELECT count(*) FROM alerts l, asked WHERE l.acknowledged_at IS NULL
-            AND (asked.group_id IS NULL OR l.group_id = asked.group_id) AND (asked.agent_id IS NULL OR l.agent_id = asked.agent_id))
+            AND (asked.group_id IS NULL OR l.group_id = asked.group_id) AND (asked.agent_id IS NULL
+            OR l.agent_id = asked.agent_id))
             AS heartbeat_open_alerts,
         (SELECT count(*) FROM schedules s, asked WHERE s.state = 'active'
-            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL OR s.agent_id = asked.agent_id))
+            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL
+            OR s.agent_id = asked.agent_id))
             AS growth_schedules,
-        (SELECT CAST(coalesce(max(extract(epoch FROM :now - s.next_run_at)), 0) AS float8) FROM schedules s, asked
+        (SELECT CAST(coalesce(max(extract(epoch FROM :now - s.next_run_at)), 0) AS float8)
+        FROM schedules s, asked
             WHERE s.state = 'active' AND s.next_run_at < :now
-            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL OR s.agent_id = asked.agent_id))
+            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL
+            OR s.agent_id = asked.agent_id))
             AS growth_schedule_late_seconds,
         (SELECT count(*) FROM schedule_runs r JOIN schedules s USING (schedule_id), asked
             WHERE r.missed AND r.fired_at > :now - interval '1 day'
-            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL OR s.agent_id = asked.agent_id))
+            AND (asked.group_id IS NULL OR s.group_id = asked.group_id) AND (asked.agent_id IS NULL
+            OR s.agent_id = asked.agent_id))
             AS growth_missed_runs,
         (SELECT count(*) FROM experiences e, asked
-            WHERE (asked.group_id IS NULL OR e.group_id = asked.group_id) AND (asked.agent_id IS NULL OR e.agent_id = asked.agent_id))
+            WHERE (asked.group_id IS NULL OR e.group_id = asked.group_id) AND (asked.agent_id IS NULL
+            OR e.agent_id = asked.agent_id))
             AS growth_experiences
 """)
 

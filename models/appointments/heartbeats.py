@@ -1,4 +1,6 @@
-"""Heartbeats: when agents look after themselves, what they found, and the alerts that were delivered for it."""
+"""Heartbeats: when agents look after themselves, what they found, and the alerts that were delivered for
+it.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,26 @@ from uuid import UUID
 from sqlalchemy import Connection, Row, Select, and_, bindparam, func, insert, select, text, update
 from uuid6 import uuid7
 
-from engine.appointments.schedule import AGAIN_AFTER, UNSEEN_AFTER, Facts, QuietHours, findings, is_quiet, listed, loud_from, to_tell
-from jiyi.protocol.appointments import AlertState, Channel, HeartbeatConfig, HeartbeatState, TargetType, TickState, Urgency
+from engine.appointments.schedule import (
+    AGAIN_AFTER,
+    UNSEEN_AFTER,
+    Facts,
+    QuietHours,
+    findings,
+    is_quiet,
+    listed,
+    loud_from,
+    to_tell,
+)
+from jiyi.protocol.appointments import (
+    AlertState,
+    Channel,
+    HeartbeatConfig,
+    HeartbeatState,
+    TargetType,
+    TickState,
+    Urgency,
+)
 from jiyi.protocol.appointments import QuietHours as Quiet
 from jiyi.protocol.base import JsonObject
 from jiyi.settings import get_settings
@@ -33,8 +53,12 @@ PAINS = 3
 #: A heartbeat with its agent's time zone.
 _OF_AGENT: Select[Any] = select(
     *Heartbeat.__table__.columns,
-    func.coalesce(Agent.settings["tz"].astext, bindparam("tz", callable_=lambda: get_settings().tz)).label("tz"),
-).join_from(Heartbeat, Agent, and_(Agent.group_id == Heartbeat.group_id, Agent.agent_id == Heartbeat.agent_id))
+    func.coalesce(Agent.settings["tz"].astext, bindparam("tz", callable_=lambda: get_settings().tz)).label(
+        "tz"
+    ),
+).join_from(
+    Heartbeat, Agent, and_(Agent.group_id == Heartbeat.group_id, Agent.agent_id == Heartbeat.agent_id)
+)
 #: Alerts that were acknowledged are kept so long.
 SEEN_KEPT = timedelta(days=90)
 
@@ -51,18 +75,33 @@ def heartbeat_page(connection: Connection, group_id: str, after: str, limit: int
     return list(connection.execute(_OF_AGENT.where(*which).order_by(Heartbeat.agent_id).limit(limit)))
 
 
-def configure(connection: Connection, name: AgentName, agent_key: UUID, config: HeartbeatConfig, now: datetime) -> None:
-    """Keep a configuration; a heartbeat that is switched on, or gets another interval, beats first after that interval."""
+def configure(
+    connection: Connection, name: AgentName, agent_key: UUID, config: HeartbeatConfig, now: datetime
+) -> None:
+    """Keep a configuration; a heartbeat that is switched on, or gets another interval, beats first after that
+    interval.
+    """
     known = find(connection, name, lock=True)
     start, end = config.quiet_hours.times if config.quiet_hours else (None, None)
-    fields = config.model_dump(exclude={"quiet_hours", "tz"}) | {"quiet_from": start, "quiet_to": end, "updated_at": now}
-    same = known is not None and known.enabled and known.interval_minutes == config.interval_minutes and known.next_tick_at is not None
+    fields = config.model_dump(exclude={"quiet_hours", "tz"}) | {
+        "quiet_from": start,
+        "quiet_to": end,
+        "updated_at": now,
+    }
+    same = (
+        known is not None
+        and known.enabled
+        and known.interval_minutes == config.interval_minutes
+        and known.next_tick_at is not None
+    )
     if not config.enabled:
         fields |= {"next_tick_at": None}
     elif not same:
         fields |= {"next_tick_at": now + timedelta(minutes=config.interval_minutes), "owed_for": None}
     if known is None:
-        connection.execute(insert(Heartbeat), {"group_id": name[0], "agent_id": name[1], "agent_key": agent_key, **fields})
+        connection.execute(
+            insert(Heartbeat), {"group_id": name[0], "agent_id": name[1], "agent_key": agent_key, **fields}
+        )
     else:
         connection.execute(_update(name).values(**fields))
 
@@ -92,10 +131,14 @@ def quiet_of(row: Row[Any]) -> QuietHours | None:
 def locked(connection: Connection, group_id: str, agent_keys: Sequence[UUID]) -> list[Row[Any]]:
     """The heartbeats of these agents that are switched on, locked until the transaction ends."""
     which = (Heartbeat.group_id == group_id, Heartbeat.agent_key.in_(agent_keys), Heartbeat.enabled)
-    return list(connection.execute(_OF_AGENT.where(*which).order_by(Heartbeat.agent_id).with_for_update(of=Heartbeat)))
+    return list(
+        connection.execute(_OF_AGENT.where(*which).order_by(Heartbeat.agent_id).with_for_update(of=Heartbeat))
+    )
 
 
-def note_tick(connection: Connection, name: AgentName, tick: TickState, alerts: int, next_tick_at: datetime | None) -> None:
+def note_tick(
+    connection: Connection, name: AgentName, tick: TickState, alerts: int, next_tick_at: datetime | None
+) -> None:
     """Note a tick with the number of its alerts, once for each time it was due."""
     whose = {"group": name[0], "agent": name[1]}
     values = {"group_id": name[0], "agent_id": name[1], **tick.model_dump(), "alerts": alerts}
@@ -110,25 +153,43 @@ def clear_owed(connection: Connection, name: AgentName) -> None:
 
 
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
-    """Let heartbeats beat whose last tick is still to come: it was noted while the clock was wrong. Returns how many."""
+    """Let heartbeats beat whose last tick is still to come: it was noted while the clock was wrong. Returns
+    how many.
+    """
     return connection.execute(_SET_RIGHT, {"now": now, "ahead": now + CLOCK_AHEAD, "limit": limit}).rowcount
 
 
 def has_ticked(connection: Connection, name: AgentName, due_at: datetime) -> bool:
-    which = (HeartbeatTick.group_id == name[0], HeartbeatTick.agent_id == name[1], HeartbeatTick.due_at == due_at)
+    which = (
+        HeartbeatTick.group_id == name[0],
+        HeartbeatTick.agent_id == name[1],
+        HeartbeatTick.due_at == due_at,
+    )
     return connection.execute(select(HeartbeatTick.due_at).where(*which)).one_or_none() is not None
 
 
 def history(connection: Connection, name: AgentName, limit: int) -> list[JsonObject]:
     """The latest ticks first, each with the number of its alerts."""
     which = (HeartbeatTick.group_id == name[0], HeartbeatTick.agent_id == name[1])
-    query = select(*columns(TickState, HeartbeatTick)).where(*which).order_by(HeartbeatTick.due_at.desc()).limit(limit)
+    query = (
+        select(*columns(TickState, HeartbeatTick))
+        .where(*which)
+        .order_by(HeartbeatTick.due_at.desc())
+        .limit(limit)
+    )
     return records(connection, query)
 
 
 def facts(connection: Connection, row: Row[Any], now: datetime) -> Facts:
     """What the agent has to look after."""
-    whose = {"group": row.group_id, "agent": row.agent_id, "key": row.agent_key, "unseen": now - UNSEEN_AFTER, "now": now, "pains": PAINS}
+    whose = {
+        "group": row.group_id,
+        "agent": row.agent_id,
+        "key": row.agent_key,
+        "unseen": now - UNSEEN_AFTER,
+        "now": now,
+        "pains": PAINS,
+    }
     counts = connection.execute(_FACTS, whose).one()
     return Facts(
         unseen=counts.unseen,
@@ -150,8 +211,12 @@ def _update(name: AgentName) -> Any:
     return update(Heartbeat).where(Heartbeat.group_id == name[0], Heartbeat.agent_id == name[1])
 
 
-def tick(connection: Connection, row: Row[Any], due_at: datetime, now: datetime) -> tuple[TickState, list[NewAlert]]:
-    """Look after everything, and keep what there is to say. Call it under the heartbeat's lock; tell of the alerts after the commit."""
+def tick(
+    connection: Connection, row: Row[Any], due_at: datetime, now: datetime
+) -> tuple[TickState, list[NewAlert]]:
+    """Look after everything, and keep what there is to say. Call it under the heartbeat's lock; tell of the
+    alerts after the commit.
+    """
     name = (row.group_id, row.agent_id)
     all_findings = findings(facts(connection, row, now), now)
     told = subjects_since(connection, name, now - AGAIN_AFTER)
@@ -174,7 +239,13 @@ def tick(connection: Connection, row: Row[Any], due_at: datetime, now: datetime)
     counts: dict[str, int] = {}
     for finding in all_findings:
         counts[finding.source] = counts.get(finding.source, 0) + 1
-    state = TickState(due_at=due_at, ran_at=now, status="alert" if new_alerts else "ok", quiet=is_quiet(now, quiet, zone), checks=counts)
+    state = TickState(
+        due_at=due_at,
+        ran_at=now,
+        status="alert" if new_alerts else "ok",
+        quiet=is_quiet(now, quiet, zone),
+        checks=counts,
+    )
     following = now + timedelta(minutes=row.interval_minutes) if row.enabled else None
     note_tick(connection, name, state, len(new_alerts), following)
     return state, new_alerts
@@ -197,9 +268,16 @@ class NewAlert:
 
 
 def add(connection: Connection, group_id: str, alerts: Sequence[NewAlert], now: datetime) -> None:
-    """Keep alerts; those whose time has come are delivered with this transaction. Tell of them after the commit."""
+    """Keep alerts; those whose time has come are delivered with this transaction. Tell of them after the
+    commit.
+    """
     rows = [
-        {**asdict(alert), "group_id": group_id, "created_at": now, "delivered_at": now if alert.deliver_at <= now else None}
+        {
+            **asdict(alert),
+            "group_id": group_id,
+            "created_at": now,
+            "delivered_at": now if alert.deliver_at <= now else None,
+        }
         for alert in alerts
     ]
     if rows:
@@ -232,8 +310,12 @@ def alert_page(
     limit: int,
     channel: Channel | None = None,
 ) -> list[AlertState]:
-    """Alerts that were delivered and not acknowledged, or all, the newest first; for a channel those for all, too."""
-    query = select(*columns(AlertState, Alert, id=Alert.alert_id, timestamp=Alert.created_at)).where(Alert.group_id == group_id)
+    """Alerts that were delivered and not acknowledged, or all, the newest first; for a channel those for all,
+    too.
+    """
+    query = select(*columns(AlertState, Alert, id=Alert.alert_id, timestamp=Alert.created_at)).where(
+        Alert.group_id == group_id
+    )
     query = query.order_by(Alert.alert_id.desc()).limit(limit)
     if agent_id is not None:
         query = query.where(Alert.agent_id == agent_id)
@@ -254,19 +336,34 @@ def acknowledge(connection: Connection, group_id: str, alert_ids: Sequence[UUID]
 def subjects_since(connection: Connection, name: AgentName, since: datetime) -> set[tuple[str, str]]:
     """Source and subject of every alert of an agent since then."""
     whose = (Alert.group_id == name[0], Alert.agent_id == name[1], Alert.created_at > since)
-    return {(row.source, row.subject) for row in connection.execute(select(Alert.source, Alert.subject).where(*whose))}
+    return {
+        (row.source, row.subject)
+        for row in connection.execute(select(Alert.source, Alert.subject).where(*whose))
+    }
 
 
 def _news(group_id: str, alert: NewAlert | Row[Any]) -> stream.News:
-    told = {"id": str(alert.alert_id), "agent": alert.agent_id, "source": alert.source, "urgency": alert.urgency, "channel": alert.channel}
+    told = {
+        "id": str(alert.alert_id),
+        "agent": alert.agent_id,
+        "source": alert.source,
+        "urgency": alert.urgency,
+        "channel": alert.channel,
+    }
     target = {"target_type": alert.target_type, "target_id": alert.target_id}
-    return group_id, "alert.delivered", told | {name: value for name, value in target.items() if value is not None}
+    return (
+        group_id,
+        "alert.delivered",
+        told | {name: value for name, value in target.items() if value is not None},
+    )
 
 
 _SET_RIGHT = text("""
-    UPDATE heartbeats SET next_tick_at = :now + make_interval(mins => interval_minutes), last_tick_at = NULL, owed_for = NULL
+    UPDATE heartbeats SET next_tick_at = :now + make_interval(mins => interval_minutes), last_tick_at = NULL,
+    owed_for = NULL
     WHERE (group_id, agent_id) IN (
-        SELECT group_id, agent_id FROM heartbeats WHERE enabled AND last_tick_at > :ahead LIMIT :limit FOR UPDATE SKIP LOCKED
+        SELECT group_id, agent_id FROM heartbeats WHERE enabled AND last_tick_at > :ahead
+        LIMIT :limit FOR UPDATE SKIP LOCKED
     )
 """)
 _NEXT = text("""
@@ -275,7 +372,8 @@ _NEXT = text("""
 """)
 _PRUNE = text("""
     DELETE FROM heartbeat_ticks WHERE group_id = :group AND agent_id = :agent AND due_at < (
-        SELECT due_at FROM heartbeat_ticks WHERE group_id = :group AND agent_id = :agent ORDER BY due_at DESC OFFSET :kept LIMIT 1
+        SELECT due_at FROM heartbeat_ticks WHERE group_id = :group AND agent_id = :agent
+        ORDER BY due_at DESC OFFSET :kept LIMIT 1
     )
 """)
 _FACTS = text("""
@@ -285,20 +383,25 @@ _FACTS = text("""
         ORDER BY node_count DESC LIMIT 1
     ), without_vector AS (
         SELECT node_id, stored_at FROM memory_nodes
-        WHERE group_id = :group AND agent_id = :agent AND embedding IS NULL AND archived_at IS NULL AND stored_at > :now - interval '7 days'
+        WHERE group_id = :group AND agent_id = :agent AND embedding IS NULL AND archived_at IS NULL
+        AND stored_at > :now - interval '7 days'
         LIMIT 1000
     )
     SELECT
         (SELECT count(*) FROM alerts WHERE group_id = :group AND agent_id = :agent AND source = 'schedule'
             AND acknowledged_at IS NULL AND delivered_at < :unseen) AS unseen,
-        (SELECT count(*) FROM dead_letters d WHERE d.group_id = :group AND d.state = 'open' AND (d.subject_id = :key OR EXISTS (
-            SELECT FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent AND n.node_id = d.subject_id))) AS dead,
+        (SELECT count(*) FROM dead_letters d WHERE d.group_id = :group AND d.state = 'open'
+        AND (d.subject_id = :key OR EXISTS (
+            SELECT FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
+            AND n.node_id = d.subject_id))) AS dead,
         (SELECT count(*) FROM without_vector) AS without_vector,
-        CAST(coalesce((SELECT extract(epoch FROM :now - min(w.stored_at)) FROM without_vector w), 0) AS float8) AS late,
+        CAST(coalesce((SELECT extract(epoch FROM :now - min(w.stored_at))
+        FROM without_vector w), 0) AS float8) AS late,
         (SELECT created_at FROM turn) AS last_turn_at,
         (SELECT description FROM turn) AS last_turn,
         (SELECT array_agg(summary) FROM (
-            SELECT summary FROM pain_points WHERE group_id = :group AND agent_id = :agent AND status IN ('open', 'proposed')
+            SELECT summary FROM pain_points WHERE group_id = :group AND agent_id = :agent
+            AND status IN ('open', 'proposed')
             ORDER BY last_seen DESC LIMIT :pains) AS latest) AS pains
 """)
 _DELIVER = text("""
@@ -309,7 +412,9 @@ _DELIVER = text("""
     UPDATE alerts a SET delivered_at = :now FROM due WHERE a.alert_id = due.alert_id
     RETURNING a.*
 """)
-_FORGET = text("DELETE FROM alerts WHERE group_id = :group AND agent_id = ANY(:agents) AND acknowledged_at < :before")
+_FORGET = text(
+    "DELETE FROM alerts WHERE group_id = :group AND agent_id = ANY(:agents) AND acknowledged_at < :before"
+)
 _ACKNOWLEDGE = text("""
     UPDATE alerts SET acknowledged_at = :now, delivered_at = coalesce(delivered_at, :now)
     WHERE group_id = :group AND alert_id = ANY(:ids) AND acknowledged_at IS NULL

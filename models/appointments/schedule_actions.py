@@ -1,4 +1,6 @@
-"""Actions on schedules: read a message, take one down, list, pause, resume, delete, and do what a message asks of them."""
+"""Actions on schedules: read a message, take one down, list, pause, resume, delete, and do what a message
+asks of them.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ SHOWN_RUNS = 5
 def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
     """Read when a message asks for something.
 
-    In Chinese and in English: exact, ambiguous (all readings, the likeliest first), unclear, or no request at all. Stores nothing.
+    In Chinese and in English: exact, ambiguous (all readings, the likeliest first), unclear, or no request at
+    all. Stores nothing.
     """
     now = request.now or datetime.now(UTC)
     parsed = parse(request.text, now, request.tz)
@@ -74,8 +77,9 @@ def parse_schedule(context: Context, request: ParseSchedule) -> ScheduleParse:
 def create_schedule(context: Context, request: CreateSchedule) -> AskedSchedules:
     """Create a schedule.
 
-    By the message that asks for it: of an ambiguous one the likeliest reading is created, and the others are returned. What is
-    unclear, or asks for nothing, is answered with the reason, and nothing is stored. What is asked for once more is the same.
+    By the message that asks for it: of an ambiguous one the likeliest reading is created, and the others are
+    returned. What is unclear, or asks for nothing, is answered with the reason, and nothing is stored. What
+    is asked for once more is the same.
     """
     now = datetime.now(UTC)
     tz = request.tz or agents.time_zone(context.connection, context.group_id, request.agent_id)
@@ -83,7 +87,9 @@ def create_schedule(context: Context, request: CreateSchedule) -> AskedSchedules
     return _take_down(context, request, parsed, now)
 
 
-def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: datetime, request_id: UUID | None = None) -> AskedSchedules:
+def _take_down(
+    context: Context, request: CreateSchedule, parsed: Parsed, now: datetime, request_id: UUID | None = None
+) -> AskedSchedules:
     """Keep the likeliest reading of a request that was parsed at ``now``."""
     if isinstance(parsed, Unclear):
         question = asking_back(parsed.reason, request.text or "") if parsed.asked else None
@@ -102,7 +108,9 @@ def _take_down(context: Context, request: CreateSchedule, parsed: Parsed, now: d
     if schedules.count(context.connection, name) >= MAX_SCHEDULES:
         raise InvalidRequest([f"agent_id: {request.agent_id!r} has {MAX_SCHEDULES} schedules; delete some"])
     target = request.target or Target(type=schedule.target, id=None)
-    kept = schedules.add(context.connection, name, schedule, target, request.session_id, request.user_id, next_run)
+    kept = schedules.add(
+        context.connection, name, schedule, target, request.session_id, request.user_id, next_run
+    )
     details: dict[str, Any] = {"request": request_id} if request_id else {}
     context.audit(str(kept.id), agent=request.agent_id, kind=kept.kind, **details)
     return AskedSchedules(certainty=certainty, schedule=kept, confirmation=sentence, alternatives=others)
@@ -115,7 +123,9 @@ def list_schedules(context: Context, request: ListSchedules) -> Rows[ScheduleSta
     Of one agent or of all, active, paused or ended.
     """
     whose = (context.group_id, request.agent_id, request.user_id)
-    rows = schedules.schedule_page(context.connection, *whose, request.state, request.place(BY_ID), request.limit + 1)
+    rows = schedules.schedule_page(
+        context.connection, *whose, request.state, request.place(BY_ID), request.limit + 1
+    )
     return page(rows, request.limit, lambda last: last.id)
 
 
@@ -134,15 +144,20 @@ def get_schedule(context: Context, request: ById) -> ScheduleState:
 def update_schedule(context: Context, request: UpdateSchedule) -> ScheduleState:
     """Change when a schedule runs, what is to be done, or whether it is paused.
 
-    The time in words, or field by field; its runs stay listed. With a new time it is active. While it is paused it does not run, and
-    times that pass are not run later; then it runs at its next time. One that is over cannot be resumed.
+    The time in words, or field by field; its runs stay listed. With a new time it is active. While it is
+    paused it does not run, and times that pass are not run later; then it runs at its next time. One that is
+    over cannot be resumed.
     """
     now, known = datetime.now(UTC), _find(context, request)
     agents.lock_agents(context.connection, [(context.group_id, known.agent_id)])
     task, which = request.task, (context.connection, context.group_id, known.id)
     if request.text is not None or request.kind is not None:
         tz = request.tz or known.tz
-        parsed = Exact(_given(request, tz, now)) if request.text is None else parse(request.text, now, tz, asks=True)
+        parsed = (
+            Exact(_given(request, tz, now))
+            if request.text is None
+            else parse(request.text, now, tz, asks=True)
+        )
         if isinstance(parsed, Unclear):
             raise InvalidRequest([f"text: {parsed.reason}"])
         schedule, task = _schedules(parsed)[0], task or _schedules(parsed)[0].task
@@ -262,7 +277,9 @@ def do_new(context: Context, request: AskSchedules, parsed: Parsed, now: datetim
     return _take_down(context, wanted, parsed, now, request.request_id).model_copy(update={"asked": "new"})
 
 
-def do_request(context: Context, request: AskSchedules, wanted: Request, likeness: Likeness | None) -> AskedSchedules:
+def do_request(
+    context: Context, request: AskSchedules, wanted: Request, likeness: Likeness | None
+) -> AskedSchedules:
     """Cancel, move or list what a message means, once for each ``request_id``."""
     assert wanted.asked is not None
     asked = wanted.asked
@@ -277,7 +294,11 @@ def do_request(context: Context, request: AskSchedules, wanted: Request, likenes
     meant = _meant(times, asked, planned, likeness if wanted.sure else None)
     if meant.sure:
         schedule = next(schedule for schedule in planned if schedule.id == meant.appointments[0].id)
-        return _cancel(context, request, schedule, times) if asked == "cancel" else _move(context, request, schedule, times)
+        return (
+            _cancel(context, request, schedule, times)
+            if asked == "cancel"
+            else _move(context, request, schedule, times)
+        )
     has_time = bool(times.new) or times.shift is not None
     if meant.appointments or (wanted.sure and (asked == "cancel" or has_time)):
         return _ask_back(request, asked, meant, planned)
@@ -286,67 +307,105 @@ def do_request(context: Context, request: AskSchedules, wanted: Request, likenes
 
 def _repeated(request: AskSchedules, asked: Asked, done: ScheduleState) -> AskedSchedules:
     say = changes.cancelled if asked == "cancel" else changes.kept
-    return AskedSchedules(asked=asked, certainty="exact", schedule=done, confirmation=say(_as_shown(done), request.text))
+    return AskedSchedules(
+        asked=asked, certainty="exact", schedule=done, confirmation=say(_as_shown(done), request.text)
+    )
 
 
 def _done_before(context: Context, request: AskSchedules) -> ScheduleState | None:
-    """The schedule that the same request has changed. Locks the agent, so that two requests are done one after the other."""
+    """The schedule that the same request has changed. Locks the agent, so that two requests are done one
+    after the other.
+    """
     agents.lock_agents(context.connection, [(context.group_id, request.agent_id)])
     since = datetime.now(UTC) - REPEATED_WITHIN
-    target = audit.target_of(context.connection, context.group_id, context.action, "request", str(request.request_id), since)
+    target = audit.target_of(
+        context.connection, context.group_id, context.action, "request", str(request.request_id), since
+    )
     return None if target is None else schedules.find(context.connection, context.group_id, UUID(target))
 
 
-def _meant(times: ChangeTimes, asked: Asked, planned: Sequence[ScheduleState], likeness: Likeness | None) -> Fit:
+def _meant(
+    times: ChangeTimes, asked: Asked, planned: Sequence[ScheduleState], likeness: Likeness | None
+) -> Fit:
     had = times.old if asked == "move" else (*times.old, *times.new)
     telling = [time for time in had if not isinstance(time, Lead | Impossible)]
     return find_meant(times.rest, telling, [_appointment(time) for time in planned], likeness)
 
 
-def _ask_back(request: AskSchedules, asked: Asked, meant: Fit, planned: Sequence[ScheduleState]) -> AskedSchedules:
+def _ask_back(
+    request: AskSchedules, asked: Asked, meant: Fit, planned: Sequence[ScheduleState]
+) -> AskedSchedules:
     ids = {schedule.id for schedule in meant.appointments}
     shown = [schedule for schedule in planned if schedule.id in ids] or list(planned)
     listed, more = [_as_shown(schedule) for schedule in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED)
     say = changes.which_one if ids else changes.none_fits
     reason = "several appointments fit" if ids else "no appointment fits"
     return AskedSchedules(
-        asked=asked, certainty="unclear", schedules=shown[:MAX_NAMED], confirmation=say(listed, more, request.text), reason=reason
+        asked=asked,
+        certainty="unclear",
+        schedules=shown[:MAX_NAMED],
+        confirmation=say(listed, more, request.text),
+        reason=reason,
     )
 
 
-def _list_planned(request: AskSchedules, planned: Sequence[ScheduleState], times: ChangeTimes) -> AskedSchedules:
+def _list_planned(
+    request: AskSchedules, planned: Sequence[ScheduleState], times: ChangeTimes
+) -> AskedSchedules:
     """All that is planned; of a day or an hour that is named, what fits it."""
     asked_for = [item for item in (*times.old, *times.new) if not isinstance(item, Lead | Impossible)]
-    ids = {item.id for item in find_meant("", asked_for, [_appointment(item) for item in planned]).appointments}
+    ids = {
+        item.id for item in find_meant("", asked_for, [_appointment(item) for item in planned]).appointments
+    }
     shown = [item for item in planned if item.id in ids]
-    sentence = changes.listed([_as_shown(item) for item in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED), request.text)
+    sentence = changes.listed(
+        [_as_shown(item) for item in shown[:MAX_NAMED]], max(0, len(shown) - MAX_NAMED), request.text
+    )
     return AskedSchedules(asked="list", certainty="exact", schedules=shown[:MAX_NAMED], confirmation=sentence)
 
 
-def _cancel(context: Context, request: AskSchedules, schedule: ScheduleState, times: ChangeTimes) -> AskedSchedules:
+def _cancel(
+    context: Context, request: AskSchedules, schedule: ScheduleState, times: ChangeTimes
+) -> AskedSchedules:
     """It ends, and can be resumed if that was a mistake. A single time of what comes again cannot."""
     if schedule.kind != "once" and changes.only_one_time(times):
         sentence = changes.only_one_of_many(_as_shown(schedule), request.text)
-        return AskedSchedules(asked="cancel", certainty="unclear", schedules=[schedule], confirmation=sentence, reason="it comes again")
+        return AskedSchedules(
+            asked="cancel",
+            certainty="unclear",
+            schedules=[schedule],
+            confirmation=sentence,
+            reason="it comes again",
+        )
     schedules.change(context.connection, context.group_id, schedule.id, "ended", None)
     _audit(context, request, schedule, "cancel")
     return _answer(context, schedule.id, "cancel", changes.cancelled(_as_shown(schedule), request.text))
 
 
-def _move(context: Context, request: AskSchedules, schedule: ScheduleState, times: ChangeTimes) -> AskedSchedules:
+def _move(
+    context: Context, request: AskSchedules, schedule: ScheduleState, times: ChangeTimes
+) -> AskedSchedules:
     now = local_now(datetime.now(UTC), schedule.tz)
     to = move_timing(schedules.timing_of(schedule), times, now)
     next_run = None if isinstance(to, Unclear) else to.after(now)
     if isinstance(to, Unclear) or next_run is None:
         reason = to.reason if isinstance(to, Unclear) else "that time has passed"
         sentence = changes.asking_back(reason, request.text)
-        return AskedSchedules(asked="move", certainty="unclear", schedules=[schedule], confirmation=sentence, reason=reason)
-    words = times.words if times.words and not times.words.isdecimal() else f"{next_run.astimezone(zone_of(schedule.tz)):%H:%M}"
+        return AskedSchedules(
+            asked="move", certainty="unclear", schedules=[schedule], confirmation=sentence, reason=reason
+        )
+    words = (
+        times.words
+        if times.words and not times.words.isdecimal()
+        else f"{next_run.astimezone(zone_of(schedule.tz)):%H:%M}"
+    )
     schedules.move(context.connection, context.group_id, schedule.id, to, words, next_run)
     _audit(context, request, schedule, "move", next_run_at=next_run)
     changed = schedules.find(context.connection, context.group_id, schedule.id)
     assert changed is not None
-    return _answer(context, schedule.id, "move", changes.moved(_as_shown(changed), _as_shown(schedule), request.text))
+    return _answer(
+        context, schedule.id, "move", changes.moved(_as_shown(changed), _as_shown(schedule), request.text)
+    )
 
 
 def _answer(context: Context, schedule_id: UUID, asked: Asked, sentence: str) -> AskedSchedules:
@@ -354,8 +413,12 @@ def _answer(context: Context, schedule_id: UUID, asked: Asked, sentence: str) ->
     return AskedSchedules(asked=asked, certainty="exact", schedule=changed, confirmation=sentence)
 
 
-def _audit(context: Context, request: AskSchedules, schedule: ScheduleState, asked: Asked, **details: Any) -> None:
-    context.audit(str(schedule.id), agent=request.agent_id, asked=asked, request=request.request_id, **details)
+def _audit(
+    context: Context, request: AskSchedules, schedule: ScheduleState, asked: Asked, **details: Any
+) -> None:
+    context.audit(
+        str(schedule.id), agent=request.agent_id, asked=asked, request=request.request_id, **details
+    )
 
 
 def _appointment(schedule: ScheduleState) -> Appointment:
@@ -372,7 +435,10 @@ def _appointment(schedule: ScheduleState) -> Appointment:
 def _as_shown(schedule: ScheduleState) -> ShownAppointment:
     next_run = schedule.next_run_at or schedules.timing_of(schedule).after(datetime.now(UTC))
     return ShownAppointment(
-        schedule.task_description, next_run, schedule.tz, "" if schedule.kind == "once" else schedule.natural_description
+        schedule.task_description,
+        next_run,
+        schedule.tz,
+        "" if schedule.kind == "once" else schedule.natural_description,
     )
 
 

@@ -64,11 +64,21 @@ def add(
 
 
 def find(connection: Connection, group_id: str, schedule_id: UUID) -> ScheduleState | None:
-    return fetch_one(connection, ScheduleState, _SHOWN.where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id))
+    return fetch_one(
+        connection,
+        ScheduleState,
+        _SHOWN.where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id),
+    )
 
 
 def schedule_page(
-    connection: Connection, group_id: str, agent_id: str | None, user_id: str | None, state: str | None, after: UUID | None, limit: int
+    connection: Connection,
+    group_id: str,
+    agent_id: str | None,
+    user_id: str | None,
+    state: str | None,
+    after: UUID | None,
+    limit: int,
 ) -> list[ScheduleState]:
     """The newest first; with a user those that this one may be told."""
     query = _SHOWN.where(Schedule.group_id == group_id).order_by(Schedule.schedule_id.desc()).limit(limit)
@@ -85,10 +95,16 @@ def schedule_page(
 
 def _told(user_id: str | None) -> ColumnElement[bool]:
     """Schedules of a user, and of nobody in particular."""
-    return Schedule.user_id.is_(None) if user_id is None else or_(Schedule.user_id.is_(None), Schedule.user_id == user_id)
+    return (
+        Schedule.user_id.is_(None)
+        if user_id is None
+        else or_(Schedule.user_id.is_(None), Schedule.user_id == user_id)
+    )
 
 
-def find_same(connection: Connection, name: AgentName, parsed: ParsedSchedule, user_id: str | None) -> ScheduleState | None:
+def find_same(
+    connection: Connection, name: AgentName, parsed: ParsedSchedule, user_id: str | None
+) -> ScheduleState | None:
     """An active schedule of an agent and a user that says the same: who asks twice gets one."""
     query = _SHOWN.where(
         Schedule.group_id == name[0],
@@ -112,24 +128,50 @@ def count(connection: Connection, name: AgentName) -> int:
     return connection.execute(select(func.count()).select_from(Schedule).where(*whose)).scalar_one()
 
 
-def change(connection: Connection, group_id: str, schedule_id: UUID, state: str, next_run_at: datetime | None) -> None:
+def change(
+    connection: Connection, group_id: str, schedule_id: UUID, state: str, next_run_at: datetime | None
+) -> None:
     """Pause it, or let it run again from a time on."""
     which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
-    connection.execute(update(Schedule).where(*which).values(state=state, next_run_at=next_run_at, owed_for=None))
+    connection.execute(
+        update(Schedule).where(*which).values(state=state, next_run_at=next_run_at, owed_for=None)
+    )
 
 
-def move(connection: Connection, group_id: str, schedule_id: UUID, timing: Timing, description: str, next_run_at: datetime) -> None:
+def move(
+    connection: Connection,
+    group_id: str,
+    schedule_id: UUID,
+    timing: Timing,
+    description: str,
+    next_run_at: datetime,
+) -> None:
     """Give it another time."""
     which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
-    values = {"kind": timing.kind, "cron": timing.cron, "at": timing.at, "every_seconds": timing.every_seconds, "tz": timing.tz}
-    values |= {"state": "active", "natural_description": description, "next_run_at": next_run_at, "owed_for": None}
+    values = {
+        "kind": timing.kind,
+        "cron": timing.cron,
+        "at": timing.at,
+        "every_seconds": timing.every_seconds,
+        "tz": timing.tz,
+    }
+    values |= {
+        "state": "active",
+        "natural_description": description,
+        "next_run_at": next_run_at,
+        "owed_for": None,
+    }
     connection.execute(update(Schedule).where(*which).values(values))
 
 
-def retime(connection: Connection, group_id: str, schedule_id: UUID, timing: Timing, next_run_at: datetime | None) -> None:
+def retime(
+    connection: Connection, group_id: str, schedule_id: UUID, timing: Timing, next_run_at: datetime | None
+) -> None:
     """Keep its time in another time zone, and its state."""
     which = (Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
-    connection.execute(update(Schedule).where(*which).values(tz=timing.tz, next_run_at=next_run_at, owed_for=None))
+    connection.execute(
+        update(Schedule).where(*which).values(tz=timing.tz, next_run_at=next_run_at, owed_for=None)
+    )
 
 
 def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) -> None:
@@ -139,21 +181,39 @@ def rename(connection: Connection, group_id: str, schedule_id: UUID, task: str) 
 
 
 def open_of(connection: Connection, name: AgentName, user_id: str | None, limit: int) -> list[ScheduleState]:
-    """Schedules of an agent that are not over and that a user may be told, the soonest first; paused ones, which have no next run, last."""
-    whose = (Schedule.group_id == name[0], Schedule.agent_id == name[1], Schedule.state != "ended", _told(user_id))
+    """Schedules of an agent that are not over and that a user may be told, the soonest first; paused ones,
+    which have no next run, last.
+    """
+    whose = (
+        Schedule.group_id == name[0],
+        Schedule.agent_id == name[1],
+        Schedule.state != "ended",
+        _told(user_id),
+    )
     order = (Schedule.next_run_at.asc().nulls_last(), Schedule.schedule_id)
     return fetch(connection, ScheduleState, _SHOWN.where(*whose).order_by(*order).limit(limit))
 
 
 def remove(connection: Connection, group_id: str, schedule_id: UUID) -> bool:
     """Delete it with its runs."""
-    return connection.execute(delete(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)).rowcount > 0
+    return (
+        connection.execute(
+            delete(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id == schedule_id)
+        ).rowcount
+        > 0
+    )
 
 
 def runs_of(connection: Connection, group_id: str, schedule_id: UUID, limit: int) -> list[JsonObject]:
     """The latest first; ``skipped``: it was noticed too late to be made good."""
     which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id == schedule_id)
-    shown = (ScheduleRun.due_at, ScheduleRun.fired_at, ScheduleRun.missed, ScheduleRun.skipped, ScheduleRun.alert_id)
+    shown = (
+        ScheduleRun.due_at,
+        ScheduleRun.fired_at,
+        ScheduleRun.missed,
+        ScheduleRun.skipped,
+        ScheduleRun.alert_id,
+    )
     return records(connection, select(*shown).where(*which).order_by(ScheduleRun.due_at.desc()).limit(limit))
 
 
@@ -168,19 +228,35 @@ def upcoming(schedule: ScheduleState, now: datetime, count: int) -> list[datetim
 
 def run_times(timing: Timing, now: datetime, count: int) -> list[datetime]:
     upcoming_times = next_runs(
-        kind=timing.kind, cron=timing.cron, at=timing.at, every_seconds=timing.every_seconds, tz=timing.tz, after=now, count=count
+        kind=timing.kind,
+        cron=timing.cron,
+        at=timing.at,
+        every_seconds=timing.every_seconds,
+        tz=timing.tz,
+        after=now,
+        count=count,
     )
     return list(upcoming_times)
 
 
-def locked(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> Mapping[UUID, ScheduleState]:
-    """Those of the schedules that are active, locked until the transaction ends, so that nobody pauses one that is being run."""
-    which = (Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids), Schedule.state == "active")
+def locked(
+    connection: Connection, group_id: str, schedule_ids: Sequence[UUID]
+) -> Mapping[UUID, ScheduleState]:
+    """Those of the schedules that are active, locked until the transaction ends, so that nobody pauses one
+    that is being run.
+    """
+    which = (
+        Schedule.group_id == group_id,
+        Schedule.schedule_id.in_(schedule_ids),
+        Schedule.state == "active",
+    )
     query = _SHOWN.where(*which).order_by(Schedule.schedule_id).with_for_update()
     return {schedule.id: schedule for schedule in fetch(connection, ScheduleState, query)}
 
 
-def note_runs(connection: Connection, group_id: str, done: Sequence[tuple[UUID, Firing, UUID | None]], now: datetime) -> None:
+def note_runs(
+    connection: Connection, group_id: str, done: Sequence[tuple[UUID, Firing, UUID | None]], now: datetime
+) -> None:
     """Note runs, each once, and when the schedules run next."""
     if not done:
         return
@@ -200,19 +276,25 @@ def note_runs(connection: Connection, group_id: str, done: Sequence[tuple[UUID, 
     ]
     connection.execute(_RAN, rows)
     connection.execute(_NEXT, rows)
-    connection.execute(_FORGET, {"group": group_id, "ids": [schedule_id for schedule_id, _, _ in done], "before": now - RUNS_KEPT})
+    connection.execute(
+        _FORGET,
+        {"group": group_id, "ids": [schedule_id for schedule_id, _, _ in done], "before": now - RUNS_KEPT},
+    )
 
 
 def clear_owed(connection: Connection, group_id: str, schedule_ids: Sequence[UUID]) -> None:
     """They are not due yet: the scan owes them anew when they are."""
     if schedule_ids:
         connection.execute(
-            update(Schedule).where(Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids)).values(owed_for=None)
+            update(Schedule)
+            .where(Schedule.group_id == group_id, Schedule.schedule_id.in_(schedule_ids))
+            .values(owed_for=None)
         )
 
 
 def set_right(connection: Connection, now: datetime, limit: int) -> int:
-    """Let schedules run again whose last run is still to come: it was noted while the clock was wrong. Returns how many.
+    """Let schedules run again whose last run is still to come: it was noted while the clock was wrong.
+    Returns how many.
 
     The next run is worked out anew. What has run stays known, and does not run twice for the same time.
     """
@@ -225,10 +307,19 @@ def set_right(connection: Connection, now: datetime, limit: int) -> int:
     return changed
 
 
-def known_runs(connection: Connection, group_id: str, schedule_ids: Sequence[UUID], since: datetime) -> set[tuple[UUID, datetime]]:
+def known_runs(
+    connection: Connection, group_id: str, schedule_ids: Sequence[UUID], since: datetime
+) -> set[tuple[UUID, datetime]]:
     """The times from ``since`` on for which these schedules have run."""
-    which = (ScheduleRun.group_id == group_id, ScheduleRun.schedule_id.in_(schedule_ids), ScheduleRun.due_at >= since)
-    return {(row.schedule_id, row.due_at) for row in connection.execute(select(ScheduleRun.schedule_id, ScheduleRun.due_at).where(*which))}
+    which = (
+        ScheduleRun.group_id == group_id,
+        ScheduleRun.schedule_id.in_(schedule_ids),
+        ScheduleRun.due_at >= since,
+    )
+    return {
+        (row.schedule_id, row.due_at)
+        for row in connection.execute(select(ScheduleRun.schedule_id, ScheduleRun.due_at).where(*which))
+    }
 
 
 def owe_schedules(connection: Connection, now: datetime, limit: int) -> list[datetime]:
@@ -236,19 +327,26 @@ def owe_schedules(connection: Connection, now: datetime, limit: int) -> list[dat
 
     Two scans at once take different rows: none waits, and what one has owed the other does not see again.
     """
-    return list(connection.execute(_SCHEDULES, {"kind": FIRE, "until": now + AHEAD, "limit": limit}).scalars())
+    return list(
+        connection.execute(_SCHEDULES, {"kind": FIRE, "until": now + AHEAD, "limit": limit}).scalars()
+    )
 
 
 def owe_heartbeats(connection: Connection, now: datetime, limit: int) -> list[datetime]:
     """The same for heartbeats."""
-    return list(connection.execute(_HEARTBEATS, {"kind": HEARTBEAT, "until": now + AHEAD, "limit": limit}).scalars())
+    return list(
+        connection.execute(_HEARTBEATS, {"kind": HEARTBEAT, "until": now + AHEAD, "limit": limit}).scalars()
+    )
 
 
-_FORGET = text("DELETE FROM schedule_runs WHERE group_id = :group AND schedule_id = ANY(:ids) AND due_at < :before")
+_FORGET = text(
+    "DELETE FROM schedule_runs WHERE group_id = :group AND schedule_id = ANY(:ids) AND due_at < :before"
+)
 _AHEAD = text("""
     SELECT schedule_id, group_id, kind, cron, at, every_seconds, tz, next_run_at FROM schedules s
     WHERE state = 'active' AND next_run_at > :ahead AND EXISTS (
-        SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id AND r.due_at > :ahead AND r.due_at < s.next_run_at
+        SELECT FROM schedule_runs r WHERE r.schedule_id = s.schedule_id AND r.due_at > :ahead
+        AND r.due_at < s.next_run_at
     )
     ORDER BY schedule_id LIMIT :limit FOR UPDATE OF s SKIP LOCKED
 """)
@@ -256,7 +354,9 @@ _RAN = text("""
     INSERT INTO schedule_runs (schedule_id, due_at, group_id, fired_at, missed, skipped, alert_id)
     VALUES (:id, :due, :group, :now, :missed, :skipped, :alert) ON CONFLICT DO NOTHING
 """)
-_NEXT = text("UPDATE schedules SET next_run_at = :next, state = :state WHERE group_id = :group AND schedule_id = :id")
+_NEXT = text(
+    "UPDATE schedules SET next_run_at = :next, state = :state WHERE group_id = :group AND schedule_id = :id"
+)
 # A time that is owed already, and being worked at, is due no sooner.
 _SCHEDULES = text("""
     WITH due AS (
@@ -278,7 +378,8 @@ _HEARTBEATS = text("""
         WHERE enabled AND next_tick_at <= :until AND owed_for IS DISTINCT FROM next_tick_at
         ORDER BY next_tick_at LIMIT :limit FOR UPDATE SKIP LOCKED
     ), owed AS (
-        UPDATE heartbeats h SET owed_for = next_tick_at FROM due WHERE h.group_id = due.group_id AND h.agent_id = due.agent_id
+        UPDATE heartbeats h SET owed_for = next_tick_at FROM due WHERE h.group_id = due.group_id
+        AND h.agent_id = due.agent_id
         RETURNING h.agent_key, h.group_id, h.next_tick_at
     ), work AS (
         INSERT INTO pending_work (kind, subject_id, group_id, due_at)

@@ -1,4 +1,6 @@
-"""Tables of schedules and their runs, of heartbeats and their ticks, and of the alerts that wait until somebody acknowledges them."""
+"""Tables of schedules and their runs, of heartbeats and their ticks, and of the alerts that wait until
+somebody acknowledges them.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,9 @@ class HeartbeatTick(Base):
 
 
 class Alert(Base):
-    """Something that an agent tells its people: a reminder that was due, or what a heartbeat found. It stays until acknowledged."""
+    """Something that an agent tells its people: a reminder that was due, or what a heartbeat found. It stays
+    until acknowledged.
+    """
 
     __tablename__ = "alerts"
     __table_args__ = (

@@ -1,4 +1,5 @@
-"""Actions on conversations: what is remembered of them by id (``memory_…``) and address (``viking_…``), injection, extraction, compaction.
+"""Actions on conversations: what is remembered of them by id (``memory_…``) and address (``viking_…``),
+injection, extraction, compaction.
 
 Several names that programs of the seeds call are the same action.
 """
@@ -16,7 +17,18 @@ from jiyi.chat import compaction
 from jiyi.chat.recording import Recorder
 from jiyi.errors import NotFound
 from jiyi.protocol import events as wire
-from jiyi.protocol.base import BY_ID, Added, AgentForUser, ByIdForUser, Count, Done, OfAgent, OfAgents, Request, Rows
+from jiyi.protocol.base import (
+    BY_ID,
+    Added,
+    AgentForUser,
+    ByIdForUser,
+    Count,
+    Done,
+    OfAgent,
+    OfAgents,
+    Request,
+    Rows,
+)
 from jiyi.protocol.conversation_commands import (
     Deletion,
     ExtractMessages,
@@ -65,8 +77,8 @@ forget = by_worker("memory.forget")
 def store_memory(context: Context, request: MemoryEntryInput) -> Added:
     """Store a memory of a conversation.
 
-    At the address agent://{agent}/{type}/{category}, where the same content is in force once. It is embedded and summarised
-    by workers.
+    At the address agent://{agent}/{type}/{category}, where the same content is in force once. It is embedded
+    and summarised by workers.
     """
     return add(context, request)
 
@@ -84,12 +96,15 @@ def get(context: Context, request: ByIdForUser) -> Memory | None:
 def judge_turn(context: Context, request: JudgeTurn) -> Done:
     """Say whether a turn is worth remembering.
 
-    It is a row to train on (`conversations.judged`); what was remembered of the turn stays as it is. Said again, it takes the place of
-    what was said before.
+    It is a row to train on (`conversations.judged`); what was remembered of the turn stays as it is. Said
+    again, it takes the place of what was said before.
     """
     parameters = {"group": context.group_id, "node": request.id, "lasting": request.lasting}
     if context.connection.execute(_IS_TURN, parameters).first() is None:
-        raise NotFound(f"id: the group {context.group_id!r} has no turn {request.id}; memories that are no turns are not judged")
+        raise NotFound(
+            f"id: the group {context.group_id!r} has no turn {request.id}; memories that are no turns are not"
+            " judged"
+        )
     context.connection.execute(_FORGET_JUDGEMENT if request.lasting is None else _JUDGE, parameters)
     context.audit(str(request.id), lasting=request.lasting)
     return Done()
@@ -99,9 +114,15 @@ def judge_turn(context: Context, request: JudgeTurn) -> Done:
 def judged_turns(context: Context, request: OfAgents) -> Rows[LabelledTurn]:
     """List the turns that people have judged, as rows to train on.
 
-    Each with what was said right before it, and with attribute, kind and subject of what was remembered of it.
+    Each with what was said right before it, and with attribute, kind and subject of what was remembered of
+    it.
     """
-    parameters = {"group": context.group_id, "agent": request.agent_id, "after": request.place(BY_ID), "limit": request.limit + 1}
+    parameters = {
+        "group": context.group_id,
+        "agent": request.agent_id,
+        "after": request.place(BY_ID),
+        "limit": request.limit + 1,
+    }
     found = context.connection.execute(_JUDGED, parameters).mappings()
     rows = [LabelledTurn(**row, language=language_of(row["text"])) for row in found]
     return page(rows, request.limit, lambda last: last.id)
@@ -111,8 +132,8 @@ def judged_turns(context: Context, request: OfAgents) -> Rows[LabelledTurn]:
 def delete(context: Context, request: ByIdForUser) -> Deletion:
     """Erase one memory.
 
-    As erasure.request does, for good, with what was concluded from it and its words in what was said. Request happens if there is none of
-    that id.
+    As erasure.request does, for good, with what was concluded from it and its words in what was said. Request
+    happens if there is none of that id.
     """
     known = matching.known_nodes(context.connection, context.group_id, [request.id])
     return erase(context, Erasure(node_ids=[request.id]) if known else None, len(known), str(request.id))
@@ -142,7 +163,8 @@ def stats(context: Context, request: Request) -> MemoryStats:
 def export(context: Context, request: OfAgents) -> Rows[Memory]:
     """Export memories of conversations: an agent's, or all agents'.
 
-    Page by page in the order in which they came, with what was superseded; conversations.import takes them in again.
+    Page by page in the order in which they came, with what was superseded; conversations.import takes them in
+    again.
     """
     wanted = reads.MemoryFilter(agent_id=request.agent_id, kinds=KINDS, archived="with")
     whole = {"most_chars": None, "oldest_first": True}
@@ -153,7 +175,8 @@ def export(context: Context, request: OfAgents) -> Rows[Memory]:
 def import_memories(context: Context, request: ImportMemories) -> Imported:
     """Import memories of conversations.
 
-    What is in force at its address already, or has an id that is known, is passed over: importing again changes nothing.
+    What is in force at its address already, or has an id that is known, is passed over: importing again
+    changes nothing.
     """
     new = sum(_imported(context.connection, context.group_id, memory) for memory in request.memories)
     context.audit("memories", stored=new, known=len(request.memories) - new)
@@ -170,7 +193,9 @@ def add(context: Context, request: MemoryEntryInput) -> Added:
 
 
 def erase(context: Context, what: Erasure | None, count: int, target: str) -> Deletion:
-    """Ask for an erasure, which a worker does. None: there is nothing to erase at ``target``; that it was asked for is recorded."""
+    """Ask for an erasure, which a worker does. None: there is nothing to erase at ``target``; that it was
+    asked for is recorded.
+    """
     if what is None:
         context.audit(target, count=0, erasure_id=None)
         return Deletion(count=0, erasure_id=None)
@@ -195,8 +220,9 @@ configure_summaries = by_worker("llms.check")
 def add_resource(context: Context, request: MemoryEntryInput) -> Added:
     """Add a text at an address, with its keywords, importance and metadata.
 
-    The same text is in force at an address once; adding it again gives the id that it has. A worker makes its overview (L1) and its
-    keywords (L0), in the text's own language; until then resources.read makes them of the text.
+    The same text is in force at an address once; adding it again gives the id that it has. A worker makes its
+    overview (L1) and its keywords (L0), in the text's own language; until then resources.read makes them of
+    the text.
     """
     return add(context, request)
 
@@ -207,7 +233,9 @@ def grep(context: Context, request: GrepOptions) -> Rows[Memory]:
 
     PostgreSQL's expressions, of at most 200 characters; a search may take two seconds.
     """
-    return Rows(rows=entries.grep(context.connection, context.group_id, request.uri, request.pattern, request.limit))
+    return Rows(
+        rows=entries.grep(context.connection, context.group_id, request.uri, request.pattern, request.limit)
+    )
 
 
 @action("resources.list")
@@ -225,7 +253,9 @@ def read(context: Context, request: ReadOptions) -> Rows[ResourceText]:
 
     As keywords (L0), an overview (L1) or whole (L2); a level that is not there yet is made of the text.
     """
-    memories = reads.search(context.connection, context.group_id, at_address(request.uri), None, request.limit, most_chars=None)
+    memories = reads.search(
+        context.connection, context.group_id, at_address(request.uri), None, request.limit, most_chars=None
+    )
     return Rows(rows=[entries.text_at(memory, request.level) for memory in memories])
 
 
@@ -236,7 +266,10 @@ def remove(context: Context, request: ResourceUri) -> Deletion:
     For good, with what was concluded from it, up to a thousand memories at once; a job does it.
     """
     everything = at_address(request.uri, superseded=True, archived="with")
-    ids = [memory.node_id for memory in reads.search(context.connection, context.group_id, everything, None, MAX_NODES)]
+    ids = [
+        memory.node_id
+        for memory in reads.search(context.connection, context.group_id, everything, None, MAX_NODES)
+    ]
     return erase(context, Erasure(node_ids=ids) if ids else None, len(ids), request.uri)
 
 
@@ -244,8 +277,8 @@ def remove(context: Context, request: ResourceUri) -> Deletion:
 def status(context: Context, request: Request) -> StorageStatus:
     """Tell how the store is.
 
-    In which database (its host and name, no user or password), how many memories of conversations there are, how many have vectors,
-    what embeds and summarises them, and what is pending.
+    In which database (its host and name, no user or password), how many memories of conversations there are,
+    how many have vectors, what embeds and summarises them, and what is pending.
     """
     row = context.connection.execute(_STATUS, {"group": context.group_id}).one()
     address = urlsplit(get_settings().need("database_url"))
@@ -263,7 +296,8 @@ def status(context: Context, request: Request) -> StorageStatus:
 def load_industry_keywords(context: Context, request: IndustryWords) -> Done:
     """Set the words of an industry.
 
-    Words of the same meaning are looked for together. They replace those that the group has for the same industry.
+    Words of the same meaning are looked for together. They replace those that the group has for the same
+    industry.
     """
     make_groups(context.connection, [context.group_id])
     parameters = {"group": context.group_id, "industry": request.industry, "keywords": request.keywords}
@@ -276,7 +310,8 @@ _STATUS = text("""
     SELECT count(*) AS memories, count(embedding) AS embedded,
         (SELECT model FROM embedding_models WHERE state = 'active' LIMIT 1) AS embedder,
         (SELECT jsonb_object_agg(kind, n) FROM (
-            SELECT kind, count(*) AS n FROM pending_work WHERE group_id = :group AND kind IN ('extract', 'summarize', 'embed') GROUP BY kind
+            SELECT kind, count(*) AS n FROM pending_work WHERE group_id = :group
+            AND kind IN ('extract', 'summarize', 'embed') GROUP BY kind
         ) w) AS waiting
     FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL
 """)
@@ -297,10 +332,13 @@ show_prompts = by_worker("prompts.show")
 def extract_and_store(context: Context, request: ExtractMessages) -> StoredSession:
     """Store a conversation and have it looked through.
 
-    Its messages become turns, each once, and the session's end is noted, so that a worker extracts what they tell at once.
+    Its messages become turns, each once, and the session's end is noted, so that a worker extracts what they
+    tell at once.
     """
     session_id = request.session_id or f"session-{uuid7()}"
-    turns = Recorder().events(context.group_id, request.agent_id, session_id, request.messages, request.user_id)
+    turns = Recorder().events(
+        context.group_id, request.agent_id, session_id, request.messages, request.user_id
+    )
     events = [wire.build(event) for event in turns]
     ended = wire.SessionEnded(
         group_id=context.group_id,
@@ -319,8 +357,8 @@ def extract_and_store(context: Context, request: ExtractMessages) -> StoredSessi
 def estimate_content_tokens(_context: Context, request: EstimateTokens) -> Count:
     """Estimate how many tokens a text or a conversation is.
 
-    Rather too many than too few: 1.5 for a Chinese character, 1.3 for a word. Messages count with their tool calls, and a few tokens
-    for each message itself.
+    Rather too many than too few: 1.5 for a Chinese character, 1.3 for a word. Messages count with their tool
+    calls, and a few tokens for each message itself.
     """
     if request.messages is not None:
         return Count(count=compaction.conversation_tokens(request.messages))
@@ -331,8 +369,8 @@ def estimate_content_tokens(_context: Context, request: EstimateTokens) -> Count
 def agent_get(context: Context, request: AgentForUser) -> AgentState:
     """Get one agent.
 
-    Its settings, how many memories of which type it has, how near its next reflection is, and what conversations told about its user
-    in general.
+    Its settings, how many memories of which type it has, how near its next reflection is, and what
+    conversations told about its user in general.
     """
     state = agent_row(context.connection, context.group_id, request.agent_id)
     if state is None:
@@ -352,7 +390,8 @@ def compactor_check(context: Context, request: CheckThreshold) -> Threshold:
 
 #: A turn without the name of its speaker.
 _SAID = """
-    CASE WHEN starts_with({0}.description, {0}.subject || ': ') THEN substr({0}.description, length({0}.subject) + 3)
+    CASE WHEN starts_with({0}.description, {0}.subject || ': ') THEN substr({0}.description,
+    length({0}.subject) + 3)
     ELSE {0}.description END
 """
 _IS_TURN = text("SELECT FROM memory_nodes WHERE group_id = :group AND node_id = :node AND kind = 'session'")
@@ -366,15 +405,19 @@ _JUDGED = text(f"""
         fact.attribute, fact.kind, fact.subject
     FROM judged_turns j JOIN memory_nodes n USING (group_id, node_id)
     LEFT JOIN LATERAL (
-        SELECT CASE WHEN p.subject IS DISTINCT FROM n.subject THEN {_SAID.format("p")} END AS said FROM memory_nodes p
-        WHERE p.group_id = n.group_id AND p.agent_id = n.agent_id AND p.kind = 'session' AND p.node_count < n.node_count
+        SELECT CASE WHEN p.subject IS DISTINCT FROM n.subject THEN {_SAID.format("p")} END AS said
+        FROM memory_nodes p
+        WHERE p.group_id = n.group_id AND p.agent_id = n.agent_id AND p.kind = 'session'
+        AND p.node_count < n.node_count
           AND p.session_id = n.session_id AND p.user_id IS NOT DISTINCT FROM n.user_id
         ORDER BY p.node_count DESC LIMIT 1
     ) before ON true
     LEFT JOIN LATERAL (
-        SELECT m.predicate AS attribute, m.kind, CASE m.subject WHEN n.subject THEN 'user' ELSE m.subject END AS subject FROM memory_nodes m
+        SELECT m.predicate AS attribute, m.kind, CASE m.subject WHEN n.subject THEN 'user' ELSE m.subject END
+        AS subject FROM memory_nodes m
         WHERE j.lasting AND m.group_id = n.group_id AND m.agent_id = n.agent_id AND m.kind <> 'session'
-          AND m.node_count BETWEEN n.node_count AND n.node_count + {entries.SOON_AFTER} AND m.filling ? n.node_id::text
+          AND m.node_count BETWEEN n.node_count AND n.node_count + {entries.SOON_AFTER}
+          AND m.filling ? n.node_id::text
         ORDER BY m.node_count LIMIT 1
     ) fact ON true
     WHERE j.group_id = :group AND (CAST(:agent AS text) IS NULL OR n.agent_id = :agent)

@@ -1,4 +1,6 @@
-"""Memories of conversations: by address, by id, by text, with their summaries; and the lists that the admin shows of them."""
+"""Memories of conversations: by address, by id, by text, with their summaries; and the lists that the admin
+shows of them.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,12 @@ def add(connection: Connection, group_id: str, uri: str, content: str, **fields:
             "occurred_at": fields.pop("created_at", None) or datetime.now(UTC),
             "group_id": group_id,
             "agent_id": place.agent_id,
-            "payload": {"description": content, "kind": place.kind, "uri": uri, **{k: v for k, v in fields.items() if v is not None}},
+            "payload": {
+                "description": content,
+                "kind": place.kind,
+                "uri": uri,
+                **{k: v for k, v in fields.items() if v is not None},
+            },
         }
     )
     key = content_key(content, fields.get("user_id"), fields.get("origin") or DEFAULT_ORIGIN)
@@ -67,7 +74,9 @@ def at_address(uri: str, **others: Any) -> MemoryFilter:
     """The filter for what is in force at an address or below it; ``others`` are more of its fields."""
     place = parse_uri(uri)
     below = None if place.kind is None else uri_of(*_parts(place))
-    return MemoryFilter(**{"agent_id": place.agent_id, "kinds": KINDS, "below": below, "superseded": False, **others})
+    return MemoryFilter(
+        **{"agent_id": place.agent_id, "kinds": KINDS, "below": below, "superseded": False, **others}
+    )
 
 
 def count_of_agent(connection: Connection, group_id: str, agent_id: str) -> int:
@@ -90,7 +99,12 @@ def grep(connection: Connection, group_id: str, uri: str, pattern: str, limit: i
             raise InvalidRequest([f"pattern: {error.orig.diag.message_primary}"]) from None
         if isinstance(error.orig, psycopg.errors.QueryCanceled):
             raise InvalidRequest(
-                [f"pattern: the search took longer than {GREP_SECONDS:g} s: use a simpler one, or a narrower uri"]
+                [
+                    (
+                        f"pattern: the search took longer than {GREP_SECONDS:g} s: use a simpler one, or a"
+                        " narrower uri"
+                    )
+                ]
             ) from None
         raise
 
@@ -101,7 +115,9 @@ def tree(connection: Connection, group_id: str, uri: str, depth: int) -> list[Re
     start = 1 + (root.kind is not None) + len(root.path)
     resources: dict[tuple[str, ...], Resource] = {}
     top: list[Resource] = []
-    counts = select(_N.uri, func.count().label("memories")).where(_N.group_id == group_id, clause(at_address(uri).wanted))
+    counts = select(_N.uri, func.count().label("memories")).where(
+        _N.group_id == group_id, clause(at_address(uri).wanted)
+    )
     for row in connection.execute(counts.group_by(_N.uri).order_by(_N.uri)):
         parts = _parts(parse_uri(row.uri))
         for level in range(start, min(len(parts), start + depth)):
@@ -125,7 +141,9 @@ def text_at(memory: Memory, level: Level) -> ResourceText:
 
 
 def stats(connection: Connection, group_id: str) -> MemoryStats:
-    return MemoryStats.model_validate(connection.execute(_STATS, {"group": group_id}).one(), from_attributes=True)
+    return MemoryStats.model_validate(
+        connection.execute(_STATS, {"group": group_id}).one(), from_attributes=True
+    )
 
 
 def _parts(uri: MemoryUri) -> tuple[str, ...]:
@@ -191,13 +209,21 @@ def superseded(connection: Connection, name: AgentName, limit: int) -> list[Memo
     return fetch_memories(connection, name[0], latest.limit(limit))
 
 
-def injections(connection: Connection, name: AgentName, before: UUID | None, limit: int) -> list[InjectionRow]:
+def injections(
+    connection: Connection, name: AgentName, before: UUID | None, limit: int
+) -> list[InjectionRow]:
     """What was put before the agent's answers, newest first."""
-    return fetch(connection, InjectionRow, _INJECTIONS, group=name[0], agent=name[1], before=before, limit=limit)
+    return fetch(
+        connection, InjectionRow, _INJECTIONS, group=name[0], agent=name[1], before=before, limit=limit
+    )
 
 
-def injections_for(connection: Connection, name: AgentName, session_id: str, said: Mapping[UUID, str]) -> dict[UUID, InjectionRow]:
-    """For each turn of a session, by its id and text, what was put before the answer to it; of several the last."""
+def injections_for(
+    connection: Connection, name: AgentName, session_id: str, said: Mapping[UUID, str]
+) -> dict[UUID, InjectionRow]:
+    """For each turn of a session, by its id and text, what was put before the answer to it; of several the
+    last.
+    """
     beginnings = {node_id: text[:COMPARED_CHARS] for node_id, text in said.items()}
     parameters = {"group": name[0], "agent": name[1], "session": session_id, "chars": COMPARED_CHARS}
     rows = fetch(connection, InjectionRow, _INJECTIONS_FOR, **parameters, said=list(set(beginnings.values())))
@@ -207,7 +233,8 @@ def injections_for(connection: Connection, name: AgentName, session_id: str, sai
 
 _LIMIT = text("SELECT set_config('statement_timeout', :timeout, true)")
 _AT = text("""
-    SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND uri = :uri AND content_hash = :hash
+    SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND uri = :uri
+    AND content_hash = :hash
       AND superseded_at IS NULL ORDER BY node_count LIMIT 1
 """)
 _STATS = text("""
@@ -215,32 +242,45 @@ _STATS = text("""
         SELECT kind, agent_id, created_at, superseded_at, octet_length(description) AS size
         FROM memory_nodes WHERE group_id = :group AND kind IS NOT NULL
     )
-    SELECT count(*) AS total, count(superseded_at) AS superseded, min(created_at) AS oldest, max(created_at) AS newest,
+    SELECT count(*) AS total, count(superseded_at) AS superseded, min(created_at) AS oldest, max(created_at)
+    AS newest,
         coalesce(sum(size), 0)::bigint AS size_bytes,
-        (SELECT coalesce(jsonb_object_agg(kind, n), '{}') FROM (SELECT kind, count(*) AS n FROM these GROUP BY kind) k) AS by_type,
-        (SELECT coalesce(jsonb_object_agg(agent_id, n), '{}') FROM (SELECT agent_id, count(*) AS n FROM these GROUP BY agent_id) a)
+        (SELECT coalesce(jsonb_object_agg(kind, n), '{}') FROM (SELECT kind, count(*) AS n FROM these
+        GROUP BY kind) k) AS by_type,
+        (SELECT coalesce(jsonb_object_agg(agent_id, n), '{}') FROM (SELECT agent_id, count(*) AS n
+        FROM these GROUP BY agent_id) a)
             AS by_agent
     FROM these
 """)
-_TO_SUMMARISE = text("SELECT node_id, group_id, agent_id, description FROM memory_nodes WHERE node_id = ANY(:ids) AND overview IS NULL")
+_TO_SUMMARISE = text(
+    "SELECT node_id, group_id, agent_id, description FROM memory_nodes WHERE node_id = ANY(:ids) AND overview"
+    " IS NULL"
+)
 _SAVE_SUMMARY = text("""
-    UPDATE memory_nodes SET overview = :overview, abstract = :abstract, changed_xid = pg_current_xact_id() WHERE node_id = :id
+    UPDATE memory_nodes SET overview = :overview, abstract = :abstract, changed_xid = pg_current_xact_id()
+    WHERE node_id = :id
 """)
 _AGENTS = text("""
     SELECT agent_id, max(created_at) AS latest,
-        count(*) FILTER (WHERE kind = 'preference') AS preference, count(*) FILTER (WHERE kind = 'knowledge') AS knowledge,
-        count(*) FILTER (WHERE kind = 'experience') AS experience, count(*) FILTER (WHERE kind = 'session') AS session
-    FROM memory_nodes WHERE group_id = :group AND agent_id > :after AND kind IS NOT NULL AND (superseded_at IS NULL OR kind = 'session')
+        count(*) FILTER (WHERE kind = 'preference') AS preference, count(*) FILTER (WHERE kind = 'knowledge')
+        AS knowledge,
+        count(*) FILTER (WHERE kind = 'experience') AS experience, count(*) FILTER (WHERE kind = 'session')
+        AS session
+    FROM memory_nodes WHERE group_id = :group AND agent_id > :after AND kind IS NOT NULL
+    AND (superseded_at IS NULL OR kind = 'session')
     GROUP BY agent_id ORDER BY agent_id LIMIT :limit
 """)
 _INJECTIONS_FOR = text("""
-    SELECT DISTINCT ON (left(query, :chars)) injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections
-    WHERE group_id = :group AND agent_id = :agent AND session_id = :session AND left(query, :chars) = ANY(:said)
+    SELECT DISTINCT ON (left(query, :chars)) injection_id, session_id, query, intent, tokens, node_ids,
+    reasons, created_at FROM injections
+    WHERE group_id = :group AND agent_id = :agent AND session_id = :session
+    AND left(query, :chars) = ANY(:said)
     ORDER BY left(query, :chars), injection_id DESC
 """)
 _INJECTIONS = text("""
     SELECT injection_id, session_id, query, intent, tokens, node_ids, reasons, created_at FROM injections
-    WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL OR injection_id < :before)
+    WHERE group_id = :group AND agent_id = :agent AND (CAST(:before AS uuid) IS NULL
+    OR injection_id < :before)
     ORDER BY injection_id DESC LIMIT :limit
 """)
 
@@ -251,12 +291,18 @@ SOON_AFTER = 1_000
 
 def judgements(connection: Connection, group_id: str, turns: Iterable[UUID]) -> dict[UUID, bool]:
     """Of the turns that somebody has judged, whether they are worth remembering."""
-    wanted = select(JudgedTurn.node_id, JudgedTurn.lasting).where(JudgedTurn.group_id == group_id, JudgedTurn.node_id.in_(turns))
+    wanted = select(JudgedTurn.node_id, JudgedTurn.lasting).where(
+        JudgedTurn.group_id == group_id, JudgedTurn.node_id.in_(turns)
+    )
     return {row.node_id: row.lasting for row in connection.execute(wanted)}
 
 
-def remembered_of(connection: Connection, name: AgentName, turns: Mapping[UUID, int]) -> dict[UUID, list[Memory]]:
-    """What was remembered of each of an agent's turns, which are given with their numbers; turns of which nothing was are left out."""
+def remembered_of(
+    connection: Connection, name: AgentName, turns: Mapping[UUID, int]
+) -> dict[UUID, list[Memory]]:
+    """What was remembered of each of an agent's turns, which are given with their numbers; turns of which
+    nothing was are left out.
+    """
     if not turns:
         return {}
     near = _N.node_count.between(min(turns.values()), max(turns.values()) + SOON_AFTER)

@@ -47,12 +47,17 @@ def get_experience(context: Context, request: ByIdForUser) -> Experience:
 def store_experience(context: Context, request: TellExperience) -> Experience:
     """Store an experience: a problem, what was done about it, how that ended.
 
-    Of a problem that is known it is merged with what is known: all steps of both, the better outcome; and it counts as used again.
+    Of a problem that is known it is merged with what is known: all steps of both, the better outcome; and it
+    counts as used again.
     """
     name, now = (context.group_id, request.agent_id), datetime.now(UTC)
     agent = lock_agents(context.connection, [name])[name]
     told = StoredExperience(**request.model_dump(exclude={"agent_id", "user_id"}))
-    about: dict[str, Any] = {"at": now, "provenance": {"told_by": context.actor.name}, "user_id": request.user_id}
+    about: dict[str, Any] = {
+        "at": now,
+        "provenance": {"told_by": context.actor.name},
+        "user_id": request.user_id,
+    }
     about |= {"source": Source("operator") if context.actor.is_person else experiences.DEFAULT}
     stored = experiences.keep(context.connection, name, told, evidence=[], now=now, **about)
     row = experiences.find(context.connection, name, told.pain_pattern, request.user_id)
@@ -67,20 +72,34 @@ def store_experience(context: Context, request: TellExperience) -> Experience:
 def update_experience(context: Context, request: UpdateExperience) -> Experience:
     """Change what an experience says.
 
-    The memory that tells it gets a newer version, as memory.update gives it; how often it was used stays. A problem that another
-    experience has is refused.
+    The memory that tells it gets a newer version, as memory.update gives it; how often it was used stays. A
+    problem that another experience has is refused.
     """
     connection, now = context.connection, datetime.now(UTC)
     name = (context.group_id, _known(context, request.id).agent_id)
     lock_agents(connection, [name])
     old = _known(context, request.id)
     new = StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)) | request.changes)
-    other = experiences.find(connection, name, new.pain_pattern, experiences.user_of(connection, name, old.id))
+    other = experiences.find(
+        connection, name, new.pain_pattern, experiences.user_of(connection, name, old.id)
+    )
     if other is not None and other.node_id != old.id:
-        raise InvalidRequest([f"pain_pattern: is the problem of the experience {other.node_id}; update that one, or delete it first"])
+        raise InvalidRequest(
+            [
+                (
+                    f"pain_pattern: is the problem of the experience {other.node_id}; update that "
+                    f"one, or delete"
+                    " it first"
+                )
+            ]
+        )
     node_id = old.id
-    if (description := text_of(new)) != text_of(StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))):
-        node_id = versions.update(connection, context.group_id, UpdateMemory(id=old.id, description=description), now).node_id
+    if (description := text_of(new)) != text_of(
+        StoredExperience(**old.model_dump(include=set(StoredExperience.model_fields)))
+    ):
+        node_id = versions.update(
+            connection, context.group_id, UpdateMemory(id=old.id, description=description), now
+        ).node_id
     experiences.rename(connection, name, node_id, new, now)
     context.audit(str(old.id), node_id=node_id, fields=sorted(request.changes))
     return _known(context, node_id)
@@ -90,7 +109,8 @@ def update_experience(context: Context, request: UpdateExperience) -> Experience
 def delete_experience(context: Context, request: ById) -> Deletion:
     """Erase an experience with all its versions, whichever of them the id is of.
 
-    For good, with what was concluded from it; a job does it. The turns that say it stay. Nothing happens if there is none of that id.
+    For good, with what was concluded from it; a job does it. The turns that say it stay. Nothing happens if
+    there is none of that id.
     """
     current = experiences.current_of(context.connection, context.group_id, request.id)
     known = experiences.shown(context.connection, context.group_id, [current])
@@ -102,6 +122,8 @@ def _known(context: Context, node_id: UUID) -> Experience:
     known = experiences.shown(context.connection, context.group_id, [node_id])
     if not known:
         current = experiences.current_of(context.connection, context.group_id, node_id)
-        newer = "experiences.list has those there are" if current == node_id else f"{current} has taken its place"
+        newer = (
+            "experiences.list has those there are" if current == node_id else f"{current} has taken its place"
+        )
         raise NotFound(f"id: the group {context.group_id!r} has no experience {node_id} in force; {newer}")
     return known[0]

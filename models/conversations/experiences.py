@@ -1,4 +1,6 @@
-"""Experiences: a problem, what was done about it, how that ended. One row and one memory in force for each problem, however it came."""
+"""Experiences: a problem, what was done about it, how that ended. One row and one memory in force for each
+problem, however it came.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Row, and_, bindparam, select, text, tuple_
 
-from engine.conversations.memories import Source, StoredExperience, experience_event, experience_of, merged, pattern_hash, said_at
+from engine.conversations.memories import (
+    Source,
+    StoredExperience,
+    experience_event,
+    experience_of,
+    merged,
+    pattern_hash,
+    said_at,
+)
 from engine.memory import Source as Origin
 from engine.memory import concluded, content_key
 from jiyi.errors import InvalidRequest
@@ -54,7 +64,9 @@ _AT = (
     .limit(1)
 )
 _USER = select(MemoryNode.user_id).where(*_MEMORY, MemoryNode.node_id == bindparam("id"))
-_KNOWN = select(MemoryNode.filling, MemoryNode.visibility).where(*_MEMORY, MemoryNode.node_id == bindparam("id"))
+_KNOWN = select(MemoryNode.filling, MemoryNode.visibility).where(
+    *_MEMORY, MemoryNode.node_id == bindparam("id")
+)
 
 
 def keep(
@@ -70,7 +82,8 @@ def keep(
     visibility: Visibility | None = None,
     source: Origin = DEFAULT,
 ) -> Stored:
-    """Store it, or merge it with what is known of the user's same problem; the memory that said less is superseded.
+    """Store it, or merge it with what is known of the user's same problem; the memory that said less is
+    superseded.
 
     Merged, it is told others only if both are. Call it under the agent's lock.
     """
@@ -78,35 +91,50 @@ def keep(
     experience = merged(None if row is None else _stored(row), told)
     before, shared = ([], visibility) if row is None else _known(connection, name, row.node_id)
     told_to = visibility if shared == visibility else None
-    event = experience_event(experience, name, list(dict.fromkeys([*before, *evidence])), at, provenance, user_id, told_to)
+    event = experience_event(
+        experience, name, list(dict.fromkeys([*before, *evidence])), at, provenance, user_id, told_to
+    )
     there = {"uri": event.payload.uri, "key": content_key(event.payload.description, user_id, source.origin)}
     node_id = connection.execute(_AT, bind_name(name) | there).scalar_one_or_none() or event.event_id
     created_at = now if row is None else row.created_at
-    save(connection, name, node_id, experience, created_at, now, user_id)  # first: so it is known where it came from
+    save(
+        connection, name, node_id, experience, created_at, now, user_id
+    )  # first: so it is known where it came from
     stored = store(connection, [event], source=source)
     if row is not None:
         _supersede(connection, name, row.node_id, node_id)
     return stored
 
 
-def keep_extracted(connection: Connection, name: AgentName, told: ExtractedExperience, source: Source, now: datetime) -> Stored:
+def keep_extracted(
+    connection: Connection, name: AgentName, told: ExtractedExperience, source: Source, now: datetime
+) -> Stored:
     """Store what turns told, as :func:`keep` does."""
     turns = sorted(set(told.turns))
     provenance = {"session": source.session_id, "llm": source.llm, "prompt": source.prompt}
     evidence = source.evidence(turns)
     at = said_at(source.messages, turns)
-    about: dict[str, Any] = {"at": at, "provenance": provenance, "user_id": source.user_id, "source": concluded(source.llm)}
+    about: dict[str, Any] = {
+        "at": at,
+        "provenance": provenance,
+        "user_id": source.user_id,
+        "source": concluded(source.llm),
+    }
     return keep(connection, name, told, evidence=evidence, now=now, **about)
 
 
 @after_events
 def keep_observed(batch: StoredBatch) -> None:
-    """Give memories of experiences that did not come by :func:`keep` (observed, stored at an address, imported, corrected) their rows."""
+    """Give memories of experiences that did not come by :func:`keep` (observed, stored at an address,
+    imported, corrected) their rows.
+    """
     observed = [event for event in batch.of_type(MemoryObserved) if event.payload.kind == "experience"]
     new = {(group_id, node_id) for group_id, _, node_id in batch.nodes} if observed else set()
     for event in observed:
         name = (event.group_id, event.agent_id)
-        if (event.group_id, event.event_id) not in new or _of_node(batch.connection, name, event.event_id) is not None:
+        if (event.group_id, event.event_id) not in new or _of_node(
+            batch.connection, name, event.event_id
+        ) is not None:
             continue
         _observed(batch.connection, name, event)
         told = Extraction(name, batch.agents[name].agent_key, turns=0, memories=1, experiences=1)
@@ -114,7 +142,9 @@ def keep_observed(batch: StoredBatch) -> None:
 
 
 def _observed(connection: Connection, name: AgentName, event: MemoryObserved) -> None:
-    """A corrected one replaces what its older version said; one of a problem that is known is merged with that."""
+    """A corrected one replaces what its older version said; one of a problem that is known is merged with
+    that.
+    """
     now, older, user_id = datetime.now(UTC), event.payload.provenance.get(REPLACES), event.payload.user_id
     replaced = None if older is None else _of_node(connection, name, UUID(str(older)))
     before = None if replaced is None else _stored(replaced)
@@ -129,7 +159,11 @@ def _observed(connection: Connection, name: AgentName, event: MemoryObserved) ->
         if replaced is not None:
             _remove(connection, name, replaced.node_id)
         source = Origin(event.payload.origin or DEFAULT.origin)
-        about: dict[str, Any] = {"at": event.occurred_at, "provenance": event.payload.provenance, "source": source}
+        about: dict[str, Any] = {
+            "at": event.occurred_at,
+            "provenance": event.payload.provenance,
+            "source": source,
+        }
         about |= {"visibility": event.payload.visibility}
         keep(connection, name, told, evidence=[event.event_id], now=now, user_id=user_id, **about)
         row = find(connection, name, told.pain_pattern, user_id)
@@ -149,10 +183,14 @@ def save(
     """Save the row of a user's problem, whose memory in force is ``node_id``."""
     key = pattern_hash(experience.pain_pattern, user_id)
     whose = {"group_id": name[0], "agent_id": name[1], "pattern_hash": key, "node_id": node_id}
-    connection.execute(_SAVE, {**whose, **experience.model_dump(), "created_at": created_at, "updated_at": updated_at})
+    connection.execute(
+        _SAVE, {**whose, **experience.model_dump(), "created_at": created_at, "updated_at": updated_at}
+    )
 
 
-def rename(connection: Connection, name: AgentName, node_id: UUID, experience: StoredExperience, now: datetime) -> None:
+def rename(
+    connection: Connection, name: AgentName, node_id: UUID, experience: StoredExperience, now: datetime
+) -> None:
     """What the experience of a memory says from now on, its problem too."""
     row = _of_node(connection, name, node_id)
     assert row is not None, "under the agent's lock it stays"
@@ -166,9 +204,13 @@ def user_of(connection: Connection, name: AgentName, node_id: UUID) -> str | Non
     return user_id
 
 
-def find(connection: Connection, name: AgentName, problem: str, user_id: str | None = None) -> Row[Any] | None:
+def find(
+    connection: Connection, name: AgentName, problem: str, user_id: str | None = None
+) -> Row[Any] | None:
     """The experience of a user's problem, locked."""
-    return connection.execute(_BY_PROBLEM, bind_name(name) | {"hash": pattern_hash(problem, user_id)}).one_or_none()
+    return connection.execute(
+        _BY_PROBLEM, bind_name(name) | {"hash": pattern_hash(problem, user_id)}
+    ).one_or_none()
 
 
 def most_used(connection: Connection, name: AgentName, limit: int) -> list[StoredExperience]:
@@ -178,7 +220,10 @@ def most_used(connection: Connection, name: AgentName, limit: int) -> list[Store
 
 def shown(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[ExperienceState]:
     """Those of the memories that tell experiences, in the order given."""
-    by_id = {row.id: row for row in fetch(connection, ExperienceState, _SHOWN.where(_E.node_id.in_(node_ids)), group=group_id)}
+    by_id = {
+        row.id: row
+        for row in fetch(connection, ExperienceState, _SHOWN.where(_E.node_id.in_(node_ids)), group=group_id)
+    }
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
@@ -188,7 +233,9 @@ def page(connection: Connection, group_id: str, request: ListExperiences) -> lis
     Raises:
         InvalidRequest: the cursor is no place of this list.
     """
-    statement = _SHOWN.where(_E.agent_id == request.agent_id, *has_words(_E.pain_pattern, request.words or ""))
+    statement = _SHOWN.where(
+        _E.agent_id == request.agent_id, *has_words(_E.pain_pattern, request.words or "")
+    )
     statement = statement.where(*equal_if_given((_E.outcome, request.outcome)))
     if (after := request.place(BY_ID)) is not None:
         last = next(iter(shown(connection, group_id, [after])), None)
@@ -205,7 +252,9 @@ def versions_of(connection: Connection, group_id: str, node_id: UUID) -> list[UU
 
 
 def current_of(connection: Connection, group_id: str, node_id: UUID) -> UUID:
-    """The version in force of an experience that a memory tells, or told before it was superseded; itself if there is none."""
+    """The version in force of an experience that a memory tells, or told before it was superseded; itself if
+    there is none.
+    """
     found: UUID | None = connection.execute(_CURRENT, {"group": group_id, "id": node_id}).scalar_one_or_none()
     return found or node_id
 
@@ -234,8 +283,10 @@ def _remove(connection: Connection, name: AgentName, node_id: UUID) -> None:
 
 
 _SUPERSEDE = text("""
-    UPDATE memory_nodes o SET superseded_by = n.node_id, superseded_at = n.created_at, changed_xid = pg_current_xact_id()
-    FROM memory_nodes n WHERE o.group_id = :group AND o.agent_id = :agent AND o.node_id = :older AND o.superseded_at IS NULL
+    UPDATE memory_nodes o SET superseded_by = n.node_id, superseded_at = n.created_at, changed_xid =
+    pg_current_xact_id()
+    FROM memory_nodes n WHERE o.group_id = :group AND o.agent_id = :agent AND o.node_id = :older
+    AND o.superseded_at IS NULL
       AND n.group_id = o.group_id AND n.node_id = :newer
 """)
 _VERSIONS = text("""
@@ -247,7 +298,8 @@ _VERSIONS = text("""
 """)
 _CURRENT = text("""
     WITH RECURSIVE later AS (
-        SELECT node_id, superseded_by FROM memory_nodes WHERE group_id = :group AND node_id = :id AND kind = 'experience'
+        SELECT node_id, superseded_by FROM memory_nodes WHERE group_id = :group AND node_id = :id
+        AND kind = 'experience'
         UNION SELECT n.node_id, n.superseded_by FROM later l JOIN memory_nodes n
             ON n.group_id = :group AND n.node_id = l.superseded_by AND n.kind = 'experience'
     ) SELECT node_id FROM later WHERE superseded_by IS NULL LIMIT 1

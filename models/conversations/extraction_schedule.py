@@ -1,4 +1,6 @@
-"""When each agent's new turns are due to be looked through: owed by whoever stores a turn, and again by whoever has looked."""
+"""When each agent's new turns are due to be looked through: owed by whoever stores a turn, and again by
+whoever has looked.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def owe_extraction(batch: StoredBatch) -> None:
     """Owe extraction for the agents of which something was said, or whose sessions have ended."""
     spoke = {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded)}
     ended = {(event.group_id, event.agent_id) for event in batch.of_type(SessionEnded)}
-    ended |= {(event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded) if _orders(event)}  # at once
+    ended |= {
+        (event.group_id, event.agent_id) for event in batch.of_type(TurnRecorded) if _orders(event)
+    }  # at once
     owe(batch.connection, spoke, ended)
 
 
@@ -44,8 +48,8 @@ def _orders(event: TurnRecorded) -> bool:
 def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[AgentName] = ()) -> None:
     """Owe extraction for agents whose rows this transaction has locked.
 
-    Work that is in hand is left alone: whoever has it looks once more under the agent's lock before it ends. So this
-    waits for nobody, and neither a turn nor the end of a session is forgotten.
+    Work that is in hand is left alone: whoever has it looks once more under the agent's lock before it ends.
+    So this waits for nobody, and neither a turn nor the end of a session is forgotten.
     """
     now = datetime.now(UTC)
     for name in sorted({*spoke, *ended}):
@@ -64,7 +68,9 @@ def owe(connection: Connection, spoke: Collection[AgentName], ended: Collection[
 def due_again(connection: Connection, name: AgentName) -> datetime | None:
     """When the rest of the agent's turns is due; call it under the agent's lock."""
     row = connection.execute(_WAITING, _parameters(name)).one()
-    return due_at(Waiting(row.waiting, row.since, row.last_run_at, row.ended), datetime.now(UTC), get_settings())
+    return due_at(
+        Waiting(row.waiting, row.since, row.last_run_at, row.ended), datetime.now(UTC), get_settings()
+    )
 
 
 def _parameters(name: AgentName) -> dict[str, str | int]:
@@ -72,7 +78,8 @@ def _parameters(name: AgentName) -> dict[str, str | int]:
 
 
 _WAITING = text("""
-    SELECT a.agent_key, c.last_run_at, w.waiting, w.since, coalesce(c.ended_at_count > c.extracted_to, false) AS ended FROM agents a
+    SELECT a.agent_key, c.last_run_at, w.waiting, w.since, coalesce(c.ended_at_count > c.extracted_to, false)
+    AS ended FROM agents a
     LEFT JOIN extraction_cursors c USING (group_id, agent_id)
     CROSS JOIN LATERAL (
         SELECT count(*) AS waiting, min(stored_at) AS since FROM (
@@ -87,17 +94,20 @@ _WAITING = text("""
 """)
 _ENDED = text("""
     INSERT INTO extraction_cursors (group_id, agent_id, ended_at_count, last_run_at)
-    SELECT a.group_id, a.agent_id, a.node_count, NULL FROM agents a WHERE a.group_id = :group AND a.agent_id = :agent
+    SELECT a.group_id, a.agent_id, a.node_count, NULL FROM agents a WHERE a.group_id = :group
+    AND a.agent_id = :agent
     ON CONFLICT (group_id, agent_id) DO UPDATE SET ended_at_count = excluded.ended_at_count
 """)
 _OWE = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id, due_at) VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
+    INSERT INTO pending_work (kind, subject_id, group_id, due_at)
+    VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
 """)
 # What is in hand has attempts; a row that somebody has locked is about to be in hand, or to be settled.
 _SOONER = text("""
     UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
         SELECT kind, subject_id, group_id FROM pending_work
-        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0 AND due_at > :due FOR UPDATE SKIP LOCKED
+        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0
+        AND due_at > :due FOR UPDATE SKIP LOCKED
     )
 """)
 
@@ -116,15 +126,19 @@ class Waiting:
 def due_at(waiting: Waiting, now: datetime, settings: Settings) -> datetime | None:
     """When the turns are to be looked through; None if there are none.
 
-    Enough turns: at once, or when the last run's window ends. Fewer: with what follows, at the end of the session, or
-    after ``extract_wait_seconds``.
+    Enough turns: at once, or when the last run's window ends. Fewer: with what follows, at the end of the
+    session, or after ``extract_wait_seconds``.
     """
     if not waiting.count or waiting.since is None:
         return None
     if waiting.ended:
         return now
     # A time that is still to come was noted while a clock was wrong.
-    window_ends = now if waiting.last_run is None else min(waiting.last_run, now) + timedelta(seconds=settings.extract_window_seconds)
+    window_ends = (
+        now
+        if waiting.last_run is None
+        else min(waiting.last_run, now) + timedelta(seconds=settings.extract_window_seconds)
+    )
     if waiting.count >= EXTRACT_MIN_MESSAGES:
         return max(now, window_ends)
     return max(now, window_ends, min(waiting.since, now) + timedelta(seconds=settings.extract_wait_seconds))

@@ -1,4 +1,6 @@
-"""Extraction: what it starts from, and what it leaves, stored in one transaction: memories, experiences, the profile, the cursor."""
+"""Extraction: what it starts from, and what it leaves, stored in one transaction: memories, experiences, the
+profile, the cursor.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,15 @@ from models.queue import pending_work
 log = logging.getLogger(__name__)
 #: Earlier turns of a session that the new ones are understood by.
 CONTEXT_TURNS = 6
-#: Facts in force that new turns may take back: the newest, and as many more, so many of each turn, that are nearest to what it says.
+#: Facts in force that new turns may take back: the newest, and as many more, so many of each turn, that are
+#: nearest to what it says.
 KNOWN_FACTS, NEAREST_OF_TURN = 40, 5
 #: Turns of the user's that new ones may end parts of.
 EARLIER_TURNS = 40
 #: The newest facts that are compared with the turns' vectors: some hundredths of a second.
 FACTS_COMPARED = 5_000
-#: The role of what nobody said themselves, tools' results and documents: no facts of a user are taken from it.
+#: The role of what nobody said themselves, tools' results and documents: no facts of a user are taken from
+#: it.
 HANDED_OVER: Role = "tool"
 #: Memories injected lately, which are not to be told again.
 INJECTED = 100
@@ -57,7 +61,8 @@ class StoredTurn:
     #: In whose conversation with the agent it was said, if it has several users.
     user_id: str | None
     message: Message
-    #: What of its text does not stand for itself, and how many characters of the stored text stand before it (the speaker's name).
+    #: What of its text does not stand for itself, and how many characters of the stored text stand before it
+    #: (the speaker's name).
     marks: Sequence[Mark] = ()
     prefix: int = 0
 
@@ -87,44 +92,81 @@ def move_cursor(connection: Connection, name: AgentName, seen: int, extracted_to
 
 def new_turns(connection: Connection, name: AgentName, after: int, limit: int) -> list[StoredTurn]:
     """The agent's next turns in the order in which they came."""
-    return as_turns(connection, name, connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}))
+    return as_turns(
+        connection,
+        name,
+        connection.execute(_NEW, {"group": name[0], "agent": name[1], "after": after, "limit": limit}),
+    )
 
 
-def turn_again(connection: Connection, group_id: str, node_id: UUID) -> tuple[AgentName, list[StoredTurn]] | None:
+def turn_again(
+    connection: Connection, group_id: str, node_id: UUID
+) -> tuple[AgentName, list[StoredTurn]] | None:
     """A turn that is looked at once more, and whose it is; None if it is no longer there."""
     parameters = {"group": group_id, "node": node_id}
     agent_id = connection.execute(_WHOSE, parameters).scalar_one_or_none()
     if agent_id is None:
         return None
-    return (group_id, agent_id), as_turns(connection, (group_id, agent_id), connection.execute(_ONE, parameters))
+    return (group_id, agent_id), as_turns(
+        connection, (group_id, agent_id), connection.execute(_ONE, parameters)
+    )
 
 
-def context_of(connection: Connection, name: AgentName, session: Session, before: int, limit: int = CONTEXT_TURNS) -> list[StoredTurn]:
+def context_of(
+    connection: Connection, name: AgentName, session: Session, before: int, limit: int = CONTEXT_TURNS
+) -> list[StoredTurn]:
     """The session's turns right before, oldest first."""
-    parameters = {**bind_name(name), "session": session[0], "user": session[1], "before": before, "limit": limit}
+    parameters = {
+        **bind_name(name),
+        "session": session[0],
+        "user": session[1],
+        "before": before,
+        "limit": limit,
+    }
     return as_turns(connection, name, connection.execute(_CONTEXT, parameters))[::-1]
 
 
-def known_facts(connection: Connection, name: AgentName, turns: Iterable[UUID] = (), user_id: str | None = None) -> list[StoredFact]:
-    """What is in force of the user's preferences and knowledge: the newest, and what is nearest to turns that have vectors.
+def known_facts(
+    connection: Connection, name: AgentName, turns: Iterable[UUID] = (), user_id: str | None = None
+) -> list[StoredFact]:
+    """What is in force of the user's preferences and knowledge: the newest, and what is nearest to turns that
+    have vectors.
 
     Newest first; without what may have ended altogether.
     """
     parameters = {**bind_name(name), "user": user_id, "limit": KNOWN_FACTS, "turns": list(turns)}
     rows = connection.execute(_KNOWN, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED})
     return [
-        StoredFact(row.node_id, KnownFact(content=row.description, subject=row.subject, attribute=row.predicate, single_valued=row.single))
+        StoredFact(
+            row.node_id,
+            KnownFact(
+                content=row.description,
+                subject=row.subject,
+                attribute=row.predicate,
+                single_valued=row.single,
+            ),
+        )
         for row in rows
         if live(row.description, marks_of(row.provenance))
     ]
 
 
-def earlier_turns(connection: Connection, name: AgentName, turns: Sequence[StoredTurn], user_id: str | None) -> list[StoredTurn]:
-    """The user's own turns before these: the newest, and those that are nearest to what these say. Oldest first."""
+def earlier_turns(
+    connection: Connection, name: AgentName, turns: Sequence[StoredTurn], user_id: str | None
+) -> list[StoredTurn]:
+    """The user's own turns before these: the newest, and those that are nearest to what these say. Oldest
+    first.
+    """
     if not turns:
         return []
     ids = [turn.node_id for turn in turns]
-    parameters = {**bind_name(name), "user": user_id, "before": turns[0].node_count, "limit": EARLIER_TURNS, "turns": ids}
+    parameters = {
+        **bind_name(name),
+        "user": user_id,
+        "before": turns[0].node_count,
+        "limit": EARLIER_TURNS,
+        "turns": ids,
+    }
     rows = connection.execute(_EARLIER, parameters | {"each": NEAREST_OF_TURN, "compared": FACTS_COMPARED})
     return as_turns(connection, name, rows)
 
@@ -137,21 +179,26 @@ def said_by(connection: Connection, name: AgentName, user_id: str | None) -> lis
 
 def injected_lately(connection: Connection, name: AgentName, user_id: str | None) -> list[str]:
     """Contents of memories that were put before the agent's latest answers to the user."""
-    return list(connection.execute(_INJECTED, {**bind_name(name), "user": user_id, "limit": INJECTED}).scalars())
+    return list(
+        connection.execute(_INJECTED, {**bind_name(name), "user": user_id, "limit": INJECTED}).scalars()
+    )
 
 
 def supersede_same_attribute(connection: Connection, name: AgentName, node_id: UUID, now: datetime) -> None:
-    """Of what is in force with the memory's subject and attribute, what is older than the last that has it as its one value goes.
+    """Of what is in force with the memory's subject and attribute, what is older than the last that has it as
+    its one value goes.
 
-    What says something else of the attribute (where somebody works, what as) has no one value: it takes nothing back. What is dated ahead
-    of ``now`` counts as said before everything that is not.
+    What says something else of the attribute (where somebody works, what as) has no one value: it takes
+    nothing back. What is dated ahead of ``now`` counts as said before everything that is not.
     """
     connection.execute(_SAME_ATTRIBUTE, {"group": name[0], "agent": name[1], "node": node_id, "now": now})
     standing.mark_turns(connection, name, [node_id])
 
 
 def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node_id: UUID) -> None:
-    """The memories are no longer so, as the newer one says, nor is what was said of them; what was said later than it stays."""
+    """The memories are no longer so, as the newer one says, nor is what was said of them; what was said later
+    than it stays.
+    """
     ids = [older for older in old if older != node_id]
     if ids:
         connection.execute(_SUPERSEDE, {"group": name[0], "agent": name[1], "ids": ids, "by": node_id})
@@ -159,7 +206,9 @@ def supersede(connection: Connection, name: AgentName, old: Iterable[UUID], node
 
 
 def as_turns(connection: Connection, name: AgentName, rows: Iterable[Row[Any]]) -> list[StoredTurn]:
-    """Rows of id, number, session, user, role, name, text, time, trust and provenance; times by the speakers' clocks."""
+    """Rows of id, number, session, user, role, name, text, time, trust and provenance; times by the speakers'
+    clocks.
+    """
     zone = by_clock(None, time_zone(connection, *name)).tzinfo
     return [_turn(row, zone) for row in rows]
 
@@ -169,13 +218,17 @@ def _turn(row: Row[Any], zone: tzinfo | None) -> StoredTurn:
     spoken = description.removeprefix(f"{name}: ") if name != role else description
     speaks = role if trust >= STANDING_TRUST else HANDED_OVER
     prefix = len(description) - len(spoken)
-    message = Message(role=speaks, text=spoken, name=None if name == role else name, at=local(at, provenance, zone))
+    message = Message(
+        role=speaks, text=spoken, name=None if name == role else name, at=local(at, provenance, zone)
+    )
     marks = [replace(mark, start=mark.start - prefix, end=mark.end - prefix) for mark in marks_of(provenance)]
     return StoredTurn(node_id, node_count, session_id, user_id, message, marks, prefix)
 
 
 def said(turns: Iterable[StoredTurn]) -> list[StoredTurn]:
-    """Without what tools and documents say: what is asked of an LLM about somebody's words shows it nobody else's."""
+    """Without what tools and documents say: what is asked of an LLM about somebody's words shows it nobody
+    else's.
+    """
     return [turn for turn in turns if turn.message.role != HANDED_OVER]
 
 
@@ -201,29 +254,44 @@ class Extracted:
 
 
 def store_extracted(
-    connection: Connection, name: AgentName, seen: int | None, turns: Sequence[StoredTurn], extracted: Sequence[Extracted], now: datetime
+    connection: Connection,
+    name: AgentName,
+    seen: int | None,
+    turns: Sequence[StoredTurn],
+    extracted: Sequence[Extracted],
+    now: datetime,
 ) -> None:
     """Store it all and move the cursor; nothing if another run has looked through the turns meanwhile.
 
-    A turn that the LLM had no answer to becomes a dead letter: replayed, it is asked about again. ``seen``: the cursor as it was; None
-    for such a turn, which moves nothing.
+    A turn that the LLM had no answer to becomes a dead letter: replayed, it is asked about again. ``seen``:
+    the cursor as it was; None for such a turn, which moves nothing.
     """
-    agents = lock_agents(connection, [name])  # whoever stores a turn waits until it is decided what is due next
+    agents = lock_agents(
+        connection, [name]
+    )  # whoever stores a turn waits until it is decided what is due next
     if turns and seen is not None and not move_cursor(connection, name, seen, turns[-1].node_count):
         return
     memories = 0
     for session in extracted:
         if session.refusal is not None:
-            pending_work.give_up(connection, EXTRACT, session.source.turn_ids[-1], name[0], str(session.refusal))
+            pending_work.give_up(
+                connection, EXTRACT, session.source.turn_ids[-1], name[0], str(session.refusal)
+            )
         memories += _keep_memories(connection, name, session, now)
         for experience in session.extraction.experiences:
-            memories += len(experiences.keep_extracted(connection, name, experience, session.source, now).nodes)
-        injections.update_profile(connection, name, session.extraction.profile_signals, now, session.source.user_id)
+            memories += len(
+                experiences.keep_extracted(connection, name, experience, session.source, now).nodes
+            )
+        injections.update_profile(
+            connection, name, session.extraction.profile_signals, now, session.source.user_id
+        )
         standing.keep(connection, name, session.standing, now)
     for user_id in {session.source.user_id for session in extracted}:
         injections.renew_profile(connection, name, user_id, now)
     experiences_told = sum(len(session.extraction.experiences) for session in extracted)
-    done = Extraction(name, agents[name].agent_key, turns=len(turns), memories=memories, experiences=experiences_told)
+    done = Extraction(
+        name, agents[name].agent_key, turns=len(turns), memories=memories, experiences=experiences_told
+    )
     follow_ups.extracted(connection, done)  # last: counts of other subjects
 
 
@@ -243,8 +311,12 @@ def _keep_memories(connection: Connection, name: AgentName, session: Extracted, 
         events = [(memory, event) for memory in wave if (event := _event(memory, session.source)) is not None]
         count += len(store(connection, [event for _, event in events]).nodes)
         for memory, event in events:
-            supersede(connection, name, [session.known[number] for number in memory.supersedes], event.event_id)
-            standing.mark_earlier(connection, name, [session.known[number] for number in memory.may_end], event.event_id)
+            supersede(
+                connection, name, [session.known[number] for number in memory.supersedes], event.event_id
+            )
+            standing.mark_earlier(
+                connection, name, [session.known[number] for number in memory.may_end], event.event_id
+            )
             if memory.attribute is not None and memory.single_valued:
                 supersede_same_attribute(connection, name, event.event_id, now)
     return count
@@ -254,26 +326,34 @@ _CURSOR = text("SELECT extracted_to FROM extraction_cursors WHERE group_id = :gr
 _MOVE = text("""
     INSERT INTO extraction_cursors AS c (group_id, agent_id, extracted_to, last_run_at)
     VALUES (:group, :agent, :to, clock_timestamp())
-    ON CONFLICT (group_id, agent_id) DO UPDATE SET extracted_to = :to, last_run_at = clock_timestamp() WHERE c.extracted_to = :seen
+    ON CONFLICT (group_id, agent_id) DO UPDATE SET extracted_to = :to, last_run_at = clock_timestamp()
+    WHERE c.extracted_to = :seen
 """)
 _NEW = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
+    n.description, n.created_at, n.trust,
         n.provenance
     FROM memory_nodes n
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session'
+    AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_count > :after AND NOT n.provenance ? 'looked_through' ORDER BY n.node_count LIMIT :limit
 """)
-_WHOSE = text("SELECT agent_id FROM memory_nodes WHERE group_id = :group AND node_id = :node AND kind = 'session'")
+_WHOSE = text(
+    "SELECT agent_id FROM memory_nodes WHERE group_id = :group AND node_id = :node AND kind = 'session'"
+)
 _ONE = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
+    n.description, n.created_at, n.trust,
         n.provenance
     FROM memory_nodes n WHERE n.group_id = :group AND n.node_id = :node
 """)
 _CONTEXT = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
+    n.description, n.created_at, n.trust,
         n.provenance
     FROM memory_nodes n
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session'
+    AND n.provenance ->> 'role' IS NOT NULL
       AND n.session_id = :session AND n.user_id IS NOT DISTINCT FROM :user AND n.node_count < :before
     ORDER BY n.node_count DESC LIMIT :limit
 """)
@@ -281,19 +361,23 @@ _KNOWN = text("""
     WITH facts AS MATERIALIZED (
         SELECT n.node_id, n.node_count, n.embedding, n.embedding_model,
             row_number() OVER (ORDER BY n.node_count DESC) AS place
-        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent AND n.user_id IS NOT DISTINCT FROM :user
+        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
+        AND n.user_id IS NOT DISTINCT FROM :user
           AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
         ORDER BY n.node_count DESC LIMIT :compared
     ), near AS (
         SELECT found.node_id FROM memory_nodes t CROSS JOIN LATERAL (
             SELECT f.node_id, f.embedding <=> t.embedding AS distance FROM facts f
-            WHERE f.place > :limit AND f.embedding_model = t.embedding_model AND vector_dims(f.embedding) = vector_dims(t.embedding)
+            WHERE f.place > :limit AND f.embedding_model = t.embedding_model
+            AND vector_dims(f.embedding) = vector_dims(t.embedding)
             ORDER BY distance LIMIT :each
         ) found
-        WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns) AND t.embedding IS NOT NULL
+        WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns)
+        AND t.embedding IS NOT NULL
         GROUP BY found.node_id ORDER BY min(found.distance) LIMIT :limit
     )
-    SELECT n.node_id, n.description, n.subject, n.predicate, coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single,
+    SELECT n.node_id, n.description, n.subject, n.predicate, coalesce((n.provenance ->>
+    'single_valued')::boolean, false) AS single,
         n.provenance
     FROM facts f JOIN memory_nodes n ON n.group_id = :group AND n.node_id = f.node_id
     WHERE f.place <= :limit OR f.node_id IN (SELECT node_id FROM near)
@@ -301,28 +385,35 @@ _KNOWN = text("""
 """)
 _EARLIER = text("""
     WITH said AS MATERIALIZED (
-        SELECT n.node_id, n.node_count, n.embedding, n.embedding_model, row_number() OVER (ORDER BY n.node_count DESC) AS place
-        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent AND n.user_id IS NOT DISTINCT FROM :user
-          AND n.kind = 'session' AND n.provenance ->> 'role' = 'user' AND n.superseded_at IS NULL AND n.archived_at IS NULL
+        SELECT n.node_id, n.node_count, n.embedding, n.embedding_model, row_number() OVER (ORDER BY
+        n.node_count DESC) AS place
+        FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
+        AND n.user_id IS NOT DISTINCT FROM :user
+          AND n.kind = 'session' AND n.provenance ->> 'role' = 'user' AND n.superseded_at IS NULL
+          AND n.archived_at IS NULL
           AND n.node_count < :before
         ORDER BY n.node_count DESC LIMIT :compared
     ), near AS (
         SELECT found.node_id FROM memory_nodes t CROSS JOIN LATERAL (
             SELECT s.node_id, s.embedding <=> t.embedding AS distance FROM said s
-            WHERE s.place > :limit AND s.embedding_model = t.embedding_model AND vector_dims(s.embedding) = vector_dims(t.embedding)
+            WHERE s.place > :limit AND s.embedding_model = t.embedding_model
+            AND vector_dims(s.embedding) = vector_dims(t.embedding)
             ORDER BY distance LIMIT :each
         ) found
-        WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns) AND t.embedding IS NOT NULL
+        WHERE t.group_id = :group AND t.agent_id = :agent AND t.node_id = ANY(:turns)
+        AND t.embedding IS NOT NULL
         GROUP BY found.node_id ORDER BY min(found.distance) LIMIT :limit
     )
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
+    n.description, n.created_at, n.trust,
         n.provenance
     FROM said s JOIN memory_nodes n ON n.group_id = :group AND n.node_id = s.node_id
     WHERE s.place <= :limit OR s.node_id IN (SELECT node_id FROM near)
     ORDER BY n.node_count
 """)
 _SAID_BY = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
+    n.description, n.created_at, n.trust,
         n.provenance
     FROM memory_nodes n
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.user_id IS NOT DISTINCT FROM :user
@@ -332,7 +423,8 @@ _SAID_BY = text("""
 _INJECTED = text("""
     SELECT DISTINCT n.description FROM (
         SELECT unnest(node_ids) AS node_id FROM injections
-        WHERE group_id = :group AND agent_id = :agent AND user_id IS NOT DISTINCT FROM :user ORDER BY injection_id DESC LIMIT :limit
+        WHERE group_id = :group AND agent_id = :agent AND user_id IS NOT DISTINCT FROM :user
+        ORDER BY injection_id DESC LIMIT :limit
     ) AS i JOIN memory_nodes n USING (node_id) WHERE n.group_id = :group AND n.kind IS DISTINCT FROM 'session'
 """)
 # Under the agent's lock. Of equally old ones the one that came last stays.
@@ -342,16 +434,19 @@ _SAME_ATTRIBUTE = text("""
             coalesce((n.provenance ->> 'single_valued')::boolean, false) AS single,
             row_number() OVER (ORDER BY n.created_at > :now, n.created_at DESC, n.node_count DESC) AS place
         FROM memory_nodes n JOIN memory_nodes m
-            ON m.group_id = n.group_id AND m.node_id = :node AND m.subject = n.subject AND m.predicate = n.predicate
+            ON m.group_id = n.group_id AND m.node_id = :node AND m.subject = n.subject
+            AND m.predicate = n.predicate
             AND m.user_id IS NOT DISTINCT FROM n.user_id
         WHERE n.group_id = :group AND n.agent_id = :agent
           AND n.kind IN ('preference', 'knowledge') AND n.superseded_at IS NULL AND n.archived_at IS NULL
     ), last AS (SELECT node_id, created_at, place FROM these WHERE single ORDER BY place LIMIT 1)
-    UPDATE memory_nodes o SET superseded_by = last.node_id, superseded_at = last.created_at, changed_xid = pg_current_xact_id()
+    UPDATE memory_nodes o SET superseded_by = last.node_id, superseded_at = last.created_at, changed_xid =
+    pg_current_xact_id()
     FROM these, last WHERE o.group_id = :group AND o.node_id = these.node_id AND these.place > last.place
 """)
 _SUPERSEDE = text("""
-    UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid = pg_current_xact_id()
+    UPDATE memory_nodes n SET superseded_by = m.node_id, superseded_at = m.created_at, changed_xid =
+    pg_current_xact_id()
     FROM memory_nodes m WHERE n.group_id = :group AND n.agent_id = :agent
       AND n.node_id = ANY(:ids) AND m.group_id = n.group_id AND m.node_id = :by
       AND n.kind <> 'session' AND n.superseded_at IS NULL

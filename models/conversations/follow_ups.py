@@ -1,4 +1,5 @@
-"""What follows from conversations in other subjects: each registers it here, and it is done in the transaction that it follows from.
+"""What follows from conversations in other subjects: each registers it here, and it is done in the
+transaction that it follows from.
 
 ``models.event_handlers`` lists the modules that register.
 """

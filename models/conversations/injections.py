@@ -25,25 +25,36 @@ from models.memory.agents import AgentName, bind_name
 
 #: Turns of a user, the newest, that their profile rests on.
 TURNS_READ = 500
-#: Kinds of memories that may tell of somebody's health, and so many of them, the newest, that are read: far more than have room.
+#: Kinds of memories that may tell of somebody's health, and so many of them, the newest, that are read: far
+#: more than have room.
 HEALTH_KINDS: list[Kind] = ["preference", "knowledge"]
 HEALTH_READ = 200
 #: Injections of an agent that are kept, the newest.
 KEPT = 200
 #: Characters of a query that are kept with them.
 MAX_QUERY_CHARS = 2_000
-#: Stands for a user where a key needs one and none is named: no user has this name, and an agent's own name is a user's like any other.
+#: Stands for a user where a key needs one and none is named: no user has this name, and an agent's own name
+#: is a user's like any other.
 NO_USER = ""
 _FIND = select(*columns(Profile, UserProfile)).where(
-    UserProfile.group_id == bindparam("group"), UserProfile.agent_id == bindparam("agent"), UserProfile.user_id == bindparam("user")
+    UserProfile.group_id == bindparam("group"),
+    UserProfile.agent_id == bindparam("agent"),
+    UserProfile.user_id == bindparam("user"),
 )
 _SAVE = upsert(UserProfile, *Profile.model_fields)
 
 
 def most_important(
-    connection: Connection, name: AgentName, request: ContextRequest, kinds: Sequence[Kind], limit: int, *, beside_session: bool = True
+    connection: Connection,
+    name: AgentName,
+    request: ContextRequest,
+    kinds: Sequence[Kind],
+    limit: int,
+    *,
+    beside_session: bool = True,
 ) -> list[Candidate]:
-    """What is in force, told the user and trusted enough, by importance, then by recency, but for what was said in this session.
+    """What is in force, told the user and trusted enough, by importance, then by recency, but for what was
+    said in this session.
 
     For who asks what is known of them at all.
     """
@@ -52,21 +63,35 @@ def most_important(
     return _candidates(connection.execute(_IMPORTANT, asked).all(), request)
 
 
-def of_ids(connection: Connection, name: AgentName, request: ContextRequest, node_ids: Sequence[UUID]) -> list[Candidate]:
+def of_ids(
+    connection: Connection, name: AgentName, request: ContextRequest, node_ids: Sequence[UUID]
+) -> list[Candidate]:
     """Those of these memories that :func:`most_important` may give, too, in the order of the ids."""
-    asked = {**_asks(name, request), "kinds": list(KINDS), "ids": list(node_ids), "session": request.session_id}
+    asked = {
+        **_asks(name, request),
+        "kinds": list(KINDS),
+        "ids": list(node_ids),
+        "session": request.session_id,
+    }
     found = {known.node_id: known for known in _candidates(connection.execute(_OF_IDS, asked).all(), request)}
     return [found[node_id] for node_id in node_ids if node_id in found]
 
 
 def of_health(connection: Connection, name: AgentName, request: ContextRequest) -> list[Candidate]:
-    """What is in force, visible to the user and trusted enough, and has words of health: the newest :data:`HEALTH_READ`, newest first."""
+    """What is in force, visible to the user and trusted enough, and has words of health: the newest
+    :data:`HEALTH_READ`, newest first.
+    """
     asked = {**_asks(name, request), "kinds": HEALTH_KINDS, "limit": HEALTH_READ}
     return _candidates(connection.execute(_OF_HEALTH, asked).all(), request)
 
 
 def _asks(name: AgentName, request: ContextRequest) -> dict[str, Any]:
-    return {**bind_name(name), "user": request.user_id, "least": _least_trust(request), "origins": request.origins or None}
+    return {
+        **bind_name(name),
+        "user": request.user_id,
+        "least": _least_trust(request),
+        "origins": request.origins or None,
+    }
 
 
 def _candidates(rows: Sequence[Any], request: ContextRequest) -> list[Candidate]:
@@ -95,10 +120,20 @@ def _candidates(rows: Sequence[Any], request: ContextRequest) -> list[Candidate]
 
 
 def in_force(
-    connection: Connection, name: AgentName, request: ContextRequest, kinds: Sequence[Kind], node_ids: Sequence[UUID]
+    connection: Connection,
+    name: AgentName,
+    request: ContextRequest,
+    kinds: Sequence[Kind],
+    node_ids: Sequence[UUID],
 ) -> Sequence[UUID]:
-    """Which of these memories are among those that :func:`most_important` may give, however many are more important."""
-    return connection.execute(_IN_FORCE, {**_asks(name, request), "kinds": list(kinds), "ids": list(node_ids)}).scalars().all()
+    """Which of these memories are among those that :func:`most_important` may give, however many are more
+    important.
+    """
+    return (
+        connection.execute(_IN_FORCE, {**_asks(name, request), "kinds": list(kinds), "ids": list(node_ids)})
+        .scalars()
+        .all()
+    )
 
 
 def _least_trust(request: ContextRequest) -> float:
@@ -106,8 +141,8 @@ def _least_trust(request: ContextRequest) -> float:
 
 
 def keywords_and_zone(connection: Connection, name: AgentName) -> tuple[dict[str, list[str]] | None, str]:
-    """The words of the agent's group with those of the same meaning, of all its industries (None if there is no such agent); its time
-    zone, or the deployment's.
+    """The words of the agent's group with those of the same meaning, of all its industries (None if there is
+    no such agent); its time zone, or the deployment's.
     """
     rows = connection.execute(_KEYWORDS, {"group": name[0], "agent": name[1]}).all()
     keywords: dict[str, list[str]] = {}
@@ -129,7 +164,9 @@ def note(
     node_ids: Sequence[UUID],
     reasons: Sequence[JsonMapping],
 ) -> UUID:
-    """Note what was injected, and that its experiences were used again; drops the oldest notes. Returns the note's id."""
+    """Note what was injected, and that its experiences were used again; drops the oldest notes. Returns the
+    note's id.
+    """
     injection_id = uuid7()
     whose = {"group": name[0], "agent": name[1]}
     what = {
@@ -140,18 +177,28 @@ def note(
         "tokens": tokens,
         "ids": list(node_ids),
     }
-    reused = connection.execute(_NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons), "kept": KEPT - 1}).scalar_one()
+    reused = connection.execute(
+        _NOTE, {**whose, **what, "id": injection_id, "reasons": list(reasons), "kept": KEPT - 1}
+    ).scalar_one()
     follow_ups.injected(connection, name, len(node_ids), reused)  # last: counts of other subjects
     return injection_id
 
 
 def find_profile(connection: Connection, name: AgentName, user_id: str | None = None) -> Profile | None:
     """What is known about the user, or, without one, of whoever was not named."""
-    row = connection.execute(_FIND, {"group": name[0], "agent": name[1], "user": user_id or NO_USER}).one_or_none()
+    row = connection.execute(
+        _FIND, {"group": name[0], "agent": name[1], "user": user_id or NO_USER}
+    ).one_or_none()
     return None if row is None else Profile.model_validate(row, from_attributes=True)
 
 
-def update_profile(connection: Connection, name: AgentName, signals: ProfileSignals, now: datetime, user_id: str | None = None) -> None:
+def update_profile(
+    connection: Connection,
+    name: AgentName,
+    signals: ProfileSignals,
+    now: datetime,
+    user_id: str | None = None,
+) -> None:
     """Add what was told. Call it under the agent's lock."""
     if signals == ProfileSignals():
         return
@@ -161,7 +208,9 @@ def update_profile(connection: Connection, name: AgentName, signals: ProfileSign
 
 
 def renew_profile(connection: Connection, name: AgentName, user_id: str | None, now: datetime) -> None:
-    """Leave in the profile what the user's turns still say. Call it under the agent's lock, once they have been marked."""
+    """Leave in the profile what the user's turns still say. Call it under the agent's lock, once they have
+    been marked.
+    """
     known = find_profile(connection, name, user_id)
     if known is None:
         return
@@ -186,14 +235,17 @@ _IN_FORCE = text(f"""
 # Of each kind by itself, in the order of the index.
 _OF_KIND = f"""
     SELECT of_kind.* FROM unnest(CAST(:kinds AS text[])) AS wanted(kind) CROSS JOIN LATERAL (
-        SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id, visibility, trust, provenance
+        SELECT node_id, kind, description, created_at, filling, poignancy, node_count, subject, user_id,
+        visibility, trust, provenance
         FROM memory_nodes
         WHERE group_id = :group AND agent_id = :agent AND kind = wanted.kind AND {_STANDS}
           AND (CAST(:session AS text) IS NULL OR session_id IS DISTINCT FROM :session)
         ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit
     ) AS of_kind
 """  # noqa: S608 – no value
-_IMPORTANT = text(f"{_OF_KIND} ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit")
+_IMPORTANT = text(
+    f"{_OF_KIND} ORDER BY poignancy DESC NULLS LAST, created_at DESC, node_count DESC LIMIT :limit"
+)
 _COLUMNS = "node_id, kind, description, created_at, filling, subject, user_id, visibility, trust, provenance"
 _OF_IDS = text(f"""
     SELECT {_COLUMNS} FROM memory_nodes
@@ -202,7 +254,8 @@ _OF_IDS = text(f"""
 """)  # noqa: S608 – no value
 _OF_HEALTH = text(f"""
     SELECT {_COLUMNS} FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND health AND (kind = ANY(:kinds) OR kind IS NULL AND type = 'event') AND {_STANDS}
+    WHERE group_id = :group AND agent_id = :agent AND health AND (kind = ANY(:kinds) OR kind IS NULL
+    AND type = 'event') AND {_STANDS}
     ORDER BY created_at DESC, node_id DESC LIMIT :limit
 """)  # noqa: S608 – no value
 _TURNS = text("""
@@ -223,10 +276,12 @@ _NOTE = text("""
             ORDER BY injection_id DESC OFFSET :kept LIMIT 1
         )
     ), noted AS (
-        INSERT INTO injections (injection_id, group_id, agent_id, session_id, user_id, query, intent, tokens, node_ids, reasons)
+        INSERT INTO injections (injection_id, group_id, agent_id, session_id, user_id, query, intent, tokens,
+        node_ids, reasons)
         VALUES (:id, :group, :agent, :session, :user, :query, :intent, :tokens, :ids, :reasons)
     ), reused AS (
-        UPDATE experiences SET reuse_count = reuse_count + 1 WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids)
+        UPDATE experiences SET reuse_count = reuse_count + 1 WHERE group_id = :group AND agent_id = :agent
+        AND node_id = ANY(:ids)
         RETURNING 1
     )
     SELECT count(*) FROM reused

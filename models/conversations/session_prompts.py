@@ -1,7 +1,8 @@
-"""What stays the same of a session's prompts, kept so that every process writes the same bytes, and what was recalled message by message.
+"""What stays the same of a session's prompts, kept so that every process writes the same bytes, and what was
+recalled message by message.
 
-Subjects add to prompts with :func:`stable_source` (sections of the stable part) and :func:`recalled_source` (texts that fit a message);
-``models.event_handlers`` lists their modules.
+Subjects add to prompts with :func:`stable_source` (sections of the stable part) and :func:`recalled_source`
+(texts that fit a message); ``models.event_handlers`` lists their modules.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from sqlalchemy import Connection, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.conversations.injection import HEADINGS, PROFILE
-from engine.conversations.stable import STABLE_SHARE, Basis, Stable, is_crowded, profile_lines, stable_of, vital_fact, vital_section
+from engine.conversations.stable import (
+    STABLE_SHARE,
+    Basis,
+    Stable,
+    is_crowded,
+    profile_lines,
+    stable_of,
+    vital_fact,
+    vital_section,
+)
 from jiyi.protocol.conversations import ContextRequest, Kind
 from jiyi.text.prompt import Line, Section, Style, compose
 from jiyi.text.words import Language, text_digest
@@ -57,7 +67,9 @@ def recalled_source(function: RecalledSource) -> RecalledSource:
     return function
 
 
-def grown(connection: Connection, name: AgentName, user_id: str | None, most: int, language: Language) -> Stable:
+def grown(
+    connection: Connection, name: AgentName, user_id: str | None, most: int, language: Language
+) -> Stable:
     """What other subjects have to say whatever the message is, within so many tokens."""
     return _composed(_grown(connection, name, user_id, language), most, language)
 
@@ -86,7 +98,9 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A session's stable part, what was recalled for earlier messages, and ``same``: for this one, if it was asked before."""
+    """A session's stable part, what was recalled for earlier messages, and ``same``: for this one, if it was
+    asked before.
+    """
 
     stable: Stable
     earlier: list[Recalled] = field(default_factory=list)
@@ -99,11 +113,15 @@ class Prepared:
     @property
     def shown(self) -> set[UUID]:
         """Memories, and turns, that need not be recalled again."""
-        return {*self.stable.node_ids, *(UUID(node_id) for recalled in self.earlier for node_id in recalled.node_ids)}
+        return {
+            *self.stable.node_ids,
+            *(UUID(node_id) for recalled in self.earlier for node_id in recalled.node_ids),
+        }
 
 
 def prepare(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Prepared:
-    """The session's prompt as it was; made anew where asked for, where something in it was withdrawn, and where it is over the budget.
+    """The session's prompt as it was; made anew where asked for, where something in it was withdrawn, and
+    where it is over the budget.
 
     The first of several processes makes it, in a transaction: the others wait for that, and find it.
     """
@@ -127,7 +145,9 @@ def prepare(connection: Connection, name: AgentName, request: ContextRequest, la
     return known
 
 
-def _kept(connection: Connection, name: AgentName, request: ContextRequest, language: Language, row: Any) -> Prepared | None:
+def _kept(
+    connection: Connection, name: AgentName, request: ContextRequest, language: Language, row: Any
+) -> Prepared | None:
     """What a row says, if it still holds."""
     if row is None or row.made_at is None or request.renew:
         return None
@@ -141,12 +161,19 @@ def _kept(connection: Connection, name: AgentName, request: ContextRequest, lang
     return _prepared(stable, [Recalled(**entry) for entry in row.recalled], request)
 
 
-def keep(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: Recalled) -> Recalled:
-    """Keep what was recalled for a message; gives what another process has kept for it meanwhile, if one has."""
+def keep(
+    connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, recalled: Recalled
+) -> Recalled:
+    """Keep what was recalled for a message; gives what another process has kept for it meanwhile, if one
+    has.
+    """
     whose = _whose(name, request)
     entries = [asdict(entry) for entry in (*prepared.earlier, recalled)]
     this = {"turn": recalled.turn, "digest": recalled.digest}
-    if connection.execute(_KEEP.values(recalled=entries), {**whose, "this": [this]}).one_or_none() is not None:
+    if (
+        connection.execute(_KEEP.values(recalled=entries), {**whose, "this": [this]}).one_or_none()
+        is not None
+    ):
         return recalled
     row = connection.execute(_READ, whose).one_or_none()
     if row is None:  # erased meanwhile
@@ -168,17 +195,23 @@ def _prepared(stable: Stable, recalled: Sequence[Recalled], request: ContextRequ
     return Prepared(stable) if crowded else earlier
 
 
-def _made(connection: Connection, name: AgentName, request: ContextRequest, language: Language, most: int) -> Stable:
+def _made(
+    connection: Connection, name: AgentName, request: ContextRequest, language: Language, most: int
+) -> Stable:
     vital = _vital(connection, name, request, language)
     shown = {node_id for line in vital.lines for node_id in line.item.node_ids}
-    preferences = injections.most_important(connection, name, request, [STANDING], PREFERENCES, beside_session=False)
+    preferences = injections.most_important(
+        connection, name, request, [STANDING], PREFERENCES, beside_session=False
+    )
     lines = [
         Line(known.text, item=Basis((f"{MEMORY}{known.node_id}",), (known.node_id, *known.turn_ids)))
         for known in preferences
         if known.node_id not in shown
     ]
     of_memory = Section(f"## {HEADINGS[language][STANDING]}", lines, share=PREFERENCES_SHARE)
-    stable = _composed([*_beside_memories(connection, name, request, language), vital, of_memory], most, language)
+    stable = _composed(
+        [*_beside_memories(connection, name, request, language), vital, of_memory], most, language
+    )
     return replace(stable, facts=[*stable.facts, vital_fact(vital)])
 
 
@@ -186,8 +219,12 @@ def _vital(connection: Connection, name: AgentName, request: ContextRequest, lan
     return vital_section(injections.of_health(connection, name, request), language)
 
 
-def _in_force(connection: Connection, name: AgentName, request: ContextRequest, language: Language, facts: Sequence[str]) -> set[str]:
-    """Of these facts those that still hold: each memory is looked up by its id, which is far less than to choose all anew."""
+def _in_force(
+    connection: Connection, name: AgentName, request: ContextRequest, language: Language, facts: Sequence[str]
+) -> set[str]:
+    """Of these facts those that still hold: each memory is looked up by its id, which is far less than to
+    choose all anew.
+    """
     sections = _beside_memories(connection, name, request, language)
     memories = [UUID(fact.removeprefix(MEMORY)) for fact in facts if fact.startswith(MEMORY)]
     still = injections.in_force(connection, name, request, [STANDING], memories) if memories else ()
@@ -196,11 +233,15 @@ def _in_force(connection: Connection, name: AgentName, request: ContextRequest, 
     }
 
 
-def _beside_memories(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> list[Section]:
+def _beside_memories(
+    connection: Connection, name: AgentName, request: ContextRequest, language: Language
+) -> list[Section]:
     sections = _grown(connection, name, request.user_id, language) if request.grown else []
     profile = injections.find_profile(connection, name, request.user_id)
     if profile is not None:
-        sections.append(Section(f"## {PROFILE[language]}", profile_lines(profile, language), share=PROFILE_SHARE))
+        sections.append(
+            Section(f"## {PROFILE[language]}", profile_lines(profile, language), share=PROFILE_SHARE)
+        )
     return sections
 
 
@@ -210,7 +251,12 @@ def _grown(connection: Connection, name: AgentName, user_id: str | None, languag
 
 
 def _whose(name: AgentName, request: ContextRequest) -> dict[str, Any]:
-    return {"group": name[0], "agent": name[1], "user": request.user_id or injections.NO_USER, "session": request.session_id}
+    return {
+        "group": name[0],
+        "agent": name[1],
+        "user": request.user_id or injections.NO_USER,
+        "session": request.session_id,
+    }
 
 
 _P = SessionPrompt
@@ -219,7 +265,8 @@ _OF = (
     *(_P.user_id == bindparam("user"), _P.session_id == bindparam("session")),
 )
 _BEGIN = text("""
-    INSERT INTO session_prompts (group_id, agent_id, user_id, session_id) VALUES (:group, :agent, :user, :session) ON CONFLICT DO NOTHING
+    INSERT INTO session_prompts (group_id, agent_id, user_id, session_id)
+    VALUES (:group, :agent, :user, :session) ON CONFLICT DO NOTHING
 """)
 _READ = select(_P.opening, _P.body, _P.facts, _P.node_ids, _P.recalled, _P.made_at).where(*_OF)
 _LOCK = _READ.with_for_update()

@@ -14,7 +14,18 @@ from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from engine.conversations.attributes import attribute_of, subject_words
-from engine.conversations.marks import ENDS, MARKS, Mark, added, is_same, live, local, marks_of, span_of_part, spans_in
+from engine.conversations.marks import (
+    ENDS,
+    MARKS,
+    Mark,
+    added,
+    is_same,
+    live,
+    local,
+    marks_of,
+    span_of_part,
+    spans_in,
+)
 from engine.conversations.standing import Part, Standing
 from engine.heads.judgements import said_of, stated
 from engine.memory import Source
@@ -45,7 +56,8 @@ TURNS_SEARCHED = 500
 Span = tuple[int, int]
 #: Of each turn those that go.
 Spans = Mapping[UUID, Sequence[Span]]
-#: Whether a statement goes with what is erased of its turn: asked with it, with what is erased, and with what is left.
+#: Whether a statement goes with what is erased of its turn: asked with it, with what is erased, and with what
+#: is left.
 Goes = Callable[[str, str, str], bool]
 
 
@@ -58,7 +70,9 @@ def keep(connection: Connection, name: AgentName, standing: Standing, now: datet
     for node_id, marks in standing.marks.items():
         if marks and node_id in rows:
             _mark(connection, name, rows[node_id], marks)
-            _mark_statements(connection, name, rows[node_id], [mark for mark in marks if mark.why in (*ENDS, "until")], now)
+            _mark_statements(
+                connection, name, rows[node_id], [mark for mark in marks if mark.why in (*ENDS, "until")], now
+            )
     changed = [node_id for node_id, marks in standing.marks.items() if marks]
     if changed:
         connection.execute(_PROMPTS_ANEW, {"group": name[0], "agent": name[1], "ids": changed})
@@ -83,13 +97,19 @@ def mark_turns(connection: Connection, name: AgentName, by: Iterable[UUID]) -> N
 
 
 def mark_earlier(connection: Connection, name: AgentName, old: Collection[UUID], by: UUID) -> None:
-    """Mark statements, and what the turns say that they were taken from, as earlier than one by which they may have ended."""
+    """Mark statements, and what the turns say that they were taken from, as earlier than one by which they
+    may have ended.
+    """
     newer = connection.execute(_STATEMENT, {"group": name[0], "id": by}).one_or_none()
     statements = connection.execute(_STATEMENTS, {"group": name[0], "agent": name[1], "ids": list(old)}).all()
     if newer is None or not statements:
         return
     day = local(newer.created_at, newer.provenance, None).date()
-    rows = _rows(connection, name, [UUID(turn) for statement in statements for turn in statement.filling if turn not in newer.filling])
+    rows = _rows(
+        connection,
+        name,
+        [UUID(turn) for statement in statements for turn in statement.filling if turn not in newer.filling],
+    )
     for statement in statements:
         whole = Mark(0, len(statement.description), "earlier", day, str(by))
         _write(connection, name, statement.node_id, added(statement.provenance, [whole]))
@@ -107,7 +127,11 @@ def reinstate(connection: Connection, name: AgentName, node_id: UUID) -> None:
     rows = _rows(connection, name, [UUID(turn) for turn in statement.filling]).values()
     for row in rows:
         spans = spans_in(statement.description, row.description)
-        kept = [mark for mark in marks_of(row.provenance) if mark.why not in ENDS or (mark.start, mark.end) not in spans]
+        kept = [
+            mark
+            for mark in marks_of(row.provenance)
+            if mark.why not in ENDS or (mark.start, mark.end) not in spans
+        ]
         _write(connection, name, row.node_id, [mark.json() for mark in kept])
     for user_id in {row.user_id for row in rows}:
         injections.renew_profile(connection, name, user_id, datetime.now(UTC))
@@ -118,8 +142,12 @@ def _rows(connection: Connection, name: AgentName, node_ids: Iterable[UUID]) -> 
     return {row.node_id: row for row in rows}
 
 
-def _mark(connection: Connection, name: AgentName, row: Any, marks: Sequence[Mark], *, prefixed: bool = False) -> None:
-    """``prefixed``: the marks count from the beginning of the stored text, not from behind the speaker's name."""
+def _mark(
+    connection: Connection, name: AgentName, row: Any, marks: Sequence[Mark], *, prefixed: bool = False
+) -> None:
+    """``prefixed``: the marks count from the beginning of the stored text, not from behind the speaker's
+    name.
+    """
     if not marks:
         return
     before = 0 if prefixed else _prefix(row)
@@ -127,12 +155,16 @@ def _mark(connection: Connection, name: AgentName, row: Any, marks: Sequence[Mar
     _write(connection, name, row.node_id, added(row.provenance, moved))
 
 
-def _write(connection: Connection, name: AgentName, node_id: UUID, marks: Sequence[Mapping[str, Any]]) -> None:
+def _write(
+    connection: Connection, name: AgentName, node_id: UUID, marks: Sequence[Mapping[str, Any]]
+) -> None:
     connection.execute(_SET_MARKS, {"group": name[0], "agent": name[1], "id": node_id, "marks": list(marks)})
 
 
 def _start(row: Any) -> int:
-    """Where a turn's own words begin: behind the speaker's name, and behind what says that something was forgotten."""
+    """Where a turn's own words begin: behind the speaker's name, and behind what says that something was
+    forgotten.
+    """
     start = _prefix(row)
     mark = next((mark for mark in FORGOTTEN.values() if row.description.startswith(mark, start)), "")
     return start + len(mark)
@@ -143,12 +175,18 @@ def _prefix(row: Any) -> int:
     return len(speaker) if row.role != row.subject and row.description.startswith(speaker) else 0
 
 
-def _mark_statements(connection: Connection, name: AgentName, turn: Any, marks: Sequence[Mark], now: datetime) -> None:
-    """Mark what the statements that were taken from a turn say of its marked parts; what has ended altogether is superseded."""
+def _mark_statements(
+    connection: Connection, name: AgentName, turn: Any, marks: Sequence[Mark], now: datetime
+) -> None:
+    """Mark what the statements that were taken from a turn say of its marked parts; what has ended altogether
+    is superseded.
+    """
     if not marks:
         return
     said = turn.description[_prefix(turn) :]
-    for statement in connection.execute(_STATEMENTS_OF, {"group": name[0], "agent": name[1], "turn": [str(turn.node_id)]}).all():
+    for statement in connection.execute(
+        _STATEMENTS_OF, {"group": name[0], "agent": name[1], "turn": [str(turn.node_id)]}
+    ).all():
         parts = []
         for mark in marks:
             part = said[mark.start : mark.end]
@@ -164,7 +202,13 @@ def _mark_statements(connection: Connection, name: AgentName, turn: Any, marks: 
         if may_hold or live(statement.description, marks_of({"marks": entries})):
             _write(connection, name, statement.node_id, entries)
         else:
-            last = {"group": name[0], "agent": name[1], "id": statement.node_id, "by": parts[-1].by, "now": now}
+            last = {
+                "group": name[0],
+                "agent": name[1],
+                "id": statement.node_id,
+                "by": parts[-1].by,
+                "now": now,
+            }
             connection.execute(_SUPERSEDE, last)
 
 
@@ -189,16 +233,21 @@ def forget(connection: Connection, name: AgentName, parts: Iterable[Part], actor
 
     _keep_rest(connection, name, rows.values(), spans, goes)
     request = Erasure(node_ids=list(rows))
-    erasure_id = progress.owe(connection, name[0], request.kind, progress.described(request), actor).erasure_id
-    matching.note_nodes(connection, erasure_id, name[0], request.node_ids)  # now: no other erasure takes them for turns that stay
+    erasure_id = progress.owe(
+        connection, name[0], request.kind, progress.described(request), actor
+    ).erasure_id
+    matching.note_nodes(
+        connection, erasure_id, name[0], request.node_ids
+    )  # now: no other erasure takes them for turns that stay
     return erasure_id
 
 
 def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> list[UUID]:
     """What turns say of statements that are to be erased: gives the turns that are to be erased with them.
 
-    Those are the turns that a statement was taken from, and others of the user's that say the same. Where a statement has no words of
-    its turn, all of it goes that nothing else was taken from. Safe to repeat once the turns are noted.
+    Those are the turns that a statement was taken from, and others of the user's that say the same. Where a
+    statement has no words of its turn, all of it goes that nothing else was taken from. Safe to repeat once
+    the turns are noted.
     """
     erased = connection.execute(_ERASED_STATEMENTS, {"group": group_id, "ids": list(node_ids)}).all()
     turns: list[UUID] = []
@@ -208,9 +257,19 @@ def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
         name = (group_id, agent_id)
         statements = [row for row in erased if (row.agent_id, row.user_id) == (agent_id, user_id)]
         rested = {UUID(turn) for row in statements for turn in row.filling}
-        looked_at = {**bind_name(name), "user": user_id, "rested": list(rested), "ids": list(node_ids), "limit": TURNS_SEARCHED}
+        looked_at = {
+            **bind_name(name),
+            "user": user_id,
+            "rested": list(rested),
+            "ids": list(node_ids),
+            "limit": TURNS_SEARCHED,
+        }
         rows = {row.node_id: row for row in connection.execute(_TURNS_OF_USER, looked_at)}
-        spans = {node_id: found for node_id, row in rows.items() if (found := _spans_of(connection, name, row, statements))}
+        spans = {
+            node_id: found
+            for node_id, row in rows.items()
+            if (found := _spans_of(connection, name, row, statements))
+        }
         own = [subject_words(stated(words)) for row in statements for words in row.texts]
 
         def goes(statement: str, _erased: str, _rest: str, own: Sequence[Collection[str]] = own) -> bool:
@@ -223,13 +282,17 @@ def withhold(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
 
 
 def _spans_of(connection: Connection, name: AgentName, row: Any, statements: Sequence[Any]) -> list[Span]:
-    """What a turn says of statements: where it may say it in other words, all that no other statement was taken from."""
+    """What a turn says of statements: where it may say it in other words, all that no other statement was
+    taken from.
+    """
     said = row.description[_start(row) :]
     found = []
     for statement in statements:
         spans = [span for words in statement.texts for span in spans_in(words, said)]
         if str(row.node_id) not in statement.filling:
-            spans = [span for span in spans if any(is_same(words, said[slice(*span)]) for words in statement.texts)]
+            spans = [
+                span for span in spans if any(is_same(words, said[slice(*span)]) for words in statement.texts)
+            ]
         elif not spans and statement.kind != "experience":
             others = _statements_of(connection, name, row.node_id, [one.node_id for one in statements])
             told = {span for other in others for span in spans_in(other.description, said)}
@@ -238,18 +301,27 @@ def _spans_of(connection: Connection, name: AgentName, row: Any, statements: Seq
     return found
 
 
-def _statements_of(connection: Connection, name: AgentName, turn: UUID, besides: Collection[UUID]) -> Sequence[Any]:
+def _statements_of(
+    connection: Connection, name: AgentName, turn: UUID, besides: Collection[UUID]
+) -> Sequence[Any]:
     """What was taken from a turn, in force or not, ``besides`` what is erased itself."""
-    return connection.execute(_STATEMENTS_OF_TURN, {**bind_name(name), "turn": [str(turn)], "besides": list(besides)}).all()
+    return connection.execute(
+        _STATEMENTS_OF_TURN, {**bind_name(name), "turn": [str(turn)], "besides": list(besides)}
+    ).all()
 
 
 def _keep_rest(
-    connection: Connection, name: AgentName, rows: Iterable[Any], spans: Spans, goes: Goes, besides: Collection[UUID] = ()
+    connection: Connection,
+    name: AgentName,
+    rows: Iterable[Any],
+    spans: Spans,
+    goes: Goes,
+    besides: Collection[UUID] = (),
 ) -> None:
     """Record what turns say without some of their parts, and let the statements that stay rest on that.
 
-    The turns themselves are to be erased, and statements ``besides``. What is recorded is not looked through again if its turn was;
-    a statement that was taken from both parts is stored without those that go.
+    The turns themselves are to be erased, and statements ``besides``. What is recorded is not looked through
+    again if its turn was; a statement that was taken from both parts is stored without those that go.
     """
     looked_through = connection.execute(_LOOKED_THROUGH, bind_name(name)).scalar_one()
     events: list[Event] = []
@@ -262,7 +334,9 @@ def _keep_rest(
         rest = without(said, gone)
         if rest == said or not subject_words(rest):
             rest = ""
-        event = _rest_of_turn(name, row, rest, gone, is_known=row.node_count <= looked_through) if rest else None
+        event = (
+            _rest_of_turn(name, row, rest, gone, is_known=row.node_count <= looked_through) if rest else None
+        )
         instead = {str(row.node_id): [str(event.event_id)] if event else []}
         for statement in _statements_of(connection, name, row.node_id, besides):
             filling = [turn for one in statement.filling for turn in instead.get(one, [one])]
@@ -275,11 +349,17 @@ def _keep_rest(
         if event is not None:
             events.append(event)
             if row.node_count <= looked_through:
-                marks[event.event_id] = [(mark, row.description[mark.start : mark.end]) for mark in marks_of(row.provenance)]
+                marks[event.event_id] = [
+                    (mark, row.description[mark.start : mark.end]) for mark in marks_of(row.provenance)
+                ]
     store(connection, events)
     for node_id, row in _rows(connection, name, marks).items():
         places = [(mark, part, row.description.find(part)) for mark, part in marks[node_id]]
-        kept = [replace(mark, start=place, end=place + len(part)).json() for mark, part, place in places if place >= 0]
+        kept = [
+            replace(mark, start=place, end=place + len(part)).json()
+            for mark, part, place in places
+            if place >= 0
+        ]
         _write(connection, name, node_id, kept)
     for event, source in cut:
         store(connection, [event], source=source)
@@ -298,7 +378,13 @@ def _rest_of_turn(name: AgentName, row: Any, rest: str, gone: Sequence[Span], *,
     }
     event_id = uuid5(row.node_id, _REST_OF + str(gone))
     envelope = {"event_id": event_id, "occurred_at": row.created_at, "session_id": row.session_id}
-    event = {"type": "turn.recorded", "group_id": name[0], "agent_id": name[1], **envelope, "payload": payload}
+    event = {
+        "type": "turn.recorded",
+        "group_id": name[0],
+        "agent_id": name[1],
+        **envelope,
+        "payload": payload,
+    }
     return wire.build(event)
 
 
@@ -332,35 +418,49 @@ def _rest_of_statement(name: AgentName, statement: Any, text: str, filling: Sequ
     }
     envelope = {"event_id": uuid5(statement.node_id, _REST_OF + text), "occurred_at": statement.created_at}
     given = {key: value for key, value in payload.items() if value is not None}
-    event = {"type": "memory.observed", "group_id": name[0], "agent_id": name[1], **envelope, "payload": given}
+    event = {
+        "type": "memory.observed",
+        "group_id": name[0],
+        "agent_id": name[1],
+        **envelope,
+        "payload": given,
+    }
     return wire.build(event)
 
 
 _TURNS = text("""
-    SELECT node_id, node_count, description, subject, provenance, provenance ->> 'role' AS role, created_at, session_id, user_id, origin
+    SELECT node_id, node_count, description, subject, provenance, provenance ->> 'role' AS role, created_at,
+    session_id, user_id, origin
     FROM memory_nodes
     WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND kind = 'session'
-      AND NOT EXISTS (SELECT FROM erasing_ids e WHERE e.group_id = :group AND e.subject_id = memory_nodes.node_id)
+      AND NOT EXISTS (SELECT FROM erasing_ids e WHERE e.group_id = :group
+      AND e.subject_id = memory_nodes.node_id)
     ORDER BY node_id FOR NO KEY UPDATE
 """)
 # Each with the words of the versions that it replaced, which its turns may have.
 _ERASED_STATEMENTS = text("""
     WITH RECURSIVE versions AS (
         SELECT node_id AS latest, node_id, description, provenance FROM memory_nodes
-        WHERE group_id = :group AND node_id = ANY(:ids) AND kind IN ('preference', 'knowledge', 'experience') AND type <> 'chat'
+        WHERE group_id = :group AND node_id = ANY(:ids) AND kind IN ('preference', 'knowledge', 'experience')
+        AND type <> 'chat'
         UNION SELECT v.latest, n.node_id, n.description, n.provenance
-        FROM versions v JOIN memory_nodes n ON n.group_id = :group AND n.node_id::text = v.provenance ->> 'replaces'
+        FROM versions v JOIN memory_nodes n ON n.group_id = :group
+        AND n.node_id::text = v.provenance ->> 'replaces'
     )
-    SELECT n.node_id, n.agent_id, n.user_id, n.kind, ARRAY(SELECT jsonb_array_elements_text(n.filling)) AS filling,
+    SELECT n.node_id, n.agent_id, n.user_id, n.kind, ARRAY(SELECT jsonb_array_elements_text(n.filling)) AS
+    filling,
         ARRAY(SELECT description FROM versions v WHERE v.latest = n.node_id) AS texts
-    FROM memory_nodes n WHERE n.group_id = :group AND n.node_id IN (SELECT latest FROM versions) ORDER BY n.node_id
+    FROM memory_nodes n WHERE n.group_id = :group AND n.node_id IN (SELECT latest FROM versions)
+    ORDER BY n.node_id
 """)
 # Those that were taken from, and the user's latest; none that is erased itself.
 _TURNS_OF_USER = text("""
-    SELECT n.node_id, n.node_count, n.description, n.subject, n.provenance, n.provenance ->> 'role' AS role, n.created_at, n.session_id,
+    SELECT n.node_id, n.node_count, n.description, n.subject, n.provenance, n.provenance ->> 'role' AS role,
+    n.created_at, n.session_id,
         n.user_id, n.origin
     FROM memory_nodes n
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session'
+    AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_id <> ALL(:ids) AND (n.node_id = ANY(:rested) OR n.node_id IN (
           SELECT node_id FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND kind = 'session'
             AND user_id IS NOT DISTINCT FROM :user ORDER BY node_count DESC LIMIT :limit
@@ -368,55 +468,72 @@ _TURNS_OF_USER = text("""
       AND NOT EXISTS (SELECT FROM erasing_ids e WHERE e.group_id = :group AND e.subject_id = n.node_id)
       AND NOT EXISTS (
           SELECT FROM erasures e
-          WHERE e.group_id = :group AND e.state <> 'done' AND e.what #> '{asked,node_ids}' @> to_jsonb(CAST(n.node_id AS text))
+          WHERE e.group_id = :group AND e.state <> 'done' AND e.what #> '{asked,node_ids}' @>
+          to_jsonb(CAST(n.node_id AS text))
       )
     ORDER BY n.node_id FOR NO KEY UPDATE
 """)
 _STATEMENTS_OF_TURN = text("""
-    SELECT node_id, type, kind, description, subject, uri, user_id, visibility, poignancy, expires_at, provenance, created_at, origin,
+    SELECT node_id, type, kind, description, subject, uri, user_id, visibility, poignancy, expires_at,
+    provenance, created_at, origin,
         trust, superseded_at, ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling
     FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND kind IN ('preference', 'knowledge', 'experience') AND type <> 'chat'
-      AND filling @> to_jsonb(CAST(:turn AS text[])) AND node_id <> ALL(CAST(:besides AS uuid[])) ORDER BY node_id
+    WHERE group_id = :group AND agent_id = :agent AND kind IN ('preference', 'knowledge', 'experience')
+    AND type <> 'chat'
+      AND filling @> to_jsonb(CAST(:turn AS text[])) AND node_id <> ALL(CAST(:besides AS uuid[]))
+      ORDER BY node_id
 """)
 _REST_ON = text("""
     UPDATE memory_nodes SET filling = to_jsonb(CAST(:filling AS text[])), changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND agent_id = :agent AND node_id = :id
 """)
 _LOOKED_THROUGH = text("""
-    SELECT coalesce(max(extracted_to), 0) FROM extraction_cursors WHERE group_id = :group AND agent_id = :agent
+    SELECT coalesce(max(extracted_to), 0) FROM extraction_cursors WHERE group_id = :group
+    AND agent_id = :agent
 """)
 _SET_MARKS = text("""
-    UPDATE memory_nodes SET provenance = jsonb_set(provenance, '{marks}', :marks), changed_xid = pg_current_xact_id()
+    UPDATE memory_nodes SET provenance = jsonb_set(provenance, '{marks}', :marks), changed_xid =
+    pg_current_xact_id()
     WHERE group_id = :group AND agent_id = :agent AND node_id = :id
 """).bindparams(bindparam("marks", type_=JSONB))
 _STATEMENTS_OF = text("""
     SELECT node_id, description, provenance FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND kind IN ('preference', 'knowledge') AND superseded_at IS NULL
+    WHERE group_id = :group AND agent_id = :agent AND kind IN ('preference', 'knowledge')
+    AND superseded_at IS NULL
       AND archived_at IS NULL AND type <> 'chat' AND filling @> to_jsonb(CAST(:turn AS text[]))
 """)
 _SUPERSEDE = text("""
     UPDATE memory_nodes n SET changed_xid = pg_current_xact_id(),
         superseded_by = CAST(:by AS uuid),
         superseded_at = coalesce(
-            (SELECT m.created_at FROM memory_nodes m WHERE m.group_id = :group AND m.node_id = CAST(:by AS uuid)), :now
+            (SELECT m.created_at FROM memory_nodes m WHERE m.group_id = :group
+            AND m.node_id = CAST(:by AS uuid)), :now
         )
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.node_id = :id AND n.superseded_at IS NULL
 """)
 _SUPERSEDED_BY = text("""
-    SELECT o.description, o.superseded_by, o.superseded_at, b.description AS newer, b.provenance AS newer_provenance,
-        ARRAY(SELECT jsonb_array_elements_text(o.filling)) AS turns, ARRAY(SELECT jsonb_array_elements_text(b.filling)) AS newer_turns
+    SELECT o.description, o.superseded_by, o.superseded_at, b.description AS newer, b.provenance AS
+    newer_provenance,
+        ARRAY(SELECT jsonb_array_elements_text(o.filling)) AS turns, ARRAY(SELECT
+        jsonb_array_elements_text(b.filling)) AS newer_turns
     FROM memory_nodes o JOIN memory_nodes b ON b.group_id = o.group_id AND b.node_id = o.superseded_by
-    WHERE o.group_id = :group AND o.agent_id = :agent AND o.kind IN ('preference', 'knowledge') AND o.type <> 'chat'
+    WHERE o.group_id = :group AND o.agent_id = :agent AND o.kind IN ('preference', 'knowledge')
+    AND o.type <> 'chat'
       AND b.type <> 'chat' AND (o.superseded_by = ANY(:by) OR o.node_id = ANY(:by))
 """)
 # What a session begins with is composed again where something in it has ended.
 _PROMPTS_ANEW = text("""
-    UPDATE session_prompts SET made_at = NULL WHERE group_id = :group AND agent_id = :agent AND node_ids && CAST(:ids AS uuid[])
+    UPDATE session_prompts SET made_at = NULL WHERE group_id = :group AND agent_id = :agent
+    AND node_ids && CAST(:ids AS uuid[])
 """)
-_STATEMENT = text("SELECT description, filling, created_at, provenance FROM memory_nodes WHERE group_id = :group AND node_id = :id")
+_STATEMENT = text(
+    "SELECT description, filling, created_at, provenance FROM memory_nodes WHERE group_id = :group AND"
+    " node_id = :id"
+)
 _STATEMENTS = text("""
-    SELECT node_id, description, provenance, ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND superseded_at IS NULL AND archived_at IS NULL
+    SELECT node_id, description, provenance, ARRAY(SELECT jsonb_array_elements_text(filling)) AS filling
+    FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND node_id = ANY(:ids) AND superseded_at IS NULL
+    AND archived_at IS NULL
       AND kind IN ('preference', 'knowledge') AND type <> 'chat'
 """)

@@ -1,4 +1,6 @@
-"""Tables of conversations beside ``memory_nodes``: cursors of extraction, experiences, profiles, what was injected, words."""
+"""Tables of conversations beside ``memory_nodes``: cursors of extraction, experiences, profiles, what was
+injected, words.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from models.db.base import EMPTY_LIST, EMPTY_OBJECT, HOT, NOW, Base, Timestamp
 
 
 def _of_agent() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE")
+    return ForeignKeyConstraint(
+        ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
+    )
 
 
 class ExtractionCursor(Base):
@@ -37,7 +41,11 @@ class Experience(Base):
     """A problem, what was done about it and how that ended; its text is a memory of kind ``experience``."""
 
     __tablename__ = "experiences"
-    __table_args__ = (_of_agent(), CheckConstraint("outcome IN ('success', 'partial', 'failed')", name="outcome"), Index(None, "node_id"))
+    __table_args__ = (
+        _of_agent(),
+        CheckConstraint("outcome IN ('success', 'partial', 'failed')", name="outcome"),
+        Index(None, "node_id"),
+    )
 
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
@@ -103,7 +111,11 @@ class JudgedTurn(Base):
     """What a person said of a turn: whether it is worth remembering. It goes with the turn."""
 
     __tablename__ = "judged_turns"
-    __table_args__ = (ForeignKeyConstraint(["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"),)
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"
+        ),
+    )
 
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     node_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -112,7 +124,9 @@ class JudgedTurn(Base):
 
 
 class SessionPrompt(Base):
-    """What stays the same of a session's prompts, so that every process writes the same bytes, and what was recalled message by message."""
+    """What stays the same of a session's prompts, so that every process writes the same bytes, and what was
+    recalled message by message.
+    """
 
     __tablename__ = "session_prompts"
     __table_args__ = (_of_agent(), Index(None, "made_at"))

@@ -41,11 +41,13 @@ DERIVED = ("embedding_key", "abstract", "overview")
 
 
 def update(connection: Connection, group_id: str, request: UpdateMemory, now: datetime) -> Updated:
-    """Store the newer version and date the older one, under the agent's lock. Once: the same ``event_id`` changes nothing more.
+    """Store the newer version and date the older one, under the agent's lock. Once: the same ``event_id``
+    changes nothing more.
 
     Raises:
         NotFound: there is no such memory.
-        InvalidRequest: it is something that was said, is no longer in force, or does not come from the user for whom it is updated.
+        InvalidRequest: it is something that was said, is no longer in force, or does not come from the user
+        for whom it is updated.
     """
     known = _memory(connection, group_id, request.id)
     lock_agents(connection, [(group_id, known.agent_id)])
@@ -53,18 +55,32 @@ def update(connection: Connection, group_id: str, request: UpdateMemory, now: da
     if old.superseded_by == request.event_id and old.superseded_at is not None:
         return Updated(node_id=request.event_id, supersedes=old.node_id, superseded_at=old.superseded_at)
     if request.user_id not in (None, old.user_id):
-        raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}, who may only read it"])
+        raise InvalidRequest(
+            [f"user_id: {old.node_id} does not come from {request.user_id!r}, who may only read it"]
+        )
     if old.type == "chat" or old.kind == "session":
-        raise InvalidRequest([f"id: {old.node_id} is what was said in a conversation, which no update changes: observe what is so"])
+        raise InvalidRequest(
+            [
+                (
+                    f"id: {old.node_id} is what was said in a conversation, which no update "
+                    f"changes: observe what"
+                    " is so"
+                )
+            ]
+        )
     if old.superseded_at is not None:
         by = "a memory that was erased" if old.superseded_by is None else old.superseded_by
         raise InvalidRequest([f"id: {old.node_id} is superseded by {by}: update the version in force"])
     event = _next_version(group_id, old, request)
     dates = {"group": group_id, "id": old.node_id, "at": request.occurred_at or now}
     connection.execute(_SUPERSEDE, {**dates, "by": event.event_id})  # first: it is no twin of the newer one
-    stored = store(connection, [event], source=Source(old.origin, old.trust))  # a correction makes nothing more trusted
+    stored = store(
+        connection, [event], source=Source(old.origin, old.trust)
+    )  # a correction makes nothing more trusted
     if stored.reused:
-        raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
+        raise InvalidRequest(
+            [f"event_id: {request.event_id} is another event's; leave it out, or choose another"]
+        )
     in_force = connection.execute(_BECAME, {"group": group_id, "id": event.event_id}).scalar_one()
     pair = {"group": group_id, "agent": old.agent_id, "old": str(old.node_id), "new": str(in_force)}
     if in_force == event.event_id:
@@ -88,7 +104,9 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
     old = _memory(connection, group_id, request.id)
     if request.user_id not in (None, old.user_id):
         raise InvalidRequest([f"user_id: {old.node_id} does not come from {request.user_id!r}"])
-    if connection.execute(_ERASING, {"group": group_id, "id": old.node_id, "listed": [str(old.node_id)]}).scalar_one():
+    if connection.execute(
+        _ERASING, {"group": group_id, "id": old.node_id, "listed": [str(old.node_id)]}
+    ).scalar_one():
         raise Conflict(f"id: {old.node_id} is being erased: nothing brings it back")
     twin = connection.execute(_TWIN, {"group": group_id, "id": old.node_id}).scalar_one_or_none()
     if twin is not None:
@@ -110,7 +128,12 @@ def reinstate(connection: Connection, group_id: str, request: ReinstateMemory, n
 
 def mistakes(connection: Connection, group_id: str, request: OfAgents) -> Rows[Mistake]:
     """Memories that were superseded by mistake, each with what had superseded it, as rows to train on."""
-    given = {"group": group_id, "agent": request.agent_id, "user": request.user_id, "after": request.place(BY_ID)}
+    given = {
+        "group": group_id,
+        "agent": request.agent_id,
+        "user": request.user_id,
+        "after": request.place(BY_ID),
+    }
     found = connection.execute(_MISTAKES, given | {"limit": request.limit + 1}).all()
     rows = [
         Mistake(
@@ -140,7 +163,9 @@ def _next_version(group_id: str, old: Memory, request: UpdateMemory) -> Event:
     A known importance does not count towards the next reflection a second time.
     """
     given = request.model_dump(exclude_unset=True, exclude={"node_id", "user_id", "event_id", "occurred_at"})
-    kept = {name: getattr(old, name) for name in KEPT} | _still_true(old, request.description or old.description)
+    kept = {name: getattr(old, name) for name in KEPT} | _still_true(
+        old, request.description or old.description
+    )
     if old.kind is not None:  # which attribute of somebody it tells does not depend on the words
         kept |= {"subject": old.subject, "predicate": old.predicate}
     payload: dict[str, Any] = {
@@ -151,12 +176,26 @@ def _next_version(group_id: str, old: Memory, request: UpdateMemory) -> Event:
         **{name: value for name, value in (kept | given).items() if value is not None},
         "provenance": _provenance(old, request),
     }
-    envelope = {"event_id": request.event_id, "occurred_at": request.occurred_at or old.created_at, "session_id": old.session_id}
-    return wire.build({"type": "memory.observed", "group_id": group_id, "agent_id": old.agent_id, **envelope, "payload": payload})
+    envelope = {
+        "event_id": request.event_id,
+        "occurred_at": request.occurred_at or old.created_at,
+        "session_id": old.session_id,
+    }
+    return wire.build(
+        {
+            "type": "memory.observed",
+            "group_id": group_id,
+            "agent_id": old.agent_id,
+            **envelope,
+            "payload": payload,
+        }
+    )
 
 
 def _still_true(old: Memory, description: str) -> dict[str, Any]:
-    """Triple, keywords and what else of the older version holds of the new description; keywords None: to be made anew."""
+    """Triple, keywords and what else of the older version holds of the new description; keywords None: to be
+    made anew.
+    """
     if description == old.description:
         return {name: getattr(old, name) for name in (*TRIPLE, *DERIVED, "keywords")}
     before, after = old.description.casefold(), description.casefold()
@@ -171,7 +210,9 @@ def _still_true(old: Memory, description: str) -> dict[str, Any]:
 
 
 def _provenance(old: Memory, request: UpdateMemory) -> dict[str, Any]:
-    """Where it comes from, with the version that it replaces and what its evidence was before that was replaced."""
+    """Where it comes from, with the version that it replaces and what its evidence was before that was
+    replaced.
+    """
     given = old.provenance if request.provenance is None else request.provenance
     if request.description not in (None, old.description):  # marks are of the older words
         given = {name: value for name, value in given.items() if name != MARKS}
@@ -182,29 +223,37 @@ def _provenance(old: Memory, request: UpdateMemory) -> dict[str, Any]:
 _ERASED = text("SELECT FROM events WHERE group_id = :group AND event_id = :id AND outcome = 'erased'")
 _ERASING = text("""
     SELECT EXISTS (SELECT FROM erasing_ids WHERE group_id = :group AND subject_id = :id)
-        OR EXISTS (SELECT FROM erasures WHERE group_id = :group AND state <> 'done' AND what #> '{asked,node_ids}' ?| :listed)
+        OR EXISTS (SELECT FROM erasures WHERE group_id = :group AND state <> 'done'
+        AND what #> '{asked,node_ids}' ?| :listed)
 """)
 _MISTAKES = text("""
-    SELECT n.node_id, n.description AS older, m.description AS newer, coalesce(n.predicate = m.predicate, false) AS same_attribute
-    FROM memory_nodes n JOIN memory_nodes m ON m.group_id = n.group_id AND m.node_id::text = n.provenance #>> '{reinstated,-1,by}'
-    WHERE n.group_id = :group AND n.provenance ? 'reinstated' AND (CAST(:agent AS text) IS NULL OR n.agent_id = :agent)
-      AND (CAST(:user AS text) IS NULL OR n.user_id = :user) AND (CAST(:after AS uuid) IS NULL OR n.node_id > :after)
+    SELECT n.node_id, n.description AS older, m.description AS newer, coalesce(n.predicate = m.predicate,
+    false) AS same_attribute
+    FROM memory_nodes n JOIN memory_nodes m ON m.group_id = n.group_id
+    AND m.node_id::text = n.provenance #>> '{reinstated,-1,by}'
+    WHERE n.group_id = :group AND n.provenance ? 'reinstated' AND (CAST(:agent AS text) IS NULL
+    OR n.agent_id = :agent)
+      AND (CAST(:user AS text) IS NULL OR n.user_id = :user) AND (CAST(:after AS uuid) IS NULL
+      OR n.node_id > :after)
     ORDER BY n.node_id LIMIT :limit
 """)
 _TWIN = text("""
     SELECT o.node_id FROM memory_nodes n JOIN memory_nodes o USING (group_id, agent_id, uri, content_hash)
-    WHERE n.group_id = :group AND n.node_id = :id AND n.kind <> 'session' AND o.kind <> 'session' AND o.node_id <> n.node_id
+    WHERE n.group_id = :group AND n.node_id = :id AND n.kind <> 'session' AND o.kind <> 'session'
+    AND o.node_id <> n.node_id
       AND o.superseded_at IS NULL LIMIT 1
 """)
 _REINSTATE = text("""
-    UPDATE memory_nodes SET superseded_by = NULL, superseded_at = NULL, provenance = provenance || :note, changed_xid = pg_current_xact_id()
+    UPDATE memory_nodes SET superseded_by = NULL, superseded_at = NULL, provenance = provenance || :note,
+    changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND node_id = :id
 """).bindparams(bindparam("note", type_=JSONB))
 _SUPERSEDE = text("""
     UPDATE memory_nodes SET superseded_by = :by, superseded_at = :at, changed_xid = pg_current_xact_id()
     WHERE group_id = :group AND node_id = :id
 """)
-# What rests on the older version rests on the newer one; that it was derived from the older one is kept, for an erasure of that.
+# What rests on the older version rests on the newer one; that it was derived from the older one is kept, for
+# an erasure of that.
 _REST_ON_NEWER = text("""
     UPDATE memory_nodes SET changed_xid = pg_current_xact_id(),
         filling = (
@@ -213,8 +262,10 @@ _REST_ON_NEWER = text("""
                 FROM jsonb_array_elements_text(filling) WITH ORDINALITY AS f(id, place) GROUP BY 1
             ) AS evidence
         ),
-        provenance = jsonb_set(provenance, '{rested_on}', coalesce(provenance -> 'rested_on', '[]') || to_jsonb(CAST(:old AS text)))
-    WHERE group_id = :group AND agent_id = :agent AND type <> 'chat' AND filling @> to_jsonb(CAST(:old AS text))
+        provenance = jsonb_set(provenance, '{rested_on}', coalesce(provenance -> 'rested_on', '[]') ||
+        to_jsonb(CAST(:old AS text)))
+    WHERE group_id = :group AND agent_id = :agent AND type <> 'chat'
+    AND filling @> to_jsonb(CAST(:old AS text))
       AND node_id <> CAST(:new AS uuid)
 """)
 # Recency goes by accesses: a corrected memory is as near as it was.

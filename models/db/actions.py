@@ -1,8 +1,9 @@
 """Functions of the actions that :mod:`jiyi.protocol.actions` declares.
 
-An action is a function of a :class:`Context` and a validated request. :meth:`Action.perform` runs it in one transaction, which
-holds the effect, the audit row and the pending work; wake-ups and news follow the commit. The broker's calls, REST, the admin
-and the command line translate to it and add no rule of their own. ``models.actions`` imports every module that has some.
+An action is a function of a :class:`Context` and a validated request. :meth:`Action.perform` runs it in one
+transaction, which holds the effect, the audit row and the pending work; wake-ups and news follow the commit.
+The broker's calls, REST, the admin and the command line translate to it and add no rule of their own.
+``models.actions`` imports every module that has some.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Actor:
     name: str = audit.OPERATOR
     #: An operator also sees what is no group's, or all groups', where an action is ``across_groups``.
     operator: bool = False
-    #: Has the right ``admin``, so that a read which others may ask, too, also tells of what nobody has verified.
+    #: Has the right ``admin``, so that a read which others may ask, too, also tells of what nobody has
+    #: verified.
     admin: bool = False
 
     @property
@@ -60,16 +62,27 @@ class Context:
         return self.actor.group_id
 
     def audit(self, target: str, *, group_id: str | None = "", **details: Any) -> None:
-        """Record who did what, in this transaction. ``group_id``: the actor's, unless the action concerns another group or none."""
+        """Record who did what, in this transaction. ``group_id``: the actor's, unless the action concerns
+        another group or none.
+        """
         whose = self.group_id if group_id == "" else group_id
-        audit.record(self.connection, group_id=whose, actor=self.actor.name, action=self.action, target=target, **details)
+        audit.record(
+            self.connection,
+            group_id=whose,
+            actor=self.actor.name,
+            action=self.action,
+            target=target,
+            **details,
+        )
 
     def enqueue(self, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
         """Owe work of a kind to subjects, (id, group) each; workers are woken after the commit."""
         pending_work.enqueue(self.connection, kind, subjects)
 
     def after_commit(self, tell: Callable[[], object]) -> None:
-        """Do this when the transaction is committed: news, caches. Whatever it raises is logged, and fails nothing."""
+        """Do this when the transaction is committed: news, caches. Whatever it raises is logged, and fails
+        nothing.
+        """
         after_commit(self.connection, tell)
 
 
@@ -120,23 +133,30 @@ REGISTERED: dict[str, Action[Any, Any]] = {}
 
 
 def action(name: str, *, doc: str | None = None) -> Callable[[Callable[[Context, Q], R]], Action[Q, R]]:
-    """Make a function of a context and a request the action ``name`` of the table (:mod:`jiyi.protocol.actions`).
+    """Make a function of a context and a request the action ``name`` of the table
+    (:mod:`jiyi.protocol.actions`).
 
-    It is annotated with the request and the result that the table has; ``doc``: its words, unless they are its docstring.
+    It is annotated with the request and the result that the table has; ``doc``: its words, unless they are
+    its docstring.
     """
 
     def register(function: Callable[[Context, Q], R]) -> Action[Q, R]:
         hints = get_type_hints(function, include_extras=True)
         declared = TABLE[name]
         if (hints["request"], hints["return"]) != (declared.request, declared.result):
-            raise TypeError(f"{name}: jiyi/protocol/actions.py declares another request or result than {function.__qualname__}")
+            raise TypeError(
+                f"{name}: jiyi/protocol/actions.py declares another request or result than"
+                f" {function.__qualname__}"
+            )
         return _registered(declared, function, doc or function.__doc__ or "")
 
     return register
 
 
 def by_worker(name: str) -> Action[Any, Any]:
-    """An action that needs what only workers have, such as a model. ``tasks`` implement it with ``tasks.framework.rpc.implements``."""
+    """An action that needs what only workers have, such as a model. ``tasks`` implement it with
+    ``tasks.framework.rpc.implements``.
+    """
     return _registered(TABLE[name], None, TABLE[name].doc)
 
 
@@ -150,13 +170,22 @@ def read(*, scope: KeyScope) -> Callable[[Callable[[Context, Q], R]], Action[Q, 
         hints = get_type_hints(function)
         doc = (function.__doc__ or "").strip()
         return Action(
-            name="", request=hints["request"], result=hints["return"], scope=scope, function=function, doc=doc, mutates=False, queue=QUEUE
+            name="",
+            request=hints["request"],
+            result=hints["return"],
+            scope=scope,
+            function=function,
+            doc=doc,
+            mutates=False,
+            queue=QUEUE,
         )
 
     return register
 
 
-def _registered(declared: Declaration, function: Callable[[Context, Any], Any] | None, doc: str) -> Action[Any, Any]:
+def _registered(
+    declared: Declaration, function: Callable[[Context, Any], Any] | None, doc: str
+) -> Action[Any, Any]:
     assert declared.name not in REGISTERED, f"two functions are the action {declared.name}"
     fields = {field.name: getattr(declared, field.name) for field in dataclass_fields(declared)}
     REGISTERED[declared.name] = Action(**{**fields, "function": function, "doc": doc.strip()})
@@ -164,7 +193,9 @@ def _registered(declared: Declaration, function: Callable[[Context, Any], Any] |
 
 
 _BOUNDS = text("""
-    SELECT set_config('statement_timeout', coalesce(CAST(:timeout AS text), current_setting('statement_timeout')), true),
-        set_config('transaction_read_only', CASE WHEN :read_only THEN 'on' ELSE current_setting('transaction_read_only') END, true),
+    SELECT set_config('statement_timeout', coalesce(CAST(:timeout AS text),
+    current_setting('statement_timeout')), true),
+        set_config('transaction_read_only', CASE WHEN :read_only THEN 'on' ELSE
+        current_setting('transaction_read_only') END, true),
         set_config('plan_cache_mode', 'force_custom_plan', true)
 """)

@@ -1,4 +1,6 @@
-"""What every table shares: the declarative base, column types and defaults. Tables stand in ``models/<subject>/tables.py``."""
+"""What every table shares: the declarative base, column types and defaults. Tables stand in
+``models/<subject>/tables.py``.
+"""
 
 from __future__ import annotations
 
@@ -45,4 +47,6 @@ HOT = {"postgresql_with": {"fillfactor": 70, "autovacuum_vacuum_scale_factor": 0
 
 def of_agent() -> ForeignKeyConstraint:
     """The rows belong to an agent (``group_id``, ``agent_id``) and are deleted with it."""
-    return ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE")
+    return ForeignKeyConstraint(
+        ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
+    )

@@ -1,7 +1,8 @@
 """Asking things that may be dead or hang: every question has a time limit, and the reason is kept.
 
-PostgreSQL has time limits of its own (for connecting, for a free connection, for a statement), so it is asked in the thread
-of the request. The others are asked in threads of theirs: redis-py tries again after each time-out, some ask several times.
+PostgreSQL has time limits of its own (for connecting, for a free connection, for a statement), so it is asked
+in the thread of the request. The others are asked in threads of theirs: redis-py tries again after each
+time-out, some ask several times.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Reading(Generic[T]):
 
 
 class Source:
-    """Something outside this process, without a time limit of its own. Its threads are its own, so that a hanging one
-    holds up no other.
+    """Something outside this process, without a time limit of its own. Its threads are its own, so that a
+    hanging one holds up no other.
     """
 
     def __init__(self, name: str) -> None:
@@ -63,8 +64,8 @@ class Source:
         self._threads = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix=f"ask-{name}")
 
     def begin(self, question: Callable[[], T], patience: float | None = None) -> Callable[[], T]:
-        """Ask now, and wait ``patience`` seconds, :data:`PATIENCE` unless given; the answer is fetched by calling what is returned,
-        which raises :class:`Unanswered`.
+        """Ask now, and wait ``patience`` seconds, :data:`PATIENCE` unless given; the answer is fetched by
+        calling what is returned, which raises :class:`Unanswered`.
         """
         patience = PATIENCE if patience is None else patience
         future = self._threads.submit(copy_context().run, question)  # who asks, and for whom, goes along
@@ -86,7 +87,9 @@ class Source:
 
 
 def ask(name: str, question: Callable[[], T]) -> T:
-    """The answer to a question that ends by itself. Raises :class:`Unanswered` with the source's name if it fails."""
+    """The answer to a question that ends by itself. Raises :class:`Unanswered` with the source's name if it
+    fails.
+    """
     try:
         return question()
     except FAILURES as error:
@@ -108,7 +111,9 @@ def source(name: str) -> Source:
 
 
 def reading(question: Callable[[Connection], T], timeout: float | None = None) -> Callable[[], T]:
-    """The question, asked in a short read-only transaction of its own; ``timeout``: seconds for each statement."""
+    """The question, asked in a short read-only transaction of its own; ``timeout``: seconds for each
+    statement.
+    """
 
     def read() -> T:
         with base.engine().connect() as connection, connection.begin():
@@ -128,7 +133,9 @@ def _limit(timeout: float | None) -> dict[str, str]:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of the underlying error: without SQLAlchemy's statement, parameters and links, and without a file's path."""
+    """The first line of the underlying error: without SQLAlchemy's statement, parameters and links, and
+    without a file's path.
+    """
     cause = getattr(error, "orig", None) or error
     if isinstance(cause, OSError) and cause.filename is not None:
         return cause.strerror or type(cause).__name__
@@ -136,7 +143,8 @@ def one_line(error: BaseException) -> str:
     return lines[0][:MAX_REASON_CHARS]
 
 
-# Planned for the values that are asked with: a plan for any group and agent is a hundred times slower for one that has most of the rows.
+# Planned for the values that are asked with: a plan for any group and agent is a hundred times slower for one
+# that has most of the rows.
 _SHORT_AND_READ_ONLY = text("""
     SELECT set_config('statement_timeout', :timeout, true), set_config('transaction_read_only', 'on', true),
         set_config('plan_cache_mode', 'force_custom_plan', true)

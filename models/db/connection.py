@@ -1,11 +1,11 @@
 """The connection to PostgreSQL: one engine a process, and the unit of work.
 
-Connections run as the role ``jiyi_service``, which row-level security lets see the rows of the current scope alone
-(``models.db.scope``). The scope is told to PostgreSQL when a transaction begins, whoever begins it.
+Connections run as the role ``jiyi_service``, which row-level security lets see the rows of the current scope
+alone (``models.db.scope``). The scope is told to PostgreSQL when a transaction begins, whoever begins it.
 
-Behind a PgBouncer that pools transactions (``JIYI_DATABASE_DIRECT_URL`` is set) nothing may belong to the session, which is
-somebody else's after the transaction: role, scope and time-outs are told at the beginning of each. What needs a session of its own
-has :func:`session_engine`.
+Behind a PgBouncer that pools transactions (``JIYI_DATABASE_DIRECT_URL`` is set) nothing may belong to the
+session, which is somebody else's after the transaction: role, scope and time-outs are told at the beginning
+of each. What needs a session of its own has :func:`session_engine`.
 """
 
 from __future__ import annotations
@@ -48,26 +48,33 @@ POOL_OVERFLOW = 8
 #: Connections of a process that read beside another one, for the same question: of more no processor is left.
 MOST_BESIDE = 2
 _BESIDE = BoundedSemaphore(MOST_BESIDE)
-#: Seconds to wait for a free connection before the caller is told that the pool is exhausted: longer than short questions of
-#: the web take (``models.db.bounded_reads``), which has more threads than connections.
+#: Seconds to wait for a free connection before the caller is told that the pool is exhausted: longer than
+#: short questions of the web take (``models.db.bounded_reads``), which has more threads than connections.
 POOL_TIMEOUT = 5
 CONNECT_TIMEOUT = 5
-#: Seconds after which a connection that nobody used is tried before it is used again, which takes a trip to the server. Before
-#: that its socket tells: a server that ends a session, or dies, closes it. Only a lost host or network does not.
+#: Seconds after which a connection that nobody used is tried before it is used again, which takes a trip to
+#: the server. Before that its socket tells: a server that ends a session, or dies, closes it. Only a lost
+#: host or network does not.
 TRIED_AFTER = 10.0
-#: A server that has gone without a word (its host died, the network is cut) is noticed within half a minute, even while its
-#: answer is awaited. Seconds and, the last, milliseconds; libpq ignores them for Unix sockets.
-KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+#: A server that has gone without a word (its host died, the network is cut) is noticed within half a minute,
+#: even while its answer is awaited. Seconds and, the last, milliseconds; libpq ignores them for Unix sockets.
+KEEPALIVES = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
 #: Looks whether sessions are shared: with others at work one may miss the session that was told something.
 SHARED_TRIES = 20
 #: No statement of ours takes minutes; one that does is stuck and must let its locks go.
 STATEMENT_TIMEOUT_MS = 60_000
 LOCK_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_MS = 60_000
-#: What is noted with each connection: that its role is the service's; the scope that its session was told; when it was last used;
-#: what follows its latest unit of work.
+#: What is noted with each connection: that its role is the service's; the scope that its session was told;
+#: when it was last used; what follows its latest unit of work.
 _CONFINED, _TOLD, _USED_AT, _FOLLOWING = "jiyi_confined", "jiyi_scope", "jiyi_used_at", "jiyi_following"
-#: What was noted further ahead than this was noted while the clock was wrong. Programs' clocks may differ by less.
+#: What was noted further ahead than this was noted while the clock was wrong. Programs' clocks may differ by
+#: less.
 CLOCK_AHEAD = timedelta(minutes=2)
 
 
@@ -79,15 +86,21 @@ def engine() -> Engine:
 
 @once
 def session_engine() -> Engine:
-    """For what needs a session of its own: locks without a transaction, indexes made concurrently, migrations. Not for each request."""
+    """For what needs a session of its own: locks without a transaction, indexes made concurrently,
+    migrations. Not for each request.
+    """
     return _transactions(get_settings().database_direct_url) if is_pooled() else engine()
 
 
 @once
 def reading_engine() -> Engine:
-    """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes time."""
+    """Like :func:`engine`, for connections that are in no transaction: to switch one back and forth takes
+    time.
+    """
     # Nor is there anything to roll back when a connection comes back to the pool.
-    connections = _engine(get_settings().need("database_url"), _READING, isolation_level="AUTOCOMMIT", pool_reset_on_return=None)
+    connections = _engine(
+        get_settings().need("database_url"), _READING, isolation_level="AUTOCOMMIT", pool_reset_on_return=None
+    )
     event.listen(connections, "checkout", _confine)
     event.listen(connections, "engine_connect", _tell_session)
     return connections
@@ -99,10 +112,11 @@ def is_pooled() -> bool:
 
 
 def check_sessions() -> None:
-    """For processes that begin: the sessions that they are to have for themselves (:func:`session_engine`) are nobody else's.
+    """For processes that begin: the sessions that they are to have for themselves (:func:`session_engine`)
+    are nobody else's.
 
-    A server names its process when a session begins, and a PgBouncer names none that there is. Whether it pools transactions shows
-    when what one session is told is known in another, as a tenant's scope would be.
+    A server names its process when a session begins, and a PgBouncer names none that there is. Whether it
+    pools transactions shows when what one session is told is known in another, as a tenant's scope would be.
 
     Raises:
         SettingsError: they are shared; says which address to give.
@@ -113,7 +127,9 @@ def check_sessions() -> None:
     address = settings.database_direct_url or settings.need("database_url")
     server = make_url(address).set(drivername="postgresql").render_as_string(hide_password=False)
     # Nothing is prepared: a session that pools transactions would not know it.
-    connect = partial(psycopg.connect, server, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT)
+    connect = partial(
+        psycopg.connect, server, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT
+    )
     with connect() as one:
         (process,) = one.execute("SELECT pg_backend_pid()").fetchone() or (0,)
         if process == one.info.backend_pid:
@@ -126,9 +142,10 @@ def check_sessions() -> None:
                 if found == token:
                     other.execute("SELECT set_config('jiyi.session', '', false)")
                     raise SettingsError(
-                        f"JIYI_{name.upper()}: what answers there is a PgBouncer that pools transactions, and its sessions are shared: "
-                        "one tenant's scope would serve another. Set JIYI_DATABASE_DIRECT_URL to PostgreSQL's own address, or "
-                        "pool_mode = session (docs/deployment.md#pgbouncer)"
+                        f"JIYI_{name.upper()}: what answers there is a PgBouncer that pools transactions, and"
+                        " its sessions are shared: one tenant's scope would serve another. Set"
+                        " JIYI_DATABASE_DIRECT_URL to PostgreSQL's own address, or pool_mode = session"
+                        " (docs/deployment.md#pgbouncer)"
                     )
 
 
@@ -152,7 +169,8 @@ def _engine(address: str, session: dict[str, Any], **options: Any) -> Engine:
         pool_size=POOL_SIZE,
         max_overflow=POOL_OVERFLOW,
         pool_timeout=POOL_TIMEOUT,
-        pool_use_lifo=True,  # the one used last: its session has the statements prepared, and its server process is in the caches
+        # the one used last: its session has the statements prepared, and its server process is in the caches
+        pool_use_lifo=True,
         hide_parameters=True,  # values of users have no place in tracebacks, which end up in logs
         connect_args={"connect_timeout": CONNECT_TIMEOUT, **KEEPALIVES, **session},
         **options,
@@ -174,7 +192,9 @@ def _prepare(connection: psycopg.Connection, record: ConnectionPoolEntry) -> Non
 
 
 def _json(text: str | bytes) -> Any:
-    """Faster than json.loads, and all JSON that we store is shallow. Of its strings none is kept but names of fields."""
+    """Faster than json.loads, and all JSON that we store is shallow. Of its strings none is kept but names of
+    fields.
+    """
     return from_json(text, cache_strings="keys")
 
 
@@ -237,12 +257,18 @@ def _tell_session(connection: Connection) -> None:
 
 
 def _settings_of(scope: Scope) -> dict[str, Any]:
-    return {"groups": list(scope.groups), "whole": "on" if scope.whole_service else "off", "user": scope.user or ""}
+    return {
+        "groups": list(scope.groups),
+        "whole": "on" if scope.whole_service else "off",
+        "user": scope.user or "",
+    }
 
 
 @dataclass(slots=True)
 class Following:
-    """What follows the commit of a transaction: functions, each called once with all the arguments that it was given."""
+    """What follows the commit of a transaction: functions, each called once with all the arguments that it
+    was given.
+    """
 
     news: dict[Callable[..., object], list[Any]] = field(default_factory=dict)
     #: Behind the news: what workers then do is news that comes later.
@@ -264,7 +290,8 @@ class Following:
 
 @contextmanager
 def unit_of_work(follow: Callable[[Following], object] = Following.__call__) -> Iterator[Connection]:
-    """One transaction: committed at the end of the block, rolled back when it raises. Then comes what follows (:func:`after_commit`).
+    """One transaction: committed at the end of the block, rolled back when it raises. Then comes what follows
+    (:func:`after_commit`).
 
     ``follow`` does that, or has it done.
     """
@@ -276,10 +303,14 @@ def unit_of_work(follow: Callable[[Following], object] = Following.__call__) -> 
         follow(following)
 
 
-def after_commit(connection: Connection, function: Callable[..., object], *arguments: object, last: bool = False) -> None:
-    """Have a function called when the transaction of a unit of work is committed; once, with all the arguments that it is given.
+def after_commit(
+    connection: Connection, function: Callable[..., object], *arguments: object, last: bool = False
+) -> None:
+    """Have a function called when the transaction of a unit of work is committed; once, with all the
+    arguments that it is given.
 
-    What it raises is logged, and fails nothing. ``last``: behind all that is not. Nothing follows in another transaction.
+    What it raises is logged, and fails nothing. ``last``: behind all that is not. Nothing follows in another
+    transaction.
     """
     following: Following | None = connection.info.get(_FOLLOWING)
     if following is not None:
@@ -288,11 +319,15 @@ def after_commit(connection: Connection, function: Callable[..., object], *argum
 
 @contextmanager
 def snapshot() -> Iterator[Connection]:
-    """For questions of several statements that complete each other: all see what was committed when the first one began.
+    """For questions of several statements that complete each other: all see what was committed when the first
+    one began.
 
     No trip more than :func:`unit_of_work`; what is written in it may be refused.
     """
-    with engine().connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
+    with (
+        engine().connect().execution_options(isolation_level="REPEATABLE READ") as connection,
+        connection.begin(),
+    ):
         yield connection
 
 
@@ -311,10 +346,11 @@ def reading() -> Iterator[Connection]:
 
 
 def read_beside(read: Callable[[Connection], T], connection: Connection) -> Callable[[], T]:
-    """Begin to read on another connection, while the caller reads on this one; gives what waits for the result.
+    """Begin to read on another connection, while the caller reads on this one; gives what waits for the
+    result.
 
-    PostgreSQL takes one processor for a statement. If all threads for this are busy, it is read on the caller's connection, once the
-    result is asked for: nobody waits for a connection while they hold one.
+    PostgreSQL takes one processor for a statement. If all threads for this are busy, it is read on the
+    caller's connection, once the result is asked for: nobody waits for a connection while they hold one.
     """
     if not _BESIDE.acquire(blocking=False):
         return lambda: read(connection)
@@ -355,8 +391,9 @@ _LIMITS = {
 }
 #: How a session of our own is told of them: when it begins.
 _SESSION = {"options": " ".join(f"-c {name}={value}" for name, value in _LIMITS.items())}
-#: Of sessions that only read, a few rows of one agent at a time, from memory or a disk without a head that moves: by its defaults
-#: PostgreSQL rather reads all of a table, in two processes, than a thousand rows by an index. Both are costs, not orders.
+#: Of sessions that only read, a few rows of one agent at a time, from memory or a disk without a head that
+#: moves: by its defaults PostgreSQL rather reads all of a table, in two processes, than a thousand rows by an
+#: index. Both are costs, not orders.
 _READING = {"options": f"{_SESSION['options']} -c random_page_cost=1.1 -c max_parallel_workers_per_gather=0"}
 _TELL = """
     SELECT set_config('jiyi.groups', %(groups)s::text[]::text, %(local)s),

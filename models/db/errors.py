@@ -1,15 +1,17 @@
-"""What a database, a broker or a Valkey raises: what is away, what is wrong with a value, and what may be tried again.
+"""What a database, a broker or a Valkey raises: what is away, what is wrong with a value, and what may be
+tried again.
 
-PostgreSQL ends transactions because of others: deadlocks and failed serializations. As a whole they can be tried again. Locks are taken
-in one order, so that there are no deadlocks among the service's own transactions:
+PostgreSQL ends transactions because of others: deadlocks and failed serializations. As a whole they can be
+tried again. Locks are taken in one order, so that there are no deadlocks among the service's own
+transactions:
 
 1. rows of ``pending_work`` that are being settled (``lock_owed``), by subject;
 2. ``agents``, by group and name (``lock_agents``);
 3. what an agent has one row of: ``self_reflections``, then ``reflections``;
 4. ``memory_nodes``, by id; then everything else; counts (``growth_tallies``) last.
 
-Whoever needs a later one first has to take the earlier ones before it. What is tried again is for the rest: rows that an operator's
-statement or a migration holds, and orders that nobody thought of.
+Whoever needs a later one first has to take the earlier ones before it. What is tried again is for the rest:
+rows that an operator's statement or a migration holds, and orders that nobody thought of.
 """
 
 from __future__ import annotations
@@ -34,7 +36,13 @@ from jiyi.text.translatable import Translatable
 log = logging.getLogger(__name__)
 R = TypeVar("R")
 #: PostgreSQL's codes for what passes, or for what an operator has to mend.
-_CODES: dict[str, State] = {"53100": "disk_full", "53200": "full", "53300": "exhausted", "57P03": "starting", "25006": "read_only"}
+_CODES: dict[str, State] = {
+    "53100": "disk_full",
+    "53200": "full",
+    "53300": "exhausted",
+    "57P03": "starting",
+    "25006": "read_only",
+}
 #: … and classes of codes: 08: the connection, 57: the server was stopped.
 _CLASSES: dict[str, State] = {"08": "away", "57": "away"}
 OF_DATABASE: dict[State, str] = {
@@ -42,14 +50,19 @@ OF_DATABASE: dict[State, str] = {
     "starting": Translatable("is starting, or recovering from a crash: it answers in a moment"),
     "full": Translatable("has no memory left"),
     "disk_full": Translatable("cannot write to its disk: nothing is stored until there is room on it"),
-    "exhausted": Translatable("has no connection left: raise its max_connections (PgBouncer's default_pool_size), or run fewer processes"),
+    "exhausted": Translatable(
+        "has no connection left: raise its max_connections (PgBouncer's default_pool_size), or run fewer"
+        " processes"
+    ),
     "read_only": Translatable("takes no writes: point JIYI_DATABASE_URL to the primary"),
 }
-#: What PgBouncer says to who has waited for one of its sessions; its code is that of any breach of the protocol.
+#: What PgBouncer says to who has waited for one of its sessions; its code is that of any breach of the
+#: protocol.
 PGBOUNCER_FULL = "query_wait_timeout"
 #: A statement that took too long, or was ended by hand: the server is there.
 _CANCELLED = "57014"
-#: PostgreSQL's code → what is wrong with the value. Other codes of the class 22, such as a division by zero, are no fault of a value.
+#: PostgreSQL's code → what is wrong with the value. Other codes of the class 22, such as a division by zero,
+#: are no fault of a value.
 _REFUSED = {
     "22001": "a text is longer than what is stored of it; send a shorter one",
     "22003": "a number is larger than any that is stored; send a smaller one",
@@ -62,7 +75,8 @@ _REFUSED = {
 }
 #: Times that a transaction is tried, the first included.
 TRIES = 4
-#: Seconds, about, between the first try and the second; twice as long each time. The other transaction of a deadlock is done by then.
+#: Seconds, about, between the first try and the second; twice as long each time. The other transaction of a
+#: deadlock is done by then.
 PAUSE = 0.02
 #: PostgreSQL's codes: ``deadlock_detected``, ``serialization_failure``.
 _CONFLICTS = ("40P01", "40001")
@@ -80,26 +94,40 @@ def state_of_database(error: BaseException) -> State | None:
     if PGBOUNCER_FULL in str(error):
         return "exhausted"
     if error.sqlstate is not None:
-        return _CODES.get(error.sqlstate) or _CLASSES.get(error.sqlstate[:2]) or ("away" if invalidated else None)
+        return (
+            _CODES.get(error.sqlstate)
+            or _CLASSES.get(error.sqlstate[:2])
+            or ("away" if invalidated else None)
+        )
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return None
     # While connecting there is only a text.
-    words: dict[str, State] = {"too many clients": "exhausted", "starting up": "starting", "recovery": "starting"}
+    words: dict[str, State] = {
+        "too many clients": "exhausted",
+        "starting up": "starting",
+        "recovery": "starting",
+    }
     return next((state for word, state in words.items() if word in str(error)), "away")
 
 
 def outage(error: BaseException) -> JiyiError | None:
-    """The error as what is away, or None if that is not what it says. Its sentence quotes no statement, value or address."""
+    """The error as what is away, or None if that is not what it says. Its sentence quotes no statement, value
+    or address.
+    """
     sentence = sentence_of(error)
     if sentence is None:
         return None
     if isinstance(error, redis.RedisError | BrokerError | AMQPError):
-        return BrokerUnavailable(f"Valkey {sentence}" if isinstance(error, redis.RedisError) else f"the broker {sentence}")
+        return BrokerUnavailable(
+            f"Valkey {sentence}" if isinstance(error, redis.RedisError) else f"the broker {sentence}"
+        )
     return DatabaseUnavailable(f"the database {sentence}")
 
 
 def sentence_of(error: BaseException) -> str | None:
-    """What is the matter with the database, the broker or Valkey, without its name; None if the error says that it works."""
+    """What is the matter with the database, the broker or Valkey, without its name; None if the error says
+    that it works.
+    """
     if isinstance(error, redis.RedisError | BrokerError | AMQPError):
         state = state_of_valkey(error)
         answered = isinstance(error, redis.ResponseError) and state == "away"  # the command was wrong
@@ -109,10 +137,12 @@ def sentence_of(error: BaseException) -> str | None:
 
 
 def refused_value(error: BaseException | None) -> InvalidRequest | None:
-    """The error as what is wrong with the request, or None if it is not of a value. The sentence quotes no statement and no value.
+    """The error as what is wrong with the request, or None if it is not of a value. The sentence quotes no
+    statement and no value.
 
-    What a request's model can say of a value, it says earlier and better. This is for what is left: a number that a request may hold and a
-    column may not, a text that becomes too long for an index once it is normalised.
+    What a request's model can say of a value, it says earlier and better. This is for what is left: a number
+    that a request may hold and a column may not, a text that becomes too long for an index once it is
+    normalised.
     """
     if isinstance(error, DBAPIError):
         error = error.orig
@@ -120,7 +150,9 @@ def refused_value(error: BaseException | None) -> InvalidRequest | None:
         reason: str | None = _REFUSED["22021"]
     elif isinstance(error, psycopg.Error) and error.sqlstate is not None:
         reason = _REFUSED.get(error.sqlstate)
-    elif isinstance(error, psycopg.DataError):  # the driver's own: a NUL character, or a number or time that it cannot write
+    elif isinstance(
+        error, psycopg.DataError
+    ):  # the driver's own: a NUL character, or a number or time that it cannot write
         reason = "a value cannot be stored; send valid Unicode without NUL, and smaller numbers"
     else:
         reason = None
@@ -128,13 +160,16 @@ def refused_value(error: BaseException | None) -> InvalidRequest | None:
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether the transaction was ended in favour of another, and may succeed when it is tried again as a whole."""
+    """Whether the transaction was ended in favour of another, and may succeed when it is tried again as a
+    whole.
+    """
     cause = error.orig if isinstance(error, DBAPIError) else error
     return isinstance(cause, psycopg.Error) and cause.sqlstate in _CONFLICTS
 
 
 def tried_again(transaction: Callable[[], R]) -> R:
-    """What ``transaction`` gives, a function that begins and ends one and does nothing besides; after conflicts it is called again.
+    """What ``transaction`` gives, a function that begins and ends one and does nothing besides; after
+    conflicts it is called again.
 
     Raises what the last of :data:`TRIES` calls raised.
     """
@@ -144,6 +179,10 @@ def tried_again(transaction: Callable[[], R]) -> R:
         except DBAPIError as error:
             if not is_conflict(error):
                 raise
-            log.info("a transaction was ended in favour of another (%s): attempt %d", type(error.orig).__name__, attempt + 1)
+            log.info(
+                "a transaction was ended in favour of another (%s): attempt %d",
+                type(error.orig).__name__,
+                attempt + 1,
+            )
             time.sleep(PAUSE * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311 – so that two do not meet again
     return transaction()

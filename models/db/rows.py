@@ -1,8 +1,10 @@
-"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written twice; conditions of lists.
+"""Typed rows: a SELECT reads the fields that a row type declares, so that no list of columns is written
+twice; conditions of lists.
 
-COPY is the fastest way into a table: many rows in one round trip, in the caller's transaction. PostgreSQL refuses to COPY into a table
-under row-level security, and the ways around that (a temporary table and INSERT … SELECT) store a third fewer events a second. So the
-owner copies, and each row's group is compared with the scope here, by the rule that row-level security has for INSERT.
+COPY is the fastest way into a table: many rows in one round trip, in the caller's transaction. PostgreSQL
+refuses to COPY into a table under row-level security, and the ways around that (a temporary table and INSERT
+… SELECT) store a third fewer events a second. So the owner copies, and each row's group is compared with the
+scope here, by the rule that row-level security has for INSERT.
 """
 
 from __future__ import annotations
@@ -35,15 +37,19 @@ R = TypeVar("R", bound=BaseModel)
 MAX_WORDS_CHARS, MAX_WORDS = 200, 20
 #: Characters of a text that a list carries; an entry's own page has all of it.
 MAX_LISTED_CHARS = 2_000
-#: Types whose values rows hold in PostgreSQL's binary form, see :class:`Copy`: as bytes they are only passed on.
+#: Types whose values rows hold in PostgreSQL's binary form, see :class:`Copy`: as bytes they are only passed
+#: on.
 PACKED_TYPES = frozenset({"uuid", "jsonb", "text[]", "timestamp with time zone", "vector"})
 #: What jsonb begins with in binary form: its version.
 _JSONB_VERSION = b"\x01"
 _TEXT_OID = 25
 
 
-def columns(row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any] | None) -> list[ColumnElement[Any]]:
-    """What to select for ``row``: for each field what ``computed`` says, else the column of its name in the first table that has it.
+def columns(
+    row: type[BaseModel], *tables: type[Base], **computed: SQLColumnExpression[Any] | None
+) -> list[ColumnElement[Any]]:
+    """What to select for ``row``: for each field what ``computed`` says, else the column of its name in the
+    first table that has it.
 
     A field of which ``computed`` says None is not read, and keeps its default.
 
@@ -83,9 +89,13 @@ def records(connection: Connection, statement: Executable, **parameters: Any) ->
 
 
 def page(rows: list[R], limit: int, place: Callable[[R], object]) -> Rows[R]:
-    """A page of a list, of which one row too many was read, with the place at which it ends unless it is the last one."""
+    """A page of a list, of which one row too many was read, with the place at which it ends unless it is the
+    last one.
+    """
     more = len(rows) > limit
-    return Rows.model_construct(rows=rows[:limit], next=encode_cursor(place(rows[limit - 1])) if more else None)
+    return Rows.model_construct(
+        rows=rows[:limit], next=encode_cursor(place(rows[limit - 1])) if more else None
+    )
 
 
 def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[Any]:
@@ -93,7 +103,9 @@ def _column(name: str, tables: tuple[type[Base], ...]) -> SQLColumnExpression[An
         if name in table.__table__.columns:
             column: ColumnElement[Any] = table.__table__.columns[name]
             return column
-    raise LookupError(f"{name}: no column of {', '.join(table.__tablename__ for table in tables)}, and nothing computed")
+    raise LookupError(
+        f"{name}: no column of {', '.join(table.__tablename__ for table in tables)}, and nothing computed"
+    )
 
 
 def equal_if_given(*wanted: tuple[InstrumentedAttribute[Any], object]) -> Iterator[ColumnElement[bool]]:
@@ -124,7 +136,8 @@ class ForeignRowError(Exception):
 class Copy:
     """Rows for a table, whose values are those of ``columns``. Other columns get the table's defaults.
 
-    What is a uuid, jsonb, text[], timestamptz or vector is given as bytes: ``UUID.bytes``, :func:`packed_json`, :func:`packed_texts`,
+    What is a uuid, jsonb, text[], timestamptz or vector is given as bytes: ``UUID.bytes``,
+    :func:`packed_json`, :func:`packed_texts`,
     :func:`packed_time`, :func:`packed_vector`.
     """
 
@@ -180,13 +193,21 @@ def _check(copy: Copy) -> None:
         return
     foreign = set(map(itemgetter(copy.columns.index("group_id")), copy.rows)) - set(scope.groups)
     if foreign:
-        raise ForeignRowError(f"rows of the group {min(foreign)!r} for {copy.table.__tablename__}: the scope is {sorted(scope.groups)}")
+        raise ForeignRowError(
+            f"rows of the group {min(foreign)!r} for {copy.table.__tablename__}: the scope is"
+            f" {sorted(scope.groups)}"
+        )
 
 
 def _copy(connection: psycopg.Connection, copy: Copy) -> None:
     with connection.cursor() as cursor:
-        cursor.adapters.register_dumper(bytes, BytesBinaryDumper)  # of those for bytea the one that is written in C
-        with telling(f"COPY {copy.table.__tablename__}"), cursor.copy(_statement(copy.table, copy.columns)) as into:
+        cursor.adapters.register_dumper(
+            bytes, BytesBinaryDumper
+        )  # of those for bytea the one that is written in C
+        with (
+            telling(f"COPY {copy.table.__tablename__}"),
+            cursor.copy(_statement(copy.table, copy.columns)) as into,
+        ):
             into.set_types(_types(copy.table, copy.columns))
             for row in copy.rows:
                 into.write_row(row)
@@ -195,7 +216,9 @@ def _copy(connection: psycopg.Connection, copy: Copy) -> None:
 @lru_cache(maxsize=32)
 def _statement(table: type[Base], columns: tuple[str, ...]) -> sql.Composed:
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
-    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(sql.Identifier(table.__tablename__), names)
+    return sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
+        sql.Identifier(table.__tablename__), names
+    )
 
 
 @lru_cache(maxsize=32)
@@ -206,7 +229,8 @@ def _types(table: type[Base], columns: tuple[str, ...]) -> list[int]:
     return [psycopg.adapters.types.get_oid("bytea" if name in PACKED_TYPES else name) for name in names]
 
 
-#: A text[] in binary form: dimensions, whether there are NULLs, type of the elements, their number, and the first one's index.
+#: A text[] in binary form: dimensions, whether there are NULLs, type of the elements, their number, and the
+#: first one's index.
 _ARRAY_HEADER = Struct("!iiIii")
 _EMPTY_ARRAY_HEADER = Struct("!iiI")
 _LENGTH = Struct("!i")

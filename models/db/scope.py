@@ -1,10 +1,13 @@
-"""Whose rows a piece of work may see: PostgreSQL's row-level security lets it see no others (``docs/tenants.md``).
+"""Whose rows a piece of work may see: PostgreSQL's row-level security lets it see no others
+(``docs/tenants.md``).
 
-Whoever begins a piece of work says for whom: an answer, a web request or a batch of work for its groups, a scheduled job
-for the whole service. What says nothing sees nothing. ``models.db.connection`` tells PostgreSQL at the start of each transaction.
+Whoever begins a piece of work says for whom: an answer, a web request or a batch of work for its groups, a
+scheduled job for the whole service. What says nothing sees nothing. ``models.db.connection`` tells PostgreSQL
+at the start of each transaction.
 
-The tables belong to the database user of the address. That user would see every row: PostgreSQL exempts owners and superusers. So each
-connection of the service changes to the role ``jiyi_service``, which may read and write rows, and neither empty nor alter a table.
+The tables belong to the database user of the address. That user would see every row: PostgreSQL exempts
+owners and superusers. So each connection of the service changes to the role ``jiyi_service``, which may read
+and write rows, and neither empty nor alter a table.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ _REVOKES = (
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """``groups`` may be seen; or everything, with ``whole_service``. For a ``user`` less: nothing that only another user is told."""
+    """``groups`` may be seen; or everything, with ``whole_service``. For a ``user`` less: nothing that only
+    another user is told.
+    """
 
     groups: tuple[str, ...] = ()
     whole_service: bool = False
@@ -52,9 +57,15 @@ def for_groups(*group_ids: str, user: str | None = None) -> AbstractContextManag
 
 
 def narrowed_to(group_id: str, user: str | None = None) -> AbstractContextManager[None]:
-    """What is done within is done for this group and user; if the current scope has others only, for those: it is never widened."""
+    """What is done within is done for this group and user; if the current scope has others only, for those:
+    it is never widened.
+    """
     begun = current()
-    return within(begun) if begun.groups and group_id not in begun.groups else for_groups(group_id, user=begun.user or user)
+    return (
+        within(begun)
+        if begun.groups and group_id not in begun.groups
+        else for_groups(group_id, user=begun.user or user)
+    )
 
 
 def whole_service() -> AbstractContextManager[None]:
@@ -127,7 +138,8 @@ def establish(connection: psycopg.Connection) -> None:
         connection.execute(_JOIN)
     except psycopg.errors.InsufficientPrivilege as error:
         raise RoleError(
-            f"the database user {user} may not make the role {ROLE} ({error.diag.message_primary}): have an administrator run "
+            f"the database user {user} may not make the role {ROLE} ({error.diag.message_primary}): have an"
+            " administrator run "
             f'`CREATE ROLE {ROLE} NOLOGIN; GRANT {ROLE} TO "{user}";` on this server, then try again'
         ) from None
     for statement in _GRANTS:
@@ -135,7 +147,9 @@ def establish(connection: psycopg.Connection) -> None:
 
 
 def withdraw(connection: psycopg.Connection) -> None:
-    """Take back what :func:`establish` gave in this database. The role stays: others may have it in theirs."""
+    """Take back what :func:`establish` gave in this database. The role stays: others may have it in
+    theirs.
+    """
     for statement in _REVOKES:
         connection.execute(statement)
 
@@ -147,12 +161,18 @@ def is_secured(connection: psycopg.Connection) -> bool:
 
 
 def isolate(table: str) -> list[str]:
-    """What puts a table with a ``group_id`` under row-level security, for its migration. NULL is the whole service's."""
-    return [f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY", f"CREATE POLICY tenants ON {table} USING ({POLICY}) WITH CHECK ({POLICY})"]
+    """What puts a table with a ``group_id`` under row-level security, for its migration. NULL is the whole
+    service's.
+    """
+    return [
+        f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
+        f"CREATE POLICY tenants ON {table} USING ({POLICY}) WITH CHECK ({POLICY})",
+    ]
 
 
 def hide_from_others(table: str, condition: str) -> str:
-    """What hides from a user, where work is done for one, the rows of a table that do not fulfil ``condition``, for its migration.
+    """What hides from a user, where work is done for one, the rows of a table that do not fulfil
+    ``condition``, for its migration.
 
     ``{user}`` in the condition is the user for whom work is done.
     """
@@ -178,7 +198,8 @@ _CREATE = f"""
 # From 16 on a member may have the right to give the role away without the right to change to it.
 _JOIN = f"""
     DO $$ DECLARE
-        wanted text := CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END;
+        wanted text := CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE
+        'MEMBER' END;
     BEGIN
         PERFORM pg_advisory_xact_lock(hashtextextended('jiyi.role', 0));
         IF NOT pg_has_role(session_user, '{ROLE}', wanted) THEN
@@ -193,7 +214,8 @@ _GRANTS = (
     f"ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT {_ROWS} ON TABLES TO {ROLE}",
     f"ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT USAGE, SELECT ON SEQUENCES TO {ROLE}",
     f"REVOKE INSERT, UPDATE, DELETE ON alembic_version FROM {ROLE}",
-    # Functions of the owner that look past row-level security, each after it has asked for the scope by itself.
+    # Functions of the owner that look past row-level security, each after it has asked for the scope by
+    # itself.
     f"""
     DO $$ DECLARE found regprocedure; BEGIN
         FOR found IN SELECT p.oid FROM pg_proc p

@@ -1,4 +1,6 @@
-"""Spans of statements and of commands to Valkey, as parts of what is traced: what they do, never with which values."""
+"""Spans of statements and of commands to Valkey, as parts of what is traced: what they do, never with which
+values.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,16 @@ def watch(connections: Engine) -> None:
     """From now on the statements of these connections are told."""
     event.listen(connections, "before_cursor_execute", _begin)
     event.listen(connections, "after_cursor_execute", _end)
-    event.listen(connections, "handle_error", lambda context: _end_failed(context.execution_context, context.original_exception))
+    event.listen(
+        connections,
+        "handle_error",
+        lambda context: _end_failed(context.execution_context, context.original_exception),
+    )
 
 
-def _begin(_connection: Connection, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+def _begin(
+    _connection: Connection, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool
+) -> None:
     if context is not None:
         context.jiyi_span = told = telling(statement)
         told.__enter__()
@@ -41,10 +49,16 @@ def _described(statement: str) -> tuple[str, dict[str, Any]]:
     words = " ".join(statement.split())
     verb, table = words.partition(" ")[0].upper(), _TABLE.search(words)
     name = verb if table is None else f"{verb} {table[1]}"
-    return name, {"db.system.name": "postgresql", "db.operation.name": verb, "db.query.text": words[:MAX_STATEMENT]}
+    return name, {
+        "db.system.name": "postgresql",
+        "db.operation.name": verb,
+        "db.query.text": words[:MAX_STATEMENT],
+    }
 
 
-def _end(_connection: Connection, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+def _end(
+    _connection: Connection, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool
+) -> None:
     _end_failed(context, None)
 
 

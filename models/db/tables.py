@@ -15,7 +15,17 @@ from models.queue import tables as queue
 from models.reflection import tables as reflection
 from models.retrieval import tables as retrieval
 
-__all__ = ["Base", "accounts", "conversations", "erasure", "memory", "operations", "queue", "reflection", "retrieval"]
+__all__ = [
+    "Base",
+    "accounts",
+    "conversations",
+    "erasure",
+    "memory",
+    "operations",
+    "queue",
+    "reflection",
+    "retrieval",
+]
 
 for subject in subjects.ALL.values():
     for module in subject.tables:

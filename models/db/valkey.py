@@ -16,7 +16,8 @@ from models.db.spans import Valkey
 from models.db.valkey_keys import PREFIX
 
 SOCKET_TIMEOUT = 5.0  # seconds; an answer takes a millisecond, so a server that needs five is as good as down
-#: Further tries when the connection is refused or broken, and seconds before the first and the last of them, as redis-py has them.
+#: Further tries when the connection is refused or broken, and seconds before the first and the last of them,
+#: as redis-py has them.
 RETRIES, FIRST_PAUSE, LAST_PAUSE = 10, 0.01, 1.0
 
 
@@ -28,7 +29,9 @@ def valkey() -> redis.Redis:
 
 
 def retry_unless_late(retries: int = RETRIES) -> Retry:
-    """For a client: try again when the connection is refused or broken. A server that hangs is waited for once, not each time anew."""
+    """For a client: try again when the connection is refused or broken. A server that hangs is waited for
+    once, not each time anew.
+    """
     return Retry(ExponentialWithJitterBackoff(LAST_PAUSE, FIRST_PAUSE), retries, (redis.ConnectionError,))
 
 
@@ -38,4 +41,6 @@ def count_within(key: str, seconds: int) -> int:
 
 
 def _storage() -> RedisStorage:
-    return RedisStorage("redis://", connection_pool=valkey().connection_pool, key_prefix=PREFIX.removesuffix(":"))
+    return RedisStorage(
+        "redis://", connection_pool=valkey().connection_pool, key_prefix=PREFIX.removesuffix(":")
+    )

@@ -19,10 +19,10 @@ preview = by_worker("erasure.preview")
 def request_erasure(context: Context, request: Erasure) -> ErasureState:
     """Erase an agent, a person or some memories.
 
-    Everything that is stored of an agent; or every memory that names a person, by all names given, with what was
-    concluded from it; or single memories. It goes from every table, index, cache and buffer, for good: there is no way
-    back. A job does it: see get_erasure for how far it is and, in the end, for a report that proves it. The same asked for
-    again while that is pending is the same erasure.
+    Everything that is stored of an agent; or every memory that names a person, by all names given, with what
+    was concluded from it; or single memories. It goes from every table, index, cache and buffer, for good:
+    there is no way back. A job does it: see get_erasure for how far it is and, in the end, for a report that
+    proves it. The same asked for again while that is pending is the same erasure.
     """
     return ask(context, request)
 
@@ -31,7 +31,9 @@ def ask(context: Context, request: Erasure) -> ErasureState:
     """The same, of another action."""
     connection, group_id = context.connection, context.group_id
     if request.agent_id is not None and not matching.is_agent(connection, group_id, request.agent_id):
-        raise NotFound(f"agent_id: no agent {request.agent_id!r} in the group {group_id!r}; see `jiyi agents list`")
+        raise NotFound(
+            f"agent_id: no agent {request.agent_id!r} in the group {group_id!r}; see `jiyi agents list`"
+        )
     if request.node_ids and not matching.known_nodes(connection, group_id, request.node_ids):
         raise NotFound(f"node_ids: none of these is a memory of the group {group_id!r}")
     what = progress.described(request)

@@ -21,7 +21,8 @@ _UNDER_WAY = "in progress"
 def rewrite(begun: list[str], seconds: float) -> dict[str, str] | None:
     """Have each server rewrite its file: server → how it went; None if that takes longer.
 
-    Call it again then, with ``begun``, the servers that were asked; what one of them began earlier has to end first.
+    Call it again then, with ``begun``, the servers that were asked; what one of them began earlier has to end
+    first.
 
     Raises:
         redis.ConnectionError: a server is away.
@@ -39,7 +40,9 @@ def rewrite(begun: list[str], seconds: float) -> dict[str, str] | None:
                 begun.append(name)
             if not _is_idle(client, until):
                 return None
-            went[name] = REWRITTEN if client.info("persistence").get("aof_last_bgrewrite_status") == "ok" else FAILED
+            went[name] = (
+                REWRITTEN if client.info("persistence").get("aof_last_bgrewrite_status") == "ok" else FAILED
+            )
         except redis.ResponseError as error:  # a server may allow neither
             if _UNDER_WAY in str(error):
                 return None
@@ -60,9 +63,14 @@ def _run(client: redis.Redis) -> object:
 
 
 def _is_idle(client: redis.Redis, until: float) -> bool:
-    return poll(lambda: _rewrites(client), lambda rewrites: not rewrites, max(0.0, until - time.monotonic())) == 0
+    return (
+        poll(lambda: _rewrites(client), lambda rewrites: not rewrites, max(0.0, until - time.monotonic()))
+        == 0
+    )
 
 
 def _rewrites(client: redis.Redis) -> int:
     persistence = client.info("persistence")
-    return int(persistence.get("aof_rewrite_in_progress", 0)) + int(persistence.get("aof_rewrite_scheduled", 0))
+    return int(persistence.get("aof_rewrite_in_progress", 0)) + int(
+        persistence.get("aof_rewrite_scheduled", 0)
+    )

@@ -1,6 +1,8 @@
-"""Orders to all workers to drop what their memory has of what is erased: given in Valkey, carried out and answered there.
+"""Orders to all workers to drop what their memory has of what is erased: given in Valkey, carried out and
+answered there.
 
-Each worker looks for orders with its heartbeat. An order names agents, so whoever gave it withdraws it when it is answered.
+Each worker looks for orders with its heartbeat. An order names agents, so whoever gave it withdraws it when
+it is answered.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from models.erasure.parts import parts
 from models.memory import access
 from models.operations import signs_of_life
 
-#: Seconds after which an order that nobody withdrew is gone: whoever gave it has died, and another one gives it anew.
+#: Seconds after which an order that nobody withdrew is gone: whoever gave it has died, and another one gives
+#: it anew.
 ORDER_LIVES = 600
 
 #: What carries an order out: group, agents → what was dropped.
@@ -54,15 +57,17 @@ def answers(order_id: str) -> dict[str, dict[str, int]]:
 def missing_workers(answered: Iterable[str]) -> list[str]:
     """Workers that live and have not answered yet.
 
-    One that has been silent for ``heartbeats.COUNTS_SECONDS`` is waited for no longer: it has died, or drops all that it has before it
-    looks for orders again (``workers.worker_setup``).
+    One that has been silent for ``heartbeats.COUNTS_SECONDS`` is waited for no longer: it has died, or drops
+    all that it has before it looks for orders again (``workers.worker_setup``).
     """
     alive = {worker.worker_id for worker in signs_of_life.workers() if worker.counts}
     return sorted(alive - set(answered))
 
 
 def carry_out(worker_id: str, known: set[str], forget: Forget) -> set[str]:
-    """Do what this worker has not done yet; ``known`` are the orders that it did. Returns those among them that still stand."""
+    """Do what this worker has not done yet; ``known`` are the orders that it did. Returns those among them
+    that still stand.
+    """
     standing = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.ORDERS))
     for order_id, order in ((name.decode(), told) for name, told in standing.items()):
         if order_id in known:
@@ -95,13 +100,24 @@ def worker_id() -> str:
 def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom: Whom) -> dict[str, int]:
     """Take the memories and the agents' names out of every buffer. Safe to repeat: what is gone is not found.
 
-    The accesses of other memories are written to the database first: nobody is asked twice what was accessed when.
+    The accesses of other memories are written to the database first: nobody is asked twice what was accessed
+    when.
     """
     access.flush()
-    gone = {"access_buffer": 0, "touched": 0, "stream": 0, "replies": 0, "errors": 0, "searches": 0, "retrievals": 0}
+    gone = {
+        "access_buffer": 0,
+        "touched": 0,
+        "stream": 0,
+        "replies": 0,
+        "errors": 0,
+        "searches": 0,
+        "retrievals": 0,
+    }
     ids = list(node_ids)
     for start in range(0, len(ids), ELEMENTS):
-        gone["access_buffer"] += _take_out([access.member(group_id, entry) for entry in ids[start : start + ELEMENTS]])
+        gone["access_buffer"] += _take_out(
+            [access.member(group_id, entry) for entry in ids[start : start + ELEMENTS]]
+        )
     for agent_id in touched:
         gone["touched"] += valkey().delete(valkey_keys.touched(group_id, agent_id))
     gone["stream"] = _clear_stream(group_id, set(ids), whom)
@@ -116,7 +132,9 @@ def clear(group_id: str, node_ids: Collection[str], touched: Iterable[str], whom
 
 def _take_out(members: Sequence[str]) -> int:
     """Of the buffer of accesses, and of those that are being written."""
-    handed_over = [key.decode() for key in valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=SCAN_COUNT)]
+    handed_over = [
+        key.decode() for key in valkey().scan_iter(match=f"{valkey_keys.ACCESS_FLUSH}*", count=SCAN_COUNT)
+    ]
     times = [valkey_keys.ACCESS, *(key for key in handed_over if not key.endswith(valkey_keys.EACH_SUFFIX))]
     for key in times:
         _take_out_of_each(key + valkey_keys.EACH_SUFFIX, set(members))
@@ -142,7 +160,11 @@ def _take_out_of_each(key: str, members: set[str]) -> None:
 def _clear_stream(group_id: str, ids: set[str], whom: Whom) -> int:
     key = valkey_keys.stream(group_id)
     entries = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(key, count=MAX_ELEMENTS))
-    gone = [place for place, fields in entries if any(mentions(entry, ids, whom) for pair in fields.items() for entry in pair)]
+    gone = [
+        place
+        for place, fields in entries
+        if any(mentions(entry, ids, whom) for pair in fields.items() for entry in pair)
+    ]
     if gone:
         valkey().xdel(key, *gone)
     return len(gone)
@@ -191,6 +213,8 @@ def contents(key: bytes) -> Iterator[bytes]:  # noqa: C901 – one case after an
         case b"zset":
             yield from (member for member, _ in client.zscan_iter(key, count=ELEMENTS))
         case b"stream":
-            for _, fields in cast("list[tuple[bytes, dict[bytes, bytes]]]", client.xrange(key, count=MAX_ELEMENTS)):
+            for _, fields in cast(
+                "list[tuple[bytes, dict[bytes, bytes]]]", client.xrange(key, count=MAX_ELEMENTS)
+            ):
                 for pair in fields.items():
                     yield from pair

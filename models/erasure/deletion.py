@@ -53,7 +53,13 @@ PAGE = 1_000
 _E = StoredEvent
 #: The core's tables that are looked through; conversations have their own.
 SCRUBBED: tuple[Scrubbed, ...] = (
-    ("dead_letters", "letter_id::text", "reason, traceback, body", "(group_id = :group OR group_id IS NULL)", "DELETE FROM dead_letters"),
+    (
+        "dead_letters",
+        "letter_id::text",
+        "reason, traceback, body",
+        "(group_id = :group OR group_id IS NULL)",
+        "DELETE FROM dead_letters",
+    ),
     (
         "reflections",
         "reflection_id::text",
@@ -61,7 +67,13 @@ SCRUBBED: tuple[Scrubbed, ...] = (
         "group_id = :group",
         "UPDATE reflections SET focal_points = '[]', error = NULL, findings = NULL",
     ),
-    ("pending_work", "kind || '/' || subject_id::text", "last_error", "group_id = :group", "UPDATE pending_work SET last_error = NULL"),
+    (
+        "pending_work",
+        "kind || '/' || subject_id::text",
+        "last_error",
+        "group_id = :group",
+        "UPDATE pending_work SET last_error = NULL",
+    ),
     (
         "audit_log",
         "audit_id::text",
@@ -78,7 +90,13 @@ SCRUBBED: tuple[Scrubbed, ...] = (
     ),
 )
 SCRUBBED_CONVERSATIONS: tuple[Scrubbed, ...] = (
-    ("injections", "injection_id::text", "query, session_id, user_id, reasons::text", "group_id = :group", "DELETE FROM injections"),
+    (
+        "injections",
+        "injection_id::text",
+        "query, session_id, user_id, reasons::text",
+        "group_id = :group",
+        "DELETE FROM injections",
+    ),
     (
         "session_prompts",
         "agent_id || '/' || session_id",
@@ -96,16 +114,29 @@ SCRUBBED_CONVERSATIONS: tuple[Scrubbed, ...] = (
     (
         "user_profiles",
         "agent_id || '/' || user_id",
-        "user_id, industry, role, expertise_level, array_to_string(recent_topics || pain_points || preferred_tools, ' ')",
+        (
+            "user_id, industry, role, expertise_level, array_to_string(recent_topics || pain_points ||"
+            " preferred_tools, ' ')"
+        ),
         "group_id = :group",
         "DELETE FROM user_profiles",
     ),
-    ("industry_keywords", "industry", "industry, keywords::text", "group_id = :group", "DELETE FROM industry_keywords"),
+    (
+        "industry_keywords",
+        "industry",
+        "industry, keywords::text",
+        "group_id = :group",
+        "DELETE FROM industry_keywords",
+    ),
 )
 
 
-def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after: UUID) -> tuple[UUID | None, Counter[str], set[str]]:
-    """The next batch: where it ends (None: there was none), how many rows of what went, and whose memories they were."""
+def delete_noted(
+    connection: Connection, erasure_id: UUID, group_id: str, after: UUID
+) -> tuple[UUID | None, Counter[str], set[str]]:
+    """The next batch: where it ends (None: there was none), how many rows of what went, and whose memories
+    they were.
+    """
     page = {"erasure": erasure_id, "group": group_id, "after": after, "limit": BATCH}
     ids = list(connection.execute(_NOTED, page).scalars())
     if not ids:
@@ -132,7 +163,9 @@ def delete_noted(connection: Connection, erasure_id: UUID, group_id: str, after:
 
 
 def _forget_focal_points(connection: Connection, these: dict[str, Any]) -> int:
-    """What agents asked themselves after these memories were stored, which they may have started from; of how many reflections."""
+    """What agents asked themselves after these memories were stored, which they may have started from; of how
+    many reflections.
+    """
     reflections = list(connection.execute(_FORGET_FOCAL_POINTS, these).scalars())
     if reflections:
         about = {"group": these["group"], "reflections": list(map(str, reflections))}
@@ -141,8 +174,12 @@ def _forget_focal_points(connection: Connection, these: dict[str, Any]) -> int:
     return len(reflections)
 
 
-def erase_repetitions(connection: Connection, erasure_id: UUID, group_id: str, after: int) -> tuple[int | None, int]:
-    """Events of the next page that only repeated something noted; where the page ends (None: at the end), how many."""
+def erase_repetitions(
+    connection: Connection, erasure_id: UUID, group_id: str, after: int
+) -> tuple[int | None, int]:
+    """Events of the next page that only repeated something noted; where the page ends (None: at the end), how
+    many.
+    """
     parameters = {"erasure": erasure_id, "group": group_id, "after": after, "limit": EVENTS_PAGE}
     row = connection.execute(_ERASE_REPETITIONS, parameters).one()
     return row.last, row.erased
@@ -153,7 +190,9 @@ def delete_agent(connection: Connection, name: AgentName) -> Counter[str]:
     parameters = {"group": name[0], "agent": name[1]}
     gone: Counter[str] = Counter()
     for work in (PendingWork, DeadLetter):
-        gone[work.__tablename__] += connection.execute(delete(work).where(work.subject_id.in_(_KEY)), parameters).rowcount
+        gone[work.__tablename__] += connection.execute(
+            delete(work).where(work.subject_id.in_(_KEY)), parameters
+        ).rowcount
     for rows in (KeywordStrength, TermFrequency, Reflection, Agent):  # the agent last: the others name it
         whose = (rows.group_id == bindparam("group"), rows.agent_id == bindparam("agent"))
         gone[rows.__tablename__] += connection.execute(delete(rows).where(*whose), parameters).rowcount
@@ -163,8 +202,8 @@ def delete_agent(connection: Connection, name: AgentName) -> Counter[str]:
 def recount(connection: Connection, group_id: str, agent_id: str) -> None:
     """What is counted of an agent that lost memories, beside its keywords.
 
-    Numbers of memories are never given out twice, so those stay. Of the events since the last reflection no more can be
-    left than there are and have been counted; how much importance has added up stays as it is.
+    Numbers of memories are never given out twice, so those stay. Of the events since the last reflection no
+    more can be left than there are and have been counted; how much importance has added up stays as it is.
     """
     parameters: dict[str, Any] = {"group": group_id, "agent": agent_id, "kinds": NOT_ACCUMULATED_YET}
     connection.execute(_DELETE_EMPTY_TERMS, parameters)
@@ -174,13 +213,23 @@ def recount(connection: Connection, group_id: str, agent_id: str) -> None:
 
 
 def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> Counter[str]:
-    """Go through the smaller tables for what still names whom it is about. Letters go, other rows lose their texts."""
+    """Go through the smaller tables for what still names whom it is about. Letters go, other rows lose their
+    texts.
+    """
     gone: Counter[str] = Counter()
-    for scrubbed in (*SCRUBBED, *SCRUBBED_CONVERSATIONS, *(rows for part in parts() for rows in part.scrubbed)):
+    for scrubbed in (
+        *SCRUBBED,
+        *SCRUBBED_CONVERSATIONS,
+        *(rows for part in parts() for rows in part.scrubbed),
+    ):
         name, after = scrubbed[0], ""
         look, change = _scrub(*scrubbed)
         while rows := connection.execute(look, {"group": group_id, "after": after, "limit": PAGE}).all():
-            keys = [row.key for row in rows if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))]
+            keys = [
+                row.key
+                for row in rows
+                if whom.is_named_in(row.content) or not ids.isdisjoint(UUIDS.findall(row.content))
+            ]
             if keys:
                 gone[name] += connection.execute(change, {"group": group_id, "keys": keys}).rowcount
             after = rows[-1].key
@@ -190,10 +239,15 @@ def scrub(connection: Connection, group_id: str, whom: Whom, ids: set[str]) -> C
 
 
 def _scrub(name: str, key: str, content: str, whose: str, change: str) -> tuple[Select[str, str], TextClause]:
-    """A table's rows as (key, content), and what becomes of those that are found. Keys as text: they only have to sort."""
+    """A table's rows as (key, content), and what becomes of those that are found. Keys as text: they only
+    have to sort.
+    """
     place = literal_column(key, Text)
     look = (
-        select(place.label("key"), func.concat_ws(func.chr(1), literal_column(content), type_=Text).label("content"))
+        select(
+            place.label("key"),
+            func.concat_ws(func.chr(1), literal_column(content), type_=Text).label("content"),
+        )
         .select_from(table(name))
         .where(text(whose), place > bindparam("after"))
         .order_by(place)
@@ -207,58 +261,71 @@ def delete_beside_memories(connection: Connection, group_id: str, ids: Sequence[
 
     What they superseded stays superseded, by nobody; what replaced them no longer says what it replaced.
 
-    What was told by an erased turn goes with it: memories name their turns. A profile does not; it goes if anything does that was said in
-    a conversation with its user, or taken from one.
+    What was told by an erased turn goes with it: memories name their turns. A profile does not; it goes if
+    anything does that was said in a conversation with its user, or taken from one.
     """
     these = {"group": group_id, "ids": list(ids)}
     newer = list(connection.execute(_REPLACED_BY, these).scalars())
     if newer:
         for statement in _FORGET_REPLACED:
             connection.execute(statement, {**these, "newer": newer})
-    gone = Counter({table: connection.execute(statement, these).rowcount for table, statement in _DELETE.items()})
+    gone = Counter(
+        {table: connection.execute(statement, these).rowcount for table, statement in _DELETE.items()}
+    )
     connection.execute(_UNLINK, these)
     return gone
 
 
 _NOTED = text("""
-    SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure AND group_id = :group AND subject_id > :after
+    SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure AND group_id = :group
+    AND subject_id > :after
     ORDER BY subject_id LIMIT :limit
 """)
 _DELETE_WORK = text("""
     DELETE FROM pending_work WHERE (kind, subject_id) IN (
-        SELECT kind, subject_id FROM pending_work WHERE group_id = :group AND subject_id = ANY(:ids) AND kind <> :kind
+        SELECT kind, subject_id FROM pending_work WHERE group_id = :group AND subject_id = ANY(:ids)
+        AND kind <> :kind
         ORDER BY kind, subject_id FOR UPDATE
     ) AND group_id = :group
 """)
 _NEXT_GENERATION = text("""
     UPDATE agents SET generation = generation + 1 WHERE (group_id, agent_id) IN (
         SELECT a.group_id, a.agent_id FROM agents a
-        WHERE a.group_id = :group AND a.agent_id IN (SELECT agent_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids))
+        WHERE a.group_id = :group AND a.agent_id IN (SELECT agent_id FROM memory_nodes
+        WHERE group_id = :group AND node_id = ANY(:ids))
         ORDER BY a.group_id, a.agent_id FOR NO KEY UPDATE
     ) RETURNING agent_id
 """)
 # One that is under way began from what is gone: it is overtaken, and begins again.
 _FORGET_FOCAL_POINTS = text("""
-    UPDATE reflections r SET focal_points = '[]', attempts = CASE WHEN r.state = 'running' THEN r.attempts + 1 ELSE r.attempts END
+    UPDATE reflections r SET focal_points = '[]', attempts = CASE WHEN r.state = 'running' THEN r.attempts +
+    1 ELSE r.attempts END
     FROM (
-        SELECT agent_id, min(stored_at) AS since FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) GROUP BY agent_id
+        SELECT agent_id, min(stored_at) AS since FROM memory_nodes WHERE group_id = :group
+        AND node_id = ANY(:ids) GROUP BY agent_id
     ) AS gone
-    WHERE r.group_id = :group AND r.agent_id = gone.agent_id AND coalesce(r.finished_at, 'infinity') >= gone.since
+    WHERE r.group_id = :group AND r.agent_id = gone.agent_id
+    AND coalesce(r.finished_at, 'infinity') >= gone.since
       AND (r.focal_points <> '[]' OR r.state = 'running')
     RETURNING r.reflection_id
 """)
 _FORGET_FOCAL_POINTS_OF_THOUGHTS = text("""
     UPDATE memory_nodes n SET provenance = n.provenance - 'focal_point', changed_xid = pg_current_xact_id()
     WHERE n.group_id = :group AND n.type = 'thought' AND n.provenance ->> 'reflection' = ANY(:reflections)
-      AND n.agent_id IN (SELECT agent_id FROM reflections WHERE group_id = :group AND reflection_id::text = ANY(:reflections))
+      AND n.agent_id IN (SELECT agent_id FROM reflections WHERE group_id = :group
+      AND reflection_id::text = ANY(:reflections))
       AND n.provenance ? 'focal_point'
     RETURNING n.node_id
 """)
 _FORGET_FOCAL_POINTS_OF_EVENTS = text("""
-    UPDATE events SET payload = payload #- '{provenance,focal_point}' WHERE group_id = :group AND event_id = ANY(:ids)
+    UPDATE events SET payload = payload #- '{provenance,focal_point}' WHERE group_id = :group
+    AND event_id = ANY(:ids)
 """)
-_LOCK = text("SELECT FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) ORDER BY node_id FOR UPDATE")
-# As models/retrieval/enlargement.py has counted them: each text's terms once, and all of them under the empty one.
+_LOCK = text(
+    "SELECT FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) ORDER BY node_id FOR UPDATE"
+)
+# As models/retrieval/enlargement.py has counted them: each text's terms once, and all of them under the empty
+# one.
 _SUBTRACT_TERMS = text("""
     WITH texts AS (
         SELECT n.agent_id, CASE WHEN n.node_count <= a.large_from THEN 'at first' ELSE 'since' END AS counted,
@@ -267,11 +334,13 @@ _SUBTRACT_TERMS = text("""
         WHERE n.group_id = :group AND n.node_id = ANY(:ids) AND a.large_from IS NOT NULL AND n.tokens <> ''
     ), less AS (
         SELECT agent_id, counted, term, count(*) AS texts
-            FROM texts CROSS JOIN LATERAL (SELECT DISTINCT unnest(terms) AS term) AS distinct_terms GROUP BY 1, 2, 3
+            FROM texts CROSS JOIN LATERAL (SELECT DISTINCT unnest(terms) AS term) AS distinct_terms
+            GROUP BY 1, 2, 3
         UNION ALL SELECT agent_id, counted, :all, sum(cardinality(terms)) FROM texts GROUP BY 1, 2
     )
     UPDATE term_frequencies t SET texts = t.texts - less.texts FROM less
-    WHERE t.group_id = :group AND t.agent_id = less.agent_id AND t.term = less.term AND t.counted = less.counted
+    WHERE t.group_id = :group AND t.agent_id = less.agent_id AND t.term = less.term
+    AND t.counted = less.counted
 """)
 _DELETE_NEXT = text("""
     DELETE FROM next_vectors WHERE group_id = :group AND node_id = ANY(:ids)
@@ -279,7 +348,9 @@ _DELETE_NEXT = text("""
 _DELETE_ACCESS = text("""
     DELETE FROM node_access WHERE group_id = :group AND node_id = ANY(:ids)
 """)
-_DELETE_NODES = text("DELETE FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) RETURNING node_id")
+_DELETE_NODES = text(
+    "DELETE FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) RETURNING node_id"
+)
 _DELETE_REFLECTIONS = text("DELETE FROM reflections WHERE group_id = :group AND reflection_id = ANY(:ids)")
 _DELETE_LETTERS = text("DELETE FROM dead_letters WHERE group_id = :group AND subject_id = ANY(:ids)")
 #: An event without what it said: it only keeps its id from being used again.
@@ -292,7 +363,8 @@ _ERASE_EVENTS = _BLANKED.where(_E.event_id == any_(bindparam("ids", type_=ARRAY(
 # The event of an old node may have been pruned: from now on it has to be known again.
 _REMEMBER = text("""
     INSERT INTO events (event_id, type, version, group_id, agent_id, occurred_at, payload, outcome)
-    SELECT id, 'memory.observed', 1, :group, '', now(), '{}', 'erased' FROM unnest(CAST(:ids AS uuid[])) AS n(id)
+    SELECT id, 'memory.observed', 1, :group, '', now(), '{}', 'erased'
+    FROM unnest(CAST(:ids AS uuid[])) AS n(id)
     ON CONFLICT DO NOTHING
 """)
 _PAGE = (
@@ -312,25 +384,31 @@ _ERASE_REPETITIONS = select(
     case((func.count() == bindparam("limit"), func.max(_PAGE.c.position))).label("last"),
     select(func.count()).select_from(_REPETITIONS).scalar_subquery().label("erased"),
 ).select_from(_PAGE)
-_DELETE_EMPTY_TERMS = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND texts <= 0")
+_DELETE_EMPTY_TERMS = text(
+    "DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND texts <= 0"
+)
 _FEWER_EVENTS = text("""
     UPDATE agents a SET importance_ele_n = least(a.importance_ele_n, (
         SELECT count(*) FROM memory_nodes n
         WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.type = 'event'
           AND NOT EXISTS (
-              SELECT FROM pending_work p WHERE p.kind = ANY(:kinds) AND p.subject_id = n.node_id AND p.group_id = n.group_id
+              SELECT FROM pending_work p WHERE p.kind = ANY(:kinds) AND p.subject_id = n.node_id
+              AND p.group_id = n.group_id
           )
     )) WHERE a.group_id = :group AND a.agent_id = :agent
 """)
 _LOCK_AGENT = text("SELECT FROM agents WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
-_KEY = select(Agent.agent_key).where(Agent.group_id == bindparam("group"), Agent.agent_id == bindparam("agent"))
+_KEY = select(Agent.agent_key).where(
+    Agent.group_id == bindparam("group"), Agent.agent_id == bindparam("agent")
+)
 _DELETE = {
     "experiences": text("DELETE FROM experiences WHERE group_id = :group AND node_id = ANY(:ids)"),
     "injections": text("DELETE FROM injections WHERE group_id = :group AND node_ids && CAST(:ids AS uuid[])"),
     "retrievals": text("DELETE FROM retrievals WHERE group_id = :group AND node_ids && CAST(:ids AS uuid[])"),
     "session_prompts": text("""
         DELETE FROM session_prompts p USING memory_nodes n
-        WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id AND n.node_id = ANY(:ids)
+        WHERE p.group_id = :group AND n.group_id = :group AND n.agent_id = p.agent_id
+        AND n.node_id = ANY(:ids)
     """),
     "user_profiles": text("""
         DELETE FROM user_profiles p USING memory_nodes n
@@ -339,12 +417,14 @@ _DELETE = {
     """),
 }
 _REPLACED_BY = text("""
-    SELECT DISTINCT superseded_by FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids) AND superseded_by IS NOT NULL
+    SELECT DISTINCT superseded_by FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)
+    AND superseded_by IS NOT NULL
 """)
 _FORGET_REPLACED = (
     text("""
         UPDATE memory_nodes SET provenance = provenance - 'replaces', changed_xid = pg_current_xact_id()
-        WHERE group_id = :group AND node_id = ANY(:newer) AND provenance ->> 'replaces' = ANY(CAST(CAST(:ids AS uuid[]) AS text[]))
+        WHERE group_id = :group AND node_id = ANY(:newer) AND provenance ->> 'replaces' = ANY(CAST(CAST(:ids
+        AS uuid[]) AS text[]))
     """),
     text("""
         UPDATE events SET payload = payload #- '{provenance,replaces}'

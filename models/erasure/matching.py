@@ -1,7 +1,8 @@
-"""What an erasure is about: memories, events and reflections, found page by page, noted by their ids, or previewed.
+"""What an erasure is about: memories, events and reflections, found page by page, noted by their ids, or
+previewed.
 
-Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.Names`): what
-PostgreSQL takes for a word, or for the lower case of a letter, depends on how the database was made.
+Names are looked for in Python, by the same rules as afterwards in the proof (:class:`engine.erasure.Names`):
+what PostgreSQL takes for a word, or for the lower case of a letter, depends on how the database was made.
 """
 
 from __future__ import annotations
@@ -11,7 +12,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Connection, Subquery, Uuid, any_, bindparam, func, literal, select, text, union
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Subquery,
+    Uuid,
+    any_,
+    bindparam,
+    func,
+    literal,
+    select,
+    text,
+    union,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute
 
@@ -46,7 +60,9 @@ def known_nodes(connection: Connection, group_id: str, node_ids: Sequence[UUID])
 def agents_of(connection: Connection, group_id: str, what: Stored, asked: Erasure | None) -> list[str]:
     """Agents that go as a whole: the one that is named, or those whose name has the person's in it."""
     names = _everyone().c.agent_id
-    everyone: list[str] = list(connection.execute(select(names).order_by(names), {"group": group_id}).scalars())
+    everyone: list[str] = list(
+        connection.execute(select(names).order_by(names), {"group": group_id}).scalars()
+    )
     if asked is None:  # only the hash is known
         kept, key = what.get("names", []), name_key()
         return [agent_id for agent_id in everyone if any(is_hash_of(one, agent_id, key) for one in kept)]
@@ -61,7 +77,14 @@ def agents_of(connection: Connection, group_id: str, what: Stored, asked: Erasur
 def note_agent(connection: Connection, erasure_id: UUID, group_id: str, agent_id: str) -> int:
     """All memories, events and reflections of an agent. Safe to repeat because an id is noted once."""
     connection.execute(_LONG_STATEMENT_TIMEOUT)
-    return note_agent_id(connection, erasure_id, group_id, agent_id, *_OF_AGENTS, *(key for part in parts() for key in part.of_agents))
+    return note_agent_id(
+        connection,
+        erasure_id,
+        group_id,
+        agent_id,
+        *_OF_AGENTS,
+        *(key for part in parts() for key in part.of_agents),
+    )
 
 
 def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids: Sequence[UUID]) -> int:
@@ -69,16 +92,24 @@ def note_nodes(connection: Connection, erasure_id: UUID, group_id: str, node_ids
     return note_ids(connection, erasure_id, group_id, MemoryNode.node_id, node_ids)
 
 
-def note_events(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: int) -> int | None:
-    """Those of the next page of events that name the person, and what became of them; the last position, None at the end."""
+def note_events(
+    connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: int
+) -> int | None:
+    """Those of the next page of events that name the person, and what became of them; the last position, None
+    at the end.
+    """
     rows = page_of_events(connection, group_id, after)
     event_ids = [row.event_id for row in rows if names.found_in(row.content)]
     note_ids(connection, erasure_id, group_id, StoredEvent.event_id, event_ids)
     return rows[-1].position if len(rows) == PAGE else None
 
 
-def note_named(connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: tuple[str, int]) -> tuple[str, int] | None:
-    """Those of the next page of memories that name the person; where the page ends, None at the end of all."""
+def note_named(
+    connection: Connection, erasure_id: UUID, group_id: str, names: Names, after: tuple[str, int]
+) -> tuple[str, int] | None:
+    """Those of the next page of memories that name the person; where the page ends, None at the end of
+    all.
+    """
     rows = page_of_nodes(connection, group_id, after)
     note_nodes(connection, erasure_id, group_id, [row.node_id for row in rows if names.found_in(row.content)])
     return (rows[-1].agent_id, rows[-1].node_count) if len(rows) == PAGE else None
@@ -121,12 +152,18 @@ def note_agent_id(connection: Connection, erasure_id: UUID, group_id: str, agent
     return sum(_note(connection, erasure_id, group_id, key, key.class_.agent_id == agent_id) for key in keys)
 
 
-def _note(connection: Connection, erasure_id: UUID, group_id: str, key: Key, condition: ColumnElement[bool]) -> int:
+def _note(
+    connection: Connection, erasure_id: UUID, group_id: str, key: Key, condition: ColumnElement[bool]
+) -> int:
     table: Any = key.class_
     ids = select(literal(erasure_id, Uuid), key, table.group_id, func.coalesce(table.agent_id, "")).where(
         table.group_id == group_id, condition
     )
-    stored = insert(ErasingId).from_select(["erasure_id", "subject_id", "group_id", "agent_id"], ids).on_conflict_do_nothing()
+    stored = (
+        insert(ErasingId)
+        .from_select(["erasure_id", "subject_id", "group_id", "agent_id"], ids)
+        .on_conflict_do_nothing()
+    )
     return connection.execute(stored.execution_options(preserve_rowcount=True)).rowcount
 
 
@@ -134,19 +171,32 @@ def preview(connection: Connection, group_id: str, request: Erasure) -> ErasureP
     """What an erasure's steps would note. Looks through everything; changes nothing."""
     agents = agents_of(connection, group_id, {}, request)
     parameters = {"group": group_id, "agents": agents}
-    nodes = set(connection.execute(_NODES_OF, parameters).scalars()) | set(known_nodes(connection, group_id, request.node_ids))
+    nodes = set(connection.execute(_NODES_OF, parameters).scalars()) | set(
+        known_nodes(connection, group_id, request.node_ids)
+    )
     events = set(connection.execute(_EVENTS_OF, parameters).scalars())
     letters = 0
     if request.kind == "person":
         names = Names(request.names)
         events |= {row.event_id for row in _all_events(connection, group_id) if names.found_in(row.content)}
         nodes |= {row.node_id for row in _all_nodes(connection, group_id) if names.found_in(row.content)}
-        letters = sum(names.found_in(row.content) for row in connection.execute(_LETTERS, {"group": group_id}))
+        letters = sum(
+            names.found_in(row.content) for row in connection.execute(_LETTERS, {"group": group_id})
+        )
     nodes |= set(known_nodes(connection, group_id, list(events)))
     directly = len(nodes)
-    while more := set(connection.execute(_RESTING_ON, {"group": group_id, "ids": list(nodes | events)}).scalars()) - nodes:
+    while (
+        more := set(
+            connection.execute(_RESTING_ON, {"group": group_id, "ids": list(nodes | events)}).scalars()
+        )
+        - nodes
+    ):
         nodes |= more
-    others = {name: ids for part in parts() for name, ids in part.preview(connection, group_id, request, agents, events).items()}
+    others = {
+        name: ids
+        for part in parts()
+        for name, ids in part.preview(connection, group_id, request, agents, events).items()
+    }
     gone = [*nodes, *(row_id for ids in others.values() for row_id in ids)]
     events |= set(connection.execute(_EVENTS_OF_NODES, {"group": group_id, "ids": gone}).scalars())
     counts = {
@@ -183,25 +233,34 @@ _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '30min'")
 _KNOWN_NODES = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
 # No name is found across the character chr(1).
 _NODES = text("""
-    SELECT node_id, agent_id, node_count, concat_ws(chr(1), agent_id, session_id, subject, predicate, object, description,
-        embedding_key, array_to_string(keywords, chr(1)), filling::text, provenance::text, uri, abstract, overview, user_id) AS content
+    SELECT node_id, agent_id, node_count, concat_ws(chr(1), agent_id, session_id, subject, predicate, object,
+    description,
+        embedding_key, array_to_string(keywords, chr(1)), filling::text, provenance::text, uri, abstract,
+        overview, user_id) AS content
     FROM memory_nodes WHERE group_id = :group AND (agent_id, node_count) > (:agent, :count)
     ORDER BY agent_id, node_count LIMIT :limit
 """)
 _EVENTS = text("""
-    SELECT event_id, position, concat_ws(chr(1), agent_id, session_id, correlation_id, payload::text) AS content
-    FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position LIMIT :limit
+    SELECT event_id, position, concat_ws(chr(1), agent_id, session_id, correlation_id, payload::text) AS
+    content
+    FROM events WHERE group_id = :group AND position > :after AND outcome <> 'erased' ORDER BY position
+    LIMIT :limit
 """)
 # An event's node has its id. That of a repetition goes by what it says itself.
 _NOTE_RESTING = text("""
     WITH noted AS (SELECT subject_id FROM erasing_ids WHERE erasure_id = :erasure), found AS (
-        SELECT n.node_id FROM memory_nodes n JOIN noted ON n.node_id = noted.subject_id WHERE n.group_id = :group
-        UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
+        SELECT n.node_id FROM memory_nodes n JOIN noted ON n.node_id = noted.subject_id
+        WHERE n.group_id = :group
+        UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS
+        f(id)
             JOIN noted ON noted.subject_id::text = f.id WHERE n.group_id = :group
-        UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_path_query(n.provenance, '$.rested_on[*]') AS f(id)
+        UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_path_query(n.provenance,
+        '$.rested_on[*]') AS f(id)
             JOIN noted ON noted.subject_id::text = f.id #>> '{}' WHERE n.group_id = :group
-        UNION SELECT n.node_id FROM memory_nodes n JOIN noted ON noted.subject_id::text = n.provenance ->> 'reflection'
-            JOIN reflections r ON r.reflection_id = noted.subject_id AND r.group_id = n.group_id WHERE n.group_id = :group
+        UNION SELECT n.node_id FROM memory_nodes n JOIN noted ON noted.subject_id::text = n.provenance ->>
+        'reflection'
+            JOIN reflections r ON r.reflection_id = noted.subject_id AND r.group_id = n.group_id
+            WHERE n.group_id = :group
     )
     INSERT INTO erasing_ids (erasure_id, subject_id, group_id, agent_id)
     SELECT :erasure, n.node_id, :group, n.agent_id FROM memory_nodes n JOIN found USING (node_id)
@@ -213,17 +272,21 @@ _EVENTS_OF_NODES = text("""
     SELECT event_id FROM events WHERE group_id = :group AND (event_id = ANY(:ids) OR node_id = ANY(:ids))
 """)
 _LETTERS = text("""
-    SELECT concat_ws(chr(1), reason, body, traceback) AS content FROM dead_letters WHERE group_id = :group OR group_id IS NULL
+    SELECT concat_ws(chr(1), reason, body, traceback) AS content FROM dead_letters WHERE group_id = :group
+    OR group_id IS NULL
 """)
 _RESTING_ON = text("""
     SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_array_elements_text(n.filling) AS f(id)
         JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id WHERE n.group_id = :group
-    UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_path_query(n.provenance, '$.rested_on[*]') AS f(id)
-        JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id #>> '{}' WHERE n.group_id = :group
+    UNION SELECT n.node_id FROM memory_nodes n CROSS JOIN LATERAL jsonb_path_query(n.provenance,
+    '$.rested_on[*]') AS f(id)
+        JOIN unnest(CAST(:ids AS uuid[])) AS noted(id) ON noted.id::text = f.id #>> '{}'
+        WHERE n.group_id = :group
     UNION SELECT n.node_id FROM memory_nodes n JOIN unnest(CAST(:ids AS uuid[])) AS noted(id)
         ON noted.id::text = n.provenance ->> 'reflection' WHERE n.group_id = :group
 """)
 _EXAMPLES = text("""
-    SELECT node_id, agent_id, type, description FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)
+    SELECT node_id, agent_id, type, description FROM memory_nodes WHERE group_id = :group
+    AND node_id = ANY(:ids)
     ORDER BY node_id
 """)

@@ -1,6 +1,7 @@
 """What optional subjects add to an erasure: each registers it here, with the tables that it has.
 
-It is done whether a subject is on or off: an erasure leaves nothing behind in tables that stay when a subject is switched off.
+It is done whether a subject is on or off: an erasure leaves nothing behind in tables that stay when a subject
+is switched off.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from engine import subjects
 from engine.erasure import Names
 from jiyi.protocol.erasure import Erasure
 
-#: A table that is looked through for names: its name, key, texts, whose rows, and what becomes of those that are found.
+#: A table that is looked through for names: its name, key, texts, whose rows, and what becomes of those that
+#: are found.
 Scrubbed = tuple[str, str, str, str, str]
 
 
@@ -50,7 +52,8 @@ class Part:
     note_named: Callable[[Connection, UUID, str, Names], int] = _zero
     #: Notes what rests on something noted, one level; how many.
     note_resting: Callable[[Connection, UUID, str], int] = _zero
-    #: Deletes what these noted ids are, and what rests on them, while the memories among them are still there; rows by table.
+    #: Deletes what these noted ids are, and what rests on them, while the memories among them are still
+    #: there; rows by table.
     delete: Callable[[Connection, str, Sequence[UUID]], Counter[str]] = _no_rows
     #: Deletes what else is these agents'; rows by table.
     delete_of_agents: Callable[[Connection, str, Sequence[str]], Counter[str]] = _no_rows

@@ -1,6 +1,7 @@
 """An erasure under way: asked for, carried on step by step by a worker, finished with a report.
 
-A list of erasures stands beside the backups: a restored backup holds what was erased after it was made, and no trace of that.
+A list of erasures stands beside the backups: a restored backup holds what was erased after it was made, and
+no trace of that.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ STEPS = (
 )
 #: What the key of the names' hashes is made of the service's secret for.
 _KEY_LABEL = b"jiyi hashes of erased names 1"
-_NOTE = text("UPDATE erasures SET report = :report WHERE erasure_id = :id").bindparams(bindparam("report", type_=JSONB))
+_NOTE = text("UPDATE erasures SET report = :report WHERE erasure_id = :id").bindparams(
+    bindparam("report", type_=JSONB)
+)
 FILE = "erasures.jsonl"
 ACTOR = "job:restore"
 
@@ -113,23 +116,36 @@ class Progress:
 def owe(connection: Connection, group_id: str, kind: Kind, what: Stored, actor: str) -> ErasureState:
     """Have something erased by a worker, and audit who asked for it; wake ``ERASE`` after the commit."""
     erasure_id = uuid7()
-    connection.execute(_INSERT, {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor})
+    connection.execute(
+        _INSERT, {"id": erasure_id, "group": group_id, "kind": kind, "what": what, "actor": actor}
+    )
     pending_work.enqueue(connection, ERASE, [(erasure_id, group_id)])
     details = _without_names(what)
-    audit.record(connection, group_id=group_id, actor=actor, action="erasure.request", target=kind, erasure=erasure_id, **details)
+    audit.record(
+        connection,
+        group_id=group_id,
+        actor=actor,
+        action="erasure.request",
+        target=kind,
+        erasure=erasure_id,
+        **details,
+    )
     asked = one(connection, group_id, erasure_id)
     assert asked is not None
     return asked
 
 
 def pending(connection: Connection, group_id: str, kind: Kind, what: Stored) -> ErasureState | None:
-    """The erasure that was asked for with the same words and is not done, so that it need not be asked for again; None if there is none.
+    """The erasure that was asked for with the same words and is not done, so that it need not be asked for
+    again; None if there is none.
 
-    Of an agent or a person there may be more when it has begun, so only one that no worker has begun. Whoever asks at the
-    same time waits until this transaction ends.
+    Of an agent or a person there may be more when it has begun, so only one that no worker has begun. Whoever
+    asks at the same time waits until this transaction ends.
     """
     connection.execute(_ONE_AT_A_TIME, {"group": group_id})
-    erasure_id = connection.execute(_PENDING, {"group": group_id, "kind": kind, "asked": what["asked"]}).scalar_one_or_none()
+    erasure_id = connection.execute(
+        _PENDING, {"group": group_id, "kind": kind, "asked": what["asked"]}
+    ).scalar_one_or_none()
     return None if erasure_id is None else one(connection, group_id, erasure_id)
 
 
@@ -161,11 +177,16 @@ def begin(connection: Connection, erasure_id: UUID) -> Progress | None:
 
 def save(connection: Connection, progress: Progress) -> None:
     """Note how far it is."""
-    connection.execute(_SAVE, {"id": progress.erasure_id, "state": progress.state, "step": progress.step, "place": progress.place})
+    connection.execute(
+        _SAVE,
+        {"id": progress.erasure_id, "state": progress.state, "step": progress.step, "place": progress.place},
+    )
 
 
 def forget_names(connection: Connection, progress: Progress, report: ErasureReport) -> None:
-    """Nothing was found left: names and ids go, before a backup is made that would hold them; the report is not complete yet."""
+    """Nothing was found left: names and ids go, before a backup is made that would hold them; the report is
+    not complete yet.
+    """
     delete_backups = progress.asked is not None and progress.asked.delete_backups
     progress.place = {"report": to_jsonable_python(report), "delete_backups": delete_backups}
     progress.advance()
@@ -220,7 +241,9 @@ def page(connection: Connection, group_id: str, before: UUID | None, limit: int)
 
 def _of(group_id: str) -> Select[tuple[Any, ...]]:
     without_names = ErasureRow.what.op("-")(literal("asked", Text))
-    return select(*columns(ErasureState, ErasureRow, what=without_names)).where(ErasureRow.group_id == group_id)
+    return select(*columns(ErasureState, ErasureRow, what=without_names)).where(
+        ErasureRow.group_id == group_id
+    )
 
 
 class Entry(BaseModel):
@@ -238,11 +261,17 @@ def path() -> Path:
 
 
 def note(progress: Progress, at: datetime) -> None:
-    """Write an erasure down: of names only the hashes. Safe to repeat because a second line of the same id is skipped."""
+    """Write an erasure down: of names only the hashes. Safe to repeat because a second line of the same id is
+    skipped.
+    """
     names = progress.what.get("names", [])
-    entry = Entry(erasure_id=progress.erasure_id, group_id=progress.group_id, kind=progress.kind, at=at, names=names)
+    entry = Entry(
+        erasure_id=progress.erasure_id, group_id=progress.group_id, kind=progress.kind, at=at, names=names
+    )
     make_private(path().parent)
-    with os.fdopen(os.open(path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8") as file:
+    with os.fdopen(
+        os.open(path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8"
+    ) as file:
         file.write(entry.model_dump_json() + "\n")
 
 
@@ -250,15 +279,18 @@ def since(moment: datetime) -> list[Entry]:
     """Erasures that came after a backup of that moment, oldest first."""
     if not path().is_file():
         return []
-    entries = [Entry.model_validate_json(line) for line in path().read_text("utf-8").splitlines() if line.strip()]
+    entries = [
+        Entry.model_validate_json(line) for line in path().read_text("utf-8").splitlines() if line.strip()
+    ]
     return list({entry.erasure_id: entry for entry in entries if entry.at >= moment}.values())
 
 
 def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
-    """Owe the erasures of agents once more after a backup of that moment was restored; counts of what was found.
+    """Owe the erasures of agents once more after a backup of that moment was restored; counts of what was
+    found.
 
-    Names of persons are not known any more, and neither are single memories, or agents' names hashed with another secret: those have
-    to be asked for again.
+    Names of persons are not known any more, and neither are single memories, or agents' names hashed with
+    another secret: those have to be asked for again.
     """
     counts = {"agents": 0, "others": 0}
     for entry in since(moment):
@@ -271,30 +303,38 @@ def apply_again(connection: Connection, moment: datetime) -> dict[str, int]:
 
 
 def _may_be_told(entry: Entry) -> bool:
-    """Whether a worker can tell the names from their hashes: not if the service has had another secret since."""
+    """Whether a worker can tell the names from their hashes: not if the service has had another secret
+    since.
+    """
     marks = {mark for _, _, mark in (name.partition(OF_KEY) for name in entry.names) if mark}
     return not get_settings().secret_key or marks <= {mark_of(name_key())}
 
 
 _INSERT = text("""
-    INSERT INTO erasures (erasure_id, group_id, kind, what, requested_by) VALUES (:id, :group, :kind, :what, :actor)
+    INSERT INTO erasures (erasure_id, group_id, kind, what, requested_by)
+    VALUES (:id, :group, :kind, :what, :actor)
 """).bindparams(bindparam("what", type_=JSONB))
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.erasure.' || :group, 0))")
 _PENDING = text("""
     SELECT erasure_id FROM erasures
-    WHERE group_id = :group AND kind = :kind AND what -> 'asked' = :asked AND (state = 'owed' OR (kind = 'nodes' AND state <> 'done'))
+    WHERE group_id = :group AND kind = :kind AND what -> 'asked' = :asked AND (state = 'owed'
+    OR (kind = 'nodes' AND state <> 'done'))
     ORDER BY erasure_id LIMIT 1
 """).bindparams(bindparam("asked", type_=JSONB))
 _BEGIN = text("""
-    SELECT erasure_id, group_id, kind, what, state, step, place FROM erasures WHERE erasure_id = :id FOR UPDATE
+    SELECT erasure_id, group_id, kind, what, state, step, place FROM erasures
+    WHERE erasure_id = :id FOR UPDATE
 """)
 _SAVE = text("""
     UPDATE erasures SET state = :state, step = :step, place = :place WHERE erasure_id = :id
 """).bindparams(bindparam("place", type_=JSONB))
 _FINISH = text("""
-    UPDATE erasures SET state = 'done', step = 'tidy', place = '{}', report = :report, finished_at = now() WHERE erasure_id = :id
+    UPDATE erasures SET state = 'done', step = 'tidy', place = '{}', report = :report, finished_at = now()
+    WHERE erasure_id = :id
 """).bindparams(bindparam("report", type_=JSONB))
-_FORGET_NAMES = text("UPDATE erasures SET what = :what WHERE erasure_id = :id").bindparams(bindparam("what", type_=JSONB))
+_FORGET_NAMES = text("UPDATE erasures SET what = :what WHERE erasure_id = :id").bindparams(
+    bindparam("what", type_=JSONB)
+)
 _DELETE_IDS = text("DELETE FROM erasing_ids WHERE erasure_id = :id")
 _IDS = text("SELECT subject_id FROM erasing_ids WHERE erasure_id = :id")
 _STARTED = text("SELECT created_at FROM erasures WHERE erasure_id = :id")

@@ -1,4 +1,6 @@
-"""What must not come back: events that arrive about what is being erased, and thoughts that rest on what was."""
+"""What must not come back: events that arrive about what is being erased, and thoughts that rest on what
+was.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from jiyi.protocol.events import Event, EventKey, MemoryObserved
 from models.erasure.progress import Stored
 from models.memory.event_types import refuses_events
 
-#: Any number that no other advisory lock of ours uses. Held by all who store; alone by an erasure, for a moment.
+#: Any number that no other advisory lock of ours uses. Held by all who store; alone by an erasure, for a
+#: moment.
 STORING = 7_461_904
 
 
@@ -30,12 +33,17 @@ class _UnderWay(TypedDict):
 def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
     """Keys of the events that are to be kept as erased, and nothing more.
 
-    Those about an agent or a person whose erasure is under way, and thoughts whose evidence was erased: a reflection
-    takes minutes, and what it started from may go meanwhile. The caller's transaction may go on to store the others:
-    an erasure waits for it before it looks for what there is.
+    Those about an agent or a person whose erasure is under way, and thoughts whose evidence was erased: a
+    reflection takes minutes, and what it started from may go meanwhile. The caller's transaction may go on to
+    store the others: an erasure waits for it before it looks for what there is.
     """
     connection.execute(_STORING, {"key": STORING})
-    evidence = {(node_id, event.group_id) for event in events if isinstance(event, MemoryObserved) for node_id in event.payload.evidence}
+    evidence = {
+        (node_id, event.group_id)
+        for event in events
+        if isinstance(event, MemoryObserved)
+        for node_id in event.payload.evidence
+    }
     ids, whose = [erasure[0] for erasure in evidence], [erasure[1] for erasure in evidence]
     groups = sorted({event.group_id for event in events})
     # After the lock, in a statement of its own: it sees every erasure that did not wait for this transaction.
@@ -46,7 +54,11 @@ def refused(connection: Connection, events: Sequence[Event]) -> set[EventKey]:
     gone = {(UUID(erasure["id"]), erasure["group_id"]) for erasure in row.gone or []}
     refused_keys: set[EventKey] = set()
     for event in events:
-        rests_on = [(node_id, event.group_id) for node_id in event.payload.evidence] if isinstance(event, MemoryObserved) else []
+        rests_on = (
+            [(node_id, event.group_id) for node_id in event.payload.evidence]
+            if isinstance(event, MemoryObserved)
+            else []
+        )
         if any(erasure(event) for erasure in about) or not (gone | refused_keys).isdisjoint(rests_on):
             refused_keys.add(event.key)
     return refused_keys
@@ -85,7 +97,8 @@ _LOOK = text("""
         )) FROM erasures WHERE group_id = ANY(:groups) AND state <> 'done'
     ) AS under_way, (
         SELECT jsonb_agg(e) FROM unnest(CAST(:evidence AS uuid[]), CAST(:whose AS text[])) AS e(id, group_id)
-        WHERE EXISTS (SELECT FROM events o WHERE o.event_id = e.id AND o.group_id = e.group_id AND o.outcome = 'erased')
+        WHERE EXISTS (SELECT FROM events o WHERE o.event_id = e.id AND o.group_id = e.group_id
+        AND o.outcome = 'erased')
            OR EXISTS (SELECT FROM erasing_ids o WHERE o.subject_id = e.id AND o.group_id = e.group_id)
     ) AS gone
 """)

@@ -14,7 +14,9 @@ from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
 
 
 class ErasureRow(Base):
-    """An erasure, under way or done (``models.erasure.progress``). At its end nothing is left of names but their hashes."""
+    """An erasure, under way or done (``models.erasure.progress``). At its end nothing is left of names but
+    their hashes.
+    """
 
     __tablename__ = "erasures"
     __table_args__ = (
@@ -45,7 +47,9 @@ class ErasingId(Base):
     __tablename__ = "erasing_ids"
     __table_args__ = (Index(None, "subject_id"),)
 
-    erasure_id: Mapped[UUID] = mapped_column(ForeignKey("erasures.erasure_id", ondelete="CASCADE"), primary_key=True)
+    erasure_id: Mapped[UUID] = mapped_column(
+        ForeignKey("erasures.erasure_id", ondelete="CASCADE"), primary_key=True
+    )
     subject_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)
     agent_id: Mapped[str] = mapped_column(Text)

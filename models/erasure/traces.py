@@ -1,10 +1,12 @@
-"""Traces of what was erased, in every table, every key in Valkey, the log files, the backups: blanked, and proved to be gone.
+"""Traces of what was erased, in every table, every key in Valkey, the log files, the backups: blanked, and
+proved to be gone.
 
-The tables come from the database's own catalogue, so that a new one cannot be forgotten; those that are not looked
-through are named here, with the reason.
+The tables come from the database's own catalogue, so that a new one cannot be forgotten; those that are not
+looked through are named here, with the reason.
 
-Whoever writes may mention any id, so no table can be left out. A mention is no reason to delete the row that it stands in. Columns that
-name things by names that programs choose (keys, sessions, correlations) are no references, even where a name has the form of an id.
+Whoever writes may mention any id, so no table can be left out. A mention is no reason to delete the row that
+it stands in. Columns that name things by names that programs choose (keys, sessions, correlations) are no
+references, even where a name has the form of an id.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ AGENT_COLUMNS = ("agent_id", "persona_name")
 NOT_TEXTS = {"group_id", "embedding", "key_hash", "content_hash"}
 #: Ids that stay: a tombstone has its event's, that is what it is there for; an erasure still owes itself.
 OWN_IDS = {"events": {"event_id"}}
-#: Tables of the service's own records, which name agents in texts. Elsewhere an agent's name is somebody's word.
+#: Tables of the service's own records, which name agents in texts. Elsewhere an agent's name is somebody's
+#: word.
 NAMING_AGENTS = {"audit_log", "dead_letters", "job_ticks"}
 #: Rows read at once.
 PAGE = 5_000
@@ -61,10 +64,13 @@ MAX_LINE = 100_000
 _OF_OTHERS = ("jiyi:stream:", "jiyi:touched:")
 #: What stands in a text, or in a list of texts, instead of an erased id: the form of an id, and nobody's.
 NOBODY = "00000000-0000-0000-0000-000000000000"
-#: Fields of JSON that only say which row another one replaces or repeats: without it they say nothing, and go.
+#: Fields of JSON that only say which row another one replaces or repeats: without it they say nothing, and
+#: go.
 REFERRING_FIELDS = frozenset({"replaces", "entry"})
 #: Columns of names that programs choose.
-NAMES = frozenset({"agent_id", "persona_name", "session_id", "correlation_id", "user_id", "run_id", "group_id"})
+NAMES = frozenset(
+    {"agent_id", "persona_name", "session_id", "correlation_id", "user_id", "run_id", "group_id"}
+)
 
 
 @dataclass(slots=True)
@@ -86,7 +92,11 @@ class Proof:
     @property
     def document(self) -> JsonObject:
         return {
-            "looked_through": {"tables": dict(sorted(self.rows.items())), "keys": self.keys, "log_files": self.log_files},
+            "looked_through": {
+                "tables": dict(sorted(self.rows.items())),
+                "keys": self.keys,
+                "log_files": self.log_files,
+            },
             "not_looked_through": NOT_MEMORIES,
             "left": sum(self.left.values()),
             "places": self.places,
@@ -101,11 +111,13 @@ def tables(connection: Connection) -> dict[str, list[tuple[str, str]]]:
     return columns_of
 
 
-def look_through_tables(connection: Connection, proof: Proof, group_id: str, whom: Whom, ids: set[str]) -> None:
+def look_through_tables(
+    connection: Connection, proof: Proof, group_id: str, whom: Whom, ids: set[str]
+) -> None:
     """Rows of the group, and of the whole service, as text; ids of what was erased in columns of ids.
 
-    A tombstone has the id of its event: that is what it is there for. A name that a program chose for something is no id, whatever it
-    looks like (``models.erasure.traces``).
+    A tombstone has the id of its event: that is what it is there for. A name that a program chose for
+    something is no id, whatever it looks like (``models.erasure.traces``).
     """
     ids_of = names(connection)
     for table, columns in tables(connection).items():
@@ -116,25 +128,40 @@ def look_through_tables(connection: Connection, proof: Proof, group_id: str, who
             proof.rows[table] += 1
             place, agent_id, name, text = row
             named = agent_id in whom.agents or (table in NAMING_AGENTS and whom.names_agent(text))
-            if named or whom.names_person(name) or whom.names_person(text) or not ids.isdisjoint(UUIDS.findall(text)):
+            if (
+                named
+                or whom.names_person(name)
+                or whom.names_person(text)
+                or not ids.isdisjoint(UUIDS.findall(text))
+            ):
                 proof.found(table, place)
 
 
-def _rows(connection: Connection, table: str, columns: list[tuple[str, str]], names: Collection[str], group_id: str) -> Iterator[Any]:
-    """(place, agent, names, text) of each row. Read by a cursor of the server: a table may be larger than memory."""
+def _rows(
+    connection: Connection, table: str, columns: list[tuple[str, str]], names: Collection[str], group_id: str
+) -> Iterator[Any]:
+    """(place, agent, names, text) of each row. Read by a cursor of the server: a table may be larger than
+    memory.
+    """
     known = {name for name, _ in columns}
     left_out = NOT_TEXTS | OWN_IDS.get(table, set())
     texts = [name for name, kind in columns if name not in left_out and kind not in ("vector", "bytea")]
     of_names, others = ([name for name in texts if (name in names) is wanted] for wanted in (True, False))
     agent = next((name for name in AGENT_COLUMNS if name in known), None)
-    query = sql.SQL("SELECT ctid::text, {}, concat_ws(E'\\x01', {}), concat_ws(E'\\x01', {}) FROM {} {}").format(
+    query = sql.SQL(
+        "SELECT ctid::text, {}, concat_ws(E'\\x01', {}), concat_ws(E'\\x01', {}) FROM {} {}"
+    ).format(
         sql.SQL("NULL::text") if agent is None else sql.Identifier(agent),
         *(
-            sql.SQL(", ").join([sql.SQL("''"), *(sql.SQL("{}::text").format(sql.Identifier(name)) for name in names_of)])
+            sql.SQL(", ").join(
+                [sql.SQL("''"), *(sql.SQL("{}::text").format(sql.Identifier(name)) for name in names_of)]
+            )
             for names_of in (of_names, others)
         ),
         sql.Identifier(table),
-        sql.SQL("WHERE group_id = {} OR group_id IS NULL").format(sql.Literal(group_id)) if "group_id" in known else sql.SQL(""),
+        sql.SQL("WHERE group_id = {} OR group_id IS NULL").format(sql.Literal(group_id))
+        if "group_id" in known
+        else sql.SQL(""),
     )
     with driver(connection).cursor(name=f"proof_{table}") as cursor:
         cursor.itersize = PAGE
@@ -150,7 +177,9 @@ def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) 
             return
         proof.keys += 1
         name = key.decode("utf-8", "replace")
-        if name.startswith(_OF_OTHERS) and not f"{name}:".startswith(tuple(f"{prefix}{group_id}:" for prefix in _OF_OTHERS)):
+        if name.startswith(_OF_OTHERS) and not f"{name}:".startswith(
+            tuple(f"{prefix}{group_id}:" for prefix in _OF_OTHERS)
+        ):
             continue
         if name.startswith(valkey_keys.WORKING) and name.split(":", 3)[-1] != group_id:
             continue
@@ -159,7 +188,11 @@ def look_through_valkey(proof: Proof, group_id: str, whom: Whom, ids: set[str]) 
             held = (entry for entry in held if entry.endswith(b":" + group_id.encode()))
         if name == valkey_keys.RETRIEVALS:  # everybody's, too
             held = (entry for entry in held if from_json(entry)["group_id"] == group_id)
-        if any(name.endswith(entry) for entry in own) or whom.names_person(name) or any(mentions(entry, ids, whom) for entry in held):
+        if (
+            any(name.endswith(entry) for entry in own)
+            or whom.names_person(name)
+            or any(mentions(entry, ids, whom) for entry in held)
+        ):
             proof.found("valkey", ":".join(name.split(":")[:2]))
 
 
@@ -189,7 +222,9 @@ def blank_logs(whom: Whom) -> int:
 
 
 def look_through_logs(proof: Proof, whom: Whom) -> None:
-    """The log files of the embedded copy, where this process can read them. Agents' names are no secret there."""
+    """The log files of the embedded copy, where this process can read them. Agents' names are no secret
+    there.
+    """
     for path in log_files() if whom.person is not None else []:
         proof.log_files += 1
         with path.open(encoding="utf-8", errors="replace") as lines:
@@ -204,7 +239,9 @@ def backups_before(moment: datetime) -> list[Path]:
 
 
 def backups_left(before: Collection[Path]) -> BackupsLeft:
-    """How many of those of before are there, and when the last of them will have gone by itself; those of other names stay."""
+    """How many of those of before are there, and when the last of them will have gone by itself; those of
+    other names stay.
+    """
     left, others = [path for path in before if path.exists()], backups.others()
     settings = get_settings()
     later = len(backups.existing()) - len(left)
@@ -231,15 +268,20 @@ def columns(connection: Connection) -> dict[str, list[Column]]:
 
 
 def names(connection: Connection) -> dict[str, frozenset[str]]:
-    """Table → its columns of names that programs choose: those of :data:`NAMES`, and texts that are part of a key."""
+    """Table → its columns of names that programs choose: those of :data:`NAMES`, and texts that are part of a
+    key.
+    """
     known: dict[str, set[str]] = {}
     for table, name in driver(connection).execute(_NAME_COLUMNS, {"names": sorted(NAMES)}):
         known.setdefault(table, set()).add(name)
     return {table: frozenset(some) for table, some in known.items()}
 
 
-def blank(connection: Connection, group_id: str, ids: Collection[str], besides: Collection[str]) -> Counter[str]:
-    """Take the ids out of all rows of the group, but for the tables ``besides``. Returns how many rows were changed, by table.
+def blank(
+    connection: Connection, group_id: str, ids: Collection[str], besides: Collection[str]
+) -> Counter[str]:
+    """Take the ids out of all rows of the group, but for the tables ``besides``. Returns how many rows were
+    changed, by table.
 
     Safe to repeat because what was taken out is no longer found. Reads every row that mentions any id.
     """
@@ -275,15 +317,19 @@ def _value_without(column: Column, value: str, ids: Collection[str]) -> str | No
         return f"{{{','.join(left)}}}"
     if column.type == "jsonb":
         return to_json(without(from_json(value), ids)).decode()
-    return _text_without(value, ids)  # the text of a list of texts, too: an id changes nothing in how it is quoted
+    return _text_without(
+        value, ids
+    )  # the text of a list of texts, too: an id changes nothing in how it is quoted
 
 
-def _blank_table(connection: Connection, table: str, some: list[Column], group_id: str, ids: frozenset[str]) -> int:
+def _blank_table(
+    connection: Connection, table: str, some: list[Column], group_id: str, ids: frozenset[str]
+) -> int:
     names = [sql.Identifier(column.name) for column in some]
     texts = sql.SQL(", ").join(sql.SQL("{}::text").format(name) for name in names)
-    mentions = sql.SQL("SELECT ctid::text, {} FROM {} WHERE group_id = {} AND concat_ws(' ', {}) ~ {}").format(
-        texts, sql.Identifier(table), sql.Literal(group_id), texts, sql.Literal(UUIDS.pattern)
-    )
+    mentions = sql.SQL(
+        "SELECT ctid::text, {} FROM {} WHERE group_id = {} AND concat_ws(' ', {}) ~ {}"
+    ).format(texts, sql.Identifier(table), sql.Literal(group_id), texts, sql.Literal(UUIDS.pattern))
     changes: list[tuple[str, dict[Column, str]]] = []
     with driver(connection).cursor(name=f"mentions_{table}") as cursor:
         cursor.itersize = PAGE
@@ -298,12 +344,19 @@ def _blank_table(connection: Connection, table: str, some: list[Column], group_i
     return sum(_change(connection, table, place, told, ids) for place, told in changes)
 
 
-def _change(connection: Connection, table: str, place: str, told: dict[Column, str], ids: frozenset[str]) -> int:
+def _change(
+    connection: Connection, table: str, place: str, told: dict[Column, str], ids: frozenset[str]
+) -> int:
     """1, or 0 if the row was changed meanwhile: the proof finds it, and the erasure begins again."""
-    sets = [sql.SQL("{} = {}::{}").format(sql.Identifier(column.name), sql.Placeholder(), sql.SQL(column.type)) for column in told]
+    sets = [
+        sql.SQL("{} = {}::{}").format(sql.Identifier(column.name), sql.Placeholder(), sql.SQL(column.type))
+        for column in told
+    ]
     if table == "memory_nodes":  # indexes in memory read the row again
         sets.append(sql.Composed([sql.SQL("changed_xid = pg_current_xact_id()")]))
-    same = [sql.SQL("{}::text = {}").format(sql.Identifier(column.name), sql.Placeholder()) for column in told]
+    same = [
+        sql.SQL("{}::text = {}").format(sql.Identifier(column.name), sql.Placeholder()) for column in told
+    ]
     change = sql.SQL("UPDATE {} SET {} WHERE ctid = {}::tid AND {}").format(
         sql.Identifier(table), sql.SQL(", ").join(sets), sql.Placeholder(), sql.SQL(" AND ").join(same)
     )
@@ -312,28 +365,38 @@ def _change(connection: Connection, table: str, place: str, told: dict[Column, s
 
 
 _CATALOGUE = """
-    SELECT c.relname, a.attname, format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+    SELECT c.relname, a.attname, format_type(a.atttypid, NULL) FROM pg_class c
+    JOIN pg_attribute a ON a.attrelid = c.oid
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p', 'm') AND a.attnum > 0
       AND NOT a.attisdropped
     ORDER BY c.relname, a.attnum
 """
 _NAME_COLUMNS = """
     SELECT c.relname, a.attname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0
+    AND NOT a.attisdropped
       AND format_type(a.atttypid, NULL) IN ('text', 'text[]') AND (
           a.attname = ANY(%(names)s)
-          OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND a.attnum = ANY(i.indkey))
-          OR EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.contype = 'f' AND a.attnum = ANY(f.conkey))
+          OR EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique
+          AND a.attnum = ANY(i.indkey))
+          OR EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.contype = 'f'
+          AND a.attnum = ANY(f.conkey))
       )
 """
-# Texts of keys are names; ids of keys are rows' own. A reference by an id that may not be null is of a row that goes itself.
+# Texts of keys are names; ids of keys are rows' own. A reference by an id that may not be null is of a row
+# that goes itself.
 _COLUMNS = """
-    SELECT c.relname, a.attname, format_type(a.atttypid, NULL) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+    SELECT c.relname, a.attname, format_type(a.atttypid, NULL) FROM pg_class c
+    JOIN pg_attribute a ON a.attrelid = c.oid
+    WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0
+    AND NOT a.attisdropped
       AND format_type(a.atttypid, NULL) IN ('text', 'text[]', 'jsonb', 'uuid', 'uuid[]')
       AND NOT (format_type(a.atttypid, NULL) = 'uuid' AND a.attnotnull) AND a.attname <> ALL(%(names)s)
-      AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND a.attnum = ANY(i.indkey))
-      AND NOT EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.contype = 'f' AND a.attnum = ANY(f.conkey))
-      AND EXISTS (SELECT FROM pg_attribute g WHERE g.attrelid = c.oid AND g.attname = 'group_id' AND NOT g.attisdropped)
+      AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique
+      AND a.attnum = ANY(i.indkey))
+      AND NOT EXISTS (SELECT FROM pg_constraint f WHERE f.conrelid = c.oid AND f.contype = 'f'
+      AND a.attnum = ANY(f.conkey))
+      AND EXISTS (SELECT FROM pg_attribute g WHERE g.attrelid = c.oid AND g.attname = 'group_id'
+      AND NOT g.attisdropped)
     ORDER BY c.relname, a.attnum
 """

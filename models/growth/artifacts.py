@@ -1,4 +1,6 @@
-"""Skills and workflows (``pipeline``): patterns that they come of, what follows when people decide on them, votes."""
+"""Skills and workflows (``pipeline``): patterns that they come of, what follows when people decide on them,
+votes.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,18 @@ def patterns_of(connection: Connection, group_id: str, agent_id: str, limit: int
 
 
 def pattern_of(connection: Connection, group_id: str, skill: SkillProposal) -> PatternState | None:
-    """The pattern that a skill came of: of its kind, with evidence in common. None if it is not there any more."""
+    """The pattern that a skill came of: of its kind, with evidence in common. None if it is not there any
+    more.
+    """
     of_agent = patterns_of(connection, group_id, skill.agent_id, MAX_PATTERNS)
-    return next((pattern for pattern in of_agent if pattern.artifact == skill.kind and set(pattern.evidence) & set(skill.evidence)), None)
+    return next(
+        (
+            pattern
+            for pattern in of_agent
+            if pattern.artifact == skill.kind and set(pattern.evidence) & set(skill.evidence)
+        ),
+        None,
+    )
 
 
 def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: int) -> list[JsonObject]:
@@ -43,18 +54,25 @@ def votes_on(connection: Connection, group_id: str, artifact_id: UUID, limit: in
     return records(connection, _VOTES, group=group_id, id=artifact_id, limit=limit)
 
 
-def trust_of_group(connection: Connection, group_id: str, agent_id: str | None, limit: int) -> list[JsonObject]:
-    """How far the group's artifacts are trusted, those with the most votes first; neutral votes do not count in ``total``."""
+def trust_of_group(
+    connection: Connection, group_id: str, agent_id: str | None, limit: int
+) -> list[JsonObject]:
+    """How far the group's artifacts are trusted, those with the most votes first; neutral votes do not count
+    in ``total``.
+    """
     return records(connection, _TRUST, group=group_id, agent=agent_id, limit=limit)
 
 
 _PATTERNS = text("""
-    SELECT p.artifact, encode(p.pattern_hash, 'hex') AS pattern_hash, p.title, p.wordings, p.common_steps, p.tools_used,
+    SELECT p.artifact, encode(p.pattern_hash, 'hex') AS pattern_hash, p.title, p.wordings, p.common_steps,
+    p.tools_used,
         p.industry_context, p.total_reuse, p.sessions, p.confidence, p.evidence, p.updated_at
-    FROM patterns p WHERE p.group_id = :group AND p.agent_id = :agent ORDER BY p.total_reuse DESC, p.pattern_hash LIMIT :limit
+    FROM patterns p WHERE p.group_id = :group AND p.agent_id = :agent
+    ORDER BY p.total_reuse DESC, p.pattern_hash LIMIT :limit
 """)
 _PENDING = text("""
-    SELECT proposal_id AS id, kind AS artifact, content ->> 'name' AS name, content ->> 'description' AS description FROM proposals
+    SELECT proposal_id AS id, kind AS artifact, content ->> 'name' AS name, content ->> 'description' AS
+    description FROM proposals
     WHERE group_id = :group AND agent_id = :agent AND kind IN ('skill', 'pipeline') AND status = 'pending'
         AND (user_id IS NULL OR user_id = :user)
     ORDER BY evidence_count DESC, proposal_id LIMIT 1
@@ -64,8 +82,10 @@ _VOTES = text("""
     WHERE group_id = :group AND artifact_id = :id ORDER BY given_at DESC, feedback_id DESC LIMIT :limit
 """)
 _TRUST = text("""
-    SELECT t.artifact_id AS id, p.kind AS artifact, t.agent_id, p.content ->> 'name' AS name, t.positive, t.negative, t.neutral,
-        t.positive + t.negative AS total, t.score AS trust_score, t.recommendation, t.updated_at AS last_updated
+    SELECT t.artifact_id AS id, p.kind AS artifact, t.agent_id, p.content ->> 'name' AS name, t.positive,
+    t.negative, t.neutral,
+        t.positive + t.negative AS total, t.score AS trust_score, t.recommendation, t.updated_at AS
+        last_updated
     FROM trust t JOIN proposals p ON p.proposal_id = t.artifact_id AND p.group_id = t.group_id
     WHERE t.group_id = :group AND (CAST(:agent AS text) IS NULL OR t.agent_id = :agent)
     ORDER BY t.positive + t.negative DESC, t.artifact_id LIMIT :limit
@@ -77,10 +97,21 @@ def note_decision(decision: Decision) -> None:
     """Write its evolution event; of one that is deleted texts, votes and trust go."""
     skill: SkillProposal = decision.proposal
     if decision.choice.done == "deleted":
-        decision.became |= {"name": "", "description": "", "triggers": [], "tools": [], "body": "", "issues": []}
+        decision.became |= {
+            "name": "",
+            "description": "",
+            "triggers": [],
+            "tools": [],
+            "body": "",
+            "issues": [],
+        }
         for table in (VoteRow, TrustRow):
-            decision.connection.execute(delete(table).where(table.group_id == decision.name[0], table.artifact_id == skill.id))
-    event = EvolutionEvent(kind=decision.choice.done, agent_id=skill.agent_id, artifact=skill.kind, artifact_id=skill.id)
+            decision.connection.execute(
+                delete(table).where(table.group_id == decision.name[0], table.artifact_id == skill.id)
+            )
+    event = EvolutionEvent(
+        kind=decision.choice.done, agent_id=skill.agent_id, artifact=skill.kind, artifact_id=skill.id
+    )
     evolution.record_event(decision.connection, decision.name[0], decision.by, event)
 
 
@@ -88,23 +119,38 @@ def note_decision(decision: Decision) -> None:
 def give_feedback(context: Context, request: GiveFeedback) -> GivenFeedback:
     """Vote on a skill or a workflow.
 
-    Its trust is counted anew. A vote of the same id counts once; one on something that was deleted is refused.
+    Its trust is counted anew. A vote of the same id counts once; one on something that was deleted is
+    refused.
     """
     vote = Vote.model_validate(request.model_dump(exclude={"id"}))
     owner = evolution.lock_owner(context.connection, context.group_id, vote)
     if owner is None:
-        raise NotFound(f"artifact_id: no {vote.artifact} {vote.artifact_id} in the group {context.group_id!r}; it may have been deleted")
+        raise NotFound(
+            f"artifact_id: no {vote.artifact} {vote.artifact_id} in the group {context.group_id!r}; it may"
+            " have been deleted"
+        )
     feedback_id = request.id or uuid7()
-    trust = evolution.count_vote(context.connection, owner, feedback_id, vote, context.actor.name, datetime.now(UTC))
-    context.audit(str(vote.artifact_id), agent_id=owner[1], artifact=vote.artifact, sentiment=vote.sentiment, signal=vote.signal)
-    return GivenFeedback(id=feedback_id, trust_score=trust.score, total=trust.total, recommendation=trust.recommendation)
+    trust = evolution.count_vote(
+        context.connection, owner, feedback_id, vote, context.actor.name, datetime.now(UTC)
+    )
+    context.audit(
+        str(vote.artifact_id),
+        agent_id=owner[1],
+        artifact=vote.artifact,
+        sentiment=vote.sentiment,
+        signal=vote.signal,
+    )
+    return GivenFeedback(
+        id=feedback_id, trust_score=trust.score, total=trust.total, recommendation=trust.recommendation
+    )
 
 
 @action("patterns.list")
 def list_patterns(context: Context, request: PatternsQuery) -> Rows[PatternState]:
     """List an agent's patterns.
 
-    Experiences of the same problem with the steps that half of them share, and chains of tools that worked; the most used first.
+    Experiences of the same problem with the steps that half of them share, and chains of tools that worked;
+    the most used first.
     """
     return Rows(rows=patterns_of(context.connection, context.group_id, request.agent_id, request.limit))
 
@@ -113,13 +159,18 @@ def list_patterns(context: Context, request: PatternsQuery) -> Rows[PatternState
 def pending_hint(context: Context, request: AgentForUser) -> Hint:
     """Tell which candidate waits.
 
-    A line for the agent's prompt, of at most 150 tokens, on the candidate with the most evidence; empty if none waits.
+    A line for the agent's prompt, of at most 150 tokens, on the candidate with the most evidence; empty if
+    none waits.
     """
     whose = {"group": context.group_id, "agent": request.agent_id, "user": request.user_id}
     candidate = context.connection.execute(_PENDING, whose).one_or_none()
     if candidate is None:
         return Hint()
-    return Hint(text=hint(candidate.artifact, candidate.name, candidate.description), id=candidate.id, artifact=candidate.artifact)
+    return Hint(
+        text=hint(candidate.artifact, candidate.name, candidate.description),
+        id=candidate.id,
+        artifact=candidate.artifact,
+    )
 
 
 @action("tallies.list")

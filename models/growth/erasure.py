@@ -1,8 +1,9 @@
 """Erasure in what agents grew and do by themselves: skills, pain points, identity, appointments.
 
-What rests on something erased goes with it: a trajectory with its steps; a pattern and what came of it with its evidence; a pain
-point that nothing else tells of, with its proposals; a proposed change of a file, unless it was approved. The file ``USER`` follows
-the profile and goes with it. Growth begins again from what is left.
+What rests on something erased goes with it: a trajectory with its steps; a pattern and what came of it with
+its evidence; a pain point that nothing else tells of, with its proposals; a proposed change of a file, unless
+it was approved. The file ``USER`` follows the profile and goes with it. Growth begins again from what is
+left.
 """
 
 from __future__ import annotations
@@ -53,9 +54,27 @@ SCRUBBED: tuple[Scrubbed, ...] = (
         "group_id = :group",
         "DELETE FROM proposals",
     ),
-    ("feedback", "feedback_id::text", "agent_id, comment, given_by", "group_id = :group", "DELETE FROM feedback"),
-    ("pain_points", "pain_id::text", "agent_id, user_id, summary", "group_id = :group", "DELETE FROM pain_points"),
-    ("pain_evidence", "pain_id::text || '/' || source_id::text", "quote, session_id", "group_id = :group", "DELETE FROM pain_evidence"),
+    (
+        "feedback",
+        "feedback_id::text",
+        "agent_id, comment, given_by",
+        "group_id = :group",
+        "DELETE FROM feedback",
+    ),
+    (
+        "pain_points",
+        "pain_id::text",
+        "agent_id, user_id, summary",
+        "group_id = :group",
+        "DELETE FROM pain_points",
+    ),
+    (
+        "pain_evidence",
+        "pain_id::text || '/' || source_id::text",
+        "quote, session_id",
+        "group_id = :group",
+        "DELETE FROM pain_evidence",
+    ),
     (
         "identity_versions",
         "agent_id || '/' || file || '/' || version::text",
@@ -63,12 +82,20 @@ SCRUBBED: tuple[Scrubbed, ...] = (
         "group_id = :group",
         "DELETE FROM identity_versions",
     ),
-    ("identity_snapshots", "snapshot_id::text", "name, author", "group_id = :group", "DELETE FROM identity_snapshots"),
+    (
+        "identity_snapshots",
+        "snapshot_id::text",
+        "name, author",
+        "group_id = :group",
+        "DELETE FROM identity_snapshots",
+    ),
 )
 
 
 def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
-    """Delete what these events and memories are, and what rests on them, while the memories are still there; rows a table."""
+    """Delete what these events and memories are, and what rests on them, while the memories are still there;
+    rows a table.
+    """
     these = {"group": group_id, "ids": list(ids)}
     gone: Counter[str] = Counter()
     gone["trajectory_events"] = connection.execute(_STEPS, these).rowcount
@@ -90,15 +117,20 @@ def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counte
 
 _STEPS = text("DELETE FROM trajectory_events WHERE group_id = :group AND event_id = ANY(:ids)")
 _VOTES = text("DELETE FROM feedback WHERE group_id = :group AND feedback_id = ANY(:ids)")
-_TRAJECTORIES = text("DELETE FROM trajectories WHERE group_id = :group AND step_ids && CAST(:ids AS uuid[]) RETURNING trajectory_id")
+_TRAJECTORIES = text(
+    "DELETE FROM trajectories WHERE group_id = :group AND step_ids && CAST(:ids AS uuid[]) RETURNING"
+    " trajectory_id"
+)
 _PATTERNS = text("DELETE FROM patterns WHERE group_id = :group AND evidence && CAST(:ids AS uuid[])")
 # A change of a file that was approved is a version of it.
 _PROPOSALS = text("""
-    DELETE FROM proposals WHERE group_id = :group AND evidence && CAST(:ids AS uuid[]) AND NOT (kind = 'identity' AND status = 'approved')
+    DELETE FROM proposals WHERE group_id = :group AND evidence && CAST(:ids AS uuid[])
+    AND NOT (kind = 'identity' AND status = 'approved')
 """)
 _EVIDENCE = text("""
     DELETE FROM pain_evidence e USING pain_points p
-    WHERE e.group_id = :group AND e.source_id = ANY(:ids) AND p.group_id = e.group_id AND p.pain_id = e.pain_id
+    WHERE e.group_id = :group AND e.source_id = ANY(:ids) AND p.group_id = e.group_id
+    AND p.pain_id = e.pain_id
     RETURNING e.pain_id, p.agent_id
 """)
 # A pain point that was summed up in words of a turn that is gone, or of which nothing tells any more.
@@ -107,18 +139,21 @@ _DELETE = {
         DELETE FROM pain_points p WHERE p.group_id = :group AND p.agent_id IN (
             SELECT agent_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)
         ) AND NOT EXISTS (
-            SELECT FROM pain_evidence e WHERE e.group_id = p.group_id AND e.pain_id = p.pain_id AND e.quote = p.summary
+            SELECT FROM pain_evidence e WHERE e.group_id = p.group_id AND e.pain_id = p.pain_id
+            AND e.quote = p.summary
         )
     """),
     "identity_versions": text("""
         DELETE FROM identity_versions v USING memory_nodes n
-        WHERE v.group_id = :group AND v.file = 'USER' AND n.group_id = :group AND n.agent_id = v.agent_id AND n.kind = 'session'
+        WHERE v.group_id = :group AND v.file = 'USER' AND n.group_id = :group AND n.agent_id = v.agent_id
+        AND n.kind = 'session'
           AND n.node_id = ANY(:ids)
     """),
 }
 _FINDINGS = text("""
     UPDATE reflections r SET findings = NULL WHERE r.group_id = :group AND r.findings IS NOT NULL AND EXISTS (
-        SELECT FROM unnest(CAST(:ids AS uuid[])) AS gone(id) WHERE position(gone.id::text IN r.findings::text) > 0
+        SELECT FROM unnest(CAST(:ids AS uuid[])) AS gone(id)
+        WHERE position(gone.id::text IN r.findings::text) > 0
     )
 """)
 

@@ -1,4 +1,5 @@
-"""Evolution: what candidates of skills and workflows start from and how they are stored, votes, trust, events in the audit log.
+"""Evolution: what candidates of skills and workflows start from and how they are stored, votes, trust, events
+in the audit log.
 
 Trust is counted anew each time, so that order and repetition make no difference.
 """
@@ -16,7 +17,14 @@ from sqlalchemy import Connection, text
 from uuid6 import uuid7
 
 from engine.conversations.memories import StoredExperience
-from engine.growth.skills import GateReport, LivedExperience, Pattern, PriorDecision, SkillCandidate, next_status
+from engine.growth.skills import (
+    GateReport,
+    LivedExperience,
+    Pattern,
+    PriorDecision,
+    SkillCandidate,
+    next_status,
+)
 from engine.growth.trajectories import Trajectory, TrajectoryRun, wordless
 from jiyi.protocol.artifacts import ArtifactKind, Recommendation, Sentiment, Signal, Vote
 from jiyi.protocol.base import JsonObject
@@ -35,7 +43,11 @@ WEIGH = "weigh"
 MAX_EXPERIENCES, MAX_TRAJECTORIES = 500, 1_000
 #: Who does what nobody asked for by name, in the audit log.
 GROWTH = "growth"
-_HAPPENED: dict[Status, EvolutionKind] = {"pending": "proposed", "refused": "refused", "approved": "registered"}
+_HAPPENED: dict[Status, EvolutionKind] = {
+    "pending": "proposed",
+    "refused": "refused",
+    "approved": "registered",
+}
 
 
 #: Scores below which archiving and optimising are recommended, and above which promoting is.
@@ -115,82 +127,160 @@ class EvolutionEvent(BaseModel, frozen=True):
 def record_event(connection: Connection, group_id: str, actor: str, event: EvolutionEvent) -> None:
     """Write it, in the transaction of the change itself."""
     details = event.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
-    audit.record(connection, group_id=group_id, actor=actor, action=f"{PREFIX}{event.kind}", target=str(event.artifact_id), **details)
+    audit.record(
+        connection,
+        group_id=group_id,
+        actor=actor,
+        action=f"{PREFIX}{event.kind}",
+        target=str(event.artifact_id),
+        **details,
+    )
 
 
-def evolution_events(connection: Connection, group_id: str, artifact_id: UUID | None, limit: int) -> list[JsonObject]:
-    """The group's evolution events with kind, id, at, actor and details, of one artifact if it is named: the newest first."""
+def evolution_events(
+    connection: Connection, group_id: str, artifact_id: UUID | None, limit: int
+) -> list[JsonObject]:
+    """The group's evolution events with kind, id, at, actor and details, of one artifact if it is named: the
+    newest first.
+    """
     target = None if artifact_id is None else str(artifact_id)
-    parameters = {"group": group_id, "actions": [f"{PREFIX}{kind}" for kind in KINDS], "target": target, "limit": limit}
+    parameters = {
+        "group": group_id,
+        "actions": [f"{PREFIX}{kind}" for kind in KINDS],
+        "target": target,
+        "limit": limit,
+    }
     rows = connection.execute(_EVENTS, parameters)
     return [
-        {"id": row.audit_id, "at": row.at, "actor": row.actor, "kind": row.action.removeprefix(PREFIX), **row.details}
+        {
+            "id": row.audit_id,
+            "at": row.at,
+            "actor": row.actor,
+            "kind": row.action.removeprefix(PREFIX),
+            **row.details,
+        }
         for row in rows
         if row.details
     ]
 
 
 def lock_owner(connection: Connection, group_id: str, vote: Vote) -> AgentName | None:
-    """The agent whose artifact it is, locked until the transaction ends; None if it is not there (any more)."""
+    """The agent whose artifact it is, locked until the transaction ends; None if it is not there (any
+    more).
+    """
     parameters = {"group": group_id, "id": vote.artifact_id, "artifact": vote.artifact}
     agent_id = connection.execute(_OWNER, parameters).scalar_one_or_none()
     return None if agent_id is None else (group_id, agent_id)
 
 
-def count_vote(connection: Connection, name: AgentName, feedback_id: UUID, vote: Vote, by: str, now: datetime) -> Trust:
+def count_vote(
+    connection: Connection, name: AgentName, feedback_id: UUID, vote: Vote, by: str, now: datetime
+) -> Trust:
     """Store a vote, once, and what all votes on its artifact come to. Call it after :func:`owner_of`."""
-    parameters = {"group": name[0], "agent": name[1], "id": vote.artifact_id, "feedback": feedback_id, "by": by, "now": now}
-    new = connection.execute(_GIVE, parameters | vote.model_dump(include={"signal", "sentiment", "comment"})).rowcount == 1
+    parameters = {
+        "group": name[0],
+        "agent": name[1],
+        "id": vote.artifact_id,
+        "feedback": feedback_id,
+        "by": by,
+        "now": now,
+    }
+    new = (
+        connection.execute(
+            _GIVE, parameters | vote.model_dump(include={"signal", "sentiment", "comment"})
+        ).rowcount
+        == 1
+    )
     trust = Trust.model_validate(dict(connection.execute(_COUNT, parameters).mappings().one()))
     before = connection.execute(_BEFORE, parameters).scalar_one_or_none()
     counts = {"positive": trust.positive, "negative": trust.negative, "neutral": trust.neutral}
-    connection.execute(_SAVE, parameters | counts | {"score": trust.score, "recommendation": trust.recommendation})
-    details: dict[str, Any] = {"agent_id": name[1], "artifact": vote.artifact, "artifact_id": vote.artifact_id, "trust_score": trust.score}
+    connection.execute(
+        _SAVE, parameters | counts | {"score": trust.score, "recommendation": trust.recommendation}
+    )
+    details: dict[str, Any] = {
+        "agent_id": name[1],
+        "artifact": vote.artifact,
+        "artifact_id": vote.artifact_id,
+        "trust_score": trust.score,
+    }
     if new:
         record_event(connection, name[0], by, EvolutionEvent(kind="feedback_given", **details))
     if trust.recommendation is not None and trust.recommendation != before:
-        record_event(connection, name[0], by, EvolutionEvent(kind="recommended", recommendation=trust.recommendation, **details))
+        record_event(
+            connection,
+            name[0],
+            by,
+            EvolutionEvent(kind="recommended", recommendation=trust.recommendation, **details),
+        )
     return trust
 
 
-def count_outcome(connection: Connection, name: AgentName, trajectory_id: UUID, skill_ids: Sequence[UUID], sentiment: Sentiment) -> None:
+def count_outcome(
+    connection: Connection,
+    name: AgentName,
+    trajectory_id: UUID,
+    skill_ids: Sequence[UUID],
+    sentiment: Sentiment,
+) -> None:
     """Count how a conversation ended as a vote on each of the agent's skills that were in its prompts."""
     signal: Signal = "usage_count" if sentiment == "neutral" else "completion_rate"
     for skill_id in sorted(skill_ids):
         vote = Vote(artifact="skill", artifact_id=skill_id, sentiment=sentiment, signal=signal)
         if lock_owner(connection, name[0], vote) == name:
-            count_vote(connection, name, uuid5(trajectory_id, str(skill_id)), vote, f"agent:{name[1]}", datetime.now(UTC))
+            count_vote(
+                connection,
+                name,
+                uuid5(trajectory_id, str(skill_id)),
+                vote,
+                f"agent:{name[1]}",
+                datetime.now(UTC),
+            )
 
 
 def note_ignored_vote(connection: Connection, name: AgentName, vote: Vote, by: str) -> None:
     """Note that a vote is on something that is not there."""
-    event = EvolutionEvent(kind="feedback_ignored", agent_id=name[1], artifact=vote.artifact, artifact_id=vote.artifact_id)
+    event = EvolutionEvent(
+        kind="feedback_ignored", agent_id=name[1], artifact=vote.artifact, artifact_id=vote.artifact_id
+    )
     record_event(connection, name[0], by, event)
 
 
 def vote_of_event(connection: Connection, event_id: UUID) -> tuple[AgentName, Vote, datetime] | None:
     """Who published a vote, and what it says; None if it was erased."""
     row = connection.execute(_EVENT, {"id": event_id}).one_or_none()
-    return None if row is None else ((row.group_id, row.agent_id), Vote.model_validate(row.payload), row.occurred_at)
+    return (
+        None
+        if row is None
+        else ((row.group_id, row.agent_id), Vote.model_validate(row.payload), row.occurred_at)
+    )
 
 
 def experiences_of(connection: Connection, name: AgentName) -> list[LivedExperience]:
     """The agent's experiences that are trusted enough to become skills, with the memories that say them."""
-    rows = connection.execute(_EXPERIENCES, bind_name(name) | {"limit": MAX_EXPERIENCES, "least": STANDING_TRUST})
+    rows = connection.execute(
+        _EXPERIENCES, bind_name(name) | {"limit": MAX_EXPERIENCES, "least": STANDING_TRUST}
+    )
     told = [(row, StoredExperience.model_validate(row, from_attributes=True)) for row in rows]
     return [LivedExperience(row.node_id, row.created_at, experience, row.told_by) for row, experience in told]
 
 
 def tools_called(connection: Connection, name: AgentName) -> set[str]:
-    """Names of the tools that the agent has called, in lower case: what an experience names beside them is no tool."""
+    """Names of the tools that the agent has called, in lower case: what an experience names beside them is no
+    tool.
+    """
     return set(connection.execute(_TOOLS_CALLED, bind_name(name)).scalars())
 
 
 def trajectories_of(connection: Connection, name: AgentName) -> list[TrajectoryRun]:
-    """The agent's latest trajectories that used tools; of what was said in private only the tools, without words and inputs."""
+    """The agent's latest trajectories that used tools; of what was said in private only the tools, without
+    words and inputs.
+    """
     rows = connection.execute(_TRAJECTORIES, bind_name(name) | {"limit": MAX_TRAJECTORIES}).mappings()
     runs = [(row, Trajectory.model_validate(dict(row))) for row in rows]
-    return [TrajectoryRun(row["trajectory_id"], row["session_id"], wordless(ran) if row["private"] else ran) for row, ran in runs]
+    return [
+        TrajectoryRun(row["trajectory_id"], row["session_id"], wordless(ran) if row["private"] else ran)
+        for row, ran in runs
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +309,10 @@ class KnownArtifact:
 
 def known_artifacts(connection: Connection, name: AgentName, kind: ArtifactKind) -> list[KnownArtifact]:
     """The agent's artifacts of a kind, oldest first, with those that were rejected or refused."""
-    return [KnownArtifact(**row) for row in connection.execute(_KNOWN, bind_name(name) | {"artifact": kind}).mappings()]
+    return [
+        KnownArtifact(**row)
+        for row in connection.execute(_KNOWN, bind_name(name) | {"artifact": kind}).mappings()
+    ]
 
 
 def known_of(pattern: Pattern, artifacts: Sequence[KnownArtifact]) -> KnownArtifact | None:
@@ -228,9 +321,16 @@ def known_of(pattern: Pattern, artifacts: Sequence[KnownArtifact]) -> KnownArtif
 
 
 def store_grown(
-    connection: Connection, name: AgentName, kind: ArtifactKind, grown: Sequence[Grown], now: datetime, *, auto_mode: bool
+    connection: Connection,
+    name: AgentName,
+    kind: ArtifactKind,
+    grown: Sequence[Grown],
+    now: datetime,
+    *,
+    auto_mode: bool,
 ) -> int:
-    """Store the agent's patterns of a kind, and what became of their candidates; returns how many are new or have changed status.
+    """Store the agent's patterns of a kind, and what became of their candidates; returns how many are new or
+    have changed status.
 
     Call it under the agent's lock. What somebody approved is never changed by it.
     """
@@ -242,7 +342,9 @@ def store_grown(
         _save_pattern(connection, name, item.pattern, now)
         existing = known_of(item.pattern, artifacts)
         if item.candidate is not None and item.report is not None:
-            changed += _save_candidate(connection, name, item, item.candidate, item.report, existing, now, auto_mode=auto_mode)
+            changed += _save_candidate(
+                connection, name, item, item.candidate, item.report, existing, now, auto_mode=auto_mode
+            )
     return changed
 
 
@@ -262,18 +364,37 @@ def _save_candidate(
     status = next_status(before, report, count, auto_mode=auto_mode)
     artifact_id = uuid7() if existing is None else existing.artifact_id
     if existing is not None and status == existing.status and status != "refused":
-        evidence = {"id": artifact_id, "evidence": grown.pattern.evidence, "count": count, "now": now, "group": name[0]}
+        evidence = {
+            "id": artifact_id,
+            "evidence": grown.pattern.evidence,
+            "count": count,
+            "now": now,
+            "group": name[0],
+        }
         connection.execute(_MORE_EVIDENCE, evidence)
         return False
-    pattern, says = grown.pattern, candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues}
+    pattern, says = (
+        grown.pattern,
+        candidate.model_dump() | {"confidence": report.confidence, "issues": report.issues},
+    )
     seen = {"evidence": pattern.evidence, "evidence_count": count, "updated_at": now}
     values = {"content": says, "status": status, "enabled": False, **seen}
-    own = {"proposal_id": artifact_id, "group_id": name[0], "agent_id": name[1], "kind": pattern.kind, "made_by": GROWTH}
+    own = {
+        "proposal_id": artifact_id,
+        "group_id": name[0],
+        "agent_id": name[1],
+        "kind": pattern.kind,
+        "made_by": GROWTH,
+    }
     known = {"user_id": pattern.user_id, "pattern_hash": pattern.hashes[0], "created_at": now}
     connection.execute(upsert(ProposalRow, *values).values(**own, **known, **values))
     if existing is not None and status == existing.status:
         return False
-    happened: EvolutionKind = "returned" if existing is not None and existing.status in ("rejected", "deleted") else _HAPPENED[status]
+    happened: EvolutionKind = (
+        "returned"
+        if existing is not None and existing.status in ("rejected", "deleted")
+        else _HAPPENED[status]
+    )
     event = EvolutionEvent(
         kind=happened,
         agent_id=name[1],
@@ -289,7 +410,9 @@ def _save_candidate(
 
 def _save_pattern(connection: Connection, name: AgentName, pattern: Pattern, now: datetime) -> None:
     values: dict[str, Any] = pattern.model_dump(exclude={"kind", "hashes", "user_id"})
-    connection.execute(_PATTERN, bind_name(name) | values | {"artifact": pattern.kind, "hash": pattern.hashes[0], "now": now})
+    connection.execute(
+        _PATTERN, bind_name(name) | values | {"artifact": pattern.kind, "hash": pattern.hashes[0], "now": now}
+    )
 
 
 _EVENTS = text("""
@@ -300,21 +423,27 @@ _EVENTS = text("""
 """)
 _OWNER = text("""
     SELECT agent_id FROM proposals
-    WHERE group_id = :group AND proposal_id = :id AND kind = :artifact AND status NOT IN ('deleted', 'refused') FOR NO KEY UPDATE
+    WHERE group_id = :group AND proposal_id = :id AND kind = :artifact
+    AND status NOT IN ('deleted', 'refused') FOR NO KEY UPDATE
 """)
 _GIVE = text("""
-    INSERT INTO feedback (group_id, feedback_id, agent_id, artifact_id, signal, sentiment, comment, given_by, given_at)
+    INSERT INTO feedback (group_id, feedback_id, agent_id, artifact_id, signal, sentiment, comment, given_by,
+    given_at)
     VALUES (:group, :feedback, :agent, :id, :signal, :sentiment, :comment, :by, :now) ON CONFLICT DO NOTHING
 """)
 _COUNT = text("""
-    SELECT count(*) FILTER (WHERE sentiment = 'positive') AS positive, count(*) FILTER (WHERE sentiment = 'negative') AS negative,
-        count(*) FILTER (WHERE sentiment = 'neutral') AS neutral FROM feedback WHERE group_id = :group AND artifact_id = :id
+    SELECT count(*) FILTER (WHERE sentiment = 'positive') AS positive, count(*) FILTER (WHERE sentiment =
+    'negative') AS negative,
+        count(*) FILTER (WHERE sentiment = 'neutral') AS neutral FROM feedback WHERE group_id = :group
+        AND artifact_id = :id
 """)
 _BEFORE = text("SELECT recommendation FROM trust WHERE group_id = :group AND artifact_id = :id")
 _SAVE = text("""
-    INSERT INTO trust (artifact_id, group_id, agent_id, positive, negative, neutral, score, recommendation, updated_at)
+    INSERT INTO trust (artifact_id, group_id, agent_id, positive, negative, neutral, score, recommendation,
+    updated_at)
     VALUES (:id, :group, :agent, :positive, :negative, :neutral, :score, :recommendation, :now)
-    ON CONFLICT (artifact_id) DO UPDATE SET positive = excluded.positive, negative = excluded.negative, neutral = excluded.neutral,
+    ON CONFLICT (artifact_id) DO UPDATE SET positive = excluded.positive, negative = excluded.negative,
+    neutral = excluded.neutral,
         score = excluded.score, recommendation = excluded.recommendation, updated_at = excluded.updated_at
 """)
 _EVENT = text("""
@@ -328,36 +457,47 @@ _EXPERIENCES = text("""
     ORDER BY e.reuse_count DESC, e.updated_at DESC LIMIT :limit
 """)
 _TRAJECTORIES = text("""
-    SELECT trajectory_id, session_id, request_type, request, tools_used, completion AS outcome, satisfaction, tokens, steps, duration_ms,
+    SELECT trajectory_id, session_id, request_type, request, tools_used, completion AS outcome, satisfaction,
+    tokens, steps, duration_ms,
         execution_chain, started_at, ended_at, session_id IN (
             SELECT n.session_id FROM memory_nodes n WHERE n.group_id = :group AND n.agent_id = :agent
               AND n.user_id IS NOT NULL AND n.visibility IS DISTINCT FROM 'agent' AND n.session_id IS NOT NULL
         ) AS private FROM trajectories
-    WHERE group_id = :group AND agent_id = :agent AND cardinality(tools_used) > 0 ORDER BY trajectory_id DESC LIMIT :limit
+    WHERE group_id = :group AND agent_id = :agent AND cardinality(tools_used) > 0
+    ORDER BY trajectory_id DESC LIMIT :limit
 """)
 _TOOLS_CALLED = text("""
-    SELECT DISTINCT lower(tool) FROM trajectories, unnest(tools_used) AS tool WHERE group_id = :group AND agent_id = :agent
+    SELECT DISTINCT lower(tool) FROM trajectories, unnest(tools_used) AS tool WHERE group_id = :group
+    AND agent_id = :agent
 """)
 _KNOWN = text("""
-    SELECT proposal_id AS artifact_id, pattern_hash, content ->> 'name' AS name, content ->> 'description' AS description,
-        content -> 'triggers' AS triggers, content ->> 'body' AS body, status, decided_evidence, evidence_count
+    SELECT proposal_id AS artifact_id, pattern_hash, content ->> 'name' AS name, content ->> 'description' AS
+    description,
+        content -> 'triggers' AS triggers, content ->> 'body' AS body, status, decided_evidence,
+        evidence_count
     FROM proposals WHERE group_id = :group AND agent_id = :agent AND kind = :artifact ORDER BY proposal_id
 """)
 _DELETE_PATTERNS = text("""
-    DELETE FROM patterns WHERE group_id = :group AND agent_id = :agent AND artifact = :artifact AND NOT pattern_hash = ANY(:hashes)
+    DELETE FROM patterns WHERE group_id = :group AND agent_id = :agent AND artifact = :artifact
+    AND NOT pattern_hash = ANY(:hashes)
 """)
 _PATTERN = text("""
-    INSERT INTO patterns (group_id, agent_id, artifact, pattern_hash, title, wordings, common_steps, tools_used, industry_context,
+    INSERT INTO patterns (group_id, agent_id, artifact, pattern_hash, title, wordings, common_steps,
+    tools_used, industry_context,
         total_reuse, sessions, confidence, evidence, updated_at)
-    VALUES (:group, :agent, :artifact, :hash, :title, :wordings, :common_steps, :tools_used, :industry_context,
+    VALUES (:group, :agent, :artifact, :hash, :title, :wordings, :common_steps, :tools_used,
+    :industry_context,
         :total_reuse, :sessions, :confidence, :evidence, :now)
-    ON CONFLICT (group_id, agent_id, artifact, pattern_hash) DO UPDATE SET title = excluded.title, wordings = excluded.wordings,
-        common_steps = excluded.common_steps, tools_used = excluded.tools_used, industry_context = excluded.industry_context,
+    ON CONFLICT (group_id, agent_id, artifact, pattern_hash) DO UPDATE
+    SET title = excluded.title, wordings = excluded.wordings,
+        common_steps = excluded.common_steps, tools_used = excluded.tools_used, industry_context =
+        excluded.industry_context,
         total_reuse = excluded.total_reuse, sessions = excluded.sessions, confidence = excluded.confidence,
         evidence = excluded.evidence, updated_at = excluded.updated_at
 """)
 _MORE_EVIDENCE = text("""
-    UPDATE proposals SET evidence = :evidence, evidence_count = :count, updated_at = :now WHERE group_id = :group AND proposal_id = :id
+    UPDATE proposals SET evidence = :evidence, evidence_count = :count, updated_at = :now
+    WHERE group_id = :group AND proposal_id = :id
 """)
 
 

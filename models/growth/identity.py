@@ -1,6 +1,8 @@
-"""The files that say who an agent is: versions, proposals to change one, snapshots; ``USER`` follows the profile.
+"""The files that say who an agent is: versions, proposals to change one, snapshots; ``USER`` follows the
+profile.
 
-Nothing is overwritten, the latest version is in force. A proposal is approved only while the version that it rests on is.
+Nothing is overwritten, the latest version is in force. A proposal is approved only while the version that it
+rests on is.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ USER_VERSIONS = 50
 
 def current_file(connection: Connection, name: AgentName, file: File) -> IdentityFile:
     """The file in force; version 0 and empty where nothing was written yet."""
-    return fetch_one(connection, IdentityFile, _LATEST, **_of(name, file)) or IdentityFile(file=file, version=0, content="")
+    return fetch_one(connection, IdentityFile, _LATEST, **_of(name, file)) or IdentityFile(
+        file=file, version=0, content=""
+    )
 
 
 def file_version(connection: Connection, name: AgentName, file: File, number: int) -> IdentityFile | None:
@@ -42,24 +46,43 @@ def file_version(connection: Connection, name: AgentName, file: File, number: in
 
 def current_files(connection: Connection, name: AgentName) -> dict[File, IdentityFile]:
     """The four files in force."""
-    written = {row.file: row for row in fetch(connection, IdentityFile, _ALL_LATEST, group=name[0], agent=name[1])}
+    written = {
+        row.file: row for row in fetch(connection, IdentityFile, _ALL_LATEST, group=name[0], agent=name[1])
+    }
     return {file: written.get(file) or IdentityFile(file=file, version=0, content="") for file in FILES}
 
 
-def file_history(connection: Connection, name: AgentName, file: File, before: int | None, limit: int) -> list[IdentityFile]:
+def file_history(
+    connection: Connection, name: AgentName, file: File, before: int | None, limit: int
+) -> list[IdentityFile]:
     """Versions without their texts, the newest first."""
     wanted = _HISTORY if before is None else _HISTORY.where(_V.version < before)
     return fetch(connection, IdentityFile, wanted.limit(limit), **_of(name, file))
 
 
 def write_version(
-    connection: Connection, name: AgentName, file: File, content: str, *, reason: str, author: str, proposal_id: UUID | None = None
+    connection: Connection,
+    name: AgentName,
+    file: File,
+    content: str,
+    *,
+    reason: str,
+    author: str,
+    proposal_id: UUID | None = None,
 ) -> IdentityFile:
-    """The next version; nothing is written where the file says just that already. Call it under the agent's lock."""
+    """The next version; nothing is written where the file says just that already. Call it under the agent's
+    lock.
+    """
     before = current_file(connection, name, file)
     if before.content == content:
         return before
-    fields = {"version": before.version + 1, "content": content, "reason": reason, "author": author, "proposal": proposal_id}
+    fields = {
+        "version": before.version + 1,
+        "content": content,
+        "reason": reason,
+        "author": author,
+        "proposal": proposal_id,
+    }
     connection.execute(_WRITE, _of(name, file) | fields)
     work.note(connection, name, "identity", grown=1)
     if file == "USER":
@@ -72,19 +95,28 @@ def _of(name: AgentName, file: File) -> dict[str, str]:
 
 
 _V = IdentityVersion
-_OF_FILE = (_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent"), _V.file == bindparam("file"))
-_LATEST = select(*columns(IdentityFile, _V, characters=None)).where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
+_OF_FILE = (
+    _V.group_id == bindparam("group"),
+    _V.agent_id == bindparam("agent"),
+    _V.file == bindparam("file"),
+)
+_LATEST = (
+    select(*columns(IdentityFile, _V, characters=None)).where(*_OF_FILE).order_by(_V.version.desc()).limit(1)
+)
 _ALL_LATEST = (
     select(*columns(IdentityFile, _V, characters=None))
     .where(_V.group_id == bindparam("group"), _V.agent_id == bindparam("agent"))
     .order_by(_V.file, _V.version.desc())
     .ext(distinct_on(_V.file))
 )
-_VERSION = select(*columns(IdentityFile, _V, characters=None)).where(*_OF_FILE, _V.version == bindparam("version"))
+_VERSION = select(*columns(IdentityFile, _V, characters=None)).where(
+    *_OF_FILE, _V.version == bindparam("version")
+)
 _BRIEFS = columns(IdentityFile, _V, content=None, characters=func.char_length(_V.content))
 _HISTORY = select(*_BRIEFS).where(*_OF_FILE).order_by(_V.version.desc())
 _WRITE = text("""
-    INSERT INTO identity_versions (group_id, agent_id, file, version, content, reason, author, proposal_id, created_at)
+    INSERT INTO identity_versions (group_id, agent_id, file, version, content, reason, author, proposal_id,
+    created_at)
     VALUES (:group, :agent, :file, :version, :content, :reason, :author, :proposal, clock_timestamp())
 """)
 _PRUNE = delete(_V).where(*_OF_FILE, _V.version <= bindparam("oldest"))
@@ -102,7 +134,12 @@ def add_proposal(
 ) -> FileProposal:
     """Store a change of a file, to be decided on. ``values``: of :func:`models.growth.proposals.add`."""
     work.note(connection, name, "identity_proposal", grown=1)
-    says: dict[str, Any] = {"file": base.file, "base_version": base.version, "current": base.content, "suggested": suggested}
+    says: dict[str, Any] = {
+        "file": base.file,
+        "base_version": base.version,
+        "current": base.content,
+        "suggested": suggested,
+    }
     says |= {"reflection_id": reflection_id and str(reflection_id)}
     proposal = proposals.add(connection, name, "identity", says, by, **values)
     assert isinstance(proposal, FileProposal)  # one does not exclude another
@@ -112,13 +149,17 @@ def add_proposal(
 def suggested_lines(connection: Connection, name: AgentName, file: File) -> list[str]:
     """What pending and rejected proposals of a file suggest to add: lines that the file then had not."""
     rows = connection.execute(_SUGGESTIONS, {"group": name[0], "agent": name[1], "file": file})
-    added = [line for row in rows for line in row.suggested.splitlines() if line not in row.current.splitlines()]
+    added = [
+        line for row in rows for line in row.suggested.splitlines() if line not in row.current.splitlines()
+    ]
     return [line.strip("- ") for line in added if line.strip()]
 
 
 @follows("identity")
 def write_approved(decision: Decision) -> None:
-    """The suggested text becomes the next version; in conflict if the file has changed since it was proposed: then it stays pending."""
+    """The suggested text becomes the next version; in conflict if the file has changed since it was proposed:
+    then it stays pending.
+    """
     proposal: FileProposal = decision.proposal
     if decision.choice.done != "approved":
         return
@@ -126,18 +167,21 @@ def write_approved(decision: Decision) -> None:
     base = current_file(connection, name, proposal.file)
     if base.version != proposal.base_version:
         raise Conflict(
-            f"id: it rests on version {proposal.base_version} of {proposal.file}, and {base.version} is in force now; "
-            "read that, and propose the change anew"
+            f"id: it rests on version {proposal.base_version} of {proposal.file}, and {base.version} is in"
+            " force now; read that, and propose the change anew"
         )
     work.note(connection, name, "identity_proposal", used=1)
     why, by = proposal.reason, decision.by
-    written = write_version(connection, name, proposal.file, proposal.suggested, reason=why, author=by, proposal_id=proposal.id)
+    written = write_version(
+        connection, name, proposal.file, proposal.suggested, reason=why, author=by, proposal_id=proposal.id
+    )
     decision.became["version"] = written.version
 
 
 _SUGGESTIONS = text("""
     SELECT content ->> 'suggested' AS suggested, content ->> 'current' AS current FROM proposals
-    WHERE group_id = :group AND agent_id = :agent AND kind = 'identity' AND content ->> 'file' = :file AND status IN ('pending', 'rejected')
+    WHERE group_id = :group AND agent_id = :agent AND kind = 'identity' AND content ->> 'file' = :file
+    AND status IN ('pending', 'rejected')
     ORDER BY proposal_id DESC LIMIT 100
 """)
 
@@ -145,7 +189,14 @@ _SUGGESTIONS = text("""
 def take_snapshot(connection: Connection, name: AgentName, called: str, author: str) -> SnapshotState:
     """Note what is in force. Call it under the agent's lock."""
     now = {file: current.version for file, current in current_files(connection, name).items()}
-    fields = {"id": uuid7(), "group": name[0], "agent": name[1], "name": called, "versions": now, "author": author}
+    fields = {
+        "id": uuid7(),
+        "group": name[0],
+        "agent": name[1],
+        "name": called,
+        "versions": now,
+        "author": author,
+    }
     connection.execute(_TAKE, fields)
     snapshot = fetch_one(connection, SnapshotState, _ONE_SNAPSHOT, group=name[0], id=fields["id"])
     assert snapshot is not None  # it was just stored
@@ -157,7 +208,9 @@ def find_snapshot(connection: Connection, name: AgentName, snapshot_id: UUID) ->
     return snapshot if snapshot is not None and snapshot.agent_id == name[1] else None
 
 
-def snapshot_page(connection: Connection, name: AgentName, before: UUID | None, limit: int) -> list[SnapshotState]:
+def snapshot_page(
+    connection: Connection, name: AgentName, before: UUID | None, limit: int
+) -> list[SnapshotState]:
     """The agent's, the latest first."""
     wanted = _SHOWN_SNAPSHOT.where(_S.group_id == name[0], _S.agent_id == name[1])
     if before is not None:
@@ -179,7 +232,9 @@ BY_PROFILE = "profile"
 
 
 def follow_profile(connection: Connection, name: AgentName) -> IdentityFile:
-    """Write what the profile says now, with what people added; nothing where it says the same. Call it under the agent's lock."""
+    """Write what the profile says now, with what people added; nothing where it says the same. Call it under
+    the agent's lock.
+    """
     notes = notes_of(current_file(connection, name, "USER").content)
     return _write_user(connection, name, notes, "the profile has changed", BY_PROFILE)
 
@@ -189,6 +244,8 @@ def note_user(connection: Connection, name: AgentName, notes: str, author: str) 
     return _write_user(connection, name, notes, "notes", author)
 
 
-def _write_user(connection: Connection, name: AgentName, notes: str, reason: str, author: str) -> IdentityFile:
+def _write_user(
+    connection: Connection, name: AgentName, notes: str, reason: str, author: str
+) -> IdentityFile:
     content = render_user_file(injections.find_profile(connection, name), notes, limits.MAX_IDENTITY_CHARS)
     return write_version(connection, name, "USER", content, reason=reason, author=author)

@@ -46,7 +46,9 @@ def compose(context: Context, request: ComposePrompt) -> ComposedPrompt:
 
     SOUL and AGENTS as they stand, USER as quoted data, within a budget of tokens.
     """
-    files = identity.current_files(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
+    files = identity.current_files(
+        context.connection, known_agent(context.connection, context.group_id, request.agent_id)
+    )
     composed = compose_prompt({file: current.content for file, current in files.items()}, request.max_tokens)
     return ComposedPrompt(prompt=composed, tokens=estimate_tokens(composed))
 
@@ -58,7 +60,9 @@ def history(context: Context, request: FileHistory) -> Rows[IdentityFile]:
     Newest first, each with who wrote it and why.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id)
-    versions = identity.file_history(context.connection, name, request.file, request.place(BY_NUMBER), request.limit + 1)
+    versions = identity.file_history(
+        context.connection, name, request.file, request.place(BY_NUMBER), request.limit + 1
+    )
     return page(versions, request.limit, lambda last: last.version)
 
 
@@ -84,15 +88,17 @@ def _version_of(context: Context, name: AgentName, file: File, number: int) -> I
 def propose(context: Context, request: ProposeChange) -> FileProposal:
     """Propose a change of a file.
 
-    SOUL, AGENTS or HEARTBEAT as it should be, and why. Nothing changes before somebody approves it (proposals.decide). With
-    `base_version`, refused if another version is in force.
+    SOUL, AGENTS or HEARTBEAT as it should be, and why. Nothing changes before somebody approves it
+    (proposals.decide). With `base_version`, refused if another version is in force.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     base = identity.current_file(context.connection, name, request.file)
     _still(request.file, base, request.base_version)
     if base.content == request.suggested:
         raise InvalidRequest([f"suggested: is what {request.file} says already"])
-    proposal = identity.add_proposal(context.connection, name, base, request.suggested, context.actor.name, reason=request.reason)
+    proposal = identity.add_proposal(
+        context.connection, name, base, request.suggested, context.actor.name, reason=request.reason
+    )
     context.audit(request.agent_id, proposal_id=proposal.id, file=request.file)
     return proposal
 
@@ -101,7 +107,8 @@ def propose(context: Context, request: ProposeChange) -> FileProposal:
 def update_user(context: Context, request: UpdateUser) -> IdentityFile:
     """Add to the file USER.
 
-    What people say of the user in their own words; it replaces what they said before. The rest of the file follows the profile.
+    What people say of the user in their own words; it replaces what they said before. The rest of the file
+    follows the profile.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     written = identity.note_user(context.connection, name, request.notes, context.actor.name)
@@ -125,7 +132,8 @@ def snapshot(context: Context, request: TakeSnapshot) -> SnapshotState:
 def rollback(context: Context, request: Rollback) -> Rows[IdentityFile]:
     """Go back to an earlier version.
 
-    Of one file, or of all to a snapshot. What they said then is written as new versions, so that this can be taken back as well.
+    Of one file, or of all to a snapshot. What they said then is written as new versions, so that this can be
+    taken back as well.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     changed = []
@@ -134,11 +142,17 @@ def rollback(context: Context, request: Rollback) -> Rows[IdentityFile]:
         _still(file, before, request.base_version)
         then = identity.file_version(context.connection, name, file, number)
         if then is None:
-            raise NotFound(f"version: {file} of {request.agent_id!r} has no version {number}; see identity.history")
+            raise NotFound(
+                f"version: {file} of {request.agent_id!r} has no version {number}; see identity.history"
+            )
         reason = request.reason or f"back to version {number}"
-        written = identity.write_version(context.connection, name, file, then.content, reason=reason, author=context.actor.name)
+        written = identity.write_version(
+            context.connection, name, file, then.content, reason=reason, author=context.actor.name
+        )
         changed += [written] if written.version != before.version else []
-    context.audit(request.agent_id, files={file.file: file.version for file in changed}, snapshot_id=request.snapshot_id)
+    context.audit(
+        request.agent_id, files={file.file: file.version for file in changed}, snapshot_id=request.snapshot_id
+    )
     return Rows(rows=changed)
 
 
@@ -149,13 +163,18 @@ def _wanted(context: Context, name: AgentName, request: Rollback) -> dict[File, 
         return {request.file: request.version}
     taken = identity.find_snapshot(context.connection, name, request.snapshot_id)
     if taken is None:
-        raise NotFound(f"snapshot_id: the agent {request.agent_id!r} has no snapshot {request.snapshot_id}; see identity.versions")
+        raise NotFound(
+            f"snapshot_id: the agent {request.agent_id!r} has no snapshot {request.snapshot_id}; see"
+            " identity.versions"
+        )
     return {file: taken.versions[file] for file in FILES if file in taken.versions}
 
 
 def _still(file: File, now: IdentityFile, read: int | None) -> None:
     if read is not None and read != now.version:
-        raise Conflict(f"base_version: version {now.version} of {file} is in force, not {read}; read it first")
+        raise Conflict(
+            f"base_version: version {now.version} of {file} is in force, not {read}; read it first"
+        )
 
 
 belonging("identity", "SELECT FROM agents WHERE group_id = :group AND agent_id = :agent")

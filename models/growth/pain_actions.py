@@ -9,7 +9,15 @@ from engine.growth.pains import FoundPain, ProposedSolution, category_of, severi
 from jiyi.chat.secrets import masked
 from jiyi.errors import Conflict, InvalidRequest, NotFound
 from jiyi.protocol.base import ById, Rows
-from jiyi.protocol.growth import ListPains, PainChanged, PainEvidence, PainPoint, ProposeSolution, ReportPain, ResolvePain
+from jiyi.protocol.growth import (
+    ListPains,
+    PainChanged,
+    PainEvidence,
+    PainPoint,
+    ProposeSolution,
+    ReportPain,
+    ResolvePain,
+)
 from jiyi.protocol.identity import override_in
 from jiyi.protocol.proposals import SolutionProposal, Verb
 from models.db.actions import Context, action
@@ -28,7 +36,8 @@ EVIDENCE_SHOWN = 100
 def list_pains(context: Context, request: ListPains) -> Rows[PainPoint]:
     """List pain points.
 
-    What hurts users, those felt last first: how often it was reported, how sure that makes it, and whether something is proposed.
+    What hurts users, those felt last first: how often it was reported, how sure that makes it, and whether
+    something is proposed.
     """
     rows = pains.pain_page(context.connection, context.group_id, request)
     return page(rows, request.limit, lambda last: last.pain_id)
@@ -51,15 +60,23 @@ def get_pain(context: Context, request: ById) -> PainPoint:
 def report_pain(context: Context, request: ReportPain) -> PainChanged:
     """Report a pain point.
 
-    Something hurts a user, and was not said in a conversation. One that is alike is made surer by it; a report that is sent
-    again with the same id counts once.
+    Something hurts a user, and was not said in a conversation. One that is alike is made surer by it; a
+    report that is sent again with the same id counts once.
     """
     known_agent(context.connection, context.group_id, request.agent_id)
     summary = masked(request.summary)
     pain_found = FoundPain(
-        summary=summary, category=request.category or category_of(summary), severity=request.severity or severity_of(summary), turn=0
+        summary=summary,
+        category=request.category or category_of(summary),
+        severity=request.severity or severity_of(summary),
+        turn=0,
     )
-    report = PainReport(source_id=request.report_id or uuid4(), quote=summary, said_at=datetime.now(UTC), user_id=request.user_id)
+    report = PainReport(
+        source_id=request.report_id or uuid4(),
+        quote=summary,
+        said_at=datetime.now(UTC),
+        user_id=request.user_id,
+    )
     name = (context.group_id, request.agent_id)
     lock_agents(context.connection, [name])
     pain = pains.merge_pain(context.connection, name, pain_found, report)
@@ -72,8 +89,9 @@ def report_pain(context: Context, request: ReportPain) -> PainChanged:
 def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
     """Resolve a pain point.
 
-    `confirmed`: its proposal helped, and becomes an experience. `rejected`: it did not, and another one comes when twice as many turns
-    tell of it. `dismissed`: nothing more is proposed. `reopened`: it is open again. Who is late learns that it was decided already.
+    `confirmed`: its proposal helped, and becomes an experience. `rejected`: it did not, and another one comes
+    when twice as many turns tell of it. `dismissed`: nothing more is proposed. `reopened`: it is open again.
+    Who is late learns that it was decided already.
     """
     pain = _locked(context, request.id)
     name = (context.group_id, pain.agent_id)
@@ -82,7 +100,12 @@ def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
         uri = _decide(context, pain, request)
     else:
         _withdraw(context, pain)
-        pains.set_status(context.connection, name, pain.pain_id, "dismissed" if request.resolution == "dismissed" else "open")
+        pains.set_status(
+            context.connection,
+            name,
+            pain.pain_id,
+            "dismissed" if request.resolution == "dismissed" else "open",
+        )
     context.audit(str(pain.pain_id), agent=pain.agent_id, resolution=request.resolution, experience=uri)
     return PainChanged(pain=_known(context, pain.pain_id), experience=uri)
 
@@ -91,8 +114,8 @@ def resolve_pain(context: Context, request: ResolvePain) -> PainChanged:
 def propose_solution(context: Context, request: ProposeSolution) -> PainChanged:
     """Propose what to do about a pain point.
 
-    With `steps`, these; without, a worker thinks of some, from what helped before and what was advised. Nothing comes of a
-    proposal before somebody confirms it.
+    With `steps`, these; without, a worker thinks of some, from what helped before and what was advised.
+    Nothing comes of a proposal before somebody confirms it.
     """
     pain = _locked(context, request.id)
     if pain.status in ("solved", "dismissed"):
@@ -102,10 +125,18 @@ def propose_solution(context: Context, request: ProposeSolution) -> PainChanged:
         for number, step in enumerate(request.steps):
             if (override := override_in(step)) is not None:
                 raise InvalidRequest(
-                    [f"steps.{number}: reads like an attempt to override instructions ({override!r}); say it in other words"]
+                    [
+                        (
+                            f"steps.{number}: reads like an attempt to override instructions "
+                            f"({override!r}); say"
+                            " it in other words"
+                        )
+                    ]
                 )
         solution = ProposedSolution(title=request.title or pain.summary, steps=request.steps)
-        proposal = pains.add_proposal(context.connection, (context.group_id, pain.agent_id), pain, solution, context.actor.name)
+        proposal = pains.add_proposal(
+            context.connection, (context.group_id, pain.agent_id), pain, solution, context.actor.name
+        )
         if proposal is None:
             raise Conflict("pain_id: another proposal waits for somebody to decide on it; see pains.get")
     elif pain.status == "proposed":
@@ -138,7 +169,9 @@ def _withdraw(context: Context, pain: PainPoint) -> None:
     """No proposal waits any more."""
     for proposal in pains.proposals_of(context.connection, context.group_id, pain.pain_id):
         if proposal.status == "pending":
-            decide(context.connection, proposal, (context.group_id, pain.agent_id), "reject", context.actor.name)
+            decide(
+                context.connection, proposal, (context.group_id, pain.agent_id), "reject", context.actor.name
+            )
 
 
 def _owe_proposal(context: Context, pain: PainPoint) -> None:

@@ -1,4 +1,6 @@
-"""Pain points as they are stored: found in new turns, merged with those alike, with proposals that end them as experiences."""
+"""Pain points as they are stored: found in new turns, merged with those alike, with proposals that end them
+as experiences.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,14 @@ class PainReport(BaseModel):
 def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report: PainReport) -> PainPoint:
     """The pain point with what was told now: a known one that is alike, or a new one. A turn counts once.
 
-    One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the agent's lock.
+    One that was solved is open again, and counts anew; one that was dismissed stays so. Call it under the
+    agent's lock.
     """
-    known = [known_pain for known_pain in latest_pains(connection, name, MAX_KNOWN) if known_pain.user_id == report.user_id]
+    known = [
+        known_pain
+        for known_pain in latest_pains(connection, name, MAX_KNOWN)
+        if known_pain.user_id == report.user_id
+    ]
     place = most_alike(pain.summary, [known_pain.summary for known_pain in known])
     if place is None:
         pain_id: UUID = uuid7()
@@ -68,7 +75,13 @@ def merge_pain(connection: Connection, name: AgentName, pain: FoundPain, report:
         severity = pain.severity
     else:
         pain_id, severity = known[place].pain_id, graver(known[place].severity, pain.severity)
-    evidence = {"pain": pain_id, "source": report.source_id, "session": report.session_id, "quote": report.quote, "at": report.said_at}
+    evidence = {
+        "pain": pain_id,
+        "source": report.source_id,
+        "session": report.session_id,
+        "quote": report.quote,
+        "at": report.said_at,
+    }
     if connection.execute(_EVIDENCE, bind_name(name) | evidence).rowcount:
         _count(connection, name, pain_id, severity)
     changed = find_pain(connection, name[0], pain_id)
@@ -86,7 +99,10 @@ def recount(connection: Connection, name: AgentName, pain_id: UUID) -> None:
 def _count(connection: Connection, name: AgentName, pain_id: UUID, severity: Severity) -> None:
     turns = connection.execute(_TURNS, bind_name(name) | {"pain": pain_id}).scalar_one()
     confidence = confidence_of(turns, CONFIDENCE_STEP)
-    connection.execute(_COUNT, bind_name(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity})
+    connection.execute(
+        _COUNT,
+        bind_name(name) | {"pain": pain_id, "turns": turns, "confidence": confidence, "severity": severity},
+    )
 
 
 def set_status(connection: Connection, name: AgentName, pain_id: UUID, status: str) -> None:
@@ -114,11 +130,13 @@ _ONE = _SHOWN.where(_P.group_id == bindparam("group"), _P.pain_id == bindparam("
 _OF_AGENT = _SHOWN.where(_P.group_id == bindparam("group"), _P.agent_id == bindparam("agent"))
 _LATEST = _OF_AGENT.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(bindparam("limit"))
 _QUOTES = text("""
-    SELECT e.source_id, e.quote, e.said_at, e.session_id, p.user_id FROM pain_evidence e JOIN pain_points p USING (group_id, pain_id)
+    SELECT e.source_id, e.quote, e.said_at, e.session_id, p.user_id FROM pain_evidence e
+    JOIN pain_points p USING (group_id, pain_id)
     WHERE e.group_id = :group AND e.pain_id = :pain ORDER BY e.said_at DESC, e.source_id DESC LIMIT :limit
 """)
 _ADD_PAIN = text("""
-    INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, category, severity, first_seen, last_seen)
+    INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, category, severity, first_seen,
+    last_seen)
     VALUES (:id, :group, :agent, :user, :summary, :category, :severity, :at, :at)
 """)
 _EVIDENCE = text("""
@@ -134,24 +152,30 @@ _COUNT = text("""
     UPDATE pain_points p SET occurrence_count = :turns, confidence = :confidence, severity = :severity,
         first_seen = coalesce(e.first, p.first_seen), last_seen = coalesce(e.last, p.last_seen),
         status = CASE WHEN p.status = 'solved' AND :turns > 0 THEN 'open' ELSE p.status END
-    FROM (SELECT min(said_at) AS first, max(said_at) AS last FROM pain_evidence WHERE group_id = :group AND pain_id = :pain) AS e
+    FROM (SELECT min(said_at) AS first, max(said_at) AS last FROM pain_evidence WHERE group_id = :group
+    AND pain_id = :pain) AS e
     WHERE p.group_id = :group AND p.agent_id = :agent AND p.pain_id = :pain
 """)
 # Turns carry the time of the agent's world: what was told up to the last of them is what was solved.
 _STATUS = text("""
-    UPDATE pain_points SET status = :status, solved_at = CASE WHEN :status = 'solved' THEN last_seen ELSE solved_at END
+    UPDATE pain_points SET status = :status, solved_at = CASE WHEN :status = 'solved' THEN last_seen ELSE
+    solved_at END
     WHERE group_id = :group AND agent_id = :agent AND pain_id = :pain
 """)
 
 
 def pain_page(connection: Connection, group_id: str, request: ListPains) -> list[PainPoint]:
     """One more than asked for, if there are more: those felt last first."""
-    query = _SHOWN.where(_P.group_id == group_id, *equal_if_given((_P.agent_id, request.agent_id), (_P.status, request.status)))
+    query = _SHOWN.where(
+        _P.group_id == group_id, *equal_if_given((_P.agent_id, request.agent_id), (_P.status, request.status))
+    )
     if (before := request.place(BY_ID)) is not None:
         last = aliased(_P)
         place = select(last.last_seen, last.pain_id).where(last.group_id == group_id, last.pain_id == before)
         query = query.where(tuple_(_P.last_seen, _P.pain_id) < place.scalar_subquery())
-    return fetch(connection, PainPoint, query.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(request.limit + 1))
+    return fetch(
+        connection, PainPoint, query.order_by(_P.last_seen.desc(), _P.pain_id.desc()).limit(request.limit + 1)
+    )
 
 
 #: Proposals of an agent that are looked at to see which of them helped, the latest.
@@ -165,14 +189,18 @@ BY_CONFIRMATION = "proposal"
 
 
 def wants_proposal(connection: Connection, group_id: str, pain: PainPoint) -> bool:
-    """Whether the agent is to propose something: it is sure of the pain, and nobody has been asked or said no to as much."""
+    """Whether the agent is to propose something: it is sure of the pain, and nobody has been asked or said no
+    to as much.
+    """
     if pain.status != "open" or pain.confidence < PROPOSE_CONFIDENCE:
         return False
     before = connection.execute(_TURNS_BEFORE, {"group": group_id, "pain": pain.pain_id}).scalar_one()
     return before is None or pain.occurrence_count >= AGAIN_FROM * before
 
 
-def add_proposal(connection: Connection, name: AgentName, pain: PainPoint, solution: ProposedSolution, by: str) -> SolutionProposal | None:
+def add_proposal(
+    connection: Connection, name: AgentName, pain: PainPoint, solution: ProposedSolution, by: str
+) -> SolutionProposal | None:
     """Store it, to be decided on; None if one waits already. Call it under the agent's lock."""
     of_pain = {"pain_id": pain.pain_id, "user_id": pain.user_id, "evidence_count": pain.occurrence_count}
     proposal = proposals.add(connection, name, "solution", solution.model_dump(), by, **of_pain)
@@ -197,7 +225,9 @@ def open_offers(connection: Connection, name: AgentName) -> list[Offer]:
 
 @follows("solution")
 def keep_what_helped(decision: Decision) -> None:
-    """What helped becomes an experience, and the pain point is solved; after what did not help it is open again."""
+    """What helped becomes an experience, and the pain point is solved; after what did not help it is open
+    again.
+    """
     connection, name, proposal = decision.connection, decision.name, decision.proposal
     pain = find_pain(connection, name[0], proposal.pain_id)
     assert pain is not None  # its proposals go with it
@@ -206,13 +236,25 @@ def keep_what_helped(decision: Decision) -> None:
         return
     reports = quotes(connection, name[0], pain.pain_id, 1)
     evidence = list(decision.turns) or [report.source_id for report in reports] or [proposal.id]
-    experience = StoredExperience(pain_pattern=pain.summary, solution_steps=proposal.steps, outcome="success", confidence=CONFIRMED)
+    experience = StoredExperience(
+        pain_pattern=pain.summary, solution_steps=proposal.steps, outcome="success", confidence=CONFIRMED
+    )
     session = reports[0].session_id or "" if reports else ""
     provenance = {"session": session, "llm": proposal.made_by, "prompt": BY_CONFIRMATION}
     user_id = connection.execute(_TOLD_BY, {"group": name[0], "ids": evidence}).scalar_one_or_none()
-    kept: dict[str, Any] = {"evidence": evidence, "at": decision.at, "provenance": provenance, "now": decision.at, "user_id": user_id}
+    kept: dict[str, Any] = {
+        "evidence": evidence,
+        "at": decision.at,
+        "provenance": provenance,
+        "now": decision.at,
+        "user_id": user_id,
+    }
     experiences.keep(connection, name, experience, **kept)
-    pending_work.enqueue(connection, AGGREGATE, [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None])
+    pending_work.enqueue(
+        connection,
+        AGGREGATE,
+        [(key, name[0]) for key in [agents.key_of(connection, *name)] if key is not None],
+    )
     set_status(connection, name, pain.pain_id, "solved")
     work.note(connection, name, "proposal", used=1)
     work.note(connection, name, "experience", grown=1)
@@ -220,11 +262,16 @@ def keep_what_helped(decision: Decision) -> None:
 
 
 _OFFERS = text("""
-    SELECT o.proposal_id, p.summary, o.content -> 'steps' AS steps FROM proposals o JOIN pain_points p USING (group_id, pain_id)
-    WHERE o.group_id = :group AND o.agent_id = :agent AND o.status = 'pending' ORDER BY o.proposal_id DESC LIMIT :limit
+    SELECT o.proposal_id, p.summary, o.content -> 'steps' AS steps FROM proposals o
+    JOIN pain_points p USING (group_id, pain_id)
+    WHERE o.group_id = :group AND o.agent_id = :agent AND o.status = 'pending'
+    ORDER BY o.proposal_id DESC LIMIT :limit
 """)
 _TOLD_BY = text("SELECT min(user_id) FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
-_TURNS_BEFORE = text("SELECT max(evidence_count) FROM proposals WHERE group_id = :group AND pain_id = :pain AND status = 'rejected'")
+_TURNS_BEFORE = text(
+    "SELECT max(evidence_count) FROM proposals WHERE group_id = :group AND pain_id = :pain AND status ="
+    " 'rejected'"
+)
 
 
 #: Answers that are looked through for advice, the latest.
@@ -260,7 +307,9 @@ def pain_cursor(connection: Connection, name: AgentName) -> int:
 
 def move_cursor(connection: Connection, name: AgentName, seen: int, to: int) -> bool:
     """Move it from where it was seen; False if another run has moved it."""
-    return connection.execute(_MOVE, {"group": name[0], "agent": name[1], "seen": seen, "to": to}).rowcount == 1
+    return (
+        connection.execute(_MOVE, {"group": name[0], "agent": name[1], "seen": seen, "to": to}).rowcount == 1
+    )
 
 
 def is_behind(connection: Connection, name: AgentName) -> bool:
@@ -284,8 +333,11 @@ _ANSWERS = text("""
     JOIN memory_nodes n ON n.group_id = e.group_id AND n.node_id = e.source_id AND n.agent_id = :agent
     CROSS JOIN LATERAL (
         SELECT m.description, m.provenance ->> 'role' AS role FROM memory_nodes m
-        WHERE m.group_id = n.group_id AND m.agent_id = n.agent_id AND m.kind = 'session' AND m.session_id = n.session_id
-          AND m.user_id IS NOT DISTINCT FROM n.user_id AND m.node_count > n.node_count ORDER BY m.node_count LIMIT 1
+        WHERE m.group_id = n.group_id AND m.agent_id = n.agent_id AND m.kind = 'session'
+        AND m.session_id = n.session_id
+          AND m.user_id IS NOT DISTINCT FROM n.user_id AND m.node_count > n.node_count
+          ORDER BY m.node_count LIMIT 1
     ) AS a
-    WHERE e.group_id = :group AND e.pain_id = :pain AND a.role = 'assistant' ORDER BY e.said_at DESC LIMIT :limit
+    WHERE e.group_id = :group AND e.pain_id = :pain AND a.role = 'assistant' ORDER BY e.said_at DESC
+    LIMIT :limit
 """)

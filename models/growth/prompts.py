@@ -1,4 +1,6 @@
-"""What grew, in prompts: approved identity files and the index of enabled skills in the stable part, and the texts of skills that fit."""
+"""What grew, in prompts: approved identity files and the index of enabled skills in the stable part, and the
+texts of skills that fit.
+"""
 
 from __future__ import annotations
 
@@ -21,22 +23,37 @@ from models.memory.agents import AgentName
 
 #: Enabled skills of an agent that are looked at, the oldest.
 MAX_SKILLS = 100
-_HEADINGS: dict[Language, tuple[str, str]] = {"en": ("## Notes on the user", "## Skills"), "zh": ("## 关于用户的备注", "## 技能")}
+_HEADINGS: dict[Language, tuple[str, str]] = {
+    "en": ("## Notes on the user", "## Skills"),
+    "zh": ("## 关于用户的备注", "## 技能"),
+}
 #: Files that are instructions, in the order in which they open a prompt.
 _INSTRUCTIONS: tuple[File, ...] = ("SOUL", "AGENTS")
 _P = ProposalRow
-_SAYS = (_P.content["name"].astext.label("name"), _P.content["triggers"].label("triggers"), _P.content["body"].astext.label("body"))
+_SAYS = (
+    _P.content["name"].astext.label("name"),
+    _P.content["triggers"].label("triggers"),
+    _P.content["body"].astext.label("body"),
+)
 
 
 @stable_source
-def sections(connection: Connection, name: AgentName, user_id: str | None, language: Language) -> list[Section]:
+def sections(
+    connection: Connection, name: AgentName, user_id: str | None, language: Language
+) -> list[Section]:
     """SOUL and AGENTS, people's notes on the agent's one user, and names and triggers of enabled skills."""
     files = identity.current_files(connection, name)
-    opening = [file_section(file, files[file].content, Basis((f"identity:{file}:{files[file].version}",))) for file in _INSTRUCTIONS]
+    opening = [
+        file_section(file, files[file].content, Basis((f"identity:{file}:{files[file].version}",)))
+        for file in _INSTRUCTIONS
+    ]
     notes_heading, skills_heading = _HEADINGS[language]
     of_user = notes_of(files["USER"].content) if user_id is None else ""
     notes = [Line(line, item=Basis((f"identity:USER:{line}",))) for line in of_user.splitlines()]
-    skills = [index_line(row.name, row.triggers, Basis((f"skill:{row.proposal_id}",))) for row in _enabled(connection, name, user_id)]
+    skills = [
+        index_line(row.name, row.triggers, Basis((f"skill:{row.proposal_id}",)))
+        for row in _enabled(connection, name, user_id)
+    ]
     return [*opening, Section(notes_heading, notes), Section(skills_heading, skills)]
 
 
@@ -53,6 +70,14 @@ def fitting(connection: Connection, name: AgentName, user_id: str | None, query:
 
 def _enabled(connection: Connection, name: AgentName, user_id: str | None) -> Sequence[Any]:
     """Skills that a user may be told: the agent's, and those that rest on what this user said in private."""
-    wanted = (_P.group_id == name[0], _P.agent_id == name[1], _P.kind == "skill", _P.status == "approved", _P.enabled)
+    wanted = (
+        _P.group_id == name[0],
+        _P.agent_id == name[1],
+        _P.kind == "skill",
+        _P.status == "approved",
+        _P.enabled,
+    )
     told = _P.user_id.is_(None) if user_id is None else or_(_P.user_id.is_(None), _P.user_id == user_id)
-    return connection.execute(select(_P.proposal_id, *_SAYS).where(*wanted, told).order_by(_P.proposal_id).limit(MAX_SKILLS)).all()
+    return connection.execute(
+        select(_P.proposal_id, *_SAYS).where(*wanted, told).order_by(_P.proposal_id).limit(MAX_SKILLS)
+    ).all()

@@ -14,10 +14,14 @@ from models.memory.agents import known_agent
 def list_proposals(context: Context, request: ListProposals) -> Rows[Proposal]:
     """List proposals.
 
-    Skills, workflows, changes of files and solutions, the latest first, page by page: from those that the gate refused, over those
-    that wait, to those in use, with their trust.
+    Skills, workflows, changes of files and solutions, the latest first, page by page: from those that the
+    gate refused, over those that wait, to those in use, with their trust.
     """
-    return page(proposals.find(context.connection, context.group_id, request), request.limit, lambda proposal: proposal.id)
+    return page(
+        proposals.find(context.connection, context.group_id, request),
+        request.limit,
+        lambda proposal: proposal.id,
+    )
 
 
 @action("proposals.get")
@@ -33,17 +37,24 @@ def get_proposal(context: Context, request: ById) -> Proposal:
 def decide_proposal(context: Context, request: Deciding) -> Proposal:
     """Decide on a proposal.
 
-    Approve or reject one that waits. An approved skill or workflow is registered and still disabled, an approved change of a file
-    becomes its next version, an approved solution an experience; a rejected one comes back when its evidence has doubled. Skills and
-    workflows can also be enabled or disabled once they are approved: agents' programs may use what is enabled; archived: out of use for
-    good, and still to be read; deleted: texts, votes and trust go. Refused where its status does not allow it: of two people who
+    Approve or reject one that waits. An approved skill or workflow is registered and still disabled, an
+    approved change of a file becomes its next version, an approved solution an experience; a rejected one
+    comes back when its evidence has doubled. Skills and workflows can also be enabled or disabled once they
+    are approved: agents' programs may use what is enabled; archived: out of use for good, and still to be
+    read; deleted: texts, votes and trust go. Refused where its status does not allow it: of two people who
     decide, the second learns who came first.
     """
     connection, group_id = context.connection, context.group_id
-    name = known_agent(connection, group_id, proposals.need(connection, group_id, request.id).agent_id, lock=True)
+    name = known_agent(
+        connection, group_id, proposals.need(connection, group_id, request.id).agent_id, lock=True
+    )
     proposal = proposals.need(connection, group_id, request.id)
-    decision = proposals.decide(connection, proposal, name, request.decision, context.actor.name, request.reason)
+    decision = proposals.decide(
+        connection, proposal, name, request.decision, context.actor.name, request.reason
+    )
     became = decision.became if request.decision == "approve" else {}
     done, reason = decision.choice.done, request.reason
-    context.audit(str(request.id), agent_id=name[1], kind=proposal.kind, decision=done, reason=reason, **became)
+    context.audit(
+        str(request.id), agent_id=name[1], kind=proposal.kind, decision=done, reason=reason, **became
+    )
     return proposals.need(connection, group_id, request.id, deleted=True)

@@ -1,6 +1,7 @@
 """Proposals of all kinds: stored, listed and decided on.
 
-What follows from a decision is for the kind's own module, which registers it with :func:`follows`; all under the agent's lock.
+What follows from a decision is for the kind's own module, which registers it with :func:`follows`; all under
+the agent's lock.
 """
 
 from __future__ import annotations
@@ -44,31 +45,59 @@ _P, _T, _V = ProposalRow, TrustRow, IdentityVersion
 def add(
     connection: Connection, name: AgentName, kind: Kind, content: JsonMapping, by: str, **values: Any
 ) -> SkillProposal | FileProposal | SolutionProposal | None:
-    """Store what waits for somebody's decision; None if one for the same pain point waits already. Call it under the agent's lock.
+    """Store what waits for somebody's decision; None if one for the same pain point waits already. Call it
+    under the agent's lock.
 
     ``values``: of other columns.
     """
-    own = {"proposal_id": uuid7(), "group_id": name[0], "agent_id": name[1], "kind": kind, "content": content, "made_by": by}
-    stored = connection.execute(insert(_P).values(**own, **values).on_conflict_do_nothing().returning(_P.proposal_id))
+    own = {
+        "proposal_id": uuid7(),
+        "group_id": name[0],
+        "agent_id": name[1],
+        "kind": kind,
+        "content": content,
+        "made_by": by,
+    }
+    stored = connection.execute(
+        insert(_P).values(**own, **values).on_conflict_do_nothing().returning(_P.proposal_id)
+    )
     proposal_id = stored.scalar_one_or_none()
     return None if proposal_id is None else need(connection, name[0], proposal_id)
 
 
 def need(connection: Connection, group_id: str, proposal_id: UUID, *, deleted: bool = False) -> Proposal:
-    """One proposal of the group. Raises :class:`NotFound`: there is none, or (unless ``deleted``) it was deleted."""
-    row = connection.execute(_SHOWN.where(_P.group_id == group_id, _P.proposal_id == proposal_id)).mappings().one_or_none()
+    """One proposal of the group. Raises :class:`NotFound`: there is none, or (unless ``deleted``) it was
+    deleted.
+    """
+    row = (
+        connection.execute(_SHOWN.where(_P.group_id == group_id, _P.proposal_id == proposal_id))
+        .mappings()
+        .one_or_none()
+    )
     if row is None or (row["status"] == "deleted" and not deleted):
         raise NotFound(f"id: no proposal {proposal_id} in the group {group_id!r}; see proposals.list")
     return _proposal(row)
 
 
-def find(connection: Connection, group_id: str, wanted: ListProposals, *, pain_id: UUID | None = None) -> list[Proposal]:
+def find(
+    connection: Connection, group_id: str, wanted: ListProposals, *, pain_id: UUID | None = None
+) -> list[Proposal]:
     """Proposals, the latest first; one more than asked for, if there are more."""
-    given = equal_if_given((_P.kind, wanted.kind), (_P.agent_id, wanted.agent_id), (_P.status, wanted.status), (_P.pain_id, pain_id))
+    given = equal_if_given(
+        (_P.kind, wanted.kind),
+        (_P.agent_id, wanted.agent_id),
+        (_P.status, wanted.status),
+        (_P.pain_id, pain_id),
+    )
     statement = _SHOWN.where(_P.group_id == group_id, _P.status != "deleted", *given)
     if (before := wanted.place(BY_ID)) is not None:
         statement = statement.where(_P.proposal_id < before)
-    return [_proposal(row) for row in connection.execute(statement.order_by(_P.proposal_id.desc()).limit(wanted.limit + 1)).mappings()]
+    return [
+        _proposal(row)
+        for row in connection.execute(
+            statement.order_by(_P.proposal_id.desc()).limit(wanted.limit + 1)
+        ).mappings()
+    ]
 
 
 def _proposal(row: RowMapping) -> Proposal:
@@ -77,17 +106,25 @@ def _proposal(row: RowMapping) -> Proposal:
 
 _OF_FILE = and_(_V.group_id == _P.group_id, _V.agent_id == _P.agent_id, _V.file == _P.content["file"].astext)
 _IN_FORCE = func.coalesce(select(func.max(_V.version)).where(_OF_FILE).scalar_subquery(), 0)
-_STALE = and_(_P.kind == "identity", _P.status == "pending", _P.content["base_version"].as_integer() != _IN_FORCE)
+_STALE = and_(
+    _P.kind == "identity", _P.status == "pending", _P.content["base_version"].as_integer() != _IN_FORCE
+)
 _SHOWN = select(
     *columns(ProposalState, _P, id=_P.proposal_id),
     *(_P.kind, _P.pain_id, _P.content, _P.enabled, _STALE.label("stale")),
-    *(_T.score.label("trust_score"), _T.recommendation, func.coalesce(_T.positive + _T.negative, 0).label("votes")),
+    *(
+        _T.score.label("trust_score"),
+        _T.recommendation,
+        func.coalesce(_T.positive + _T.negative, 0).label("votes"),
+    ),
 ).outerjoin_from(_P, _T, and_(_T.artifact_id == _P.proposal_id, _T.group_id == _P.group_id))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What may be decided: of which status, what it is called afterwards, and what is so then. ``enabled`` None: as it was."""
+    """What may be decided: of which status, what it is called afterwards, and what is so then. ``enabled``
+    None: as it was.
+    """
 
     done: Literal["approved", "rejected", "enabled", "disabled", "archived", "deleted"]
     of: tuple[Status, ...]
@@ -95,7 +132,8 @@ class Choice:
     enabled: bool | None = None
 
 
-#: What people can do, by its verb, in the order in which it is offered; with what is no skill or workflow the first two.
+#: What people can do, by its verb, in the order in which it is offered; with what is no skill or workflow the
+#: first two.
 CHOICES: Mapping[Verb, Choice] = {
     "approve": Choice("approved", of=("pending",), to="approved"),
     "reject": Choice("rejected", of=("pending",), to="rejected"),
@@ -103,7 +141,9 @@ CHOICES: Mapping[Verb, Choice] = {
     "disable": Choice("disabled", of=("approved",), enabled=False),
     "archive": Choice("archived", of=("approved",), to="archived", enabled=False),
     # Its texts go; that it was there stays, so that it does not come back before its evidence has doubled.
-    "delete": Choice("deleted", of=("refused", "pending", "approved", "rejected", "archived"), to="deleted", enabled=False),
+    "delete": Choice(
+        "deleted", of=("refused", "pending", "approved", "rejected", "archived"), to="deleted", enabled=False
+    ),
 }
 
 
@@ -136,7 +176,9 @@ _FOLLOWS: dict[str, Callable[[Decision], None]] = {}
 
 
 def follows(*kinds: Kind) -> Callable[[Callable[[Decision], None]], Callable[[Decision], None]]:
-    """Register what follows from decisions on proposals of these kinds; it may refuse one (:class:`Conflict`)."""
+    """Register what follows from decisions on proposals of these kinds; it may refuse one
+    (:class:`Conflict`).
+    """
 
     def register(function: Callable[[Decision], None]) -> Callable[[Decision], None]:
         _FOLLOWS.update(dict.fromkeys(kinds, function))
@@ -167,7 +209,12 @@ def decide(
         raise Conflict(f"id: the proposal is {_state_of(proposal)}{by_whom}; it cannot be {choice.done} now")
     decision = Decision(connection, name, proposal, choice, by, at or datetime.now(UTC), turns)
     _FOLLOWS[proposal.kind](decision)
-    changed = {"status": choice.to or proposal.status, "enabled": choice.enabled, "note": note, "became": decision.became}
+    changed = {
+        "status": choice.to or proposal.status,
+        "enabled": choice.enabled,
+        "note": note,
+        "became": decision.became,
+    }
     connection.execute(_DECIDE, {"group": name[0], "id": proposal.id, "by": by, **changed})
     return decision
 
@@ -177,7 +224,9 @@ def _state_of(proposal: Proposal) -> str:
 
 
 _DECIDE = text("""
-    UPDATE proposals SET status = :status, enabled = coalesce(:enabled, enabled), content = content || :became, note = :note,
-        decided_by = :by, decided_at = clock_timestamp(), decided_evidence = evidence_count, updated_at = clock_timestamp()
+    UPDATE proposals SET status = :status, enabled = coalesce(:enabled, enabled), content = content ||
+    :became, note = :note,
+        decided_by = :by, decided_at = clock_timestamp(), decided_evidence = evidence_count, updated_at =
+        clock_timestamp()
     WHERE group_id = :group AND proposal_id = :id
 """).bindparams(bindparam("became", type_=JSONB))

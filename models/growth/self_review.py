@@ -1,4 +1,6 @@
-"""Self-review: when agents review themselves, what it starts from, how its findings are stored, and the actions on it."""
+"""Self-review: when agents review themselves, what it starts from, how its findings are stored, and the
+actions on it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from uuid import UUID
 from sqlalchemy import Connection, and_, bindparam, exists, false, func, or_, select, text, true, update
 from sqlalchemy.dialects.postgresql import JSONB
 
-from engine.growth.pains import IdentityChange, ReviewState, SelfReflected, allowed_changes, due_at, due_trigger, is_new, suggested_content
+from engine.growth.pains import (
+    IdentityChange,
+    ReviewState,
+    SelfReflected,
+    allowed_changes,
+    due_at,
+    due_trigger,
+    is_new,
+    suggested_content,
+)
 from jiyi.errors import NotFound
 from jiyi.protocol import limits
 from jiyi.protocol.base import ById, Made, OfAgent, Rows
@@ -37,9 +48,9 @@ from models.reflection.reflections import REFLECT
 
 #: Who makes an agent's own proposals, and approves those that need nobody.
 BY_REFLECTION = "reflection"
-_KEEP = text("UPDATE reflections SET findings = :findings WHERE group_id = :group AND reflection_id = :id").bindparams(
-    bindparam("findings", type_=JSONB)
-)
+_KEEP = text(
+    "UPDATE reflections SET findings = :findings WHERE group_id = :group AND reflection_id = :id"
+).bindparams(bindparam("findings", type_=JSONB))
 #: An agent reviews itself when so many conversations have ended, unless it has its own number.
 SELF_REFLECT_CONVERSATIONS = 5
 #: … and when so many hours have passed in which something was said.
@@ -54,11 +65,24 @@ _ANYTHING_NEW = exists().where(_OWN_MEMORY, MemoryNode.kind == "session", Memory
 _FIND = select(
     _CONVERSATIONS.label("conversations"),
     _EVERY_HOURS.label("hours"),
-    *(_S.require_approval, _S.allow_soul_modification, _S.use_llm, _S.fallback, _S.ended, _S.seen_to, _S.last_at, _S.asked),
+    *(
+        _S.require_approval,
+        _S.allow_soul_modification,
+        _S.use_llm,
+        _S.fallback,
+        _S.ended,
+        _S.seen_to,
+        _S.last_at,
+        _S.asked,
+    ),
     _ANYTHING_NEW.label("anything_new"),
 ).where(*_OF_AGENT)
 _ASK = update(_S).where(*_OF_AGENT).values(asked=true())
-_OWING = exists().where(PendingWork.kind == REFLECT, PendingWork.subject_id == Agent.agent_key, PendingWork.group_id == _S.group_id)
+_OWING = exists().where(
+    PendingWork.kind == REFLECT,
+    PendingWork.subject_id == Agent.agent_key,
+    PendingWork.group_id == _S.group_id,
+)
 _AT = bindparam("now", type_=Timestamp)
 # A look that is still to come was noted while a clock was wrong: it is none.
 _HOURS = (
@@ -66,7 +90,9 @@ _HOURS = (
     .select_from(_S)
     .join(Agent, and_(Agent.group_id == _S.group_id, Agent.agent_id == _S.agent_id))
     .where(_EVERY_HOURS > 0, _ANYTHING_NEW, ~_OWING)
-    .where(or_(_S.last_at <= _AT - func.make_interval(0, 0, 0, 0, _EVERY_HOURS), _S.last_at > _AT + CLOCK_AHEAD))
+    .where(
+        or_(_S.last_at <= _AT - func.make_interval(0, 0, 0, 0, _EVERY_HOURS), _S.last_at > _AT + CLOCK_AHEAD)
+    )
     .order_by(_S.last_at)
     .limit(bindparam("limit"))
     .with_for_update(of=_S, skip_locked=True)
@@ -96,37 +122,62 @@ def files_text(connection: Connection, name: AgentName) -> str:
 
 
 def store_findings(
-    connection: Connection, name: AgentName, reflection_id: UUID, answer: SelfReflected, seen: Sequence[StoredTurn], settings: SelfSettings
+    connection: Connection,
+    name: AgentName,
+    reflection_id: UUID,
+    answer: SelfReflected,
+    seen: Sequence[StoredTurn],
+    settings: SelfSettings,
 ) -> Findings:
-    """Store what was found with the reflection, and propose the changes of files. Call it under the agent's lock."""
+    """Store what was found with the reflection, and propose the changes of files. Call it under the agent's
+    lock.
+    """
 
     def ids(lines: Sequence[int]) -> list[UUID]:
         return [seen[line].node_id for line in dict.fromkeys(lines)]
 
     findings = Findings(
-        patterns=[Finding(kind=item.kind, text=item.text, evidence=ids(item.evidence)) for item in answer.patterns],
+        patterns=[
+            Finding(kind=item.kind, text=item.text, evidence=ids(item.evidence)) for item in answer.patterns
+        ],
         improvements=[Finding(text=item.text, evidence=ids(item.evidence)) for item in answer.improvements],
         proposals=[
             proposal_id
             for change in allowed_changes(answer.identity_changes, soul=settings.allow_soul_modification)
-            if (proposal_id := _propose(connection, name, reflection_id, change, ids(change.evidence), settings)) is not None
+            if (
+                proposal_id := _propose(
+                    connection, name, reflection_id, change, ids(change.evidence), settings
+                )
+            )
+            is not None
         ],
     )
-    connection.execute(_KEEP, {"group": name[0], "id": reflection_id, "findings": findings.model_dump(mode="json")})
+    connection.execute(
+        _KEEP, {"group": name[0], "id": reflection_id, "findings": findings.model_dump(mode="json")}
+    )
     work.note(connection, name, "pattern", grown=len(findings.patterns))
     return findings
 
 
 def _propose(
-    connection: Connection, name: AgentName, reflection_id: UUID, change: IdentityChange, evidence: list[UUID], settings: SelfSettings
+    connection: Connection,
+    name: AgentName,
+    reflection_id: UUID,
+    change: IdentityChange,
+    evidence: list[UUID],
+    settings: SelfSettings,
 ) -> UUID | None:
     """None for what the file, or a proposal that waits or was rejected, says already."""
     base = identity.current_file(connection, name, change.file)
     text_wanted = suggested_content(change, base.content, limits.MAX_IDENTITY_CHARS)
-    if text_wanted is None or not is_new(change, {change.file: identity.suggested_lines(connection, name, change.file)}):
+    if text_wanted is None or not is_new(
+        change, {change.file: identity.suggested_lines(connection, name, change.file)}
+    ):
         return None
     rests = {"reason": change.reason, "evidence": evidence, "evidence_count": len(evidence)}
-    proposal = identity.add_proposal(connection, name, base, text_wanted, BY_REFLECTION, reflection_id=reflection_id, **rests)
+    proposal = identity.add_proposal(
+        connection, name, base, text_wanted, BY_REFLECTION, reflection_id=reflection_id, **rests
+    )
     if not settings.require_approval:
         proposals.decide(connection, proposal, name, "approve", BY_REFLECTION)
     return proposal.id
@@ -136,17 +187,20 @@ def _propose(
 def get_schedule(context: Context, request: OfAgent) -> SelfState:
     """Get how often an agent reviews itself.
 
-    Its settings, with the deployment's numbers where it has none of its own, how far it has come, and whether it is due.
+    Its settings, with the deployment's numbers where it has none of its own, how far it has come, and whether
+    it is due.
     """
-    return schedule_state(context.connection, known_agent(context.connection, context.group_id, request.agent_id))
+    return schedule_state(
+        context.connection, known_agent(context.connection, context.group_id, request.agent_id)
+    )
 
 
 @action("self_review.configure")
 def configure(context: Context, request: ConfigureSelf) -> SelfState:
     """Configure how an agent reviews itself.
 
-    After how many conversations and hours; whether proposals wait for somebody (they do), and whether it may propose changes of its SOUL
-    (it may not). What is not given stays as it is.
+    After how many conversations and hours; whether proposals wait for somebody (they do), and whether it may
+    propose changes of its SOUL (it may not). What is not given stays as it is.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     given = request.model_dump(exclude={"agent_id", "follow_deployment"}, exclude_none=True)
@@ -161,8 +215,8 @@ def configure(context: Context, request: ConfigureSelf) -> SelfState:
 def run(context: Context, request: OfAgent) -> Made:
     """Have an agent review itself now.
 
-    Owes a reflection that also asks what went well or wrong, what to do better, and what of its files to change. Answers at once;
-    self_review.show says what came of it.
+    Owes a reflection that also asks what went well or wrong, what to do better, and what of its files to
+    change. Answers at once; self_review.show says what came of it.
     """
     name = known_agent(context.connection, context.group_id, request.agent_id, lock=True)
     request_review(context.connection, name)
@@ -191,7 +245,9 @@ def show(context: Context, request: ById) -> ReflectionState:
     """
     detail = actions.find_reflection(context.connection, context.group_id, request.id)
     if detail is None:
-        raise NotFound(f"id: no reflection {request.id} in the group {context.group_id!r}; see self_review.list")
+        raise NotFound(
+            f"id: no reflection {request.id} in the group {context.group_id!r}; see self_review.list"
+        )
     return detail
 
 
@@ -232,7 +288,14 @@ def find_schedule(connection: Connection, name: AgentName) -> ReviewSchedule:
             0,
         )
     own = SelfSettings.model_validate({field: row[field] for field in SelfSettings.model_fields})
-    rhythm = ReviewState(own.conversations, own.hours, row["ended"], row["last_at"], anything_new=row["anything_new"], asked=row["asked"])
+    rhythm = ReviewState(
+        own.conversations,
+        own.hours,
+        row["ended"],
+        row["last_at"],
+        anything_new=row["anything_new"],
+        asked=row["asked"],
+    )
     return ReviewSchedule(own, rhythm, row["seen_to"])
 
 
@@ -264,7 +327,9 @@ def request_review(connection: Connection, name: AgentName) -> None:
 
 
 def lock_schedule(connection: Connection, name: AgentName) -> None:
-    """Lock the agent's self-review schedule until the transaction ends: after the agent, before its reflections."""
+    """Lock the agent's self-review schedule until the transaction ends: after the agent, before its
+    reflections.
+    """
     connection.execute(_LOCK, bind_name(name))
 
 
@@ -275,8 +340,12 @@ def count_conversations(batch: StoredBatch) -> None:
     conversations_ended(batch.connection, batch.agents, over)
 
 
-def conversations_ended(connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]) -> None:
-    """Count conversations that have ended, of agents that are locked; owe a reflection to those that are due."""
+def conversations_ended(
+    connection: Connection, agents: Mapping[AgentName, AgentRow], ended: Iterable[AgentName]
+) -> None:
+    """Count conversations that have ended, of agents that are locked; owe a reflection to those that are
+    due.
+    """
     for name, count in sorted(Counter(ended).items()):
         row = connection.execute(_ENDED, bind_name(name) | _defaults() | {"count": count}).one()
         if row.wanted and row.ended >= row.wanted:
@@ -284,7 +353,8 @@ def conversations_ended(connection: Connection, agents: Mapping[AgentName, Agent
 
 
 def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetime]:
-    """Owe a reflection to agents whose hours are over at ``now``, with something new since: up to ``limit``; when it is due, for each.
+    """Owe a reflection to agents whose hours are over at ``now``, with something new since: up to ``limit``;
+    when it is due, for each.
 
     Safe to repeat because an agent that owes one is not found again, and two at once find different agents.
     """
@@ -295,7 +365,9 @@ def owe_hours(connection: Connection, now: datetime, limit: int) -> list[datetim
 
 
 def finish_review(connection: Connection, name: AgentName, known: ReviewSchedule, seen_to: int) -> bool:
-    """The look is over: what has happened since it began counts towards the next one. Whether that is due already."""
+    """The look is over: what has happened since it began counts towards the next one. Whether that is due
+    already.
+    """
     connection.execute(_LOOKED, bind_name(name) | {"so_many": known.rhythm.ended, "seen": seen_to})
     return find_schedule(connection, name).due is not None
 
@@ -311,7 +383,9 @@ def _defaults() -> dict[str, int]:
 
 @after_extraction
 def owe_growth(connection: Connection, done: Extraction) -> None:
-    """The agent's turns are looked through for pain, its file ``USER`` follows the profile, and the hours to its next look count."""
+    """The agent's turns are looked through for pain, its file ``USER`` follows the profile, and the hours to
+    its next look count.
+    """
     kinds = [MERGE_PAINS, FOLLOW_PROFILE] if done.turns else []
     if done.turns:
         ensure_schedule(connection, done.name)
@@ -319,7 +393,9 @@ def owe_growth(connection: Connection, done: Extraction) -> None:
         kinds.append(AGGREGATE)
     for kind in kinds:
         pending_work.enqueue(connection, kind, [(done.agent_key, done.name[0])])
-    work.note(connection, done.name, "memory", grown=done.memories)  # last: who holds the count waits for nothing else
+    work.note(
+        connection, done.name, "memory", grown=done.memories
+    )  # last: who holds the count waits for nothing else
 
 
 @after_injection
@@ -331,22 +407,28 @@ def count_use(connection: Connection, name: AgentName, memories: int, experience
 
 
 _TURNS = text("""
-    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject, n.description, n.created_at, n.trust,
+    SELECT n.node_id, n.node_count, n.session_id, n.user_id, n.provenance ->> 'role', n.subject,
+    n.description, n.created_at, n.trust,
         n.provenance
     FROM memory_nodes n
-    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session' AND n.provenance ->> 'role' IS NOT NULL
+    WHERE n.group_id = :group AND n.agent_id = :agent AND n.kind = 'session'
+    AND n.provenance ->> 'role' IS NOT NULL
       AND n.node_count > :after ORDER BY n.node_count DESC LIMIT :limit
 """)
 _LOCK = text("SELECT FROM self_reflections WHERE group_id = :group AND agent_id = :agent FOR NO KEY UPDATE")
-_BEGIN = text("INSERT INTO self_reflections (group_id, agent_id) VALUES (:group, :agent) ON CONFLICT DO NOTHING")
+_BEGIN = text(
+    "INSERT INTO self_reflections (group_id, agent_id) VALUES (:group, :agent) ON CONFLICT DO NOTHING"
+)
 _ENDED = text("""
     INSERT INTO self_reflections AS s (group_id, agent_id, ended) VALUES (:group, :agent, :count)
     ON CONFLICT (group_id, agent_id) DO UPDATE SET ended = s.ended + :count
     RETURNING ended, coalesce(conversations, :conversations) AS wanted
 """)
-# The reconciler wakes for it: nobody waits for a pattern. The update waits for who has it in hand, and may not have seen this.
+# The reconciler wakes for it: nobody waits for a pattern. The update waits for who has it in hand, and may
+# not have seen this.
 _AGGREGATE = text("""
     INSERT INTO pending_work (kind, subject_id, group_id)
     SELECT :kind, agent_key, group_id FROM agents WHERE group_id = :group AND agent_id = :agent
-    ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET due_at = least(pending_work.due_at, excluded.due_at)
+    ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET due_at = least(pending_work.due_at,
+    excluded.due_at)
 """)

@@ -1,4 +1,6 @@
-"""Tables of growth: trajectories, patterns, proposals with their votes, pain points, identity, self-review, tallies."""
+"""Tables of growth: trajectories, patterns, proposals with their votes, pain points, identity, self-review,
+tallies.
+"""
 
 from __future__ import annotations
 
@@ -101,13 +103,16 @@ class PatternRow(Base):
 
 
 def of_pain() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(["pain_id", "group_id"], ["pain_points.pain_id", "pain_points.group_id"], ondelete="CASCADE")
+    return ForeignKeyConstraint(
+        ["pain_id", "group_id"], ["pain_points.pain_id", "pain_points.group_id"], ondelete="CASCADE"
+    )
 
 
 class ProposalRow(Base):
     """A skill, a workflow, a change of a file or a solution: nothing comes of it before somebody approves it.
 
-    A skill or a workflow, known by its pattern, lives on here, approved and still to be enabled; it is prompt text or YAML only.
+    A skill or a workflow, known by its pattern, lives on here, approved and still to be enabled; it is prompt
+    text or YAML only.
     """
 
     __tablename__ = "proposals"
@@ -115,9 +120,17 @@ class ProposalRow(Base):
         of_agent(),
         of_pain(),
         CheckConstraint("kind IN ('skill', 'pipeline', 'identity', 'solution')", name="kind"),
-        CheckConstraint("status IN ('refused', 'pending', 'approved', 'rejected', 'archived', 'deleted')", name="status"),
+        CheckConstraint(
+            "status IN ('refused', 'pending', 'approved', 'rejected', 'archived', 'deleted')", name="status"
+        ),
         Index("proposals_once_idx", "group_id", "agent_id", "kind", "pattern_hash", unique=True),
-        Index("proposals_one_pending_idx", "group_id", "pain_id", unique=True, postgresql_where=text("status = 'pending'")),
+        Index(
+            "proposals_one_pending_idx",
+            "group_id",
+            "pain_id",
+            unique=True,
+            postgresql_where=text("status = 'pending'"),
+        ),
     )
 
     proposal_id: Mapped[UUID] = mapped_column(primary_key=True)
@@ -129,14 +142,16 @@ class ProposalRow(Base):
     #: The pattern that a skill or a workflow came of; the pain point that a solution is for.
     pattern_hash: Mapped[bytes | None] = mapped_column(BYTEA)
     pain_id: Mapped[UUID | None]
-    #: What it says: the fields that the model of its kind (``jiyi.protocol.proposals``) has beside the columns.
+    #: What it says: the fields that the model of its kind (``jiyi.protocol.proposals``) has beside the
+    #: columns.
     content: Mapped[dict[str, Any]] = mapped_column(JSONB)
     reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
     status: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
     enabled: Mapped[bool] = mapped_column(server_default=text("false"))
     #: Memories, or trajectories, that it rests on.
     evidence: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid), server_default=NO_IDS)
-    #: How often it was seen; and how often it had been when it was decided upon: what was rejected comes back when that doubles.
+    #: How often it was seen; and how often it had been when it was decided upon: what was rejected comes back
+    #: when that doubles.
     evidence_count: Mapped[int] = mapped_column(server_default=text("0"))
     decided_evidence: Mapped[int] = mapped_column(server_default=text("0"))
     #: Which LLM made it, by which prompt; or who did.
@@ -173,7 +188,9 @@ class TrustRow(Base):
     __tablename__ = "trust"
     __table_args__ = (of_agent(),)
 
-    artifact_id: Mapped[UUID] = mapped_column(ForeignKey("proposals.proposal_id", ondelete="CASCADE"), primary_key=True)
+    artifact_id: Mapped[UUID] = mapped_column(
+        ForeignKey("proposals.proposal_id", ondelete="CASCADE"), primary_key=True
+    )
     group_id: Mapped[str] = mapped_column(Text)
     agent_id: Mapped[str] = mapped_column(Text)
     positive: Mapped[int] = mapped_column(server_default=text("0"))
@@ -187,7 +204,9 @@ class TrustRow(Base):
 
 
 class PainCursor(Base):
-    """How far an agent's turns were looked through for pain; moved in the transaction that stores what they told."""
+    """How far an agent's turns were looked through for pain; moved in the transaction that stores what they
+    told.
+    """
 
     __tablename__ = "pain_cursors"
     __table_args__ = (of_agent(), HOT)
@@ -246,10 +265,16 @@ _FILES = "file IN ('SOUL', 'AGENTS', 'USER', 'HEARTBEAT')"
 
 
 class IdentityVersion(Base):
-    """A file as it was from some moment on; the latest version is in force. Its key is what two approvals at once collide on."""
+    """A file as it was from some moment on; the latest version is in force. Its key is what two approvals at
+    once collide on.
+    """
 
     __tablename__ = "identity_versions"
-    __table_args__ = (of_agent(), CheckConstraint(_FILES, name="file"), CheckConstraint("version > 0", name="version"))
+    __table_args__ = (
+        of_agent(),
+        CheckConstraint(_FILES, name="file"),
+        CheckConstraint("version > 0", name="version"),
+    )
 
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)
@@ -284,10 +309,17 @@ _TRUE, _FALSE = text("true"), text("false")
 
 
 class SelfReflection(Base):
-    """An agent's settings, NULL where the deployment's hold, and what has happened since its last self-review."""
+    """An agent's settings, NULL where the deployment's hold, and what has happened since its last
+    self-review.
+    """
 
     __tablename__ = "self_reflections"
-    __table_args__ = (of_agent(), CheckConstraint("conversations >= 0 AND hours >= 0", name="bounds"), Index(None, "last_at"), HOT)
+    __table_args__ = (
+        of_agent(),
+        CheckConstraint("conversations >= 0 AND hours >= 0", name="bounds"),
+        Index(None, "last_at"),
+        HOT,
+    )
 
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     agent_id: Mapped[str] = mapped_column(Text, primary_key=True)

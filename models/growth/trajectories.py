@@ -1,4 +1,6 @@
-"""Trajectories: steps as they come in, when each session's are due to be compressed, what they come to, and the actions that read them."""
+"""Trajectories: steps as they come in, when each session's are due to be compressed, what they come to, and
+the actions that read them.
+"""
 
 from __future__ import annotations
 
@@ -84,12 +86,19 @@ def owe_compressions(batch: StoredBatch) -> None:
     owe_compression(batch.connection, batch.of_type(StepRecorded), batch.of_type(SessionEnded))
 
 
-def owe_compression(connection: Connection, steps: Sequence[StepRecorded], ended: Iterable[SessionEnded]) -> None:
+def owe_compression(
+    connection: Connection, steps: Sequence[StepRecorded], ended: Iterable[SessionEnded]
+) -> None:
     """Owe compression for the sessions of new steps, whose rows are there, and of those that have ended.
 
-    Call it under the agents' lock. Work that is in hand is left alone: whoever has it looks once more under that lock.
+    Call it under the agents' lock. Work that is in hand is left alone: whoever has it looks once more under
+    that lock.
     """
-    over = {(event.group_id, session_key(event.agent_id, event.session_id)) for event in ended if event.session_id is not None}
+    over = {
+        (event.group_id, session_key(event.agent_id, event.session_id))
+        for event in ended
+        if event.session_id is not None
+    }
     came = {(event.group_id, session_key(event.agent_id, event.session_id or "")) for event in steps}
     for group_id, key in sorted(over):
         connection.execute(_CLOSE, {"group": group_id, "key": key, "before": None})
@@ -107,13 +116,17 @@ def owe_compression(connection: Connection, steps: Sequence[StepRecorded], ended
 
 
 def compression_due_at(connection: Connection, group_id: str, key: UUID) -> datetime | None:
-    """When the session's steps are to be compressed: those that are closed now, others after a silence; None if there are none."""
+    """When the session's steps are to be compressed: those that are closed now, others after a silence; None
+    if there are none.
+    """
     row = connection.execute(_WAITING, {"group": group_id, "key": key}).one()
     if not row.steps:
         return None
     now = datetime.now(UTC)
     silence = timedelta(minutes=SILENCE_MINUTES)
-    return now if row.closed else min(row.last, now) + silence  # what is still to come was noted while a clock was wrong
+    return (
+        now if row.closed else min(row.last, now) + silence
+    )  # what is still to come was noted while a clock was wrong
 
 
 _CLOSE = text("""
@@ -126,13 +139,15 @@ _WAITING = text("""
     FROM trajectory_events WHERE group_id = :group AND session_key = :key AND trajectory_id IS NULL
 """)
 _OWE = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id, due_at) VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
+    INSERT INTO pending_work (kind, subject_id, group_id, due_at)
+    VALUES (:kind, :subject, :group, :due) ON CONFLICT DO NOTHING
 """)
 # What is in hand has attempts; a row that somebody has locked is about to be in hand, or to be settled.
 _MOVE = text("""
     UPDATE pending_work SET due_at = :due WHERE (kind, subject_id, group_id) IN (
         SELECT kind, subject_id, group_id FROM pending_work
-        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0 FOR UPDATE SKIP LOCKED
+        WHERE kind = :kind AND subject_id = :subject AND group_id = :group AND attempts = 0
+        FOR UPDATE SKIP LOCKED
     )
 """)
 
@@ -165,34 +180,52 @@ def steps_of(connection: Connection, session: Session, key: UUID, silent_since: 
     return [Step(**row) for row in connection.execute(_OPEN_STEPS, parameters).mappings()]
 
 
-def store_trajectory(connection: Connection, session: Session, steps: Sequence[Step], trajectory: Trajectory) -> UUID:
+def store_trajectory(
+    connection: Connection, session: Session, steps: Sequence[Step], trajectory: Trajectory
+) -> UUID:
     """Store the trajectory of these steps, which are compressed from now on; returns its id."""
     trajectory_id = uuid7()
     ids = [step.event_id for step in steps]
-    values = trajectory.model_dump(exclude={"execution_chain", "outcome"}) | {"completion": trajectory.outcome}
-    chain: list[dict[str, Any]] = [link.model_dump(exclude_defaults=True) for link in trajectory.execution_chain]
-    parameters = {"id": trajectory_id, "group": session.group_id, "agent": session.agent_id, "session": session.session_id}
+    values = trajectory.model_dump(exclude={"execution_chain", "outcome"}) | {
+        "completion": trajectory.outcome
+    }
+    chain: list[dict[str, Any]] = [
+        link.model_dump(exclude_defaults=True) for link in trajectory.execution_chain
+    ]
+    parameters = {
+        "id": trajectory_id,
+        "group": session.group_id,
+        "agent": session.agent_id,
+        "session": session.session_id,
+    }
     connection.execute(_STORE, parameters | values | {"chain": chain, "ids": ids})
     connection.execute(_COMPRESSED, {"group": session.group_id, "ids": ids, "id": trajectory_id})
     return trajectory_id
 
 
-_SESSION = text("SELECT group_id, agent_id, session_id FROM trajectory_events WHERE session_key = :key LIMIT 1")
+_SESSION = text(
+    "SELECT group_id, agent_id, session_id FROM trajectory_events WHERE session_key = :key LIMIT 1"
+)
 _OPEN_STEPS = text("""
-    SELECT event_id, step_index, step_type, occurred_at, tool, input_summary AS input, output_summary AS output, ok, tokens,
+    SELECT event_id, step_index, step_type, occurred_at, tool, input_summary AS input, output_summary AS
+    output, ok, tokens,
         duration_ms AS ms FROM trajectory_events e
     WHERE group_id = :group AND session_key = :key AND trajectory_id IS NULL AND (closed OR NOT EXISTS (
-        SELECT FROM trajectory_events l WHERE l.group_id = :group AND l.session_key = :key AND l.received_at > :silent
+        SELECT FROM trajectory_events l WHERE l.group_id = :group AND l.session_key = :key
+        AND l.received_at > :silent
     ))
     ORDER BY step_index, occurred_at, event_id LIMIT :limit
 """)
 _STORE = text("""
-    INSERT INTO trajectories (trajectory_id, group_id, agent_id, session_id, request_type, request, tools_used, completion,
+    INSERT INTO trajectories (trajectory_id, group_id, agent_id, session_id, request_type, request,
+    tools_used, completion,
         satisfaction, tokens, steps, duration_ms, execution_chain, step_ids, started_at, ended_at)
     VALUES (:id, :group, :agent, :session, :request_type, :request, :tools_used, :completion,
         :satisfaction, :tokens, :steps, :duration_ms, :chain, :ids, :started_at, :ended_at)
 """).bindparams(bindparam("chain", type_=JSONB))
-_COMPRESSED = text("UPDATE trajectory_events SET trajectory_id = :id WHERE group_id = :group AND event_id = ANY(:ids)")
+_COMPRESSED = text(
+    "UPDATE trajectory_events SET trajectory_id = :id WHERE group_id = :group AND event_id = ANY(:ids)"
+)
 
 
 def latest_trajectories(connection: Connection, group_id: str, agent_id: str, limit: int) -> list[JsonObject]:
@@ -210,12 +243,22 @@ _T = TrajectoryRow
 _SHOWN = select(
     _T.trajectory_id.label("id"),
     _T.completion.label("outcome"),
-    *(_T.agent_id, _T.session_id, _T.request_type, _T.request, _T.tools_used, _T.satisfaction, _T.tokens, _T.steps),
+    *(
+        _T.agent_id,
+        _T.session_id,
+        _T.request_type,
+        _T.request,
+        _T.tools_used,
+        _T.satisfaction,
+        _T.tokens,
+        _T.steps,
+    ),
     *(_T.duration_ms, _T.execution_chain, _T.started_at, _T.ended_at),
 )
 _AMONG = _T.trajectory_id == any_(bindparam("ids", type_=ARRAY(Uuid)))
 _SOME = _SHOWN.where(_T.group_id == bindparam("group"), _AMONG).order_by(_T.trajectory_id.desc())
 
-#: Days after which raw steps are deleted. What they were compressed to stays; those of a session that goes on will be, at its next silence.
+#: Days after which raw steps are deleted. What they were compressed to stays; those of a session that goes on
+#: will be, at its next silence.
 TRAJECTORY_DAYS = 7
 numbers.prunes("trajectory_events", "received_at < :before", TRAJECTORY_DAYS)

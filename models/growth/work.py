@@ -1,4 +1,6 @@
-"""Kinds of growth's work, as they are owed in ``pending_work``; and tallies of what an agent grew and what of it was used."""
+"""Kinds of growth's work, as they are owed in ``pending_work``; and tallies of what an agent grew and what of
+it was used.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,13 @@ SOLVE_PAIN = "solve_pain"
 
 
 def note(connection: Connection, name: AgentName, what: str, *, grown: int = 0, used: int = 0) -> None:
-    """Count it today. ``what`` is a word such as ``skill``; nothing happens where both numbers are 0, or the agent is not there."""
+    """Count it today. ``what`` is a word such as ``skill``; nothing happens where both numbers are 0, or the
+    agent is not there.
+    """
     if grown or used:
-        connection.execute(_NOTE, {"group": name[0], "agent": name[1], "what": what, "grown": grown, "used": used})
+        connection.execute(
+            _NOTE, {"group": name[0], "agent": name[1], "what": what, "grown": grown, "used": used}
+        )
 
 
 def tallies_of(connection: Connection, name: AgentName, days: int) -> list[Tally]:
@@ -31,7 +37,8 @@ _NOTE = text("""
     INSERT INTO growth_tallies AS t (group_id, agent_id, day, what, grown, used)
     SELECT group_id, agent_id, (now() AT TIME ZONE 'UTC')::date, :what, :grown, :used FROM agents
     WHERE group_id = :group AND agent_id = :agent
-    ON CONFLICT (group_id, agent_id, day, what) DO UPDATE SET grown = t.grown + excluded.grown, used = t.used + excluded.used
+    ON CONFLICT (group_id, agent_id, day, what) DO UPDATE
+    SET grown = t.grown + excluded.grown, used = t.used + excluded.used
 """)
 # Skills and workflows tell by themselves when they were accepted, and their votes when they were used.
 _READ = text("""
@@ -39,11 +46,14 @@ _READ = text("""
         SELECT day, what, grown, used FROM growth_tallies WHERE group_id = :group AND agent_id = :agent
         UNION ALL
         SELECT (decided_at AT TIME ZONE 'UTC')::date, kind, 1, 0 FROM proposals
-        WHERE group_id = :group AND agent_id = :agent AND kind IN ('skill', 'pipeline') AND status IN ('approved', 'archived')
+        WHERE group_id = :group AND agent_id = :agent AND kind IN ('skill', 'pipeline')
+        AND status IN ('approved', 'archived')
           AND decided_at IS NOT NULL
         UNION ALL
-        SELECT (f.given_at AT TIME ZONE 'UTC')::date, p.kind, 0, 1 FROM feedback f JOIN proposals p ON p.proposal_id = f.artifact_id
+        SELECT (f.given_at AT TIME ZONE 'UTC')::date, p.kind, 0, 1 FROM feedback f
+        JOIN proposals p ON p.proposal_id = f.artifact_id
         WHERE f.group_id = :group AND f.agent_id = :agent AND f.signal IN ('implicit_usage', 'usage_count')
     ) AS counted
-    WHERE day > (now() AT TIME ZONE 'UTC')::date - CAST(:days AS int) GROUP BY day, what ORDER BY day DESC, what
+    WHERE day > (now() AT TIME ZONE 'UTC')::date - CAST(:days AS int) GROUP BY day, what
+    ORDER BY day DESC, what
 """)

@@ -1,4 +1,6 @@
-"""Actions on items: what programs such as LangGraph's stores keep for themselves (``docs/integrations.md``)."""
+"""Actions on items: what programs such as LangGraph's stores keep for themselves
+(``docs/integrations.md``).
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,15 @@ search_items = by_worker("items.search")
 def put_items(context: Context, request: PutItems) -> ItemsWritten:
     """Store or delete items.
 
-    A JSON object under a namespace and a key, in place of what was there. All of a request are stored, or none.
+    A JSON object under a namespace and a key, in place of what was there. All of a request are stored, or
+    none.
     """
     last = {(*item.namespace, item.key): item for item in request.items}
     gone = [item for item in last.values() if item.value is None]
     deleted = storage.delete(context.connection, context.group_id, gone)
-    owing = storage.put(context.connection, context.group_id, [item for item in last.values() if item.value is not None])
+    owing = storage.put(
+        context.connection, context.group_id, [item for item in last.values() if item.value is not None]
+    )
     context.enqueue(EMBED_VALUES, [(item_id, context.group_id) for item_id in owing])
     context.audit("items", stored=len(last) - len(gone), deleted=deleted)
     return ItemsWritten(stored=len(last) - len(gone), deleted=deleted)
@@ -34,10 +39,15 @@ def put_items(context: Context, request: PutItems) -> ItemsWritten:
 def get_items(context: Context, request: GetItems) -> Rows[Item | None]:
     """Get items.
 
-    By namespace and key, in the order asked; null where there is none. Their time begins anew unless the request says otherwise.
+    By namespace and key, in the order asked; null where there is none. Their time begins anew unless the
+    request says otherwise.
     """
     stored = storage.get(context.connection, context.group_id, request.items)
-    read = [entry[0] for entry, asked in zip(stored, request.items, strict=True) if entry is not None and asked.refresh_ttl]
+    read = [
+        entry[0]
+        for entry, asked in zip(stored, request.items, strict=True)
+        if entry is not None and asked.refresh_ttl
+    ]
     context.after_commit(lambda: refresh(context.group_id, read))
     return Rows(rows=[entry and entry[1] for entry in stored])
 

@@ -1,9 +1,11 @@
-"""Items in the database: written, read, searched by filters and exactly by likeness; the vectors of their texts.
+"""Items in the database: written, read, searched by filters and exactly by likeness; the vectors of their
+texts.
 
 Items whose time is over are as good as gone; a job deletes them.
 
-A part of an item's namespace that is an agent's name says that the item is that agent's. Whoever searches sees to the vectors that are
-missing, so that what was stored a moment ago is found. An approximate index that is filtered by tenant would lose results silently.
+A part of an item's namespace that is an agent's name says that the item is that agent's. Whoever searches
+sees to the vectors that are missing, so that what was stored a moment ago is found. An approximate index that
+is filtered by tenant would lose results silently.
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ class ItemTextRow(Base):
     """A text that an item is found by. Without a vector of the model in use it owes one."""
 
     __tablename__ = "item_texts"
-    __table_args__ = (CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),)
+    __table_args__ = (
+        CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
+    )
 
     item_id: Mapped[UUID] = mapped_column(ForeignKey("items.item_id", ondelete="CASCADE"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
@@ -87,33 +91,63 @@ _I = ItemRow
 COLUMNS = (_I.item_id, _I.namespace, _I.key, _I.value, _I.created_at, _I.updated_at)
 IN_FORCE = or_(_I.expires_at.is_(None), _I.expires_at > func.clock_timestamp())
 _GET = select(*COLUMNS).where(
-    _I.group_id == bindparam("group"), IN_FORCE, _I.namespace == bindparam("namespace"), _I.key == bindparam("key")
+    _I.group_id == bindparam("group"),
+    IN_FORCE,
+    _I.namespace == bindparam("namespace"),
+    _I.key == bindparam("key"),
 )
 #: The kind of work that items without vectors of the active model owe.
 EMBED_VALUES = "embed_values"
 _I, _T = ItemRow, ItemTextRow
 _EQUAL: dict[str, Callable[..., ColumnElement[bool]]] = {"$eq": operator.eq, "$ne": operator.ne}
 #: Between values of one type only.
-_ORDERED: dict[str, Callable[..., ColumnElement[bool]]] = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
+_ORDERED: dict[str, Callable[..., ColumnElement[bool]]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 SCRUBBED: tuple[Scrubbed, ...] = (
-    ("items", "item_id::text", "array_to_string(namespace, chr(1)), key, value::text", "group_id = :group", "DELETE FROM items"),
-    ("item_texts", "item_id::text || '/' || number::text", "content", "group_id = :group", "DELETE FROM item_texts"),
+    (
+        "items",
+        "item_id::text",
+        "array_to_string(namespace, chr(1)), key, value::text",
+        "group_id = :group",
+        "DELETE FROM items",
+    ),
+    (
+        "item_texts",
+        "item_id::text || '/' || number::text",
+        "content",
+        "group_id = :group",
+        "DELETE FROM item_texts",
+    ),
 )
 
 
 def put(connection: Connection, group_id: str, items: Sequence[ItemWrite]) -> list[UUID]:
     """Store items in place of what is there; of those with texts the ids, which owe vectors.
 
-    A row keeps its id and its ``created_at``. Sorted, so that two writers of the same items wait for each other in one order.
+    A row keeps its id and its ``created_at``. Sorted, so that two writers of the same items wait for each
+    other in one order.
     """
     make_groups(connection, [group_id])
     owing = []
     for item in sorted(items, key=lambda one: (one.namespace, one.key)):
-        row = {"id": uuid7(), "namespace": item.namespace, "key": item.key, "value": item.value, "ttl": item.ttl_minutes}
+        row = {
+            "id": uuid7(),
+            "namespace": item.namespace,
+            "key": item.key,
+            "value": item.value,
+            "ttl": item.ttl_minutes,
+        }
         item_id = connection.execute(_PUT, {**row, "group": group_id}).scalar_one()
         connection.execute(_DROP_TEXTS, {"id": item_id, "group": group_id})
         if item.texts:
-            texts = [{"id": item_id, "group": group_id, "number": number, "content": content} for number, content in enumerate(item.texts)]
+            texts = [
+                {"id": item_id, "group": group_id, "number": number, "content": content}
+                for number, content in enumerate(item.texts)
+            ]
             connection.execute(_ADD_TEXT, texts)
             owing.append(item_id)
     return owing
@@ -125,7 +159,9 @@ def delete(connection: Connection, group_id: str, items: Sequence[ItemWrite]) ->
     return sum(len(connection.execute(_DELETE, row).all()) for row in rows)
 
 
-def get(connection: Connection, group_id: str, items: Sequence[ItemReference]) -> list[tuple[UUID, Item] | None]:
+def get(
+    connection: Connection, group_id: str, items: Sequence[ItemReference]
+) -> list[tuple[UUID, Item] | None]:
     """Items with their ids, in the order in which they are asked for; None where there is none."""
     rows = ({"group": group_id, "namespace": item.namespace, "key": item.key} for item in items)
     stored = (connection.execute(_GET, row).one_or_none() for row in rows)
@@ -133,17 +169,29 @@ def get(connection: Connection, group_id: str, items: Sequence[ItemReference]) -
 
 
 def refresh(connection: Connection, group_id: str, ids: Sequence[UUID]) -> None:
-    """Let the time of these items begin anew. Those that another access is refreshing at the moment are left to it."""
+    """Let the time of these items begin anew. Those that another access is refreshing at the moment are left
+    to it.
+    """
     connection.execute(_REFRESH, {"group": group_id, "ids": list(ids)})
 
 
 def namespaces(connection: Connection, group_id: str, asked: ListNamespaces) -> list[list[str]]:
     """Namespaces that have items, in alphabetical order."""
     matches = [
-        {"kind": match.kind, "length": len(match.path), "path": [None if part == "*" else part for part in match.path]}
+        {
+            "kind": match.kind,
+            "length": len(match.path),
+            "path": [None if part == "*" else part for part in match.path],
+        }
         for match in asked.match
     ]
-    parameters = {"group": group_id, "matches": matches, "depth": asked.max_depth, "limit": asked.limit, "offset": asked.offset}
+    parameters = {
+        "group": group_id,
+        "matches": matches,
+        "depth": asked.max_depth,
+        "limit": asked.limit,
+        "offset": asked.offset,
+    }
     return list(connection.execute(_NAMESPACES, parameters).scalars())
 
 
@@ -153,27 +201,59 @@ def delete_expired(connection: Connection, now: Any, limit: int) -> int:
 
 
 def item_of(row: Any, score: float | None = None) -> Item:
-    return Item(namespace=row.namespace, key=row.key, value=row.value, created_at=row.created_at, updated_at=row.updated_at, score=score)
+    return Item(
+        namespace=row.namespace,
+        key=row.key,
+        value=row.value,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        score=score,
+    )
 
 
 def search(
-    connection: Connection, group_id: str, asked: SearchItems, query: Float32 | None = None, model: str | None = None
+    connection: Connection,
+    group_id: str,
+    asked: SearchItems,
+    query: Float32 | None = None,
+    model: str | None = None,
 ) -> list[tuple[UUID, Item]]:
     """Items with their ids: those most like the query's vector first, or without one those updated last."""
     conditions = list(_conditions(group_id, asked))
     if query is None:
         latest = select(*COLUMNS).where(*conditions).order_by(_I.updated_at.desc(), _I.item_id.desc())
-        return [(row.item_id, item_of(row)) for row in connection.execute(latest.limit(asked.limit).offset(asked.offset))]
-    # OFFSET 0 keeps vectors of other models, which may have another size, from being compared before they are filtered out.
-    vectors = select(_T.item_id, _T.embedding).where(_T.group_id == group_id, _T.embedding_model == model).offset(0).subquery()
-    distance = type_coerce(vectors.c.embedding, NullType()).op("<=>", return_type=Double)(bindparam("query", type_=NullType()))
-    scores = select(vectors.c.item_id, func.max(1 - distance).label("score")).group_by(vectors.c.item_id).subquery()
-    nearest = select(*COLUMNS, scores.c.score).join_from(_I, scores, scores.c.item_id == _I.item_id).where(*conditions)
+        return [
+            (row.item_id, item_of(row))
+            for row in connection.execute(latest.limit(asked.limit).offset(asked.offset))
+        ]
+    # OFFSET 0 keeps vectors of other models, which may have another size, from being compared before they are
+    # filtered out.
+    vectors = (
+        select(_T.item_id, _T.embedding)
+        .where(_T.group_id == group_id, _T.embedding_model == model)
+        .offset(0)
+        .subquery()
+    )
+    distance = type_coerce(vectors.c.embedding, NullType()).op("<=>", return_type=Double)(
+        bindparam("query", type_=NullType())
+    )
+    scores = (
+        select(vectors.c.item_id, func.max(1 - distance).label("score"))
+        .group_by(vectors.c.item_id)
+        .subquery()
+    )
+    nearest = (
+        select(*COLUMNS, scores.c.score)
+        .join_from(_I, scores, scores.c.item_id == _I.item_id)
+        .where(*conditions)
+    )
     page = nearest.order_by(scores.c.score.desc(), _I.item_id).limit(asked.limit).offset(asked.offset)
     return [(row.item_id, item_of(row, row.score)) for row in connection.execute(page, {"query": query})]
 
 
-def without_vectors(connection: Connection, group_id: str, asked: SearchItems, model: str, limit: int) -> list[TextWithoutVector]:
+def without_vectors(
+    connection: Connection, group_id: str, asked: SearchItems, model: str, limit: int
+) -> list[TextWithoutVector]:
     """Texts of the items looked through that have no vector of this model."""
     texts = select(_T.item_id, _T.number, _T.content).join_from(_T, _I, _I.item_id == _T.item_id)
     missing = texts.where(*_conditions(group_id, asked), _T.embedding_model.is_distinct_from(model))
@@ -189,14 +269,19 @@ def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[Te
 
 def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
     """Store vectors. A text that has changed meanwhile keeps owing its own."""
-    rows = [{"id": t.subject_id, "number": t.number, "content": t.content, "vector": vector, "model": model} for t, vector in vectors]
+    rows = [
+        {"id": t.subject_id, "number": t.number, "content": t.content, "vector": vector, "model": model}
+        for t, vector in vectors
+    ]
     if rows:
         connection.execute(_FILL, rows)
 
 
 @owes_vectors(EMBED_VALUES)
 def owe_all(connection: Connection, model: str) -> int:
-    """Owe vectors to every item without those of this model: after a move to it. In the scope of the whole service."""
+    """Owe vectors to every item without those of this model: after a move to it. In the scope of the whole
+    service.
+    """
     return connection.execute(_OWE_ALL, {"kind": EMBED_VALUES, "model": model}).rowcount
 
 
@@ -222,31 +307,40 @@ def _compared(name: str, comparison: str, value: object) -> ColumnElement[bool]:
 
 # clock_timestamp(): two writes of one transaction are one after the other.
 _PUT = text("""
-    INSERT INTO items AS i (item_id, group_id, namespace, key, value, created_at, updated_at, ttl_minutes, expires_at)
+    INSERT INTO items AS i (item_id, group_id, namespace, key, value, created_at, updated_at, ttl_minutes,
+    expires_at)
     VALUES (:id, :group, :namespace, :key, :value, clock_timestamp(), clock_timestamp(), CAST(:ttl AS float8),
         clock_timestamp() + make_interval(secs => CAST(:ttl AS float8) * 60))
-    ON CONFLICT (group_id, namespace, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at,
+    ON CONFLICT (group_id, namespace, key) DO UPDATE SET value = excluded.value, updated_at =
+    excluded.updated_at,
         ttl_minutes = excluded.ttl_minutes, expires_at = excluded.expires_at,
-        created_at = CASE WHEN i.expires_at <= clock_timestamp() THEN excluded.created_at ELSE i.created_at END
+        created_at = CASE WHEN i.expires_at <= clock_timestamp() THEN excluded.created_at ELSE i.created_at
+        END
     RETURNING item_id
 """).bindparams(bindparam("value", type_=JSONB))
 _DROP_TEXTS = text("DELETE FROM item_texts WHERE item_id = :id AND group_id = :group")
-_ADD_TEXT = text("INSERT INTO item_texts (item_id, number, group_id, content) VALUES (:id, :number, :group, :content)")
+_ADD_TEXT = text(
+    "INSERT INTO item_texts (item_id, number, group_id, content) VALUES (:id, :number, :group, :content)"
+)
 _DELETE = text("""
     WITH gone AS (
-        DELETE FROM items WHERE group_id = :group AND namespace = CAST(:namespace AS text[]) AND key = :key RETURNING expires_at
+        DELETE FROM items WHERE group_id = :group AND namespace = CAST(:namespace AS text[])
+        AND key = :key RETURNING expires_at
     )
     SELECT 1 FROM gone WHERE expires_at IS NULL OR expires_at > clock_timestamp()
 """)
 _REFRESH = text("""
-    UPDATE items SET expires_at = clock_timestamp() + make_interval(secs => ttl_minutes * 60) WHERE item_id IN (
+    UPDATE items SET expires_at = clock_timestamp() + make_interval(secs => ttl_minutes * 60)
+    WHERE item_id IN (
         SELECT item_id FROM items
-        WHERE group_id = :group AND (expires_at IS NULL OR expires_at > clock_timestamp()) AND item_id = ANY(:ids)
+        WHERE group_id = :group AND (expires_at IS NULL OR expires_at > clock_timestamp())
+        AND item_id = ANY(:ids)
             AND ttl_minutes IS NOT NULL FOR UPDATE SKIP LOCKED
     ) AND group_id = :group
 """)
 _NAMESPACES = text("""
-    SELECT DISTINCT i.namespace[1:coalesce(CAST(:depth AS int), cardinality(i.namespace))] AS found FROM items i
+    SELECT DISTINCT i.namespace[1:coalesce(CAST(:depth AS int), cardinality(i.namespace))] AS found
+    FROM items i
     WHERE i.group_id = :group AND (i.expires_at IS NULL OR i.expires_at > clock_timestamp()) AND NOT EXISTS (
         SELECT FROM jsonb_to_recordset(:matches) AS m(kind text, length int, path jsonb)
         WHERE m.length > cardinality(i.namespace) OR EXISTS (
@@ -260,12 +354,14 @@ _NAMESPACES = text("""
 """).bindparams(bindparam("matches", type_=JSONB))
 _DELETE_EXPIRED = text("""
     DELETE FROM items WHERE item_id = ANY(ARRAY(
-        SELECT item_id FROM items WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit FOR UPDATE SKIP LOCKED
+        SELECT item_id FROM items WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit
+        FOR UPDATE SKIP LOCKED
     ))
 """)
 _TO_EMBED = text("""
     SELECT item_id, number, content FROM item_texts
-    WHERE item_id = ANY(:ids) AND embedding_model IS DISTINCT FROM CAST(:model AS text) ORDER BY item_id, number
+    WHERE item_id = ANY(:ids) AND embedding_model IS DISTINCT FROM CAST(:model AS text)
+    ORDER BY item_id, number
 """)
 _FILL = text("""
     UPDATE item_texts SET embedding = :vector, embedding_model = :model
@@ -273,7 +369,8 @@ _FILL = text("""
 """)
 _OWE_ALL = text("""
     INSERT INTO pending_work (kind, subject_id, group_id)
-    SELECT DISTINCT :kind, item_id, group_id FROM item_texts WHERE embedding_model IS DISTINCT FROM CAST(:model AS text)
+    SELECT DISTINCT :kind, item_id, group_id FROM item_texts WHERE embedding_model IS DISTINCT
+    FROM CAST(:model AS text)
     ON CONFLICT DO NOTHING
 """)
 

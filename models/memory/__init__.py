@@ -1,1 +1,3 @@
-"""Events, memory nodes and agents: tables, actions, reads. Below: ``ingestion`` (events become rows), ``nodes``, ``agents``."""
+"""Events, memory nodes and agents: tables, actions, reads. Below: ``ingestion`` (events become rows),
+``nodes``, ``agents``.
+"""

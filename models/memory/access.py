@@ -37,8 +37,8 @@ RECENT = 20
 UPDATES, COALESCED = "access_updates_total", "access_coalesced_total"
 #: Bound on the buffers that one call recovers.
 MAX_ORPHANS = 1_000
-#: Accesses whose memories are still to be counted, at most: without a worker that writes them the oldest are not counted, while the times
-#: of all are kept.
+#: Accesses whose memories are still to be counted, at most: without a worker that writes them the oldest are
+#: not counted, while the times of all are kept.
 COUNTED = 20_000
 
 
@@ -51,7 +51,9 @@ class FlushResult:
 
 
 def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
-    """Note an access of a group's memories at ``at`` (epoch seconds). True if the caller is to queue a flush: nobody else has, yet."""
+    """Note an access of a group's memories at ``at`` (epoch seconds). True if the caller is to queue a flush:
+    nobody else has, yet.
+    """
     if not node_ids:
         return False
     with valkey().pipeline(transaction=False) as pipe:
@@ -60,12 +62,16 @@ def touch(group_id: str, node_ids: Sequence[UUID], at: float) -> bool:
 
 
 def touch_with(pipe: Pipeline, group_id: str, node_ids: Sequence[UUID], at: float) -> None:
-    """The same, on its way with whatever else the pipeline has to say; its last answer is :func:`touch`'s. There is at least one id.
+    """The same, on its way with whatever else the pipeline has to say; its last answer is :func:`touch`'s.
+    There is at least one id.
 
-    Counts are added up by the flush: Valkey has no command that counts many at once, and a script takes five times as long.
+    Counts are added up by the flush: Valkey has no command that counts many at once, and a script takes five
+    times as long.
     """
     names = [str(node_id) for node_id in node_ids]
-    pipe.zadd(valkey_keys.ACCESS, {member(group_id, name): at for name in names}, gt=True)  # never moves a later one back
+    pipe.zadd(
+        valkey_keys.ACCESS, {member(group_id, name): at for name in names}, gt=True
+    )  # never moves a later one back
     pipe.rpush(valkey_keys.ACCESS_EACH, together(group_id, names, at))
     pipe.set(valkey_keys.ACCESS_DUE, 1, nx=True, px=int(DUE_SECONDS * 1000))
 
@@ -96,7 +102,9 @@ def flush() -> FlushResult:
         for suffix in ("", valkey_keys.EACH_SUFFIX):
             pipe.rename(valkey_keys.ACCESS + suffix, handed_over + suffix)
         answers = pipe.execute(raise_on_error=False)
-    if all(isinstance(answer, redis.ResponseError) for answer in answers):  # no such keys: nothing was touched
+    if all(
+        isinstance(answer, redis.ResponseError) for answer in answers
+    ):  # no such keys: nothing was touched
         return FlushResult()
     return _write(handed_over)
 
@@ -114,7 +122,9 @@ def recover() -> FlushResult:
 
 @dataclass(frozen=True, slots=True)
 class AccessCounters:
-    """Since Valkey has its data: access times written, and accesses that were written along with a later one."""
+    """Since Valkey has its data: access times written, and accesses that were written along with a later
+    one.
+    """
 
     updates: int
     coalesced: int
@@ -173,7 +183,8 @@ _WRITE = text("""
         access_count = a.access_count + t.count,
         recent = CASE WHEN to_timestamp(t.at) = ANY(a.recent) THEN a.recent  -- of a flush that is repeated
             ELSE (a.recent || to_timestamp(t.at))[greatest(cardinality(a.recent) + 2 - :recent, 1):] END
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[]), CAST(:times AS float8[]), CAST(:counts AS int[]))
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[]), CAST(:times AS float8[]), CAST(:counts AS
+    int[]))
         AS t(node_id, group_id, at, count)
     WHERE a.node_id = t.node_id AND a.group_id = t.group_id
 """)

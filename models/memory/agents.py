@@ -1,4 +1,6 @@
-"""Agents: made on their first event, their settings, their numbering; and reads of them, of their keywords, of their memories over time."""
+"""Agents: made on their first event, their settings, their numbering; and reads of them, of their keywords,
+of their memories over time.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ TIMELINE_NODES = 100_000
 #: Agents that are offered to be chosen; others can be typed.
 OFFERED = 500
 #: What has pages of its own → a SELECT of an agent's rows of it.
-_BELONGINGS = {"conversations": "SELECT FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND kind = 'session'"}
+_BELONGINGS = {
+    "conversations": (
+        "SELECT FROM memory_nodes WHERE group_id = :group AND agent_id = :agent AND kind = 'session'"
+    )
+}
 
 
 def bind_name(name: AgentName) -> dict[str, str]:
@@ -45,7 +51,9 @@ def bind_name(name: AgentName) -> dict[str, str]:
 
 @dataclass(slots=True)
 class AgentRow:
-    """An agent's row, locked by the transaction that holds it: numbers are given out in memory, written once."""
+    """An agent's row, locked by the transaction that holds it: numbers are given out in memory, written
+    once.
+    """
 
     group_id: str
     agent_id: str
@@ -140,10 +148,11 @@ class AgentRecord:
     large: bool = False
     #: The deployment's embedding model, read at the same moment; None while no memory was ever embedded.
     embedding: ActiveModel | None = None
-    #: What an index of its memories was built from: the agent itself, not one of its name that was erased, and how
-    #: often something of it was erased. None for an agent that is not there.
+    #: What an index of its memories was built from: the agent itself, not one of its name that was erased,
+    #: and how often something of it was erased. None for an agent that is not there.
     identity: Identity | None = None
-    #: When its memories last changed, as transactions count time, and the oldest transaction still running at the same moment.
+    #: When its memories last changed, as transactions count time, and the oldest transaction still running at
+    #: the same moment.
     changed_xid: int = 0
     oldest_running: int = 0
 
@@ -156,7 +165,9 @@ def find_agents(connection: Connection, group_id: str, agent_id: str) -> AgentRe
         return None
     settings, node_count, large, key, generation, changed_xid, oldest_running, *embedding = row
     in_use = None if embedding[0] is None else ActiveModel(*embedding)
-    return AgentRecord(AgentSettings(**settings), node_count, large, in_use, (key, generation), changed_xid, oldest_running)
+    return AgentRecord(
+        AgentSettings(**settings), node_count, large, in_use, (key, generation), changed_xid, oldest_running
+    )
 
 
 def agent_settings(connection: Connection, group_id: str, agent_id: str) -> AgentSettings | None:
@@ -171,7 +182,9 @@ def time_zone(connection: Connection, group_id: str, agent_id: str) -> str:
     return tz or get_settings().tz
 
 
-def next_agents(connection: Connection, group_id: str | None, after: AgentName, limit: int) -> list[AgentName]:
+def next_agents(
+    connection: Connection, group_id: str | None, after: AgentName, limit: int
+) -> list[AgentName]:
     """The next agents after this one, of one group or (None) of all: for jobs that see to each."""
     parameters = {"group": group_id, "after_group": after[0], "after_agent": after[1], "limit": limit}
     return [(row.group_id, row.agent_id) for row in connection.execute(_NAMES, parameters)]
@@ -209,7 +222,9 @@ def no_agent(group_id: str, agent_id: str) -> NotFound:
 
 
 def why_unknown(connection: Connection, group_id: str, agent_id: str) -> str:
-    """What is said of an agent that :func:`find_agents` does not know: whether there is its group, at least."""
+    """What is said of an agent that :func:`find_agents` does not know: whether there is its group, at
+    least.
+    """
     if connection.execute(_GROUP, {"group": group_id}).scalar_one_or_none() is None:
         return f"no group {group_id!r}: nothing has been stored in it yet"
     return f"no agent {agent_id!r} in the group {group_id!r}: nothing has been stored of it yet"
@@ -221,13 +236,21 @@ def counters(connection: Connection, agent_key: UUID) -> tuple[float, int]:
     return row.importance_trigger_curr, row.importance_ele_n
 
 
-def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[float, int], maximum: float, *, original: bool) -> bool:
+def reflected(
+    connection: Connection,
+    group_id: str,
+    agent_id: str,
+    seen: tuple[float, int],
+    maximum: float,
+    *,
+    original: bool,
+) -> bool:
     """Count anew after a reflection that began with the counters ``seen`` under the trigger ``maximum``.
 
     True if another one is due already.
 
-    Under the agent's lock, which :func:`models.memory.nodes.accumulate` takes before it owes a reflection: so one that
-    is called for meanwhile is either seen here or owed afterwards.
+    Under the agent's lock, which :func:`models.memory.nodes.accumulate` takes before it owes a reflection: so
+    one that is called for meanwhile is either seen here or owed afterwards.
     """
     agent = lock_agents(connection, [(group_id, agent_id)])[group_id, agent_id]
     maximum_now = agent.settings.over(get_settings()).importance_trigger_max
@@ -241,7 +264,10 @@ def reflected(connection: Connection, group_id: str, agent_id: str, seen: tuple[
 
 
 def _select_locked(connection: Connection, names: Sequence[AgentName]) -> dict[AgentName, AgentRow]:
-    parameters = {"groups": [group_id for group_id, _ in names], "agents": [agent_id for _, agent_id in names]}
+    parameters = {
+        "groups": [group_id for group_id, _ in names],
+        "agents": [agent_id for _, agent_id in names],
+    }
     return {
         (row.group_id, row.agent_id): AgentRow(
             row.group_id,
@@ -270,30 +296,42 @@ class TimelineSpan(BaseModel):
 
 def agent_row(connection: Connection, group_id: str, agent_id: str) -> AgentState | None:
     """One agent, or None."""
-    wanted = select(*columns(AgentState, Agent, profile=None)).where(Agent.group_id == group_id, Agent.agent_id == agent_id)
+    wanted = select(*columns(AgentState, Agent, profile=None)).where(
+        Agent.group_id == group_id, Agent.agent_id == agent_id
+    )
     return fetch_one(connection, AgentState, wanted)
 
 
 def agent_rows(connection: Connection, group_id: str, after: str, limit: int) -> list[AgentState]:
     """Agents in the order of their names, after the one named."""
-    wanted = select(*columns(AgentState, Agent, profile=None)).where(Agent.group_id == group_id, Agent.agent_id > after)
+    wanted = select(*columns(AgentState, Agent, profile=None)).where(
+        Agent.group_id == group_id, Agent.agent_id > after
+    )
     return fetch(connection, AgentState, wanted.order_by(Agent.agent_id).limit(limit))
 
 
-def agent_names(connection: Connection, group_id: str, limit: int = OFFERED, containing: str = "") -> list[str]:
+def agent_names(
+    connection: Connection, group_id: str, limit: int = OFFERED, containing: str = ""
+) -> list[str]:
     """Names of agents, to choose one; upper and lower case are the same in what they contain."""
-    wanted = select(Agent.agent_id).where(Agent.group_id == group_id, Agent.agent_id.icontains(containing, autoescape=True))
+    wanted = select(Agent.agent_id).where(
+        Agent.group_id == group_id, Agent.agent_id.icontains(containing, autoescape=True)
+    )
     return list(connection.execute(wanted.order_by(Agent.agent_id).limit(limit)).scalars())
 
 
 def belongings(connection: Connection, group_id: str, agent_id: str) -> dict[str, bool]:
     """Whether the agent has what has pages of its own, beside its memories."""
     parts = ", ".join(f"EXISTS ({rows}) AS {name}" for name, rows in _BELONGINGS.items())
-    return dict(connection.execute(text(f"SELECT {parts}"), {"group": group_id, "agent": agent_id}).mappings().one())
+    return dict(
+        connection.execute(text(f"SELECT {parts}"), {"group": group_id, "agent": agent_id}).mappings().one()
+    )
 
 
 def belonging(name: str, rows: str) -> None:
-    """Register a part of :func:`belongings`: a SELECT of rows that the agent ``:agent`` of ``:group`` has in another subject."""
+    """Register a part of :func:`belongings`: a SELECT of rows that the agent ``:agent`` of ``:group`` has in
+    another subject.
+    """
     _BELONGINGS[name] = rows
 
 
@@ -307,12 +345,15 @@ def keywords(
     offset: int = 0,
     after: tuple[int, str, str] | None = None,
 ) -> list[KeywordStrength]:
-    """An agent's keywords, strongest first: without the first ``offset``, or after a row's strength, keyword and type.
+    """An agent's keywords, strongest first: without the first ``offset``, or after a row's strength, keyword
+    and type.
 
     For a user those of the memories that the user is told, counted when asked.
     """
     row = (tables.KeywordStrength.__table__ if user_id is None else _keywords_of(user_id)).c
-    wanted = select(row.keyword, row.memory_type, row.strength).where(row.group_id == group_id, row.agent_id == agent_id)
+    wanted = select(row.keyword, row.memory_type, row.strength).where(
+        row.group_id == group_id, row.agent_id == agent_id
+    )
     if after is not None:
         same = tuple_(row.keyword, row.memory_type) > tuple_(literal(after[1]), literal(after[2]))
         wanted = wanted.where(or_(row.strength < after[0], and_(row.strength == after[0], same)))
@@ -323,10 +364,14 @@ def keywords(
 def _keywords_of(user_id: str) -> FromClause:
     """As ``kw_strength`` has them (``engine.memory.counts_for_keywords``)."""
     node = MemoryNode
-    counts = and_(node.type != "chat", or_(node.predicate.is_distinct_from("is"), node.object.is_distinct_from("idle")))
+    counts = and_(
+        node.type != "chat", or_(node.predicate.is_distinct_from("is"), node.object.is_distinct_from("idle"))
+    )
     keyword = func.unnest(node.keywords_lower).label("keyword")
     each = (
-        select(node.group_id, node.agent_id, node.type.label("memory_type"), keyword).where(counts, clause({"user_id": user_id})).subquery()
+        select(node.group_id, node.agent_id, node.type.label("memory_type"), keyword)
+        .where(counts, clause({"user_id": user_id}))
+        .subquery()
     )
     return select(each, func.count().label("strength")).group_by(*each.c).subquery()
 
@@ -336,11 +381,17 @@ def timeline(
 ) -> tuple[str, list[TimelineSpan]]:
     """How many memories of each type began in each span (UTC), oldest first, and the spans' unit.
 
-    ``units`` are ``hour``, ``day``, ``week`` and ``month``, from fine to coarse, each with the longest time that it is for: the first
-    that is long enough is taken.
+    ``units`` are ``hour``, ``day``, ``week`` and ``month``, from fine to coarse, each with the longest time
+    that it is for: the first that is long enough is taken.
     """
     names, longest = [name for name, _ in units], [length for _, length in units]
-    parameters = {"group": group_id, "agent": agent_id, "nodes": TIMELINE_NODES, "units": names, "longest": longest}
+    parameters = {
+        "group": group_id,
+        "agent": agent_id,
+        "nodes": TIMELINE_NODES,
+        "units": names,
+        "longest": longest,
+    }
     rows = connection.execute(_TIMELINE, parameters).mappings().all()
     return rows[0]["unit"] if rows else names[0], [TimelineSpan.model_construct(**row) for row in rows]
 
@@ -361,7 +412,8 @@ _SETTINGS = """
 """
 _TIME_ZONE = text("SELECT settings ->> 'tz' FROM agents WHERE group_id = :group AND agent_id = :agent")
 _INSERT_GROUPS = text("""
-    INSERT INTO groups (group_id) SELECT DISTINCT unnest(CAST(:groups AS text[])) ORDER BY 1 ON CONFLICT DO NOTHING
+    INSERT INTO groups (group_id) SELECT DISTINCT unnest(CAST(:groups AS text[]))
+    ORDER BY 1 ON CONFLICT DO NOTHING
 """)
 _INSERT_AGENTS = text("""
     INSERT INTO agents (group_id, agent_id, agent_key, importance_trigger_curr)
@@ -370,11 +422,13 @@ _INSERT_AGENTS = text("""
 """)
 _NAMES = text("""
     SELECT group_id, agent_id FROM agents
-    WHERE (CAST(:group AS text) IS NULL OR group_id = :group) AND (group_id, agent_id) > (:after_group, :after_agent)
+    WHERE (CAST(:group AS text) IS NULL OR group_id = :group)
+    AND (group_id, agent_id) > (:after_group, :after_agent)
     ORDER BY group_id, agent_id LIMIT :limit
 """)
 _SELECT_LOCKED = text("""
-    SELECT group_id, agent_id, agent_key, settings, node_count, type_counts, importance_trigger_curr, importance_ele_n,
+    SELECT group_id, agent_id, agent_key, settings, node_count, type_counts, importance_trigger_curr,
+    importance_ele_n,
         large_from
     FROM agents
     WHERE (group_id, agent_id) IN (SELECT * FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[])))
@@ -391,12 +445,15 @@ _SAVE = text("""
 """).bindparams(bindparam("rows", type_=JSONB))
 _TIMELINE = text("""
     WITH newest AS MATERIALIZED (
-        SELECT type, created_at FROM memory_nodes WHERE group_id = :group AND agent_id = :agent ORDER BY node_count DESC LIMIT :nodes
+        SELECT type, created_at FROM memory_nodes WHERE group_id = :group AND agent_id = :agent
+        ORDER BY node_count DESC LIMIT :nodes
     ), chosen AS MATERIALIZED (
-        SELECT unit FROM unnest(CAST(:units AS text[]), CAST(:longest AS interval[])) WITH ORDINALITY AS u(unit, longest, place)
+        SELECT unit FROM unnest(CAST(:units AS text[]), CAST(:longest AS interval[])) WITH ORDINALITY AS
+        u(unit, longest, place)
         WHERE longest >= (SELECT max(created_at) - min(created_at) FROM newest) ORDER BY place LIMIT 1
     )
-    SELECT unit, date_trunc(unit, created_at, 'UTC') AS start, count(*) AS memories, count(*) FILTER (WHERE type = 'event') AS event,
+    SELECT unit, date_trunc(unit, created_at, 'UTC') AS start, count(*) AS memories, count(*) FILTER (WHERE
+    type = 'event') AS event,
         count(*) FILTER (WHERE type = 'thought') AS thought, count(*) FILTER (WHERE type = 'chat') AS chat
     FROM newest CROSS JOIN chosen GROUP BY 1, 2 ORDER BY 2
 """)

@@ -1,8 +1,9 @@
-"""The archive: memories that no retrieval finds unless it asks for them, none of which is deleted; actions on memories and agents.
+"""The archive: memories that no retrieval finds unless it asks for them, none of which is deleted; actions on
+memories and agents.
 
-An agent may live in simulated time, so its memories are measured by its own clock: the time of its newest memory, or
-now if that is earlier. What was stored only lately has not had its chance to be accessed and does not fade, however
-old the time it tells of: else an imported diary would be gone the next night.
+An agent may live in simulated time, so its memories are measured by its own clock: the time of its newest
+memory, or now if that is earlier. What was stored only lately has not had its chance to be accessed and does
+not fade, however old the time it tells of: else an imported diary would be gone the next night.
 """
 
 from __future__ import annotations
@@ -15,7 +16,24 @@ from typing import Any, Literal
 from uuid import UUID
 
 import redis
-from sqlalchemy import ARRAY, Connection, Select, Update, Uuid, and_, any_, bindparam, case, cast, column, func, or_, select, text, update
+from sqlalchemy import (
+    ARRAY,
+    Connection,
+    Select,
+    Update,
+    Uuid,
+    and_,
+    any_,
+    bindparam,
+    case,
+    cast,
+    column,
+    func,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from uuid6 import uuid7
 
@@ -24,7 +42,14 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol import events as wire
 from jiyi.protocol.base import Added, ByIds, Count, OfAgents, Rows
 from jiyi.protocol.events import AgentConfigured, Configuration
-from jiyi.protocol.memory import MAX_RESTORED, AgentState, ConfigureAgent, RateMemories, Restored, RestoreRequest
+from jiyi.protocol.memory import (
+    MAX_RESTORED,
+    AgentState,
+    ConfigureAgent,
+    RateMemories,
+    Restored,
+    RestoreRequest,
+)
 from jiyi.protocol.recall import AddMemory, Mistake, Reinstated, ReinstateMemory, Updated, UpdateMemory
 from models.accounts import audit
 from models.conversations import versions
@@ -69,7 +94,10 @@ def clock(connection: Connection, agent: AgentName, now: datetime) -> datetime |
 
 def with_expired(connection: Connection, group_id: str | None, now: datetime) -> list[AgentName]:
     """Agents with memories whose expiry has passed, at least in real time."""
-    return [(row.group_id, row.agent_id) for row in connection.execute(_WITH_EXPIRED, {"group": group_id, "now": now})]
+    return [
+        (row.group_id, row.agent_id)
+        for row in connection.execute(_WITH_EXPIRED, {"group": group_id, "now": now})
+    ]
 
 
 def archive_expired(connection: Connection, agent: AgentName, at: datetime, limit: int, actor: str) -> int:
@@ -87,7 +115,9 @@ def archive_faded(connection: Connection, agent: AgentName, rules: Rules, limit:
     Safe to repeat because what is archived is not found again.
     """
     node_ids = connection.execute(_FADE, {**_bound(agent, rules), "limit": limit}).scalars()
-    return _record(connection, agent, list(node_ids), "faded", actor, clock=rules.clock, below=rules.below_poignancy)
+    return _record(
+        connection, agent, list(node_ids), "faded", actor, clock=rules.clock, below=rules.below_poignancy
+    )
 
 
 def archive_chosen(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[str, list[UUID]]:
@@ -99,14 +129,19 @@ def archive_chosen(connection: Connection, group_id: str, node_ids: Sequence[UUI
 
 
 def restore_nodes(
-    connection: Connection, group_id: str, agent_id: str | None, node_ids: Sequence[UUID], now: datetime, limit: int
+    connection: Connection,
+    group_id: str,
+    agent_id: str | None,
+    node_ids: Sequence[UUID],
+    now: datetime,
+    limit: int,
 ) -> dict[str, tuple[datetime, list[UUID]]]:
     """Bring archived memories back: those named, or up to ``limit`` of an agent.
 
     Returns, by agent, when they count as accessed (in the agent's own time), and their ids.
 
-    That counts as an access, and an expiry that has passed is taken away: they would be gone again the next day.
-    Safe to repeat because only what is archived is restored.
+    That counts as an access, and an expiry that has passed is taken away: they would be gone again the next
+    day. Safe to repeat because only what is archived is restored.
     """
     parameters = {"group": group_id, "agent": agent_id, "ids": list(node_ids), "now": now, "limit": limit}
     agents = _by_agent(connection.execute(_RESTORE, parameters))
@@ -123,7 +158,9 @@ def _by_agent(rows: Iterable[Any]) -> dict[str, list[UUID]]:
     return by_agent
 
 
-def _record(connection: Connection, agent: AgentName, ids: list[UUID], reason: Reason, actor: str, **details: Any) -> int:
+def _record(
+    connection: Connection, agent: AgentName, ids: list[UUID], reason: Reason, actor: str, **details: Any
+) -> int:
     if ids:
         audit.record(
             connection,
@@ -150,15 +187,24 @@ def _bound(agent: AgentName, rules: Rules) -> dict[str, str | float | datetime |
 
 
 def _locked(*which: Any) -> Select[Any]:
-    """Whoever locks many nodes does it in this order (``models.memory.nodes.lock``): nobody waits for somebody who waits for him."""
-    return select(MemoryNode.node_id).where(_OF_GROUP, *which).order_by(MemoryNode.node_id).with_for_update(key_share=True)
+    """Whoever locks many nodes does it in this order (``models.memory.nodes.lock``): nobody waits for
+    somebody who waits for him.
+    """
+    return (
+        select(MemoryNode.node_id)
+        .where(_OF_GROUP, *which)
+        .order_by(MemoryNode.node_id)
+        .with_for_update(key_share=True)
+    )
 
 
 def _change(picked: Select[Any], *which: Any, **values: Any) -> Update:
     """With ``changed_xid``, so that the indexes in the retrieval workers notice."""
     chosen = picked.cte("picked")
     changed = update(MemoryNode).values(changed_xid=func.pg_current_xact_id(), **values)
-    return changed.where(_OF_GROUP, MemoryNode.node_id == chosen.c.node_id, *which).returning(MemoryNode.node_id, MemoryNode.agent_id)
+    return changed.where(_OF_GROUP, MemoryNode.node_id == chosen.c.node_id, *which).returning(
+        MemoryNode.node_id, MemoryNode.agent_id
+    )
 
 
 def _archive(reason: Reason, picked: Select[Any]) -> Update:
@@ -170,7 +216,8 @@ def configure(context: Context, request: ConfigureAgent) -> AgentState:
     """Set an agent's settings.
 
     Settings that are given replace the agent's own; null takes one back to the deployment's. Stored as an
-    agent.configured event, so that exports have it. An agent that is not there yet is made by posting such an event.
+    agent.configured event, so that exports have it. An agent that is not there yet is made by posting such an
+    event.
     """
     connection, group_id, agent_id = context.connection, context.group_id, request.agent_id
     before = agent_row(connection, group_id, agent_id)
@@ -197,9 +244,15 @@ def add_memory(context: Context, request: AddMemory) -> Added:
     payload = request.model_dump(include={"description", "poignancy"}, exclude_none=True)
     envelope = {"event_id": request.event_id, "group_id": context.group_id, "agent_id": request.agent_id}
     source = Source("operator") if context.actor.is_person else None
-    stored = inbox.store(context.connection, [wire.build({"type": "memory.observed", **envelope, "payload": payload})], source=source)
+    stored = inbox.store(
+        context.connection,
+        [wire.build({"type": "memory.observed", **envelope, "payload": payload})],
+        source=source,
+    )
     if stored.reused:
-        raise InvalidRequest([f"event_id: {request.event_id} is another event's; leave it out, or choose another"])
+        raise InvalidRequest(
+            [f"event_id: {request.event_id} is another event's; leave it out, or choose another"]
+        )
     context.audit(request.agent_id, node_id=str(request.event_id))
     return Added(id=request.event_id)
 
@@ -208,11 +261,14 @@ def add_memory(context: Context, request: AddMemory) -> Added:
 def update_memory(context: Context, request: UpdateMemory) -> Updated:
     """Correct a memory.
 
-    A new version supersedes it: from now on that one is found, and the older one, with the date at which it ended, only when
-    superseded memories are asked for. What is not given stays as it was. What was said in a conversation cannot be changed.
+    A new version supersedes it: from now on that one is found, and the older one, with the date at which it
+    ended, only when superseded memories are asked for. What is not given stays as it was. What was said in a
+    conversation cannot be changed.
     """
     done = versions.update(context.connection, context.group_id, request, datetime.now(UTC))
-    context.audit(str(done.supersedes), node_id=done.node_id, fields=sorted(request.model_fields_set - {"node_id"}))
+    context.audit(
+        str(done.supersedes), node_id=done.node_id, fields=sorted(request.model_fields_set - {"node_id"})
+    )
     return done
 
 
@@ -220,8 +276,8 @@ def update_memory(context: Context, request: UpdateMemory) -> Updated:
 def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
     """Hold a superseded memory in force again.
 
-    For a supersession that was a mistake. What had superseded it stays in force as well; the mistake is noted with the memory,
-    and parts of turns that were marked as ended with it stand again.
+    For a supersession that was a mistake. What had superseded it stays in force as well; the mistake is noted
+    with the memory, and parts of turns that were marked as ended with it stand again.
     """
     done = versions.reinstate(context.connection, context.group_id, request, datetime.now(UTC))
     context.audit(str(done.node_id), superseded_by=done.superseded_by, reason=request.reason)
@@ -232,7 +288,8 @@ def reinstate_memory(context: Context, request: ReinstateMemory) -> Reinstated:
 def list_mistakes(context: Context, request: OfAgents) -> Rows[Mistake]:
     """List the supersessions that were mistakes, as rows to train on.
 
-    Of each memory that was held in force again (`memory.reinstate`) the last, with what had wrongly superseded it.
+    Of each memory that was held in force again (`memory.reinstate`) the last, with what had wrongly
+    superseded it.
     """
     return versions.mistakes(context.connection, context.group_id, request)
 
@@ -244,7 +301,11 @@ def rate(context: Context, request: RateMemories) -> Count:
     All or nothing; no new version is made. What an agent's reflection has counted stays counted.
     """
     _must_exist(context, request.ids)
-    rated = _by_agent(context.connection.execute(_RATE, {"group": context.group_id, "ids": request.ids, "importance": request.importance}))
+    rated = _by_agent(
+        context.connection.execute(
+            _RATE, {"group": context.group_id, "ids": request.ids, "importance": request.importance}
+        )
+    )
     _audit(context, rated, importance=request.importance)
     return Count(count=sum(map(len, rated.values())))
 
@@ -272,7 +333,9 @@ def restore(context: Context, request: RestoreRequest) -> Restored:
     _audit(context, {agent_id: ids for agent_id, (_, ids) in restored.items()})
 
     def tell() -> None:
-        with suppress(redis.RedisError):  # Valkey is away: the retrieval workers find it in the database, later
+        with suppress(
+            redis.RedisError
+        ):  # Valkey is away: the retrieval workers find it in the database, later
             for agent_id, (at, ids) in restored.items():
                 records.tell(group_id, agent_id, ids, at.timestamp())
 
@@ -311,19 +374,23 @@ _EXPIRED = and_(
     MemoryNode.expires_at.is_not(None),
     MemoryNode.expires_at <= bindparam("at"),
 )
-_SOONEST = select(MemoryNode.node_id).where(_EXPIRED).order_by(MemoryNode.expires_at).limit(bindparam("limit"))
+_SOONEST = (
+    select(MemoryNode.node_id).where(_EXPIRED).order_by(MemoryNode.expires_at).limit(bindparam("limit"))
+)
 _EXPIRE = _archive("expired", _SOONEST.with_for_update(skip_locked=True))
 # A conversation's filling holds no ids, so only thoughts' are read.
 _FADING = (
     text("""
     WITH evidence AS MATERIALIZED (
-        SELECT DISTINCT e.id FROM memory_nodes t CROSS JOIN LATERAL jsonb_array_elements_text(t.filling) AS e(id)
+        SELECT DISTINCT e.id FROM memory_nodes t CROSS JOIN LATERAL jsonb_array_elements_text(t.filling) AS
+        e(id)
         WHERE t.group_id = :group AND t.agent_id = :agent AND t.type = 'thought' AND t.archived_at IS NULL
           AND (t.expires_at IS NULL OR t.expires_at > :clock)
     )
     SELECT n.node_id, n.node_count FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.archived_at IS NULL
-      AND a.last_accessed < :accessed_before AND n.stored_at < :stored_before AND coalesce(n.poignancy, 0) < :below
+      AND a.last_accessed < :accessed_before AND n.stored_at < :stored_before
+      AND coalesce(n.poignancy, 0) < :below
       AND NOT EXISTS (SELECT FROM evidence e WHERE e.id = CAST(n.node_id AS text))
     """)
     .columns(column("node_id"), column("node_count"))
@@ -331,7 +398,9 @@ _FADING = (
 )
 _OLDEST_FADING = select(_FADING.c.node_id).order_by(_FADING.c.node_count).limit(bindparam("limit"))
 _FADE = _archive("faded", _locked(MemoryNode.node_id.in_(_OLDEST_FADING)))
-_ARCHIVE_CHOSEN = _archive("chosen", _locked(MemoryNode.node_id == any_(_IDS), MemoryNode.archived_at.is_(None)))
+_ARCHIVE_CHOSEN = _archive(
+    "chosen", _locked(MemoryNode.node_id == any_(_IDS), MemoryNode.archived_at.is_(None))
+)
 _OTHERWISE = MemoryNode.poignancy.is_distinct_from(bindparam("importance"))
 _RATE = _change(
     _locked(MemoryNode.node_id == any_(_IDS), _OTHERWISE),
@@ -341,7 +410,10 @@ _RATE = _change(
 _ARCHIVED = select(MemoryNode.node_id).where(
     _OF_GROUP,
     MemoryNode.archived_at.is_not(None),
-    or_(MemoryNode.node_id == any_(_IDS), and_(func.cardinality(_IDS) == 0, MemoryNode.agent_id == bindparam("agent"))),
+    or_(
+        MemoryNode.node_id == any_(_IDS),
+        and_(func.cardinality(_IDS) == 0, MemoryNode.agent_id == bindparam("agent")),
+    ),
 )
 _RESTORE = _change(
     _locked(MemoryNode.node_id.in_(_ARCHIVED.order_by(MemoryNode.node_count).limit(bindparam("limit")))),

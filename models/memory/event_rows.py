@@ -1,4 +1,5 @@
-"""The rows that an event becomes, and what the tables already hold of a batch's agents, looked up once for the whole batch.
+"""The rows that an event becomes, and what the tables already hold of a batch's agents, looked up once for
+the whole batch.
 
 Each row type declares its table's columns once: COPY takes their names from it.
 """
@@ -49,7 +50,9 @@ class EventRow(NamedTuple):
 
 
 class NodeFields(NamedTuple):
-    """What of a row of ``memory_nodes`` follows from its event, but not under the name of a field of it or of :class:`Derived`."""
+    """What of a row of ``memory_nodes`` follows from its event, but not under the name of a field of it or of
+    :class:`Derived`.
+    """
 
     node_id: bytes
     group_id: str
@@ -95,13 +98,17 @@ class WorkRow(NamedTuple):
 
 
 def _columns_among(names: tuple[str, ...], taken: tuple[str, ...]) -> tuple[str, ...]:
-    """The names that are columns of ``memory_nodes`` and not taken. Raises :class:`TypeError` for one that has to be packed."""
+    """The names that are columns of ``memory_nodes`` and not taken. Raises :class:`TypeError` for one that
+    has to be packed.
+    """
     columns = MemoryNode.__table__.columns
     among = tuple(name for name in names if name in columns and name not in taken)
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
     for name in among:
         if columns[name].type.compile(dialect).lower() in PACKED_TYPES:
-            raise TypeError(f"memory_nodes.{name} is packed for COPY: add it to NodeFields, and to what prepared() gives")
+            raise TypeError(
+                f"memory_nodes.{name} is packed for COPY: add it to NodeFields, and to what prepared() gives"
+            )
     return among
 
 
@@ -115,11 +122,13 @@ class PreparedMemory(NamedTuple):
     node_type: str
     content_hash: bytes
     tokens: str
-    #: Kinds of work that the node owes, if nothing has to be found out first; whether that is so whatever its agent wants.
+    #: Kinds of work that the node owes, if nothing has to be found out first; whether that is so whatever its
+    #: agent wants.
     owed: tuple[str, ...]
     owed_is_sure: bool
     owed_when_complete: Sequence[str]
-    #: Whether it asks what else is stored, whatever its agent wants: a thought, or one with evidence, an address, or ``retention``.
+    #: Whether it asks what else is stored, whatever its agent wants: a thought, or one with evidence, an
+    #: address, or ``retention``.
     looks_up: bool
     #: How far it is trusted, if it rests on nothing that is trusted less.
     trust: float
@@ -141,7 +150,9 @@ def prepared(
 ) -> PreparedMemory:
     """The rows of an event and of the memory that it becomes, as far as they follow from it alone."""
     seen, keywords = memory.payload, derived.keywords
-    filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [list(pair) for pair in seen.utterances]
+    filling: list[Any] = [str(node_id) for node_id in seen.evidence] or [
+        list(pair) for pair in seen.utterances
+    ]
     row = event_row(event, "stored", event.event_id.bytes)
     lowered = [keyword.lower() for keyword in keywords]
     packed, words = packed_texts(keywords), " ".join(derived.tokens)
@@ -171,7 +182,10 @@ def prepared(
         owed,
         owed_is_sure,
         owed_when_complete,
-        seen.node_type == "thought" or bool(seen.evidence) or seen.uri is not None or seen.retention is not None,
+        seen.node_type == "thought"
+        or bool(seen.evidence)
+        or seen.uri is not None
+        or seen.retention is not None,
         trust,
         row,
         given + _derived(derived) + own,
@@ -180,7 +194,9 @@ def prepared(
 
 
 def _with_offset(provenance: dict[str, Any], event: Event) -> dict[str, Any]:
-    """With how far the speaker's clock is ahead of UTC: times are stored in UTC, and what names a day names the speaker's."""
+    """With how far the speaker's clock is ahead of UTC: times are stored in UTC, and what names a day names
+    the speaker's.
+    """
     offset = event.occurred_at.utcoffset()
     return {**provenance, UTC_OFFSET: int(offset.total_seconds() // 60)} if offset else provenance
 
@@ -204,7 +220,18 @@ def event_row(event: Event, outcome: str, node_id: bytes | None = None) -> Event
 def erased_row(event: Event) -> EventRow:
     """What is kept of an event about something that is being erased: that it came."""
     happened = packed_time(event.occurred_at)
-    return EventRow(event.event_id.bytes, event.type, event.version, event.group_id, "", None, None, happened, EMPTY_OBJECT, "erased")
+    return EventRow(
+        event.event_id.bytes,
+        event.type,
+        event.version,
+        event.group_id,
+        "",
+        None,
+        None,
+        happened,
+        EMPTY_OBJECT,
+        "erased",
+    )
 
 
 def packed_or(value: Any, empty: bytes) -> bytes:
@@ -238,11 +265,18 @@ def twins(
         "agents": [event.agent_id for event in wanted],
         "hashes": [ready[event.key].content_hash for event in wanted],
     }
-    return {(row.group_id, row.agent_id, row.type, bytes(row.content_hash)): row.node_id for row in connection.execute(_TWINS, parameters)}
+    return {
+        (row.group_id, row.agent_id, row.type, bytes(row.content_hash)): row.node_id
+        for row in connection.execute(_TWINS, parameters)
+    }
 
 
-def latest(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[AgentName, deque[tuple[Triple, UUID]]]:
-    """The triples of the latest events, newest first, of the agents of which an event asks for it (``retention``)."""
+def latest(
+    connection: Connection, observed: Iterable[MemoryObserved]
+) -> dict[AgentName, deque[tuple[Triple, UUID]]]:
+    """The triples of the latest events, newest first, of the agents of which an event asks for it
+    (``retention``).
+    """
     most: dict[AgentName, int] = {}
     for event in observed:
         if event.payload.retention:
@@ -251,9 +285,15 @@ def latest(connection: Connection, observed: Iterable[MemoryObserved]) -> dict[A
     if not most:
         return {}
     triples: dict[AgentName, deque[tuple[Triple, UUID]]] = {name: deque() for name in most}
-    parameters = {"groups": [name[0] for name in most], "agents": [name[1] for name in most], "counts": list(most.values())}
+    parameters = {
+        "groups": [name[0] for name in most],
+        "agents": [name[1] for name in most],
+        "counts": list(most.values()),
+    }
     for row in connection.execute(_LATEST, parameters):
-        triples[row.group_id, row.agent_id].append(((row.subject, row.predicate, row.object, row.user_id), row.node_id))
+        triples[row.group_id, row.agent_id].append(
+            ((row.subject, row.predicate, row.object, row.user_id), row.node_id)
+        )
     return triples
 
 
@@ -261,7 +301,9 @@ def addressed(
     connection: Connection, observed: Iterable[MemoryObserved], ready: Mapping[EventKey, PreparedMemory]
 ) -> dict[tuple[str, str, str, bytes], UUID]:
     """What is in force at the addresses of the batch's memories, by address and content."""
-    wanted = [event for event in observed if event.payload.uri is not None and event.payload.kind != "session"]
+    wanted = [
+        event for event in observed if event.payload.uri is not None and event.payload.kind != "session"
+    ]
     if not wanted:
         return {}
     parameters = {
@@ -287,20 +329,25 @@ _ADDRESSED = text("""
     ) AS w(group_id, agent_id, uri, content_hash) USING (group_id, agent_id, uri, content_hash)
     WHERE n.kind <> 'session' AND n.superseded_at IS NULL
 """)
-_EVIDENCE = text("SELECT group_id, agent_id, node_id, depth, trust FROM memory_nodes WHERE node_id = ANY(:ids)")
+_EVIDENCE = text(
+    "SELECT group_id, agent_id, node_id, depth, trust FROM memory_nodes WHERE node_id = ANY(:ids)"
+)
 _TWINS = text("""
     SELECT DISTINCT ON (n.group_id, n.agent_id, n.type, n.content_hash)
         n.group_id, n.agent_id, n.type, n.content_hash, n.node_id
-    FROM memory_nodes n JOIN unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:hashes AS bytea[]))
+    FROM memory_nodes n JOIN unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:hashes AS
+    bytea[]))
         AS w(group_id, agent_id, content_hash) USING (group_id, agent_id, content_hash)
     WHERE n.archived_at IS NULL AND n.superseded_at IS NULL
     ORDER BY n.group_id, n.agent_id, n.type, n.content_hash, n.node_count
 """)
 _LATEST = text("""
     SELECT w.group_id, w.agent_id, n.node_id, n.subject, n.predicate, n.object, n.user_id
-    FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:counts AS int[])) AS w(group_id, agent_id, wanted)
+    FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[]), CAST(:counts AS int[])) AS w(group_id,
+    agent_id, wanted)
     CROSS JOIN LATERAL (
-        SELECT * FROM memory_nodes m WHERE m.group_id = w.group_id AND m.agent_id = w.agent_id AND m.type = 'event'
+        SELECT * FROM memory_nodes m WHERE m.group_id = w.group_id AND m.agent_id = w.agent_id
+        AND m.type = 'event'
         ORDER BY m.type_count DESC LIMIT w.wanted
     ) AS n
     ORDER BY n.type_count DESC

@@ -51,7 +51,9 @@ class StoredBatch:
     terms: Mapping[AgentName, Sequence[Sequence[str]]]
 
     def of_type(self, wanted: type[E]) -> list[E]:
-        """The events of one type; by identity, because ``isinstance`` takes seven times as long for what is of another one."""
+        """The events of one type; by identity, because ``isinstance`` takes seven times as long for what is
+        of another one.
+        """
         return [event for event in self.events if type(event) is wanted]
 
 
@@ -60,7 +62,10 @@ Refuse = Callable[[Connection, Sequence[Event]], set[EventKey]]
 #: Owes what follows from a batch.
 FollowUp = Callable[[StoredBatch], None]
 
-_TYPES: dict[type, EventType] = {MemoryObserved: EventType(memory=lambda event: event), AgentConfigured: EventType()}
+_TYPES: dict[type, EventType] = {
+    MemoryObserved: EventType(memory=lambda event: event),
+    AgentConfigured: EventType(),
+}
 _REFUSE: list[Refuse] = []
 _FOLLOW_UPS: list[FollowUp] = []
 

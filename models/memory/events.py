@@ -22,7 +22,8 @@ R = TypeVar("R", bound=BaseModel)
 
 #: Characters of an event's payload that a list carries.
 MAX_PAYLOAD_CHARS = 600
-#: Work that a memory may owe (``models.memory.inbox``), as the primary key of ``pending_work`` begins with the kind.
+#: Work that a memory may owe (``models.memory.inbox``), as the primary key of ``pending_work`` begins with
+#: the kind.
 KINDS = ("embed", "strengthen", "accumulate", "depth", "appraise", "tokenize", "reflect_conversation")
 #: Dead letters about one thing that a page tells.
 MAX_LETTERS = 5
@@ -121,30 +122,51 @@ class Became(NamedTuple):
     letters: list[LetterBrief]
 
 
-def states(connection: Connection, group_id: str, event_ids: Sequence[UUID], digests: Mapping[UUID, str] | None = None) -> list[EventState]:
+def states(
+    connection: Connection,
+    group_id: str,
+    event_ids: Sequence[UUID],
+    digests: Mapping[UUID, str] | None = None,
+) -> list[EventState]:
     """What became of these events, one an id, in the order given.
 
-    An id of ``digests`` that stands for another content is ``id_reused``; so is one without a digest under which another event
-    has been refused, while nobody has decided on that. Refused events of no known group are told of to whoever may see them
-    (row-level security).
+    An id of ``digests`` that stands for another content is ``id_reused``; so is one without a digest under
+    which another event has been refused, while nobody has decided on that. Refused events of no known group
+    are told of to whoever may see them (row-level security).
     """
     wanted = _select(EventState).where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(event_ids))
     states = {state.event_id: state for state in fetch(connection, EventState, wanted)}
     states |= _reused(connection, group_id, list(states.values()), digests or {})
     missing = [event_id for event_id in event_ids if event_id not in states]
     if missing:
-        states |= {state.event_id: state for state in fetch(connection, EventState, _DEAD, group=group_id, ids=missing)}
+        states |= {
+            state.event_id: state
+            for state in fetch(connection, EventState, _DEAD, group=group_id, ids=missing)
+        }
     return [states.get(event_id) or EventState(event_id=event_id, state="unknown") for event_id in event_ids]
 
 
-def _reused(connection: Connection, group_id: str, known: Sequence[EventState], digests: Mapping[UUID, str]) -> dict[UUID, EventState]:
+def _reused(
+    connection: Connection, group_id: str, known: Sequence[EventState], digests: Mapping[UUID, str]
+) -> dict[UUID, EventState]:
     """Those of the states whose ids stand for something else, or for more than one thing."""
     reasons: dict[UUID, str] = {}
     if given := [state.event_id for state in known if state.event_id in digests and state.state != "erased"]:
-        contents = select(StoredEvent.event_id, StoredEvent.type, StoredEvent.agent_id, StoredEvent.session_id, StoredEvent.payload)
-        for row in connection.execute(contents.where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(given))):
+        contents = select(
+            StoredEvent.event_id,
+            StoredEvent.type,
+            StoredEvent.agent_id,
+            StoredEvent.session_id,
+            StoredEvent.payload,
+        )
+        for row in connection.execute(
+            contents.where(StoredEvent.group_id == group_id, StoredEvent.event_id.in_(given))
+        ):
             if digest(content(row.type, row.agent_id, row.session_id, row.payload)) != digests[row.event_id]:
-                reasons[row.event_id] = f"{ID_REUSED} it is another event's id, which says something else; nothing of this one is stored"
+                reasons[row.event_id] = (
+                    f"{ID_REUSED} it is another event's id, which says something else; nothing of this one is"
+                    " stored"
+                )
     if others := [state.event_id for state in known if state.event_id not in digests]:
         parameters = {"group": group_id, "ids": others, "reason": f"{ID_REUSED}%"}
         reasons |= {row.subject_id: row.reason for row in connection.execute(_REFUSED_AGAIN, parameters)}
@@ -162,7 +184,13 @@ def event(connection: Connection, row: type[R], group_id: str, event_id: UUID) -
 
 
 def events(
-    connection: Connection, group_id: str, agent_id: str | None, *, before: int | None, after: int | None, limit: int
+    connection: Connection,
+    group_id: str,
+    agent_id: str | None,
+    *,
+    before: int | None,
+    after: int | None,
+    limit: int,
 ) -> list[ListedEvent]:
     """Stored events, the latest to arrive first, with a ``position`` between the two."""
     wanted = _select(ListedEvent).where(StoredEvent.group_id == group_id)
@@ -176,8 +204,15 @@ def events(
 
 
 def exported(connection: Connection, group_id: str, request: ExportQuery) -> list[ExportedEvent]:
-    """Stored events in order of arrival, as they came, with what an LLM, an embedder or a person has given their memories since."""
-    parameters = {"group": group_id, "agent": request.agent_id, "after": request.place(BY_POSITION), "vectors": request.with_vectors}
+    """Stored events in order of arrival, as they came, with what an LLM, an embedder or a person has given
+    their memories since.
+    """
+    parameters = {
+        "group": group_id,
+        "agent": request.agent_id,
+        "after": request.place(BY_POSITION),
+        "vectors": request.with_vectors,
+    }
     parameters["limit"] = request.limit + 1
     if request.node_ids is None:
         return fetch(connection, ExportedEvent, _EXPORTED, **parameters)
@@ -213,42 +248,57 @@ def _select(row: type[BaseModel]) -> Select[tuple[Any, ...]]:
         "node_type": func.coalesce(payload["node_type"].astext, "event"),
     }
     own = and_(MemoryNode.node_id == StoredEvent.node_id, MemoryNode.group_id == StoredEvent.group_id)
-    return select(*columns(row, StoredEvent, MemoryNode, **computed)).outerjoin_from(StoredEvent, MemoryNode, own)
+    return select(*columns(row, StoredEvent, MemoryNode, **computed)).outerjoin_from(
+        StoredEvent, MemoryNode, own
+    )
 
 
 _DEAD = text("""
-    SELECT DISTINCT ON (subject_id) subject_id AS event_id, 'dead' AS state, CAST(NULL AS uuid) AS node_id, reason FROM dead_letters
-    WHERE (group_id = :group OR group_id IS NULL) AND kind = 'intake' AND state = 'open' AND subject_id = ANY(:ids)
+    SELECT DISTINCT ON (subject_id) subject_id AS event_id, 'dead' AS state, CAST(NULL AS uuid) AS node_id,
+    reason FROM dead_letters
+    WHERE (group_id = :group OR group_id IS NULL) AND kind = 'intake' AND state = 'open'
+    AND subject_id = ANY(:ids)
       AND NOT EXISTS (SELECT FROM events WHERE event_id = subject_id AND group_id = :group)
 """)
 _REFUSED_AGAIN = text("""
     SELECT DISTINCT ON (subject_id) subject_id, reason FROM dead_letters
-    WHERE group_id = :group AND subject_id = ANY(:ids) AND kind = 'intake' AND state = 'open' AND reason LIKE :reason
+    WHERE group_id = :group AND subject_id = ANY(:ids) AND kind = 'intake' AND state = 'open'
+    AND reason LIKE :reason
     ORDER BY subject_id, letter_id DESC
 """)
 # What was asked of an LLM comes along, so that nobody has to ask again.
 _EXPORT = """
-    SELECT e.position, e.event_id, e.type, e.version, e.occurred_at, e.group_id, e.agent_id, e.session_id, e.correlation_id,
+    SELECT e.position, e.event_id, e.type, e.version, e.occurred_at, e.group_id, e.agent_id, e.session_id,
+    e.correlation_id,
         CASE WHEN n.provenance ? 'appraised' THEN
             jsonb_strip_nulls(jsonb_build_object(
                 'poignancy', n.poignancy, 'subject', n.subject, 'predicate', n.predicate, 'object', n.object,
                 'keywords', n.keywords
             )) || e.payload || jsonb_build_object('provenance', n.provenance)
         ELSE e.payload END
-            -- Where it came from, if that is nothing that every event says; what only the service may say is an import elsewhere.
-            || CASE WHEN e.type = 'memory.observed' AND (n.origin, n.trust) IS DISTINCT FROM ('user', 0.8) AND n.node_id IS NOT NULL THEN
+            -- Where it came from, if that is nothing that every event says; what only the service may say is
+            an import elsewhere.
+            || CASE WHEN e.type = 'memory.observed' AND (n.origin, n.trust) IS DISTINCT FROM ('user', 0.8)
+            AND n.node_id IS NOT NULL THEN
                 jsonb_build_object(
-                    'origin', CASE WHEN n.origin IN ('operator', 'rules', 'model') THEN 'import' ELSE n.origin END, 'trust', n.trust
+                    'origin', CASE WHEN n.origin IN ('operator', 'rules', 'model') THEN 'import' ELSE
+                    n.origin END, 'trust', n.trust
                 )
             ELSE '{}' END
-            || CASE WHEN n.provenance ? 'rated' THEN jsonb_build_object('poignancy', n.poignancy) ELSE '{}' END AS payload,
+            || CASE WHEN n.provenance ? 'rated' THEN jsonb_build_object('poignancy', n.poignancy) ELSE '{}'
+            END AS payload,
         CASE WHEN :vectors THEN n.embedding END AS embedding, n.embedding_model
-    FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND n.group_id = e.group_id AND e.outcome = 'stored'
-    WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL OR e.agent_id = :agent)
+    FROM events e LEFT JOIN memory_nodes n ON n.node_id = e.node_id AND n.group_id = e.group_id
+    AND e.outcome = 'stored'
+    WHERE e.group_id = :group AND e.outcome <> 'erased' AND (CAST(:agent AS text) IS NULL
+    OR e.agent_id = :agent)
       AND (CAST(:after AS bigint) IS NULL OR e.position > :after)
 """
 _IN_ORDER = " ORDER BY e.position LIMIT :limit"
-_EXPORTED, _EXPORTED_OF = text(_EXPORT + _IN_ORDER), text(_EXPORT + " AND e.event_id = ANY(:nodes)" + _IN_ORDER)
+_EXPORTED, _EXPORTED_OF = (
+    text(_EXPORT + _IN_ORDER),
+    text(_EXPORT + " AND e.event_id = ANY(:nodes)" + _IN_ORDER),
+)
 _OWED = text("""
     SELECT kind, due_at, attempts, last_error, created_at FROM pending_work
     WHERE kind = ANY(:kinds) AND subject_id = :id AND group_id = :group ORDER BY kind

@@ -1,8 +1,9 @@
-"""The filters of memories: one table, in which each filter stands with its form for PostgreSQL, its form for an index in memory, and
-the sentence for what it leaves out. Whatever searches, lists or counts memories goes through it.
+"""The filters of memories: one table, in which each filter stands with its form for PostgreSQL, its form for
+an index in memory, and the sentence for what it leaves out. Whatever searches, lists or counts memories goes
+through it.
 
-What is wanted is a mapping of the names of filters to their values; a filter that is not in it leaves nothing out. The same mapping
-holds the parameters of the SQL, in which a memory is ``n``.
+What is wanted is a mapping of the names of filters to their values; a filter that is not in it leaves nothing
+out. The same mapping holds the parameters of the SQL, in which a memory is ``n``.
 """
 
 from __future__ import annotations
@@ -52,13 +53,16 @@ class Filter:
     sql: LiteralString = ""
     #: The rows that pass, for a value; None where an index in memory has no others.
     rows: Callable[[Indexed, Any], Passing] | None = None
-    #: Its SQL at a time of the past, ``as_of``, where that is another. An index of the past is read as of its time.
+    #: Its SQL at a time of the past, ``as_of``, where that is another. An index of the past is read as of its
+    #: time.
     past: LiteralString = ""
     #: Of a filter that lets only some values pass: what has the value in SQL, and all values that there are.
     values: tuple[LiteralString, Sequence[LiteralString]] | None = None
 
 
-def _one_of(name: str, column: str, sql: LiteralString, known: Sequence[LiteralString], sentence: Translatable) -> Filter:
+def _one_of(
+    name: str, column: str, sql: LiteralString, known: Sequence[LiteralString], sentence: Translatable
+) -> Filter:
     def rows(index: Indexed, wanted: Collection[str]) -> Passing:
         passing = np.ones(index.columns[column].shape, dtype=bool)
         for code, value in enumerate(known):
@@ -73,7 +77,9 @@ def _one_of(name: str, column: str, sql: LiteralString, known: Sequence[LiteralS
 TOLD: LiteralString = "(n.user_id IS NULL OR n.visibility = 'agent' OR n.user_id = %(user_id)s)"
 NOT_ARCHIVED: LiteralString = "n.archived_at IS NULL"
 #: A turn of questions alone, and one that is not its user's.
-ASKS: LiteralString = "coalesce(CASE WHEN n.kind = 'session' THEN n.description ~ '^[^.!。！]*([?？]|吗)\\s*$' END, false)"
+ASKS: LiteralString = (
+    "coalesce(CASE WHEN n.kind = 'session' THEN n.description ~ '^[^.!。！]*([?？]|吗)\\s*$' END, false)"
+)
 REPLIES: LiteralString = "coalesce(n.kind = 'session' AND n.provenance->>'role' <> 'user', false)"
 FILTERS: Mapping[str, Filter] = {
     # The first three say what there is at all; what others leave out is counted among what passes these.
@@ -91,9 +97,19 @@ FILTERS: Mapping[str, Filter] = {
         lambda index, _: ~index.columns["superseded"],
         "(n.superseded_at IS NULL OR coalesce(n.superseded_since, n.superseded_at) > %(as_of)s)",
     ),
-    "types": _one_of("types", "type", "n.type", TYPES, Translatable("%(count)s of the type %(value)s (types)")),
-    "kinds": _one_of("kinds", "kind", "coalesce(n.kind, 'memory')", KINDS, Translatable("%(count)s of the kind %(value)s (kinds)")),
-    "origins": _one_of("origins", "origin", "n.origin", ORIGINS, Translatable("%(count)s from %(value)s (origins)")),
+    "types": _one_of(
+        "types", "type", "n.type", TYPES, Translatable("%(count)s of the type %(value)s (types)")
+    ),
+    "kinds": _one_of(
+        "kinds",
+        "kind",
+        "coalesce(n.kind, 'memory')",
+        KINDS,
+        Translatable("%(count)s of the kind %(value)s (kinds)"),
+    ),
+    "origins": _one_of(
+        "origins", "origin", "n.origin", ORIGINS, Translatable("%(count)s from %(value)s (origins)")
+    ),
     "min_trust": Filter(
         Translatable("%(count)s trusted less than min_trust"),
         "n.trust >= %(min_trust)s",
@@ -124,9 +140,15 @@ FILTERS: Mapping[str, Filter] = {
         "n.keywords_lower && %(keywords)s",
         lambda index, keywords: index.with_keywords(keywords),
     ),
-    "idle": Filter(Translatable("%(count)s that say that something is idle"), "NOT n.is_idle", lambda index, _: ~index.columns["is_idle"]),
+    "idle": Filter(
+        Translatable("%(count)s that say that something is idle"),
+        "NOT n.is_idle",
+        lambda index, _: ~index.columns["is_idle"],
+    ),
     "small_talk": Filter(
-        Translatable("%(count)s turns that only ask, or say nothing (small_talk)"), f"NOT {ASKS}", lambda index, _: index.columns["says"]
+        Translatable("%(count)s turns that only ask, or say nothing (small_talk)"),
+        f"NOT {ASKS}",
+        lambda index, _: index.columns["says"],
     ),
     # The original drops whatever contains "idle", expires nothing, and knows no node without a vector.
     "says_idle": Filter(
@@ -135,15 +157,30 @@ FILTERS: Mapping[str, Filter] = {
         lambda index, _: ~index.columns["says_idle"],
     ),
     "not_embedded": Filter(
-        Translatable("%(count)s not embedded yet"), "n.embedding_model IS NOT NULL", lambda index, _: index.columns["embedded"]
+        Translatable("%(count)s not embedded yet"),
+        "n.embedding_model IS NOT NULL",
+        lambda index, _: index.columns["embedded"],
     ),
     # Of lists alone.
     "agent_id": Filter(Translatable("%(count)s of other agents (agent_id)"), "n.agent_id = %(agent_id)s"),
-    "from_user": Filter(Translatable("%(count)s of nobody or another user (from_user)"), "n.user_id = %(from_user)s"),
-    "archived": Filter(Translatable("%(count)s not archived (archived)"), "n.archived_at IS NOT NULL", past="n.archived_at <= %(as_of)s"),
-    "below": Filter(Translatable("%(count)s at other addresses (below)"), "(n.uri = %(below)s OR starts_with(n.uri, %(below)s || '/'))"),
-    "pattern": Filter(Translatable("%(count)s that the pattern does not match"), "n.description ~ %(pattern)s"),
-    "importance": Filter(Translatable("%(count)s less important than importance"), "n.poignancy >= %(importance)s"),
+    "from_user": Filter(
+        Translatable("%(count)s of nobody or another user (from_user)"), "n.user_id = %(from_user)s"
+    ),
+    "archived": Filter(
+        Translatable("%(count)s not archived (archived)"),
+        "n.archived_at IS NOT NULL",
+        past="n.archived_at <= %(as_of)s",
+    ),
+    "below": Filter(
+        Translatable("%(count)s at other addresses (below)"),
+        "(n.uri = %(below)s OR starts_with(n.uri, %(below)s || '/'))",
+    ),
+    "pattern": Filter(
+        Translatable("%(count)s that the pattern does not match"), "n.description ~ %(pattern)s"
+    ),
+    "importance": Filter(
+        Translatable("%(count)s less important than importance"), "n.poignancy >= %(importance)s"
+    ),
     "without_vector": Filter(Translatable("%(count)s embedded (vector)"), "n.embedding_model IS NULL"),
     "words": Filter(
         Translatable("%(count)s without the words"),
@@ -159,9 +196,16 @@ _FIRST = ("user_id", "as_of", "include_archived")
 
 
 def of_question(
-    filters: Filters, now: datetime, *, user_id: str | None = None, as_of: datetime | None = None, original: bool = False
+    filters: Filters,
+    now: datetime,
+    *,
+    user_id: str | None = None,
+    as_of: datetime | None = None,
+    original: bool = False,
 ) -> Wanted:
-    """What a retrieval's filters want at its time ``now``; ``original``: as the original has it (Park et al. 2023)."""
+    """What a retrieval's filters want at its time ``now``; ``original``: as the original has it (Park et al.
+    2023).
+    """
     given = {
         "user_id": user_id,
         "as_of": as_of,
@@ -184,13 +228,17 @@ def of_question(
 
 def conditions(wanted: Wanted) -> LiteralString:
     """What is wanted, in SQL for psycopg, whose parameters ``wanted`` holds."""
-    return " AND ".join(["true", *(_sql(name, wanted) for name in FILTERS if name in wanted and FILTERS[name].sql)])
+    return " AND ".join(
+        ["true", *(_sql(name, wanted) for name in FILTERS if name in wanted and FILTERS[name].sql)]
+    )
 
 
 def clause(wanted: Wanted) -> TextClause:
     """The same for SQLAlchemy, of the table ``memory_nodes`` itself."""
     sql = _of_table(conditions(wanted))
-    return text(sql).bindparams(**{name: wanted[name] for name in re.findall(r":(\w+)", sql.replace("::", ""))})
+    return text(sql).bindparams(
+        **{name: wanted[name] for name in re.findall(r":(\w+)", sql.replace("::", ""))}
+    )
 
 
 def _of_table(sql: str) -> str:
@@ -208,7 +256,9 @@ def passing(index: Indexed, name: str, value: Any) -> Passing | None:
 
 
 def left_out(connection: Connection, group_id: str, agent_id: str, wanted: Wanted) -> dict[str, int]:
-    """How many of an agent's memories each filter leaves out by itself, by its name (``kinds.session``), where it leaves out any."""
+    """How many of an agent's memories each filter leaves out by itself, by its name (``kinds.session``),
+    where it leaves out any.
+    """
     parts: dict[str, LiteralString] = {}
     among: LiteralString = "true"
     for name in _FIRST:
@@ -221,7 +271,11 @@ def left_out(connection: Connection, group_id: str, agent_id: str, wanted: Wante
         if values is None:
             parts[name] = f"{among} AND ({sql}) IS NOT TRUE"
         else:
-            parts |= {f"{name}.{value}": f"{among} AND {values[0]} = '{value}'" for value in values[1] if value not in wanted[name]}
+            parts |= {
+                f"{name}.{value}": f"{among} AND {values[0]} = '{value}'"
+                for value in values[1]
+                if value not in wanted[name]
+            }
     counts: LiteralString = ", ".join(f"count(*) FILTER (WHERE {part})" for part in parts.values())
     query = f"SELECT {counts} FROM memory_nodes n WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s"  # noqa: S608 – no value
     found = connection.exec_driver_sql(query, {**wanted, "group": group_id, "agent": agent_id}).one()
@@ -235,10 +289,22 @@ def _sql(name: str, wanted: Wanted) -> LiteralString:
 
 def sentences(left_out: Mapping[str, int]) -> list[Translatable]:
     """One for each filter that leaves out any, those that leave out most first."""
-    parts = [(name.partition("."), count) for name, count in sorted(left_out.items(), key=lambda item: -item[1])]
-    return [FILTERS[name].sentence.filled({"count": f"{count:,}", "value": value}) for (name, _, value), count in parts]
+    parts = [
+        (name.partition("."), count) for name, count in sorted(left_out.items(), key=lambda item: -item[1])
+    ]
+    return [
+        FILTERS[name].sentence.filled({"count": f"{count:,}", "value": value})
+        for (name, _, value), count in parts
+    ]
 
 
 def told(message: str, left_out: Mapping[str, int]) -> str:
-    """The message with what the filters leave out; each counts by itself, so a memory may be counted several times."""
-    return "; ".join([*([message] if message else []), *([f"left out: {', '.join(sentences(left_out))}"] if left_out else [])])
+    """The message with what the filters leave out; each counts by itself, so a memory may be counted several
+    times.
+    """
+    return "; ".join(
+        [
+            *([message] if message else []),
+            *([f"left out: {', '.join(sentences(left_out))}"] if left_out else []),
+        ]
+    )

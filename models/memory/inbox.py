@@ -20,7 +20,16 @@ from models.db.connection import after_commit, driver
 from models.db.rows import Copy, copy_rows
 from models.memory import event_rows
 from models.memory.agents import AgentName, AgentRow, lock_agents, make_groups, save_agents
-from models.memory.event_rows import NODE_COLUMNS, AccessRow, EventRow, PreparedMemory, WorkRow, erased_row, event_row, prepared
+from models.memory.event_rows import (
+    NODE_COLUMNS,
+    AccessRow,
+    EventRow,
+    PreparedMemory,
+    WorkRow,
+    erased_row,
+    event_row,
+    prepared,
+)
 from models.memory.event_types import EventType, StoredBatch, registry
 from models.memory.tables import MemoryNode, NodeAccess, StoredEvent
 from models.memory.work import owed_by, owed_when_complete
@@ -86,9 +95,17 @@ class _Copies:
         self.events.append(event_row(event, outcome, node_id))
 
     def work(self) -> list[WorkRow]:
-        """Kind by kind, which is how the table's indexes are sorted: that takes PostgreSQL less than event by event."""
-        traces = {(event_id.bytes, group_id): trace for (event_id, group_id), trace in tracing.carried().items()}
-        return [WorkRow(kind, *subject, traces.get(subject)) for kind, subjects in self.owed.items() for subject in subjects]
+        """Kind by kind, which is how the table's indexes are sorted: that takes PostgreSQL less than event by
+        event.
+        """
+        traces = {
+            (event_id.bytes, group_id): trace for (event_id, group_id), trace in tracing.carried().items()
+        }
+        return [
+            WorkRow(kind, *subject, traces.get(subject))
+            for kind, subjects in self.owed.items()
+            for subject in subjects
+        ]
 
     def copies(self) -> list[Copy]:
         """What is copied, in the order that foreign keys need."""
@@ -96,16 +113,23 @@ class _Copies:
             Copy(StoredEvent, EventRow._fields, self.events),
             Copy(MemoryNode, NODE_COLUMNS, self.nodes),
             Copy(NodeAccess, AccessRow._fields, self.accesses),
-            *(Copy(kind.table, kind.columns, rows) for kind, rows in self.others.items() if kind.table is not None),
+            *(
+                Copy(kind.table, kind.columns, rows)
+                for kind, rows in self.others.items()
+                if kind.table is not None
+            ),
             Copy(PendingWork, WorkRow._fields, self.work()),
         ]
 
 
-def prepare_all(events: Iterable[Event], ready: dict[EventKey, PreparedMemory] | None = None, source: Source | None = None) -> Prepared:
-    """All of the memories' rows that needs no database, by event: time to do so while another batch is stored.
+def prepare_all(
+    events: Iterable[Event], ready: dict[EventKey, PreparedMemory] | None = None, source: Source | None = None
+) -> Prepared:
+    """All of the memories' rows that needs no database, by event: time to do so while another batch is
+    stored.
 
-    Of events with the same key that of the first, which is the one that is stored. ``ready``: to be added to. ``source``: where they
-    come from, if that is the service itself.
+    Of events with the same key that of the first, which is the one that is stored. ``ready``: to be added to.
+    ``source``: where they come from, if that is the service itself.
     """
     ready = {} if ready is None else ready
     types = registry().types
@@ -118,23 +142,35 @@ def prepare_all(events: Iterable[Event], ready: dict[EventKey, PreparedMemory] |
             owed = owed_by(seen, complete, waits=False, lacks=False)
             sure = not seen.evidence and (seen.historic or brings_all(seen))
             trust = trust_of(seen, source)
-            ready[key] = prepared(event, memory, derived, owed, owed_is_sure=sure, owed_when_complete=complete, trust=trust)
+            ready[key] = prepared(
+                event, memory, derived, owed, owed_is_sure=sure, owed_when_complete=complete, trust=trust
+            )
     return ready
 
 
-def store(connection: Connection, events: Sequence[Event], ready: Prepared | None = None, *, source: Source | None = None) -> Stored:
-    """Store the events that are new, and what they set off, in the caller's transaction; announced after its commit.
+def store(
+    connection: Connection,
+    events: Sequence[Event],
+    ready: Prepared | None = None,
+    *,
+    source: Source | None = None,
+) -> Stored:
+    """Store the events that are new, and what they set off, in the caller's transaction; announced after its
+    commit.
 
     ``ready`` is what :func:`prepare_all` gave for the events, if it was called before; ``source`` as there.
 
-    Safe to repeat because an event whose id its group has in ``events`` already changes nothing. One that says something else than
-    that is not stored either, but returned in ``reused``, as is one with a vector of a wrong size in ``misfits``.
+    Safe to repeat because an event whose id its group has in ``events`` already changes nothing. One that
+    says something else than that is not stored either, but returned in ``reused``, as is one with a vector of
+    a wrong size in ``misfits``.
 
     Raises:
         CollisionError: another intake stored one of them meanwhile; roll back and call again.
     """
     unique, again = _first_of_each(events)
-    ids = ",".join([event_id.hex for event_id, _ in unique])  # as text: a list of uuids takes psycopg three times as long
+    ids = ",".join(
+        [event_id.hex for event_id, _ in unique]
+    )  # as text: a list of uuids takes psycopg three times as long
     known = {(row.id, row.group_id) for row in connection.execute(_KNOWN, {"ids": f"{{{ids}}}"})}
     new = {key: event for key, event in unique.items() if key not in known} if known else unique
     fresh, keys = list(new.values()), list(new)
@@ -151,11 +187,16 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
         fresh = [event for event in fresh if event.key not in refused]
     if misfits := dead_letters.find_misfits(connection, fresh):
         out = {misfit.event.key for misfit in misfits}
-        fresh, keys = [event for event in fresh if event.key not in out], [key for key in keys if key not in out]
+        fresh, keys = (
+            [event for event in fresh if event.key not in out],
+            [key for key in keys if key not in out],
+        )
         result.events, result.fresh, result.misfits = len(keys), keys, misfits
     # What is of no agent (a workflow's node) is nobody's memory yet, and waits for no agent's lock.
     make_groups(connection, (event.group_id for event in fresh if not types[type(event)].of_agent))
-    agents = lock_agents(connection, ((event.group_id, event.agent_id) for event in fresh if types[type(event)].of_agent))
+    agents = lock_agents(
+        connection, ((event.group_id, event.agent_id) for event in fresh if types[type(event)].of_agent)
+    )
     batch = _Batch(connection, agents, fresh, prepare_all(fresh, source=source) if ready is None else ready)
     batch.add_all(fresh, rows)
     save_agents(connection, agents.values())
@@ -176,12 +217,16 @@ def store(connection: Connection, events: Sequence[Event], ready: Prepared | Non
 
 
 def announce(*stored: Stored) -> None:
-    """Tell the meters, and those who watch, what was stored, once it is committed. Never raises for a Valkey that is away."""
+    """Tell the meters, and those who watch, what was stored, once it is committed. Never raises for a Valkey
+    that is away.
+    """
     done = Stored()
     for part in stored:
         done.add(part)
     stream.count_events(done.events, done.repeated)
-    configured: list[News] = [(group_id, "agent.configured", {"agent": agent_id}) for group_id, agent_id in done.configured]
+    configured: list[News] = [
+        (group_id, "agent.configured", {"agent": agent_id}) for group_id, agent_id in done.configured
+    ]
     stream.publish_all([*stream.about(done.nodes, "node.stored"), *configured])
     if done.refused:
         stream.refused(done.refused)
@@ -202,7 +247,13 @@ def _first_of_each(events: Iterable[Event]) -> tuple[dict[EventKey, Event], list
 class _Batch:
     """What has to be known before the first row is made: looked up once for the whole batch."""
 
-    def __init__(self, connection: Connection, agents: dict[AgentName, AgentRow], events: Sequence[Event], ready: Prepared) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        agents: dict[AgentName, AgentRow],
+        events: Sequence[Event],
+        ready: Prepared,
+    ) -> None:
         self.agents = agents
         self._types = registry().types
         #: Of the events that become memories, in their order.
@@ -212,7 +263,11 @@ class _Batch:
         #: Whether any rests on others, or may.
         self.any_rests = any(memory.looks_up for memory in self.memories)
         looking = [memory.memory for memory in self.memories if memory.looks_up]
-        deduped = [memory.memory for memory in self.memories if memory.agent in self.deduping] if self.deduping else []
+        deduped = (
+            [memory.memory for memory in self.memories if memory.agent in self.deduping]
+            if self.deduping
+            else []
+        )
         self.addressed = event_rows.addressed(connection, looking, ready)
         self.evidence = event_rows.evidence(connection, looking)
         self.twins = event_rows.twins(connection, deduped, ready)
@@ -244,7 +299,9 @@ class _Batch:
     def _add_memory(self, event: Event, ready: PreparedMemory, rows: _Copies) -> None:
         name, node_id = ready.agent, ready.node_id
         agent = self.agents[name]
-        if (ready.looks_up or name in self.deduping or name in self.latest) and (known := self._known(ready)) is not None:
+        if (ready.looks_up or name in self.deduping or name in self.latest) and (
+            known := self._known(ready)
+        ) is not None:
             rows.add_event(event, "duplicate", known.bytes)
             return
         rest = self._rest(ready) if self.any_rests else Rest(0, ready.trust)
@@ -272,7 +329,9 @@ class _Batch:
         return owed_by(seen, ready.owed_when_complete, waits=waits, lacks=lacks)
 
     def _known(self, ready: PreparedMemory) -> UUID | None:
-        """The node that the event would only repeat, by its own rule or by its agent's; if none, it is known from now on."""
+        """The node that the event would only repeat, by its own rule or by its agent's; if none, it is known
+        from now on.
+        """
         seen, name = ready.memory.payload, ready.agent
         if seen.kind == "session":  # what is said again is said again
             return None
@@ -282,7 +341,9 @@ class _Batch:
         triple = (seen.subject, seen.predicate, seen.object, seen.user_id)
         latest = self.latest.get(name)
         if latest is not None and seen.retention:
-            repeated = next((node_id for known, node_id in islice(latest, seen.retention) if known == triple), None)
+            repeated = next(
+                (node_id for known, node_id in islice(latest, seen.retention) if known == triple), None
+            )
             if repeated is not None:
                 return repeated
         if name in self.deduping:
@@ -295,10 +356,12 @@ class _Batch:
 
 
 # A node and an output outlive the record of their event, which may be pruned. Of the groups of the scope.
-# In a sub-select the planner does not see how many there are: for two thousand it would read all of a table of some ten thousand rows.
+# In a sub-select the planner does not see how many there are: for two thousand it would read all of a table
+# of some ten thousand rows.
 _KNOWN = text("""
     WITH wanted AS MATERIALIZED (SELECT CAST(:ids AS uuid[]) AS ids)
     SELECT event_id AS id, group_id FROM events WHERE event_id = ANY((SELECT ids FROM wanted)::uuid[])
     UNION ALL SELECT node_id, group_id FROM memory_nodes WHERE node_id = ANY((SELECT ids FROM wanted)::uuid[])
-    UNION ALL SELECT entry_id, group_id FROM quarantine_logs WHERE entry_id = ANY((SELECT ids FROM wanted)::uuid[])
+    UNION ALL SELECT entry_id, group_id FROM quarantine_logs WHERE entry_id = ANY((SELECT ids
+    FROM wanted)::uuid[])
 """)

@@ -1,14 +1,16 @@
 """Ingestion: batches of events into the database, from the broker and from HTTP alike.
 
-A batch is one transaction, because a transaction of one event takes nearly as long as one of fifty. If the database refuses it,
-its parts are stored one by one, so that a bad event stops no other. Workers are woken, and news told, after the commit.
+A batch is one transaction, because a transaction of one event takes nearly as long as one of fifty. If the
+database refuses it, its parts are stored one by one, so that a bad event stops no other. Workers are woken,
+and news told, after the commit.
 
-Requests over HTTP go into transactions together (:class:`GroupCommit`): whoever comes while one is committed goes along with
-the next, and one that finds nothing under way is stored at once. Their answer is what the database did: a thread of its own
-(:class:`Announcer`) tells of it afterwards, so that a Valkey that hangs holds up no answer and makes none an error.
+Requests over HTTP go into transactions together (:class:`GroupCommit`): whoever comes while one is committed
+goes along with the next, and one that finds nothing under way is stored at once. Their answer is what the
+database did: a thread of its own (:class:`Announcer`) tells of it afterwards, so that a Valkey that hangs
+holds up no answer and makes none an error.
 
-Requests that wait until the database knows something of their rows share one thread that looks for all of them (:class:`Looks`): each
-looking for itself would cost a transaction every few milliseconds.
+Requests that wait until the database knows something of their rows share one thread that looks for all of
+them (:class:`Looks`): each looking for itself would cost a transaction every few milliseconds.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ DATABASE_ERRORS = (DBAPIError, PoolTimeout, psycopg.Error)
 THREADS = 2
 #: Events of one transaction, unless a single request brings more.
 MAX_TOGETHER = 500
-#: Seconds between two looks for one group, at most, however many of its requests wait: what a person hardly notices.
+#: Seconds between two looks for one group, at most, however many of its requests wait: what a person hardly
+#: notices.
 BUSY_POLL = 0.2
 #: Seconds beyond its time that a request waits for a database that is slow.
 GRACE_SECONDS = 2 * STATEMENT_TIMEOUT
@@ -92,20 +95,24 @@ class Rejected:
 class Ingestor:
     """Stores the batches of one kind of source."""
 
-    #: True for a queue: it delivers again what is not stored, and nobody waits for an answer. So a database that is away is
-    #: waited for, and a part that is refused becomes a dead letter. False for requests: each part gets its own error.
+    #: True for a queue: it delivers again what is not stored, and nobody waits for an answer. So a database
+    #: that is away is waited for, and a part that is refused becomes a dead letter. False for requests: each
+    #: part gets its own error.
     redelivers: bool
     #: Most milliseconds of a statement; None: the connection's own limit.
     statement_timeout_ms: int | None = None
 
-    def ingest(self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), ready: Prepared | None = None) -> Stored:
+    def ingest(
+        self, parts: Sequence[Part], rejected: Sequence[Rejected] = (), ready: Prepared | None = None
+    ) -> Stored:
         """Store the events of all parts, and what was rejected before as dead letters.
 
-        ``ready`` is what :func:`models.memory.inbox.prepare_all` gave for the events, if it was called before. Safe to repeat
-        because an event that is stored already changes nothing.
+        ``ready`` is what :func:`models.memory.inbox.prepare_all` gave for the events, if it was called
+        before. Safe to repeat because an event that is stored already changes nothing.
 
         Raises:
-            DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the same events.
+            DATABASE_ERRORS, CollisionError: (``redelivers``) the database is away, or others keep storing the
+            same events.
         """
         return self._store(parts, rejected, ready)
 
@@ -139,7 +146,9 @@ class Ingestor:
         return self._store_together([], letters, None)
 
     def _keep_reused(self, events: Sequence[Event]) -> Stored:
-        """What a request was refused for is kept, so that ``event_states`` tells it at every door. The request has its answer."""
+        """What a request was refused for is kept, so that ``event_states`` tells it at every door. The
+        request has its answer.
+        """
         try:
             with for_groups(*(event.group_id for event in events)), unit_of_work(self._follow) as connection:
                 refused = Stored(refused=[*dead_letters.add_reused(connection, events)])
@@ -149,14 +158,21 @@ class Ingestor:
             log.exception("%d events with reused ids were refused, but not kept", len(events))
             return Stored()
 
-    def _store_together(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:
+    def _store_together(
+        self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None
+    ) -> Stored:
         return tried_again(lambda: self._store_once(parts, rejected, ready))
 
-    def _store_once(self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None) -> Stored:
+    def _store_once(
+        self, parts: Sequence[Part], rejected: Sequence[Rejected], ready: Prepared | None
+    ) -> Stored:
         events = [event for part in parts for event in part.events]
         for attempt in range(1, MAX_COLLISIONS + 1):
             try:
-                with for_groups(*(event.group_id for event in events)), unit_of_work(self._follow) as connection:
+                with (
+                    for_groups(*(event.group_id for event in events)),
+                    unit_of_work(self._follow) as connection,
+                ):
                     if self.statement_timeout_ms is not None:
                         connection.execute(_TIMEOUT, {"timeout": str(self.statement_timeout_ms)})
                     if rejected:  # of groups that they only claim to be of, or of none
@@ -182,8 +198,9 @@ class Ingestor:
 class Announcer:
     """The thread of this process that announces what requests have stored.
 
-    What is stored while an announcement is under way is announced together, so that little waits however long Valkey hangs. What a
-    process that ends has not announced is no loss: the reconciler wakes what stays overdue.
+    What is stored while an announcement is under way is announced together, so that little waits however long
+    Valkey hangs. What a process that ends has not announced is no loss: the reconciler wakes what stays
+    overdue.
     """
 
     def __init__(self) -> None:
@@ -211,8 +228,8 @@ def announcer() -> Announcer:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether waiting helps: the server could not be reached or ended the session, or others hold what we need;
-    as opposed to refusing what was sent.
+    """Whether waiting helps: the server could not be reached or ended the session, or others hold what we
+    need; as opposed to refusing what was sent.
     """
     if isinstance(error, CollisionError):
         return True
@@ -304,7 +321,9 @@ class GroupCommit:
                     break
             try:
                 _store(together)
-            except BaseException as error:  # whatever it was, the thread has to go on, and nobody waits for an answer in vain
+            except (
+                BaseException
+            ) as error:  # whatever it was, the thread has to go on, and nobody waits for an answer in vain
                 log.exception("events could not be stored")
                 for item in together:
                     if not item.done.done():
@@ -312,8 +331,12 @@ class GroupCommit:
 
 
 def _store(together: Sequence[_Waiting]) -> None:
-    ready = {key: memory for item in reversed(together) for key, memory in item.ready.items()}  # of equal keys the first is stored
-    traces = {event.key: item.trace for item in together if item.trace is not None for event in item.part.events}
+    ready = {
+        key: memory for item in reversed(together) for key, memory in item.ready.items()
+    }  # of equal keys the first is stored
+    traces = {
+        event.key: item.trace for item in together if item.trace is not None for event in item.part.events
+    }
     with tracing.batch("process events", traces, "stored"):
         fresh = set(INGESTOR.ingest([item.part for item in together], ready=ready).fresh)
     for item in together:
@@ -350,11 +373,14 @@ class Looks(Generic[T]):
     """Looks for one kind of thing. Thread-safe; the thread lives for as long as anybody waits.
 
     Args:
-        look: what is known of some ids of a group, in the group's scope; those of which nothing is known may be left out.
+        look: what is known of some ids of a group, in the group's scope; those of which nothing is known may
+        be left out.
         final: whether that will not change any more.
     """
 
-    def __init__(self, look: Callable[[Connection, str, Sequence[UUID]], Mapping[UUID, T]], final: Callable[[T], bool]) -> None:
+    def __init__(
+        self, look: Callable[[Connection, str, Sequence[UUID]], Mapping[UUID, T]], final: Callable[[T], bool]
+    ) -> None:
         self._look, self._final = look, final
         self._changed = threading.Condition()
         self._waiting: dict[str, list[_Look[T]]] = {}
@@ -363,7 +389,9 @@ class Looks(Generic[T]):
         self._thread: threading.Thread | None = None
 
     def wait(self, group_id: str, ids: Collection[UUID], seconds: float) -> Mapping[UUID, T] | None:
-        """What is known of the ids when all of it is final, or when the time is up; None if the database gives no answer."""
+        """What is known of the ids when all of it is final, or when the time is up; None if the database
+        gives no answer.
+        """
         now = time.monotonic()
         request: _Look[T] = _Look(group_id, set(ids), now + seconds, now + min(FIRST_POLL, seconds))
         with self._changed:
@@ -396,7 +424,11 @@ class Looks(Generic[T]):
     def _due(self) -> dict[str, list[_Look[T]]]:
         """Those who wait, of the groups that are to be looked for now."""
         now = time.monotonic()
-        return {group_id: list(waiting) for group_id, waiting in self._waiting.items() if self._time(group_id) <= now}
+        return {
+            group_id: list(waiting)
+            for group_id, waiting in self._waiting.items()
+            if self._time(group_id) <= now
+        }
 
     def _seconds(self) -> float:
         """Until the next group is to be looked for."""

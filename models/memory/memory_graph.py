@@ -24,7 +24,8 @@ MOST, MOST_PEOPLE = 300, 30
 SHOWN_CHARS = 200
 #: From whom a memory comes: a user, or who is named as speaking.
 _PERSON: ColumnElement[str | None] = func.coalesce(
-    MemoryNode.user_id, case((and_(MemoryNode.kind.is_not(None), MemoryNode.subject != "user"), MemoryNode.subject))
+    MemoryNode.user_id,
+    case((and_(MemoryNode.kind.is_not(None), MemoryNode.subject != "user"), MemoryNode.subject)),
 )
 
 
@@ -58,7 +59,9 @@ class GraphMemory(BaseModel):
 
 
 class MemoryGraph(BaseModel):
-    """At most :data:`MOST` memories and people; ``people`` by name with how many of the memories come from them."""
+    """At most :data:`MOST` memories and people; ``people`` by name with how many of the memories come from
+    them.
+    """
 
     memories: list[GraphMemory]
     people: dict[str, int]
@@ -66,23 +69,37 @@ class MemoryGraph(BaseModel):
     left_out: int = 0
 
 
-def memory_graph(connection: Connection, group_id: str, agent_id: str, person: str | None = None, *, turns: bool = False) -> MemoryGraph:
-    """The newest memories that are joined, with what they are joined with, then others of people; but what is archived, and turns
-    unless they are asked for.
+def memory_graph(
+    connection: Connection, group_id: str, agent_id: str, person: str | None = None, *, turns: bool = False
+) -> MemoryGraph:
+    """The newest memories that are joined, with what they are joined with, then others of people; but what is
+    archived, and turns unless they are asked for.
     """
     node = MemoryNode
     filling = case((node.type == "chat", func.jsonb_build_array()), else_=node.filling)
-    wanted = select(*columns(Joined, node, filling=filling, person=_PERSON)).where(node.group_id == group_id, node.agent_id == agent_id)
+    wanted = select(*columns(Joined, node, filling=filling, person=_PERSON)).where(
+        node.group_id == group_id, node.agent_id == agent_id
+    )
     if person is not None:
         wanted = wanted.where(_PERSON.is_not_distinct_from(person))
     newest = wanted.where(node.archived_at.is_(None)).order_by(node.node_count.desc()).limit(LOOKED_AT)
     rows = fetch(connection, Joined, newest)
-    ids, left_out = choose([row for row in rows if turns or row.kind != "session"], _hidden(rows, turns=turns))
-    computed = {"description": func.left(node.description, SHOWN_CHARS), "person": _PERSON, "evidence": func.jsonb_build_array()}
+    ids, left_out = choose(
+        [row for row in rows if turns or row.kind != "session"], _hidden(rows, turns=turns)
+    )
+    computed = {
+        "description": func.left(node.description, SHOWN_CHARS),
+        "person": _PERSON,
+        "evidence": func.jsonb_build_array(),
+    }
     shown = select(*columns(GraphMemory, node, **computed))
-    shown = shown.where(node.group_id == group_id, node.agent_id == agent_id, node.node_id.in_(ids)).order_by(node.node_count.desc())
+    shown = shown.where(node.group_id == group_id, node.agent_id == agent_id, node.node_id.in_(ids)).order_by(
+        node.node_count.desc()
+    )
     evidence = {row.node_id: row.evidence for row in rows}
-    memories = [memory for memory in fetch(connection, GraphMemory, shown) if turns or memory.kind != "session"]
+    memories = [
+        memory for memory in fetch(connection, GraphMemory, shown) if turns or memory.kind != "session"
+    ]
     there = {memory.node_id for memory in memories}
     people = dict(Counter(memory.person for memory in memories if memory.person).most_common(MOST_PEOPLE))
     joined = [
@@ -111,7 +128,9 @@ def choose(rows: Sequence[Joined], hidden: Iterable[UUID] = ()) -> tuple[list[UU
             chosen.update(dict.fromkeys(new))
         else:
             left_out += row.node_id not in chosen
-    for row in sorted(rows, key=lambda row: row.person is None):  # those of somebody first; stable, so the newest of each
+    for row in sorted(
+        rows, key=lambda row: row.person is None
+    ):  # those of somebody first; stable, so the newest of each
         if len(chosen) >= room:
             break
         chosen.setdefault(row.node_id)

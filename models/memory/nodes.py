@@ -1,4 +1,6 @@
-"""Memory nodes: what tasks read and write of them, what an LLM found out about them, and the strengths of keywords."""
+"""Memory nodes: what tasks read and write of them, what an LLM found out about them, and the strengths of
+keywords.
+"""
 
 from __future__ import annotations
 
@@ -41,25 +43,39 @@ class TextToEmbed:
 
 @dataclass(frozen=True, slots=True)
 class SettledDepths:
-    """How many of the thought's evidence have not arrived; the thoughts that rest on it, should its depth have changed."""
+    """How many of the thought's evidence have not arrived; the thoughts that rest on it, should its depth
+    have changed.
+    """
 
     missing: int
     dependants: list[tuple[UUID, str]]
 
 
 def lock(connection: Connection, node_ids: Sequence[UUID]) -> None:
-    """Lock nodes before many are updated, always in the same order: tasks of two kinds may be about the same nodes."""
+    """Lock nodes before many are updated, always in the same order: tasks of two kinds may be about the same
+    nodes.
+    """
     connection.execute(_LOCK, {"ids": list(node_ids)})
 
 
 def texts_to_embed(connection: Connection, node_ids: Sequence[UUID], model: str) -> list[TextToEmbed]:
     rows = connection.execute(_TEXTS, {"ids": list(node_ids), "model": model})
-    return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id, row.agent_id) for row in rows]
+    return [
+        TextToEmbed(
+            row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id, row.agent_id
+        )
+        for row in rows
+    ]
 
 
-def fill_embeddings(connection: Connection, node_ids: Sequence[UUID], vectors: Sequence[Float32], model: str) -> None:
+def fill_embeddings(
+    connection: Connection, node_ids: Sequence[UUID], vectors: Sequence[Float32], model: str
+) -> None:
     """Write vectors where none is yet."""
-    rows = [{"id": node_id, "vector": vector, "model": model} for node_id, vector in zip(node_ids, vectors, strict=True)]
+    rows = [
+        {"id": node_id, "vector": vector, "model": model}
+        for node_id, vector in zip(node_ids, vectors, strict=True)
+    ]
     if rows:
         connection.execute(_FILL, rows)
 
@@ -73,7 +89,12 @@ def copy_embeddings(connection: Connection, pairs: Sequence[tuple[UUID, UUID]]) 
 def fill_words(connection: Connection, node_ids: Sequence[UUID]) -> None:
     """Read the nodes' texts for the tokens of lexical search."""
     rows = [
-        {"id": row.node_id, "tokens": " ".join(tokens(searchable(row.description, row.filling if row.type == "chat" else [])))}
+        {
+            "id": row.node_id,
+            "tokens": " ".join(
+                tokens(searchable(row.description, row.filling if row.type == "chat" else []))
+            ),
+        }
         for row in connection.execute(_SAID, {"ids": list(node_ids)})
     ]
     if rows:
@@ -81,21 +102,26 @@ def fill_words(connection: Connection, node_ids: Sequence[UUID]) -> None:
 
 
 def settle_depth(connection: Connection, node_id: UUID) -> SettledDepths:
-    """Set a thought's depth and trust from the evidence that is there by now: it may arrive after the thought.
+    """Set a thought's depth and trust from the evidence that is there by now: it may arrive after the
+    thought.
 
-    Its agent is locked for the rest of the transaction, as by whoever stores something of it: evidence does not change its depth, and
-    no thought comes that rests on this one, between what is read here and its commit. Thoughts that rest on each other in a circle
-    end at the number of the agent's thoughts, which no chain of them exceeds. Safe to repeat because the depth follows from the
-    evidence alone.
+    Its agent is locked for the rest of the transaction, as by whoever stores something of it: evidence does
+    not change its depth, and no thought comes that rests on this one, between what is read here and its
+    commit. Thoughts that rest on each other in a circle end at the number of the agent's thoughts, which no
+    chain of them exceeds. Safe to repeat because the depth follows from the evidence alone.
     """
     thoughts = connection.execute(_LOCK_AGENT, {"id": node_id}).scalar_one_or_none()
     if thoughts is None:  # it was erased meanwhile
         return SettledDepths(0, [])
     evidence = connection.execute(_EVIDENCE, {"id": node_id, "most": thoughts}).one()
-    changed = connection.execute(_SET_DEPTH, {"id": node_id, "depth": evidence.depth, "trust": evidence.trust}).one_or_none()
+    changed = connection.execute(
+        _SET_DEPTH, {"id": node_id, "depth": evidence.depth, "trust": evidence.trust}
+    ).one_or_none()
     if changed is None:
         return SettledDepths(evidence.missing, [])
-    rows = connection.execute(_DEPENDANTS, {"group": changed.group_id, "agent": changed.agent_id, "id": [str(node_id)]})
+    rows = connection.execute(
+        _DEPENDANTS, {"group": changed.group_id, "agent": changed.agent_id, "id": [str(node_id)]}
+    )
     return SettledDepths(evidence.missing, [(row.node_id, row.group_id) for row in rows])
 
 
@@ -130,7 +156,9 @@ def load(connection: Connection, node_ids: Sequence[UUID]) -> dict[UUID, Pending
     }
 
 
-def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appraisals: Mapping[UUID, Appraisal]) -> None:
+def write(
+    connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appraisals: Mapping[UUID, Appraisal]
+) -> None:
     """Write the values, and owe what had to wait for them."""
     if not appraisals:
         return
@@ -153,7 +181,9 @@ def write(connection: Connection, waiting: Mapping[UUID, PendingAppraisal], appr
     due: dict[str, list[tuple[UUID, str]]] = defaultdict(list)
     for node_id, appraisal in appraisals.items():
         node = waiting[node_id]
-        for kind in owed_when_complete(node.memory.node_type, appraisal.keywords, appraisal.predicate, appraisal.object):
+        for kind in owed_when_complete(
+            node.memory.node_type, appraisal.keywords, appraisal.predicate, appraisal.object
+        ):
             due[kind].append((node_id, node.group_id))
     for kind, subjects in due.items():
         pending_work.enqueue(connection, kind, subjects)
@@ -184,8 +214,8 @@ def accumulate(connection: Connection, node_ids: Sequence[UUID]) -> list[tuple[U
 def repair(connection: Connection, group_id: str, agent_id: str) -> Drift:
     """Make strengths what the memories say.
 
-    What differs is *added*, so that a memory which is counted by another worker meanwhile stays counted. A lock
-    of its own keeps two repairs from adding the same difference twice.
+    What differs is *added*, so that a memory which is counted by another worker meanwhile stays counted. A
+    lock of its own keeps two repairs from adding the same difference twice.
     """
     parameters = {"group": group_id, "agent": agent_id, "kinds": NOT_COUNTED_YET}
     connection.execute(_LOCK_STRENGTH, parameters)
@@ -213,13 +243,15 @@ _FILL = text("""
     WHERE node_id = :id AND embedding IS NULL
 """)
 _COPY = text("""
-    UPDATE memory_nodes n SET embedding = o.embedding, embedding_model = o.embedding_model, changed_xid = pg_current_xact_id()
+    UPDATE memory_nodes n SET embedding = o.embedding, embedding_model = o.embedding_model, changed_xid =
+    pg_current_xact_id()
     FROM unnest(CAST(:ids AS uuid[]), CAST(:others AS uuid[])) AS pair(node_id, other_id)
     JOIN memory_nodes o ON o.node_id = pair.other_id
     WHERE n.node_id = pair.node_id AND n.embedding IS NULL
 """)
 _LOCK_AGENT = text("""
-    SELECT coalesce(CAST(a.type_counts ->> 'thought' AS int), 1) FROM agents a JOIN memory_nodes n USING (group_id, agent_id)
+    SELECT coalesce(CAST(a.type_counts ->> 'thought' AS int), 1) FROM agents a
+    JOIN memory_nodes n USING (group_id, agent_id)
     WHERE n.node_id = :id FOR NO KEY UPDATE OF a
 """)
 # OFFSET keeps the cast out of the join's condition, where under row-level security no index would be used.
@@ -227,7 +259,8 @@ _EVIDENCE = text("""
     SELECT least(1 + coalesce(max(e.depth), 0), :most) AS depth, min(e.trust) AS trust,
         count(*) FILTER (WHERE k.id IS NOT NULL AND e.node_id IS NULL) AS missing
     FROM memory_nodes n
-    LEFT JOIN LATERAL (SELECT CAST(id AS uuid) AS id FROM jsonb_array_elements_text(n.filling) AS f(id) OFFSET 0) AS k ON true
+    LEFT JOIN LATERAL (SELECT CAST(id AS uuid) AS id FROM jsonb_array_elements_text(n.filling) AS f(id)
+    OFFSET 0) AS k ON true
     LEFT JOIN memory_nodes e ON e.node_id = k.id AND e.group_id = n.group_id AND e.agent_id = n.agent_id
     WHERE n.node_id = :id
 """)
@@ -237,17 +270,22 @@ _SET_DEPTH = text("""
 """)
 _DEPENDANTS = text("""
     SELECT node_id, group_id FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND type = 'thought' AND filling @> to_jsonb(CAST(:id AS text[]))
+    WHERE group_id = :group AND agent_id = :agent AND type = 'thought'
+    AND filling @> to_jsonb(CAST(:id AS text[]))
 """)
 # Only an event says whether the keywords are its own or were taken from its text.
 _LOAD = text("""
-    SELECT n.node_id, n.group_id, n.agent_id, n.type, n.description, n.embedding_key, n.subject, n.predicate, n.object,
-        n.keywords, coalesce(e.payload ? 'keywords', true) AS brought_keywords, n.poignancy, n.is_idle, a.settings
-    FROM memory_nodes n JOIN agents a USING (group_id, agent_id) LEFT JOIN events e ON e.event_id = n.node_id AND e.group_id = n.group_id
+    SELECT n.node_id, n.group_id, n.agent_id, n.type, n.description, n.embedding_key, n.subject, n.predicate,
+    n.object,
+        n.keywords, coalesce(e.payload ? 'keywords', true) AS brought_keywords, n.poignancy, n.is_idle,
+        a.settings
+    FROM memory_nodes n JOIN agents a USING (group_id, agent_id) LEFT
+    JOIN events e ON e.event_id = n.node_id AND e.group_id = n.group_id
     WHERE n.node_id = ANY(:ids) ORDER BY n.group_id, n.agent_id, n.node_count
 """)
 _WRITE = text("""
-    UPDATE memory_nodes SET subject = :subject, predicate = :predicate, object = :object, keywords = :keywords,
+    UPDATE memory_nodes SET subject = :subject, predicate = :predicate, object = :object, keywords =
+    :keywords,
         keywords_lower = :lower, poignancy = :poignancy, is_idle = :is_idle, provenance = provenance || :note,
         changed_xid = pg_current_xact_id()
     WHERE node_id = :id
@@ -258,7 +296,8 @@ _STRENGTHEN = text("""
     SELECT n.group_id, n.agent_id, n.type, k.keyword, count(*)
     FROM memory_nodes n CROSS JOIN unnest(n.keywords_lower) AS k(keyword)
     WHERE n.node_id = ANY(:ids) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
-    ON CONFLICT (group_id, agent_id, memory_type, keyword) DO UPDATE SET strength = kw_strength.strength + excluded.strength
+    ON CONFLICT (group_id, agent_id, memory_type, keyword) DO UPDATE
+    SET strength = kw_strength.strength + excluded.strength
 """)
 _ACCUMULATE = text("""
     WITH added AS (
@@ -275,7 +314,8 @@ _ACCUMULATE = text("""
     RETURNING a.agent_key, a.group_id, a.importance_trigger_curr
 """)
 _LOCK_STRENGTH = text("""
-    SELECT pg_advisory_xact_lock(hashtextextended('jiyi:strength/' || CAST(:group AS text) || '/' || CAST(:agent AS text), 0))
+    SELECT pg_advisory_xact_lock(hashtextextended('jiyi:strength/' || CAST(:group AS text) || '/' ||
+    CAST(:agent AS text), 0))
 """)
 # One statement sees one state: a memory that is not yet counted in it still owes the work, or failed at it.
 _DIFFERENCE = (
@@ -285,10 +325,12 @@ _DIFFERENCE = (
         FROM memory_nodes n CROSS JOIN unnest(n.keywords_lower) AS k(keyword)
         WHERE n.group_id = :group AND n.agent_id = :agent AND n.type <> 'chat'
           AND (n.predicate IS DISTINCT FROM 'is' OR n.object IS DISTINCT FROM 'idle')
-          AND NOT EXISTS (SELECT FROM pending_work p WHERE p.kind = ANY(:kinds) AND p.subject_id = n.node_id AND p.group_id = :group)
+          AND NOT EXISTS (SELECT FROM pending_work p WHERE p.kind = ANY(:kinds)
+          AND p.subject_id = n.node_id AND p.group_id = :group)
           AND NOT EXISTS (
               SELECT FROM dead_letters d
-              WHERE d.kind = ANY(:kinds) AND d.subject_id = n.node_id AND d.group_id = :group AND d.state = 'open'
+              WHERE d.kind = ANY(:kinds) AND d.subject_id = n.node_id AND d.group_id = :group
+              AND d.state = 'open'
           )
         GROUP BY 1, 2
     ), known AS (
@@ -302,16 +344,26 @@ _DIFFERENCE = (
     .cte("difference")
 )
 _WRONG = _DIFFERENCE.c
-_DRIFT = select(func.count().label("keywords"), cast(func.coalesce(func.sum(func.abs(_WRONG.missing)), 0), BigInteger).label("off_by"))
+_DRIFT = select(
+    func.count().label("keywords"),
+    cast(func.coalesce(func.sum(func.abs(_WRONG.missing)), 0), BigInteger).label("off_by"),
+)
 _ADDED = insert(KeywordStrength).from_select(
     ["group_id", "agent_id", "memory_type", "keyword", "strength"],
-    select(bindparam("group", type_=Text), bindparam("agent", type_=Text), _WRONG.memory_type, _WRONG.keyword, _WRONG.missing).order_by(
-        _WRONG.memory_type, _WRONG.keyword
-    ),
+    select(
+        bindparam("group", type_=Text),
+        bindparam("agent", type_=Text),
+        _WRONG.memory_type,
+        _WRONG.keyword,
+        _WRONG.missing,
+    ).order_by(_WRONG.memory_type, _WRONG.keyword),
 )
 _REPAIR = _DRIFT.add_cte(
     _ADDED.on_conflict_do_update(
-        index_elements=list(KeywordStrength.__table__.primary_key), set_={"strength": KeywordStrength.strength + _ADDED.excluded.strength}
+        index_elements=list(KeywordStrength.__table__.primary_key),
+        set_={"strength": KeywordStrength.strength + _ADDED.excluded.strength},
     ).cte("repaired")
 )
-_DELETE_EMPTY = text("DELETE FROM kw_strength WHERE group_id = :group AND agent_id = :agent AND strength <= 0")
+_DELETE_EMPTY = text(
+    "DELETE FROM kw_strength WHERE group_id = :group AND agent_id = :agent AND strength <= 0"
+)

@@ -1,4 +1,6 @@
-"""What can be asked about memories and agents over the broker: lists, page by page, and what became of events."""
+"""What can be asked about memories and agents over the broker: lists, page by page, and what became of
+events.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ from pydantic import TypeAdapter
 from jiyi.errors import NotFound
 from jiyi.protocol.base import BY_NAME, ById, ByIdForUser, JsonObject, Number, Paged, Rows, encode_cursor
 from jiyi.protocol.event_requests import EventState, EventStatesQuery, StoredEvent
-from jiyi.protocol.memory import AgentState, ExportQuery, KeywordsQuery, KeywordStrength, Memory, Related, RelatedQuery
+from jiyi.protocol.memory import (
+    AgentState,
+    ExportQuery,
+    KeywordsQuery,
+    KeywordStrength,
+    Memory,
+    Related,
+    RelatedQuery,
+)
 from jiyi.protocol.recall import ListMemories
 from jiyi.protocol.wire.vectors import to_bytes, to_text
 from models.db.actions import Context, action, by_worker, read
@@ -26,9 +36,10 @@ build_context = by_worker("memory.context")
 def event_states(context: Context, request: EventStatesQuery) -> Rows[EventState]:
     """Tell what became of events, in their order.
 
-    unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it only
-    repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead: refused, with the
-    reason. id_reused: another event came under this id, with other content, and was refused; the first one stays.
+    unknown: not stored (yet). stored: a memory, not embedded yet. retrievable: it can be found. duplicate: it
+    only repeated the memory node_id. applied: settings, or the end of a session. erased: gone for good. dead:
+    refused, with the reason. id_reused: another event came under this id, with other content, and was
+    refused; the first one stays.
     """
     return Rows(rows=events.states(context.connection, context.group_id, request.ids, request.digests))
 
@@ -37,7 +48,8 @@ def event_states(context: Context, request: EventStatesQuery) -> Rows[EventState
 def get_event(context: Context, request: ById) -> StoredEvent:
     """Get one event.
 
-    The event as it was stored, with what became of it. An event that was refused is not here: see the dead letters.
+    The event as it was stored, with what became of it. An event that was refused is not here: see the dead
+    letters.
     """
     event = events.event(context.connection, StoredEvent, context.group_id, request.id)
     if event is None:
@@ -61,8 +73,9 @@ def get_memory(context: Context, request: ByIdForUser) -> Memory:
 def list_memories(context: Context, request: ListMemories) -> Rows[Memory]:
     """List or search memories.
 
-    An agent's, or the whole group's, newest first, page by page; all that is given must hold. To find what matters for a
-    question, retrieve instead. Descriptions are cut to 4,000 characters; memory.get has all of it.
+    An agent's, or the whole group's, newest first, page by page; all that is given must hold. To find what
+    matters for a question, retrieve instead. Descriptions are cut to 4,000 characters; memory.get has all of
+    it.
     """
     listed = reads.page(context.connection, context.group_id, reads.of_request(request), request)
     if not listed.rows and request.agent_id is not None and not request.cursor:
@@ -78,7 +91,12 @@ def keywords(context: Context, request: KeywordsQuery) -> Rows[KeywordStrength]:
     """
     place = request.place(KEYWORD)
     rows = stored_agents.keywords(
-        context.connection, context.group_id, request.agent_id, request.limit + 1, user_id=request.user_id, after=place
+        context.connection,
+        context.group_id,
+        request.agent_id,
+        request.limit + 1,
+        user_id=request.user_id,
+        after=place,
     )
     if not rows and place is None:
         _must_exist(context, request.agent_id)
@@ -89,8 +107,9 @@ def keywords(context: Context, request: KeywordsQuery) -> Rows[KeywordStrength]:
 def related(context: Context, request: RelatedQuery) -> Related:
     """Find memories that share a keyword with an event.
 
-    Events and thoughts that have the last part of a subject, predicate or object (world:house:desk → desk) among
-    their keywords, newest first. Use it when something is perceived, to find what the agent knows about it.
+    Events and thoughts that have the last part of a subject, predicate or object (world:house:desk → desk)
+    among their keywords, newest first. Use it when something is perceived, to find what the agent knows about
+    it.
     """
     parts = (request.subject, request.predicate, request.object)
     return reads.related(context.connection, context.group_id, request.agent_id, parts, request.limit)
@@ -102,12 +121,21 @@ def export(context: Context, request: ExportQuery) -> Rows[JsonObject]:
     exported = events.exported(context.connection, context.group_id, request)
     rows = []
     for row in exported:
-        payload = {name: value for name, value in row.payload.items() if name != "embedding_model"}  # it would name nothing
+        payload = {
+            name: value for name, value in row.payload.items() if name != "embedding_model"
+        }  # it would name nothing
         if row.embedding is not None:
-            payload |= {"vector": to_text(to_bytes(row.embedding.to_numpy())), "embedding_model": row.embedding_model}
-        rows.append(row.model_dump(exclude={"position", "embedding", "embedding_model"}) | {"payload": payload})
+            payload |= {
+                "vector": to_text(to_bytes(row.embedding.to_numpy())),
+                "embedding_model": row.embedding_model,
+            }
+        rows.append(
+            row.model_dump(exclude={"position", "embedding", "embedding_model"}) | {"payload": payload}
+        )
     more = len(exported) > request.limit
-    return Rows(rows=rows[: request.limit], next=encode_cursor(exported[request.limit - 1].position) if more else None)
+    return Rows(
+        rows=rows[: request.limit], next=encode_cursor(exported[request.limit - 1].position) if more else None
+    )
 
 
 @action("agents.list")
@@ -116,7 +144,9 @@ def agents(context: Context, request: Paged) -> Rows[AgentState]:
 
     Those who have a memory, in the order of their names, page by page. Use it to find the right agent_id.
     """
-    rows = stored_agents.agent_rows(context.connection, context.group_id, request.place(BY_NAME) or "", request.limit + 1)
+    rows = stored_agents.agent_rows(
+        context.connection, context.group_id, request.place(BY_NAME) or "", request.limit + 1
+    )
     return page(rows, request.limit, lambda last: last.agent_id)
 
 

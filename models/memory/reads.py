@@ -1,4 +1,6 @@
-"""Reads of memories: one, lists of them, search by words, what stands around one. Each is bound to a group, each list to a limit."""
+"""Reads of memories: one, lists of them, search by words, what stands around one. Each is bound to a group,
+each list to a limit.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from models.memory.tables import MemoryNode, NodeAccess
 OF_ONE = ("dimensions", "supersedes", "recent")
 #: Texts that lists cut.
 CUT = ("description", "embedding_key")
-#: Memories of the agent, the newest ones, among which the nearest are looked for, exactly: half a second on a busy machine.
+#: Memories of the agent, the newest ones, among which the nearest are looked for, exactly: half a second on a
+#: busy machine.
 LOOKED_AT = 10_000
 #: Numbers before and after a memory among which its session's others are looked for.
 SESSION_REACH = 5_000
@@ -38,8 +41,8 @@ MAX_ARCHIVED_CHARS = 1_000
 MAX_WORDS_CHARS = 500
 #: Characters of a description that a list carries; the memory's own page has all of it.
 MAX_LISTED_CHARS = 4_000
-#: Where a page ends, so that rows which arrive do not move the next one: the number of its last memory in an agent, when
-#: it happened and its id in a group.
+#: Where a page ends, so that rows which arrive do not move the next one: the number of its last memory in an
+#: agent, when it happened and its id in a group.
 Place = tuple[Any, ...] | int
 
 
@@ -57,7 +60,9 @@ def node(connection: Connection, group_id: str, node_id: UUID) -> Memory | None:
     older = aliased(MemoryNode)
     superseded = (
         select(older.node_id)
-        .where(older.group_id == group_id, older.superseded_by == node_id, older.kind.is_distinct_from("session"))
+        .where(
+            older.group_id == group_id, older.superseded_by == node_id, older.kind.is_distinct_from("session")
+        )
         .order_by(older.superseded_at.desc(), older.node_count.desc())
         .limit(MAX_SUPERSEDED)
     )
@@ -77,25 +82,38 @@ def nodes_of(connection: Connection, group_id: str, node_ids: Sequence[UUID]) ->
     return [by_id[node_id] for node_id in node_ids if node_id in by_id]
 
 
-def related(connection: Connection, group_id: str, agent_id: str, parts: Sequence[str], limit: int) -> Related:
+def related(
+    connection: Connection, group_id: str, agent_id: str, parts: Sequence[str], limit: int
+) -> Related:
     """Memories with any of the parts (last path segment, lower case) among their keywords, newest first.
 
     ``limit`` of each type.
     """
     wanted = sorted({last_segment(part).lower() for part in parts if part.strip()})
-    matching = func.jiyi_with_keywords(group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type))
-    of_agent = memories(group_id).where(MemoryNode.agent_id == agent_id, MemoryNode.node_id.in_(select(matching)))
+    matching = func.jiyi_with_keywords(
+        group_id, agent_id, bindparam("keywords", wanted, type_=MemoryNode.__table__.c.keywords.type)
+    )
+    of_agent = memories(group_id).where(
+        MemoryNode.agent_id == agent_id, MemoryNode.node_id.in_(select(matching))
+    )
     newest = of_agent.order_by(MemoryNode.node_count.desc()).limit(limit)
-    events, thoughts = (fetch_memories(connection, group_id, newest.where(MemoryNode.type == kind)) for kind in ("event", "thought"))
+    events, thoughts = (
+        fetch_memories(connection, group_id, newest.where(MemoryNode.type == kind))
+        for kind in ("event", "thought")
+    )
     return Related.model_construct(events=events, thoughts=thoughts)
 
 
-def memories(group_id: str, most_chars: int | None = None, computed: Mapping[str, ColumnElement[Any]] | None = None) -> Select[Any]:
+def memories(
+    group_id: str, most_chars: int | None = None, computed: Mapping[str, ColumnElement[Any]] | None = None
+) -> Select[Any]:
     """The columns of a group's memories, with when and how often each was accessed.
 
     ``most_chars``: to which their texts are cut. ``computed``: columns of a single one (:data:`OF_ONE`).
     """
-    cut = {} if most_chars is None else {name: func.left(getattr(MemoryNode, name), most_chars) for name in CUT}
+    cut = (
+        {} if most_chars is None else {name: func.left(getattr(MemoryNode, name), most_chars) for name in CUT}
+    )
     accesses = {name: _access(getattr(NodeAccess, name)) for name in ("last_accessed", "access_count")}
     given: dict[str, Any] = {**dict.fromkeys(OF_ONE), **cut, **accesses, **(computed or {})}
     return select(*columns(Memory, MemoryNode, **given)).where(MemoryNode.group_id == group_id)
@@ -116,7 +134,10 @@ def fetch_memories(connection: Connection, group_id: str, statement: Select[Any]
     hidden = hidden_of(connection, group_id, (entry for row in rows for entry in row.filling))
     if not hidden:
         return rows
-    return [row.model_copy(update={"filling": [entry for entry in row.filling if entry not in hidden]}) for row in rows]
+    return [
+        row.model_copy(update={"filling": [entry for entry in row.filling if entry not in hidden]})
+        for row in rows
+    ]
 
 
 def hidden_of(connection: Connection, group_id: str, filling: Iterable[Any]) -> list[str]:
@@ -128,7 +149,9 @@ def hidden_of(connection: Connection, group_id: str, filling: Iterable[Any]) -> 
     return list(map(str, named.difference(there)))
 
 
-def resting_on(connection: Connection, group_id: str, agent_id: str, node_id: UUID, limit: int) -> list[MemoryBrief]:
+def resting_on(
+    connection: Connection, group_id: str, agent_id: str, node_id: UUID, limit: int
+) -> list[MemoryBrief]:
     """Memories of the agent that name this one as evidence, newest first."""
     wanted = select(*columns(MemoryBrief, MemoryNode)).where(
         *_agent(group_id, agent_id), MemoryNode.type != "chat", MemoryNode.filling.contains([str(node_id)])
@@ -144,22 +167,43 @@ def nearest(connection: Connection, group_id: str, node_id: UUID, limit: int) ->
     """
     parameters = {"group": group_id, "id": node_id, "limit": limit, "looked_at": LOOKED_AT}
     similarities = {row.node_id: row.similarity for row in connection.execute(_NEAREST, parameters)}
-    return [(memory, similarities[memory.node_id]) for memory in nodes_of(connection, group_id, list(similarities))]
+    return [
+        (memory, similarities[memory.node_id])
+        for memory in nodes_of(connection, group_id, list(similarities))
+    ]
 
 
-def in_session(connection: Connection, group_id: str, node_id: UUID, limit: int) -> dict[str, list[MemoryBrief]]:
+def in_session(
+    connection: Connection, group_id: str, node_id: UUID, limit: int
+) -> dict[str, list[MemoryBrief]]:
     """Up to ``limit`` memories right ``before`` and right ``after`` it in its session, in their order."""
     me, other = aliased(MemoryNode), MemoryNode
-    same = and_(other.group_id == me.group_id, other.agent_id == me.agent_id, other.session_id == me.session_id)
-    wanted = select(*columns(MemoryBrief, other)).join(me, same).where(me.group_id == group_id, me.node_id == node_id).limit(limit)
+    same = and_(
+        other.group_id == me.group_id, other.agent_id == me.agent_id, other.session_id == me.session_id
+    )
+    wanted = (
+        select(*columns(MemoryBrief, other))
+        .join(me, same)
+        .where(me.group_id == group_id, me.node_id == node_id)
+        .limit(limit)
+    )
     number, mine = other.node_count, me.node_count
     before = wanted.where(number < mine, number >= mine - SESSION_REACH).order_by(number.desc())
     after = wanted.where(number > mine, number <= mine + SESSION_REACH).order_by(number)
-    return {"before": fetch(connection, MemoryBrief, before)[::-1], "after": fetch(connection, MemoryBrief, after)}
+    return {
+        "before": fetch(connection, MemoryBrief, before)[::-1],
+        "after": fetch(connection, MemoryBrief, after),
+    }
 
 
 def archived(
-    connection: Connection, group_id: str, *, agent_id: str | None, reason: str | None, before: tuple[datetime, UUID] | None, limit: int
+    connection: Connection,
+    group_id: str,
+    *,
+    agent_id: str | None,
+    reason: str | None,
+    before: tuple[datetime, UUID] | None,
+    limit: int,
 ) -> list[Memory]:
     """Archived memories, the last to be archived first."""
     node = MemoryNode
@@ -167,7 +211,9 @@ def archived(
     wanted = memories(group_id, MAX_ARCHIVED_CHARS).where(node.archived_at.is_not(None), *given)
     if before is not None:
         wanted = wanted.where(tuple_(node.archived_at, node.node_id) < before)
-    return fetch_memories(connection, group_id, wanted.order_by(node.archived_at.desc(), node.node_id.desc()).limit(limit))
+    return fetch_memories(
+        connection, group_id, wanted.order_by(node.archived_at.desc(), node.node_id.desc()).limit(limit)
+    )
 
 
 def archived_counts(connection: Connection, group_id: str, limit: int) -> list[ArchivedCount]:
@@ -210,7 +256,9 @@ class MemoryFilter:
     def wanted(self) -> Wanted:
         """The same, as the table has it."""
         words = self.words.strip()[:MAX_WORDS_CHARS]
-        given = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+        given = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()
+        }
         given |= {
             "keywords": [keyword.lower() for keyword in self.keywords],
             "include_archived": self.archived == "without",
@@ -220,7 +268,9 @@ class MemoryFilter:
             "terms": list(dict.fromkeys(tokens(words))),
         }
         return {
-            name: value for name, value in given.items() if value not in (None, [], False) or name == "terms" or isinstance(value, float)
+            name: value
+            for name, value in given.items()
+            if value not in (None, [], False) or name == "terms" or isinstance(value, float)
         }
 
 
@@ -236,8 +286,9 @@ def search(
 ) -> list[Memory]:
     """Memories behind a place, newest first: an agent's by their numbers, a group's by when they happened.
 
-    A memory is found by a text when it has all its tokens (those that retrieval goes by), or when its description has the text somewhere
-    in it, as it was typed. Without an agent every memory of the group is looked at: nothing is indexed across agents.
+    A memory is found by a text when it has all its tokens (those that retrieval goes by), or when its
+    description has the text somewhere in it, as it was typed. Without an agent every memory of the group is
+    looked at: nothing is indexed across agents.
     """
     node = MemoryNode
     order = (node.node_count,) if wanted.agent_id is not None else (node.created_at, node.node_id)
@@ -250,20 +301,33 @@ def search(
 
 
 def kind_counts(connection: Connection, group_id: str, wanted: MemoryFilter) -> dict[str, int]:
-    """How many memories there are of each kind, of those that are wanted but for their kind; the commonest first."""
+    """How many memories there are of each kind, of those that are wanted but for their kind; the commonest
+    first.
+    """
     kind, count = func.coalesce(MemoryNode.kind, "memory"), func.count()
     which = clause(replace(wanted, kinds=()).wanted)
-    rows = connection.execute(select(kind, count).where(MemoryNode.group_id == group_id, which).group_by(kind).order_by(count.desc(), kind))
+    rows = connection.execute(
+        select(kind, count)
+        .where(MemoryNode.group_id == group_id, which)
+        .group_by(kind)
+        .order_by(count.desc(), kind)
+    )
     return dict(rows.tuples().all())
 
 
 def of_request(request: ListMemories) -> MemoryFilter:
     """What a request for a list wants."""
-    same = {field.name: getattr(request, field.name) for field in fields(MemoryFilter) if field.name in type(request).model_fields}
+    same = {
+        field.name: getattr(request, field.name)
+        for field in fields(MemoryFilter)
+        if field.name in type(request).model_fields
+    }
     return MemoryFilter(**{**same, "keywords": [request.keyword] if request.keyword else ()})
 
 
-def page(connection: Connection, group_id: str, wanted: MemoryFilter, request: Paged, **options: Any) -> Rows[Memory]:
+def page(
+    connection: Connection, group_id: str, wanted: MemoryFilter, request: Paged, **options: Any
+) -> Rows[Memory]:
     """The memories of a page. For ``options`` see :func:`search`.
 
     Raises:
@@ -272,7 +336,9 @@ def page(connection: Connection, group_id: str, wanted: MemoryFilter, request: P
     numbered = wanted.agent_id is not None
     place: Place | None = request.place(BY_NUMBER) if numbered else request.place(BY_TIME)
     rows = search(connection, group_id, wanted, place, request.limit + 1, **options)
-    return rows_page(rows, request.limit, lambda last: last.node_count if numbered else (last.created_at, last.node_id))
+    return rows_page(
+        rows, request.limit, lambda last: last.node_count if numbered else (last.created_at, last.node_id)
+    )
 
 
 _SHOWN = text("SELECT node_id FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)")
@@ -282,7 +348,8 @@ _NEAREST = text("""
         WHERE group_id = :group AND node_id = :id AND embedding IS NOT NULL
     ), newest AS MATERIALIZED (
         SELECT n.node_id, n.embedding FROM memory_nodes n JOIN me ON n.agent_id = me.agent_id
-        WHERE n.group_id = :group AND n.embedding_model = me.embedding_model AND n.archived_at IS NULL AND n.node_id <> :id
+        WHERE n.group_id = :group AND n.embedding_model = me.embedding_model AND n.archived_at IS NULL
+        AND n.node_id <> :id
         ORDER BY n.node_count DESC LIMIT :looked_at
     )
     SELECT newest.node_id, 1 - (newest.embedding <=> me.embedding) AS similarity FROM newest CROSS JOIN me

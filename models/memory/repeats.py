@@ -1,8 +1,10 @@
-"""Ids for events of senders that cannot keep one, such as LLMs: what says the same within some seconds is the same event.
+"""Ids for events of senders that cannot keep one, such as LLMs: what says the same within some seconds is the
+same event.
 
-The id is made of what the event says and of when: time is cut into slots, each as long as those seconds, and an event takes the id of its
-own slot, or the one of the slot before if that is stored already. So it needs nothing that is remembered anywhere, and equal
-events that come at the same time, to several processes, get the same id.
+The id is made of what the event says and of when: time is cut into slots, each as long as those seconds, and
+an event takes the id of its own slot, or the one of the slot before if that is stored already. So it needs
+nothing that is remembered anywhere, and equal events that come at the same time, to several processes, get
+the same id.
 """
 
 from __future__ import annotations
@@ -23,8 +25,15 @@ RANDOM_BITS, VERSION_7, VARIANT = 80, 0x7 << 76, 0b10 << 62
 KEPT_BITS = ((1 << RANDOM_BITS) - 1) & ~(0xF << 76) & ~(0b11 << 62)
 
 
-def with_ids(connection: Connection, events: Sequence[Event], given: Sequence[Collection[str]], seconds: int, now: datetime) -> list[Event]:
-    """The events, of which those without an ``event_id`` of their sender's have the one that what they say has now.
+def with_ids(
+    connection: Connection,
+    events: Sequence[Event],
+    given: Sequence[Collection[str]],
+    seconds: int,
+    now: datetime,
+) -> list[Event]:
+    """The events, of which those without an ``event_id`` of their sender's have the one that what they say
+    has now.
 
     Args:
         connection: in the scope of the events' group.
@@ -40,7 +49,9 @@ def with_ids(connection: Connection, events: Sequence[Event], given: Sequence[Co
         if "event_id" not in fields
     }
     wanted = [event_id for both in ids.values() for event_id in both]
-    rows = connection.execute(_STORED, {"ids": wanted, "group": events[0].group_id, "since": now - timedelta(seconds=seconds)})
+    rows = connection.execute(
+        _STORED, {"ids": wanted, "group": events[0].group_id, "since": now - timedelta(seconds=seconds)}
+    )
     #: Whether it still holds: what was erased or corrected meanwhile is to be stored anew.
     stored: dict[UUID, bool] = {row.event_id: row.holds for row in rows}
 
@@ -49,11 +60,22 @@ def with_ids(connection: Connection, events: Sequence[Event], given: Sequence[Co
             return held
         return uuid7() if both[0] in stored else both[0]
 
-    return [event.model_copy(update={"event_id": chosen(ids[place])}) if place in ids else event for place, event in enumerate(events)]
+    return [
+        event.model_copy(update={"event_id": chosen(ids[place])}) if place in ids else event
+        for place, event in enumerate(events)
+    ]
 
 
 def _id(event: Event, dated: bool, slot: int, seconds: int) -> UUID:
-    said = "|".join([event.group_id, digest(content_of(event)), event.occurred_at.isoformat() if dated else "", str(slot), str(seconds)])
+    said = "|".join(
+        [
+            event.group_id,
+            digest(content_of(event)),
+            event.occurred_at.isoformat() if dated else "",
+            str(slot),
+            str(seconds),
+        ]
+    )
     bits = int.from_bytes(hashlib.blake2b(said.encode(), digest_size=RANDOM_BITS // 8).digest())
     return UUID(int=(slot * seconds * 1_000 << RANDOM_BITS) | (bits & KEPT_BITS) | VERSION_7 | VARIANT)
 
@@ -65,7 +87,8 @@ _STORED = text("""
                 SELECT FROM memory_nodes n WHERE n.node_id = e.node_id AND n.group_id = e.group_id
                 AND n.superseded_at IS NULL AND n.archived_at IS NULL
             ) AND NOT EXISTS (
-                SELECT FROM erasures r WHERE r.group_id = e.group_id AND r.state <> 'done' AND r.kind = 'nodes'
+                SELECT FROM erasures r WHERE r.group_id = e.group_id AND r.state <> 'done'
+                AND r.kind = 'nodes'
                 AND r.what #> '{asked,node_ids}' @> to_jsonb(e.node_id::text)
             )
         ) AS holds

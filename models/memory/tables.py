@@ -7,7 +7,16 @@ from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import VECTOR
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, ForeignKeyConstraint, Identity, Index, Text, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Text,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -16,7 +25,9 @@ from models.db.base import EMPTY_LIST, EMPTY_OBJECT, HOT, NOW, XID8, Base, Times
 
 
 class Agent(Base):
-    """An agent (``persona_name``) with its settings and counters. Its row is the lock that orders its writes."""
+    """An agent (``persona_name``) with its settings and counters. Its row is the lock that orders its
+    writes.
+    """
 
     __tablename__ = "agents"
     __table_args__ = (HOT,)
@@ -33,8 +44,9 @@ class Agent(Base):
     importance_trigger_curr: Mapped[float]
     #: Events since the last reflection.
     importance_ele_n: Mapped[int] = mapped_column(server_default=text("0"))
-    #: Too large for an index in memory: nodes with a higher ``node_count`` came with the mark ``large``, the others get
-    #: it afterwards; ready when all have it and the indexes are made (``models/retrieval/enlargement.py``).
+    #: Too large for an index in memory: nodes with a higher ``node_count`` came with the mark ``large``, the
+    #: others get it afterwards; ready when all have it and the indexes are made
+    #: (``models/retrieval/enlargement.py``).
     large_from: Mapped[int | None]
     large_ready_at: Mapped[datetime | None] = mapped_column(Timestamp)
     #: Raised by every erasure: an index in memory from before starts over (``models/memory/agents.py``).
@@ -45,7 +57,8 @@ class Agent(Base):
 class StoredEvent(Base):
     """The inbox: every event that was accepted, once. Its primary key makes a second delivery a no-op.
 
-    Ids are their senders' choice, so they are unique within a group only; the id comes first in the key, for look-ups by it.
+    Ids are their senders' choice, so they are unique within a group only; the id comes first in the key, for
+    look-ups by it.
     """
 
     __tablename__ = "events"
@@ -67,18 +80,22 @@ class StoredEvent(Base):
     received_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     #: What was sent, less the vector (which the node keeps).
     payload: Mapped[dict[str, Any]] = mapped_column(JSONB)
-    #: ``stored``: became a node; ``duplicate``: it would repeat one (``dedupe``, ``retention``); ``applied``: settings;
-    #: ``erased``: only the id is left, so that the event cannot come back.
+    #: ``stored``: became a node; ``duplicate``: it would repeat one (``dedupe``, ``retention``); ``applied``:
+    #: settings; ``erased``: only the id is left, so that the event cannot come back.
     outcome: Mapped[str] = mapped_column(Text)
     node_id: Mapped[UUID | None]
 
 
 class MemoryNode(Base):
-    """One memory. Nearly immutable once the embedding is filled in: what changes often is in ``node_access``."""
+    """One memory. Nearly immutable once the embedding is filled in: what changes often is in
+    ``node_access``.
+    """
 
     __tablename__ = "memory_nodes"
     __table_args__ = (
-        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
+        ),
         CheckConstraint("type IN ('event', 'thought', 'chat')", name="type"),
         CheckConstraint("(embedding IS NULL) = (embedding_model IS NULL)", name="embedding_has_model"),
         CheckConstraint("kind IN ('preference', 'knowledge', 'experience', 'session')", name="kind"),
@@ -88,12 +105,30 @@ class MemoryNode(Base):
         Index(None, "group_id", "agent_id", "type", "type_count", unique=True),
         Index(None, "group_id", "agent_id", "content_hash"),
         Index(None, "group_id", "agent_id", "changed_xid"),
-        Index("memory_nodes_vector_by_text_idx", "group_id", "key_hash", "embedding_model", postgresql_where=text("embedding IS NOT NULL")),
+        Index(
+            "memory_nodes_vector_by_text_idx",
+            "group_id",
+            "key_hash",
+            "embedding_model",
+            postgresql_where=text("embedding IS NOT NULL"),
+        ),
         Index("memory_nodes_keywords_idx", "keywords_lower", postgresql_using="gin"),
-        # Of large agents only; their vectors' indexes are made by models/retrieval/enlargement.py, one a model and size.
-        Index("memory_nodes_tokens_idx", text("string_to_array(tokens, ' ')"), postgresql_using="gin", postgresql_where=text("large")),
+        # Of large agents only; their vectors' indexes are made by models/retrieval/enlargement.py, one a
+        # model and size.
+        Index(
+            "memory_nodes_tokens_idx",
+            text("string_to_array(tokens, ' ')"),
+            postgresql_using="gin",
+            postgresql_where=text("large"),
+        ),
         Index("memory_nodes_times_idx", "group_id", "agent_id", "created_at", postgresql_where=text("large")),
-        Index("memory_nodes_poignancy_idx", "group_id", "agent_id", text("coalesce(poignancy, 0) DESC"), postgresql_where=text("large")),
+        Index(
+            "memory_nodes_poignancy_idx",
+            "group_id",
+            "agent_id",
+            text("coalesce(poignancy, 0) DESC"),
+            postgresql_where=text("large"),
+        ),
         Index(
             "memory_nodes_expiring_idx",
             "group_id",
@@ -110,9 +145,27 @@ class MemoryNode(Base):
             unique=True,
             postgresql_where=text("uri IS NOT NULL AND kind <> 'session' AND superseded_at IS NULL"),
         ),
-        Index("memory_nodes_turns_idx", "group_id", "agent_id", "node_count", postgresql_where=text("kind = 'session'")),
-        Index("memory_nodes_superseded_by_idx", "group_id", "superseded_by", postgresql_where=text("superseded_by IS NOT NULL")),
-        Index("memory_nodes_people_idx", "group_id", "agent_id", "user_id", "node_count", postgresql_where=text("user_id IS NOT NULL")),
+        Index(
+            "memory_nodes_turns_idx",
+            "group_id",
+            "agent_id",
+            "node_count",
+            postgresql_where=text("kind = 'session'"),
+        ),
+        Index(
+            "memory_nodes_superseded_by_idx",
+            "group_id",
+            "superseded_by",
+            postgresql_where=text("superseded_by IS NOT NULL"),
+        ),
+        Index(
+            "memory_nodes_people_idx",
+            "group_id",
+            "agent_id",
+            "user_id",
+            "node_count",
+            postgresql_where=text("user_id IS NOT NULL"),
+        ),
         Index(
             "memory_nodes_shared_idx",
             "group_id",
@@ -130,8 +183,16 @@ class MemoryNode(Base):
             text("node_count DESC"),
             postgresql_where=text("kind IS NOT NULL AND superseded_at IS NULL AND archived_at IS NULL"),
         ),
-        Index("memory_nodes_health_idx", "group_id", "agent_id", "created_at", postgresql_where=text("health")),
-        Index("memory_nodes_archived_idx", "group_id", "agent_id", "node_count", postgresql_where=text("archived_at IS NOT NULL")),
+        Index(
+            "memory_nodes_health_idx", "group_id", "agent_id", "created_at", postgresql_where=text("health")
+        ),
+        Index(
+            "memory_nodes_archived_idx",
+            "group_id",
+            "agent_id",
+            "node_count",
+            postgresql_where=text("archived_at IS NOT NULL"),
+        ),
     )
 
     #: The id of the event that it came from.
@@ -148,7 +209,8 @@ class MemoryNode(Base):
     stored_at: Mapped[datetime] = mapped_column(Timestamp, server_default=NOW)
     expires_at: Mapped[datetime | None] = mapped_column(Timestamp)
     archived_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    #: When the database heard that it is superseded (set by a trigger): ``superseded_at`` is the agent's time.
+    #: When the database heard that it is superseded (set by a trigger): ``superseded_at`` is the agent's
+    #: time.
     superseded_since: Mapped[datetime | None] = mapped_column(Timestamp)
     #: ``expired``, ``faded`` or ``chosen`` by somebody (``models.memory.archive``).
     archived_reason: Mapped[str | None] = mapped_column(Text)
@@ -172,20 +234,25 @@ class MemoryNode(Base):
     #: Ids of the nodes it rests on, or a conversation as [speaker, utterance] pairs (``filling``).
     filling: Mapped[list[Any]] = mapped_column(JSONB, server_default=EMPTY_LIST)
     provenance: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=EMPTY_OBJECT)
-    #: Of conversations: ``preference``, ``knowledge``, ``experience`` or ``session`` (a turn); NULL for all other memories.
+    #: Of conversations: ``preference``, ``knowledge``, ``experience`` or ``session`` (a turn); NULL for all
+    #: other memories.
     kind: Mapped[str | None] = mapped_column(Text)
-    #: ``agent://{agent}/{kind}/{category}``; what is in force is there once, turns as often as they were said.
+    #: ``agent://{agent}/{kind}/{category}``; what is in force is there once, turns as often as they were
+    #: said.
     uri: Mapped[str | None] = mapped_column(Text)
     #: It in three to five keywords (L0), and in one or two sentences (L1).
     abstract: Mapped[str | None] = mapped_column(Text)
     overview: Mapped[str | None] = mapped_column(Text)
-    #: The newer memory that replaces or contradicts it (NULL once that is erased), and when that was said; of a turn: something said in it.
+    #: The newer memory that replaces or contradicts it (NULL once that is erased), and when that was said; of
+    #: a turn: something said in it.
     superseded_by: Mapped[UUID | None]
     superseded_at: Mapped[datetime | None] = mapped_column(Timestamp)
-    #: Which of the people whom the agent talks with it comes from, and who is told it (NULL: that user alone; if there is none, all).
+    #: Which of the people whom the agent talks with it comes from, and who is told it (NULL: that user alone;
+    #: if there is none, all).
     user_id: Mapped[str | None] = mapped_column(Text)
     visibility: Mapped[str | None] = mapped_column(Text)
-    #: Where it comes from, and how far it is trusted: at most as far as what it rests on (``jiyi.protocol.origins``).
+    #: Where it comes from, and how far it is trusted: at most as far as what it rests on
+    #: (``jiyi.protocol.origins``).
     origin: Mapped[str] = mapped_column(Text, server_default=text(f"'{DEFAULT_ORIGIN}'"))
     trust: Mapped[float] = mapped_column(server_default=text(str(TRUST[DEFAULT_ORIGIN])))
     #: No fixed size: vectors of several models may stand side by side, and are never compared.
@@ -202,7 +269,9 @@ class NodeAccess(Base):
 
     __tablename__ = "node_access"
     __table_args__ = (
-        ForeignKeyConstraint(["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"
+        ),
         HOT,
     )
 
@@ -210,7 +279,8 @@ class NodeAccess(Base):
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
     last_accessed: Mapped[datetime] = mapped_column(Timestamp)
     access_count: Mapped[int] = mapped_column(server_default=text("0"))
-    #: The last times at which it was accessed, in the order in which they were written (``models.memory.access.RECENT``).
+    #: The last times at which it was accessed, in the order in which they were written
+    #: (``models.memory.access.RECENT``).
     recent: Mapped[list[datetime]] = mapped_column(ARRAY(Timestamp), server_default=text("'{}'"))
 
 
@@ -219,7 +289,9 @@ class KeywordStrength(Base):
 
     __tablename__ = "kw_strength"
     __table_args__ = (
-        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
+        ),
         CheckConstraint("memory_type IN ('event', 'thought')", name="memory_type"),
         HOT,
     )

@@ -41,7 +41,9 @@ def owed_by(seen: Observation, complete: Sequence[str], *, waits: bool, lacks: b
     return (*owed, *(kind for kind in complete if not (seen.historic and kind == ACCUMULATE)))
 
 
-def owed_when_complete(node_type: str, keywords: Sequence[str], predicate: str | None, object_: str | None) -> list[str]:
+def owed_when_complete(
+    node_type: str, keywords: Sequence[str], predicate: str | None, object_: str | None
+) -> list[str]:
     """The work that needs a memory's importance, keywords and triple: what counts them."""
     owed = [STRENGTHEN] if keywords and counts_for_keywords(node_type, predicate, object_) else []
     return [*owed, ACCUMULATE] if node_type == "event" else owed

@@ -28,7 +28,8 @@ RUN_EXPIRES = 600
 def list_jobs(context: Context, request: Request) -> Rows[JobState]:
     """List scheduled jobs.
 
-    Every job with its last run and its next one. Jobs are the whole service's, so this needs an operator's key.
+    Every job with its last run and its next one. Jobs are the whole service's, so this needs an operator's
+    key.
     """
     return Rows(rows=numbers.job_states(context.connection, get_settings(), datetime.now(UTC)))
 
@@ -55,7 +56,9 @@ def get_tick(context: Context, request: TickRequest) -> Tick | None:
 
 @action("stats.show")
 def show_stats(context: Context, request: Request) -> ServiceStats:
-    """Count what is stored of the group, and of the whole service its pending work, its counters and its agent indexes."""
+    """Count what is stored of the group, and of the whole service its pending work, its counters and its
+    agent indexes.
+    """
     counted = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.COUNTERS))
     return ServiceStats(
         group_id=context.group_id,
@@ -87,7 +90,8 @@ step_reembedding = by_worker("reembedding.step")
 def forget_llm(context: Context, request: Request) -> ForgottenLLM:
     """Have the LLM in use asked again what it can do.
 
-    Before its next question; what its server takes is found out again as well, and prompts that rules have for a while are tried again.
+    Before its next question; what its server takes is found out again as well, and prompts that rules have
+    for a while are tried again.
     """
     settings = get_settings()
     if settings.llm != RULES:  # which are known

@@ -23,13 +23,15 @@ from jiyi.errors import JiyiError
 from jiyi.settings import get_settings
 from models.folders import make_private
 
-#: Names of backups in their folder begin with their time, so that they sort by it. Only such files are ever deleted.
+#: Names of backups in their folder begin with their time, so that they sort by it. Only such files are ever
+#: deleted.
 NAME = re.compile(r"jiyi-(\d{8}T\d{6}Z)\.dump")
 TIME_FORM = "%Y%m%dT%H%M%SZ"
 CHECKSUM = ".sha256"
 #: What PostgreSQL's custom format begins with.
 MAGIC = b"PGDMP"
-#: gzip's fastest: vectors, which are most of it, become an eighth larger than by its usual level, in a fifth of the time.
+#: gzip's fastest: vectors, which are most of it, become an eighth larger than by its usual level, in a fifth
+#: of the time.
 COMPRESSION = 1
 #: Of a file that is being written; one that is left behind is no backup.
 PARTIAL = ".partial"
@@ -114,7 +116,11 @@ def existing() -> list[Path]:
 def others() -> list[Path]:
     """Backups in the folder under names that somebody chose."""
     place = folder()
-    files = [path for path in place.iterdir() if path.is_file() and not NAME.fullmatch(path.name)] if place.is_dir() else []
+    files = (
+        [path for path in place.iterdir() if path.is_file() and not NAME.fullmatch(path.name)]
+        if place.is_dir()
+        else []
+    )
     return [path for path in files if _is_dump(path)]
 
 
@@ -164,7 +170,9 @@ def contents(path: Path) -> int:
 
 def revision(path: Path) -> str | None:
     """The schema's revision in a backup."""
-    script = run([program("pg_restore"), "--data-only", "--table=alembic_version", "--file=-", path], os.environ)
+    script = run(
+        [program("pg_restore"), "--data-only", "--table=alembic_version", "--file=-", path], os.environ
+    )
     match = re.search(r"^COPY \S*alembic_version .*\n(\w+)\n", script, re.MULTILINE)
     return match.group(1) if match else None
 
@@ -241,7 +249,9 @@ def conninfo() -> tuple[str, dict[str, str]]:
 
 
 def connect() -> psycopg.Connection:
-    """A connection of its own, without the time limits of the service's; every statement is its own transaction."""
+    """A connection of its own, without the time limits of the service's; every statement is its own
+    transaction.
+    """
     try:
         return psycopg.connect(_address(), autocommit=True, connect_timeout=CONNECT_SECONDS)
     except psycopg.OperationalError as error:
@@ -249,12 +259,15 @@ def connect() -> psycopg.Connection:
 
 
 def program(name: str, server_major: int | None = None) -> Path:
-    """The program of the server's own version, else of the next later one; without a server, the latest there is.
+    """The program of the server's own version, else of the next later one; without a server, the latest there
+    is.
 
     Raises:
         BackupError: there is none: an earlier one refuses to read a later server.
     """
-    tools = {version: path for path in reversed(list(_candidates(name))) if (version := _major(path)) is not None}
+    tools = {
+        version: path for path in reversed(list(_candidates(name))) if (version := _major(path)) is not None
+    }
     fit = sorted(version for version in tools if version >= (server_major or max(tools)))
     if not fit:
         wanted = f" of version {server_major} or later" if server_major else ""
@@ -288,7 +301,9 @@ def run(command: Sequence[str | Path], environment: Mapping[str, str], seconds: 
     except subprocess.TimeoutExpired:
         raise BackupError(f"{name} had not ended after {seconds:g} s") from None
     if done.returncode:
-        raise BackupError(f"{name} failed: {done.stderr.strip()[-MAX_ERROR_CHARS:] or f'exit code {done.returncode}'}")
+        raise BackupError(
+            f"{name} failed: {done.stderr.strip()[-MAX_ERROR_CHARS:] or f'exit code {done.returncode}'}"
+        )
     return done.stdout
 
 
@@ -300,14 +315,18 @@ def _address() -> str:
 def _candidates(name: str) -> Iterator[Path]:
     if (on_path := shutil.which(name)) is not None:
         yield Path(on_path)
-    spec = importlib.util.find_spec(WHEEL)  # not imported: it would look for folders that are none of our business
+    spec = importlib.util.find_spec(
+        WHEEL
+    )  # not imported: it would look for folders that are none of our business
     for place in (spec.submodule_search_locations or []) if spec else []:
         yield from sorted(path / name for path in Path(place).glob(WHEEL_FOLDERS) if (path / name).is_file())
 
 
 def _major(path: Path) -> int | None:
     try:
-        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True).stdout
+        output = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=True
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return None
     version = re.search(r"\) (\d+)", output)

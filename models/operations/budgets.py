@@ -1,7 +1,9 @@
-"""Budgets for the LLM, of the deployment and of each group, by the calendar month (UTC): they warn, then they stop.
+"""Budgets for the LLM, of the deployment and of each group, by the calendar month (UTC): they warn, then they
+stop.
 
-A question that a spent budget stops fails as if the vendor were away: the work that asks it stays pending, attempts uncounted, until
-there is money again. What is in hand goes on, so a month may cost a few questions more than its budget.
+A question that a spent budget stops fails as if the vendor were away: the work that asks it stays pending,
+attempts uncounted, until there is money again. What is in hand goes on, so a month may cost a few questions
+more than its budget.
 """
 
 from __future__ import annotations
@@ -67,10 +69,17 @@ def allow(group_id: str) -> None:
         if budget.spent >= budget.limit:
             most = f"{budget.limit:g}"
             raise LLMUnavailable(
-                f"the deployment's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for the next"
+                f"the deployment's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for"
+                " the next"
                 if budget.group_id is None
-                else f"the group's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for the next"
+                else (
+                    f"the group's budget of {most} a month is spent (JIYI_LLM_BUDGET); the work waits for the"
+                    " next"
+                )
             )
 
 
-_SPENT = text("SELECT coalesce(sum(cost), 0) FROM llm_usage WHERE day >= :month AND (CAST(:group AS text) IS NULL OR group_id = :group)")
+_SPENT = text(
+    "SELECT coalesce(sum(cost), 0) FROM llm_usage WHERE day >= :month AND (CAST(:group AS text) IS NULL OR"
+    " group_id = :group)"
+)

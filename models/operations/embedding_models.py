@@ -1,12 +1,14 @@
-"""Which embedding model a deployment uses, and how it moves to another one beside the running service, in steps that may end anywhere.
+"""Which embedding model a deployment uses, and how it moves to another one beside the running service, in
+steps that may end anywhere.
 
 The setting says which one it begins with, then the table does.
 
 1. **Fill**: the new model's vectors are put into ``next_vectors``, beside the nodes; nothing else changes.
-2. **Switch**, in one short transaction: the new model becomes the active one. From then on questions are embedded by
-   it and compared with its vectors, which are read from either place (``models.retrieval.agent_index``).
-3. **Fold**: the vectors take the old ones' place in the nodes, batch by batch, once no question is on its way that
-   was embedded by the old model.
+2. **Switch**, in one short transaction: the new model becomes the active one. From then on questions are
+   embedded by it and compared with its vectors, which are read from either place
+   (``models.retrieval.agent_index``).
+3. **Fold**: the vectors take the old ones' place in the nodes, batch by batch, once no question is on its way
+   that was embedded by the old model.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None
     The first vectors of all make their model the active one.
 
     Raises:
-        EmbeddingUnavailable: another model has become active meanwhile, or this one's vectors had another size.
+        EmbeddingUnavailable: another model has become active meanwhile, or this one's vectors had another
+        size.
     """
     row = connection.execute(_HOLD).one_or_none()
     if row is None:
@@ -84,14 +87,18 @@ def hold(connection: Connection, model: str, spec: str, dimensions: int) -> None
             drop_misfits(connection, model, dimensions)
         row = connection.execute(_HOLD).one()
     if row.model != model:
-        raise EmbeddingUnavailable(f"the deployment has moved to {row.model} while {model} was asked: the work waits a moment")
+        raise EmbeddingUnavailable(
+            f"the deployment has moved to {row.model} while {model} was asked: the work waits a moment"
+        )
     check_size(model, row.dimensions, dimensions)
     if row.dimensions is None:
         set_size(connection, model, dimensions)
 
 
 def owes_vectors(kind: str) -> Callable[[OweVectors], OweVectors]:
-    """Have a function owe work of a kind after a move to another model: for what a subject embeds besides memories."""
+    """Have a function owe work of a kind after a move to another model: for what a subject embeds besides
+    memories.
+    """
 
     def register(function: OweVectors) -> OweVectors:
         _OWE[kind] = function
@@ -101,7 +108,9 @@ def owes_vectors(kind: str) -> Callable[[OweVectors], OweVectors]:
 
 
 def owe_vectors(connection: Connection, model: str) -> list[str]:
-    """After a move: owe vectors to all that subjects embed, also to what is of subjects that are off; returns the kinds of work."""
+    """After a move: owe vectors to all that subjects embed, also to what is of subjects that are off; returns
+    the kinds of work.
+    """
     subjects.load_always()
     for owe in _OWE.values():
         owe(connection, model)
@@ -115,13 +124,16 @@ def set_size(connection: Connection, model: str, dimensions: int) -> None:
 
 
 def drop_misfits(connection: Connection, model: str, dimensions: int) -> int:
-    """Free memories of vectors of another size, which callers gave them under the model's name before its size was known.
+    """Free memories of vectors of another size, which callers gave them under the model's name before its
+    size was known.
 
     They owe vectors of the service's own from now on. Returns how many they are, in all groups.
     """
     with whole_service():
         tell_scope(connection)
-        freed = connection.execute(_DROP_MISFITS, {"model": model, "dimensions": dimensions, "kind": EMBED}).rowcount
+        freed = connection.execute(
+            _DROP_MISFITS, {"model": model, "dimensions": dimensions, "kind": EMBED}
+        ).rowcount
     tell_scope(connection)
     return freed
 
@@ -142,7 +154,9 @@ def default_size() -> dict[str, int]:
 
 
 def all_models(connection: Connection) -> list[EmbeddedByModel]:
-    """Every model that is known or has vectors, with how many memories have one by it; those with most first."""
+    """Every model that is known or has vectors, with how many memories have one by it; those with most
+    first.
+    """
     return [EmbeddedByModel.model_validate(dict(row)) for row in connection.execute(_ALL).mappings()]
 
 
@@ -173,11 +187,15 @@ def finished(connection: Connection) -> Reembedding | None:
 
 def begin(connection: Connection, model: str, spec: str, replaces: str, *, everything: bool) -> None:
     """Begin a move; one to a model that was in use before is like any other."""
-    connection.execute(_BEGIN_MOVE, {"model": model, "spec": spec, "replaces": replaces, "everything": everything})
+    connection.execute(
+        _BEGIN_MOVE, {"model": model, "spec": spec, "replaces": replaces, "everything": everything}
+    )
 
 
 def cancel(connection: Connection) -> str | None:
-    """End a move that has not switched, as if it had never begun; the model's name, None if there was none."""
+    """End a move that has not switched, as if it had never begun; the model's name, None if there was
+    none.
+    """
     model: str | None = connection.execute(_CANCEL).scalar_one_or_none()
     if model is not None:
         connection.execute(_DROP_VECTORS, {"model": model})
@@ -195,9 +213,14 @@ def left(connection: Connection, move: Reembedding) -> int:
 
 
 def to_embed(connection: Connection, move: Reembedding, limit: int, after: UUID = FIRST) -> list[TextToEmbed]:
-    """Nodes without the new model's vector, in order of their ids; ``reuse`` names one with the same text that has it."""
+    """Nodes without the new model's vector, in order of their ids; ``reuse`` names one with the same text
+    that has it.
+    """
     rows = connection.execute(_TO_EMBED, {**_stale(move), "after": after, "limit": limit})
-    return [TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id) for row in rows]
+    return [
+        TextToEmbed(row.node_id, row.embedding_key, bytes(row.key_hash), row.reuse, row.group_id)
+        for row in rows
+    ]
 
 
 def stored(connection: Connection, model: str, node_ids: Sequence[UUID]) -> dict[UUID, Float32]:
@@ -206,14 +229,26 @@ def stored(connection: Connection, model: str, node_ids: Sequence[UUID]) -> dict
     return {row.node_id: np.asarray(row.embedding, dtype=np.float32) for row in rows}
 
 
-def put(connection: Connection, move: Reembedding, vectors: Sequence[tuple[TextToEmbed, Float32]], copies: Sequence[TextToEmbed]) -> None:
-    """Store vectors beside their nodes, and copies of those to ``reuse``; what was erased meanwhile is left out."""
+def put(
+    connection: Connection,
+    move: Reembedding,
+    vectors: Sequence[tuple[TextToEmbed, Float32]],
+    copies: Sequence[TextToEmbed],
+) -> None:
+    """Store vectors beside their nodes, and copies of those to ``reuse``; what was erased meanwhile is left
+    out.
+    """
     if vectors:
-        rows = [{"id": copied.node_id, "group": copied.group_id, "model": move.model, "vector": vector} for copied, vector in vectors]
+        rows = [
+            {"id": copied.node_id, "group": copied.group_id, "model": move.model, "vector": vector}
+            for copied, vector in vectors
+        ]
         connection.execute(_PUT, rows)
     if copies:
         names = {"ids": [copy.node_id for copy in copies], "groups": [copied.group_id for copied in copies]}
-        connection.execute(_COPY, {**names, "others": [copied.reuse for copied in copies], "model": move.model})
+        connection.execute(
+            _COPY, {**names, "others": [copied.reuse for copied in copies], "model": move.model}
+        )
 
 
 def is_wanted(connection: Connection, move: Reembedding) -> bool:
@@ -273,11 +308,13 @@ _DROP_MISFITS = text("""
         UPDATE memory_nodes SET embedding = NULL, embedding_model = NULL, changed_xid = pg_current_xact_id()
         WHERE embedding_model = :model AND vector_dims(embedding) <> :dimensions RETURNING node_id, group_id
     )
-    INSERT INTO pending_work (kind, subject_id, group_id) SELECT :kind, node_id, group_id FROM freed ON CONFLICT DO NOTHING
+    INSERT INTO pending_work (kind, subject_id, group_id) SELECT :kind, node_id, group_id
+    FROM freed ON CONFLICT DO NOTHING
 """)
 _ALL = text("""
     WITH counted AS (
-        SELECT embedding_model AS model, count(*) AS memories FROM memory_nodes WHERE embedding_model IS NOT NULL GROUP BY 1
+        SELECT embedding_model AS model, count(*) AS memories FROM memory_nodes
+        WHERE embedding_model IS NOT NULL GROUP BY 1
     ), beside AS (
         SELECT model, count(*) AS memories FROM next_vectors GROUP BY 1
     )
@@ -287,7 +324,8 @@ _ALL = text("""
     ORDER BY memories DESC, model
 """)
 _MOVE = text("""
-    SELECT model, spec, dimensions, replaces, everything, position, active_since FROM embedding_models WHERE state = :state
+    SELECT model, spec, dimensions, replaces, everything, position, active_since FROM embedding_models
+    WHERE state = :state
 """)
 _BEGIN_MOVE = text("""
     INSERT INTO embedding_models (model, spec, state, replaces, everything)
@@ -313,7 +351,12 @@ _STORED = select(_N.node_id, _N.embedding).where(_N.embedding_model == _MODEL, _
 _REUSE = (
     select(_V.node_id)
     .join(_ALIKE, and_(_ALIKE.node_id == _V.node_id, _ALIKE.group_id == _V.group_id))
-    .where(_ALIKE.group_id == _N.group_id, _ALIKE.key_hash == _N.key_hash, _ALIKE.embedding.is_not(None), _V.model == _MODEL)
+    .where(
+        _ALIKE.group_id == _N.group_id,
+        _ALIKE.key_hash == _N.key_hash,
+        _ALIKE.embedding.is_not(None),
+        _V.model == _MODEL,
+    )
     .limit(1)
 )
 _TO_EMBED = (
@@ -322,16 +365,19 @@ _TO_EMBED = (
     .order_by(_N.node_id)
     .limit(bindparam("limit"))
 )
-# A vector of a move that was given up may still be there: it is replaced. FOR KEY SHARE: the node stays until then.
+# A vector of a move that was given up may still be there: it is replaced. FOR KEY SHARE: the node stays until
+# then.
 _PUT = text("""
     INSERT INTO next_vectors (node_id, group_id, model, embedding)
-    SELECT node_id, group_id, :model, :vector FROM memory_nodes WHERE node_id = :id AND group_id = :group FOR KEY SHARE
+    SELECT node_id, group_id, :model, :vector FROM memory_nodes WHERE node_id = :id
+    AND group_id = :group FOR KEY SHARE
     ON CONFLICT (node_id, group_id) DO UPDATE SET model = excluded.model, embedding = excluded.embedding
 """)
 _COPY = text("""
     INSERT INTO next_vectors (node_id, group_id, model, embedding)
     SELECT n.node_id, n.group_id, :model, v.embedding
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[]), CAST(:others AS uuid[])) AS pair(node_id, group_id, other_id)
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[]), CAST(:others AS uuid[])) AS pair(node_id,
+    group_id, other_id)
         JOIN next_vectors v ON v.node_id = pair.other_id AND v.group_id = pair.group_id AND v.model = :model
         JOIN memory_nodes n ON n.node_id = pair.node_id AND n.group_id = pair.group_id
     FOR KEY SHARE OF n
@@ -340,10 +386,12 @@ _COPY = text("""
 _LOCK = text("SELECT FROM embedding_models WHERE state IN ('active', 'filling') ORDER BY model FOR UPDATE")
 _RETIRE = text("UPDATE embedding_models SET state = 'retired' WHERE state = 'active'")
 _ACTIVATE = text("""
-    UPDATE embedding_models SET state = 'active', active_since = clock_timestamp(), position = NULL WHERE model = :model
+    UPDATE embedding_models SET state = 'active', active_since = clock_timestamp(), position = NULL
+    WHERE model = :model
 """)
 _SINCE = text("""
-    SELECT CAST(extract(epoch FROM clock_timestamp() - active_since) AS float8) FROM embedding_models WHERE state = 'active'
+    SELECT CAST(extract(epoch FROM clock_timestamp() - active_since) AS float8) FROM embedding_models
+    WHERE state = 'active'
 """)
 _UNFOLDED = text("SELECT count(*) FROM next_vectors WHERE model = :model")
 _TO_FOLD = text("""
@@ -351,10 +399,12 @@ _TO_FOLD = text("""
 """)
 _FOLD = text("""
     WITH moved AS (
-        DELETE FROM next_vectors v USING unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[])) AS t(node_id, group_id)
+        DELETE FROM next_vectors v USING unnest(CAST(:ids AS uuid[]), CAST(:groups AS text[])) AS t(node_id,
+        group_id)
         WHERE v.node_id = t.node_id AND v.group_id = t.group_id AND v.model = :model
         RETURNING v.node_id, v.group_id, v.embedding
     )
-    UPDATE memory_nodes n SET embedding = moved.embedding, embedding_model = :model, changed_xid = pg_current_xact_id()
+    UPDATE memory_nodes n SET embedding = moved.embedding, embedding_model = :model, changed_xid =
+    pg_current_xact_id()
     FROM moved WHERE n.node_id = moved.node_id AND n.group_id = moved.group_id
 """)

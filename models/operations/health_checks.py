@@ -1,4 +1,6 @@
-"""Is it healthy? Each part gets one of four states with a sentence; what is not known is called unknown. Servers have a named state."""
+"""Is it healthy? Each part gets one of four states with a sentence; what is not known is called unknown.
+Servers have a named state.
+"""
 
 from __future__ import annotations
 
@@ -40,10 +42,12 @@ LATE_TICKS = 3
 LATE_SECONDS = 60
 #: Seconds that work may be due: several rounds of the reconciler, which wakes what was forgotten.
 MAX_DUE_SECONDS = 180
-#: Seconds that a worker may be silent because it is at work, by queue: the time limit of its longest task, and some more.
+#: Seconds that a worker may be silent because it is at work, by queue: the time limit of its longest task,
+#: and some more.
 BUSY_SECONDS = {"reflection": 960}
 MAX_BUSY_SECONDS = 240
-#: Seconds of silence after which whoever reads a queue counts as stopped: fifteen heartbeats of a worker, whether it is at work or idle.
+#: Seconds of silence after which whoever reads a queue counts as stopped: fifteen heartbeats of a worker,
+#: whether it is at work or idle.
 STOPPED_SECONDS = 15
 #: Seconds since its last canary was run in which a queue counts as read where no heartbeats are known.
 CANARY_SECONDS = 120
@@ -61,7 +65,9 @@ NAMES = {"database": "the database", "valkey": "Valkey", "broker": "the broker"}
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Whether a queue is read. ``silent_seconds``: since the last sign of life of whoever reads it; None: there was none."""
+    """Whether a queue is read. ``silent_seconds``: since the last sign of life of whoever reads it; None:
+    there was none.
+    """
 
     queue: str
     state: State
@@ -85,7 +91,9 @@ def worst(checks: Sequence[Check]) -> State:
 
 
 def reachable(name: str, reading: Reading[Any], detail: str) -> Check:
-    return Check(name, "ok", detail) if reading.value is not None else Check(name, "unreachable", reading.reason)
+    return (
+        Check(name, "ok", detail) if reading.value is not None else Check(name, "unreachable", reading.reason)
+    )
 
 
 def server(name: str, found: ServerState, detail: str) -> Check:
@@ -95,7 +103,12 @@ def server(name: str, found: ServerState, detail: str) -> Check:
     return Check(name, "unreachable", f"{found.state}: {found.reason}")
 
 
-def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] | None = None, oldest: float | None = None) -> Check:
+def intake(
+    settings: Settings,
+    depths: Reading[Depths],
+    living: Sequence[float] | None = None,
+    oldest: float | None = None,
+) -> Check:
     """``living``: seconds since the last word of each intake that is known to live; None: not known.
 
     ``oldest``: seconds since the message was sent that is next.
@@ -107,24 +120,37 @@ def intake(settings: Settings, depths: Reading[Depths], living: Sequence[float] 
     read = intake_reader(INTAKE_QUEUE, living, waiting, oldest)
     if read.state == "unreachable":
         told = {"age": age(read.silent_seconds or 0), "count": f"{waiting:,}"}
-        return Check(name, "unreachable", Translatable("no sign of life for %(age)s, %(count)s messages wait", **told))
+        return Check(
+            name, "unreachable", Translatable("no sign of life for %(age)s, %(count)s messages wait", **told)
+        )
     if waiting > MAX_INTAKE_WAITING:
-        detail = Translatable("%(count)s messages wait: is the intake running and keeping up?", count=f"{waiting:,}")
+        detail = Translatable(
+            "%(count)s messages wait: is the intake running and keeping up?", count=f"{waiting:,}"
+        )
         return Check(name, "attention", detail)
     if flight.oldest_seconds is not None and flight.oldest_seconds > settings.intake_redelivery_seconds:
-        return Check(name, "attention", Translatable("a message has been in its hands for %(age)s", age=age(flight.oldest_seconds)))
+        return Check(
+            name,
+            "attention",
+            Translatable("a message has been in its hands for %(age)s", age=age(flight.oldest_seconds)),
+        )
     if waiting and not flight.count and not living:  # an intake at work always holds what it reads
-        detail = Translatable("%(count)s waiting, none in flight: is the intake running?", count=f"{waiting:,}")
+        detail = Translatable(
+            "%(count)s waiting, none in flight: is the intake running?", count=f"{waiting:,}"
+        )
         return Check(name, "unknown", detail)
-    detail = Translatable("%(waiting)s waiting, %(flight)s in flight", waiting=f"{waiting:,}", flight=f"{flight.count:,}")
+    detail = Translatable(
+        "%(waiting)s waiting, %(flight)s in flight", waiting=f"{waiting:,}", flight=f"{flight.count:,}"
+    )
     return Check(name, "ok", detail)
 
 
 def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) -> Reader:
     """Whether anybody reads one of Celery's queues.
 
-    A worker that lives but has not run a canary for too long may be deaf, which needs attention: it may also be at a long task. What
-    nobody was ever seen to read is unknown: its worker may just be starting. ``workers`` None: heartbeats are not known.
+    A worker that lives but has not run a canary for too long may be deaf, which needs attention: it may also
+    be at a long task. What nobody was ever seen to read is unknown: its worker may just be starting.
+    ``workers`` None: heartbeats are not known.
     """
     known = [worker for worker in workers or [] if queue in worker.queues]
     mine = [worker.seen_seconds_ago for worker in known if worker.told.mode == "running"]
@@ -136,8 +162,12 @@ def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) 
     if any(seconds <= STOPPED_SECONDS for seconds in mine):
         return Reader(queue, "attention" if deaf else "ok", min(sung, default=silent) if deaf else silent)
     if held:  # said by themselves, so that nobody has to wait
-        wished: Literal["paused", "stopped"] = "stopped" if {told.mode for told in held} == {"stopped"} else "paused"
-        return Reader(queue, "attention", min(sung, default=0.0), wished, held[-1].wished_by, held[-1].wished_at)
+        wished: Literal["paused", "stopped"] = (
+            "stopped" if {told.mode for told in held} == {"stopped"} else "paused"
+        )
+        return Reader(
+            queue, "attention", min(sung, default=0.0), wished, held[-1].wished_by, held[-1].wished_at
+        )
     if silent is None:
         return Reader(queue, "unknown", None)
     if silent <= STOPPED_SECONDS:
@@ -147,8 +177,12 @@ def reader(queue: str, workers: Sequence[Worker] | None, canary: Canary | None) 
     return Reader(queue, "attention" if deaf else "ok" if silent <= CANARY_SECONDS else "unknown", silent)
 
 
-def intake_reader(queue: str, living: Sequence[float] | None, waiting: int | None, oldest: float | None) -> Reader:
-    """The same of the intake's queue. ``living``: seconds since the last word of each intake; those that died are not among them."""
+def intake_reader(
+    queue: str, living: Sequence[float] | None, waiting: int | None, oldest: float | None
+) -> Reader:
+    """The same of the intake's queue. ``living``: seconds since the last word of each intake; those that died
+    are not among them.
+    """
     if living is None:
         return Reader(queue, "unknown", None)
     silent = min(living, default=None)
@@ -159,9 +193,13 @@ def intake_reader(queue: str, living: Sequence[float] | None, waiting: int | Non
 
 
 def workers(
-    found: Reading[list[Worker]], canaries: Mapping[str, Canary] | None = None, oldest: Mapping[str, float | None] | None = None
+    found: Reading[list[Worker]],
+    canaries: Mapping[str, Canary] | None = None,
+    oldest: Mapping[str, float | None] | None = None,
 ) -> Check:
-    """As well off as the queue that is read worst. ``oldest``: seconds since the message was sent that is next, by queue."""
+    """As well off as the queue that is read worst. ``oldest``: seconds since the message was sent that is
+    next, by queue.
+    """
     name = Translatable("Workers")
     readers = [reader(queue, found.value, (canaries or {}).get(queue)) for queue in task_queues()]
 
@@ -175,14 +213,24 @@ def workers(
     if unseen := those("unknown"):
         if found.value is None:
             return Check(name, "unknown", found.reason)
-        return Check(name, "unknown", Translatable("no sign of life yet for %(queues)s: away, or starting", queues=_named(unseen)))
+        return Check(
+            name,
+            "unknown",
+            Translatable("no sign of life yet for %(queues)s: away, or starting", queues=_named(unseen)),
+        )
     alive = [worker for worker in found.value or [] if worker.seen_seconds_ago <= STOPPED_SECONDS]
-    living = Translatable("%(count)s live, every queue is read", count=len(alive)) if alive else Translatable("every queue is read")
+    living = (
+        Translatable("%(count)s live, every queue is read", count=len(alive))
+        if alive
+        else Translatable("every queue is read")
+    )
     return Check(name, "ok", living)
 
 
 def _deaf(readers: Sequence[Reader]) -> str:
-    """Which queues nobody reads because somebody wants it, who that is, and since when; else since when there was no sign of life."""
+    """Which queues nobody reads because somebody wants it, who that is, and since when; else since when there
+    was no sign of life.
+    """
     stopped = [reader for reader in readers if reader.wished == "stopped"]
     held = stopped or [reader for reader in readers if reader.wished == "paused"]
     if not held:
@@ -197,13 +245,18 @@ def _deaf(readers: Sequence[Reader]) -> str:
 
 
 def _stopped(readers: Sequence[Reader], oldest: Mapping[str, float | None]) -> str:
-    """Which queues nobody reads any more, since when, and how long the message has waited that would be next."""
+    """Which queues nobody reads any more, since when, and how long the message has waited that would be
+    next.
+    """
     told = {"queues": _named(readers), "age": age(max(reader.silent_seconds or 0 for reader in readers))}
-    waits = max((seconds for reader in readers if (seconds := oldest.get(reader.queue)) is not None), default=None)
+    waits = max(
+        (seconds for reader in readers if (seconds := oldest.get(reader.queue)) is not None), default=None
+    )
     if waits is None:
         return Translatable("nobody reads %(queues)s: its worker has been silent for %(age)s", **told)
     return Translatable(
-        "nobody reads %(queues)s: its worker has been silent for %(age)s, the oldest message waits for %(oldest)s",
+        "nobody reads %(queues)s: its worker has been silent for %(age)s, the oldest message waits for"
+        " %(oldest)s",
         **told,
         oldest=age(waits),
     )
@@ -224,7 +277,11 @@ def budget(found: Budget) -> Check:
     name = Translatable("LLM budget")
     told = {"spent": f"{found.spent:,.2f}", "limit": f"{found.limit:,.2f}"}
     if found.state == "unreachable":
-        return Check(name, "unreachable", Translatable("%(spent)s of %(limit)s are spent: work that needs the LLM waits", **told))
+        return Check(
+            name,
+            "unreachable",
+            Translatable("%(spent)s of %(limit)s are spent: work that needs the LLM waits", **told),
+        )
     return Check(name, found.state, Translatable("%(spent)s of %(limit)s are spent this month", **told))
 
 
@@ -232,15 +289,21 @@ def work(pending: Sequence[WorkOwed] | None, reason: str) -> Check:
     name = Translatable("Work")
     if pending is None:
         return Check(name, "unknown", reason)
-    due = [row for row in pending if row.overdue and subjects.of_kind(row.kind) is None]  # what is of subjects that are off waits for them
+    due = [
+        row for row in pending if row.overdue and subjects.of_kind(row.kind) is None
+    ]  # what is of subjects that are off waits for them
     oldest = min(due, key=lambda row: row.oldest, default=None)
     if oldest is not None and _seconds_since(oldest.oldest) > MAX_DUE_SECONDS:
-        detail = Translatable("%(kind)s is due and has waited %(age)s", kind=oldest.kind, age=age(_seconds_since(oldest.oldest)))
+        detail = Translatable(
+            "%(kind)s is due and has waited %(age)s", kind=oldest.kind, age=age(_seconds_since(oldest.oldest))
+        )
         return Check(name, "attention", detail)
     return Check(name, "ok", Translatable("%(count)s due now", count=f"{sum(row.overdue for row in due):,}"))
 
 
-def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, beat_age: float | None = None) -> Check:
+def schedule(
+    settings: Settings, runs: Mapping[str, Tick] | None, reason: str, beat_age: float | None = None
+) -> Check:
     name = Translatable("Schedule")
     if runs is None:
         return Check(name, "unknown", reason)
@@ -251,7 +314,9 @@ def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, b
     if since > max(LATE_TICKS * settings.reconcile_seconds, LATE_SECONDS):
         detail = Translatable("%(job)s last ran %(age)s ago: is beat running?", job=PULSE, age=age(since))
         if beat_age is not None and beat_age <= BEAT_SECONDS:
-            detail = Translatable("%(job)s last ran %(age)s ago, though beat runs: is it done?", job=PULSE, age=age(since))
+            detail = Translatable(
+                "%(job)s last ran %(age)s ago, though beat runs: is it done?", job=PULSE, age=age(since)
+            )
         return Check(name, "attention", detail)
     failed = [job for job, run in runs.items() if run.state == "failed"]
     if failed:
@@ -260,7 +325,9 @@ def schedule(settings: Settings, runs: Mapping[str, Tick] | None, reason: str, b
 
 
 def provider(found: ProviderHealth) -> Check:
-    """The embedder, the LLM, the reranker or the web search: one that is switched off is no reason to look."""
+    """The embedder, the LLM, the reranker or the web search: one that is switched off is no reason to
+    look.
+    """
     names = {
         "embedder": Translatable("Embedder"),
         "llm": Translatable("LLM"),
@@ -294,13 +361,22 @@ class ServerState:
 def ask_servers() -> Callable[[], dict[str, ServerState]]:
     """Ask all now; the answer, by server, is fetched by calling what is returned.
 
-    Valkey and the broker are written to: one that has no memory left, or no room on its disk, still answers every question.
+    Valkey and the broker are written to: one that has no memory left, or no room on its disk, still answers
+    every question.
     """
     settings = get_settings()
-    asked = {"valkey": source("Valkey").begin(lambda: _write(valkey())), "broker": source("broker").begin(lambda: _broker(settings))}
+    asked = {
+        "valkey": source("Valkey").begin(lambda: _write(valkey())),
+        "broker": source("broker").begin(lambda: _broker(settings)),
+    }
 
     def fetch() -> dict[str, ServerState]:
-        states = {"database": _state(lambda: from_database(lambda connection: users.groups(connection) is not None), of_database=True)}
+        states = {
+            "database": _state(
+                lambda: from_database(lambda connection: users.groups(connection) is not None),
+                of_database=True,
+            )
+        }
         return states | {name: _state(answer) for name, answer in asked.items()}
 
     return fetch

@@ -1,4 +1,6 @@
-"""Durations in classes, for Prometheus: counted since the beginning, not by minute; with a trace of each class as an example, if any."""
+"""Durations in classes, for Prometheus: counted since the beginning, not by minute; with a trace of each
+class as an example, if any.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from models.operations.meters import SEPARATOR, lasting, quantile, totals
 #: Seconds: upper bounds of the classes of what somebody waits for, and of what is done in the background.
 QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SLOW = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-#: What all names of theirs begin with among the meters; then the histogram's key, what it counts, and the labels.
+#: What all names of theirs begin with among the meters; then the histogram's key, what it counts, and the
+#: labels.
 HISTOGRAM, SUM, TOKENS, ERRORS = "h", "s", "model_tokens", "model_errors"
 #: Seconds; an id that is older was not made when its event was published: an import's.
 IMPORTED_AFTER = 3_600.0
@@ -51,24 +54,46 @@ def name_of(*parts: str) -> str:
     return SEPARATOR.join(part.replace(SEPARATOR, "_") for part in parts)
 
 
-HTTP = Histogram("http", "jiyi_http_request_seconds", "Requests, until their answer begins.", QUICK, ("method", "route", "status"))
-RUN = Histogram("run", "jiyi_task_run_seconds", "Runs of tasks.", SLOW, ("task",))
-QUEUED = Histogram("queued", "jiyi_task_queued_seconds", "How long tasks waited in their queues.", SLOW, ("task",))
-RETRIEVABLE = Histogram(
-    "retrievable", "jiyi_observed_to_retrievable_seconds", "From the making of an event until its memory can be found by its meaning.", SLOW
+HTTP = Histogram(
+    "http",
+    "jiyi_http_request_seconds",
+    "Requests, until their answer begins.",
+    QUICK,
+    ("method", "route", "status"),
 )
-MODEL = Histogram("model", "jiyi_model_call_seconds", "Calls of LLMs, embedders and rerankers.", SLOW, ("operation", "provider", "model"))
+RUN = Histogram("run", "jiyi_task_run_seconds", "Runs of tasks.", SLOW, ("task",))
+QUEUED = Histogram(
+    "queued", "jiyi_task_queued_seconds", "How long tasks waited in their queues.", SLOW, ("task",)
+)
+RETRIEVABLE = Histogram(
+    "retrievable",
+    "jiyi_observed_to_retrievable_seconds",
+    "From the making of an event until its memory can be found by its meaning.",
+    SLOW,
+)
+MODEL = Histogram(
+    "model",
+    "jiyi_model_call_seconds",
+    "Calls of LLMs, embedders and rerankers.",
+    SLOW,
+    ("operation", "provider", "model"),
+)
 ALL = (HTTP, RUN, QUEUED, RETRIEVABLE, MODEL)
 
 
 def quantiles(histogram: Histogram, shares: tuple[float, ...]) -> dict[str, tuple[float | None, ...]]:
-    """First label → for each share the seconds that so many of its durations stay below, since the counters began."""
+    """First label → for each share the seconds that so many of its durations stay below, since the counters
+    began.
+    """
     classes: dict[str, list[float]] = {}
     for name, number in totals().items():
         kind, key, place, *labels = [*name.split(SEPARATOR), "", "", ""]
         if (kind, key) == (HISTOGRAM, histogram.key) and place.isdigit():
             classes.setdefault(labels[0], [0.0] * (len(histogram.bounds) + 1))[int(place)] += number
-    return {label: tuple(quantile(counts, share, histogram.bounds) for share in shares) for label, counts in classes.items()}
+    return {
+        label: tuple(quantile(counts, share, histogram.bounds) for share in shares)
+        for label, counts in classes.items()
+    }
 
 
 def retrievable(node_ids: Iterable[UUID]) -> None:
@@ -82,7 +107,10 @@ def called(call: ModelCall) -> None:
     """A model was called (:func:`engine.providers.calls.on_call`)."""
     labels = (call.operation, call.provider, call.model)
     MODEL.observe([call.seconds], *labels)
-    told = {name_of(TOKENS, *labels, "input"): call.input_tokens, name_of(TOKENS, *labels, "output"): call.output_tokens}
+    told = {
+        name_of(TOKENS, *labels, "input"): call.input_tokens,
+        name_of(TOKENS, *labels, "output"): call.output_tokens,
+    }
     if call.error:
         told[name_of(ERRORS, *labels, call.error)] = 1
     lasting({name: float(number) for name, number in told.items() if number}, {})

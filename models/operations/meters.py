@@ -1,7 +1,8 @@
 """How much was done, how fast, and how much failed: by minute, for plots and for Prometheus.
 
-On the way of the work a number in this process's memory grows, no more. One thread carries what has gathered to Valkey
-every second. While Valkey is away the numbers gather; if its answer is lost on the way they may be counted twice.
+On the way of the work a number in this process's memory grows, no more. One thread carries what has gathered
+to Valkey every second. While Valkey is away the numbers gather; if its answer is lost on the way they may be
+counted twice.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ EVERY = 1.0
 KEPT_SECONDS = 25 * 3_600
 #: Minutes that can be looked back.
 MAX_MINUTES = 24 * 60
-#: Milliseconds: upper bounds of the classes that durations of retrievals are counted in; the last class has no bound.
+#: Milliseconds: upper bounds of the classes that durations of retrievals are counted in; the last class has
+#: no bound.
 BOUNDS_MS = (1, 2, 3, 5, 8, 13, 20, 35, 60, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 #: Between the parts of a number's name. No task's name has one.
 SEPARATOR = "|"
@@ -76,7 +78,12 @@ class Meters:
         """Carry what has gathered to Valkey. Raises what Valkey raises; nothing is lost then."""
         with self._lock:
             sums, greatest, lasting, examples = self._sums, self._greatest, self._lasting, self._examples
-            self._sums, self._greatest, self._lasting, self._examples = defaultdict(float), {}, defaultdict(float), {}
+            self._sums, self._greatest, self._lasting, self._examples = (
+                defaultdict(float),
+                {},
+                defaultdict(float),
+                {},
+            )
         if not sums and not greatest and not lasting:
             return
         minute = int(time.time() // 60)
@@ -89,7 +96,9 @@ class Meters:
             self.add_lasting(lasting, examples)
             raise
         if examples:
-            valkey().hset(valkey_keys.METERS_EXAMPLES, items=[part for item in examples.items() for part in item])
+            valkey().hset(
+                valkey_keys.METERS_EXAMPLES, items=[part for item in examples.items() for part in item]
+            )
 
     def _begin(self) -> None:
         with self._lock:
@@ -137,7 +146,8 @@ def lasting(sums: Mapping[str, float], examples: Mapping[str, str]) -> None:
 
 def examples() -> dict[str, str]:
     """The last examples, by name."""
-    return {name.decode(): told.decode() for name, told in valkey().hgetall(valkey_keys.METERS_EXAMPLES).items()}  # type: ignore[union-attr]
+    examples = cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.METERS_EXAMPLES))
+    return {name.decode(): example.decode() for name, example in examples.items()}
 
 
 def flush() -> None:
@@ -152,7 +162,9 @@ def retrieved(seconds: float) -> None:
 
 
 def task(name: str, outcome: str, seconds: float, waited: float | None) -> None:
-    """A task came to its end (``done``, ``failed`` or ``retried``), ``waited`` seconds after it was sent (None: unknown)."""
+    """A task came to its end (``done``, ``failed`` or ``retried``), ``waited`` seconds after it was sent
+    (None: unknown).
+    """
     own = f"{TASK}|{name}|"
     sums, greatest = {own + outcome: 1.0, own + "s": seconds}, {f"{own}s|{GREATEST}": seconds}
     if waited is not None:
@@ -162,7 +174,9 @@ def task(name: str, outcome: str, seconds: float, waited: float | None) -> None:
 
 
 def failing() -> None:
-    """What this thread is running has failed, though it ends without an error: it took care of that itself."""
+    """What this thread is running has failed, though it ends without an error: it took care of that
+    itself.
+    """
     _run.failed = True
 
 
@@ -185,10 +199,11 @@ def has_failed() -> bool:
 
 
 def series(minutes: int = 60, step: int = 1) -> Series:
-    """What was done in the last ``minutes`` (at most a day), in steps of so many minutes, as columns for plots.
+    """What was done in the last ``minutes`` (at most a day), in steps of so many minutes, as columns for
+    plots.
 
-    The last step is not over yet. Steps begin at whole multiples, so that a plot that is asked for again does not tremble; so the first
-    may begin earlier than asked.
+    The last step is not over yet. Steps begin at whole multiples, so that a plot that is asked for again does
+    not tremble; so the first may begin earlier than asked.
     """
     return counted(minutes, step)
 
@@ -266,12 +281,17 @@ def counted(minutes: int, step: int) -> Series:
         "failed": together(1),
         "retried": together(2),
         "tasks": each,
-        "work": {kind: {end: _column(steps, f"{WORK}|{kind}|{end}") for end in ("done", "failed")} for kind in kinds},
+        "work": {
+            kind: {end: _column(steps, f"{WORK}|{kind}|{end}") for end in ("done", "failed")}
+            for kind in kinds
+        },
     }
 
 
 def quantile(counts: list[float], share: float, bounds: Sequence[float] = BOUNDS_MS) -> float | None:
-    """The duration, in the unit of the bounds, below which that share of the durations is, taken as spread evenly over its class."""
+    """The duration, in the unit of the bounds, below which that share of the durations is, taken as spread
+    evenly over its class.
+    """
     total = sum(counts)
     if not total:
         return None
@@ -304,8 +324,13 @@ def _column(steps: list[dict[str, float]], name: str) -> list[float]:
     return [step.get(name, 0.0) for step in steps]
 
 
-def _durations(steps: list[dict[str, float]], total: str, counts: list[float], factor: float = 1) -> list[float | None]:
-    return [one.get(total, 0.0) / count * factor if count else None for one, count in zip(steps, counts, strict=True)]
+def _durations(
+    steps: list[dict[str, float]], total: str, counts: list[float], factor: float = 1
+) -> list[float | None]:
+    return [
+        one.get(total, 0.0) / count * factor if count else None
+        for one, count in zip(steps, counts, strict=True)
+    ]
 
 
 def _of_task(steps: list[dict[str, float]], own: str) -> TaskSeries:
@@ -323,7 +348,9 @@ def _of_task(steps: list[dict[str, float]], own: str) -> TaskSeries:
 
 
 def _of_retrievals(steps: list[dict[str, float]]) -> dict[str, list[float | None]]:
-    classes = [[step.get(f"{RETRIEVAL}|b|{place}", 0.0) for place in range(len(BOUNDS_MS) + 1)] for step in steps]
+    classes = [
+        [step.get(f"{RETRIEVAL}|b|{place}", 0.0) for place in range(len(BOUNDS_MS) + 1)] for step in steps
+    ]
     slowest = [counts.get(f"{RETRIEVAL}|{GREATEST}") for counts in steps]
     most = [None if seconds is None else seconds * 1_000 for seconds in slowest]
 

@@ -1,6 +1,8 @@
-"""The service in numbers, for Prometheus (``docs/operations.md``): what the database, the broker and Valkey know when they are asked.
+"""The service in numbers, for Prometheus (``docs/operations.md``): what the database, the broker and Valkey
+know when they are asked.
 
-Numbers are the whole service's: names of groups are their own affair, and there may be any number. What is not known is left out.
+Numbers are the whole service's: names of groups are their own affair, and there may be any number. What is
+not known is left out.
 """
 
 from __future__ import annotations
@@ -42,14 +44,23 @@ def of_broker() -> list[Metric]:
     ages = {name: (oldest[name] if waiting else 0.0) for name, waiting in depths.waiting.items()}
     return [
         gauge("jiyi_queue_messages", "Messages that wait in a queue.", depths.waiting, "queue"),
-        gauge("jiyi_queue_oldest_seconds", "Age of the message that is next; absent if it does not say.", ages, "queue"),
+        gauge(
+            "jiyi_queue_oldest_seconds",
+            "Age of the message that is next; absent if it does not say.",
+            ages,
+            "queue",
+        ),
         gauge(
             "jiyi_in_flight_messages",
             "Messages that were taken and are not acknowledged.",
             {"intake": depths.intake.count, "tasks": depths.tasks.count},
             "reader",
         ),
-        gauge("jiyi_intake_lag_seconds", "Age of the oldest event that waits for the intake.", ages[INTAKE_QUEUE]),
+        gauge(
+            "jiyi_intake_lag_seconds",
+            "Age of the oldest event that waits for the intake.",
+            ages[INTAKE_QUEUE],
+        ),
         gauge("jiyi_intakes_alive", "Intakes that have said lately that they live.", len(living)),
     ]
 
@@ -59,7 +70,12 @@ def of_database(connection: Connection) -> list[Metric]:
     now = time.time()
     return [
         gauge("jiyi_work_owed", "Pending work, by kind.", {row.kind: row.owed for row in owed}, "kind"),
-        gauge("jiyi_work_overdue", "Work that is due and unclaimed.", {row.kind: row.overdue for row in owed}, "kind"),
+        gauge(
+            "jiyi_work_overdue",
+            "Work that is due and unclaimed.",
+            {row.kind: row.overdue for row in owed},
+            "kind",
+        ),
         gauge(
             "jiyi_work_oldest_seconds",
             "Age of the oldest pending work.",
@@ -72,7 +88,11 @@ def of_database(connection: Connection) -> list[Metric]:
             {job: float(tick.state == "failed") for job, tick in ticks.last(connection, list(JOBS)).items()},
             "job",
         ),
-        gauge("jiyi_dead_letters_open", "Dead letters that nobody has decided on.", numbers.open_letters(connection)),
+        gauge(
+            "jiyi_dead_letters_open",
+            "Dead letters that nobody has decided on.",
+            numbers.open_letters(connection),
+        ),
     ]
 
 
@@ -80,7 +100,9 @@ def of_signs() -> list[Metric]:
     """Canaries, indexes and circuit breakers, as Valkey knows them."""
     by_queue = {canary.queue: canary for canary in signs_of_life.read_canaries(broker_queues.task_queues())}
     held = index_cache.reports()
-    states = {name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES}
+    states = {
+        name: BREAKER_STATES[state] for name, state in breakers.states().items() if state in BREAKER_STATES
+    }
     return [
         gauge(
             "jiyi_canary_age_seconds",
@@ -95,8 +117,18 @@ def of_signs() -> list[Metric]:
             "queue",
         ),
         gauge("jiyi_beat_age_seconds", "Since beat last gave a sign of life.", signs_of_life.beat_age()),
-        gauge("jiyi_index_bytes", "Memory of a worker's agent indexes.", {w: r["bytes"] for w, r in held.items()}, "worker"),
-        gauge("jiyi_index_agents", "Agents indexed by a worker.", {w: r["indexes"] for w, r in held.items()}, "worker"),
+        gauge(
+            "jiyi_index_bytes",
+            "Memory of a worker's agent indexes.",
+            {w: r["bytes"] for w, r in held.items()},
+            "worker",
+        ),
+        gauge(
+            "jiyi_index_agents",
+            "Agents indexed by a worker.",
+            {w: r["indexes"] for w, r in held.items()},
+            "worker",
+        ),
         gauge("jiyi_breaker_state", "Circuit breaker: 0 closed, 1 half open, 2 open.", states, "provider"),
     ]
 
@@ -118,25 +150,56 @@ def of_meters() -> list[Metric]:
         counter(
             "jiyi_tasks",
             "Runs of a task by their end.",
-            {(name, outcome): tasks.get((name, outcome), 0) for name in names for outcome in outcomes},  # a failure is seen as a growth
+            {
+                (name, outcome): tasks.get((name, outcome), 0) for name in names for outcome in outcomes
+            },  # a failure is seen as a growth
             "task",
             "outcome",
         ),
-        counter("jiyi_task_seconds", "Time spent in a task.", {name: tasks.get((name, "s"), 0) for name in names}, "task"),
+        counter(
+            "jiyi_task_seconds",
+            "Time spent in a task.",
+            {name: tasks.get((name, "s"), 0) for name in names},
+            "task",
+        ),
         counter(
             "jiyi_task_wait_seconds",
             "Time that a task waited in its queue.",
             {name: tasks.get((name, "wait"), 0) for name in names},
             "task",
         ),
-        counter("jiyi_work", "Subjects of work by what became of them.", nothing_yet | work, "kind", "outcome"),
+        counter(
+            "jiyi_work", "Subjects of work by what became of them.", nothing_yet | work, "kind", "outcome"
+        ),
         _retrievals(totals),
         *_histograms(split),
-        counter("jiyi_model_tokens", "Tokens, as vendors count them.", _labelled(split, histograms.TOKENS), *MODEL_LABELS, "direction"),
-        counter("jiyi_model_errors", "Calls of models that failed.", _labelled(split, histograms.ERRORS), *MODEL_LABELS, "error"),
-        gauge("jiyi_build_info", "1; which version answers.", {(version("jiyi"), platform.python_version()): 1}, "version", "python"),
+        counter(
+            "jiyi_model_tokens",
+            "Tokens, as vendors count them.",
+            _labelled(split, histograms.TOKENS),
+            *MODEL_LABELS,
+            "direction",
+        ),
+        counter(
+            "jiyi_model_errors",
+            "Calls of models that failed.",
+            _labelled(split, histograms.ERRORS),
+            *MODEL_LABELS,
+            "error",
+        ),
+        gauge(
+            "jiyi_build_info",
+            "1; which version answers.",
+            {(version("jiyi"), platform.python_version()): 1},
+            "version",
+            "python",
+        ),
         counter("jiyi_access_updates", "Access times written.", access.updates),
-        counter("jiyi_access_coalesced", "Accesses that were written together with a later one of the same memory.", access.coalesced),
+        counter(
+            "jiyi_access_coalesced",
+            "Accesses that were written together with a later one of the same memory.",
+            access.coalesced,
+        ),
     ]
 
 
@@ -182,8 +245,12 @@ def _retrievals(totals: dict[str, float]) -> Metric:
     return metric
 
 
-def _metric(kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, told: str, values: Any, *labels: str) -> Metric:
-    """One value, or with labels a mapping from theirs to values. What is not known is left out: it is no number."""
+def _metric(
+    kind: type[GaugeMetricFamily | CounterMetricFamily], name: str, told: str, values: Any, *labels: str
+) -> Metric:
+    """One value, or with labels a mapping from theirs to values. What is not known is left out: it is no
+    number.
+    """
     metric = kind(name, told, labels=labels or None)
     for key, value in (values if labels else {(): values}).items():
         if value is not None:

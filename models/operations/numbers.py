@@ -1,4 +1,6 @@
-"""The service in numbers: counts of a group, dead letters, runs of jobs, what LLMs used; and old rows that nothing needs any more."""
+"""The service in numbers: counts of a group, dead letters, runs of jobs, what LLMs used; and old rows that
+nothing needs any more.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class FirstSteps:
-    """What whoever begins with a group has done: made a key for a program, told an event, asked a question."""
+    """What whoever begins with a group has done: made a key for a program, told an event, asked a
+    question.
+    """
 
     key: bool
     event: bool
@@ -60,7 +64,9 @@ class FirstSteps:
 
 
 def counts(connection: Connection, group_id: str) -> GroupStats:
-    """What is stored of a group. Erased events do not count; letters of no known group do, for whoever may see them."""
+    """What is stored of a group. Erased events do not count; letters of no known group do, for whoever may
+    see them.
+    """
     return GroupStats.model_validate(dict(connection.execute(_COUNTS, {"group": group_id}).mappings().one()))
 
 
@@ -107,7 +113,8 @@ def _job_state(job: Job, last: Tick | None, settings: Settings, now: datetime) -
 
 
 def record_usage(used: Usage) -> None:
-    """Count one question, in a transaction of its own: what was spent stays spent if the work around it fails.
+    """Count one question, in a transaction of its own: what was spent stays spent if the work around it
+    fails.
 
     Never raises: an answer that was paid for is not thrown away because it could not be counted.
     """
@@ -123,7 +130,9 @@ def add_usage(connection: Connection, used: Usage) -> None:
     today = func.timezone("UTC", func.now()).cast(Date)
     more = insert(_U).values(day=today, **asdict(used))
     counted = {name: _U.__table__.c[name] + more.excluded[name] for name in COUNTED}
-    connection.execute(more.on_conflict_do_update(index_elements=["group_id", "day", "prompt", "model"], set_=counted))
+    connection.execute(
+        more.on_conflict_do_update(index_elements=["group_id", "day", "prompt", "model"], set_=counted)
+    )
 
 
 def usage_since(connection: Connection, group_id: str, first_day: date) -> list[LLMUsage]:
@@ -131,8 +140,12 @@ def usage_since(connection: Connection, group_id: str, first_day: date) -> list[
     return fetch(connection, LLMUsage, _SINCE, group=group_id, day=first_day)
 
 
-def usage_by(connection: Connection, group_id: str | None, first_day: date, by: UsageKey) -> list[dict[str, Any]]:
-    """Usage from a day (UTC) on, of a group or of all that may be seen, by what it is to be told by: months newest first, else by cost."""
+def usage_by(
+    connection: Connection, group_id: str | None, first_day: date, by: UsageKey
+) -> list[dict[str, Any]]:
+    """Usage from a day (UTC) on, of a group or of all that may be seen, by what it is to be told by: months
+    newest first, else by cost.
+    """
     rows = records(connection, _BY, group=group_id, day=first_day, by=by)
     return sorted(rows, key=itemgetter("key"), reverse=True) if by == "month" else rows
 
@@ -153,7 +166,9 @@ def _delete_batch(name: str, old: str) -> Delete:
 
 
 def prunes(table: str, old: str, days: int) -> None:
-    """Have rows of a subject's table deleted after so many days: those that are ``old``, a condition, at the time ``:before``."""
+    """Have rows of a subject's table deleted after so many days: those that are ``old``, a condition, at the
+    time ``:before``.
+    """
     _OLD[table], OTHER_AGES[table] = old, days
 
 
@@ -171,7 +186,11 @@ def stored(connection: Connection) -> JsonObject:
         "overdue": {row["kind"]: row["overdue"] for row in work if row["overdue"]},
         "lag_seconds": max((row["lag"] for row in work), default=0.0),
         "dead_letters": open_letters(connection),
-        **{name: value for numbers in _NUMBERS for name, value in numbers(connection, datetime.now(UTC)).items()},
+        **{
+            name: value
+            for numbers in _NUMBERS
+            for name, value in numbers(connection, datetime.now(UTC)).items()
+        },
     }
 
 
@@ -183,7 +202,10 @@ def queued() -> JsonObject:
         counts: dict[str, Any] = {"accesses_buffered": valkey().zcard(valkey_keys.ACCESS)}
         if address is not None:
             depths = broker_queues.depths(address, [INTAKE_QUEUE, *broker_queues.task_queues()])
-            counts |= {"queues": depths.waiting, "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count}}
+            counts |= {
+                "queues": depths.waiting,
+                "in_hand": {"intake": depths.intake.count, "tasks": depths.tasks.count},
+            }
     except redis.RedisError as error:
         return {"queues": None, "queues_error": str(error)}
     return counts
@@ -193,10 +215,13 @@ _COUNTS = text("""
     SELECT (SELECT count(*) FROM agents WHERE group_id = :group) AS agents,
         (SELECT count(*) FROM events WHERE group_id = :group AND outcome <> 'erased') AS events,
         count(*) AS nodes, count(*) FILTER (WHERE type = 'event') AS event_nodes,
-        count(*) FILTER (WHERE type = 'thought') AS thought_nodes, count(*) FILTER (WHERE type = 'chat') AS chat_nodes,
-        count(*) FILTER (WHERE embedding_model IS NULL) AS not_embedded, count(*) FILTER (WHERE is_idle) AS idle,
+        count(*) FILTER (WHERE type = 'thought') AS thought_nodes, count(*) FILTER (WHERE type = 'chat') AS
+        chat_nodes,
+        count(*) FILTER (WHERE embedding_model IS NULL) AS not_embedded, count(*) FILTER (WHERE is_idle) AS
+        idle,
         count(*) FILTER (WHERE archived_at IS NOT NULL) AS archived,
-        (SELECT count(*) FROM dead_letters WHERE state = 'open' AND (group_id = :group OR group_id IS NULL)) AS dead_letters
+        (SELECT count(*) FROM dead_letters WHERE state = 'open' AND (group_id = :group
+        OR group_id IS NULL)) AS dead_letters
     FROM memory_nodes WHERE group_id = :group
 """)
 _FIRST_STEPS = text("""
@@ -213,7 +238,9 @@ _OPEN_LETTERS = text("""
     WHERE state = 'open' AND (CAST(:group AS text) IS NULL OR group_id = :group OR group_id IS NULL)
 """)
 _SUMS = ", ".join(
-    f"CAST(sum({name}) AS {'float8' if LLMUsage.model_fields[name].annotation is float else 'bigint'}) AS {name}" for name in COUNTED
+    f"CAST(sum({name}) AS {'float8' if LLMUsage.model_fields[name].annotation is float else 'bigint'}) AS"
+    f" {name}"
+    for name in COUNTED
 )
 _SINCE = text(
     """
@@ -230,23 +257,33 @@ _BY = text(
     GROUP BY 1 ORDER BY cost DESC, calls DESC, 1
 """.replace("SUMS", _SUMS)
 )
-#: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is the
-#: only trace of something: it stays. So does what is left of an erased one, which keeps it from coming back.
+#: What may go. An event whose node is missing, or that still owes work or may again (an open dead letter), is
+#: the only trace of something: it stays. So does what is left of an erased one, which keeps it from coming
+#: back.
 _OLD = {
-    "events": """
+    "events": (
+        """
         received_at < :before
         AND outcome <> 'erased'
-        AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id AND n.group_id = t.group_id))
-        AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id AND p.group_id = t.group_id)
-        AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id AND d.group_id = t.group_id AND d.state = 'open')
-    """,
+        AND (outcome <> 'stored' OR EXISTS (SELECT FROM memory_nodes n WHERE n.node_id = t.node_id
+        AND n.group_id = t.group_id))
+        AND NOT EXISTS (SELECT FROM pending_work p WHERE p.subject_id = t.event_id
+        AND p.group_id = t.group_id)
+        AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.subject_id = t.event_id
+        AND d.group_id = t.group_id AND d.state = 'open')
+    """
+    ),
     "dead_letters": "state <> 'open' AND resolved_at < :before",
     "retrievals": "asked_at < :before",
     # What a job did last stays, however long ago it was.
-    "job_ticks": "slot < :before AND EXISTS (SELECT FROM job_ticks later WHERE later.job = t.job AND later.slot > t.slot)",
+    "job_ticks": (
+        "slot < :before AND EXISTS (SELECT FROM job_ticks later WHERE later.job = t.job AND later.slot >"
+        " t.slot)"
+    ),
 }
 _WORK = text("""
     SELECT kind, count(*) AS owed, count(*) FILTER (WHERE due_at <= now()) AS overdue,
-        CAST(coalesce(extract(epoch FROM max(now() - due_at) FILTER (WHERE due_at <= now())), 0) AS float8) AS lag
+        CAST(coalesce(extract(epoch FROM max(now() - due_at) FILTER (WHERE due_at <= now())), 0) AS float8)
+        AS lag
     FROM pending_work GROUP BY kind ORDER BY kind
 """)

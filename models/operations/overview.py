@@ -1,4 +1,6 @@
-"""Is all well, and what is going on? All sources are asked at once, each allowed to be silent; queues and who reads them."""
+"""Is all well, and what is going on? All sources are asked at once, each allowed to be silent; queues and who
+reads them.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def overview(group_id: str, after: str) -> Overview:
     buffered = source("Valkey").begin(lambda: int(valkey().zcard(valkey_keys.ACCESS)))
     judged, known, alive = _look(lambda connection: _stored(connection, group_id, after))
     cached = attempt(buffered)
-    return Overview(datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(alive), known)
+    return Overview(
+        datetime.now(UTC), checks.worst(judged), judged, cached.value, state_of_queues(alive), known
+    )
 
 
 def of_service() -> tuple[list[Check], Stored, Liveness]:
@@ -78,13 +82,21 @@ def of_service() -> tuple[list[Check], Stored, Liveness]:
     return _look(_of_service)
 
 
-def _look(question: Callable[[Connection], tuple[Stored, ActiveModel | None]]) -> tuple[list[Check], Stored, Liveness]:
+def _look(
+    question: Callable[[Connection], tuple[Stored, ActiveModel | None]],
+) -> tuple[list[Check], Stored, Liveness]:
     settings = get_settings()
     asked, states = begin(settings), checks.ask_servers()
     stored, alive = attempt(lambda: from_database(question)), asked()
     known, embedder = stored.value or (Stored(), None)
-    outside = attempt(source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec)))
-    return [*_judged(stored, known, alive, states()), *map(checks.provider, outside.value or [])], known, alive
+    outside = attempt(
+        source("providers").begin(lambda: providers(settings, None if embedder is None else embedder.spec))
+    )
+    return (
+        [*_judged(stored, known, alive, states()), *map(checks.provider, outside.value or [])],
+        known,
+        alive,
+    )
 
 
 def _of_service(connection: Connection) -> tuple[Stored, ActiveModel | None]:
@@ -117,7 +129,10 @@ def _stored(connection: Connection, group_id: str, after: str) -> tuple[Stored, 
 
 
 def _judged(
-    stored: Reading[tuple[Stored, ActiveModel | None]], found: Stored, alive: Liveness, states: dict[str, ServerState]
+    stored: Reading[tuple[Stored, ActiveModel | None]],
+    found: Stored,
+    alive: Liveness,
+    states: dict[str, ServerState],
 ) -> list[Check]:
     settings, not_read = get_settings(), Translatable("the database did not answer")
     broker, signs = alive.broker.value, alive.signs.value
@@ -205,7 +220,9 @@ class Liveness:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One queue; None is what is not known. ``alive_seconds``: since the last sign of life of who reads it."""
+    """One queue; None is what is not known. ``alive_seconds``: since the last sign of life of who reads
+    it.
+    """
 
     queue: str
     reads: str | None
@@ -240,7 +257,9 @@ def begin(settings: Settings) -> Callable[[], Liveness]:
 
 
 def address_of(settings: Settings) -> str:
-    """The broker's, as Redis writes it. Raises :class:`Unanswered` for one that tells nothing about itself."""
+    """The broker's, as Redis writes it. Raises :class:`Unanswered` for one that tells nothing about
+    itself.
+    """
     address = broker_queues.redis_address(settings.need("broker_url"))
     if address is None:
         raise Unanswered("broker", "only a Redis-like broker tells its queue depths here")
@@ -278,7 +297,9 @@ def _queue(queue: str, found: Liveness) -> QueueState:
         waited_seconds=None if canary is None else canary.waited,
         outstanding=None if canary is None else canary.outstanding,
         intakes=len(intakes) if of_intake and broker else None,
-        workers=None if of_intake or workers is None else [worker for worker in workers if queue in worker.queues],
+        workers=None
+        if of_intake or workers is None
+        else [worker for worker in workers if queue in worker.queues],
         state=read.state,
         silent_seconds=read.silent_seconds,
     )
@@ -299,4 +320,6 @@ def _broker(settings: Settings) -> Broker:
 
 def _signs() -> Signs:
     canaries = signs_of_life.read_canaries(broker_queues.task_queues())
-    return Signs({canary.queue: canary for canary in canaries}, signs_of_life.beat_age(), signs_of_life.workers())
+    return Signs(
+        {canary.queue: canary for canary in canaries}, signs_of_life.beat_age(), signs_of_life.workers()
+    )

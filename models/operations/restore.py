@@ -18,17 +18,20 @@ from models.retrieval.enlargement import MAX_BUILD_MB
 ASIDE = "jiyi_before_restore"
 #: Seconds within which a connection that its program has closed is gone from the server, too.
 ENDING_SECONDS = 2.0
-#: Indexes of large agents' vectors are made in memory, and by one process: containers have little memory that processes share.
+#: Indexes of large agents' vectors are made in memory, and by one process: containers have little memory that
+#: processes share.
 FOR_INDEXES = f"-c maintenance_work_mem={MAX_BUILD_MB}MB -c max_parallel_maintenance_workers=0"
-#: Transactions of another server may be ahead of this one's, and indexes in a worker's memory would read such rows every time. They are
-#: set right while they are loaded: once a large agent's vectors are indexed, a change of each row takes hours.
+#: Transactions of another server may be ahead of this one's, and indexes in a worker's memory would read such
+#: rows every time. They are set right while they are loaded: once a large agent's vectors are indexed, a
+#: change of each row takes hours.
 _AS_OF_NOW = """
     CREATE FUNCTION public.jiyi_as_of_now() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         NEW.changed_xid := least(NEW.changed_xid, pg_current_xact_id());
         RETURN NEW;
     END $$;
-    CREATE TRIGGER as_of_now BEFORE INSERT ON public.memory_nodes FOR EACH ROW EXECUTE FUNCTION public.jiyi_as_of_now();
+    CREATE TRIGGER as_of_now BEFORE INSERT ON public.memory_nodes FOR EACH ROW EXECUTE FUNCTION
+    public.jiyi_as_of_now();
 """
 #: Tables whose rows are no data that could be missed.
 NO_DATA = {"alembic_version", "embedding_models", "job_ticks"}
@@ -42,17 +45,21 @@ def restore(path: Path, *, force: bool = False) -> dict[str, int]:
         force: also if there is data: a backup of it is made first, and then it is replaced.
 
     Raises:
-        BackupError: the file is no sound backup, somebody is connected, or there is data. Nothing was changed.
+        BackupError: the file is no sound backup, somebody is connected, or there is data. Nothing was
+        changed.
     """
     backups.verify(path)
     with backups.connect() as connection:
         _refuse_company(connection)
         _refuse_leftovers(connection)
-        data = {table: rows for table, rows in row_counts(connection).items() if rows and table not in NO_DATA}
+        data = {
+            table: rows for table, rows in row_counts(connection).items() if rows and table not in NO_DATA
+        }
         if data and not force:
             held = ", ".join(f"{rows:,} {table}" for table, rows in sorted(data.items()))
             raise BackupError(
-                f"the database has data ({held}), and nothing was changed: restore into an empty one, or replace what is there with --force"
+                f"the database has data ({held}), and nothing was changed: restore into an empty one, or"
+                " replace what is there with --force"
             )
         if data:
             backups.make()
@@ -71,7 +78,9 @@ def row_counts(connection: psycopg.Connection) -> dict[str, int]:
     """The number of rows of each table."""
     counts = {}
     for table in _tables(connection, "public"):
-        row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier("public", table))).fetchone()
+        row = connection.execute(
+            sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier("public", table))
+        ).fetchone()
         assert row is not None
         counts[table] = int(row[0])
     return counts
@@ -106,7 +115,9 @@ def _load(connection: psycopg.Connection, path: Path) -> None:
 def _refuse_company(connection: psycopg.Connection) -> None:
     others = poll(lambda: _others(connection), lambda count: not count, ENDING_SECONDS)
     if others:
-        raise BackupError(f"{others} programs are connected to the database: stop the service first, then restore")
+        raise BackupError(
+            f"{others} programs are connected to the database: stop the service first, then restore"
+        )
 
 
 def _others(connection: psycopg.Connection) -> int:
@@ -132,9 +143,15 @@ def _move(connection: psycopg.Connection, source: str, target: str) -> None:
     with connection.transaction():
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(target)))
         for table in _tables(connection, source):
-            connection.execute(sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(sql.Identifier(source, table), sql.Identifier(target)))
+            connection.execute(
+                sql.SQL("ALTER TABLE {} SET SCHEMA {}").format(
+                    sql.Identifier(source, table), sql.Identifier(target)
+                )
+            )
         for function in _functions(connection, source):
-            connection.execute(sql.SQL("ALTER FUNCTION {} SET SCHEMA {}").format(sql.SQL(function), sql.Identifier(target)))
+            connection.execute(
+                sql.SQL("ALTER FUNCTION {} SET SCHEMA {}").format(sql.SQL(function), sql.Identifier(target))
+            )
         if source == ASIDE:
             connection.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(source)))
 
@@ -162,7 +179,8 @@ _FUNCTIONS = """
     SELECT format('%%I.%%I(%%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
     WHERE n.nspname = %(schema)s AND p.proname LIKE 'jiyi\\_%%'
-        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
+        AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+        AND d.deptype = 'e')
     ORDER BY 1
 """
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %(schema)s ORDER BY tablename"

@@ -1,7 +1,9 @@
-"""Signs of life: beat sends each of Celery's queues a tiny task again and again, its worker notes that it ran; workers write heartbeats.
+"""Signs of life: beat sends each of Celery's queues a tiny task again and again, its worker notes that it
+ran; workers write heartbeats.
 
-A heartbeat says that a process runs; the canary says that its queue is read. What is not known is None. A busy worker runs its canary
-later: how long a silence is normal is decided in ``models.operations.health_checks``.
+A heartbeat says that a process runs; the canary says that its queue is read. What is not known is None. A
+busy worker runs its canary later: how long a silence is normal is decided in
+``models.operations.health_checks``.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ from models.queue.broker_queues import broker_client
 TASK = "canary.sing"
 #: Seconds between two canaries of a queue.
 CANARY_EVERY = 10
-#: Seconds until another one is sent though the last was not run: doubles with each, so that a queue nobody reads
-#: gathers a few messages an hour, not hundreds.
+#: Seconds until another one is sent though the last was not run: doubles with each, so that a queue nobody
+#: reads gathers a few messages an hour, not hundreds.
 LAST_PAUSE = 600
 #: Seconds after which a queue that is no longer sent any, or a beat that is gone, is forgotten.
 CANARY_FORGOTTEN_AFTER = 86_400
 #: Seconds between two heartbeats of a worker.
 HEARTBEAT_EVERY = 1.0
-#: Seconds after which a worker that is silent no longer counts as alive: many heartbeats, so that a busy machine is no death.
+#: Seconds after which a worker that is silent no longer counts as alive: many heartbeats, so that a busy
+#: machine is no death.
 COUNTS_SECONDS = 30.0
 #: Seconds after which a silent worker is no longer listed.
 FORGOTTEN_AFTER = 900.0
@@ -60,14 +63,28 @@ def due(queue: str) -> bool:
     Of two beats one sends. Raises what Valkey raises.
     """
     now = time.time()
-    return bool(valkey().eval(_DUE, 2, valkey_keys.canary(queue), valkey_keys.BEAT, now, CANARY_EVERY, LAST_PAUSE, CANARY_FORGOTTEN_AFTER))
+    return bool(
+        valkey().eval(
+            _DUE,
+            2,
+            valkey_keys.canary(queue),
+            valkey_keys.BEAT,
+            now,
+            CANARY_EVERY,
+            LAST_PAUSE,
+            CANARY_FORGOTTEN_AFTER,
+        )
+    )
 
 
 def record_canary(queue: str, sent_at: float) -> None:
     """The canary that was sent then has been run by a worker."""
     now = time.time()
     with valkey().pipeline(transaction=True) as pipe:
-        pipe.hset(valkey_keys.canary(queue), mapping={"sang": now, "waited": max(0.0, now - sent_at), "outstanding": 0})
+        pipe.hset(
+            valkey_keys.canary(queue),
+            mapping={"sang": now, "waited": max(0.0, now - sent_at), "outstanding": 0},
+        )
         pipe.expire(valkey_keys.canary(queue), CANARY_FORGOTTEN_AFTER)
         pipe.execute()
 
@@ -88,9 +105,11 @@ def beat_age() -> float | None:
 
 
 def intake_ages(address: str, queue: str, heartbeat_seconds: float) -> list[float]:
-    """Seconds since each living intake of the queue last said so, the latest first. One that has died is not among them.
+    """Seconds since each living intake of the queue last said so, the latest first. One that has died is not
+    among them.
 
-    ``address`` is what :func:`models.queue.broker_queues.redis_address` gave; ``heartbeat_seconds`` how long its word counts.
+    ``address`` is what :func:`models.queue.broker_queues.redis_address` gave; ``heartbeat_seconds`` how long
+    its word counts.
     """
     client: redis.Redis = broker_client(address)
     names = sorted(cast("set[bytes]", client.smembers(valkey_keys.intakes(queue))))
@@ -105,7 +124,9 @@ def _canary(queue: str, fields: dict[bytes, bytes]) -> Canary:
     def number(name: bytes) -> Any:
         return None if name not in fields else float(fields[name])
 
-    return Canary(queue, number(b"sent"), number(b"sang"), number(b"waited"), int(number(b"outstanding") or 0))
+    return Canary(
+        queue, number(b"sent"), number(b"sang"), number(b"waited"), int(number(b"outstanding") or 0)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +137,8 @@ class Told:
     mode: WorkerMode = "running"
     #: Its process ended because an operator wanted it.
     ended: bool = False
-    #: Tasks in hand with the epoch seconds at which they began, the longest first; and runs that ended within the last minute.
+    #: Tasks in hand with the epoch seconds at which they began, the longest first; and runs that ended within
+    #: the last minute.
     in_hand: tuple[tuple[str, float], ...] = ()
     tasks_a_minute: int = 0
     rss_bytes: int | None = None
@@ -158,7 +180,9 @@ def forget(worker_id: str) -> None:
 
 
 def workers() -> list[Worker]:
-    """The workers by name, those included that have been silent for some minutes; what is older is deleted."""
+    """The workers by name, those included that have been silent for some minutes; what is older is
+    deleted.
+    """
     alive, gone = [], []
     for worker_id, told in cast("dict[bytes, bytes]", valkey().hgetall(valkey_keys.WORKERS)).items():
         worker = _worker(worker_id.decode(), told)
@@ -177,7 +201,9 @@ def _worker(worker_id: str, told: bytes) -> Worker | None:
     try:
         fields = json.loads(told)
         name, queues, at = fields.pop("name"), tuple(fields.pop("queues")), fields.pop("at")
-        known = {field: value for field, value in fields.items() if field in Told.__slots__}  # a newer one tells more
+        known = {
+            field: value for field, value in fields.items() if field in Told.__slots__
+        }  # a newer one tells more
         return Worker(worker_id, name, queues, max(0.0, time.time() - at), Told(**known))
     except (ValueError, KeyError, TypeError):  # of another version
         return None

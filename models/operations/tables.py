@@ -14,12 +14,16 @@ from models.db.base import HOT, NOW, Base, Timestamp
 
 
 class EmbeddingModel(Base):
-    """A model that has embedded memories of this deployment, or is about to (``models.operations.embedding_models``)."""
+    """A model that has embedded memories of this deployment, or is about to
+    (``models.operations.embedding_models``).
+    """
 
     __tablename__ = "embedding_models"
     __table_args__ = (
         CheckConstraint("state IN ('active', 'filling', 'retired')", name="state"),
-        Index("embedding_models_one_each_idx", "state", unique=True, postgresql_where=text("state <> 'retired'")),
+        Index(
+            "embedding_models_one_each_idx", "state", unique=True, postgresql_where=text("state <> 'retired'")
+        ),
     )
 
     model: Mapped[str] = mapped_column(Text, primary_key=True)
@@ -27,7 +31,8 @@ class EmbeddingModel(Base):
     spec: Mapped[str] = mapped_column(Text)
     #: Values of a vector; None before the first one.
     dimensions: Mapped[int | None]
-    #: ``active``: new memories and questions; ``filling``: the deployment moves to it; ``retired``: was active.
+    #: ``active``: new memories and questions; ``filling``: the deployment moves to it; ``retired``: was
+    #: active.
     state: Mapped[str] = mapped_column(Text)
     #: The model that was active when the move to this one began.
     replaces: Mapped[str | None] = mapped_column(Text)
@@ -40,10 +45,16 @@ class EmbeddingModel(Base):
 
 
 class NextVector(Base):
-    """A node's vector by the model that the deployment moves to, until it takes the old one's place in the node."""
+    """A node's vector by the model that the deployment moves to, until it takes the old one's place in the
+    node.
+    """
 
     __tablename__ = "next_vectors"
-    __table_args__ = (ForeignKeyConstraint(["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"),)
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["node_id", "group_id"], ["memory_nodes.node_id", "memory_nodes.group_id"], ondelete="CASCADE"
+        ),
+    )
 
     node_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text, primary_key=True)
@@ -63,7 +74,8 @@ class LLMUsage(Base):
     #: With its version: ``insights@1``.
     prompt: Mapped[str] = mapped_column(Text, primary_key=True)
     model: Mapped[str] = mapped_column(Text, primary_key=True)
-    #: Answered, not usable, not usable at once, answered by rules in its place; entries left out (``engine.providers.llm_prompts``).
+    #: Answered, not usable, not usable at once, answered by rules in its place; entries left out
+    #: (``engine.providers.llm_prompts``).
     questions: Mapped[int] = mapped_column(BigInteger, server_default="0")
     unusable: Mapped[int] = mapped_column(BigInteger, server_default="0")
     repaired: Mapped[int] = mapped_column(BigInteger, server_default="0")

@@ -12,7 +12,14 @@ from sqlalchemy import Connection
 
 from jiyi.errors import NotFound
 from jiyi.protocol.base import Done, Request
-from jiyi.protocol.operations import SetWorkerMode, TaskFigures, TaskInHand, WorkerMode, WorkersReport, WorkerState
+from jiyi.protocol.operations import (
+    SetWorkerMode,
+    TaskFigures,
+    TaskInHand,
+    WorkerMode,
+    WorkersReport,
+    WorkerState,
+)
 from jiyi.protocol.wire.signatures import call_signature, need_secret_key, service_call_key
 from jiyi.settings import get_settings
 from models.accounts import audit
@@ -24,7 +31,8 @@ from models.operations.health_checks import STOPPED_SECONDS
 from models.operations.signs_of_life import Worker
 from models.queue import pending_work
 
-#: Seconds that a wish is kept, and counts; and seconds by which one is later than the one before it, at least.
+#: Seconds that a wish is kept, and counts; and seconds by which one is later than the one before it, at
+#: least.
 KEPT_SECONDS, LATER = 30 * 86_400, 0.001
 
 
@@ -32,10 +40,11 @@ KEPT_SECONDS, LATER = 30 * 86_400, 0.001
 class Wish:
     """What operators want of a worker, which reads it with its heartbeat (``workers.worker_setup``).
 
-    It is of a worker's name, so that a process which is started anew in the place of another one still knows of it, and signed with the
-    service's secret, with its date: whoever can write to Valkey or to the broker stops nobody. An older one that is written back says
-    nothing to a worker that has read a newer one, nor to one that finds a newer one in the audit log (``workers.worker_setup.Modes``);
-    after :data:`KEPT_SECONDS` it says nothing at all.
+    It is of a worker's name, so that a process which is started anew in the place of another one still knows
+    of it, and signed with the service's secret, with its date: whoever can write to Valkey or to the broker
+    stops nobody. An older one that is written back says nothing to a worker that has read a newer one, nor to
+    one that finds a newer one in the audit log (``workers.worker_setup.Modes``); after :data:`KEPT_SECONDS`
+    it says nothing at all.
     """
 
     mode: WorkerMode = "running"
@@ -46,8 +55,11 @@ class Wish:
 
 
 def write_wish(worker: str, mode: WorkerMode, by: str = "") -> str:
-    """The worker of this name shall run, pause, drain or stop. When that was, as the wish has it. Raises what Valkey raises."""
-    at = f"{max(time.time(), find_wish(worker).at + LATER):.3f}"  # later than the last, also where that host's clock is ahead
+    """The worker of this name shall run, pause, drain or stop. When that was, as the wish has it. Raises what
+    Valkey raises.
+    """
+    # later than the last, also where that host's clock is ahead
+    at = f"{max(time.time(), find_wish(worker).at + LATER):.3f}"
     told = {"mode": mode, "at": at, "by": by, "signature": _signature(worker, mode, at, by)}
     valkey().set(valkey_keys.worker_wish(worker), json.dumps(told), ex=KEPT_SECONDS)
     return at
@@ -67,7 +79,9 @@ def find_wish(worker: str) -> Wish:
 
 
 def _signature(worker: str, mode: str, at: str, by: str) -> str:
-    return call_signature(service_call_key(need_secret_key(get_settings())), "workers.wish", at, [worker, mode, by], {})
+    return call_signature(
+        service_call_key(need_secret_key(get_settings())), "workers.wish", at, [worker, mode, by], {}
+    )
 
 
 def last_wish(connection: Connection, worker: str) -> Wish:
@@ -86,10 +100,13 @@ MINUTES = 60
 def list_workers(context: Context, request: Request) -> WorkersReport:
     """List workers.
 
-    Each process with what it has in hand and how it goes about; each task's runs, failures and durations; and what is tried again, when.
+    Each process with what it has in hand and how it goes about; each task's runs, failures and durations; and
+    what is tried again, when.
     """
     retries = [row for row in pending_work.by_kind(context.connection) if row.next_retry is not None]
-    return WorkersReport(workers=[_state(worker) for worker in signs_of_life.workers()], tasks=_figures(), retries=retries)
+    return WorkersReport(
+        workers=[_state(worker) for worker in signs_of_life.workers()], tasks=_figures(), retries=retries
+    )
 
 
 def _state(worker: Worker) -> WorkerState:
@@ -106,14 +123,19 @@ def _state(worker: Worker) -> WorkerState:
         wished_at=datetime.fromtimestamp(wish.at, UTC) if wish.at else None,
         seen_seconds_ago=worker.seen_seconds_ago,
         silent=worker.ended or worker.seen_seconds_ago > STOPPED_SECONDS,
-        in_hand=[TaskInHand(task=task, since=datetime.fromtimestamp(since, UTC)) for task, since in told.in_hand],
+        in_hand=[
+            TaskInHand(task=task, since=datetime.fromtimestamp(since, UTC)) for task, since in told.in_hand
+        ],
         tasks_a_minute=told.tasks_a_minute,
         rss_bytes=told.rss_bytes,
     )
 
 
 def _figures() -> list[TaskFigures]:
-    counted, quantiles = meters.series(MINUTES, MINUTES)["tasks"], histograms.quantiles(histograms.RUN, (0.5, 0.95))
+    counted, quantiles = (
+        meters.series(MINUTES, MINUTES)["tasks"],
+        histograms.quantiles(histograms.RUN, (0.5, 0.95)),
+    )
     return [
         TaskFigures(
             task=task,
@@ -131,11 +153,14 @@ def _figures() -> list[TaskFigures]:
 def set_worker_mode(context: Context, request: SetWorkerMode) -> Done:
     """Have a worker run, pause, drain or stop.
 
-    A paused one finishes what it has in hand, and takes nothing new; a draining one then ends; a stopped one ends within ten seconds, and
-    what it had in hand is begun again by another. A worker that starts under the same name waits until its mode is running again.
+    A paused one finishes what it has in hand, and takes nothing new; a draining one then ends; a stopped one
+    ends within ten seconds, and what it had in hand is begun again by another. A worker that starts under the
+    same name waits until its mode is running again.
     """
     if request.worker not in {worker.name for worker in signs_of_life.workers()}:
         raise NotFound(f"There is no worker {request.worker!r}: workers.list names them.")
-    at = write_wish(request.worker, request.mode, context.actor.name)  # before the commit: what cannot be written leaves no audit row
+    at = write_wish(
+        request.worker, request.mode, context.actor.name
+    )  # before the commit: what cannot be written leaves no audit row
     context.audit(f"worker:{request.worker}", group_id=None, mode=request.mode, at=at)
     return Done()

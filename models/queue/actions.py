@@ -32,8 +32,8 @@ STATES = {"replay": "replayed", "discard": "discarded"}
 def retry_work(context: Context, request: RetryWork) -> Count:
     """Make pending work due now.
 
-    That of the subjects named, or up to 10,000 of the kind; each has all its attempts again. Safe to repeat because work is
-    done once, however often it is due.
+    That of the subjects named, or up to 10,000 of the kind; each has all its attempts again. Safe to repeat
+    because work is done once, however often it is due.
     """
     group_id = None if request.all_groups and context.actor.operator else context.group_id
     count = pending_work.retry(context.connection, request.kind, group_id, request.subject_ids)
@@ -69,9 +69,9 @@ def get_letter(context: Context, request: ById) -> DeadLetter:
 def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
     """Replay or discard dead letters.
 
-    Those named, or up to 1,000 open ones of a kind. Replayed work is owed anew; replayed events are stored as if they
-    came now, and those that are still wrong come back as new letters; with `body` one is replayed as it should have
-    come. There is no way back from discarding.
+    Those named, or up to 1,000 open ones of a kind. Replayed work is owed anew; replayed events are stored as
+    if they came now, and those that are still wrong come back as new letters; with `body` one is replayed as
+    it should have come. There is no way back from discarding.
     """
     connection, group_id, state = context.connection, context.group_id, STATES[request.action]
     closed = dead_letters.close(connection, group_id, request.letter_ids, request.kind, state)
@@ -88,7 +88,12 @@ def resolve_letters(context: Context, request: ResolveBody) -> Resolved:
         refused = replay_events(connection, group_id, [letter for letter in closed if letter.kind == INTAKE])
         wake_after(connection, *{letter.kind for letter in work})
     letters = sorted(letter.letter_id for letter in closed)
-    details: dict[str, Any] = {"kind": request.kind, "count": len(closed), "letters": letters, "refused_again": len(refused)}
+    details: dict[str, Any] = {
+        "kind": request.kind,
+        "count": len(closed),
+        "letters": letters,
+        "refused_again": len(refused),
+    }
     if request.body is not None:
         details["corrected"] = True
     context.audit("dead_letters", resolution=state, **details)
@@ -113,9 +118,11 @@ class _Event:
 
 
 def replay_events(connection: Connection, group_id: str, closed: Sequence[ClosedLetter]) -> list[str | None]:
-    """Store the events of closed letters. What is still refused gets a new letter; the groups that these are of come back.
+    """Store the events of closed letters. What is still refused gets a new letter; the groups that these are
+    of come back.
 
-    Events of another group than ``group_id``, for which they are replayed, are refused: who signed them has no part in it.
+    Events of another group than ``group_id``, for which they are replayed, are refused: who signed them has
+    no part in it.
     """
     good: list[_Event] = []
     refused: list[str | None] = []
@@ -158,11 +165,19 @@ def _store_all(connection: Connection, good: Sequence[_Event], refuse: Refuse) -
             try:
                 done.add(_store(connection, [letter.event]))
             except (DataError, psycopg.DataError) as error:
-                refuse(letter.letter, event_bodies.encode([letter.event]).decode(), f"the database refused it: {error}")
+                refuse(
+                    letter.letter,
+                    event_bodies.encode([letter.event]).decode(),
+                    f"the database refused it: {error}",
+                )
     letters = {letter.event.key: letter.letter for letter in good}
     for misfit in done.misfits:
         event = misfit.event
-        refuse(letters[event.key], event_bodies.encode([event]).decode(), f"{dead_letters.VECTOR_FIELD}: {misfit.reason}")
+        refuse(
+            letters[event.key],
+            event_bodies.encode([event]).decode(),
+            f"{dead_letters.VECTOR_FIELD}: {misfit.reason}",
+        )
     for event in done.reused:
         refuse(letters[event.key], event_bodies.encode([event]).decode(), dead_letters.reason_of(event))
 

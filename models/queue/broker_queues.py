@@ -1,4 +1,5 @@
-"""Queues of the broker: their names, how full they are and what is inside, where that is cheap to know (Redis/Valkey).
+"""Queues of the broker: their names, how full they are and what is inside, where that is cheap to know
+(Redis/Valkey).
 
 Of a message only what kind it is, its id, age and size are read, inside the broker: never what it says.
 """
@@ -26,8 +27,8 @@ from jiyi.protocol.wire.calls import retrieval_queues
 from jiyi.settings import get_settings
 from models.db import valkey_keys
 
-#: Priorities that kombu knows. On Redis each but 0 has a list of its own, by default one for each three of them; publishers may have it
-#: otherwise (``priority_steps``).
+#: Priorities that kombu knows. On Redis each but 0 has a list of its own, by default one for each three of
+#: them; publishers may have it otherwise (``priority_steps``).
 PRIORITIES = range(10)
 
 #: Celery's queues; the queue of events has its own name in the settings (``intake_queue``).
@@ -46,7 +47,9 @@ SCANNED, SCANNED_BYTES = 1_000, 8 * 1024 * 1024
 
 
 def lists_of(queue: str) -> list[str]:
-    """The lists of a queue on Redis and Valkey, one a priority, the most urgent first: 0, which nearly all messages have."""
+    """The lists of a queue on Redis and Valkey, one a priority, the most urgent first: 0, which nearly all
+    messages have.
+    """
     return [queue, *(f"{queue}{Channel.sep}{priority}" for priority in PRIORITIES[1:])]
 
 
@@ -120,7 +123,11 @@ def depths(address: str, queues: Sequence[str]) -> Depths:
     pipe.hlen(UNACKED)
     pipe.eval(_HELD, 2, UNACKED_INDEX, UNACKED, SCANNED)
     tasks, held = pipe.execute()
-    return Depths(lengths(client, queues), InFlight(unacknowledged(broker_client(address), INTAKE_QUEUE), None), in_flight(tasks, held))
+    return Depths(
+        lengths(client, queues),
+        InFlight(unacknowledged(broker_client(address), INTAKE_QUEUE), None),
+        in_flight(tasks, held),
+    )
 
 
 def waiting(queue: str) -> int | None:
@@ -142,7 +149,8 @@ def lengths(client: redis.Redis, queues: Sequence[str]) -> dict[str, int]:
 def messages_ready(broker_url: str, queues: Sequence[str], timeout: float) -> int:
     """Messages of Celery's queues that no worker has taken, on any broker, by a connection of their own.
 
-    Raises :data:`jiyi.protocol.wire.broker.BROKER_ERRORS`, at the latest after ``timeout`` seconds for each answer.
+    Raises :data:`jiyi.protocol.wire.broker.BROKER_ERRORS`, at the latest after ``timeout`` seconds for each
+    answer.
     """
     address = redis_address(broker_url)
     if address is not None:
@@ -151,7 +159,9 @@ def messages_ready(broker_url: str, queues: Sequence[str], timeout: float) -> in
     waits = dict.fromkeys(AMQP_TIMEOUTS, timeout)
     with kombu.Connection(broker_url, connect_timeout=timeout, transport_options=waits) as connection:
         connection.ensure_connection(max_retries=1, interval_start=0)
-        return sum(connection.default_channel.queue_declare(queue, passive=True).message_count for queue in queues)
+        return sum(
+            connection.default_channel.queue_declare(queue, passive=True).message_count for queue in queues
+        )
 
 
 def states() -> Queues:
@@ -160,13 +170,21 @@ def states() -> Queues:
     names = [INTAKE_QUEUE, *task_queues()]
     address = redis_address(settings.need("broker_url"))
     if address is None:
-        return Queues(queues=dict.fromkeys(names), in_flight=None, note="only a Redis-like broker tells its queues' lengths here")
+        return Queues(
+            queues=dict.fromkeys(names),
+            in_flight=None,
+            note="only a Redis-like broker tells its queues' lengths here",
+        )
     held = depths(address, names)
-    return Queues(queues=dict(held.waiting), in_flight={"intake": held.intake.count, "tasks": held.tasks.count})
+    return Queues(
+        queues=dict(held.waiting), in_flight={"intake": held.intake.count, "tasks": held.tasks.count}
+    )
 
 
 def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
-    """A look into a queue: two bounded scans inside the broker, which give no more than names, ids and sizes."""
+    """A look into a queue: two bounded scans inside the broker, which give no more than names, ids and
+    sizes.
+    """
     client, lists = broker_client(address), lists_of(queue)
     with client.pipeline(transaction=False) as pipe:
         for name in lists:
@@ -188,13 +206,18 @@ def contents(address: str, queue: str, shown: int = SHOWN) -> Contents:
 
 
 def oldest(address: str, queues: Sequence[str]) -> dict[str, float | None]:
-    """By queue: seconds since the oldest message of any priority was sent; None if none waits, or none says."""
+    """By queue: seconds since the oldest message of any priority was sent; None if none waits, or none
+    says.
+    """
     with broker_client(address).pipeline(transaction=False) as pipe:
         for queue in queues:
             pipe.eval(_LOOK, len(PRIORITIES), *lists_of(queue), len(PRIORITIES), SCANNED_BYTES, -1, 1)
         looks = pipe.execute()
     ages = ([_message(0, *message).age_seconds for message in look] for look in looks)
-    return {queue: max((age for age in some if age is not None), default=None) for queue, some in zip(queues, ages, strict=True)}
+    return {
+        queue: max((age for age in some if age is not None), default=None)
+        for queue, some in zip(queues, ages, strict=True)
+    }
 
 
 def _message(place: int, size: int, name: bytes, task_id: bytes, sent: bytes) -> Message:
@@ -202,7 +225,9 @@ def _message(place: int, size: int, name: bytes, task_id: bytes, sent: bytes) ->
         age: float | None = max(0.0, time.time() - float(sent))
     except ValueError:
         age = None
-    return Message(place, name.decode(errors="replace") or "?", task_id.decode(errors="replace") or None, age, size)
+    return Message(
+        place, name.decode(errors="replace") or "?", task_id.decode(errors="replace") or None, age, size
+    )
 
 
 def unacknowledged(client: redis.Redis, queue: str) -> int:
@@ -220,7 +245,8 @@ def in_flight(held: int, looked_at: Sequence[tuple[bytes, bytes]]) -> InFlight:
 
     Args:
         held: how many.
-        looked_at: of those delivered first when that was, by the consumer's clock, and the task's ``eta``, empty without one.
+        looked_at: of those delivered first when that was, by the consumer's clock, and the task's ``eta``,
+        empty without one.
     """
     now, later, since = time.time(), 0, []
     for delivered, eta in looked_at:
@@ -256,9 +282,10 @@ for i = 1, #held, 2 do
 end
 return found
 """
-# kombu writes a message as JSON: the body first, in base64, then headers and properties: so the end of it tells what it is.
-# What a header says of a task's arguments has its quotation marks escaped, so that it is not mistaken for a header.
-# KEYS: lists. ARGV: most messages, most bytes, the end of each list to begin at (-1 or 0), most messages of each list.
+# kombu writes a message as JSON: the body first, in base64, then headers and properties: so the end of it
+# tells what it is. What a header says of a task's arguments has its quotation marks escaped, so that it is
+# not mistaken for a header. KEYS: lists. ARGV: most messages, most bytes, the end of each list to begin at
+# (-1 or 0), most messages of each list.
 _LOOK = """
 local found, bytes = {}, 0
 for _, list in ipairs(KEYS) do
@@ -271,7 +298,8 @@ for _, list in ipairs(KEYS) do
         bytes = bytes + #message
         place = place + step
         local tail = string.sub(message, -16384)
-        local name = string.match(tail, '[{,] ?"task": ?"([^"]*)"') or string.match(tail, '[{,] ?"routing_key": ?"([^"]*)"')
+        local name = string.match(tail, '[{,] ?"task": ?"([^"]*)"') or string.match(tail, '[{,]
+        ?"routing_key": ?"([^"]*)"')
         found[#found + 1] = {
             #message, string.sub(name or '', 1, 200), string.match(tail, '[{,] ?"id": ?"([^"]*)"') or '',
             string.match(tail, '[{,] ?"published_at": ?([%d%.]+)') or '',

@@ -1,6 +1,8 @@
-"""Dead letters: what could not be done, kept with the reason until somebody decides; among them events that are refused.
+"""Dead letters: what could not be done, kept with the reason until somebody decides; among them events that
+are refused.
 
-Those of no known group (a message that is no event) are among every group's for whoever may see them: operators.
+Those of no known group (a message that is no event) are among every group's for whoever may see them:
+operators.
 """
 
 from __future__ import annotations
@@ -48,22 +50,43 @@ class ClosedLetter:
 
 
 def add_message(
-    connection: Connection, body: str, reason: str, subject_id: UUID | None, group_id: str | None, traceback: str | None = None
+    connection: Connection,
+    body: str,
+    reason: str,
+    subject_id: UUID | None,
+    group_id: str | None,
+    traceback: str | None = None,
 ) -> None:
     """Keep a refused event as it came. ``body`` must hold no NUL."""
-    letter = {"subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body, "traceback": traceback}
+    letter = {
+        "subject_id": subject_id,
+        "group_id": group_id,
+        "reason": reason,
+        "body": body,
+        "traceback": traceback,
+    }
     connection.execute(insert(_D).values(letter_id=uuid7(), kind=INTAKE, **letter))
 
 
 def add_message_once(connection: Connection, body: str, reason: str, subject_id: UUID, group_id: str) -> bool:
     """The same, unless a letter about it with this reason is open; whether there is a new one."""
-    parameters = {"letter_id": uuid7(), "subject_id": subject_id, "group_id": group_id, "reason": reason, "body": body}
+    parameters = {
+        "letter_id": uuid7(),
+        "subject_id": subject_id,
+        "group_id": group_id,
+        "reason": reason,
+        "body": body,
+    }
     return connection.execute(_ADD_ONCE, parameters).rowcount > 0
 
 
 def letters(connection: Connection, group_id: str, wanted: LettersRequest) -> list[DeadLetter]:
-    """One more than asked for, if there are more: newest first. ``words``: whatever their upper and lower case."""
-    query = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(_D.state == wanted.state, _in_sight(group_id))
+    """One more than asked for, if there are more: newest first. ``words``: whatever their upper and lower
+    case.
+    """
+    query = select(*columns(DeadLetter, _D, body=func.left(_D.body, MAX_BODY_CHARS))).where(
+        _D.state == wanted.state, _in_sight(group_id)
+    )
     if wanted.kind is not None:
         query = query.where(_D.kind == wanted.kind)
     if (before := wanted.place(BY_ID)) is not None:
@@ -75,7 +98,11 @@ def letters(connection: Connection, group_id: str, wanted: LettersRequest) -> li
 
 def find(connection: Connection, group_id: str, letter_id: UUID) -> DeadLetter | None:
     """One letter, with its whole body."""
-    return fetch_one(connection, DeadLetter, select(*columns(DeadLetter, _D)).where(_D.letter_id == letter_id, _in_sight(group_id)))
+    return fetch_one(
+        connection,
+        DeadLetter,
+        select(*columns(DeadLetter, _D)).where(_D.letter_id == letter_id, _in_sight(group_id)),
+    )
 
 
 def kinds(connection: Connection, group_id: str) -> dict[str, int]:
@@ -84,19 +111,30 @@ def kinds(connection: Connection, group_id: str) -> dict[str, int]:
     return {row.kind: row.open for row in connection.execute(counted.group_by(_D.kind).order_by(_D.kind))}
 
 
-def close(connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, state: str) -> list[ClosedLetter]:
+def close(
+    connection: Connection, group_id: str, letter_ids: Sequence[UUID], kind: str | None, state: str
+) -> list[ClosedLetter]:
     """Close open letters: those named, or up to ``MAX_RESOLVED`` of a kind.
 
     Safe to repeat because only an open letter is closed, once.
     """
-    parameters = {"group": group_id, "ids": list(letter_ids), "kind": kind, "limit": MAX_RESOLVED, "state": state}
+    parameters = {
+        "group": group_id,
+        "ids": list(letter_ids),
+        "kind": kind,
+        "limit": MAX_RESOLVED,
+        "state": state,
+    }
     return [ClosedLetter(*row) for row in connection.execute(_CLOSE, parameters)]
 
 
 def owe_again(connection: Connection, closed: Sequence[ClosedLetter]) -> None:
     """Work that had been given up is due at once, with all its attempts."""
     if closed:
-        rows = [{"kind": letter.kind, "subject_id": letter.subject_id, "group_id": letter.group_id} for letter in closed]
+        rows = [
+            {"kind": letter.kind, "subject_id": letter.subject_id, "group_id": letter.group_id}
+            for letter in closed
+        ]
         connection.execute(_OWE_AGAIN, rows)
 
 
@@ -113,8 +151,12 @@ class ReusedIds(IdReused):
         super().__init__([f"event_id: {reason_of(event)}" for event in events])
 
 
-def find_reused(connection: Connection, again: Sequence[Event], first: Mapping[EventKey, Event]) -> list[Event]:
-    """Those of the events ``again`` that say something else than what is stored under their ids, or else ``first`` in their batch."""
+def find_reused(
+    connection: Connection, again: Sequence[Event], first: Mapping[EventKey, Event]
+) -> list[Event]:
+    """Those of the events ``again`` that say something else than what is stored under their ids, or else
+    ``first`` in their batch.
+    """
     if not again:
         return []
     stored = _stored(connection, again)
@@ -128,15 +170,26 @@ def find_reused(connection: Connection, again: Sequence[Event], first: Mapping[E
 def reason_of(event: Event) -> str:
     """Why it is refused. Begins with the name of the reason, by which ``event_states`` knows it."""
     told = digest(content_of(event))[:TOLD_CHARS]
-    return f"{ID_REUSED} {event.event_id} is another event's id, which says something else; give this one ({told}) an id of its own"
+    return (
+        f"{ID_REUSED} {event.event_id} is another event's id, which says something else; give this one"
+        f" ({told}) an id of its own"
+    )
 
 
 def add_reused(connection: Connection, events: Iterable[Event]) -> list[str]:
-    """Keep them as dead letters, each content once while its letter is open; the groups of the new letters."""
+    """Keep them as dead letters, each content once while its letter is open; the groups of the new
+    letters.
+    """
     return [
         event.group_id
         for event in events
-        if add_message_once(connection, event_bodies.encode([event]).decode(), reason_of(event), event.event_id, event.group_id)
+        if add_message_once(
+            connection,
+            event_bodies.encode([event]).decode(),
+            reason_of(event),
+            event.event_id,
+            event.group_id,
+        )
     ]
 
 
@@ -156,7 +209,10 @@ def _same(event: Event, known: Content | _Remains | None) -> bool:
     own, other = content_of(event), known
     if is_export(event):  # it may bring what an LLM has answered since
         told = other["payload"].keys() - {"provenance"}
-        own, other = ({**content, "payload": {name: content["payload"].get(name) for name in told}} for content in (own, other))
+        own, other = (
+            {**content, "payload": {name: content["payload"].get(name) for name in told}}
+            for content in (own, other)
+        )
     return digest(own) == digest(other)
 
 
@@ -172,11 +228,15 @@ def _stored(connection: Connection, events: Iterable[Event]) -> dict[EventKey, C
     contents: dict[EventKey, Content | _Remains | None] = {}
     ids = list({event.event_id for event in events})
     for row in connection.execute(_EVENTS, {"ids": ids}):
-        stored = None if row.outcome == "erased" else content(row.type, row.agent_id, row.session_id, row.payload)
+        stored = (
+            None if row.outcome == "erased" else content(row.type, row.agent_id, row.session_id, row.payload)
+        )
         contents[row.event_id, row.group_id] = stored
     pruned = [event.event_id for event in events if event.key not in contents]
     for row in connection.execute(_REMAINS, {"ids": pruned}) if pruned else ():
-        contents[row.id, row.group_id] = _Remains(row.agent_id, row.session_id, None if row.text is None else masked(row.text))
+        contents[row.id, row.group_id] = _Remains(
+            row.agent_id, row.session_id, None if row.text is None else masked(row.text)
+        )
     return contents
 
 
@@ -199,9 +259,10 @@ class MisfitVectors(InvalidEvent):
 def find_misfits(connection: Connection, events: Iterable[Event]) -> list[Misfit]:
     """Those of the events whose vectors have another size than their models'.
 
-    A model's size is what the service has recorded for it (``embedding_models``), or what is known of the embedder that the settings
-    name. It never comes from an event. Of a model that only callers use nothing is known, and vectors of any size are stored: whoever
-    asks by such a model brings a vector, and is answered from those of the same size.
+    A model's size is what the service has recorded for it (``embedding_models``), or what is known of the
+    embedder that the settings name. It never comes from an event. Of a model that only callers use nothing is
+    known, and vectors of any size are stored: whoever asks by such a model brings a vector, and is answered
+    from those of the same size.
     """
     given = [event for event in events if type(event) is MemoryObserved and event.payload.vector is not None]
     if not given:
@@ -215,7 +276,9 @@ def add_misfits(connection: Connection, misfits: Iterable[Misfit]) -> list[str]:
     return [
         event.group_id
         for event, reason in ((misfit.event, f"{VECTOR_FIELD}: {misfit.reason}") for misfit in misfits)
-        if add_message_once(connection, event_bodies.encode([event]).decode(), reason, event.event_id, event.group_id)
+        if add_message_once(
+            connection, event_bodies.encode([event]).decode(), reason, event.event_id, event.group_id
+        )
     ]
 
 
@@ -227,16 +290,18 @@ def _misfit(event: MemoryObserved, sizes: Mapping[str, int]) -> str | None:
     if expected in (None, size):
         return None
     return (
-        f"{size:,} values, but vectors of {model} have {expected:,}: send one of {expected:,} values, name the model that made it, or "
-        "leave out vector and embedding_model, and the service embeds the text"
+        f"{size:,} values, but vectors of {model} have {expected:,}: send one of {expected:,} values, name"
+        " the model that made it, or leave out vector and embedding_model, and the service embeds the text"
     )
 
 
 _ADD_ONCE = text("""
     INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, body)
-    SELECT :letter_id, 'intake', CAST(:subject_id AS uuid), CAST(:group_id AS text), CAST(:reason AS text), :body
+    SELECT :letter_id, 'intake', CAST(:subject_id AS uuid), CAST(:group_id AS text), CAST(:reason AS text),
+    :body
     WHERE NOT EXISTS (
-        SELECT FROM dead_letters WHERE subject_id = :subject_id AND group_id = :group_id AND state = 'open' AND reason = :reason
+        SELECT FROM dead_letters WHERE subject_id = :subject_id AND group_id = :group_id
+        AND state = 'open' AND reason = :reason
     )
 """)
 _CLOSE = text("""
@@ -253,8 +318,13 @@ _OWE_AGAIN = text("""
     ON CONFLICT (kind, subject_id, group_id) DO UPDATE SET attempts = 0, due_at = now()
 """)
 # Of the groups of the scope.
-_EVENTS = text("SELECT event_id, group_id, type, agent_id, session_id, outcome, payload FROM events WHERE event_id = ANY(:ids)")
+_EVENTS = text(
+    "SELECT event_id, group_id, type, agent_id, session_id, outcome, payload FROM events WHERE event_id ="
+    " ANY(:ids)"
+)
 _REMAINS = text("""
-    SELECT node_id AS id, group_id, agent_id, session_id, description AS text FROM memory_nodes WHERE node_id = ANY(:ids)
-    UNION ALL SELECT entry_id, group_id, agent_id, session_id, content FROM quarantine_logs WHERE entry_id = ANY(:ids)
+    SELECT node_id AS id, group_id, agent_id, session_id, description AS text FROM memory_nodes
+    WHERE node_id = ANY(:ids)
+    UNION ALL SELECT entry_id, group_id, agent_id, session_id, content FROM quarantine_logs
+    WHERE entry_id = ANY(:ids)
 """)

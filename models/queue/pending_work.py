@@ -24,16 +24,19 @@ from models.queue.wakeups import wake_after, wake_at_after
 MAX_ERROR_CHARS = 4_000
 #: Rows that one retry of a whole kind makes due.
 MAX_RETRIED = 10_000
-#: Groups that one claim serves at most: bounds what a claim reads, and the next one goes on with the groups after these.
+#: Groups that one claim serves at most: bounds what a claim reads, and the next one goes on with the groups
+#: after these.
 GROUPS_A_CLAIM = 64
-#: By kind of work the group at which this process's last claim ended. Each process takes its own turns: nothing has to be
-#: shared, and a process that starts anew begins with the first group.
+#: By kind of work the group at which this process's last claim ended. Each process takes its own turns:
+#: nothing has to be shared, and a process that starts anew begins with the first group.
 _last_served: dict[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Subjects of one group that this worker may work on until their lease runs out; ``attempts`` counts this one."""
+    """Subjects of one group that this worker may work on until their lease runs out; ``attempts`` counts this
+    one.
+    """
 
     subject_ids: list[UUID]
     attempts: int
@@ -45,10 +48,15 @@ class Claim:
 
 
 def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, str]]) -> None:
-    """Owe ``kind`` for each (subject_id, group_id); what is owed already stays as it is. Workers are woken after the commit."""
+    """Owe ``kind`` for each (subject_id, group_id); what is owed already stays as it is. Workers are woken
+    after the commit.
+    """
     # In one order: two that owe the same subjects wait for each other's rows.
     trace = tracing.current()
-    rows = [{"kind": kind, "subject_id": subject_id, "group_id": group_id, "trace": trace} for subject_id, group_id in sorted(subjects)]
+    rows = [
+        {"kind": kind, "subject_id": subject_id, "group_id": group_id, "trace": trace}
+        for subject_id, group_id in sorted(subjects)
+    ]
     if rows:
         connection.execute(_OWE, rows)
         wake_after(connection, kind)
@@ -57,18 +65,20 @@ def enqueue(connection: Connection, kind: str, subjects: Iterable[tuple[UUID, st
 def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -> list[Claim]:
     """Up to ``limit`` due subjects, each counted as one more attempt; to be committed before the work begins.
 
-    Groups take turns, in the order of their names: a claim begins after the group at which this process's last one ended, and
-    divides its places among the groups with something due, at most ``GROUPS_A_CLAIM``. So a group with very many subjects
-    delays another group's by one claim, not by all of its own. Within a group what has been due longest comes first.
+    Groups take turns, in the order of their names: a claim begins after the group at which this process's
+    last one ended, and divides its places among the groups with something due, at most ``GROUPS_A_CLAIM``. So
+    a group with very many subjects delays another group's by one claim, not by all of its own. Within a group
+    what has been due longest comes first.
 
-    First attempts come as one claim of each group: subjects' ids are unique in their group only, so that whoever works on
-    them must see no other's rows. A subject that failed before comes alone, so that one that kills its worker, or spoils its
-    batch, is counted by itself and takes no other subject along.
+    First attempts come as one claim of each group: subjects' ids are unique in their group only, so that
+    whoever works on them must see no other's rows. A subject that failed before comes alone, so that one that
+    kills its worker, or spoils its batch, is counted by itself and takes no other subject along.
     """
     after = _last_served.get(kind, "")
     connection.execute(_BY_INDEX)
     rows = connection.execute(
-        _CLAIM, {"kind": kind, "limit": limit, "lease": lease_seconds, "after": after, "groups": GROUPS_A_CLAIM}
+        _CLAIM,
+        {"kind": kind, "limit": limit, "lease": lease_seconds, "after": after, "groups": GROUPS_A_CLAIM},
     ).all()
     if rows:
         _last_served[kind] = rows[-1].group_id
@@ -81,7 +91,10 @@ def claim(connection: Connection, kind: str, limit: int, lease_seconds: float) -
 
 def leaves_more(claims: Sequence[Claim], limit: int) -> bool:
     """Whether a claim of up to ``limit`` subjects probably left some that are due."""
-    return sum(len(claim.subject_ids) for claim in claims) == limit or len({claim.group_id for claim in claims}) == GROUPS_A_CLAIM
+    return (
+        sum(len(claim.subject_ids) for claim in claims) == limit
+        or len({claim.group_id for claim in claims}) == GROUPS_A_CLAIM
+    )
 
 
 @contextmanager
@@ -97,18 +110,25 @@ def alone(kind: str) -> Iterator[bool]:
 
 
 def lock_owed(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> list[UUID]:
-    """Those of the subjects that are still owed, locked, in the order given: the others were settled elsewhere."""
+    """Those of the subjects that are still owed, locked, in the order given: the others were settled
+    elsewhere.
+    """
     owed = set(connection.execute(_LOCK, {"kind": kind, "ids": list(subject_ids)}).scalars())
     return [subject_id for subject_id in subject_ids if subject_id in owed]
 
 
 def extend(
-    connection: Connection, kind: str, subject_ids: Sequence[UUID], dues: Sequence[datetime], lease_seconds: float
+    connection: Connection,
+    kind: str,
+    subject_ids: Sequence[UUID],
+    dues: Sequence[datetime],
+    lease_seconds: float,
 ) -> datetime | None:
-    """This worker is still at it: its claim, known by the ends that it has had, runs out later. Returns the new end.
+    """This worker is still at it: its claim, known by the ends that it has had, runs out later. Returns the
+    new end.
 
-    What is locked is being settled, and needs no more time. What is due at another time by now was given back, is owed anew or
-    was made due by somebody: so a renewal that comes late takes nothing back.
+    What is locked is being settled, and needs no more time. What is due at another time by now was given
+    back, is owed anew or was made due by somebody: so a renewal that comes late takes nothing back.
     """
     parameters = {"kind": kind, "ids": list(subject_ids), "dues": list(dues), "lease": lease_seconds}
     return connection.execute(_EXTEND, parameters).scalars().first()
@@ -132,20 +152,40 @@ def complete(connection: Connection, kind: str, subject_ids: Sequence[UUID]) -> 
     return _by_group(connection.execute(_SETTLE, {"kind": kind, "ids": list(subject_ids)}))
 
 
-def retry_later(connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, error: str) -> dict[str, int]:
+def retry_later(
+    connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, error: str
+) -> dict[str, int]:
     """The attempt failed: due again after ``wait_seconds``. Returns how many by group."""
-    parameters = {"kind": kind, "ids": list(subject_ids), "wait": wait_seconds, "error": error[:MAX_ERROR_CHARS]}
+    parameters = {
+        "kind": kind,
+        "ids": list(subject_ids),
+        "wait": wait_seconds,
+        "error": error[:MAX_ERROR_CHARS],
+    }
     return _by_group(connection.execute(_GIVE_BACK, parameters))
 
 
-def postpone(connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, reason: str) -> None:
-    """Something that the work needs is away: due again after ``wait_seconds``, and the attempt is not counted."""
-    parameters = {"kind": kind, "ids": list(subject_ids), "wait": wait_seconds, "error": reason[:MAX_ERROR_CHARS]}
+def postpone(
+    connection: Connection, kind: str, subject_ids: Sequence[UUID], wait_seconds: float, reason: str
+) -> None:
+    """Something that the work needs is away: due again after ``wait_seconds``, and the attempt is not
+    counted.
+    """
+    parameters = {
+        "kind": kind,
+        "ids": list(subject_ids),
+        "wait": wait_seconds,
+        "error": reason[:MAX_ERROR_CHARS],
+    }
     connection.execute(_POSTPONE, parameters)
 
 
 def dead_letter_exhausted(
-    connection: Connection, kind: str, max_attempts: int, traceback: str | None = None, subject_ids: Sequence[UUID] | None = None
+    connection: Connection,
+    kind: str,
+    max_attempts: int,
+    traceback: str | None = None,
+    subject_ids: Sequence[UUID] | None = None,
 ) -> dict[str, int]:
     """Move due rows that used up their attempts to the dead letters; returns how many by group."""
     parameters = {
@@ -161,13 +201,22 @@ def dead_letter_exhausted(
 
 
 def give_up(connection: Connection, kind: str, subject_id: UUID, group_id: str, reason: str) -> None:
-    """Make a dead letter of work that is not owed: what was done instead, or left, is done once more if somebody replays it."""
-    letter = {"letter_id": uuid7(), "kind": kind, "subject_id": subject_id, "group_id": group_id, "reason": reason[:MAX_ERROR_CHARS]}
+    """Make a dead letter of work that is not owed: what was done instead, or left, is done once more if
+    somebody replays it.
+    """
+    letter = {
+        "letter_id": uuid7(),
+        "kind": kind,
+        "subject_id": subject_id,
+        "group_id": group_id,
+        "reason": reason[:MAX_ERROR_CHARS],
+    }
     connection.execute(_DEAD_LETTER, {**letter, "traceback": None, "attempts": 1})
 
 
 def retry(connection: Connection, kind: str, group_id: str | None, subject_ids: Sequence[UUID]) -> int:
-    """Make it due now: these, or up to ``MAX_RETRIED`` of the kind; returns how many. Each has all its attempts again.
+    """Make it due now: these, or up to ``MAX_RETRIED`` of the kind; returns how many. Each has all its
+    attempts again.
 
     Safe to repeat because work is done once, however often it is due.
     """
@@ -176,7 +225,9 @@ def retry(connection: Connection, kind: str, group_id: str | None, subject_ids: 
 
 
 def bring_forward(connection: Connection, longest_seconds: float, limit: int) -> int:
-    """Make due what is due later than any work can be: that was told by a clock which was wrong. Returns how many rows."""
+    """Make due what is due later than any work can be: that was told by a clock which was wrong. Returns how
+    many rows.
+    """
     return connection.execute(_BRING_FORWARD, {"longest": longest_seconds, "limit": limit}).rowcount
 
 
@@ -202,30 +253,41 @@ def by_kind(connection: Connection, group_id: str | None = None) -> list[WorkOwe
 def pending_rows(
     connection: Connection, kind: str, group_id: str | None, after: tuple[datetime, UUID] | None, limit: int
 ) -> list[PendingRow]:
-    """What is pending of a kind, the longest pending first, after that place; of all groups that may be seen, or of one."""
-    wanted = select(*columns(PendingRow, PendingWork, overdue=PendingWork.due_at <= func.clock_timestamp())).where(PendingWork.kind == kind)
+    """What is pending of a kind, the longest pending first, after that place; of all groups that may be seen,
+    or of one.
+    """
+    wanted = select(
+        *columns(PendingRow, PendingWork, overdue=PendingWork.due_at <= func.clock_timestamp())
+    ).where(PendingWork.kind == kind)
     if group_id is not None:
         wanted = wanted.where(PendingWork.group_id == group_id)
     if after is not None:
         wanted = wanted.where(tuple_(PendingWork.created_at, PendingWork.subject_id) > after)
-    return fetch(connection, PendingRow, wanted.order_by(PendingWork.created_at, PendingWork.subject_id).limit(limit))
+    return fetch(
+        connection, PendingRow, wanted.order_by(PendingWork.created_at, PendingWork.subject_id).limit(limit)
+    )
 
 
 # Session-level, so that a lost connection lets go; the number is of this application's own making.
 _LOCK_KIND = text("SELECT pg_try_advisory_lock(hashtextextended('jiyi.work.' || :kind, 0))")
 _UNLOCK_KIND = text("SELECT pg_advisory_unlock(hashtextextended('jiyi.work.' || :kind, 0))")
 _OWE = text("""
-    INSERT INTO pending_work (kind, subject_id, group_id, trace) VALUES (:kind, :subject_id, :group_id, :trace) ON CONFLICT DO NOTHING
+    INSERT INTO pending_work (kind, subject_id, group_id, trace)
+    VALUES (:kind, :subject_id, :group_id, :trace) ON CONFLICT DO NOTHING
 """)
-# Groups take turns. "walk" steps through the groups that owe the kind, beginning after the group :after and going round to it: one
-# probe of the index (kind, group_id, due_at) a group, however many rows a group has. "turns" are those of them with something due,
-# as many as one claim serves. "shares" deals out the places of the batch, one a group and round, so that a place which one group
-# does not need goes to the others. SKIP LOCKED: two workers that wake at once take different rows instead of waiting for each other.
-# Subqueries with LIMIT, and rows addressed by ctid, leave the planner no other way, whatever it believes the table's size to be.
-#: A claim goes by the index (kind, group_id, due_at), whatever the statistics say: they may be of before a flood, and a plan that sorts
-#: would read all of it. Until the end of the transaction, which the claim has for itself.
+# Groups take turns. "walk" steps through the groups that owe the kind, beginning after the group :after and
+# going round to it: one probe of the index (kind, group_id, due_at) a group, however many rows a group has.
+# "turns" are those of them with something due, as many as one claim serves. "shares" deals out the places of
+# the batch, one a group and round, so that a place which one group does not need goes to the others. SKIP
+# LOCKED: two workers that wake at once take different rows instead of waiting for each other. Subqueries with
+# LIMIT, and rows addressed by ctid, leave the planner no other way, whatever it believes the table's size to
+# be.
+#: A claim goes by the index (kind, group_id, due_at), whatever the statistics say: they may be of before a
+#: flood, and a plan that sorts would read all of it. Until the end of the transaction, which the claim has
+#: for itself.
 _BY_INDEX = text(
-    "SELECT set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)"
+    "SELECT set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true),"
+    " set_config('enable_bitmapscan', 'off', true)"
 )
 _CLAIM = text("""
     WITH RECURSIVE walk AS (
@@ -236,7 +298,8 @@ _CLAIM = text("""
                 (SELECT p.group_id, walk.round FROM pending_work p
                     WHERE p.kind = :kind AND p.group_id > walk.group_id ORDER BY p.group_id LIMIT 1)
                 UNION ALL
-                (SELECT p.group_id, true FROM pending_work p WHERE p.kind = :kind AND NOT walk.round ORDER BY p.group_id LIMIT 1)
+                (SELECT p.group_id, true FROM pending_work p WHERE p.kind = :kind AND NOT walk.round
+                ORDER BY p.group_id LIMIT 1)
             ) AS following WHERE NOT round OR group_id <= :after ORDER BY round LIMIT 1
         ) AS next
     ), turns AS (
@@ -249,7 +312,8 @@ _CLAIM = text("""
             SELECT turns.group_id, turns.place FROM turns CROSS JOIN LATERAL (
                 SELECT row_number() OVER () AS round FROM (
                     SELECT FROM pending_work p
-                    WHERE p.kind = :kind AND p.group_id = turns.group_id AND p.due_at <= statement_timestamp() LIMIT :limit
+                    WHERE p.kind = :kind AND p.group_id = turns.group_id
+                    AND p.due_at <= statement_timestamp() LIMIT :limit
                 ) AS due
             ) AS dealt ORDER BY dealt.round, turns.place LIMIT :limit
         ) AS places GROUP BY group_id, place
@@ -260,24 +324,28 @@ _CLAIM = text("""
             ORDER BY p.due_at LIMIT shares.share FOR UPDATE SKIP LOCKED
         ) AS due
     ), claimed AS (
-        UPDATE pending_work p SET attempts = attempts + 1, due_at = statement_timestamp() + make_interval(secs => :lease)
+        UPDATE pending_work p SET attempts = attempts + 1, due_at = statement_timestamp() +
+        make_interval(secs => :lease)
         WHERE p.ctid = ANY (ARRAY(SELECT ctid FROM taken))
         RETURNING p.subject_id, p.attempts, p.group_id, p.due_at, p.trace
     )
     SELECT claimed.* FROM claimed JOIN shares USING (group_id) ORDER BY shares.place
 """)
 _LOCK = text("""
-    SELECT subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids) ORDER BY subject_id FOR UPDATE
+    SELECT subject_id FROM pending_work WHERE kind = :kind AND subject_id = ANY(:ids)
+    ORDER BY subject_id FOR UPDATE
 """)
 _EXTEND = text("""
-    UPDATE pending_work SET due_at = statement_timestamp() + make_interval(secs => :lease) WHERE (kind, subject_id) IN (
+    UPDATE pending_work SET due_at = statement_timestamp() + make_interval(secs => :lease)
+    WHERE (kind, subject_id) IN (
         SELECT kind, subject_id FROM pending_work
         WHERE kind = :kind AND subject_id = ANY(:ids) AND due_at = ANY(:dues) FOR UPDATE SKIP LOCKED
     )
     RETURNING due_at
 """)
 _RENEW = text("""
-    UPDATE pending_work SET attempts = 0, due_at = clock_timestamp(), last_error = NULL, created_at = clock_timestamp()
+    UPDATE pending_work SET attempts = 0, due_at = clock_timestamp(), last_error = NULL, created_at =
+    clock_timestamp()
     WHERE kind = :kind AND subject_id = ANY(:ids)
 """)
 _RENEW_LATER = text("""
@@ -302,7 +370,8 @@ _EXHAUSTED = text("""
         LIMIT 1000 FOR UPDATE SKIP LOCKED
     )
     RETURNING subject_id, group_id, attempts,
-        coalesce(last_error, 'the worker died during each attempt') AS reason, CAST(:traceback AS text) AS traceback
+        coalesce(last_error, 'the worker died during each attempt') AS reason, CAST(:traceback AS text) AS
+        traceback
 """)
 _DEAD_LETTER = text("""
     INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, traceback, attempts)

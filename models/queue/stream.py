@@ -1,7 +1,8 @@
 """What has just changed, for those who watch: a short Valkey stream for each group.
 
-Whoever changes something tells it after the commit. Only ids, names of agents, counts and durations go in, never the
-text of a memory. It is news, not truth: a Valkey that is away costs a line in the log, and nothing waits for it.
+Whoever changes something tells it after the commit. Only ids, names of agents, counts and durations go in,
+never the text of a memory. It is news, not truth: a Valkey that is away costs a line in the log, and nothing
+waits for it.
 
 Work that was committed is told here to those who watch, and to the meters.
 """
@@ -66,17 +67,20 @@ News = tuple[str, Kind, Mapping[str, Any]]
 #: Milliseconds and a number: as Valkey orders its entries.
 Place = tuple[int, int]
 _quiet_until = 0.0
-#: Live streams that one web process has open, each of which takes one of its threads; and of them those of one API key or person.
+#: Live streams that one web process has open, each of which takes one of its threads; and of them those of
+#: one API key or person.
 STREAMS, PER_OWNER = 24, 8
 #: Live streams that one address (behind a proxy the client's) has open in one web process.
 PER_ADDRESS = 16
-#: News that waits for one watcher. Entries are shared between the watchers, so the memory is that of a group's stream.
+#: News that waits for one watcher. Entries are shared between the watchers, so the memory is that of a
+#: group's stream.
 QUEUED = 1_000
 #: Milliseconds of one blocking read; a group that was added meanwhile is among the next.
 BLOCK_MS = 500
 #: Seconds between attempts to read while Valkey is away.
 HUB_PAUSE = 1.0
-#: Entries read at once. More of them at a time than this may be more than are kept: then it is looked whether some were lost.
+#: Entries read at once. More of them at a time than this may be more than are kept: then it is looked whether
+#: some were lost.
 READ = KEPT // 2
 #: (group, agent, id) of a node.
 Node = tuple[str, str, UUID]
@@ -115,7 +119,14 @@ def publish_all(news: Iterable[News]) -> None:
         return
     try:
         arguments = [part for _, kind, data in told for part in (kind, to_json(data))]
-        valkey().eval(_TELL, len(told), *(valkey_keys.stream(news[0]) for news in told), KEPT, FORGOTTEN_AFTER, *arguments)
+        valkey().eval(
+            _TELL,
+            len(told),
+            *(valkey_keys.stream(news[0]) for news in told),
+            KEPT,
+            FORGOTTEN_AFTER,
+            *arguments,
+        )
     except (redis.RedisError, OSError) as error:
         _quiet_until = time.monotonic() + PAUSE
         log.warning("no news is told for %g s: %s", PAUSE, error)
@@ -130,14 +141,18 @@ def publish_many(pipe: Pipeline, news: Iterable[News]) -> None:
 
 
 def read(group_id: str, after: str, block_ms: int | None = None, count: int = KEPT) -> list[Entry]:
-    """A group's entries after an id (``0``: all there are), oldest first; waits up to ``block_ms`` for the first."""
+    """A group's entries after an id (``0``: all there are), oldest first; waits up to ``block_ms`` for the
+    first.
+    """
     return read_groups({group_id: after}, block_ms, count).get(group_id, [])
 
 
 def read_groups(after: Mapping[str, str], block_ms: int | None, count: int) -> dict[str, list[Entry]]:
     """The same for several groups with one question: group → entries; groups without any are left out."""
     groups = {valkey_keys.stream(group_id).encode(): group_id for group_id in after}
-    reply: Any = valkey().xread({key: after[group_id] for key, group_id in groups.items()}, count=count, block=block_ms)
+    reply: Any = valkey().xread(
+        {key: after[group_id] for key, group_id in groups.items()}, count=count, block=block_ms
+    )
     # A list of pairs, or a dictionary, as the protocol has it.
     pairs = [(key, entries[0]) for key, entries in reply.items()] if isinstance(reply, dict) else reply or []
     return {groups[key]: [_entry(*entry) for entry in entries] for key, entries in pairs}
@@ -158,11 +173,17 @@ def _entry(entry_id: bytes, fields: Mapping[bytes, bytes]) -> Entry:
 
 def counted(agents: Mapping[str, int]) -> dict[str, int]:
     """As many agents as an entry may name, those with most first."""
-    return dict(agents) if len(agents) <= MAX_IDS else dict(sorted(agents.items(), key=lambda item: -item[1])[:MAX_IDS])
+    return (
+        dict(agents)
+        if len(agents) <= MAX_IDS
+        else dict(sorted(agents.items(), key=lambda item: -item[1])[:MAX_IDS])
+    )
 
 
 class TooManyWatchers(Exception):  # noqa: N818 – its name says what happened
-    """``of_this_one``: the asker, or everybody at the asker's address, has too many streams open; else the whole process has."""
+    """``of_this_one``: the asker, or everybody at the asker's address, has too many streams open; else the
+    whole process has.
+    """
 
     def __init__(self, limit: int, *, of_this_one: bool) -> None:
         self.limit, self.of_this_one = limit, of_this_one
@@ -203,8 +224,8 @@ class Watcher:
 class Hub:
     """The watchers of one process. Thread-safe.
 
-    Each watcher is a request's thread; were each to wait in Valkey by itself, each would hold a connection. A watcher that
-    does not keep up is cut off when its queue is full: it comes back and goes on where it was.
+    Each watcher is a request's thread; were each to wait in Valkey by itself, each would hold a connection. A
+    watcher that does not keep up is cut off when its queue is full: it comes back and goes on where it was.
     """
 
     def __init__(self) -> None:
@@ -272,7 +293,11 @@ class Hub:
             try:
                 news = read_groups(after, BLOCK_MS, READ)
                 # After a pause, or a burst, Valkey may have dropped what was not read yet.
-                doubtful = after if not answers else {group: after[group] for group in news if len(news[group]) >= READ}
+                doubtful = (
+                    after
+                    if not answers
+                    else {group: after[group] for group in news if len(news[group]) >= READ}
+                )
                 lost = [group for group in doubtful if _lost(group, after[group])]
                 answers = True
             except (redis.RedisError, OSError) as error:
@@ -330,7 +355,9 @@ def retrievable(nodes: Sequence[Node]) -> None:
 
 
 def refused(groups: Iterable[str | None]) -> None:
-    """Events became dead letters, of the groups that they say they are of (None: of none that can be read)."""
+    """Events became dead letters, of the groups that they say they are of (None: of none that can be
+    read).
+    """
     counts = Counter(groups)
     meters.add("events", "rejected", number=counts.total())
     opened(INTAKE, {group_id: count for group_id, count in counts.items() if group_id is not None})
@@ -338,7 +365,9 @@ def refused(groups: Iterable[str | None]) -> None:
 
 def opened(kind: str, counts: Mapping[str, int]) -> None:
     """Dead letters were opened: group → how many."""
-    publish_all((group_id, "letter.opened", {"kind": kind, "count": count}) for group_id, count in counts.items())
+    publish_all(
+        (group_id, "letter.opened", {"kind": kind, "count": count}) for group_id, count in counts.items()
+    )
 
 
 def resolved(group_id: str, count: int, action: str) -> None:
@@ -351,7 +380,9 @@ def worked(kind: str, counts: Mapping[str, int]) -> None:
     """Work was settled: group → how many subjects."""
     if total := sum(counts.values()):
         meters.add(WORK, kind, "done", number=total)
-        publish_all((group_id, "work.done", {"kind": kind, "count": count}) for group_id, count in counts.items())
+        publish_all(
+            (group_id, "work.done", {"kind": kind, "count": count}) for group_id, count in counts.items()
+        )
 
 
 def failed(kind: str, counts: Mapping[str, int], error: BaseException, attempt: int) -> None:

@@ -1,11 +1,12 @@
 """Runs of scheduled jobs: a row a slot, so that of several beats one wins.
 
-A run is ``running`` until it is ``done`` or ``failed``. One that is running after its ``due_by`` has died, and is
-seen as failed. A slot is begun again when its run failed a while ago, or did not get through (its summary holds
-``more``); that is how a job goes on where it was stopped.
+A run is ``running`` until it is ``done`` or ``failed``. One that is running after its ``due_by`` has died,
+and is seen as failed. A slot is begun again when its run failed a while ago, or did not get through (its
+summary holds ``more``); that is how a job goes on where it was stopped.
 
-Slots are told by the database's clock. A tick that lies ahead was made while that clock was wrong: it is none, and goes with the
-job's next run, so that a clock which is put right again silences no job until the wrong time has come.
+Slots are told by the database's clock. A tick that lies ahead was made while that clock was wrong: it is
+none, and goes with the job's next run, so that a clock which is put right again silences no job until the
+wrong time has come.
 """
 
 from __future__ import annotations
@@ -15,7 +16,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Double, Text, and_, bindparam, case, cast, column, extract, func, select, text, true, values
+from sqlalchemy import (
+    Connection,
+    Double,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    column,
+    extract,
+    func,
+    select,
+    text,
+    true,
+    values,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from jiyi.protocol.operations import Tick
@@ -25,11 +41,14 @@ from models.queue.tables import JobTick
 
 #: Ticks that are kept of each job, whatever their age: about eight hours of a job that runs every 10 s.
 KEPT_TICKS = 3_000
-#: Seconds until a run that failed is tried again within its slot; a job that runs more often just has its next slot.
+#: Seconds until a run that failed is tried again within its slot; a job that runs more often just has its
+#: next slot.
 RETRY_SECONDS = 300
-#: A run whose worker died is begun again at once, so often; one that kills its worker each time then waits, too.
+#: A run whose worker died is begun again at once, so often; one that kills its worker each time then waits,
+#: too.
 TRIES_AT_ONCE = 3
-#: Seconds; no run says that it lasts longer from now on without saying so again, unless the clock was wrong when it did.
+#: Seconds; no run says that it lasts longer from now on without saying so again, unless the clock was wrong
+#: when it did.
 LONGEST_LEASE = 3_600
 DIED = "it had not ended when its time was up: its worker died, or it hangs"
 MAX_ERROR_CHARS = 1_000
@@ -49,23 +68,34 @@ class Attempt:
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 
-def begin(connection: Connection, job: str, slot: datetime, limit_seconds: float, *, alone: bool = True) -> Attempt | None:
+def begin(
+    connection: Connection, job: str, slot: datetime, limit_seconds: float, *, alone: bool = True
+) -> Attempt | None:
     """The first who asks for this slot gets it, or who asks again when it is to be begun again.
 
-    A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is under way.
+    A run that takes longer than ``limit_seconds`` has died. ``alone``: not while another run of the job is
+    under way.
     """
     connection.execute(_ONE_AT_A_TIME, {"job": job})
-    connection.execute(_DELETE_AHEAD, {"job": job, "now": database_time(connection), "slot": slot, "ahead": CLOCK_AHEAD})
+    connection.execute(
+        _DELETE_AHEAD, {"job": job, "now": database_time(connection), "slot": slot, "ahead": CLOCK_AHEAD}
+    )
     connection.execute(_FAIL_OVERDUE, {"job": job, "died": DIED, "longest": LONGEST_LEASE})
     parameters = {"job": job, "slot": slot, "limit": limit_seconds, "alone": alone, "more": MORE}
     again = {"retry": RETRY_SECONDS, "died": DIED, "at_once": TRIES_AT_ONCE}
     begun = connection.execute(_BEGIN, {**parameters, **again}).one_or_none()
-    return None if begun is None else Attempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
+    return (
+        None
+        if begun is None
+        else Attempt(job, slot, begun.attempts, begun.summary if MORE in begun.summary else {})
+    )
 
 
 def renew(connection: Connection, tick: Attempt, limit_seconds: float) -> None:
     """The run is still under way: it counts as dead only so many seconds from now."""
-    connection.execute(_RENEW, {"job": tick.job, "slot": tick.slot, "attempt": tick.attempt, "limit": limit_seconds})
+    connection.execute(
+        _RENEW, {"job": tick.job, "slot": tick.slot, "attempt": tick.attempt, "limit": limit_seconds}
+    )
 
 
 def end(connection: Connection, tick: Attempt, summary: Mapping[str, Any], error: str | None = None) -> None:
@@ -86,14 +116,19 @@ def end(connection: Connection, tick: Attempt, summary: Mapping[str, Any], error
 
 def fail_overdue(connection: Connection) -> list[str]:
     """Mark the runs that died as failed; returns their jobs."""
-    return list(connection.execute(_FAIL_OVERDUE, {"job": None, "died": DIED, "longest": LONGEST_LEASE}).scalars())
+    return list(
+        connection.execute(_FAIL_OVERDUE, {"job": None, "died": DIED, "longest": LONGEST_LEASE}).scalars()
+    )
 
 
 def last(connection: Connection, jobs: Sequence[str]) -> dict[str, Tick]:
     """The last run of each job, if there is one."""
     wanted = values(column("name", Text), name="wanted").data([(job,) for job in jobs])
     latest = _SHOWN.where(JobTick.job == wanted.c.name).order_by(JobTick.started_at.desc()).limit(1).lateral()
-    return {tick.job: tick for tick in fetch(connection, Tick, select(latest).select_from(wanted).join(latest, true()))}
+    return {
+        tick.job: tick
+        for tick in fetch(connection, Tick, select(latest).select_from(wanted).join(latest, true()))
+    }
 
 
 def find(connection: Connection, job: str, slot: datetime) -> Tick | None:
@@ -102,12 +137,14 @@ def find(connection: Connection, job: str, slot: datetime) -> Tick | None:
 
 _ONE_AT_A_TIME = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi:job:' || :job, 0))")
 _DELETE_AHEAD = text("""
-    DELETE FROM job_ticks WHERE job = :job AND slot > greatest(CAST(:now AS timestamptz), CAST(:slot AS timestamptz)) + :ahead
+    DELETE FROM job_ticks WHERE job = :job AND slot > greatest(CAST(:now AS timestamptz), CAST(:slot AS
+    timestamptz)) + :ahead
 """)
 _FAIL_OVERDUE = text("""
     UPDATE job_ticks SET state = 'failed', finished_at = due_by,
         error = :died
-    WHERE state = 'running' AND (due_by < clock_timestamp() OR due_by > clock_timestamp() + make_interval(secs => :longest))
+    WHERE state = 'running' AND (due_by < clock_timestamp()
+    OR due_by > clock_timestamp() + make_interval(secs => :longest))
       AND (CAST(:job AS text) IS NULL OR job = :job)
     RETURNING job
 """)
@@ -143,6 +180,9 @@ _SHOWN = select(
         JobTick,
         state=case((_DIED, "failed"), else_=JobTick.state),
         error=case((_DIED, "its worker died, or it hangs"), else_=JobTick.error),
-        seconds=cast(extract("epoch", func.coalesce(JobTick.finished_at, func.clock_timestamp()) - JobTick.started_at), Double),
+        seconds=cast(
+            extract("epoch", func.coalesce(JobTick.finished_at, func.clock_timestamp()) - JobTick.started_at),
+            Double,
+        ),
     )
 )

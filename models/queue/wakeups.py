@@ -1,4 +1,6 @@
-"""Wake-ups: messages that tell workers to look for work of a kind. Sent by workers, the intake and the web alike."""
+"""Wake-ups: messages that tell workers to look for work of a kind. Sent by workers, the intake and the web
+alike.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ log = logging.getLogger(__name__)
 
 #: Name of the service's Celery app (``workers.app``).
 SERVICE = "jiyi"
-#: Seconds that a process without the service's app tries to reach the broker before it leaves it to the reconciler.
+#: Seconds that a process without the service's app tries to reach the broker before it leaves it to the
+#: reconciler.
 CONNECT_SECONDS = 2.0
 
 #: Kind of work → the Celery queue that its wake-ups go to.
@@ -58,9 +61,19 @@ def wake(*kinds: str) -> None:
     """
     try:
         for kind in _asleep([kind for kind in kinds if kind in QUEUES]):
-            _app().send_task(task_name(kind), queue=QUEUES[kind], expires=valkey_keys.WAKE_SECONDS, retry=False, headers=stamp())
+            _app().send_task(
+                task_name(kind),
+                queue=QUEUES[kind],
+                expires=valkey_keys.WAKE_SECONDS,
+                retry=False,
+                headers=stamp(),
+            )
     except BROKER_ERRORS as error:
-        log.warning("could not wake %s: the broker %s; the reconciler will", ", ".join(kinds), sentence_of_valkey(error))
+        log.warning(
+            "could not wake %s: the broker %s; the reconciler will",
+            ", ".join(kinds),
+            sentence_of_valkey(error),
+        )
 
 
 def wake_at(kind: str, due: datetime) -> None:
@@ -104,7 +117,14 @@ def send(task: str, queue: str, args: Sequence[Any], expires: float) -> None:
         BrokerUnavailable: the broker cannot be reached; nothing was sent.
     """
     try:
-        _app().send_task(task, args=list(args), queue=queue, expires=expires, retry=False, headers=service_headers(task, args))
+        _app().send_task(
+            task,
+            args=list(args),
+            queue=queue,
+            expires=expires,
+            retry=False,
+            headers=service_headers(task, args),
+        )
     except BROKER_ERRORS as error:
         raise BrokerUnavailable(f"the broker {sentence_of_valkey(error)}; nothing was sent") from error
 
@@ -137,6 +157,11 @@ def own_app() -> Celery:
     app.conf.update(
         task_create_missing_queues=True,
         broker_connection_timeout=CONNECT_SECONDS,
-        broker_transport_options={"socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True, **CONNECT_RETRY, **PUBLISH_TIMEOUTS},
+        broker_transport_options={
+            "socket_connect_timeout": CONNECT_SECONDS,
+            "socket_keepalive": True,
+            **CONNECT_RETRY,
+            **PUBLISH_TIMEOUTS,
+        },
     )
     return app

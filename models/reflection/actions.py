@@ -1,4 +1,6 @@
-"""What can be done and asked about reflections: let an agent reflect, see how far it is, what came of it, and why it thinks so."""
+"""What can be done and asked about reflections: let an agent reflect, see how far it is, what came of it, and
+why it thinks so.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from engine.reflection import thought_id
 from jiyi.errors import NotFound
 from jiyi.protocol.base import BY_TIME, ById, Made, OfAgent, Rows
 from jiyi.protocol.memory import Memory
-from jiyi.protocol.reflection import SELF_TRIGGERS, NewThought, Reasons, ReflectionsQuery, ReflectionState, WhyQuery
+from jiyi.protocol.reflection import (
+    SELF_TRIGGERS,
+    NewThought,
+    Reasons,
+    ReflectionsQuery,
+    ReflectionState,
+    WhyQuery,
+)
 from models.db.actions import Context, action, read
 from models.db.rows import columns, fetch, page
 from models.memory.agents import key_of, no_agent
@@ -26,9 +35,9 @@ from models.reflection.tables import Reflection
 def request_reflection(context: Context, request: OfAgent) -> Made:
     """Let an agent reflect.
 
-    The agent looks at its latest memories, asks itself what matters in them, and keeps its conclusions as thoughts that
-    name their evidence. Answers at once with the reflection that is owed; one that is under way already is not
-    begun twice. See get_reflection for what came of it.
+    The agent looks at its latest memories, asks itself what matters in them, and keeps its conclusions as
+    thoughts that name their evidence. Answers at once with the reflection that is owed; one that is under way
+    already is not begun twice. See get_reflection for what came of it.
     """
     agent_key = key_of(context.connection, context.group_id, request.agent_id)
     if agent_key is None:
@@ -64,8 +73,8 @@ def list_reflections(context: Context, request: ReflectionsQuery) -> Rows[Reflec
 def why(context: Context, request: WhyQuery) -> Reasons:
     """Explain what a memory rests on.
 
-    The memories that a thought was concluded from, and what those rest on, level by level, each once. Use it to check
-    where a belief comes from before relying on it.
+    The memories that a thought was concluded from, and what those rest on, level by level, each once. Use it
+    to check where a belief comes from before relying on it.
     """
     reasons = why_thought(context.connection, context.group_id, request.id, request.depth, request.limit)
     if request.id not in reasons.nodes:
@@ -73,10 +82,18 @@ def why(context: Context, request: WhyQuery) -> Reasons:
     return reasons
 
 
-def listed(context: Context, request: ReflectionsQuery, *, self_reviews: bool = False) -> Rows[ReflectionState]:
+def listed(
+    context: Context, request: ReflectionsQuery, *, self_reviews: bool = False
+) -> Rows[ReflectionState]:
     """A page of reflections, or of self-reviews only."""
-    wanted: dict[str, Any] = {"agent_id": request.agent_id, "state": request.state, "before": request.place(BY_TIME)}
-    rows = reflection_page(context.connection, context.group_id, **wanted, limit=request.limit + 1, self_reviews=self_reviews)
+    wanted: dict[str, Any] = {
+        "agent_id": request.agent_id,
+        "state": request.state,
+        "before": request.place(BY_TIME),
+    }
+    rows = reflection_page(
+        context.connection, context.group_id, **wanted, limit=request.limit + 1, self_reviews=self_reviews
+    )
     return page(rows, request.limit, lambda last: (last.created_at, last.reflection_id))
 
 
@@ -91,7 +108,9 @@ def reflection_page(
     before: tuple[datetime, UUID] | None,
     limit: int,
 ) -> list[ReflectionState]:
-    """Reflections without their thoughts, the latest first. ``self_reviews``: only those in which an agent reviewed itself."""
+    """Reflections without their thoughts, the latest first. ``self_reviews``: only those in which an agent
+    reviewed itself.
+    """
     wanted = select(_STATED)
     if self_reviews:
         wanted = wanted.where(or_(_STATED.c.findings.is_not(None), _STATED.c.trigger.in_(SELF_TRIGGERS)))
@@ -104,7 +123,10 @@ def reflection_page(
     if before is not None:
         wanted = wanted.where(tuple_(_STATED.c.created_at, _STATED.c.reflection_id) < before)
     ordered = wanted.order_by(_STATED.c.created_at.desc(), _STATED.c.reflection_id.desc())
-    return [ReflectionState.model_validate(dict(row)) for row in connection.execute(ordered.limit(limit), {"group": group_id}).mappings()]
+    return [
+        ReflectionState.model_validate(dict(row))
+        for row in connection.execute(ordered.limit(limit), {"group": group_id}).mappings()
+    ]
 
 
 def find_reflection(connection: Connection, group_id: str, reflection_id: UUID) -> ReflectionState | None:
@@ -121,7 +143,8 @@ def find_reflection(connection: Connection, group_id: str, reflection_id: UUID) 
 def why_thought(connection: Connection, group_id: str, node_id: UUID, depth: int, limit: int) -> Reasons:
     """The memory and its evidence, ``depth`` levels of it and ``limit`` memories at most.
 
-    Ends whatever rests on what: a memory that was met is not looked at again. Memories of other groups are not met.
+    Ends whatever rests on what: a memory that was met is not looked at again. Memories of other groups are
+    not met.
     """
     nodes: dict[UUID, Memory] = {}
     missing: list[UUID] = []
@@ -139,8 +162,9 @@ def why_thought(connection: Connection, group_id: str, node_id: UUID, depth: int
     return Reasons.model_construct(node_id=node_id, nodes=nodes, missing=missing, beyond=level)
 
 
-# What is open, but owed no more, was given up (``models.reflection.tables.Reflection``). What stopped it before it began, or
-# when it was to be written, or killed its worker, is known to the pending work and to its dead letter.
+# What is open, but owed no more, was given up (``models.reflection.tables.Reflection``). What stopped it
+# before it began, or when it was to be written, or killed its worker, is known to the pending work and to its
+# dead letter.
 _STATED = (
     text("""
         SELECT r.reflection_id, r.agent_id, r.trigger,
@@ -156,10 +180,12 @@ _STATED = (
             SELECT CASE WHEN talked THEN 'reflect_conversation' ELSE 'reflect' END AS kind,
                 CASE WHEN talked THEN r.reflection_id ELSE a.agent_key END AS subject_id
         ) AS w
-        LEFT JOIN pending_work p ON p.kind = w.kind AND p.subject_id = w.subject_id AND p.group_id = r.group_id
+        LEFT JOIN pending_work p ON p.kind = w.kind AND p.subject_id = w.subject_id
+        AND p.group_id = r.group_id
         LEFT JOIN LATERAL (
             SELECT reason FROM dead_letters l
-            WHERE p.kind IS NULL AND NOT s.ended AND l.subject_id = w.subject_id AND l.group_id = r.group_id AND l.kind = w.kind
+            WHERE p.kind IS NULL AND NOT s.ended AND l.subject_id = w.subject_id
+            AND l.group_id = r.group_id AND l.kind = w.kind
             ORDER BY letter_id DESC LIMIT 1
         ) AS d ON true
         WHERE r.group_id = :group
@@ -170,16 +196,20 @@ _STATED = (
 # OFFSET keeps the cast out of the join's condition, where under row-level security no index would be used.
 # An event may tell of a node of another id, of which it was a repetition; and it may have been pruned.
 _THOUGHTS = text("""
-    SELECT n.node_id, n.created_at, n.expires_at, n.description, n.subject, n.predicate, n.object, n.poignancy, n.depth,
+    SELECT n.node_id, n.created_at, n.expires_at, n.description, n.subject, n.predicate, n.object,
+    n.poignancy, n.depth,
         n.provenance ->> 'focal_point' AS focal_point,
         coalesce((
-            SELECT jsonb_agg(jsonb_build_object('node_id', e.node_id, 'type', e.type, 'kind', e.kind, 'created_at', e.created_at,
+            SELECT jsonb_agg(jsonb_build_object('node_id', e.node_id, 'type', e.type, 'kind', e.kind,
+            'created_at', e.created_at,
                 'description', e.description) ORDER BY f.place)
             FROM (
-                SELECT CAST(id AS uuid) AS id, place FROM jsonb_array_elements_text(n.filling) WITH ORDINALITY AS k(id, place) OFFSET 0
+                SELECT CAST(id AS uuid) AS id, place FROM jsonb_array_elements_text(n.filling) WITH
+                ORDINALITY AS k(id, place) OFFSET 0
             ) AS f JOIN memory_nodes e ON e.node_id = f.id AND e.group_id = n.group_id
         ), '[]') AS evidence
-    FROM unnest(CAST(:ids AS uuid[])) AS t(event_id) LEFT JOIN events e ON e.event_id = t.event_id AND e.group_id = :group
+    FROM unnest(CAST(:ids AS uuid[])) AS t(event_id) LEFT JOIN events e ON e.event_id = t.event_id
+    AND e.group_id = :group
     JOIN memory_nodes n ON n.node_id = coalesce(e.node_id, t.event_id)
     WHERE n.group_id = :group ORDER BY n.node_count
 """)

@@ -22,11 +22,13 @@ from models.memory.event_types import EventType, StoredBatch, after_events, regi
 from models.queue import pending_work
 from models.queue.pending_work import MAX_ERROR_CHARS
 
-#: Kinds of work: an agent's reflection (subject: its key), and one on a conversation (subject: the event that ended it).
+#: Kinds of work: an agent's reflection (subject: its key), and one on a conversation (subject: the event that
+#: ended it).
 REFLECT, REFLECT_CONVERSATION = "reflect", "reflect_conversation"
 #: When agents reflect by schedule, by the clocks of their time zones.
 NIGHT = time(3)
-#: Events since the last reflection below which none is scheduled: from fewer nothing follows that no single memory says.
+#: Events since the last reflection below which none is scheduled: from fewer nothing follows that no single
+#: memory says.
 LEAST_NEW = 3
 #: Chats of one session that are looked at, the latest ones.
 MAX_CHATS = 50
@@ -50,7 +52,9 @@ class StartedReflection:
 
 
 def ask(connection: Connection, group_id: str, agent_id: str, trigger: str) -> UUID:
-    """The id of the agent's open reflection, begun or not; a new one if there is none. Who asks owes the work, too."""
+    """The id of the agent's open reflection, begun or not; a new one if there is none. Who asks owes the
+    work, too.
+    """
     parameters = {"id": uuid7(), "group": group_id, "agent": agent_id, "trigger": trigger}
     reflection_id: UUID = connection.execute(_ASK, parameters).scalar_one()
     return reflection_id
@@ -63,7 +67,9 @@ def begin(connection: Connection, group_id: str, agent_id: str, llm: str) -> Sta
     return StartedReflection(row.reflection_id, row.attempts, row.trigger)
 
 
-def begin_conversation(connection: Connection, event_id: UUID, group_id: str, agent_id: str, llm: str) -> StartedReflection:
+def begin_conversation(
+    connection: Connection, event_id: UUID, group_id: str, agent_id: str, llm: str
+) -> StartedReflection:
     parameters = {"id": event_id, "group": group_id, "agent": agent_id, "llm": llm}
     return StartedReflection(event_id, connection.execute(_BEGIN_CONVERSATION, parameters).scalar_one())
 
@@ -74,7 +80,12 @@ def interrupt(connection: Connection, begun: StartedReflection, error: str) -> N
 
 
 def finish(
-    connection: Connection, begun: StartedReflection, *, focal_points: Sequence[str] = (), thoughts: int = 0, nothing: str = ""
+    connection: Connection,
+    begun: StartedReflection,
+    *,
+    focal_points: Sequence[str] = (),
+    thoughts: int = 0,
+    nothing: str = "",
 ) -> bool:
     """Close the reflection. False if another attempt has begun since: then this one may write nothing."""
     parameters = {
@@ -88,15 +99,22 @@ def finish(
 
 
 def clock(connection: Connection, group_id: str, agent_id: str) -> datetime:
-    """The time that the agent lives in, real or simulated: that of its latest memories. Now if it has none."""
-    moment: datetime = connection.execute(_CLOCK, {"group": group_id, "agent": agent_id, "newest": MAX_STATEMENTS}).scalar_one()
+    """The time that the agent lives in, real or simulated: that of its latest memories. Now if it has
+    none.
+    """
+    moment: datetime = connection.execute(
+        _CLOCK, {"group": group_id, "agent": agent_id, "newest": MAX_STATEMENTS}
+    ).scalar_one()
     return moment
 
 
-def latest(connection: Connection, group_id: str, agent_id: str, count: int, *, mode: Mode, now: datetime) -> list[Statement]:
+def latest(
+    connection: Connection, group_id: str, agent_id: str, count: int, *, mode: Mode, now: datetime
+) -> list[Statement]:
     """The agent's latest ``count`` events and thoughts, the latest last.
 
-    Latest by what happened; in ``stanford`` mode by last access, as the original has it. What is idle is left out.
+    Latest by what happened; in ``stanford`` mode by last access, as the original has it. What is idle is left
+    out.
     """
     statement = _LATEST_ACCESSED if mode == "stanford" else _LATEST
     parameters = {"group": group_id, "agent": agent_id, "count": count, "now": now}
@@ -106,11 +124,18 @@ def latest(connection: Connection, group_id: str, agent_id: str, count: int, *, 
 
 def users_told(connection: Connection, group_id: str, node_ids: Sequence[UUID]) -> dict[UUID, str]:
     """Those of some memories that one user alone is told, with that user."""
-    return {row.node_id: row.user_id for row in connection.execute(_USERS_TOLD, {"group": group_id, "ids": list(node_ids)})}
+    return {
+        row.node_id: row.user_id
+        for row in connection.execute(_USERS_TOLD, {"group": group_id, "ids": list(node_ids)})
+    }
 
 
-def already_thought(connection: Connection, group_id: str, agent_id: str, texts: Sequence[str]) -> set[tuple[str, str | None]]:
-    """Those of some texts that a thought of the agent's, not archived, says word for word, with the user who is told it."""
+def already_thought(
+    connection: Connection, group_id: str, agent_id: str, texts: Sequence[str]
+) -> set[tuple[str, str | None]]:
+    """Those of some texts that a thought of the agent's, not archived, says word for word, with the user who
+    is told it.
+    """
     rows = connection.execute(_ALREADY_THOUGHT, {"group": group_id, "agent": agent_id, "texts": list(texts)})
     return {(row.description, row.user_id) for row in rows}
 
@@ -129,8 +154,12 @@ def next_scheduled(connection: Connection, name: AgentName, news: int, now: date
     return last_night(now, time_zone(connection, *name)) + timedelta(days=1)
 
 
-def due_by_schedule(connection: Connection, group_id: str | None, now: datetime, limit: int) -> list[tuple[UUID, str, str]]:
-    """(agent_key, group_id, agent_id) of agents that last night had events which no reflection has seen, and have not been asked since."""
+def due_by_schedule(
+    connection: Connection, group_id: str | None, now: datetime, limit: int
+) -> list[tuple[UUID, str, str]]:
+    """(agent_key, group_id, agent_id) of agents that last night had events which no reflection has seen, and
+    have not been asked since.
+    """
     deployment = get_settings().tz
     zones = {deployment, *connection.execute(_ZONES).scalars()}
     nights = {tz: last_night(now, tz) for tz in sorted(zones)}
@@ -174,11 +203,15 @@ def find_ended(connection: Connection, event_id: UUID) -> EndedSession | None:
         return None
     chat_ids = [UUID(chat_id) for chat_id in row.payload.get("chat_ids", [])]
     partner, user_id = row.payload.get("partner"), row.payload.get("user_id")
-    return EndedSession(row.group_id, row.agent_id, row.session_id, row.occurred_at, partner, chat_ids, user_id)
+    return EndedSession(
+        row.group_id, row.agent_id, row.session_id, row.occurred_at, partner, chat_ids, user_id
+    )
 
 
 def load_transcript(connection: Connection, ending: EndedSession) -> Transcript:
-    """What was said: in the chats that the event names, or else in those of its session (and with its partner, if named)."""
+    """What was said: in the chats that the event names, or else in those of its session (and with its
+    partner, if named).
+    """
     parameters: dict[str, Any] = {"group": ending.group_id, "agent": ending.agent_id}
     if ending.chat_ids:
         rows = connection.execute(_NAMED, {**parameters, "ids": ending.chat_ids}).all()
@@ -214,14 +247,16 @@ def _why_nothing(ending: EndedSession, chat_ids: list[UUID]) -> str:
 _ASK = text("""
     INSERT INTO reflections (reflection_id, group_id, agent_id, trigger, state)
     VALUES (:id, :group, :agent, :trigger, 'owed')
-    ON CONFLICT (group_id, agent_id) WHERE trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')
+    ON CONFLICT (group_id, agent_id) WHERE trigger <> 'conversation'
+    AND state IN ('owed', 'running', 'waiting')
         DO UPDATE SET trigger = reflections.trigger
     RETURNING reflection_id
 """)
 _BEGIN = text("""
     INSERT INTO reflections (reflection_id, group_id, agent_id, trigger, state, attempts, started_at, llm)
     VALUES (:id, :group, :agent, 'importance', 'running', 1, clock_timestamp(), :llm)
-    ON CONFLICT (group_id, agent_id) WHERE trigger <> 'conversation' AND state IN ('owed', 'running', 'waiting')
+    ON CONFLICT (group_id, agent_id) WHERE trigger <> 'conversation'
+    AND state IN ('owed', 'running', 'waiting')
         DO UPDATE SET state = 'running', attempts = reflections.attempts + 1, started_at = clock_timestamp(),
             llm = excluded.llm, error = NULL
     RETURNING reflection_id, attempts, trigger
@@ -229,7 +264,8 @@ _BEGIN = text("""
 _BEGIN_CONVERSATION = text("""
     INSERT INTO reflections (reflection_id, group_id, agent_id, trigger, state, attempts, started_at, llm)
     VALUES (:id, :group, :agent, 'conversation', 'running', 1, clock_timestamp(), :llm)
-    ON CONFLICT (reflection_id, group_id) DO UPDATE SET state = 'running', attempts = reflections.attempts + 1,
+    ON CONFLICT (reflection_id, group_id) DO UPDATE SET state = 'running', attempts = reflections.attempts +
+    1,
         started_at = clock_timestamp(), llm = excluded.llm, error = NULL
     RETURNING attempts
 """)
@@ -250,30 +286,36 @@ _CLOCK = text("""
     ) AS last
 """)
 _LATEST = text("""
-    SELECT node_id, embedding_key, CASE WHEN visibility IS DISTINCT FROM 'agent' THEN user_id END AS told FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND type IN ('event', 'thought') AND NOT is_idle AND archived_at IS NULL
+    SELECT node_id, embedding_key, CASE WHEN visibility IS DISTINCT FROM 'agent' THEN user_id END AS told
+    FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND type IN ('event', 'thought') AND NOT is_idle
+    AND archived_at IS NULL
       AND kind IS DISTINCT FROM 'session' AND superseded_at IS NULL
       AND (expires_at IS NULL OR expires_at > :now)
     ORDER BY node_count DESC LIMIT :count
 """)
 _USERS_TOLD = text("""
     SELECT node_id, user_id FROM memory_nodes
-    WHERE group_id = :group AND node_id = ANY(:ids) AND user_id IS NOT NULL AND visibility IS DISTINCT FROM 'agent'
+    WHERE group_id = :group AND node_id = ANY(:ids) AND user_id IS NOT NULL AND visibility IS DISTINCT
+    FROM 'agent'
 """)
 _ALREADY_THOUGHT = text("""
     SELECT description, user_id FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND type = 'thought' AND archived_at IS NULL AND description = ANY(:texts)
+    WHERE group_id = :group AND agent_id = :agent AND type = 'thought' AND archived_at IS NULL
+    AND description = ANY(:texts)
 """)
 # The original's order, backwards: retrieve.py sorts by last access, events before thoughts, the newest first.
 _LATEST_ACCESSED = text("""
-    SELECT n.node_id, n.embedding_key, CASE WHEN n.visibility IS DISTINCT FROM 'agent' THEN n.user_id END AS told
+    SELECT n.node_id, n.embedding_key, CASE WHEN n.visibility IS DISTINCT
+    FROM 'agent' THEN n.user_id END AS told
     FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = :group AND n.agent_id = :agent AND n.type IN ('event', 'thought')
       AND position('idle' in n.embedding_key) = 0 AND n.archived_at IS NULL
       AND n.kind IS DISTINCT FROM 'session' AND n.superseded_at IS NULL
     ORDER BY a.last_accessed DESC, n.type = 'thought' DESC, n.node_count LIMIT :count
 """)
-# The newest memory is found by its number, which is the agent's last one given out: no scan over the memories.
+# The newest memory is found by its number, which is the agent's last one given out: no scan over the
+# memories.
 _ZONES = text("SELECT DISTINCT settings ->> 'tz' FROM agents WHERE settings ? 'tz'")
 # The memory stored first of those since the last reflection tells whether there was something new by then.
 _DUE_BY_SCHEDULE = text("""
@@ -282,7 +324,8 @@ _DUE_BY_SCHEDULE = text("""
         ON z.tz = coalesce(a.settings ->> 'tz', :deployment)
     CROSS JOIN LATERAL (
         SELECT n.stored_at FROM memory_nodes n
-        WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id AND n.node_count > a.node_count - a.importance_ele_n
+        WHERE n.group_id = a.group_id AND n.agent_id = a.agent_id
+        AND n.node_count > a.node_count - a.importance_ele_n
         ORDER BY n.node_count LIMIT 1
     ) AS first
     WHERE (CAST(:group AS text) IS NULL OR a.group_id = :group)
@@ -295,11 +338,13 @@ _DUE_BY_SCHEDULE = text("""
     ORDER BY first.stored_at LIMIT :limit
 """)
 _ENDED = text("""
-    SELECT group_id, agent_id, session_id, occurred_at, payload FROM events WHERE event_id = :id AND type = 'session.ended'
+    SELECT group_id, agent_id, session_id, occurred_at, payload FROM events WHERE event_id = :id
+    AND type = 'session.ended'
 """)
 _NAMED = text("""
     SELECT node_id, subject, object, filling FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND type = 'chat' AND node_id = ANY(:ids) ORDER BY type_count
+    WHERE group_id = :group AND agent_id = :agent AND type = 'chat' AND node_id = ANY(:ids)
+    ORDER BY type_count
 """)
 # Unless somebody is named, a session that is one user's is that user's.
 _OF_SESSION = text("""

@@ -16,14 +16,20 @@ from models.db.base import EMPTY_LIST, NOW, Base, Timestamp
 class Reflection(Base):
     """One reflection of one agent, through all its attempts. Its id is part of its thoughts' ids.
 
-    States: ``owed`` (asked for) → ``running`` → ``done`` or ``nothing`` (there was nothing to think about, ``error``
-    says why); ``waiting`` between two attempts. What is open, but owed no more, was given up: see the dead letters.
+    States: ``owed`` (asked for) → ``running`` → ``done`` or ``nothing`` (there was nothing to think about,
+    ``error`` says why); ``waiting`` between two attempts. What is open, but owed no more, was given up: see
+    the dead letters.
     """
 
     __tablename__ = "reflections"
     __table_args__ = (
-        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
-        CheckConstraint("trigger IN ('importance', 'schedule', 'request', 'conversation', 'conversations', 'hours')", name="trigger"),
+        ForeignKeyConstraint(
+            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
+        ),
+        CheckConstraint(
+            "trigger IN ('importance', 'schedule', 'request', 'conversation', 'conversations', 'hours')",
+            name="trigger",
+        ),
         CheckConstraint("state IN ('owed', 'running', 'waiting', 'done', 'nothing')", name="state"),
         Index(None, "group_id", "agent_id", "created_at"),
         # One at a time; a conversation's is the conversation's own.

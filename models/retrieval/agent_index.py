@@ -1,8 +1,9 @@
 """An agent's memories in the retrieval worker's memory, kept up to date by reading only what changed.
 
-A row is changed by the transaction that ``changed_xid`` names. Before a look at the rows the oldest transaction
-still running is noted (the snapshot's ``xmin``); whatever that one or a later one wrote is read again the next
-time. So a row that is committed late, behind others with higher numbers, is not missed (design §7).
+A row is changed by the transaction that ``changed_xid`` names. Before a look at the rows the oldest
+transaction still running is noted (the snapshot's ``xmin``); whatever that one or a later one wrote is read
+again the next time. So a row that is committed late, behind others with higher numbers, is not missed (design
+§7).
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ _COLUMNS = {
     "session": np.int32,
     "subject": np.int32,
     "has_vector": np.bool_,
-    # Whether it says anything, and whether what is usual is measured by it: a question and the answer to it change no other question's.
+    # Whether it says anything, and whether what is usual is measured by it: a question and the answer to it
+    # change no other question's.
     "says": np.bool_,
     "counts": np.bool_,
     "has_tokens": np.bool_,
@@ -103,14 +105,17 @@ class IndexKey(NamedTuple):
     model: str
     #: Values of a vector that can be compared; others count as none. 0 where nothing is compared.
     dimensions: int
-    #: Archived memories are in an index of their own kind, which few ask for: they do not slow down the others.
+    #: Archived memories are in an index of their own kind, which few ask for: they do not slow down the
+    #: others.
     archived: bool = False
     #: It has what this user is told; for None what all are told.
     user_id: str | None = None
 
 
 class AgentIndex:
-    """Columns over all memories of one agent, with vectors of one model and size. Use it under its ``lock``."""
+    """Columns over all memories of one agent, with vectors of one model and size. Use it under its
+    ``lock``.
+    """
 
     def __init__(self, key: IndexKey, statistics: Statistics | None = None) -> None:
         """``statistics`` of the agent's texts, for an index of only some of them (:meth:`load`)."""
@@ -176,7 +181,13 @@ class AgentIndex:
     @property
     def bytes_used(self) -> int:
         texts = self._lexicon.bytes_used + self._keywords.nbytes
-        return OBJECT_BYTES + self.columns.nbytes + self.size * ROW_BYTES + texts + len(self.described) * DESCRIBED_BYTES
+        return (
+            OBJECT_BYTES
+            + self.columns.nbytes
+            + self.size * ROW_BYTES
+            + texts
+            + len(self.described) * DESCRIBED_BYTES
+        )
 
     def node_id(self, row: int) -> UUID:
         return UUID(bytes=self._ids[row])
@@ -192,7 +203,8 @@ class AgentIndex:
     def refresh(self, connection: Connection, seen: AgentRecord | None = None) -> None:
         """Read what changed since the last look: rows from the database, access times from the other workers.
 
-        ``seen`` is the agent as it was just read: if its memories have not changed, they cost no trip of their own.
+        ``seen`` is the agent as it was just read: if its memories have not changed, they cost no trip of
+        their own.
         """
         if not self._horizon:
             if seen is not None and seen.large and self.key.user_id is not None:
@@ -209,26 +221,37 @@ class AgentIndex:
         """Take in some of the agent's rows, once, as they are now or were."""
         ids = sorted(node_ids)  # the older first, as ids are made
         first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
-        rest = read_beside(lambda another: index_rows.named_rows(another, self._whose, second, past), connection)
-        self._take(read() for read in (partial(index_rows.named_rows, connection, self._whose, first, past), rest))
+        rest = read_beside(
+            lambda another: index_rows.named_rows(another, self._whose, second, past), connection
+        )
+        self._take(
+            read() for read in (partial(index_rows.named_rows, connection, self._whose, first, past), rest)
+        )
         if past is None:
             self._read_accesses(connection)
 
     def load_past(self, connection: Connection, expected: int, past: Past) -> None:
         """Take in, once, all rows that were there at a time of the past, as they were."""
         self.columns.reserve(expected)
-        self._take(index_rows.all_rows(connection, self._whose, archived=self.key.archived, expected=expected, past=past))
+        self._take(
+            index_rows.all_rows(
+                connection, self._whose, archived=self.key.archived, expected=expected, past=past
+            )
+        )
 
     def _read_all(self, connection: Connection, expected: int) -> None:
         """From the beginning; ``expected`` is the highest ``node_count`` that is known of, 0 if none is."""
         self.columns.reserve(0 if self.key.user_id is not None else expected)
-        self._take(index_rows.all_rows(connection, self._whose, archived=self.key.archived, expected=expected))
+        self._take(
+            index_rows.all_rows(connection, self._whose, archived=self.key.archived, expected=expected)
+        )
 
     def _read_changed(self, connection: Connection) -> None:
         key = self.key
         rows = index_rows.changed_rows(connection, self._whose, self._horizon)
         known = self._positions(rows)
-        # A row that is known gets its tokens only now (postings grow at their end alone), or leaves for the archive.
+        # A row that is known gets its tokens only now (postings grow at their end alone), or leaves for the
+        # archive.
         here, archived = known >= 0, rows.numbers["archived"] & (not key.archived)
         if (rows.has_tokens[here] & ~self.columns["has_tokens"][known[here]]).any() or archived[here].any():
             expected = int(self.columns["node_count"].max())
@@ -242,7 +265,9 @@ class AgentIndex:
     def _read_accesses(self, connection: Connection) -> None:
         accesses, early = self._touched.read(), self._early
         # One may be of a memory that was stored after the look at the rows: the next look finds it.
-        self._early = [access for access in accesses if not all(map(self._row_of.__contains__, access.node_ids))]
+        self._early = [
+            access for access in accesses if not all(map(self._row_of.__contains__, access.node_ids))
+        ]
         for access in (*early, *accesses):
             self.touch(access.node_ids, access.at)
         if self._touched.missed:
@@ -271,7 +296,9 @@ class AgentIndex:
     def select(self, wanted: Wanted) -> Rows:
         """The rows that may be retrieved, in their order."""
         allowed = self._allowed({name: value for name, value in wanted.items() if name != "include_expired"})
-        unexpired = filters.passing(self, "include_expired", wanted.get("include_expired"))  # at a moment of each question's own
+        unexpired = filters.passing(
+            self, "include_expired", wanted.get("include_expired")
+        )  # at a moment of each question's own
         return np.flatnonzero(allowed if unexpired is None else allowed & unexpired)
 
     def superseded(self, wanted: Wanted) -> Rows:
@@ -283,7 +310,9 @@ class AgentIndex:
 
     def _allowed(self, wanted: Wanted) -> NDArray[np.bool_]:
         """The rows that pass: kept while no row changes."""
-        key = tuple((name, tuple(value) if isinstance(value, list) else value) for name, value in wanted.items())
+        key = tuple(
+            (name, tuple(value) if isinstance(value, list) else value) for name, value in wanted.items()
+        )
         if key not in self._allowed_rows:
             allowed = np.ones(self.size, dtype=bool)
             for name, value in wanted.items():
@@ -303,7 +332,9 @@ class AgentIndex:
         return self._keywords.having_any(keywords)
 
     def access_order(self, rows: Rows | None = None) -> Rows:
-        """All rows, least recently accessed first, the older on ties; or the positions in ``rows`` of these, in the same order."""
+        """All rows, least recently accessed first, the older on ties; or the positions in ``rows`` of these,
+        in the same order.
+        """
         order = self._order.rows(self.columns["last_accessed"], self.columns["node_count"])
         if rows is None or rows.size == self.size:
             return order
@@ -361,7 +392,9 @@ class AgentIndex:
         changed, sessions, horizon = [], [], 0
         try:
             for rows in parts:
-                horizon = horizon or rows.oldest_running  # of the first part: what changes meanwhile is read again
+                horizon = (
+                    horizon or rows.oldest_running
+                )  # of the first part: what changes meanwhile is read again
                 if len(rows):
                     positions = self._place(rows)
                     sessions.append(self.columns["session"][positions])
@@ -382,10 +415,14 @@ class AgentIndex:
         self._horizon = horizon
 
     def _judge(self, changed: Rows, contents: NDArray[np.int32]) -> None:
-        """Note of the changed rows what they say, and what counts; ``contents``: how many telling words each row of all has."""
+        """Note of the changed rows what they say, and what counts; ``contents``: how many telling words each
+        row of all has.
+        """
         columns = self.columns
         replies = columns["replies"][changed]
-        least = np.where(replies, FULL_CONTENT, columns["kind"][changed] == KINDS.index("session"))  # "Noted." is an echo
+        least = np.where(
+            replies, FULL_CONTENT, columns["kind"][changed] == KINDS.index("session")
+        )  # "Noted." is an echo
         columns["says"][changed] = ~columns["asks"][changed] & (contents[changed] >= least)
         columns["counts"][changed] = columns["says"][changed] & ~replies
         self._lexicon.count_only(self._counted)
@@ -401,7 +438,9 @@ class AgentIndex:
         positions = self._positions(rows)
         new = positions < 0
         if not new.all():
-            for position, keywords in zip(positions.tolist(), index_rows.lists_of(rows.keywords), strict=True):
+            for position, keywords in zip(
+                positions.tolist(), index_rows.lists_of(rows.keywords), strict=True
+            ):
                 if position >= 0:
                     self._keywords.replace(position, keywords)
         if new.any():
@@ -427,18 +466,32 @@ class AgentIndex:
         for name in _KEPT:
             columns[name][positions] = rows.numbers[name]
         sessions = _coded(self._sessions, rows.sessions, lambda _: len(self._sessions) - 1)
-        told = (columns["type"][positions] != TYPES.index("thought")) & (columns["kind"][positions] == KINDS.index("memory"))
-        who = _coded(self._subject_of, rows.subjects, lambda name: self._subjects[normalise(name)] if name else -1)
+        told = (columns["type"][positions] != TYPES.index("thought")) & (
+            columns["kind"][positions] == KINDS.index("memory")
+        )
+        who = _coded(
+            self._subject_of, rows.subjects, lambda name: self._subjects[normalise(name)] if name else -1
+        )
         columns["subject"][positions] = who
-        columns["session"][positions] = np.where(told, with_hours(sessions, columns["created"][positions], who), sessions)
+        columns["session"][positions] = np.where(
+            told, with_hours(sessions, columns["created"][positions], who), sessions
+        )
         columns["has_tokens"][positions] = rows.has_tokens
         others = {name for name in rows.other_models if name is not None}
-        of_another = np.fromiter((name is not None for name in rows.other_models), np.bool_, len(rows)) if others else False
+        of_another = (
+            np.fromiter((name is not None for name in rows.other_models), np.bool_, len(rows))
+            if others
+            else False
+        )
         self.sizes.update(np.unique(rows.numbers["dimensions"]).tolist())
-        self.models |= others | ({self.key.model} if (rows.numbers["embedded"] & ~of_another).any() else set())
+        self.models |= others | (
+            {self.key.model} if (rows.numbers["embedded"] & ~of_another).any() else set()
+        )
 
 
-def _coded(codes: dict[str | None, int], names: Sequence[str | None], code: Callable[[str], int]) -> NDArray[np.int32]:
+def _coded(
+    codes: dict[str | None, int], names: Sequence[str | None], code: Callable[[str], int]
+) -> NDArray[np.int32]:
     """The names' codes; those that were not met yet get theirs from ``code``."""
     for name in set(names) - codes.keys():
         if name is not None:
@@ -475,17 +528,32 @@ class Described:
 CACHED = 1_000
 
 
-def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dict[int, dict[str, Any]], dict[int, Shown]]:
-    """The fields of the index's rows, and what their places depend on, by row. Call it under the index's lock."""
+def describe(
+    connection: Connection, index: AgentIndex, rows: Rows
+) -> tuple[dict[int, dict[str, Any]], dict[int, Shown]]:
+    """The fields of the index's rows, and what their places depend on, by row. Call it under the index's
+    lock.
+    """
     wanted, xids = rows.tolist(), index.columns["xid"][rows].tolist()
     accessed = index.columns["last_accessed"][rows].tolist()
-    times = {at: datetime.fromtimestamp(at, UTC) for at in set(accessed)}  # of many at once, as they were returned together
+    times = {
+        at: datetime.fromtimestamp(at, UTC) for at in set(accessed)
+    }  # of many at once, as they were returned together
     known = index.described
-    new = [index.node_id(row) for row, xid in dict(zip(wanted, xids, strict=True)).items() if row not in known or known[row].xid != xid]
+    new = [
+        index.node_id(row)
+        for row, xid in dict(zip(wanted, xids, strict=True)).items()
+        if row not in known or known[row].xid != xid
+    ]
     if new:
-        with telling("SELECT … FROM memory_nodes"), driver(connection).cursor(binary=True, row_factory=dict_row) as cursor:
+        with (
+            telling("SELECT … FROM memory_nodes"),
+            driver(connection).cursor(binary=True, row_factory=dict_row) as cursor,
+        ):
             for fields_of in cursor.execute(_DESCRIBE, {"group": index.key.group_id, "ids": new}):
-                known[index.row_of(fields_of["node_id"])] = Described.of(fields_of.pop("xid"), fields_of | _NOT_READ)
+                known[index.row_of(fields_of["node_id"])] = Described.of(
+                    fields_of.pop("xid"), fields_of | _NOT_READ
+                )
     fields, shown = {}, {}
     for row, at in zip(wanted, accessed, strict=True):
         described = known.get(row)
@@ -503,12 +571,19 @@ def describe(connection: Connection, index: AgentIndex, rows: Rows) -> tuple[dic
 
 
 #: What only other questions read of a memory: see its fields.
-_NOT_READ = {name: Memory.model_fields[name].get_default() for name in ("access_count", "dimensions", "supersedes", "recent")}
+_NOT_READ = {
+    name: Memory.model_fields[name].get_default()
+    for name in ("access_count", "dimensions", "supersedes", "recent")
+}
 #: What a memory of the index's time has nothing of yet.
-_SINCE = {"superseded": {"superseded_by": None, "superseded_at": None}, "archived": {"archived_at": None, "archived_reason": None}}
+_SINCE = {
+    "superseded": {"superseded_by": None, "superseded_at": None},
+    "archived": {"archived_at": None, "archived_reason": None},
+}
 _FIELDS = sql.SQL(", ").join(map(sql.Identifier, names(ScoredMemory, MemoryNode)))
 _DESCRIBING = sql.SQL("""
-    SELECT {}, changed_xid::text::bigint AS xid FROM memory_nodes WHERE group_id = %(group)s AND node_id = ANY(%(ids)s)
+    SELECT {}, changed_xid::text::bigint AS xid FROM memory_nodes WHERE group_id = %(group)s
+    AND node_id = ANY(%(ids)s)
 """).format(_FIELDS)
 #: Text is read once, what is composed is put together anew for each question.
 _DESCRIBE = _DESCRIBING.as_string()

@@ -1,7 +1,7 @@
 """The columns of an agent's index: one numpy array a column, so that looking at one does not read the others.
 
-Beside what is read there are columns worked out from it: vectors with their common direction taken away, neighbours, and
-the order in which the memories were accessed.
+Beside what is read there are columns worked out from it: vectors with their common direction taken away,
+neighbours, and the order in which the memories were accessed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class Columns:
     """``columns["name"]`` is a view of the rows in use, shape ``(size, …)``: valid until more are added."""
 
     def __init__(self, kinds: Mapping[str, Any], defaults: Mapping[str, float] | None = None) -> None:
-        """``kinds``: name → dtype, or (dtype, width) for a column of rows. ``defaults``: what a new row holds, if not 0."""
+        """``kinds``: name → dtype, or (dtype, width) for a column of rows. ``defaults``: what a new row
+        holds, if not 0.
+        """
         self.size = 0
         self._defaults = dict(defaults or {})
         self._arrays: dict[str, NDArray[Any]] = {}
@@ -95,12 +97,18 @@ class AccessOrder:
         if self._moved:
             moved = np.fromiter(self._moved, np.intp, len(self._moved))
             order = self._with_the_moved_last(moved, last_accessed, node_count)
-            self._order = _sorted(np.arange(last_accessed.size), last_accessed, node_count) if order is None else order
+            self._order = (
+                _sorted(np.arange(last_accessed.size), last_accessed, node_count) if order is None else order
+            )
             self._moved.clear()
         return self._order
 
-    def _with_the_moved_last(self, moved: Rows, last_accessed: Floats, node_count: NDArray[np.int64]) -> Rows | None:
-        """The order after accesses later than all others, which is what accesses are; None if some were not."""
+    def _with_the_moved_last(
+        self, moved: Rows, last_accessed: Floats, node_count: NDArray[np.int64]
+    ) -> Rows | None:
+        """The order after accesses later than all others, which is what accesses are; None if some were
+        not.
+        """
         stays = np.ones(last_accessed.size, dtype=bool)
         stays[moved] = False
         rest = self._order[stays[self._order]]
@@ -134,7 +142,9 @@ class Centre:
         step = max(1, 1 << max(int(has.size).bit_length() - CENTRE_STEPS.bit_length(), 0))
         trusted = has[: has.size - has.size % step]
         made_of = (trusted.size, int(trusted[-1]) if trusted.size else -1)
-        grown = self.vector.size != columns["vector"].shape[1]  # the first vectors, though none of them counts
+        grown = (
+            self.vector.size != columns["vector"].shape[1]
+        )  # the first vectors, though none of them counts
         if grown or made_of != self._made_of or (changed <= self._made_of[1]).any():
             self._made_of = made_of
             languages = columns["language"]
@@ -161,7 +171,9 @@ def store_vectors(columns: Columns, positions: Rows, rows: MemoryColumns, dimens
         columns["vector"][positions[fits]] = vectors
         stored = columns["vector"][positions]
     lengths = np.sqrt(np.einsum("ij,ij->i", stored, stored, dtype=np.float64))
-    if lengths.size and not lengths.max() <= MAX_LENGTH:  # stored before such were refused: they would make every score infinite
+    if (
+        lengths.size and not lengths.max() <= MAX_LENGTH
+    ):  # stored before such were refused: they would make every score infinite
         far = positions[~(lengths <= MAX_LENGTH)]
         columns["vector"][far], columns["has_vector"][far] = 0, False
         lengths[~(lengths <= MAX_LENGTH)] = 0
@@ -169,8 +181,12 @@ def store_vectors(columns: Columns, positions: Rows, rows: MemoryColumns, dimens
 
 
 def update_neighbours(columns: Columns, sessions: NDArray[np.int32], contents: NDArray[np.int32]) -> None:
-    """Find the neighbours of each row of these sessions; ``contents``: how many telling words each row of all has."""
+    """Find the neighbours of each row of these sessions; ``contents``: how many telling words each row of all
+    has.
+    """
     rows = np.flatnonzero(np.isin(columns["session"], sessions))
-    near, shares = neighbours_of(columns["session"][rows], columns["created"][rows], columns["node_count"][rows], contents[rows])
+    near, shares = neighbours_of(
+        columns["session"][rows], columns["created"][rows], columns["node_count"][rows], contents[rows]
+    )
     columns["near"][rows] = np.where(near >= 0, rows[near], -1)
     columns["share"][rows] = shares

@@ -1,7 +1,7 @@
 """How an agent becomes one that is too large for an index in memory, beside the running service.
 
-Its new nodes carry the mark ``large`` from the moment that :func:`begin` commits; the earlier ones get it in batches,
-their terms are counted, and each model's vectors get an index. Every step may be repeated.
+Its new nodes carry the mark ``large`` from the moment that :func:`begin` commits; the earlier ones get it in
+batches, their terms are counted, and each model's vectors get an index. Every step may be repeated.
 """
 
 from __future__ import annotations
@@ -25,19 +25,24 @@ from models.memory.work import ENLARGE
 from models.queue import pending_work
 
 log = logging.getLogger("jiyi.enlargement")
-#: Values of a vector that pgvector's HNSW can index at half precision, which halves the index; the answer compares them whole.
+#: Values of a vector that pgvector's HNSW can index at half precision, which halves the index; the answer
+#: compares them whole.
 MAX_INDEXED = 4_000
 #: Stands for all terms together; no token is empty.
 ALL_TERMS = ""
-#: Bytes that a vector takes while its index is built, beside its values: its 32 to 48 neighbours and itself (pgvector 0.8).
+#: Bytes that a vector takes while its index is built, beside its values: its 32 to 48 neighbours and itself
+#: (pgvector 0.8).
 BUILD_BYTES = 800
-#: MB that building may take: on disk, where what does not fit goes, it is ten times slower. One is built at a time.
+#: MB that building may take: on disk, where what does not fit goes, it is ten times slower. One is built at a
+#: time.
 MIN_BUILD_MB, MAX_BUILD_MB = 64, 2_048
 
 
 @after_events
 def follow_growth(batch: StoredBatch) -> None:
-    """Count the terms of large agents' new nodes; owe enlargement for those that have outgrown an index in memory."""
+    """Count the terms of large agents' new nodes; owe enlargement for those that have outgrown an index in
+    memory.
+    """
     for name, texts in batch.terms.items():
         add_terms(batch.connection, *name, texts)
     outgrown = [(agent.agent_key, agent.group_id) for agent in batch.agents.values() if agent.outgrows]
@@ -61,7 +66,9 @@ def begin(connection: Connection, agent_key: UUID) -> EnlargedAgent | None:
 
 def mark(connection: Connection, agent: EnlargedAgent, numbers: range) -> None:
     """Mark those of the earlier nodes that have these numbers (``node_count``)."""
-    connection.execute(_MARK, {"group": agent.group_id, "agent": agent.agent_id, "first": numbers.start, "end": numbers.stop})
+    connection.execute(
+        _MARK, {"group": agent.group_id, "agent": agent.agent_id, "first": numbers.start, "end": numbers.stop}
+    )
 
 
 def count_terms(connection: Connection, agent: EnlargedAgent) -> None:
@@ -73,12 +80,19 @@ def count_terms(connection: Connection, agent: EnlargedAgent) -> None:
 
 
 def add_terms(connection: Connection, group_id: str, agent_id: str, texts: Iterable[Sequence[str]]) -> None:
-    """Count the terms of new nodes. The agent's row is locked by the caller, so nobody counts at the same time."""
+    """Count the terms of new nodes. The agent's row is locked by the caller, so nobody counts at the same
+    time.
+    """
     frequencies: Counter[str] = Counter()
     for tokens in texts:
         frequencies.update(set(tokens))
         frequencies[ALL_TERMS] += len(tokens)
-    parameters = {"group": group_id, "agent": agent_id, "terms": list(frequencies), "texts": list(frequencies.values())}
+    parameters = {
+        "group": group_id,
+        "agent": agent_id,
+        "terms": list(frequencies),
+        "texts": list(frequencies.values()),
+    }
     connection.execute(_ADD, parameters)
 
 
@@ -99,12 +113,16 @@ def all_large(connection: Connection) -> list[tuple[UUID, str]]:
 
 
 def index_name(model: str, dimensions: int) -> str:
-    """Of the index of a model's vectors of one size; it says what they are indexed as, for workers of another version."""
+    """Of the index of a model's vectors of one size; it says what they are indexed as, for workers of another
+    version.
+    """
     return f"memory_nodes_nearest_{hashlib.sha256(model.encode()).hexdigest()[:12]}_{dimensions}_half"
 
 
 def indexed_type(dimensions: int) -> LiteralString | None:
-    """What vectors of length 1 are indexed as, and have to be searched as; None for those too long to be indexed."""
+    """What vectors of length 1 are indexed as, and have to be searched as; None for those too long to be
+    indexed.
+    """
     size = int(dimensions)
     return f"halfvec({size})" if size <= MAX_INDEXED else None  # of a number only
 
@@ -117,7 +135,10 @@ def build_index(model: str, dimensions: int) -> None:
     kind = indexed_type(dimensions)
     if kind is None:
         return  # searched one by one
-    with session_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection, as_owner(connection):
+    with (
+        session_engine().connect().execution_options(isolation_level="AUTOCOMMIT") as connection,
+        as_owner(connection),
+    ):
         if connection.execute(_VALID, {"name": index_name(model, dimensions)}).scalar_one_or_none():
             return
         name = sql.Identifier(index_name(model, dimensions))
@@ -126,11 +147,18 @@ def build_index(model: str, dimensions: int) -> None:
         with driver(connection).cursor() as cursor:
             cursor.execute("SET statement_timeout = 0")
             vectors = connection.execute(_VECTORS, {"model": model, "dimensions": dimensions}).scalar_one()
-            cursor.execute(sql.SQL("SET maintenance_work_mem = {}").format(sql.Literal(f"{build_mb(vectors, dimensions)}MB")))
+            cursor.execute(
+                sql.SQL("SET maintenance_work_mem = {}").format(
+                    sql.Literal(f"{build_mb(vectors, dimensions)}MB")
+                )
+            )
             cursor.execute(drop)
             try:
                 cursor.execute(create)
-            except (DiskFull, OutOfMemory) as error:  # several processes build in shared memory, of which containers have little
+            except (
+                DiskFull,
+                OutOfMemory,
+            ) as error:  # several processes build in shared memory, of which containers have little
                 log.warning("the index of %s is built by one process: %s", model, error.diag.message_primary)
                 cursor.execute("SET max_parallel_maintenance_workers = 0")
                 cursor.execute(drop)
@@ -156,7 +184,9 @@ _MARK = text("""
     WHERE group_id = :group AND agent_id = :agent AND node_count >= :first AND node_count < :end AND NOT large
 """)
 _LONG_STATEMENT_TIMEOUT = text("SET LOCAL statement_timeout = '1h'")
-_FORGET = text("DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND counted = 'at first'")
+_FORGET = text(
+    "DELETE FROM term_frequencies WHERE group_id = :group AND agent_id = :agent AND counted = 'at first'"
+)
 _COUNT = text("""
     WITH texts AS (
         SELECT string_to_array(tokens, ' ') AS terms FROM memory_nodes
@@ -169,15 +199,20 @@ _COUNT = text("""
 """)
 _ADD = text("""
     INSERT INTO term_frequencies (group_id, agent_id, term, counted, texts)
-    SELECT :group, :agent, term, 'since', texts FROM unnest(CAST(:terms AS text[]), CAST(:texts AS bigint[])) AS t(term, texts)
-    ON CONFLICT (group_id, agent_id, term, counted) DO UPDATE SET texts = term_frequencies.texts + excluded.texts
+    SELECT :group, :agent, term, 'since', texts FROM unnest(CAST(:terms AS text[]), CAST(:texts AS bigint[]))
+    AS t(term, texts)
+    ON CONFLICT (group_id, agent_id, term, counted) DO UPDATE
+    SET texts = term_frequencies.texts + excluded.texts
 """)
 _MODELS = text("""
-    SELECT embedding_model, mode() WITHIN GROUP (ORDER BY vector_dims(embedding)) AS dimensions FROM memory_nodes
-    WHERE group_id = :group AND agent_id = :agent AND embedding IS NOT NULL GROUP BY embedding_model ORDER BY 1
+    SELECT embedding_model, mode() WITHIN GROUP (ORDER BY vector_dims(embedding)) AS dimensions
+    FROM memory_nodes
+    WHERE group_id = :group AND agent_id = :agent AND embedding IS NOT NULL GROUP BY embedding_model
+    ORDER BY 1
 """)
 _VECTORS = text("""
-    SELECT count(*) FROM memory_nodes WHERE large AND embedding_model = :model AND vector_dims(embedding) = :dimensions
+    SELECT count(*) FROM memory_nodes WHERE large AND embedding_model = :model
+    AND vector_dims(embedding) = :dimensions
 """)
 _LARGE = text("SELECT agent_key, group_id FROM agents WHERE large_from IS NOT NULL")
 _FINISH = text("UPDATE agents SET large_ready_at = now() WHERE group_id = :group AND agent_id = :agent")

@@ -60,8 +60,8 @@ def used(index: AgentIndex) -> None:
 def follow(model: str, since: datetime) -> None:
     """Drop the indexes of a model that has become the active one since the last look.
 
-    Its vectors were filled in beside the nodes (``models.operations.embedding_models``), which are not changed by that: an index from
-    before, of a model that was active once, would not notice.
+    Its vectors were filled in beside the nodes (``models.operations.embedding_models``), which are not
+    changed by that: an index from before, of a model that was active once, would not notice.
     """
     global _followed  # noqa: PLW0603 – one of each process
     with _lock:
@@ -72,7 +72,9 @@ def follow(model: str, since: datetime) -> None:
 
 
 def make_room() -> None:
-    """Drop the least recently used indexes until the rest fit. The most recent one stays, however large it is."""
+    """Drop the least recently used indexes until the rest fit. The most recent one stays, however large it
+    is.
+    """
     with _lock:
         _bytes.update({key: _indexes[key].bytes_used for key in _used if key in _indexes})
         _used.clear()
@@ -109,13 +111,19 @@ def reports() -> dict[str, dict[str, int]]:
     """What each worker told last: worker → indexes, memories, bytes, and the most bytes it may use."""
     names = sorted(cast("list[bytes]", list(valkey().scan_iter(valkey_keys.indexes("*"), count=1_000))))
     told = [(name, cast("bytes | None", valkey().get(name))) for name in names]
-    return {name.decode().removeprefix(valkey_keys.indexes("")): json.loads(report_of) for name, report_of in told if report_of is not None}
+    return {
+        name.decode().removeprefix(valkey_keys.indexes("")): json.loads(report_of)
+        for name, report_of in told
+        if report_of is not None
+    }
 
 
 def forget(group_id: str, agent_ids: Collection[str]) -> dict[str, int]:
     """Drop these agents' indexes, with the memories that they remember to show; returns how much."""
     with _lock:
-        dropped = [_drop(key) for key in list(_indexes) if key.group_id == group_id and key.agent_id in agent_ids]
+        dropped = [
+            _drop(key) for key in list(_indexes) if key.group_id == group_id and key.agent_id in agent_ids
+        ]
     return {"indexes": len(dropped), "memories": sum(index.size for index in dropped)}
 
 

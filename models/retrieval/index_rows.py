@@ -1,7 +1,7 @@
 """What an index in memory holds of each memory, read from PostgreSQL as columns.
 
-Each column of many rows comes as one value, packed as PostgreSQL sends single values, and becomes an array as it is:
-nothing is done for each row. An agent of 100,000 memories is read in about a second.
+Each column of many rows comes as one value, packed as PostgreSQL sends single values, and becomes an array as
+it is: nothing is done for each row. An agent of 100,000 memories is read in about a second.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from models.db.connection import driver, is_pooled
 from models.db.spans import telling
 from models.memory.filters import ASKS, FILTERS, KINDS, NOT_ARCHIVED, REPLIES, TOLD, TYPES
 
-#: Rows that are gathered into one value of each column. Of more, the vectors take longer to send than to read: PostgreSQL gets memory
-#: for so much anew each time. Those of 128 rows of 384 values are 200 kB.
+#: Rows that are gathered into one value of each column. Of more, the vectors take longer to send than to
+#: read: PostgreSQL gets memory for so much anew each time. Those of 128 rows of 384 values are 200 kB.
 TOGETHER = 128
 #: Rows that are asked for at once: 98 times for the 100,000 rows of a large agent.
 AT_ONCE = 8 * TOGETHER
@@ -109,7 +109,9 @@ class MemoryColumns:
             keywords=[to_json(list(compress(lists_of(self.keywords), wanted.tolist()))).decode()],
             tokens=[self.tokens[place] for place in places],
             other_models=[self.other_models[place] for place in places],
-            packed_vectors=b"".join(self.packed_vectors[ends[place] - sizes[place] : ends[place]] for place in places),
+            packed_vectors=b"".join(
+                self.packed_vectors[ends[place] - sizes[place] : ends[place]] for place in places
+            ),
             oldest_running=self.oldest_running,
         )
 
@@ -130,14 +132,18 @@ class MemoryColumns:
 
 
 class Past(NamedTuple):
-    """A time of the past: what was stored by then counts, with the accesses until ``accessed`` of the agent's time."""
+    """A time of the past: what was stored by then counts, with the accesses until ``accessed`` of the agent's
+    time.
+    """
 
     as_of: datetime
     accessed: datetime
 
 
 class Whose(NamedTuple):
-    """Which memories: an agent's, with the vectors of a model, as far as the user is told them; without a user what all are told."""
+    """Which memories: an agent's, with the vectors of a model, as far as the user is told them; without a
+    user what all are told.
+    """
 
     group: str
     agent: str
@@ -145,16 +151,25 @@ class Whose(NamedTuple):
     user_id: str | None = None
 
 
-def all_rows(connection: Connection, whose: Whose, *, archived: bool, expected: int, past: Past | None = None) -> Iterator[MemoryColumns]:
-    """All memories of an agent in parts, of ``AT_ONCE`` numbers in their ``node_count`` each; at least one part. ``archived`` ones, too.
+def all_rows(
+    connection: Connection, whose: Whose, *, archived: bool, expected: int, past: Past | None = None
+) -> Iterator[MemoryColumns]:
+    """All memories of an agent in parts, of ``AT_ONCE`` numbers in their ``node_count`` each; at least one
+    part. ``archived`` ones, too.
 
     ``expected``: the highest ``node_count`` that is known of; the last part has all above it, too.
-    While a part is taken in, PostgreSQL gathers the next one. Nothing else may use the connection until the last.
+    While a part is taken in, PostgreSQL gathers the next one. Nothing else may use the connection until the
+    last.
     """
 
     def ask(after: int) -> psycopg.Cursor[Any]:
         rest = max(-(-(expected - after) // TOGETHER), 1)
-        these = {"archived": archived, "after": after, "count": min(rest, AT_ONCE // TOGETHER), "last": rest - 1}
+        these = {
+            "archived": archived,
+            "after": after,
+            "count": min(rest, AT_ONCE // TOGETHER),
+            "last": rest - 1,
+        }
         query, moments = (_ALL, {}) if past is None else (_ALL_PAST, past._asdict())
         return _ask(connection, query, whose, **these, **moments)
 
@@ -179,13 +194,17 @@ def changed_rows(connection: Connection, whose: Whose, since: int) -> MemoryColu
     return _read(connection, _CHANGED, whose, since=since)
 
 
-def named_rows(connection: Connection, whose: Whose, node_ids: Sequence[UUID], past: Past | None = None) -> MemoryColumns:
+def named_rows(
+    connection: Connection, whose: Whose, node_ids: Sequence[UUID], past: Past | None = None
+) -> MemoryColumns:
     query, moments = (_NAMED, {}) if past is None else (_NAMED_PAST, past._asdict())
     return _read(connection, query, whose, ids=list(node_ids), **moments)
 
 
 def told_rows(connection: Connection, whose: Whose, *, archived: bool) -> MemoryColumns:
-    """All that the user of a large agent is told, of whom there are few rows among many; see :func:`few_told`."""
+    """All that the user of a large agent is told, of whom there are few rows among many; see
+    :func:`few_told`.
+    """
     return _read(connection, _TOLD, whose, archived=archived)
 
 
@@ -198,7 +217,9 @@ def few_told(connection: Connection, whose: Whose, most: int) -> bool:
 
 
 def access_times(connection: Connection, whose: Whose, *, archived: bool) -> tuple[list[bytes], Floats]:
-    """The ids of an agent's memories, and when each was accessed last, as the database knows it. ``archived`` ones, too."""
+    """The ids of an agent's memories, and when each was accessed last, as the database knows it. ``archived``
+    ones, too.
+    """
     with driver(connection).cursor(binary=True) as cursor:
         packed = cursor.execute(_ACCESS_TIMES, {**whose._asdict(), "archived": archived}).fetchone()
     assert packed is not None  # an aggregate
@@ -219,7 +240,10 @@ def _ask(connection: Connection, query: sql.Composed, whose: Whose, **parameters
 def _rows_of(cursor: psycopg.Cursor[Any]) -> MemoryColumns:
     parts = cursor.fetchall()
     cursor.close()
-    read = {name: [value for value in values if value is not None] for name, values in zip(_NAMES, zip(*parts, strict=True), strict=True)}
+    read = {
+        name: [value for value in values if value is not None]
+        for name, values in zip(_NAMES, zip(*parts, strict=True), strict=True)
+    }
     numbers = {name: np.frombuffer(b"".join(read[name]), dtype) for name, (_, _, dtype) in _PACKED.items()}
     for name in _TIMES:
         numbers[name] = _seconds(numbers[name])
@@ -239,7 +263,9 @@ def _rows_of(cursor: psycopg.Cursor[Any]) -> MemoryColumns:
 
 
 def dimensions_of(has: NDArray[np.bool_], packed: bytes) -> NDArray[np.int32]:
-    """The number of each vector's values, 0 where there is none, from the binary forms of those that there are."""
+    """The number of each vector's values, 0 where there is none, from the binary forms of those that there
+    are.
+    """
     dimensions = np.zeros(has.size, np.int32)
     if not packed:
         return dimensions
@@ -264,7 +290,8 @@ def _seconds(microseconds: NDArray[np.int64]) -> Floats:
     return np.where(infinite, np.inf, (np.where(infinite, 0, microseconds) + _EPOCH_MICROSECONDS) / 1e6)
 
 
-# The order of what is gathered is that of the rows beneath, which PostgreSQL keeps for aggregates without an order of their own.
+# The order of what is gathered is that of the rows beneath, which PostgreSQL keeps for aggregates without an
+# order of their own.
 _GATHERED = {
     **{name: f"string_agg({packed}({name}), ''::bytea)" for name, (_, packed, _) in _PACKED.items()},
     **{name: f"json_agg({name})" for name in _LISTED},
@@ -297,7 +324,8 @@ def _query(read: Mapping[str, str], wanted: sql.Composable) -> sql.Composed:
             SELECT {", ".join(f"{column} AS {name}" for name, column in read.items())}
             FROM (
                 SELECT n.*, coalesce(v.model, n.embedding_model) AS model,
-                    coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END) AS vector
+                    coalesce(v.embedding, CASE WHEN n.embedding_model = %(model)s THEN n.embedding END) AS
+                    vector
                 FROM memory_nodes n LEFT JOIN next_vectors v
                     ON v.node_id = n.node_id AND v.group_id = n.group_id AND v.model = %(model)s
                 WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND
@@ -311,7 +339,8 @@ _BOUNDS = sql.SQL("""
     AND n.node_count <= CASE WHEN part = %(last)s THEN {most} ELSE %(after)s + (part + 1) * {together} END
 """).format(together=TOGETHER, most=np.iinfo(np.int32).max)
 _PARTS = """
-    SELECT rows.* FROM generate_series(0, {parts} - 1) AS part, LATERAL ({rows}) AS rows WHERE part < %(count)s
+    SELECT rows.* FROM generate_series(0, {parts} - 1) AS part, LATERAL ({rows}) AS rows
+    WHERE part < %(count)s
 """
 
 
@@ -320,9 +349,12 @@ def _in_parts(read: Mapping[str, str], wanted: LiteralString) -> sql.Composed:
 
 
 _ALL = _in_parts(_READ, f"AND (%(archived)s OR {NOT_ARCHIVED})")
-_ALL_PAST = _in_parts(_READ_PAST, f"AND {FILTERS['as_of'].sql} AND (%(archived)s OR {FILTERS['include_archived'].past})")
+_ALL_PAST = _in_parts(
+    _READ_PAST, f"AND {FILTERS['as_of'].sql} AND (%(archived)s OR {FILTERS['include_archived'].past})"
+)
 _ACCESS_TIMES = sql.SQL(f"""
-    SELECT string_agg(uuid_send(a.node_id), ''::bytea), string_agg(timestamptz_send(a.last_accessed), ''::bytea)
+    SELECT string_agg(uuid_send(a.node_id), ''::bytea), string_agg(timestamptz_send(a.last_accessed),
+    ''::bytea)
     FROM memory_nodes n JOIN node_access a USING (node_id, group_id)
     WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND {TOLD} AND (%(archived)s OR {NOT_ARCHIVED})
 """)  # noqa: S608 – as above
@@ -332,6 +364,7 @@ _NAMED_PAST = _query(_READ_PAST, sql.SQL("n.node_id = ANY(%(ids)s)"))
 _TOLD = _query(_READ, sql.SQL(f"n.large AND (%(archived)s OR {NOT_ARCHIVED})"))
 _COUNT = sql.SQL(f"""
     SELECT count(*) FROM (
-        SELECT FROM memory_nodes n WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND {TOLD} LIMIT %(limit)s
+        SELECT FROM memory_nodes n WHERE n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large
+        AND {TOLD} LIMIT %(limit)s
     ) told
 """)  # noqa: S608 – as above

@@ -1,8 +1,10 @@
-"""Candidates of an agent that is too large for an index in memory: found by PostgreSQL, scored like any others.
+"""Candidates of an agent that is too large for an index in memory: found by PostgreSQL, scored like any
+others.
 
-Those nearest to the question, those with its rarer words, those of the days that it names, the newest, the most important,
-and what was said right before and after the best of them, all under the request's filters. They are put into an index of their own, which
-lives as long as the request; document frequencies are those of the whole agent.
+Those nearest to the question, those with its rarer words, those of the days that it names, the newest, the
+most important, and what was said right before and after the best of them, all under the request's filters.
+They are put into an index of their own, which lives as long as the request; document frequencies are those of
+the whole agent.
 """
 
 from __future__ import annotations
@@ -33,8 +35,9 @@ from models.retrieval.agent_index import AgentIndex, IndexKey
 from models.retrieval.enlargement import ALL_TERMS, index_name, indexed_type
 from models.retrieval.index_rows import Past
 
-#: How many of each kind become candidates, at least as many as are asked for. More find more, and take longer: of a million made-up
-#: memories half as many of the nearest and of those with the words find a quarter less of the exact answer, of the others nothing less.
+#: How many of each kind become candidates, at least as many as are asked for. More find more, and take
+#: longer: of a million made-up memories half as many of the nearest and of those with the words find a
+#: quarter less of the exact answer, of the others nothing less.
 NEAREST, WITH_WORDS, NEWEST, MOST_IMPORTANT = 400, 400, 100, 100
 #: Of the days that a question names so many become candidates, the nearest of so many of the newest of each.
 OF_DAYS, NEWEST_OF_DAYS = 200, 4_000
@@ -84,23 +87,33 @@ def candidates(
         most_important = search.first("coalesce(n.poignancy, 0) DESC", max(MOST_IMPORTANT, top_k))
         with_words, frequencies = words()
         search.known |= frequencies
-        around = search.around([node_id for node_ids in (*nearest, *with_words) for node_id in node_ids[:WITH_NEIGHBOURS]])
+        around = search.around(
+            [node_id for node_ids in (*nearest, *with_words) for node_id in node_ids[:WITH_NEIGHBOURS]]
+        )
         index = AgentIndex(key, search)
-        index.load(connection, {*chain(*nearest, *with_words, *of_days), *newest, *most_important, *around}, past)
+        index.load(
+            connection, {*chain(*nearest, *with_words, *of_days), *newest, *most_important, *around}, past
+        )
         return index
 
 
 @contextmanager
-def _searching(connection: Connection, key: IndexKey, node_count: int, wanted: Wanted, top_k: int) -> Iterator[_Search]:
+def _searching(
+    connection: Connection, key: IndexKey, node_count: int, wanted: Wanted, top_k: int
+) -> Iterator[_Search]:
     raw = driver(connection)
     with telling("SELECT … FROM memory_nodes"), raw.transaction():  # settings of the search hold as long
         yield _Search(raw, key, node_count, wanted, top_k)
 
 
 class _Search:
-    """The ways to find candidates, each under the same filters; and the statistics of all of the agent's texts."""
+    """The ways to find candidates, each under the same filters; and the statistics of all of the agent's
+    texts.
+    """
 
-    def __init__(self, raw: psycopg.Connection, key: IndexKey, node_count: int, wanted: Wanted, top_k: int) -> None:
+    def __init__(
+        self, raw: psycopg.Connection, key: IndexKey, node_count: int, wanted: Wanted, top_k: int
+    ) -> None:
         self._raw, self._key, self._top_k = raw, key, top_k
         self._where, self._parameters = _conditions(key, wanted)
         #: In how many texts each term is that was asked about.
@@ -115,12 +128,14 @@ class _Search:
         if vector is None:
             return []
         limit = max(NEAREST, self._top_k)
-        # First what has its vector beside it: each statement sees what is committed by then, and what is folded between the two
-        # is found by both; the other way round it would be found by neither.
+        # First what has its vector beside it: each statement sees what is committed by then, and what is
+        # folded between the two is found by both; the other way round it would be found by neither.
         beside = self._not_folded_yet(vector, limit)
         kind = indexed_type(vector.size)
         if kind is not None and self._index_is_ready(vector.size, limit):
-            nearest = self._by_distance(vector / np.linalg.norm(vector), "l2_normalize(n.embedding)", kind, limit)
+            nearest = self._by_distance(
+                vector / np.linalg.norm(vector), "l2_normalize(n.embedding)", kind, limit
+            )
             if len(nearest) == limit:
                 return nearest + beside
         return self._by_distance(vector, "n.embedding", "vector", limit) + beside
@@ -130,9 +145,15 @@ class _Search:
         weights = self._rare(tokens)
         if not weights:
             return []
-        asked = {"terms": list(weights), "weights": list(weights.values()), "limit": max(WITH_WORDS, self._top_k)}
+        asked = {
+            "terms": list(weights),
+            "weights": list(weights.values()),
+            "limit": max(WITH_WORDS, self._top_k),
+        }
         with self._raw.cursor(binary=True) as cursor:
-            return [row[0] for row in cursor.execute(_WITH_WORDS.format(self._where), self._parameters | asked)]
+            return [
+                row[0] for row in cursor.execute(_WITH_WORDS.format(self._where), self._parameters | asked)
+            ]
 
     def of_days(self, days: Sequence[Span], vector: Float32 | None) -> list[UUID]:
         """Those of some days: the nearest, then the newest of what has no vector to compare."""
@@ -140,15 +161,27 @@ class _Search:
             return []
         starts, ends = zip(*days, strict=True)
         comparable = sql.SQL("AND false") if vector is None else self._comparable(vector)
-        looked_at = {"starts": list(starts), "ends": list(ends), "looked_at": NEWEST_OF_DAYS, "limit": max(OF_DAYS, self._top_k)}
+        looked_at = {
+            "starts": list(starts),
+            "ends": list(ends),
+            "looked_at": NEWEST_OF_DAYS,
+            "limit": max(OF_DAYS, self._top_k),
+        }
         with self._raw.cursor(binary=True) as cursor, _in_order_of_an_index(cursor):
             parameters = self._parameters | looked_at | {"vector": vector}
-            return [row[0] for row in cursor.execute(_OF_DAYS.format(comparable, self._where), parameters, prepare=False)]
+            return [
+                row[0]
+                for row in cursor.execute(_OF_DAYS.format(comparable, self._where), parameters, prepare=False)
+            ]
 
     def around(self, node_ids: Sequence[UUID]) -> list[UUID]:
         """What came right before and after in the same session, or without one."""
         furthest = len(NEIGHBOUR_SHARES)
-        parameters = {"ids": list(node_ids), "distances": list(range(-furthest, furthest + 1)), **self._parameters}
+        parameters = {
+            "ids": list(node_ids),
+            "distances": list(range(-furthest, furthest + 1)),
+            **self._parameters,
+        }
         with self._raw.cursor(binary=True) as cursor:
             return [row[0] for row in cursor.execute(_AROUND.format(self._where), parameters)]
 
@@ -158,7 +191,9 @@ class _Search:
         if unknown:
             self.known.update(dict.fromkeys(unknown, 0))
             with self._raw.cursor(binary=True) as cursor:
-                self.known.update(cursor.execute(_FREQUENCIES, self._parameters | {"terms": unknown}).fetchall())
+                self.known.update(
+                    cursor.execute(_FREQUENCIES, self._parameters | {"terms": unknown}).fetchall()
+                )
         return self.known
 
     def _rare(self, tokens: Sequence[str]) -> dict[str, float]:
@@ -173,7 +208,9 @@ class _Search:
         return rarities
 
     def _index_is_ready(self, dimensions: int, limit: int) -> bool:
-        """Whether there is an index of the model's vectors of this size; if so, it is made ready, and what was set is read back."""
+        """Whether there is an index of the model's vectors of this size; if so, it is made ready, and what
+        was set is read back.
+        """
         wanted = {
             "hnsw.iterative_scan": "relaxed_order",
             "hnsw.max_scan_tuples": str(MAX_SCAN_TUPLES),
@@ -183,13 +220,17 @@ class _Search:
         with self._raw.cursor() as cursor:
             if not cursor.execute(_EXISTS, {"name": index_name(self._key.model, dimensions)}).fetchone():
                 return False
-            cursor.execute("SELECT '[1]'::vector")  # loads the extension, without which a misspelt setting is accepted
+            cursor.execute(
+                "SELECT '[1]'::vector"
+            )  # loads the extension, without which a misspelt setting is accepted
             is_set = cursor.execute(_SET, {"names": list(wanted), "values": list(wanted.values())}).fetchall()
         if dict(is_set) != wanted:
             raise ServiceError(f"pgvector did not take its settings {wanted}: is it at least 0.8?")
         return True
 
-    def _by_distance(self, vector: Float32, column: LiteralString, kind: LiteralString, limit: int) -> list[UUID]:
+    def _by_distance(
+        self, vector: Float32, column: LiteralString, kind: LiteralString, limit: int
+    ) -> list[UUID]:
         distance = sql.SQL("(" + column + "::" + kind + ") <=> %(vector)s::" + kind)
         return self._ids(self._comparable(vector), distance, limit, vector=vector)
 
@@ -215,16 +256,22 @@ class _Search:
 def _in_order_of_an_index(cursor: psycopg.Cursor[Any]) -> Iterator[None]:
     """Within, the first rows are taken from an index that has their order, and not sorted out of all.
 
-    What conditions and policies let through is guessed far too low (37 rows of a million), so that reading all looks cheaper.
+    What conditions and policies let through is guessed far too low (37 rows of a million), so that reading
+    all looks cheaper.
     """
-    cursor.execute("SELECT set_config('enable_sort', 'off', true), set_config('max_parallel_workers_per_gather', '0', true)")
+    cursor.execute(
+        "SELECT set_config('enable_sort', 'off', true), set_config('max_parallel_workers_per_gather', '0',"
+        " true)"
+    )
     yield
     cursor.execute("SET LOCAL enable_sort TO DEFAULT")
 
 
 def _conditions(key: IndexKey, wanted: Wanted) -> tuple[sql.Composed, Parameters]:
     """What ``AgentIndex.select`` asks for, in SQL."""
-    where: LiteralString = f"n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND {filters.conditions(wanted)}"
+    where: LiteralString = (
+        f"n.group_id = %(group)s AND n.agent_id = %(agent)s AND n.large AND {filters.conditions(wanted)}"
+    )
     if "keywords" in wanted:  # by their index, see migration 0008
         where += " AND n.node_id IN (SELECT jiyi_with_keywords(%(group)s, %(agent)s, %(keywords)s))"
     return sql.Composed([sql.SQL(where)]), {**wanted, "group": key.group_id, "agent": key.agent_id}
@@ -238,38 +285,46 @@ _BESIDE = sql.SQL("""
 """)
 _OF_DAYS = sql.SQL("""
     WITH newest AS MATERIALIZED (
-        SELECT of_day.* FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS days(first, past) CROSS JOIN LATERAL (
-            SELECT n.node_id, n.created_at, CASE WHEN true {} THEN n.embedding END AS embedding FROM memory_nodes n
-            WHERE {} AND n.created_at >= days.first AND n.created_at < days.past ORDER BY n.created_at DESC LIMIT %(looked_at)s
+        SELECT of_day.* FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[]) AS days(first, past)
+        CROSS JOIN LATERAL (
+            SELECT n.node_id, n.created_at, CASE WHEN true {} THEN n.embedding END AS embedding
+            FROM memory_nodes n
+            WHERE {} AND n.created_at >= days.first AND n.created_at < days.past
+            ORDER BY n.created_at DESC LIMIT %(looked_at)s
         ) AS of_day
     )
     SELECT node_id FROM newest ORDER BY embedding <=> %(vector)s::vector, created_at DESC LIMIT %(limit)s
 """)
 _COMPARABLE = sql.SQL("AND n.embedding_model = {} AND vector_dims(n.embedding) = {}")
-# The words' index is asked by a function of the tables' owner (see migrations 0008 and 0045). What it has found is looked at one by one,
-# the best first, until enough pass the filters.
+# The words' index is asked by a function of the tables' owner (see migrations 0008 and 0045). What it has
+# found is looked at one by one, the best first, until enough pass the filters.
 _WITH_WORDS = sql.SQL("""
     SELECT found.node_id FROM (
-        SELECT * FROM jiyi_ranked_by_terms(%(group)s, %(agent)s, %(terms)s, %(weights)s) WITH ORDINALITY AS f(node_id, place) ORDER BY place
-    ) AS found CROSS JOIN LATERAL (SELECT FROM memory_nodes n WHERE n.node_id = found.node_id AND {} OFFSET 0) AS passing
+        SELECT * FROM jiyi_ranked_by_terms(%(group)s, %(agent)s, %(terms)s, %(weights)s) WITH ORDINALITY AS
+        f(node_id, place) ORDER BY place
+    ) AS found CROSS JOIN LATERAL (SELECT FROM memory_nodes n WHERE n.node_id = found.node_id
+    AND {} OFFSET 0) AS passing
     ORDER BY found.place LIMIT %(limit)s
 """)
-#: Under row-level security an index is searched by values that are known, and not by sums of another row's columns: addition may tell
-#: what it is given.
+#: Under row-level security an index is searched by values that are known, and not by sums of another row's
+#: columns: addition may tell what it is given.
 _AROUND = sql.SQL("""
     WITH places AS MATERIALIZED (
-        SELECT o.session_id, o.node_count + away AS place FROM memory_nodes o CROSS JOIN unnest(%(distances)s::int[]) AS away
+        SELECT o.session_id, o.node_count + away AS place FROM memory_nodes o CROSS
+        JOIN unnest(%(distances)s::int[]) AS away
         WHERE o.group_id = %(group)s AND o.node_id = ANY(%(ids)s)
     )
     SELECT n.node_id FROM memory_nodes n
     WHERE {} AND n.node_count = ANY ((SELECT array_agg(place) FROM places)::int[])
-        AND EXISTS (SELECT 1 FROM places p WHERE p.place = n.node_count AND p.session_id IS NOT DISTINCT FROM n.session_id)
+        AND EXISTS (SELECT 1 FROM places p WHERE p.place = n.node_count AND p.session_id IS NOT DISTINCT
+        FROM n.session_id)
 """)
 _FREQUENCIES = """
     SELECT term, sum(texts)::bigint FROM term_frequencies
     WHERE group_id = %(group)s AND agent_id = %(agent)s AND term = ANY(%(terms)s) GROUP BY term
 """
 _SET = """
-    SELECT name, set_config(name, value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s(name, value)
+    SELECT name, set_config(name, value, true) FROM unnest(%(names)s::text[], %(values)s::text[]) AS s(name,
+    value)
 """
 _EXISTS = "SELECT 1 FROM pg_class WHERE relname = %(name)s AND relnamespace = current_schema()::regnamespace"

@@ -1,8 +1,9 @@
-"""Retrievals of late with what they returned, noted in Valkey with the reply, written in batches, read by people; and recent accesses.
+"""Retrievals of late with what they returned, noted in Valkey with the reply, written in batches, read by
+people; and recent accesses.
 
 Losing some is harmless: nothing rests on them. Questions are personal data, so few are kept, and not for long
-(``JIYI_RETRIEVALS_KEPT``, ``KEPT_DAYS``). Accesses of an agent's memories are told to all retrieval workers at once; the database
-follows a second later.
+(``JIYI_RETRIEVALS_KEPT``, ``KEPT_DAYS``). Accesses of an agent's memories are told to all retrieval workers
+at once; the database follows a second later.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ BATCH = 500
 _NO_OPTIONS = {"group_id", "agent_id", "queries", "messages", "vectors", "touch"}
 #: Of one focal text: (memory, score), best first.
 Returned = Sequence[tuple[UUID, float]]
-#: Entries kept for an agent, and seconds for which each is kept: a reader that was away for longer catches up from the database.
+#: Entries kept for an agent, and seconds for which each is kept: a reader that was away for longer catches up
+#: from the database.
 KEPT, KEPT_SECONDS = 1_000, 300
 #: Seconds after which an agent that nobody asks is forgotten here.
 FORGOTTEN_AFTER = 3_600
@@ -58,7 +60,9 @@ MAX_AGENTS = 10_000
 
 
 def options_of(asked: Question) -> dict[str, Any]:
-    """What a question says beside its texts, as far as it differs from the defaults; of a dialogue how many messages it has."""
+    """What a question says beside its texts, as far as it differs from the defaults; of a dialogue how many
+    messages it has.
+    """
     options = asked.model_dump(mode="json", exclude_defaults=True, exclude=_NO_OPTIONS)
     return options | ({"messages": len(asked.messages)} if asked.messages else {})
 
@@ -73,7 +77,8 @@ def note(
     seconds: float,
     answered_at: datetime,
 ) -> None:
-    """Note what an actor asked and what was returned for each focal text, on its way with whatever else the pipeline has to say.
+    """Note what an actor asked and what was returned for each focal text, on its way with whatever else the
+    pipeline has to say.
 
     ``answered_at`` is when the ``seconds`` that it took were over: less these, it is before its own accesses.
     """
@@ -100,14 +105,20 @@ def note(
 def flush() -> int:
     """Write what was noted, and drop the oldest of each agent; returns how many were written.
 
-    Safe to repeat because notes are taken out before they are written; those of a flush that dies are lost, which is harmless.
+    Safe to repeat because notes are taken out before they are written; those of a flush that dies are lost,
+    which is harmless.
     """
     written, kept = 0, get_settings().retrievals_kept
     while waiting := cast("list[bytes] | None", valkey().lpop(valkey_keys.RETRIEVALS, BATCH)):
         with whole_service(), unit_of_work() as connection:  # the notes are everybody's
             agents = connection.execute(_WRITE, {"rows": f"[{b','.join(waiting).decode()}]"}).all()
             connection.execute(
-                _DROP, {"groups": [agent.group_id for agent in agents], "agents": [agent.agent_id for agent in agents], "kept": kept}
+                _DROP,
+                {
+                    "groups": [agent.group_id for agent in agents],
+                    "agents": [agent.agent_id for agent in agents],
+                    "kept": kept,
+                },
             )
         written += len(agents)
         if len(waiting) < BATCH:
@@ -115,11 +126,20 @@ def flush() -> int:
     return written
 
 
-def listed(connection: Connection, group_id: str, agent_id: str | None, before: UUID | None, limit: int) -> list[RetrievalRecord]:
+def listed(
+    connection: Connection, group_id: str, agent_id: str | None, before: UUID | None, limit: int
+) -> list[RetrievalRecord]:
     """The group's retrievals, or an agent's, newest first; those before an id."""
-    rows = connection.execute(_LISTED, {"group": group_id, "agent": agent_id, "before": before, "limit": limit}).mappings().all()
+    rows = (
+        connection.execute(_LISTED, {"group": group_id, "agent": agent_id, "before": before, "limit": limit})
+        .mappings()
+        .all()
+    )
     ids = list({node_id for row in rows for node_id in row["node_ids"]})
-    excerpts = {row.node_id: row.excerpt for row in connection.execute(_EXCERPTS, {"group": group_id, "ids": ids, "length": EXCERPT})}
+    excerpts = {
+        row.node_id: row.excerpt
+        for row in connection.execute(_EXCERPTS, {"group": group_id, "ids": ids, "length": EXCERPT})
+    }
     return [_record(dict(row), excerpts) for row in rows]
 
 
@@ -140,7 +160,9 @@ def recorded(connection: Connection, group_id: str, retrieval_id: UUID) -> Retri
     # ``before`` is exclusive, and the ids of one moment follow one another.
     rows = listed(connection, group_id, None, UUID(int=retrieval_id.int + 1), 1)
     if not rows or rows[0].retrieval_id != retrieval_id:
-        raise NotFound(f"id: the group {group_id!r} has no retrieval {retrieval_id}, or it is too old to be kept")
+        raise NotFound(
+            f"id: the group {group_id!r} has no retrieval {retrieval_id}, or it is too old to be kept"
+        )
     return rows[0]
 
 
@@ -151,11 +173,18 @@ ask_again = by_worker("retrieval.again")
 def list_retrievals(context: Context, request: OfAgents) -> Rows[RetrievalRecord]:
     """List retrievals of late.
 
-    The group's, or an agent's, newest first, page by page: what was asked, by whom, which options, how long it took, and
-    what was returned. They are written a moment later; the latest of each agent are kept, for some days.
+    The group's, or an agent's, newest first, page by page: what was asked, by whom, which options, how long
+    it took, and what was returned. They are written a moment later; the latest of each agent are kept, for
+    some days.
     """
-    rows = listed(context.connection, context.group_id, request.agent_id, request.place(BY_ID), request.limit + 1)
-    if not rows and request.agent_id is not None and key_of(context.connection, context.group_id, request.agent_id) is None:
+    rows = listed(
+        context.connection, context.group_id, request.agent_id, request.place(BY_ID), request.limit + 1
+    )
+    if (
+        not rows
+        and request.agent_id is not None
+        and key_of(context.connection, context.group_id, request.agent_id) is None
+    ):
         raise no_agent(context.group_id, request.agent_id)
     return page(rows, request.limit, lambda last: last.retrieval_id)
 
@@ -178,7 +207,10 @@ def tell_with(pipe: Pipeline, group_id: str, agent_id: str, node_ids: Sequence[U
 
 def asked_lately(limit: int) -> list[tuple[str, str]]:
     """(group_id, agent_id) of up to ``limit`` agents whose memories were accessed last, the latest first."""
-    keys = [key.decode() for key in islice(valkey().scan_iter(match=f"{valkey_keys.TOUCHED}*", count=1_000), MAX_AGENTS)]
+    keys = [
+        key.decode()
+        for key in islice(valkey().scan_iter(match=f"{valkey_keys.TOUCHED}*", count=1_000), MAX_AGENTS)
+    ]
     with valkey().pipeline(transaction=False) as pipe:
         for key in keys:
             pipe.xrevrange(key, count=1)
@@ -200,8 +232,8 @@ class Access:
 class Cursor:
     """One reader's place in an agent's accesses.
 
-    ``missed``: it was away for so long that some may be gone which it has not read. They are in the database by now; whoever has read
-    them there says so by setting it to False.
+    ``missed``: it was away for so long that some may be gone which it has not read. They are in the database
+    by now; whoever has read them there says so by setting it to False.
     """
 
     def __init__(self, group_id: str, agent_id: str) -> None:
@@ -213,11 +245,15 @@ class Cursor:
     def read(self) -> list[Access]:
         """What is new since the last call."""
         accesses: list[Access] = []
-        news = cast("list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}"))
+        news = cast(
+            "list[tuple[bytes, dict[bytes, bytes]]]", valkey().xrange(self._key, min=f"({self._place}")
+        )
         for place, fields in news:
             self._place = place.decode()
             entry = from_json(fields[b"touch"])
-            accesses.append(Access([bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]], entry["at"]))
+            accesses.append(
+                Access([bytes.fromhex(node_id.replace("-", "")) for node_id in entry["ids"]], entry["at"])
+            )
         away, self._read_at = time.monotonic() - self._read_at, time.monotonic()
         # Entries bear the server's time, which may differ from a writer's by less than the look back.
         self.missed |= away > KEPT_SECONDS - LOOK_BACK or len(accesses) >= KEPT
@@ -231,13 +267,17 @@ def _place(seconds: float) -> str:
 
 # An agent, or a memory, that was erased since is not named again.
 _WRITE = text("""
-    INSERT INTO retrievals (retrieval_id, group_id, agent_id, asked_at, asked_by, focal_texts, options, ms, found, node_ids, scores)
-    SELECT r.* FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(retrieval_id uuid, group_id text, agent_id text, asked_at timestamptz,
-        asked_by text, focal_texts text[], options jsonb, ms float8, found int[], node_ids uuid[], scores float8[])
+    INSERT INTO retrievals (retrieval_id, group_id, agent_id, asked_at, asked_by, focal_texts, options, ms,
+    found, node_ids, scores)
+    SELECT r.* FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(retrieval_id uuid, group_id text, agent_id
+    text, asked_at timestamptz,
+        asked_by text, focal_texts text[], options jsonb, ms float8, found int[], node_ids uuid[], scores
+        float8[])
     JOIN agents a ON a.group_id = r.group_id AND a.agent_id = r.agent_id
     WHERE NOT EXISTS (
         SELECT FROM unnest(r.node_ids) AS one(node_id)
-        WHERE NOT EXISTS (SELECT FROM memory_nodes n WHERE n.group_id = r.group_id AND n.node_id = one.node_id)
+        WHERE NOT EXISTS (SELECT FROM memory_nodes n WHERE n.group_id = r.group_id
+        AND n.node_id = one.node_id)
     )
     ON CONFLICT DO NOTHING RETURNING group_id, agent_id
 """)
@@ -246,15 +286,18 @@ _DROP = text("""
         SELECT group_id, agent_id, (
             SELECT k.retrieval_id FROM retrievals k WHERE k.group_id = w.group_id AND k.agent_id = w.agent_id
             ORDER BY k.retrieval_id DESC OFFSET :kept LIMIT 1
-        ) AS last FROM (SELECT DISTINCT * FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[])) AS u(group_id, agent_id)) w
+        ) AS last FROM (SELECT DISTINCT * FROM unnest(CAST(:groups AS text[]), CAST(:agents AS text[])) AS
+        u(group_id, agent_id)) w
     ) d WHERE r.group_id = d.group_id AND r.agent_id = d.agent_id AND r.retrieval_id <= d.last
 """)
 _LISTED = text("""
-    SELECT retrieval_id, agent_id, asked_at, asked_by, focal_texts AS queries, options, ms, found, node_ids, scores FROM retrievals
+    SELECT retrieval_id, agent_id, asked_at, asked_by, focal_texts AS queries, options, ms, found, node_ids,
+    scores FROM retrievals
     WHERE group_id = :group AND (CAST(:agent AS text) IS NULL OR agent_id = :agent)
         AND (CAST(:before AS uuid) IS NULL OR retrieval_id < :before)
     ORDER BY retrieval_id DESC LIMIT :limit
 """)
 _EXCERPTS = text("""
-    SELECT node_id, left(description, :length) AS excerpt FROM memory_nodes WHERE group_id = :group AND node_id = ANY(:ids)
+    SELECT node_id, left(description, :length) AS excerpt FROM memory_nodes WHERE group_id = :group
+    AND node_id = ANY(:ids)
 """)

@@ -6,7 +6,17 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, BigInteger, CheckConstraint, Double, ForeignKeyConstraint, Index, Integer, Text, Uuid
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    CheckConstraint,
+    Double,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    Text,
+    Uuid,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -14,15 +24,18 @@ from models.db.base import Base, Timestamp
 
 
 class TermFrequency(Base):
-    """In how many texts of a large agent a term occurs. The empty term counts the terms of all texts together.
+    """In how many texts of a large agent a term occurs. The empty term counts the terms of all texts
+    together.
 
-    What was there when the agent became large and what came since are counted apart, so that counting the first
-    does not hold up the second; the sum counts.
+    What was there when the agent became large and what came since are counted apart, so that counting the
+    first does not hold up the second; the sum counts.
     """
 
     __tablename__ = "term_frequencies"
     __table_args__ = (
-        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
+        ),
         CheckConstraint("counted IN ('at first', 'since')", name="counted"),
     )
 
@@ -34,11 +47,15 @@ class TermFrequency(Base):
 
 
 class Retrieval(Base):
-    """What was asked of an agent, by whom, and what it returned; the latest of each agent are kept (:mod:`models.retrieval.records`)."""
+    """What was asked of an agent, by whom, and what it returned; the latest of each agent are kept
+    (:mod:`models.retrieval.records`).
+    """
 
     __tablename__ = "retrievals"
     __table_args__ = (
-        ForeignKeyConstraint(["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"),
+        ForeignKeyConstraint(
+            ["group_id", "agent_id"], ["agents.group_id", "agents.agent_id"], ondelete="CASCADE"
+        ),
         Index(None, "group_id", "retrieval_id"),
         Index(None, "group_id", "agent_id", "retrieval_id"),
     )

@@ -38,7 +38,8 @@ from models.queue import stream
 from models.stores import items, reads, rows
 from models.stores.backends import BACKENDS
 
-#: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are deleted.
+#: Days after which stores of a graph's run that nobody used, and the log of what nodes did with stores, are
+#: deleted.
 RUNS_DAYS = 7
 
 
@@ -108,7 +109,9 @@ def attachment(context: Context, request: AttachmentQuery) -> AttachmentBytes:
     if attachment is None:
         raise NotFound(f"attachment_id: the store {store.name!r} has no attachment {request.attachment_id}")
     data = base64.b64encode(attachment[0]).decode("ascii")
-    return AttachmentBytes(attachment_id=request.attachment_id, mime_type=attachment[1], size=len(attachment[0]), data=data)
+    return AttachmentBytes(
+        attachment_id=request.attachment_id, mime_type=attachment[1], size=len(attachment[0]), data=data
+    )
 
 
 @action("stores.load")
@@ -131,8 +134,8 @@ retrieve = by_worker("stores.retrieve")
 def update(context: Context, request: UpdateStore) -> WrittenItem:
     """Store what a node said.
 
-    Found by its words at once, by meaning when a worker has embedded it. What the store has already, or what says nothing, is
-    not stored; the answer says why.
+    Found by its words at once, by meaning when a worker has embedded it. What the store has already, or what
+    says nothing, is not stored; the answer says why.
     """
     store = rows.need(context.connection, context.group_id, request.name, request.run_id)
     done = BACKENDS[store.type].update(context, store, request)
@@ -196,7 +199,9 @@ def _announce(group_id: str, done: LogOperation) -> None:
     """A node searched its stores, or wrote to them."""
     told = {"graph": done.graph, "node": done.node_id, "operation": done.operation_type, "stage": done.stage}
     stores = [store.name for store in done.stores[: stream.MAX_IDS]]
-    stream.publish(group_id, "store.used", **told, stores=stores, count=done.item_count, ms=round(done.duration_ms, 1))
+    stream.publish(
+        group_id, "store.used", **told, stores=stores, count=done.item_count, ms=round(done.duration_ms, 1)
+    )
 
 
 def apply_declarations(context: Context, request: ApplyGraph) -> AppliedGraph:
@@ -212,7 +217,11 @@ def apply_declarations(context: Context, request: ApplyGraph) -> AppliedGraph:
     done = [_declare(context, request, number, store) for number, store in enumerate(graph.stores)]
     _map(context.connection, context.group_id, request.graph, graph)
     if any(store.change in ("made", "changed") for store in done):
-        context.audit(request.graph, stores={store.name: store.change for store in done}, nodes=sorted(graph.nodes)[:100])
+        context.audit(
+            request.graph,
+            stores={store.name: store.change for store in done},
+            nodes=sorted(graph.nodes)[:100],
+        )
     return AppliedGraph(graph=request.graph, stores=done, nodes=len(graph.nodes))
 
 
@@ -226,10 +235,18 @@ def _declare(context: Context, request: ApplyGraph, number: int, store: MemorySt
     there = rows.find(context.connection, context.group_id, store.name, run_id)
     if there is not None and there.run_id == run_id and there.type != store.type:
         raise ConfigError(
-            [f"memory[{number}].type: the store {store.name!r} is a {there.type} store: delete it first, or choose another name"]
+            [
+                (
+                    f"memory[{number}].type: the store {store.name!r} is a {there.type} store: "
+                    f"delete it first,"
+                    " or choose another name"
+                )
+            ]
         )
     config: Mapping[str, Any] = request.memory[number]["config"]
-    store_id, change = rows.declare(context.connection, context.group_id, run_id, store.name, store.type, config)
+    store_id, change = rows.declare(
+        context.connection, context.group_id, run_id, store.name, store.type, config
+    )
     if change != "unchanged":
         kept = rows.need(context.connection, context.group_id, store.name, run_id)
         BACKENDS[store.type].load(context, kept)
@@ -263,16 +280,20 @@ def _map(connection: Connection, group_id: str, name: str, graph: GraphConfig) -
 
 
 _LOG = text("""
-    INSERT INTO store_operations (operation_id, group_id, graph, run_id, node_id, operation_type, stage, item_count, attachment_count,
+    INSERT INTO store_operations (operation_id, group_id, graph, run_id, node_id, operation_type, stage,
+    item_count, attachment_count,
         input_size, output_size, duration_ms, stores)
-    VALUES (:id, :group, :graph, :run_id, :node_id, :operation_type, :stage, :item_count, :attachment_count, :input_size, :output_size,
+    VALUES (:id, :group, :graph, :run_id, :node_id, :operation_type, :stage, :item_count, :attachment_count,
+    :input_size, :output_size,
         :duration_ms, :stores)
 """).bindparams(bindparam("stores", type_=JSONB))
 _CLEAR = text("DELETE FROM store_nodes WHERE group_id = :group AND graph = :graph")
 _ADD = text("""
-    INSERT INTO store_nodes (group_id, graph, node_id, number, store_name, store_type, retrieve_stage, top_k, similarity_threshold,
+    INSERT INTO store_nodes (group_id, graph, node_id, number, store_name, store_type, retrieve_stage, top_k,
+    similarity_threshold,
         read, write)
-    VALUES (:group, :graph, :node, :number, :store, :type, :stages, :top_k, :similarity_threshold, :read, :write)
+    VALUES (:group, :graph, :node, :number, :store, :type, :stages, :top_k, :similarity_threshold, :read,
+    :write)
 """)
 
 

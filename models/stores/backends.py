@@ -1,4 +1,6 @@
-"""What the service does for each type of store that it keeps, in the transaction of the action that asks for it."""
+"""What the service does for each type of store that it keeps, in the transaction of the action that asks for
+it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from sqlalchemy import Connection, text
 
 from engine.providers.spec import check_public
 from engine.stores import devall
-from engine.stores.items import LEAST_SUMMARY, key_content, metadata_of, noted_text, summary_of, without_headers
+from engine.stores.items import (
+    LEAST_SUMMARY,
+    key_content,
+    metadata_of,
+    noted_text,
+    summary_of,
+    without_headers,
+)
 from jiyi.errors import ConfigError
 from jiyi.protocol.stores import AttachmentNote, SavedStore, Snapshot, UpdateStore, WrittenItem
 from jiyi.stores.snapshots import Attached, detach
@@ -30,7 +39,8 @@ class Backend(Protocol):
     """A type of store that the service keeps."""
 
     def check(self, group_id: str, config: BaseModel, path: str, /) -> None:
-        """Check a group's declaration for what only the service knows: folders, addresses. ``path`` names the declaration in errors.
+        """Check a group's declaration for what only the service knows: folders, addresses. ``path`` names the
+        declaration in errors.
 
         Raises:
             ConfigError: with the path of what is wrong.
@@ -38,7 +48,9 @@ class Backend(Protocol):
         ...
 
     def load(self, context: Context, store: StoreRecord, /) -> None:
-        """A graph begins to use it: read its file the first time, owe the work that brings it up to date. Waits for none."""
+        """A graph begins to use it: read its file the first time, owe the work that brings it up to date.
+        Waits for none.
+        """
         ...
 
     def update(self, context: Context, store: StoreRecord, request: UpdateStore, /) -> WrittenItem:
@@ -76,7 +88,9 @@ class SimpleBackend:
         if config.fidelity == "devall":
             summary = summary_of(devall.key_content(inputs), devall.key_content(output))
         else:
-            summary = summary_of(key_content(inputs, config.max_content_length), key_content(output, config.max_content_length))
+            summary = summary_of(
+                key_content(inputs, config.max_content_length), key_content(output, config.max_content_length)
+            )
         if len(summary) < LEAST_SUMMARY:
             return WrittenItem(item_id=None, reason=f"the summary has fewer than {LEAST_SUMMARY} characters")
         revision = rows.bump(context.connection, store.store_id)
@@ -102,7 +116,11 @@ class SimpleBackend:
     def reindex(self, context: Context, store: StoreRecord) -> int:
         """Owe every item's vector anew; until then items are found by their words."""
         rows.bump(context.connection, store.store_id)
-        ids = context.connection.execute(_FORGET_VECTORS, {"group": store.group_id, "store": store.store_id}).scalars().all()
+        ids = (
+            context.connection.execute(_FORGET_VECTORS, {"group": store.group_id, "store": store.store_id})
+            .scalars()
+            .all()
+        )
         if store.config.embedding is not None:
             context.enqueue(EMBED_ITEMS, [(item_id, store.group_id) for item_id in ids])
         return len(ids)
@@ -136,7 +154,8 @@ class BlackboardBackend:
         ids = items.insert(context.connection, store, new, revision)
         assert ids is not None, "its key is new"
         return WrittenItem(
-            item_id=ids[1], dropped=items.trim(context.connection, store, store.config.max_items, store.config.max_age_hours)
+            item_id=ids[1],
+            dropped=items.trim(context.connection, store, store.config.max_items, store.config.max_age_hours),
         )
 
     def save(self, context: Context, store: StoreRecord) -> SavedStore:
@@ -158,7 +177,9 @@ class FileBackend:
         saved_files.check_path(group_id, config.path, f"{path}.index_path")
 
     def load(self, context: Context, store: StoreRecord) -> None:
-        """Take over an index that was built elsewhere, the first time, and owe a look through the sources; nobody waits for it."""
+        """Take over an index that was built elsewhere, the first time, and owe a look through the sources;
+        nobody waits for it.
+        """
         saved_files.load_index(context, store)
         context.enqueue(SCAN, [(store.store_id, store.group_id)])
 
@@ -169,7 +190,9 @@ class FileBackend:
         return saved_files.save_index(context.connection, store)
 
     def reindex(self, context: Context, store: StoreRecord) -> int:
-        """Owe the indexing of every file anew, and a look through the sources. Vectors of the same texts are taken over."""
+        """Owe the indexing of every file anew, and a look through the sources. Vectors of the same texts are
+        taken over.
+        """
         due = file_rows.make_due(context.connection, store.group_id, store.store_id)
         context.enqueue(INDEX, [(file_id, store.group_id) for file_id in due])
         context.enqueue(SCAN, [(store.store_id, store.group_id)])
@@ -191,8 +214,12 @@ class Mem0Backend:
         rows.mark_loaded(context.connection, store.store_id)
 
     def update(self, context: Context, store: StoreRecord, request: UpdateStore) -> WrittenItem:
-        """Owe the sending of what the user said: of inputs, without the headers that tell where they came from."""
-        content = without_headers(request.inputs_text or (request.input_snapshot.text if request.input_snapshot else ""))
+        """Owe the sending of what the user said: of inputs, without the headers that tell where they came
+        from.
+        """
+        content = without_headers(
+            request.inputs_text or (request.input_snapshot.text if request.input_snapshot else "")
+        )
         if not content:
             return WrittenItem(item_id=None, reason="the user said nothing")
         new = NewItem(content_summary=content, metadata=metadata_of(request.role, content, ()))
@@ -232,7 +259,10 @@ class ItemToSend:
 
 def items_to_send(connection: Connection, item_ids: Sequence[UUID]) -> list[ItemToSend]:
     """Those that still wait, oldest first."""
-    return [ItemToSend(row.item_id, row.store_id, row.content_summary) for row in connection.execute(_TO_SEND, {"ids": list(item_ids)})]
+    return [
+        ItemToSend(row.item_id, row.store_id, row.content_summary)
+        for row in connection.execute(_TO_SEND, {"ids": list(item_ids)})
+    ]
 
 
 def forget_sent(connection: Connection, sent: Sequence[ItemToSend]) -> None:
@@ -260,8 +290,11 @@ def _detached(request: UpdateStore) -> _Detached:
 
 
 _FORGET_VECTORS = text("""
-    UPDATE store_items SET embedding = NULL, embedding_model = NULL WHERE group_id = :group AND store_id = :store RETURNING item_id
+    UPDATE store_items SET embedding = NULL, embedding_model = NULL WHERE group_id = :group
+    AND store_id = :store RETURNING item_id
 """)
 _WAITING = text("SELECT item_id FROM store_items WHERE store_id = :store ORDER BY position")
-_TO_SEND = text("SELECT item_id, store_id, content_summary FROM store_items WHERE item_id = ANY(:ids) ORDER BY position")
+_TO_SEND = text(
+    "SELECT item_id, store_id, content_summary FROM store_items WHERE item_id = ANY(:ids) ORDER BY position"
+)
 _SENT = text("DELETE FROM store_items WHERE item_id = ANY(:ids)")

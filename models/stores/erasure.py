@@ -1,7 +1,9 @@
-"""Erasure in declared stores: items that name the person or are of an erased agent, their attachments, files by their names, the log.
+"""Erasure in declared stores: items that name the person or are of an erased agent, their attachments, files
+by their names, the log.
 
-An item goes whole, with what was attached to it if no other item has it. Its store is read anew by all workers. Files of sources,
-and files that stores were saved to, are not the service's: what they say comes back when they are read again.
+An item goes whole, with what was attached to it if no other item has it. Its store is read anew by all
+workers. Files of sources, and files that stores were saved to, are not the service's: what they say comes
+back when they are read again.
 """
 
 from __future__ import annotations
@@ -23,8 +25,20 @@ SCRUBBED: tuple[Scrubbed, ...] = (
         "group_id = :group",
         "DELETE FROM store_items",
     ),
-    ("store_files", "file_id::text", "source, path, state_reason", "group_id = :group", "DELETE FROM store_files"),
-    ("store_operations", "operation_id::text", "graph, run_id, node_id, stores::text", "group_id = :group", "DELETE FROM store_operations"),
+    (
+        "store_files",
+        "file_id::text",
+        "source, path, state_reason",
+        "group_id = :group",
+        "DELETE FROM store_files",
+    ),
+    (
+        "store_operations",
+        "operation_id::text",
+        "graph, run_id, node_id, stores::text",
+        "group_id = :group",
+        "DELETE FROM store_operations",
+    ),
     (
         "store_nodes",
         "graph || '/' || node_id || '/' || number::text",
@@ -32,7 +46,13 @@ SCRUBBED: tuple[Scrubbed, ...] = (
         "group_id = :group",
         "DELETE FROM store_nodes",
     ),
-    ("stores", "store_id::text", "name, run_id, config::text, state_reason", "group_id = :group", "DELETE FROM stores"),
+    (
+        "stores",
+        "store_id::text",
+        "name, run_id, config::text, state_reason",
+        "group_id = :group",
+        "DELETE FROM stores",
+    ),
 )
 
 
@@ -43,14 +63,18 @@ def delete_of_agents(connection: Connection, group_id: str, agents: Sequence[str
 
 
 def tidy(connection: Connection, group_id: str) -> Counter[str]:
-    """Attachments that no item has any more go, chunks of files that went, too; readers read all anew. Returns how many attachments."""
+    """Attachments that no item has any more go, chunks of files that went, too; readers read all anew.
+    Returns how many attachments.
+    """
     connection.execute(_DROP_CHUNKS, {"group": group_id})
     gone = connection.execute(_DROP_ATTACHMENTS, {"group": group_id}).rowcount
     connection.execute(_READ_ANEW, {"group": group_id})
     return Counter({"attachments": gone})
 
 
-_DELETE_OF_AGENTS = text("DELETE FROM store_items WHERE group_id = :group AND metadata ->> 'agent_role' = ANY(:agents)")
+_DELETE_OF_AGENTS = text(
+    "DELETE FROM store_items WHERE group_id = :group AND metadata ->> 'agent_role' = ANY(:agents)"
+)
 _DROP_CHUNKS = text("""
     DELETE FROM store_items i WHERE i.group_id = :group AND i.file_id IS NOT NULL AND NOT EXISTS (
         SELECT FROM store_files f WHERE f.group_id = i.group_id AND f.file_id = i.file_id
@@ -58,10 +82,13 @@ _DROP_CHUNKS = text("""
 """)
 _DROP_ATTACHMENTS = text("""
     DELETE FROM attachments a WHERE a.group_id = :group AND NOT EXISTS (
-        SELECT FROM store_items i WHERE i.group_id = a.group_id AND i.store_id = a.store_id AND i.attachments @> ARRAY[a.sha256]
+        SELECT FROM store_items i WHERE i.group_id = a.group_id AND i.store_id = a.store_id
+        AND i.attachments @> ARRAY[a.sha256]
     )
 """)
-_READ_ANEW = text("UPDATE stores SET revision = revision + 1, generation = generation + 1 WHERE group_id = :group")
+_READ_ANEW = text(
+    "UPDATE stores SET revision = revision + 1, generation = generation + 1 WHERE group_id = :group"
+)
 # Who speaks into a store is an agent here, with or without memories.
 _ROLE = StoreItem.item_metadata["agent_role"].astext
 

@@ -1,4 +1,6 @@
-"""The rows of a store's files and of their chunks. Callers have locked the store's row by taking a revision."""
+"""The rows of a store's files and of their chunks. Callers have locked the store's row by taking a
+revision.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ class Outcome:
     at: datetime
 
 
-def known(connection: Connection, group_id: str, store_id: UUID, cut: Mapping[str, tuple[int, int, str]]) -> list[Known]:
+def known(
+    connection: Connection, group_id: str, store_id: UUID, cut: Mapping[str, tuple[int, int, str]]
+) -> list[Known]:
     """All files of a store. ``cut``: by source how its files are cut now: size, overlap, encoding."""
     rows = connection.execute(_KNOWN, {"group": group_id, "store": store_id})
     return [
@@ -75,7 +79,10 @@ def known(connection: Connection, group_id: str, store_id: UUID, cut: Mapping[st
 
 def find(connection: Connection, group_id: str, file_ids: Sequence[UUID]) -> dict[UUID, FileRow]:
     """Those of the files that are stored."""
-    return {row.file_id: FileRow(*row) for row in connection.execute(_FIND, {"group": group_id, "files": list(file_ids)})}
+    return {
+        row.file_id: FileRow(*row)
+        for row in connection.execute(_FIND, {"group": group_id, "files": list(file_ids)})
+    }
 
 
 def add(connection: Connection, group_id: str, store_id: UUID, found: Sequence[Found]) -> list[UUID]:
@@ -94,14 +101,24 @@ def add(connection: Connection, group_id: str, store_id: UUID, found: Sequence[F
     return ids
 
 
-def move(connection: Connection, group_id: str, store_id: UUID, revision: int, file_id: UUID, to: Found, day: str | None) -> list[UUID]:
+def move(
+    connection: Connection,
+    group_id: str,
+    store_id: UUID,
+    revision: int,
+    file_id: UUID,
+    to: Found,
+    day: str | None,
+) -> list[UUID]:
     """A file is at another place: its chunks get the ids that belong there, and keep their vectors.
 
     Returns the chunks that still have no vector.
     """
     where = {"group": group_id, "file": file_id}
     chunks = connection.execute(_CHUNKS_OF, where).all()
-    new_ids = [chunk_id(store_id, *to.place, chunk.chunk_index, bytes(chunk.content_hash)) for chunk in chunks]
+    new_ids = [
+        chunk_id(store_id, *to.place, chunk.chunk_index, bytes(chunk.content_hash)) for chunk in chunks
+    ]
     moved = {"file_path": to.place.path, "file_name": to.place.path.rpartition("/")[2], "file_day": day}
     rows = [
         {
@@ -144,9 +161,13 @@ def is_there(connection: Connection, group_id: str, file_id: UUID) -> bool:
     return connection.execute(_IS_THERE, {"group": group_id, "file": file_id}).one_or_none() is not None
 
 
-def touch(connection: Connection, group_id: str, file_id: UUID, size: int, modified_ns: int, at: datetime) -> None:
+def touch(
+    connection: Connection, group_id: str, file_id: UUID, size: int, modified_ns: int, at: datetime
+) -> None:
     """A file was read, and had the bytes that are indexed."""
-    connection.execute(_TOUCH, {"group": group_id, "file": file_id, "size": size, "modified": modified_ns, "at": at})
+    connection.execute(
+        _TOUCH, {"group": group_id, "file": file_id, "size": size, "modified": modified_ns, "at": at}
+    )
 
 
 def write_outcome(connection: Connection, group_id: str, file_id: UUID, outcome: Outcome) -> None:
@@ -169,7 +190,9 @@ def write_chunks(
 
     Returns the chunks for which a vector is owed.
     """
-    known = connection.execute(_VECTORS, {"group": group_id, "store": store_id, "hashes": [chunk.content_hash for chunk in chunks]}).all()
+    known = connection.execute(
+        _VECTORS, {"group": group_id, "store": store_id, "hashes": [chunk.content_hash for chunk in chunks]}
+    ).all()
     vectors = {row.content_hash: row for row in known}
     connection.execute(_DROP_CHUNKS, {"group": group_id, "files": [file_id]})
     rows = [
@@ -181,7 +204,9 @@ def write_chunks(
             "revision": revision,
             "text": chunk.text,
             "hash": chunk.content_hash,
-            "metadata": to_json({**metadata, "chunk_index": chunk.index, "total_chunks": len(chunks)}).decode(),
+            "metadata": to_json(
+                {**metadata, "chunk_index": chunk.index, "total_chunks": len(chunks)}
+            ).decode(),
             "file": file_id,
             "index": chunk.index,
             "tokens": words,
@@ -195,14 +220,20 @@ def write_chunks(
     return [chunk.item_id for chunk in chunks if chunk.content_hash not in vectors]
 
 
-def stores_of_files(connection: Connection, group_id: str | None, after: UUID | None, limit: int) -> list[tuple[UUID, str]]:
-    """A page of the stores of files with their groups, in the order of their ids; ``group_id`` None: of all groups."""
+def stores_of_files(
+    connection: Connection, group_id: str | None, after: UUID | None, limit: int
+) -> list[tuple[UUID, str]]:
+    """A page of the stores of files with their groups, in the order of their ids; ``group_id`` None: of all
+    groups.
+    """
     rows = connection.execute(_STORES, {"group": group_id, "after": after, "limit": limit})
     return [(row.store_id, row.group_id) for row in rows]
 
 
 def note_scan(connection: Connection, store_id: UUID, state: str, reason: str) -> None:
-    """The sources of a store were looked through. That its saved index was corrupt stays said until it is saved again."""
+    """The sources of a store were looked through. That its saved index was corrupt stays said until it is
+    saved again.
+    """
     connection.execute(_SCANNED, {"id": store_id, "state": state, "reason": reason[:MAX_REASON]})
 
 
@@ -224,28 +255,33 @@ def make_due(connection: Connection, group_id: str, store_id: UUID) -> list[UUID
 
 _STORES = text("""
     SELECT store_id, group_id FROM stores
-    WHERE type = 'file' AND (CAST(:group AS text) IS NULL OR group_id = :group) AND (CAST(:after AS uuid) IS NULL OR store_id > :after)
+    WHERE type = 'file' AND (CAST(:group AS text) IS NULL OR group_id = :group)
+    AND (CAST(:after AS uuid) IS NULL OR store_id > :after)
     ORDER BY store_id LIMIT :limit
 """)
 _SAVED = text("UPDATE stores SET saved_revision = revision WHERE store_id = :id")
 _TO_SAVE = text("""
     SELECT revision IS DISTINCT FROM saved_revision
         AND NOT EXISTS (
-            SELECT FROM pending_work p JOIN store_files f ON f.group_id = p.group_id AND f.file_id = p.subject_id
+            SELECT FROM pending_work p JOIN store_files f ON f.group_id = p.group_id
+            AND f.file_id = p.subject_id
             WHERE p.kind = :index AND p.group_id = :group AND f.store_id = :id
         ) AND NOT EXISTS (
-            SELECT FROM pending_work p JOIN store_items i ON i.group_id = p.group_id AND i.item_id = p.subject_id
+            SELECT FROM pending_work p JOIN store_items i ON i.group_id = p.group_id
+            AND i.item_id = p.subject_id
             WHERE p.kind = :embed AND p.group_id = :group AND i.store_id = :id
         )
     FROM stores WHERE group_id = :group AND store_id = :id
 """)
 _SCANNED = text("""
-    UPDATE stores SET scanned_at = clock_timestamp(), state = CASE state WHEN 'corrupt' THEN state ELSE :state END,
+    UPDATE stores SET scanned_at = clock_timestamp(), state = CASE state WHEN 'corrupt' THEN state ELSE
+    :state END,
         state_reason = CASE state WHEN 'corrupt' THEN state_reason ELSE :reason END
     WHERE store_id = :id
 """)
 _KNOWN = text("""
-    SELECT file_id, source, path, size, modified_ns, file_hash, indexed_at, chunk_size, chunk_overlap, encoding
+    SELECT file_id, source, path, size, modified_ns, file_hash, indexed_at, chunk_size, chunk_overlap,
+    encoding
     FROM store_files WHERE group_id = :group AND store_id = :store ORDER BY source, path
 """)
 _FIND = text("""
@@ -255,7 +291,8 @@ _FIND = text("""
 _ADD = text("""
     INSERT INTO store_files (file_id, group_id, store_id, source, path)
     SELECT file_id, :group, :store, source, path
-    FROM unnest(CAST(:ids AS uuid[]), CAST(:sources AS text[]), CAST(:paths AS text[])) AS new (file_id, source, path)
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:sources AS text[]), CAST(:paths AS text[])) AS new (file_id,
+    source, path)
     ON CONFLICT DO NOTHING RETURNING file_id
 """)
 _IS_THERE = text("SELECT 1 FROM store_files WHERE group_id = :group AND file_id = :file")
@@ -267,32 +304,45 @@ _CHUNKS_OF = text("""
     SELECT item_id, chunk_index, content_hash, embedding IS NOT NULL AS embedded FROM store_items
     WHERE group_id = :group AND file_id = :file ORDER BY chunk_index
 """)
-_FIRST_CHUNK = text("SELECT content_summary FROM store_items WHERE group_id = :group AND file_id = :file AND chunk_index = 0")
+_FIRST_CHUNK = text(
+    "SELECT content_summary FROM store_items WHERE group_id = :group AND file_id = :file AND chunk_index = 0"
+)
 _MOVE_CHUNK = text("""
-    UPDATE store_items SET item_id = :new, key = :key, metadata = metadata || CAST(:moved AS jsonb), revision = :revision
+    UPDATE store_items SET item_id = :new, key = :key, metadata = metadata || CAST(:moved AS jsonb), revision
+    = :revision
     WHERE group_id = :group AND item_id = :old
 """)
 _MOVE = text("""
-    UPDATE store_files SET source = :source, path = :path, size = :size, modified_ns = :modified, seen_at = clock_timestamp()
+    UPDATE store_files SET source = :source, path = :path, size = :size, modified_ns = :modified, seen_at =
+    clock_timestamp()
     WHERE group_id = :group AND file_id = :file
 """)
-_DROP_CHUNKS = text("DELETE FROM store_items WHERE group_id = :group AND file_id = ANY(CAST(:files AS uuid[]))")
+_DROP_CHUNKS = text(
+    "DELETE FROM store_items WHERE group_id = :group AND file_id = ANY(CAST(:files AS uuid[]))"
+)
 _DROP = text("DELETE FROM store_files WHERE group_id = :group AND file_id = ANY(CAST(:files AS uuid[]))")
 _OUTCOME = text("""
-    UPDATE store_files SET state = :state, state_reason = :reason, file_hash = coalesce(:file_hash, file_hash), size = :size,
-        modified_ns = :modified_ns, encoding = :encoding, chunk_size = :chunk_size, chunk_overlap = :chunk_overlap,
+    UPDATE store_files SET state = :state, state_reason = :reason, file_hash = coalesce(:file_hash,
+    file_hash), size = :size,
+        modified_ns = :modified_ns, encoding = :encoding, chunk_size = :chunk_size, chunk_overlap =
+        :chunk_overlap,
         chunks_count = :chunks_count, indexed_at = :at, seen_at = :at
     WHERE group_id = :group AND file_id = :file
 """)
 _VECTORS = text("""
     SELECT DISTINCT ON (content_hash) content_hash, embedding, embedding_model FROM store_items
-    WHERE group_id = :group AND store_id = :store AND content_hash = ANY(CAST(:hashes AS bytea[])) AND embedding IS NOT NULL
+    WHERE group_id = :group AND store_id = :store AND content_hash = ANY(CAST(:hashes AS bytea[]))
+    AND embedding IS NOT NULL
     ORDER BY content_hash, revision DESC
 """)
 _WRITE = text("""
-    INSERT INTO store_items (item_id, group_id, store_id, key, revision, content_summary, content_hash, metadata, file_id, chunk_index,
+    INSERT INTO store_items (item_id, group_id, store_id, key, revision, content_summary, content_hash,
+    metadata, file_id, chunk_index,
         tokens, embedding, embedding_model)
-    VALUES (:item, :group, :store, :key, :revision, :text, :hash, CAST(:metadata AS jsonb), :file, :index, :tokens,
+    VALUES (:item, :group, :store, :key, :revision, :text, :hash, CAST(:metadata AS jsonb), :file, :index,
+    :tokens,
         CAST(:vector AS vector), :model)
 """)
-_MAKE_DUE = text("UPDATE store_files SET chunk_size = NULL WHERE group_id = :group AND store_id = :store RETURNING file_id")
+_MAKE_DUE = text(
+    "UPDATE store_files SET chunk_size = NULL WHERE group_id = :group AND store_id = :store RETURNING file_id"
+)

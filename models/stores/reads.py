@@ -31,7 +31,13 @@ _PAGE = 2_000
 
 def listed(connection: Connection, group_id: str, query: StoresQuery) -> Rows[StoreState]:
     """A page of stores, newest first."""
-    values = {"group": group_id, "run": query.run_id, "after": query.place(BY_ID), "one": None, "limit": query.limit + 1}
+    values = {
+        "group": group_id,
+        "run": query.run_id,
+        "after": query.place(BY_ID),
+        "one": None,
+        "limit": query.limit + 1,
+    }
     stores = [_described(one) for one in fetch(connection, StoreState, _STORES, **values)]
     return page(stores, query.limit, lambda last: last.store_id)
 
@@ -49,7 +55,9 @@ def page_of_items(connection: Connection, group_id: str, query: ItemsQuery) -> R
     latest = items.latest(connection, store, query.limit + 1, query.place(BY_POSITION))
     shown = [
         ListedItem(
-            **items.item_of(connection, row, whole=False).model_dump(), position=row.position, embedded=row.embedding_model is not None
+            **items.item_of(connection, row, whole=False).model_dump(),
+            position=row.position,
+            embedded=row.embedding_model is not None,
         )
         for row in latest
     ]
@@ -104,11 +112,17 @@ class StoreIndex:
 def index_of(connection: Connection, store: StoreRecord, model: str, dimensions: int | None) -> StoreIndex:
     """The store's index with the vectors of this model, as of its revision or later.
 
-    ``dimensions``: values of the question's vector, with which those of another size cannot be compared; None: words alone are asked for.
+    ``dimensions``: values of the question's vector, with which those of another size cannot be compared;
+    None: words alone are asked for.
     """
     with _lock:
         index = _indexes.get(store.store_id)
-        if index is not None and index.model == model and index.revision >= store.revision and dimensions in (None, index.dimensions):
+        if (
+            index is not None
+            and index.model == model
+            and index.revision >= store.revision
+            and dimensions in (None, index.dimensions)
+        ):
             _indexes.move_to_end(store.store_id)
             return index
     index = _read(connection, store, model, dimensions or 0)
@@ -135,7 +149,9 @@ def _read(connection: Connection, store: StoreRecord, model: str, dimensions: in
     words, files, times = [""] * count, [0] * count, [0.0] * count
     numbers: dict[UUID, int] = {}
     skipped = pending = row = 0
-    result = connection.execute(_CHUNKS if of_files else _ITEMS, where, execution_options={"yield_per": _PAGE})
+    result = connection.execute(
+        _CHUNKS if of_files else _ITEMS, where, execution_options={"yield_per": _PAGE}
+    )
     for item in result:
         if row == count:  # written since they were counted
             result.close()
@@ -160,7 +176,8 @@ def _read(connection: Connection, store: StoreRecord, model: str, dimensions: in
 
 _FILES = text("""
     SELECT f.file_id, f.source, f.path, f.state, f.state_reason, f.size, f.chunks_count, f.indexed_at,
-        (SELECT count(i.embedding) FROM store_items i WHERE i.group_id = f.group_id AND i.file_id = f.file_id) AS embedded
+        (SELECT count(i.embedding) FROM store_items i WHERE i.group_id = f.group_id
+        AND i.file_id = f.file_id) AS embedded
     FROM store_files f
     WHERE f.group_id = :group AND f.store_id = :store AND (CAST(:state AS text) IS NULL OR f.state = :state)
         AND (CAST(:after AS uuid) IS NULL OR (f.source, f.path) > (
@@ -169,7 +186,8 @@ _FILES = text("""
     ORDER BY f.source, f.path LIMIT :limit
 """)
 _STORES = text("""
-    SELECT s.store_id, s.name, s.run_id, s.type, s.config, s.state, s.state_reason, s.created_at, s.used_at, s.loaded_at, s.scanned_at,
+    SELECT s.store_id, s.name, s.run_id, s.type, s.config, s.state, s.state_reason, s.created_at, s.used_at,
+    s.loaded_at, s.scanned_at,
         i.items, i.pending, f.files, a.attachments, a.attachment_bytes
     FROM stores s
     CROSS JOIN LATERAL (
@@ -178,7 +196,8 @@ _STORES = text("""
     ) i
     CROSS JOIN LATERAL (
         SELECT coalesce(jsonb_object_agg(state, number), '{}') AS files FROM (
-            SELECT state, count(*) AS number FROM store_files WHERE group_id = s.group_id AND store_id = s.store_id GROUP BY 1
+            SELECT state, count(*) AS number FROM store_files WHERE group_id = s.group_id
+            AND store_id = s.store_id GROUP BY 1
         ) n
     ) f
     CROSS JOIN LATERAL (
@@ -186,15 +205,18 @@ _STORES = text("""
         WHERE group_id = s.group_id AND store_id = s.store_id
     ) a
     WHERE s.group_id = :group AND (CAST(:run AS text) IS NULL OR s.run_id = :run)
-        AND (CAST(:after AS uuid) IS NULL OR s.store_id < :after) AND (CAST(:one AS uuid) IS NULL OR s.store_id = :one)
+        AND (CAST(:after AS uuid) IS NULL OR s.store_id < :after) AND (CAST(:one AS uuid) IS NULL
+        OR s.store_id = :one)
     ORDER BY s.store_id DESC LIMIT :limit
 """)
 _MAP = text("""
-    SELECT graph, node_id, store_name, store_type, retrieve_stage, top_k, similarity_threshold, read, write FROM store_nodes
+    SELECT graph, node_id, store_name, store_type, retrieve_stage, top_k, similarity_threshold, read, write
+    FROM store_nodes
     WHERE group_id = :group ORDER BY graph, node_id, number
 """)
 _OPERATIONS = text("""
-    SELECT operation_id, graph, run_id, node_id, operation_type, stage, item_count, attachment_count, input_size, output_size,
+    SELECT operation_id, graph, run_id, node_id, operation_type, stage, item_count, attachment_count,
+    input_size, output_size,
         duration_ms, stores, created_at
     FROM store_operations WHERE group_id = :group
     ORDER BY operation_id DESC LIMIT :limit
@@ -203,7 +225,8 @@ _indexes: OrderedDict[UUID, StoreIndex] = OrderedDict()
 _lock = Lock()
 _COUNT = text("SELECT count(*) FROM store_items WHERE group_id = :group AND store_id = :store")
 _ITEMS = text("""
-    SELECT position, tokens, created_at, embedding_model AS model, CASE WHEN embedding_model = :model THEN embedding END AS embedding
+    SELECT position, tokens, created_at, embedding_model AS model, CASE WHEN embedding_model = :model THEN
+    embedding END AS embedding
     FROM store_items WHERE group_id = :group AND store_id = :store ORDER BY position DESC
 """)
 # A file that was only taken over from a saved index counts when it was read.
@@ -215,5 +238,6 @@ _CHUNKS = text("""
     SELECT i.position, i.file_id, i.tokens, i.metadata ->> 'file_day' AS file_day, i.embedding_model AS model,
         CASE WHEN i.embedding_model = :model THEN i.embedding END AS embedding
     FROM store_items i JOIN store_files f ON f.group_id = i.group_id AND f.file_id = i.file_id
-    WHERE i.group_id = :group AND i.store_id = :store AND f.state <> 'pending' ORDER BY i.file_id, i.chunk_index
+    WHERE i.group_id = :group AND i.store_id = :store AND f.state <> 'pending'
+    ORDER BY i.file_id, i.chunk_index
 """)

@@ -1,4 +1,6 @@
-"""Rows of stores: found, declared, changed. Whoever changes a store's items takes its next revision first, which locks the row."""
+"""Rows of stores: found, declared, changed. Whoever changes a store's items takes its next revision first,
+which locks the row.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def need(connection: Connection, group_id: str, name: str, run_id: str = "") -> 
     """The same. Raises :class:`NotFound`."""
     store = find(connection, group_id, name, run_id)
     if store is None:
-        raise NotFound(f"name: the group {group_id!r} has no store {name!r}: declare it with `jiyi stores apply`")
+        raise NotFound(
+            f"name: the group {group_id!r} has no store {name!r}: declare it with `jiyi stores apply`"
+        )
     return store
 
 
@@ -68,7 +72,9 @@ def by_ids(connection: Connection, store_ids: list[UUID]) -> dict[UUID, StoreRec
     return {row.store_id: _kept(row) for row in connection.execute(_BY_IDS, {"ids": store_ids})}
 
 
-def declare(connection: Connection, group_id: str, run_id: str, name: str, kind: str, config: Mapping[str, Any]) -> tuple[UUID, str]:
+def declare(
+    connection: Connection, group_id: str, run_id: str, name: str, kind: str, config: Mapping[str, Any]
+) -> tuple[UUID, str]:
     """Make the store, or change its configuration; its id, and ``made``, ``changed`` or ``unchanged``.
 
     The type of a store cannot change: the caller has looked.
@@ -81,7 +87,9 @@ def declare(connection: Connection, group_id: str, run_id: str, name: str, kind:
     if row is not None:
         connection.execute(_CHANGE, {**values, "id": row.store_id})
         return row.store_id, "changed"
-    store_id = connection.execute(_INSERT, {**values, "id": uuid7(), "name": name, "run": run_id, "type": kind}).scalar_one()
+    store_id = connection.execute(
+        _INSERT, {**values, "id": uuid7(), "name": name, "run": run_id, "type": kind}
+    ).scalar_one()
     return store_id, "made"
 
 
@@ -105,7 +113,9 @@ def mark_loaded(connection: Connection, store_id: UUID) -> None:
 
 
 def touch(connection: Connection, store_id: UUID) -> None:
-    """It is used: a run's own store is kept for some days more. At most once in an hour, as the row is what writers wait for."""
+    """It is used: a run's own store is kept for some days more. At most once in an hour, as the row is what
+    writers wait for.
+    """
     connection.execute(_TOUCH, {"id": store_id})
 
 
@@ -159,7 +169,9 @@ def joined(shown: Mapping[str, Any], secret: Mapping[str, Any]) -> JsonObject:
 
 
 def sealed(group_id: str, secret: Mapping[str, Any]) -> bytes | None:
-    """Secrets as they are stored; None if there are none. Raises :class:`jiyi.errors.SettingsError` without a secret key."""
+    """Secrets as they are stored; None if there are none. Raises :class:`jiyi.errors.SettingsError` without a
+    secret key.
+    """
     return _cipher(group_id).encrypt(json.dumps(secret).encode()) if secret else None
 
 
@@ -174,31 +186,43 @@ def opened(group_id: str, stored: bytes | None) -> JsonObject:
     try:
         secrets: dict[str, Any] = json.loads(_cipher(group_id).decrypt(bytes(stored)))
     except InvalidToken:
-        raise EmbeddingUnavailable("the secrets of a store were kept with another JIYI_SECRET_KEY: apply its graph again") from None
+        raise EmbeddingUnavailable(
+            "the secrets of a store were kept with another JIYI_SECRET_KEY: apply its graph again"
+        ) from None
     return secrets
 
 
 def _cipher(group_id: str) -> Fernet:
-    key = HKDF(hashes.SHA256(), 32, None, _LABEL + b" " + group_id.encode()).derive(need_secret_key(get_settings()).encode())
+    key = HKDF(hashes.SHA256(), 32, None, _LABEL + b" " + group_id.encode()).derive(
+        need_secret_key(get_settings()).encode()
+    )
     return Fernet(base64.urlsafe_b64encode(key))
 
 
 _ROWS = select(
-    *(_S.store_id, _S.group_id, _S.run_id, _S.name, _S.type, _S.config, _S.secrets), *(_S.revision, _S.state, _S.state_reason, _S.loaded_at)
+    *(_S.store_id, _S.group_id, _S.run_id, _S.name, _S.type, _S.config, _S.secrets),
+    *(_S.revision, _S.state, _S.state_reason, _S.loaded_at),
 )
 _IN_SIGHT = or_(_S.run_id == bindparam("run"), _S.run_id == "")
-_FIND = _ROWS.where(_S.group_id == bindparam("group"), _S.name == bindparam("name"), _IN_SIGHT).order_by(_S.run_id.desc()).limit(1)
+_FIND = (
+    _ROWS.where(_S.group_id == bindparam("group"), _S.name == bindparam("name"), _IN_SIGHT)
+    .order_by(_S.run_id.desc())
+    .limit(1)
+)
 _BY_IDS = _ROWS.where(_S.store_id == any_(bindparam("ids", type_=ARRAY(Uuid))))
 _LOCK = text("""
-    SELECT store_id, type, config, secrets FROM stores WHERE group_id = :group AND name = :name AND run_id = :run FOR UPDATE
+    SELECT store_id, type, config, secrets FROM stores WHERE group_id = :group AND name = :name
+    AND run_id = :run FOR UPDATE
 """)
 _INSERT = text("""
     INSERT INTO stores (store_id, group_id, run_id, name, type, config, secrets)
     VALUES (:id, :group, :run, :name, :type, :config, :secrets)
-    ON CONFLICT (group_id, run_id, name) DO UPDATE SET config = excluded.config, secrets = excluded.secrets RETURNING store_id
+    ON CONFLICT (group_id, run_id, name) DO UPDATE SET config = excluded.config, secrets = excluded.secrets
+    RETURNING store_id
 """).bindparams(bindparam("config", type_=JSONB))
 _CHANGE = text("""
-    UPDATE stores SET config = :config, secrets = :secrets, loaded_at = NULL, state = 'ready', state_reason = ''
+    UPDATE stores SET config = :config, secrets = :secrets, loaded_at = NULL, state = 'ready', state_reason =
+    ''
     WHERE group_id = :group AND store_id = :id
 """).bindparams(bindparam("config", type_=JSONB))
 _BUMP = text("""
@@ -206,6 +230,8 @@ _BUMP = text("""
 """)
 _STATE = text("UPDATE stores SET state = :state, state_reason = :reason WHERE store_id = :id")
 _LOADED = text("UPDATE stores SET loaded_at = now(), used_at = now() WHERE store_id = :id")
-_TOUCH = text("UPDATE stores SET used_at = now() WHERE store_id = :id AND used_at < now() - interval '1 hour'")
+_TOUCH = text(
+    "UPDATE stores SET used_at = now() WHERE store_id = :id AND used_at < now() - interval '1 hour'"
+)
 _COUNT = text("SELECT count(*) FROM store_items WHERE store_id = :id")
 _DELETE = text("DELETE FROM stores WHERE store_id = :id")

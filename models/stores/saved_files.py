@@ -1,8 +1,10 @@
-"""The ``.json`` files that stores are loaded from and saved to; which files a store may read and write (``JIYI_STORE_ROOTS``).
+"""The ``.json`` files that stores are loaded from and saved to; which files a store may read and write
+(``JIYI_STORE_ROOTS``).
 
 A saved index spares the vectors of its texts wherever the same files are indexed again.
 
-A path is looked at as the file system sees it, after ``..`` and symbolic links: what points out of the folders is refused.
+A path is looked at as the file system sees it, after ``..`` and symbolic links: what points out of the
+folders is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +30,15 @@ from engine.stores.children import parse
 from engine.stores.chunks import Found, Place, chunk_of
 from engine.stores.items import model_name
 from engine.stores.limits import Refused
-from engine.stores.saved_files import LIMITS, MAX_FILE, CorruptStoreFile, IndexConfig, IndexedFile, written_index, written_items
+from engine.stores.saved_files import (
+    LIMITS,
+    MAX_FILE,
+    CorruptStoreFile,
+    IndexConfig,
+    IndexedFile,
+    written_index,
+    written_items,
+)
 from jiyi.errors import ConfigError, InvalidRequest
 from jiyi.protocol.stores import MemoryItem, SavedStore
 from jiyi.protocol.wire.vectors import Float32
@@ -46,7 +56,8 @@ from models.stores.rows import StoreRecord
 log = logging.getLogger(__name__)
 #: What a corrupt file is called from then on, before the time.
 ASIDE = ".corrupt-"
-#: Of a file's name, in the names of files beside it: four bytes each, they leave room for what is added (``paths.MAX_NAME_BYTES``).
+#: Of a file's name, in the names of files beside it: four bytes each, they leave room for what is added
+#: (``paths.MAX_NAME_BYTES``).
 MAX_KEPT_CHARS = 50
 #: Texts and vectors, in order, by source and path.
 _Files = dict[tuple[str, str], list[tuple[str, NDArray[np.float32] | None]]]
@@ -55,7 +66,8 @@ SETTING = "JIYI_STORE_ROOTS"
 OWN_FOLDER = "stores"
 #: Of a file's or folder's name: the limit of Linux's file systems.
 MAX_NAME_BYTES = 255
-#: Trees that hold no files, but the state of processes and devices: nothing of them is read, whatever the setting says.
+#: Trees that hold no files, but the state of processes and devices: nothing of them is read, whatever the
+#: setting says.
 PSEUDO = tuple(Path(name) for name in ("/proc", "/sys", "/dev"))
 
 
@@ -65,12 +77,26 @@ def check_path(group_id: str, path: str | None, field: str) -> None:
         return
     target = kept_path(group_id, path, field)
     folder = next(parent for parent in target.parents if parent.exists())
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
-        raise ConfigError([f"{field}: {target.name!r} cannot be written in its folder: give the service the right to, or another path"])
+    if (
+        not folder.is_dir()
+        or not os.access(folder, os.W_OK)
+        or (target.exists() and not os.access(target, os.W_OK))
+    ):
+        raise ConfigError(
+            [
+                (
+                    f"{field}: {target.name!r} cannot be written in its folder: give the service "
+                    f"the right to, or"
+                    " another path"
+                )
+            ]
+        )
 
 
 def load_items(context: Context, store: StoreRecord, *, once: bool) -> None:
-    """Read the store's file, the first time: what the store has not yet is added. A corrupt one is set aside, and reported."""
+    """Read the store's file, the first time: what the store has not yet is added. A corrupt one is set aside,
+    and reported.
+    """
     connection = context.connection
     if store.loaded or store.config.path is None:
         return
@@ -81,7 +107,9 @@ def load_items(context: Context, store: StoreRecord, *, once: bool) -> None:
     try:
         with connection.begin_nested(), closing(_parts(path, "items")) as loaded:
             for part in loaded:
-                stored = items.insert(connection, store, _new(MemoryItem.model_validate(part), once=once), revision)
+                stored = items.insert(
+                    connection, store, _new(MemoryItem.model_validate(part), once=once), revision
+                )
                 if stored is not None:
                     owed.append((stored[0], store.group_id))
     except CorruptStoreFile as error:
@@ -99,7 +127,10 @@ def save_items(context: Context, store: StoreRecord) -> SavedStore:
         return SavedStore(path=None, items=items.count(connection, store))
     path = kept_path(store.group_id, store.config.path, f"{store.name}.memory_path")
     count = items.count(connection, store)
-    _write(path, written_items(items.item_of(connection, row, vector=True) for row in items.every(connection, store)))
+    _write(
+        path,
+        written_items(items.item_of(connection, row, vector=True) for row in items.every(connection, store)),
+    )
     return SavedStore(path=store.config.path, items=count)
 
 
@@ -140,8 +171,19 @@ def _set_aside(connection: Connection, store: StoreRecord, path: Path, error: Co
     """Keep a corrupt file under another name, and say so in the store's state."""
     aside = path.with_name(f"{path.name[:MAX_KEPT_CHARS]}{ASIDE}{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     path.rename(aside)
-    rows.set_state(connection, store.store_id, "corrupt", f"{path.name}: {error}; it is kept as {aside.name}, and the store began empty")
-    log.warning("store %s of %s: %s is corrupt, set aside as %s", store.store_id, store.group_id, path.name, aside.name)
+    rows.set_state(
+        connection,
+        store.store_id,
+        "corrupt",
+        f"{path.name}: {error}; it is kept as {aside.name}, and the store began empty",
+    )
+    log.warning(
+        "store %s of %s: %s is corrupt, set aside as %s",
+        store.store_id,
+        store.group_id,
+        path.name,
+        aside.name,
+    )
 
 
 def _new(item: MemoryItem, *, once: bool) -> NewItem:
@@ -171,7 +213,9 @@ def save_index(connection: Connection, store: StoreRecord) -> SavedStore:
     path = kept_path(store.group_id, store.config.path, f"{store.name}.index_path")
     file_rows.note_saved(connection, store.store_id)  # which keeps others from changing it meanwhile
     model = _model(connection, store)
-    config = IndexConfig(chunk_size=store.config.chunk_size, chunk_overlap=store.config.chunk_overlap, embedding_model=model)
+    config = IndexConfig(
+        chunk_size=store.config.chunk_size, chunk_overlap=store.config.chunk_overlap, embedding_model=model
+    )
     _write(path, written_index(_files(connection, store), _items(connection, store, model), config))
     if store.state == "corrupt":
         rows.set_state(connection, store.store_id, "ready")
@@ -183,7 +227,11 @@ def save_changed_index(connection: Connection, store: StoreRecord) -> str:
 
     A corrupt file that was set aside stays told of until somebody saves the store.
     """
-    if store.config.path is None or store.state == "corrupt" or not file_rows.has_to_be_saved(connection, store):
+    if (
+        store.config.path is None
+        or store.state == "corrupt"
+        or not file_rows.has_to_be_saved(connection, store)
+    ):
         return ""
     try:
         save_index(connection, store)
@@ -220,13 +268,19 @@ def _index(path: Path) -> tuple[str | None, _Files]:
         if "model" in part:
             model = part["model"]
         else:
-            vector = None if part["vector"] is None else _unit(np.frombuffer(b64decode(part["vector"]), dtype=np.float64))
+            vector = (
+                None
+                if part["vector"] is None
+                else _unit(np.frombuffer(b64decode(part["vector"]), dtype=np.float64))
+            )
             files.setdefault((part["source"], part["path"]), []).append((part["text"], vector))
     return model, files
 
 
 def _take_over(connection: Connection, store: StoreRecord, model: str, files: _Files) -> None:
-    """Texts and vectors, file by file. Each file is read again before its chunks count: what is spared are the vectors of equal texts."""
+    """Texts and vectors, file by file. Each file is read again before its chunks count: what is spared are
+    the vectors of equal texts.
+    """
     revision = rows.bump(connection, store.store_id)
     active = embedding_models.active_model(connection)
     known = active.dimensions if active is not None and model == _model(connection, store) else None
@@ -235,11 +289,21 @@ def _take_over(connection: Connection, store: StoreRecord, model: str, files: _F
         chunks = [chunk_of(store.store_id, *place, number, said) for number, (said, _) in enumerate(contents)]
         for file_id in added:
             words = [" ".join(tokens(chunk.text)) for chunk in chunks]
-            file_rows.write_chunks(connection, store.group_id, store.store_id, file_id, revision, chunks, words, {"file_path": place[1]})
+            file_rows.write_chunks(
+                connection,
+                store.group_id,
+                store.store_id,
+                file_id,
+                revision,
+                chunks,
+                words,
+                {"file_path": place[1]},
+            )
         vectors = [
             {"id": chunk.item_id, "vector": vector, "model": model}
             for chunk, (_, vector) in zip(chunks, contents, strict=True)
-            if vector is not None and known in (None, vector.size)  # of another size: nothing could be compared with it
+            if vector is not None
+            and known in (None, vector.size)  # of another size: nothing could be compared with it
         ]
         if vectors:
             connection.execute(_FILL, vectors)
@@ -275,10 +339,14 @@ def _items(connection: Connection, store: StoreRecord, model: str | None) -> Ite
 
 
 def _model(connection: Connection, store: StoreRecord) -> str | None:
-    """The model of the store's vectors: the deployment's active one, or, of a store with its own, the one that made the latest."""
+    """The model of the store's vectors: the deployment's active one, or, of a store with its own, the one
+    that made the latest.
+    """
     given: EmbeddingConfig = store.config.embedding
     if given.provider != "deployment":
-        model: str | None = connection.execute(_LATEST_MODEL, {"group": store.group_id, "store": store.store_id}).scalar_one_or_none()
+        model: str | None = connection.execute(
+            _LATEST_MODEL, {"group": store.group_id, "store": store.store_id}
+        ).scalar_one_or_none()
         return model
     active = embedding_models.active_model(connection)
     return None if active is None else model_name(active.model, given.params)
@@ -287,29 +355,36 @@ def _model(connection: Connection, store: StoreRecord) -> str | None:
 def roots(group_id: str, *, written: bool = False) -> list[Path]:
     """The folders whose files stores of the group may read, resolved: those of the setting.
 
-    ``written``: where they may be saved to, and loaded from. That is the group's own folder, too; but the default of the setting, the
-    service's own pages, is for reading alone.
+    ``written``: where they may be saved to, and loaded from. That is the group's own folder, too; but the
+    default of the setting, the service's own pages, is for reading alone.
     """
     names = [name.strip() for name in get_settings().store_roots.split(os.pathsep) if name.strip()]
     given = [Path(name.replace("{group}", _file_name(group_id))).resolve() for name in names]
     if not written:
         return given
-    return [own_folder(group_id).resolve(), *(given if "store_roots" in get_settings().model_fields_set else [])]
+    return [
+        own_folder(group_id).resolve(),
+        *(given if "store_roots" in get_settings().model_fields_set else []),
+    ]
 
 
 def is_within(path: Path, allowed: Sequence[Path]) -> bool:
     """Whether a resolved path is in one of these folders.
 
-    What is below the home is only in those that are there themselves: a folder around it, such as ``/``, does not open what the service
-    keeps, and what stores are saved to is no source of another one.
+    What is below the home is only in those that are there themselves: a folder around it, such as ``/``, does
+    not open what the service keeps, and what stores are saved to is no source of another one.
     """
     home = get_settings().home.resolve()
     kept = path.is_relative_to(home)
-    return not is_pseudo(path) and any(path.is_relative_to(folder) and (not kept or folder.is_relative_to(home)) for folder in allowed)
+    return not is_pseudo(path) and any(
+        path.is_relative_to(folder) and (not kept or folder.is_relative_to(home)) for folder in allowed
+    )
 
 
 def kept_files(connection: Connection, group_id: str) -> set[Path]:
-    """What the group's stores are saved to, resolved: no source of any of them, or an index would be in the next one."""
+    """What the group's stores are saved to, resolved: no source of any of them, or an index would be in the
+    next one.
+    """
     found: set[Path] = set()
     for path in connection.execute(_KEPT_FILES, {"group": group_id}).scalars():
         with suppress(ConfigError):  # allowed when it was declared, and no longer
@@ -348,11 +423,21 @@ def kept_path(group_id: str, given: str, field: str) -> Path:
 
 
 def _within(group_id: str, folder: Path, given: str, field: str, *, written: bool = False) -> Path:
-    """The path, relative to the folder, resolved. What is said of a wrong one names what was given, and no folder of the service."""
+    """The path, relative to the folder, resolved. What is said of a wrong one names what was given, and no
+    folder of the service.
+    """
     if "\0" in given:
         raise ConfigError([f"{field}: a path has no NUL character"])
     if any(len(os.fsencode(part)) > MAX_NAME_BYTES for part in Path(given).parts):
-        raise ConfigError([f"{field}: a file's or folder's name is longer than {MAX_NAME_BYTES} bytes (UTF-8); give it a shorter one"])
+        raise ConfigError(
+            [
+                (
+                    f"{field}: a file's or folder's name is longer than {MAX_NAME_BYTES} bytes "
+                    f"(UTF-8); give it a"
+                    " shorter one"
+                )
+            ]
+        )
     try:
         target = (folder / given).resolve()
     except (OSError, RuntimeError) as error:  # a loop of links, a name that is too long
@@ -363,7 +448,9 @@ def _within(group_id: str, folder: Path, given: str, field: str, *, written: boo
 
 
 def _file_name(group_id: str) -> str:
-    """The group's name as the name of a folder, different for different groups. Of a long one its digest: ``%-`` is in no quoted name."""
+    """The group's name as the name of a folder, different for different groups. Of a long one its digest:
+    ``%-`` is in no quoted name.
+    """
     name = quote(group_id, safe="")
     if len(name) > MAX_NAME_BYTES:
         return f"%-{hashlib.sha256(group_id.encode()).hexdigest()}"
@@ -371,7 +458,8 @@ def _file_name(group_id: str) -> str:
 
 
 _LATEST_MODEL = text("""
-    SELECT embedding_model FROM store_items WHERE group_id = :group AND store_id = :store AND embedding_model IS NOT NULL
+    SELECT embedding_model FROM store_items WHERE group_id = :group AND store_id = :store
+    AND embedding_model IS NOT NULL
     ORDER BY revision DESC, position DESC LIMIT 1
 """)
 _FILES = text("""
@@ -380,6 +468,7 @@ _FILES = text("""
 """)
 _FILL = text("UPDATE store_items SET embedding = :vector, embedding_model = :model WHERE item_id = :id")
 _KEPT_FILES = text("""
-    SELECT DISTINCT path FROM stores s CROSS JOIN LATERAL (VALUES (config ->> 'index_path'), (config ->> 'memory_path')) AS kept (path)
+    SELECT DISTINCT path FROM stores s CROSS JOIN LATERAL (VALUES (config ->> 'index_path'), (config ->>
+    'memory_path')) AS kept (path)
     WHERE s.group_id = :group AND path LIKE '%.json'
 """)

@@ -7,7 +7,16 @@ from typing import Any
 from uuid import UUID
 
 from pgvector.sqlalchemy import VECTOR
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Identity, Index, Text, UniqueConstraint, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKeyConstraint,
+    Identity,
+    Index,
+    Text,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -15,18 +24,24 @@ from models.db.base import EMPTY_LIST, EMPTY_OBJECT, HOT, NOW, Base, Timestamp
 
 
 def _of_store() -> ForeignKeyConstraint:
-    return ForeignKeyConstraint(["group_id", "store_id"], ["stores.group_id", "stores.store_id"], ondelete="CASCADE")
+    return ForeignKeyConstraint(
+        ["group_id", "store_id"], ["stores.group_id", "stores.store_id"], ondelete="CASCADE"
+    )
 
 
 class StoreRow(Base):
     """A declared store, of a group or of one run of a graph.
 
-    Its row is locked by whoever changes its items: so ``revision`` grows in the order of commits, and readers that have seen
-    one revision need only what is newer.
+    Its row is locked by whoever changes its items: so ``revision`` grows in the order of commits, and readers
+    that have seen one revision need only what is newer.
     """
 
     __tablename__ = "stores"
-    __table_args__ = (UniqueConstraint("group_id", "run_id", "name"), UniqueConstraint("group_id", "store_id"), HOT)
+    __table_args__ = (
+        UniqueConstraint("group_id", "run_id", "name"),
+        UniqueConstraint("group_id", "store_id"),
+        HOT,
+    )
 
     store_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)
@@ -73,7 +88,8 @@ class StoreItem(Base):
     item_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)
     store_id: Mapped[UUID]
-    #: The item's ``id`` for people and files: of a chunk its source, path and number; else the item's own id, unless it was imported.
+    #: The item's ``id`` for people and files: of a chunk its source, path and number; else the item's own id,
+    #: unless it was imported.
     key: Mapped[str] = mapped_column(Text)
     #: In the order of arrival.
     position: Mapped[int] = mapped_column(BigInteger, Identity(always=True))
@@ -112,7 +128,8 @@ class StoreFile(Base):
     #: The source's ``path`` as declared, and the file's within it.
     source: Mapped[str] = mapped_column(Text)
     path: Mapped[str] = mapped_column(Text)
-    #: ``pending``, ``indexed``, or why it is not: ``unreadable``, ``too_large``, ``encrypted``, ``changing`` …
+    #: ``pending``, ``indexed``, or why it is not: ``unreadable``, ``too_large``, ``encrypted``, ``changing``
+    #: …
     state: Mapped[str] = mapped_column(Text, server_default=text("'pending'"))
     state_reason: Mapped[str] = mapped_column(Text, server_default=text("''"))
     #: SHA-256 of the bytes that were indexed, and what tells quickly whether they changed.

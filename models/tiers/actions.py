@@ -1,4 +1,6 @@
-"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine; and what is told of it."""
+"""What can be done with a group's tiers: promote, demote and edit knowledge, delete from quarantine; and what
+is told of it.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,10 @@ STATE_FIELDS = ("status", "context_length", "context_tokens", "skipped")
 def promote(context: Context, request: PromoteBody) -> Promoted:
     """Make verified knowledge of what was said.
 
-    Of entries of quarantine by their ids, of a text, or of a text that says what entries do. It is split into pieces of
-    at most 500 characters, each found for good by the group's agents, or by one of them. All or nothing; what is known
-    already stays as it is, so that promoting again changes nothing. With preview nothing is stored.
+    Of entries of quarantine by their ids, of a text, or of a text that says what entries do. It is split into
+    pieces of at most 500 characters, each found for good by the group's agents, or by one of them. All or
+    nothing; what is known already stays as it is, so that promoting again changes nothing. With preview
+    nothing is stored.
     """
     connection, group_id = context.connection, context.group_id
     if request.preview:
@@ -83,15 +86,17 @@ def promote(context: Context, request: PromoteBody) -> Promoted:
 def demote(context: Context, request: DemoteBody) -> Changed:
     """Take knowledge back.
 
-    Agents do not find it any more from the next question on, nor what it came from in working memory. It stays, with its
-    history, and may be promoted again.
+    Agents do not find it any more from the next question on, nor what it came from in working memory. It
+    stays, with its history, and may be promoted again.
     """
     pieces.lock_group(context.connection, context.group_id)
     asked = list(dict.fromkeys(request.knowledge_ids))
     rows = pieces.find(context.connection, context.group_id, asked)
     missing = [str(piece_id) for piece_id in asked if piece_id not in rows]
     if missing:
-        raise NotFound(f"knowledge_ids: the group {context.group_id!r} has no knowledge {', '.join(missing[:3])}")
+        raise NotFound(
+            f"knowledge_ids: the group {context.group_id!r} has no knowledge {', '.join(missing[:3])}"
+        )
     gone = [piece_id for piece_id in asked if rows[piece_id].demoted_at is None]
     if gone:
         now = datetime.now(UTC)
@@ -107,9 +112,9 @@ def demote(context: Context, request: DemoteBody) -> Changed:
 def edit(context: Context, request: EditKnowledge) -> KnowledgeDetail:
     """Put knowledge into other words.
 
-    A new version takes the place of the old one, which stays as history; the answer is the version that is in force, with its history. Its
-    id is another one, since ids follow from what is said. What says the same already is left as it is. What the old one came
-    from leaves working memory.
+    A new version takes the place of the old one, which stays as history; the answer is the version that is in
+    force, with its history. Its id is another one, since ids follow from what is said. What says the same
+    already is left as it is. What the old one came from leaves working memory.
     """
     connection, group_id, edited = context.connection, context.group_id, request.id
     pieces.lock_group(connection, group_id)
@@ -126,7 +131,11 @@ def edit(context: Context, request: EditKnowledge) -> KnowledgeDetail:
         pieces.reword(connection, group_id, edited, content)
     else:
         pieces.demote(connection, group_id, [edited], now, replaced_by=new_id)
-        version = NewPiece(PlannedPiece(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}), row.kind, row.session_id)
+        version = NewPiece(
+            PlannedPiece(new_id, content, digest, {**row.metadata, "edited_from": str(edited)}),
+            row.kind,
+            row.session_id,
+        )
         if not pieces.in_force(connection, group_id, [version]):
             pieces.store(connection, group_id, row.agent_id, version, row.promoted_at)
     _withdraw(context, [row], now)
@@ -141,7 +150,8 @@ def edit(context: Context, request: EditKnowledge) -> KnowledgeDetail:
 def delete(context: Context, request: DeleteEntries) -> Changed:
     """Take entries of quarantine out of sight, and out of working memory.
 
-    Their rows stay for the audit; an erasure is what deletes them for good. What is deleted already is passed over.
+    Their rows stay for the audit; an erasure is what deletes them for good. What is deleted already is passed
+    over.
     """
     connection, group_id, now = context.connection, context.group_id, datetime.now(UTC)
     quarantine.lock_group(connection, group_id)
@@ -157,8 +167,9 @@ def delete(context: Context, request: DeleteEntries) -> Changed:
 def check(context: Context, request: CheckBody) -> Changed:
     """Say what a check of entries came to.
 
-    For fact checks: `true` takes the marks of an open claim and of a runaway loop off, `refuted` keeps the entries out. The
-    filters then look at them again, so that they enter working memory, or leave it. Said again, it changes nothing.
+    For fact checks: `true` takes the marks of an open claim and of a runaway loop off, `refuted` keeps the
+    entries out. The filters then look at them again, so that they enter working memory, or leave it. Said
+    again, it changes nothing.
     """
     connection, group_id = context.connection, context.group_id
     quarantine.lock_group(connection, group_id)
@@ -187,7 +198,9 @@ def preview(connection: Connection, group_id: str, request: PromoteBody) -> Prom
     )
 
 
-def _verify(connection: Connection, group_id: str, request: PromoteBody, sources: Sequence[Source], now: datetime) -> None:
+def _verify(
+    connection: Connection, group_id: str, request: PromoteBody, sources: Sequence[Source], now: datetime
+) -> None:
     """What is promoted in its own words is verified in working memory, too, and a verdict there."""
     quarantine.lock_group(connection, group_id)
     if request.text is None:
@@ -206,12 +219,21 @@ def _withdraw(context: Context, rows: Iterable[Row[Any]], now: datetime) -> None
     quarantine.withdraw(connection, group_id, list(entry_ids), now)
 
 
-def _record(context: Context, knowledge: UUID, change: str, reason: str, before: str | None, after: str | None) -> None:
-    pieces.record_change(context.connection, context.group_id, knowledge, change, context.actor.name, reason, before, after)
+def _record(
+    context: Context, knowledge: UUID, change: str, reason: str, before: str | None, after: str | None
+) -> None:
+    pieces.record_change(
+        context.connection, context.group_id, knowledge, change, context.actor.name, reason, before, after
+    )
 
 
 def _piece(planned: PlannedPiece, *, known: bool) -> Piece:
-    return Piece(content=planned.content, tokens=estimate_tokens(planned.content), knowledge_id=planned.knowledge_id, known=known)
+    return Piece(
+        content=planned.content,
+        tokens=estimate_tokens(planned.content),
+        knowledge_id=planned.knowledge_id,
+        known=known,
+    )
 
 
 def screened(group_id: str, accepted: Sequence[UUID], refused: Mapping[str, int], fallen_out: int) -> None:
@@ -239,11 +261,18 @@ def digested(group_id: str, digest_id: UUID, items: int) -> None:
 
 
 def node_told(group_id: str, event: NodeEvent, node_id: str, session_id: str | None) -> None:
-    """The memory-retrieval node told something: counts and names only, as what an error says may quote what was asked."""
+    """The memory-retrieval node told something: counts and names only, as what an error says may quote what
+    was asked.
+    """
     data, own = event["data"], {"node": node_id, "session": session_id}
     match event["event"]:
         case "node_state_change":
-            stream.publish(group_id, "node_state_change", **own, **{name: data[name] for name in STATE_FIELDS if name in data})
+            stream.publish(
+                group_id,
+                "node_state_change",
+                **own,
+                **{name: data[name] for name in STATE_FIELDS if name in data},
+            )
         case "memory_retrieved":
             stream.publish(group_id, "memory.retrieved", **own | data)
         case "memory_retrieval_error":
@@ -261,7 +290,8 @@ class Draft:
     note: str = ""
 
     def body(self) -> PromoteBody | None:
-        """None if it is empty. An entry whose words were left as they are is promoted itself, with all that is known of it.
+        """None if it is empty. An entry whose words were left as they are is promoted itself, with all that
+        is known of it.
 
         Raises:
             InvalidRequest: it cannot be promoted like this.
@@ -273,16 +303,22 @@ class Draft:
         ids = [entry.entry_id for entry in self.entries]
         fields = {"kind": self.kind, "agent_id": self.agent_id, "reason": self.note}
         try:
-            return PromoteBody.model_validate({"entry_ids": ids, "text": None if own or not words else words, **fields})
+            return PromoteBody.model_validate(
+                {"entry_ids": ids, "text": None if own or not words else words, **fields}
+            )
         except ValidationError as error:
             raise InvalidRequest(problems_of(error)) from None
 
 
 def of_entries(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Draft:
-    """What one entry says, or several that somebody has to put into words. Raises :class:`NotFound` if one is not there."""
+    """What one entry says, or several that somebody has to put into words. Raises :class:`NotFound` if one is
+    not there.
+    """
     entries = entries_of(connection, group_id, ids)
     verdicts = bool(entries) and all(entry.kind == "verdict" for entry in entries)
-    return Draft(entries, entries[0].content if len(entries) == 1 else "", "verdict" if verdicts else "statement")
+    return Draft(
+        entries, entries[0].content if len(entries) == 1 else "", "verdict" if verdicts else "statement"
+    )
 
 
 def of_digest(connection: Connection, group_id: str, digest_id: UUID, number: int) -> Draft:

@@ -38,8 +38,12 @@ class ClusterSummary:
     llm: str | None = None
 
 
-def groups(connection: Connection, since: datetime, not_after: datetime, after: str, only: str | None) -> list[str]:
-    """Groups with entries to digest that arrived since a time, and whose last digest is not younger than another."""
+def groups(
+    connection: Connection, since: datetime, not_after: datetime, after: str, only: str | None
+) -> list[str]:
+    """Groups with entries to digest that arrived since a time, and whose last digest is not younger than
+    another.
+    """
     group_id = Group.group_id
     new = exists().where(_Q.group_id == group_id, _Q.received_at >= since, *_WORTH_PROMOTING)
     digested = exists().where(DigestRow.group_id == group_id, DigestRow.created_at > not_after)
@@ -49,10 +53,16 @@ def groups(connection: Connection, since: datetime, not_after: datetime, after: 
     return list(connection.execute(statement.order_by(group_id).limit(GROUPS_A_PAGE)).scalars())
 
 
-def entries(connection: Connection, group_id: str, since: datetime, until: datetime) -> tuple[list[Entry], int]:
-    """The newest entries that were neither promoted nor deleted, as many as a digest looks at; and how many there are."""
+def entries(
+    connection: Connection, group_id: str, since: datetime, until: datetime
+) -> tuple[list[Entry], int]:
+    """The newest entries that were neither promoted nor deleted, as many as a digest looks at; and how many
+    there are.
+    """
     these = (_Q.group_id == group_id, _Q.received_at >= since, _Q.received_at < until, *_WORTH_PROMOTING)
-    vector = type_coerce(_Q.embedding, NullType()).label("embedding")  # the driver's own type: an array without a copy
+    vector = type_coerce(_Q.embedding, NullType()).label(
+        "embedding"
+    )  # the driver's own type: an array without a copy
     read = (_Q.entry_id, _Q.content, _Q.created_at, _Q.session_id, _Q.confidence, _Q.embedding_model, vector)
     newest = select(*read).where(*these).order_by(_Q.created_at.desc(), _Q.entry_id.desc()).limit(MAX_ENTRIES)
     rows = connection.execute(newest).all()
@@ -60,7 +70,12 @@ def entries(connection: Connection, group_id: str, since: datetime, until: datet
     comparable = len(models) == 1 and None not in models
     found = [
         Entry(
-            str(row.entry_id), row.content, row.created_at, row.session_id, row.confidence, row.embedding.to_numpy() if comparable else None
+            str(row.entry_id),
+            row.content,
+            row.created_at,
+            row.session_id,
+            row.confidence,
+            row.embedding.to_numpy() if comparable else None,
         )
         for row in rows
     ]
@@ -80,8 +95,16 @@ def store(
     """Keep a digest, with its row in the audit log; returns its id."""
     digest_id = uuid7()
     looked_at = sum(len(cluster.entries) for cluster in digest.clusters) + digest.left_out
-    of_digest = {"since": since, "until": until, "entries": found, "older": found - looked_at, "left_out": digest.left_out}
-    connection.execute(insert(DigestRow).values(digest_id=digest_id, group_id=group_id, created_by=actor, **of_digest))
+    of_digest = {
+        "since": since,
+        "until": until,
+        "entries": found,
+        "older": found - looked_at,
+        "left_out": digest.left_out,
+    }
+    connection.execute(
+        insert(DigestRow).values(digest_id=digest_id, group_id=group_id, created_by=actor, **of_digest)
+    )
     rows = [
         {
             "digest_id": digest_id,
@@ -101,12 +124,24 @@ def store(
     ]
     if rows:
         connection.execute(insert(DigestItemRow), rows)
-    audit.record(connection, group_id=group_id, actor=actor, action=MAKE, target="digests", digest=digest_id, items=len(rows))
+    audit.record(
+        connection,
+        group_id=group_id,
+        actor=actor,
+        action=MAKE,
+        target="digests",
+        digest=digest_id,
+        items=len(rows),
+    )
     return digest_id
 
 
 def listed(
-    connection: Connection, group_id: str, digest_id: UUID | None = None, before: UUID | None = None, limit: int = 1
+    connection: Connection,
+    group_id: str,
+    digest_id: UUID | None = None,
+    before: UUID | None = None,
+    limit: int = 1,
 ) -> list[DigestState]:
     """The group's digests, newest first, each with its items; or the one of that id."""
     fields = [getattr(DigestRow, name) for name in names(DigestState, DigestRow)]
@@ -121,9 +156,17 @@ def listed(
 
 def _items(connection: Connection, group_id: str, digest_id: UUID) -> list[DigestItem]:
     item = DigestItemRow
-    promoted = select(func.count()).where(_Q.entry_id == any_(item.entry_ids), _Q.promoted_at.is_not(None)).correlate(item)
+    promoted = (
+        select(func.count())
+        .where(_Q.entry_id == any_(item.entry_ids), _Q.promoted_at.is_not(None))
+        .correlate(item)
+    )
     statement = select(*columns(DigestItem, item, promoted=promoted.scalar_subquery()))
-    return fetch(connection, DigestItem, statement.where(item.group_id == group_id, item.digest_id == digest_id).order_by(item.number))
+    return fetch(
+        connection,
+        DigestItem,
+        statement.where(item.group_id == group_id, item.digest_id == digest_id).order_by(item.number),
+    )
 
 
 _Q = QuarantineLog

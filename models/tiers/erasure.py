@@ -1,7 +1,7 @@
 """Erasure in the three tiers: outputs in quarantine, knowledge, its history, digests, working memory.
 
-Knowledge that was promoted from an erased output, or is an edit of erased knowledge, is derived from it and goes, too; so
-does what a digest says of erased outputs.
+Knowledge that was promoted from an erased output, or is an edit of erased knowledge, is derived from it and
+goes, too; so does what a digest says of erased outputs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,13 @@ SCRUBBED: tuple[Scrubbed, ...] = (
         "group_id = :group",
         "DELETE FROM digest_items",
     ),
-    ("knowledge_history", "history_id::text", "reason", "group_id = :group", "UPDATE knowledge_history SET reason = ''"),
+    (
+        "knowledge_history",
+        "history_id::text",
+        "reason",
+        "group_id = :group",
+        "UPDATE knowledge_history SET reason = ''",
+    ),
 )
 #: Rows looked through at once.
 PAGE = 5_000
@@ -39,14 +45,22 @@ OF_AGENTS = (QuarantineLog.entry_id, KnowledgeRow.knowledge_id)
 
 def note_named(connection: Connection, erasure_id: UUID, group_id: str, names: Names) -> int:
     """Outputs and knowledge that name the person, now or in an earlier version."""
-    keys = {"quarantine_logs": QuarantineLog.entry_id}  # of the other tables: of the knowledge that they are about
+    keys = {
+        "quarantine_logs": QuarantineLog.entry_id
+    }  # of the other tables: of the knowledge that they are about
     found = named(connection, group_id, names)
-    return sum(note_ids(connection, erasure_id, group_id, keys.get(table, KnowledgeRow.knowledge_id), ids) for table, ids in found.items())
+    return sum(
+        note_ids(connection, erasure_id, group_id, keys.get(table, KnowledgeRow.knowledge_id), ids)
+        for table, ids in found.items()
+    )
 
 
 def named(connection: Connection, group_id: str, names: Names) -> dict[str, list[UUID]]:
     """Ids of what names the person, by table."""
-    return {table: [key for key, content in _texts(connection, table, group_id) if names.found_in(content)] for table in _TEXTS}
+    return {
+        table: [key for key, content in _texts(connection, table, group_id) if names.found_in(content)]
+        for table in _TEXTS
+    }
 
 
 def note_resting(connection: Connection, erasure_id: UUID, group_id: str) -> int:
@@ -59,7 +73,9 @@ def resting_on(connection: Connection, group_id: str, ids: Sequence[UUID]) -> se
     found: set[UUID] = set()
     wanted = list(ids)
     while wanted:
-        rows = connection.execute(_RESTING_ON, {"group": group_id, "ids": [str(entry_id) for entry_id in wanted]})
+        rows = connection.execute(
+            _RESTING_ON, {"group": group_id, "ids": [str(entry_id) for entry_id in wanted]}
+        )
         wanted = [row for row in rows.scalars() if row not in found]
         found.update(wanted)
     return found
@@ -76,7 +92,9 @@ def ids_of_agents(connection: Connection, group_id: str, agents: Sequence[str]) 
 
 
 def delete(connection: Connection, group_id: str, ids: Sequence[UUID]) -> Counter[str]:
-    """What of these is in the tiers. Working memory is made anew, from what is left, by whoever reads it next."""
+    """What of these is in the tiers. Working memory is made anew, from what is left, by whoever reads it
+    next.
+    """
     these = {"group": group_id, "ids": list(ids)}
     gone: Counter[str] = Counter()
     for name, statement in _DELETE.items():
@@ -96,13 +114,18 @@ def clear_valkey(group_id: str) -> dict[str, int]:
     return {"working_memory": count}
 
 
-def preview(connection: Connection, group_id: str, request: Erasure, agents: Sequence[str], events: set[UUID]) -> dict[str, set[UUID]]:
+def preview(
+    connection: Connection, group_id: str, request: Erasure, agents: Sequence[str], events: set[UUID]
+) -> dict[str, set[UUID]]:
     """Outputs in quarantine, and knowledge, that would go."""
     by_agents = ids_of_agents(connection, group_id, agents)
     by_name = named(connection, group_id, Names(request.names)) if request.kind == "person" else {}
     outputs = {*by_agents["quarantine_logs"], *by_name.get("quarantine_logs", [])}
     known = {*by_agents["knowledge"], *by_name.get("knowledge", []), *by_name.get("knowledge_history", [])}
-    return {"outputs": outputs, "knowledge": known | resting_on(connection, group_id, [*outputs, *known, *events])}
+    return {
+        "outputs": outputs,
+        "knowledge": known | resting_on(connection, group_id, [*outputs, *known, *events]),
+    }
 
 
 def _texts(connection: Connection, table: str, group_id: str) -> Iterator[tuple[UUID, str]]:
@@ -114,19 +137,22 @@ def _texts(connection: Connection, table: str, group_id: str) -> Iterator[tuple[
 
 
 _OUTPUT = """
-    agent_id, session_id, node_id, node_type, node_name, content, array_to_string(flags, ' '), rejected_details::text,
+    agent_id, session_id, node_id, node_type, node_name, content, array_to_string(flags, ' '),
+    rejected_details::text,
     metadata::text, provenance::text
 """
 _TEXTS = {
-    name: select(
-        literal_column(key).label("key"),
-        literal_column(subject).label("subject"),
-        func.concat_ws(func.chr(1), literal_column(content)).label("content"),
+    name: (
+        select(
+            literal_column(key).label("key"),
+            literal_column(subject).label("subject"),
+            func.concat_ws(func.chr(1), literal_column(content)).label("content"),
+        )
+        .select_from(table(name))
+        .where(text("group_id = :group"), literal_column(key) > bindparam("after"))
+        .order_by(literal_column(key))
+        .limit(bindparam("limit"))
     )
-    .select_from(table(name))
-    .where(text("group_id = :group"), literal_column(key) > bindparam("after"))
-    .order_by(literal_column(key))
-    .limit(bindparam("limit"))
     for name, key, subject, content in (
         ("quarantine_logs", "entry_id", "entry_id", _OUTPUT),
         ("knowledge", "knowledge_id", "knowledge_id", "agent_id, session_id, content, metadata::text"),
@@ -154,14 +180,21 @@ _RESTING_ON = text("""
     WHERE k.group_id = :group AND source.id = ANY(CAST(:ids AS text[]))
 """)
 _DELETE = {
-    "knowledge_history": text("DELETE FROM knowledge_history WHERE group_id = :group AND knowledge_id = ANY(:ids)"),
+    "knowledge_history": text(
+        "DELETE FROM knowledge_history WHERE group_id = :group AND knowledge_id = ANY(:ids)"
+    ),
     "knowledge": text("DELETE FROM knowledge WHERE group_id = :group AND knowledge_id = ANY(:ids)"),
-    "digest_items": text("DELETE FROM digest_items WHERE group_id = :group AND entry_ids && CAST(:ids AS uuid[])"),
+    "digest_items": text(
+        "DELETE FROM digest_items WHERE group_id = :group AND entry_ids && CAST(:ids AS uuid[])"
+    ),
 }
-_DELETE_OUTPUTS = text("DELETE FROM quarantine_logs WHERE group_id = :group AND entry_id = ANY(:ids) RETURNING entry_id")
+_DELETE_OUTPUTS = text(
+    "DELETE FROM quarantine_logs WHERE group_id = :group AND entry_id = ANY(:ids) RETURNING entry_id"
+)
 _REMEMBER = text("""
     INSERT INTO events (event_id, type, version, group_id, agent_id, occurred_at, payload, outcome)
-    SELECT id, 'node.executed', 1, :group, '', now(), '{}', 'erased' FROM unnest(CAST(:ids AS uuid[])) AS n(id)
+    SELECT id, 'node.executed', 1, :group, '', now(), '{}', 'erased'
+    FROM unnest(CAST(:ids AS uuid[])) AS n(id)
     ON CONFLICT DO NOTHING
 """)
 _UNLINK = text("UPDATE knowledge SET replaced_by = NULL WHERE group_id = :group AND replaced_by = ANY(:ids)")
@@ -174,7 +207,9 @@ register(
         # Who speaks in a workflow, or has knowledge of their own, is an agent here, with or without memories.
         agents=(
             select(QuarantineLog.agent_id).where(QuarantineLog.group_id == bindparam("group")),
-            select(KnowledgeRow.agent_id).where(KnowledgeRow.group_id == bindparam("group"), KnowledgeRow.agent_id.is_not(None)),
+            select(KnowledgeRow.agent_id).where(
+                KnowledgeRow.group_id == bindparam("group"), KnowledgeRow.agent_id.is_not(None)
+            ),
         ),
         note_named=note_named,
         note_resting=note_resting,

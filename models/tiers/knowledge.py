@@ -1,7 +1,7 @@
 """Long-term knowledge: search, vectors, lists for people, and single pieces with their history.
 
-Pieces are stored without a vector, and found by their words until ``embed_knowledge`` has embedded them in batches; so they
-are after a change of the embedding model.
+Pieces are stored without a vector, and found by their words until ``embed_knowledge`` has embedded them in
+batches; so they are after a change of the embedding model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,20 @@ from typing import Any, Literal
 from uuid import UUID
 
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, Connection, Double, Text, bindparam, cast, func, or_, select, text, tuple_, type_coerce
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    Text,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+    text,
+    tuple_,
+    type_coerce,
+)
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.types import NullType
 
@@ -42,11 +55,13 @@ MAX_PIECES = 200
 MAX_VERSIONS = 50
 
 
-def nearest(connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int) -> list[TierItem]:
+def nearest(
+    connection: Connection, group_id: str, question: MemoryQuestion, query: Float32, model: str, limit: int
+) -> list[TierItem]:
     """The pieces most like a question, exactly, of those with a vector of the same model.
 
-    No approximate index: a group's knowledge is what people have promoted, thousands at most, and an index that is filtered
-    by tenant loses results silently.
+    No approximate index: a group's knowledge is what people have promoted, thousands at most, and an index
+    that is filtered by tenant loses results silently.
     """
     # Materialised: the vectors that are compared are of one model, so of one size.
     vectors = select(*_SHOWN, type_coerce(_K.embedding, NullType()).label("embedding"))
@@ -54,25 +69,41 @@ def nearest(connection: Connection, group_id: str, question: MemoryQuestion, que
     comparable = vectors.cte("comparable").prefix_with("MATERIALIZED")
     distance = comparable.c.embedding.op("<=>", return_type=Double)(bindparam("query", type_=NullType()))
     shown = [column for column in comparable.c if column is not comparable.c.embedding]
-    wanted = select(*shown, (1 - distance).label("score")).order_by(distance, comparable.c.knowledge_id).limit(limit)
+    wanted = (
+        select(*shown, (1 - distance).label("score"))
+        .order_by(distance, comparable.c.knowledge_id)
+        .limit(limit)
+    )
     return [_item(row, row.score, row.score) for row in connection.execute(wanted, {"query": query})]
 
 
-def by_words(connection: Connection, group_id: str, question: MemoryQuestion, model: str | None) -> tuple[list[TierItem], int]:
-    """Pieces without a vector of the model (None: all) that share a word with the question, and how many such there are.
+def by_words(
+    connection: Connection, group_id: str, question: MemoryQuestion, model: str | None
+) -> tuple[list[TierItem], int]:
+    """Pieces without a vector of the model (None: all) that share a word with the question, and how many such
+    there are.
 
-    An item's score is the share of the question's words that it has, those that are rare among these pieces counting more.
+    An item's score is the share of the question's words that it has, those that are rare among these pieces
+    counting more.
     """
     wanted = list(dict.fromkeys(tokens(question.query)))
-    not_comparable = [*_in_force(group_id, question), *([] if model is None else [_K.embedding_model.is_distinct_from(model)])]
-    without = int(connection.execute(select(func.count()).select_from(_K).where(*not_comparable)).scalar_one())
+    not_comparable = [
+        *_in_force(group_id, question),
+        *([] if model is None else [_K.embedding_model.is_distinct_from(model)]),
+    ]
+    without = int(
+        connection.execute(select(func.count()).select_from(_K).where(*not_comparable)).scalar_one()
+    )
     by_word = select(*_SHOWN, _K.tokens).where(*not_comparable, _TERMS.op("&&")(cast(wanted, ARRAY(Text))))
     latest = by_word.order_by(_K.promoted_at.desc(), _K.knowledge_id).limit(MAX_BY_WORDS)
     rows = connection.execute(latest).all() if without and wanted else []
     has = [set(row.tokens.split()) for row in rows]
     rarity = {term: 1 / (1 + sum(term in terms for terms in has)) for term in wanted}
     total = sum(rarity.values())
-    items = [_item(row, sum(rarity[term] for term in wanted if term in terms) / total, None) for row, terms in zip(rows, has, strict=True)]
+    items = [
+        _item(row, sum(rarity[term] for term in wanted if term in terms) / total, None)
+        for row, terms in zip(rows, has, strict=True)
+    ]
     return sorted(items, key=lambda item: -item.score), without
 
 
@@ -83,15 +114,22 @@ def to_embed(connection: Connection, ids: Sequence[UUID], model: str) -> list[Te
 
 
 def fill(connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
-    """Store vectors. A piece whose text has changed meanwhile keeps owing its vector to whoever changed it."""
-    rows = [{"id": text.subject_id, "content": text.content, "vector": vector, "model": model} for text, vector in vectors]
+    """Store vectors. A piece whose text has changed meanwhile keeps owing its vector to whoever changed
+    it.
+    """
+    rows = [
+        {"id": text.subject_id, "content": text.content, "vector": vector, "model": model}
+        for text, vector in vectors
+    ]
     if rows:
         connection.execute(_FILL, rows)
 
 
 @owes_vectors(EMBED_KNOWLEDGE)
 def owe_all(connection: Connection, model: str) -> int:
-    """Owe a vector to every piece without one of this model: after a move to it. In the scope of the whole service."""
+    """Owe a vector to every piece without one of this model: after a move to it. In the scope of the whole
+    service.
+    """
     return connection.execute(_OWE_ALL, {"kind": EMBED_KNOWLEDGE, "model": model}).rowcount
 
 
@@ -123,7 +161,9 @@ def _item(row: Any, score: float, similarity: float | None) -> TierItem:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WantedKnowledge:
-    """Which pieces of knowledge; what is None or empty counts for nothing. ``agent_id`` ``""``: the whole group's."""
+    """Which pieces of knowledge; what is None or empty counts for nothing. ``agent_id`` ``""``: the whole
+    group's.
+    """
 
     words: str = ""
     kind: str | None = None
@@ -175,23 +215,32 @@ class PieceDetail(BaseModel):
         return next(iter(ids_in([self.metadata.get("edited_from")])), None)
 
 
-def pieces(connection: Connection, group_id: str, wanted: WantedKnowledge, before: Place | None, limit: int) -> list[PieceRow]:
+def pieces(
+    connection: Connection, group_id: str, wanted: WantedKnowledge, before: Place | None, limit: int
+) -> list[PieceRow]:
     """Pieces of knowledge, those promoted last first."""
     statement = select(*_columns(MAX_LISTED_CHARS)).where(_K.group_id == group_id, *_conditions(wanted))
     if before is not None:
         statement = statement.where(tuple_(_K.promoted_at, _K.knowledge_id) < before)
-    return fetch(connection, PieceRow, statement.order_by(_K.promoted_at.desc(), _K.knowledge_id.desc()).limit(limit))
+    return fetch(
+        connection, PieceRow, statement.order_by(_K.promoted_at.desc(), _K.knowledge_id.desc()).limit(limit)
+    )
 
 
 def agents_with_knowledge(connection: Connection, group_id: str, limit: int = MAX_AGENTS) -> list[str]:
     """Agents that have knowledge of their own, by name."""
     statement = select(_K.agent_id).distinct().where(_K.group_id == group_id, _K.agent_id.is_not(None))
-    return [str(agent_id) for agent_id in connection.execute(statement.order_by(_K.agent_id).limit(limit)).scalars()]
+    return [
+        str(agent_id)
+        for agent_id in connection.execute(statement.order_by(_K.agent_id).limit(limit)).scalars()
+    ]
 
 
 def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[PieceRow]:
     """What was made of an entry of quarantine: what is in force first, in the order of the pieces."""
-    statement = select(*_columns()).where(_K.group_id == group_id, _K.source_metadata["entry_ids"].has_key(str(entry_id)))
+    statement = select(*_columns()).where(
+        _K.group_id == group_id, _K.source_metadata["entry_ids"].has_key(str(entry_id))
+    )
     number = _K.source_metadata["piece"].as_integer().nulls_last()
     order = (_K.demoted_at.is_not(None), _K.promoted_at, number, _K.knowledge_id)
     return fetch(connection, PieceRow, statement.order_by(*order).limit(MAX_PIECES))
@@ -200,13 +249,19 @@ def pieces_of(connection: Connection, group_id: str, entry_id: UUID) -> list[Pie
 def find(connection: Connection, group_id: str, knowledge_id: UUID) -> PieceDetail | None:
     """A piece, in force or not."""
     wanted = select(*columns(PieceDetail, _K, embedded=_K.embedding_model))
-    return fetch_one(connection, PieceDetail, wanted.where(_K.group_id == group_id, _K.knowledge_id == knowledge_id))
+    return fetch_one(
+        connection, PieceDetail, wanted.where(_K.group_id == group_id, _K.knowledge_id == knowledge_id)
+    )
 
 
 def _changes(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
     """What became of a version of a piece, oldest first."""
     of_piece = (KnowledgeChange.group_id == group_id, KnowledgeChange.knowledge_id == knowledge_id)
-    return fetch(connection, Change, select(*columns(Change, KnowledgeChange)).where(*of_piece).order_by(KnowledgeChange.history_id))
+    return fetch(
+        connection,
+        Change,
+        select(*columns(Change, KnowledgeChange)).where(*of_piece).order_by(KnowledgeChange.history_id),
+    )
 
 
 def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> KnowledgeDetail:
@@ -218,7 +273,8 @@ def detail(connection: Connection, group_id: str, knowledge_id: UUID) -> Knowled
 
 
 def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[Change]:
-    """What became of a piece and of the versions before it, oldest first; an edit, which stands with both, is told once.
+    """What became of a piece and of the versions before it, oldest first; an edit, which stands with both, is
+    told once.
 
     Empty if there is none of this id.
     """
@@ -234,7 +290,9 @@ def history(connection: Connection, group_id: str, knowledge_id: UUID) -> list[C
 
 
 def ids_in(texts: Any) -> list[UUID]:
-    """Ids that stand in metadata, as far as they are any: whoever promoted may have written there what they like."""
+    """Ids that stand in metadata, as far as they are any: whoever promoted may have written there what they
+    like.
+    """
     ids: list[UUID] = []
     for name in texts if isinstance(texts, list) else []:
         try:
@@ -261,14 +319,23 @@ def _conditions(wanted: WantedKnowledge) -> Iterator[ColumnElement[bool]]:
         yield _K.demoted_at.is_(None) if wanted.demoted == "without" else _K.demoted_at.is_not(None)
 
 
-_SHOWN = (_K.knowledge_id, _K.agent_id, _K.session_id, _K.kind, _K.content, _K.source_metadata.label("metadata"), _K.promoted_at)
+_SHOWN = (
+    _K.knowledge_id,
+    _K.agent_id,
+    _K.session_id,
+    _K.kind,
+    _K.content,
+    _K.source_metadata.label("metadata"),
+    _K.promoted_at,
+)
 _TERMS = func.string_to_array(_K.tokens, " ")
 _TO_EMBED = text("""
     SELECT knowledge_id, content FROM knowledge
     WHERE knowledge_id = ANY(:ids) AND demoted_at IS NULL AND embedding_model IS DISTINCT FROM :model
 """)
 _FILL = text("""
-    UPDATE knowledge SET embedding = :vector, embedding_model = :model WHERE knowledge_id = :id AND content = :content
+    UPDATE knowledge SET embedding = :vector, embedding_model = :model WHERE knowledge_id = :id
+    AND content = :content
 """)
 _OWE_ALL = text("""
     INSERT INTO pending_work (kind, subject_id, group_id)

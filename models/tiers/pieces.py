@@ -1,6 +1,7 @@
 """Pieces of long-term knowledge: what a promotion, a demotion or an edit stores.
 
-Changes of one group queue up behind its lock, so that two promotions of the same text, or an edit and a demotion, cannot cross.
+Changes of one group queue up behind its lock, so that two promotions of the same text, or an edit and a
+demotion, cannot cross.
 """
 
 from __future__ import annotations
@@ -55,20 +56,29 @@ def sources(connection: Connection, group_id: str, entry_ids: Sequence[UUID]) ->
     asked = list(dict.fromkeys(entry_ids))
     if not asked:
         return []
-    sources = {row["entry_id"]: Source(**row) for row in connection.execute(_SOURCES, {"group": group_id, "ids": asked}).mappings()}
+    sources = {
+        row["entry_id"]: Source(**row)
+        for row in connection.execute(_SOURCES, {"group": group_id, "ids": asked}).mappings()
+    }
     missing = [str(source_id) for source_id in asked if source_id not in sources]
     if missing:
         raise NotFound(f"entry_ids: the quarantine of the group {group_id!r} has no {', '.join(missing[:3])}")
     return [sources[source_id] for source_id in asked]
 
 
-def planned_pieces(group_id: str, body: PromoteBody, sources: Sequence[Source], now: datetime) -> list[NewPiece]:
+def planned_pieces(
+    group_id: str, body: PromoteBody, sources: Sequence[Source], now: datetime
+) -> list[NewPiece]:
     """The pieces of the text, if there is one, for which the entries are the evidence; else of each entry."""
     if body.text is not None:
         sessions = {source.session_id for source in sources}
         session_id = sessions.pop() if len(sessions) == 1 else None  # of several: the group's
         pieces = plan(
-            body.text, group_id=group_id, promoted_at=now, agent_id=body.agent_id, entry_ids=[source.entry_id for source in sources]
+            body.text,
+            group_id=group_id,
+            promoted_at=now,
+            agent_id=body.agent_id,
+            entry_ids=[source.entry_id for source in sources],
         )
         new = [NewPiece(planned, body.kind, session_id) for planned in pieces]
     else:
@@ -89,18 +99,36 @@ def kind_of(body: PromoteBody, source: Source) -> Kind:
 
 
 def _pieces_of(source: Source, group_id: str, body: PromoteBody, now: datetime) -> list[PlannedPiece]:
-    metadata = {**source.metadata, "node_id": source.node_id, "node_type": source.node_type, "said_by": source.agent_id}
-    return plan(source.content, group_id=group_id, promoted_at=now, agent_id=body.agent_id, entry_ids=[source.entry_id], metadata=metadata)
+    metadata = {
+        **source.metadata,
+        "node_id": source.node_id,
+        "node_type": source.node_type,
+        "said_by": source.agent_id,
+    }
+    return plan(
+        source.content,
+        group_id=group_id,
+        promoted_at=now,
+        agent_id=body.agent_id,
+        entry_ids=[source.entry_id],
+        metadata=metadata,
+    )
 
 
 def in_force(connection: Connection, group_id: str, new: Sequence[NewPiece]) -> set[UUID]:
     """Those of the pieces that are in force."""
     ids = [piece.planned.knowledge_id for piece in new]
-    return {row.knowledge_id for row in connection.execute(_FIND, {"group": group_id, "ids": ids}) if row.demoted_at is None}
+    return {
+        row.knowledge_id
+        for row in connection.execute(_FIND, {"group": group_id, "ids": ids})
+        if row.demoted_at is None
+    }
 
 
 def store(connection: Connection, group_id: str, agent_id: str | None, new: NewPiece, now: datetime) -> None:
-    """Put a piece in force. What was demoted, and is promoted again, is the same piece: it keeps its vector if it says the same."""
+    """Put a piece in force. What was demoted, and is promoted again, is the same piece: it keeps its vector
+    if it says the same.
+    """
     planned = new.planned
     row = {
         "knowledge_id": planned.knowledge_id,
@@ -114,18 +142,36 @@ def store(connection: Connection, group_id: str, agent_id: str | None, new: NewP
     }
     stored = insert(_K).values(group_id=group_id, source_metadata=planned.metadata, **row)
     excluded, same = stored.excluded, _K.content == stored.excluded.content
-    again = {name: excluded[name] for name in ("promoted_at", "session_id", "kind", "content", "tokens", "metadata")}
+    again = {
+        name: excluded[name]
+        for name in ("promoted_at", "session_id", "kind", "content", "tokens", "metadata")
+    }
     kept = {name: case((same, _K.__table__.c[name])) for name in ("embedding", "embedding_model")}
     anew = {"demoted_at": None, "replaced_by": None, **again, **kept}
-    connection.execute(stored.on_conflict_do_update(index_elements=["knowledge_id"], set_=anew, where=_K.demoted_at.is_not(None)))
+    connection.execute(
+        stored.on_conflict_do_update(
+            index_elements=["knowledge_id"], set_=anew, where=_K.demoted_at.is_not(None)
+        )
+    )
 
 
 def record_change(
-    connection: Connection, group_id: str, knowledge: UUID, action: str, actor: str, reason: str, before: str | None, after: str | None
+    connection: Connection,
+    group_id: str,
+    knowledge: UUID,
+    action: str,
+    actor: str,
+    reason: str,
+    before: str | None,
+    after: str | None,
 ) -> None:
     """Note in a piece's history who did what to it, and what it said before and after."""
     change = {"action": action, "actor": actor, "reason": reason, "before": before, "after": after}
-    connection.execute(insert(KnowledgeChange).values(history_id=uuid7(), group_id=group_id, knowledge_id=knowledge, **change))
+    connection.execute(
+        insert(KnowledgeChange).values(
+            history_id=uuid7(), group_id=group_id, knowledge_id=knowledge, **change
+        )
+    )
 
 
 def find(connection: Connection, group_id: str, ids: Sequence[UUID]) -> dict[UUID, Row[Any]]:
@@ -138,14 +184,18 @@ def mark_promoted(connection: Connection, group_id: str, entry_ids: Sequence[UUI
     connection.execute(_MARK, {"group": group_id, "ids": list(entry_ids), "now": now})
 
 
-def demote(connection: Connection, group_id: str, ids: Sequence[UUID], now: datetime, replaced_by: UUID | None = None) -> None:
+def demote(
+    connection: Connection, group_id: str, ids: Sequence[UUID], now: datetime, replaced_by: UUID | None = None
+) -> None:
     """Put pieces out of force; they stay, with their history."""
     connection.execute(_DEMOTE, {"group": group_id, "ids": list(ids), "now": now, "by": replaced_by})
 
 
 def reword(connection: Connection, group_id: str, knowledge_id: UUID, content: str) -> None:
     """Write a piece with other capitals or spaces; it needs its vector anew."""
-    connection.execute(_REWORD, {"group": group_id, "id": knowledge_id, "content": content, "tokens": _tokens(content)})
+    connection.execute(
+        _REWORD, {"group": group_id, "id": knowledge_id, "content": content, "tokens": _tokens(content)}
+    )
 
 
 def _tokens(content: str) -> str:
@@ -155,15 +205,18 @@ def _tokens(content: str) -> str:
 _K = KnowledgeRow
 _LOCK_GROUP = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.knowledge.' || :group, 0))")
 _SOURCES = text("""
-    SELECT entry_id, session_id, agent_id, node_id, node_type, kind, content, metadata, promoted_at IS NOT NULL AS promoted
+    SELECT entry_id, session_id, agent_id, node_id, node_type, kind, content, metadata, promoted_at IS NOT
+    NULL AS promoted
     FROM quarantine_logs WHERE group_id = :group AND entry_id = ANY(:ids) AND deleted_at IS NULL
 """)
 _FIND = text("""
-    SELECT knowledge_id, agent_id, session_id, kind, content, metadata, promoted_at, demoted_at, replaced_by FROM knowledge
+    SELECT knowledge_id, agent_id, session_id, kind, content, metadata, promoted_at, demoted_at, replaced_by
+    FROM knowledge
     WHERE group_id = :group AND knowledge_id = ANY(:ids)
 """)
 _MARK = text("""
-    UPDATE quarantine_logs SET promoted_at = :now WHERE group_id = :group AND entry_id = ANY(:ids) AND promoted_at IS NULL
+    UPDATE quarantine_logs SET promoted_at = :now WHERE group_id = :group AND entry_id = ANY(:ids)
+    AND promoted_at IS NULL
 """)
 _DEMOTE = text("""
     UPDATE knowledge SET demoted_at = :now, replaced_by = CAST(:by AS uuid)

@@ -1,4 +1,6 @@
-"""Quarantine: the outputs of workflows' nodes, what became of them, and the guard against runaway loops where they come in."""
+"""Quarantine: the outputs of workflows' nodes, what became of them, and the guard against runaway loops where
+they come in.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,16 @@ from engine.tiers.quarantine import SENTENCES, IngressRules, Verdict
 from jiyi.chat.guards import SIGNS, GuardLimits, Sign, Step, guarded
 from jiyi.protocol.base import JsonMapping
 from jiyi.protocol.events import NodeExecuted
-from jiyi.protocol.knowledge import CHECKED, CONSISTENT, REFUTED, RUNAWAY, UNVERIFIED, VERIFIED, VERIFY_PENDING, IngestState
+from jiyi.protocol.knowledge import (
+    CHECKED,
+    CONSISTENT,
+    REFUTED,
+    RUNAWAY,
+    UNVERIFIED,
+    VERIFIED,
+    VERIFY_PENDING,
+    IngestState,
+)
 from jiyi.protocol.tier_questions import Kind, kind_of
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
@@ -32,7 +43,8 @@ from models.tiers.working import WM_ENTRIES, WM_HOURS, Entry
 WM_CONFIDENCE = 0.8
 #: Shorter outputs do not become working memory; a Chinese, Japanese or Korean character counts 2.5.
 WM_MIN_CHARS = 50
-#: Cosine to an entry of working memory from which on an output says the same again; None: the embedding model's own threshold.
+#: Cosine to an entry of working memory from which on an output says the same again; None: the embedding
+#: model's own threshold.
 WM_MAX_SIMILARITY: float | None = None
 #: Owed by an entry of quarantine: may it become working memory?
 INGRESS = "ingress"
@@ -118,33 +130,60 @@ class Output(BaseModel):
     #: By somebody, before the filters saw it.
     deleted: bool
 
-    def entry(self, expires_at: datetime, flags: Sequence[str], vector: Float32 | None, model: str | None) -> Entry:
+    def entry(
+        self, expires_at: datetime, flags: Sequence[str], vector: Float32 | None, model: str | None
+    ) -> Entry:
         """As working memory keeps it."""
         same = {name: getattr(self, name) for name in type(self).model_fields if name in _KEPT}
         return Entry(
-            **same | {"expires_at": expires_at, "flags": tuple(flags), "vector": vector, "model": None if vector is None else model}
+            **same
+            | {
+                "expires_at": expires_at,
+                "flags": tuple(flags),
+                "vector": vector,
+                "model": None if vector is None else model,
+            }
         )
 
 
 def rules() -> IngressRules:
     """The filters as the deployment has set them."""
     checks = get_settings().agent_defaults.check_outputs == "llm"
-    return IngressRules(min_confidence=WM_CONFIDENCE, min_chars=WM_MIN_CHARS, max_similarity=WM_MAX_SIMILARITY, check_consistency=checks)
+    return IngressRules(
+        min_confidence=WM_CONFIDENCE,
+        min_chars=WM_MIN_CHARS,
+        max_similarity=WM_MAX_SIMILARITY,
+        check_consistency=checks,
+    )
 
 
 def load(connection: Connection, entry_ids: Sequence[UUID]) -> list[Output]:
     """Outputs in the order in which they were said."""
     row = QuarantineLog
-    statement = select(*columns(Output, row, deleted=row.deleted_at.is_not(None))).where(row.entry_id.in_(entry_ids))
+    statement = select(*columns(Output, row, deleted=row.deleted_at.is_not(None))).where(
+        row.entry_id.in_(entry_ids)
+    )
     return fetch(connection, Output, statement.order_by(row.created_at, row.entry_id))
 
 
 def current(connection: Connection, outputs: Sequence[Output]) -> list[Output]:
-    """The outputs as they are now, without those that were deleted since they were loaded. Under :func:`lock_group`."""
+    """The outputs as they are now, without those that were deleted since they were loaded. Under
+    :func:`lock_group`.
+    """
     now = {row.entry_id: row for row in load(connection, [output.entry_id for output in outputs])}
-    kept = [(output, now[output.entry_id]) for output in outputs if output.entry_id in now and not now[output.entry_id].deleted]
-    verified = [(output, row, [VERIFIED] if VERIFIED in {*row.flags} - {*output.flags} else []) for output, row in kept]
-    return [output.model_copy(update={"kind": row.kind, "flags": [*output.flags, *added]}) for output, row, added in verified]
+    kept = [
+        (output, now[output.entry_id])
+        for output in outputs
+        if output.entry_id in now and not now[output.entry_id].deleted
+    ]
+    verified = [
+        (output, row, [VERIFIED] if VERIFIED in {*row.flags} - {*output.flags} else [])
+        for output, row in kept
+    ]
+    return [
+        output.model_copy(update={"kind": row.kind, "flags": [*output.flags, *added]})
+        for output, row, added in verified
+    ]
 
 
 def lock_group(connection: Connection, group_id: str) -> None:
@@ -153,7 +192,9 @@ def lock_group(connection: Connection, group_id: str) -> None:
 
 
 def working_memory(connection: Connection, group_id: str) -> list[Entry]:
-    """The group's working memory, newest first; rebuilt from the rows if Valkey has lost it. Only under :func:`lock_group`."""
+    """The group's working memory, newest first; rebuilt from the rows if Valkey has lost it. Only under
+    :func:`lock_group`.
+    """
     entries = working.read(group_id)
     return entries if entries is not None else _rebuild(connection, group_id)
 
@@ -163,7 +204,10 @@ def stored_working_memory(connection: Connection, group_id: str) -> list[Entry]:
     now = datetime.now(UTC)
     rows = connection.execute(_WORKING, {"group": group_id, "now": now, "limit": WM_ENTRIES}).mappings().all()
     vectors = [None if row["vector"] is None else row["vector"].to_numpy() for row in rows]
-    return [Entry(**{**row, "flags": tuple(row["flags"]), "vector": vector}) for row, vector in zip(rows, vectors, strict=True)]
+    return [
+        Entry(**{**row, "flags": tuple(row["flags"]), "vector": vector})
+        for row, vector in zip(rows, vectors, strict=True)
+    ]
 
 
 def _rebuild(connection: Connection, group_id: str) -> list[Entry]:
@@ -191,10 +235,19 @@ def accept(connection: Connection, group_id: str, entries: Iterable[Entry], now:
         connection.execute(_ACCEPT, rows)
 
 
-def reject(connection: Connection, group_id: str, refused: Iterable[tuple[UUID, Verdict]], now: datetime) -> None:
+def reject(
+    connection: Connection, group_id: str, refused: Iterable[tuple[UUID, Verdict]], now: datetime
+) -> None:
     """They stay in quarantine only, with the reason."""
     rows = [
-        {"group": group_id, "id": entry_id, "now": now, "reason": verdict.reason, "details": verdict.details, "flags": list(verdict.flags)}
+        {
+            "group": group_id,
+            "id": entry_id,
+            "now": now,
+            "reason": verdict.reason,
+            "details": verdict.details,
+            "flags": list(verdict.flags),
+        }
         for entry_id, verdict in refused
     ]
     if rows:
@@ -203,29 +256,43 @@ def reject(connection: Connection, group_id: str, refused: Iterable[tuple[UUID, 
 
 def mark_left(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> int:
     """Archived: noted before, or in the same transaction as, they are gone from the list."""
-    return connection.execute(_LEFT, {"group": group_id, "ids": list(entry_ids), "now": now}).rowcount if entry_ids else 0
+    return (
+        connection.execute(_LEFT, {"group": group_id, "ids": list(entry_ids), "now": now}).rowcount
+        if entry_ids
+        else 0
+    )
 
 
 def mark_consistent(connection: Connection, group_id: str, entry_id: UUID) -> None:
-    """The LLM has found no contradiction in an entry, which makes it no verified one. Under :func:`lock_group`."""
+    """The LLM has found no contradiction in an entry, which makes it no verified one. Under
+    :func:`lock_group`.
+    """
     _mark(connection, group_id, {"ids": [entry_id], "flag": CONSISTENT, "not": None, "verdicts": []})
 
 
 def mark_verified(connection: Connection, group_id: str, kinds: Mapping[UUID, Kind]) -> None:
     """Somebody has promoted what these entries say, as a statement or a verdict. Under :func:`lock_group`."""
     verdicts = [entry_id for entry_id, kind in kinds.items() if kind == "verdict"]
-    _mark(connection, group_id, {"ids": list(kinds), "flag": VERIFIED, "not": UNVERIFIED, "verdicts": verdicts})
+    _mark(
+        connection, group_id, {"ids": list(kinds), "flag": VERIFIED, "not": UNVERIFIED, "verdicts": verdicts}
+    )
 
 
 def withdraw(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> None:
-    """What these entries say was corrected or taken back: working memory has them no more. Under :func:`lock_group`."""
-    connection.execute(_DOUBTED, {"group": group_id, "ids": list(entry_ids), "flag": VERIFIED, "not": UNVERIFIED})
+    """What these entries say was corrected or taken back: working memory has them no more. Under
+    :func:`lock_group`.
+    """
+    connection.execute(
+        _DOUBTED, {"group": group_id, "ids": list(entry_ids), "flag": VERIFIED, "not": UNVERIFIED}
+    )
     if mark_left(connection, group_id, entry_ids, now):
         working.remove(group_id, entry_ids)
 
 
 def saying(connection: Connection, group_id: str, texts: Iterable[str], now: datetime) -> list[UUID]:
-    """Entries of working memory that say one of these texts, but for case, width and spaces. Under :func:`lock_group`."""
+    """Entries of working memory that say one of these texts, but for case, width and spaces. Under
+    :func:`lock_group`.
+    """
     hashes = [content_digest(text) for text in texts]
     return list(connection.execute(_SAYING, {"group": group_id, "hashes": hashes, "now": now}).scalars())
 
@@ -265,7 +332,9 @@ def outcomes(connection: Connection, group_id: str, entry_ids: Sequence[UUID]) -
 
 
 def sentence(reason: str | None, details: JsonMapping) -> str:
-    """Why an entry was refused, translatable; empty if it was not, or for a reason that this version does not know."""
+    """Why an entry was refused, translatable; empty if it was not, or for a reason that this version does not
+    know.
+    """
     known = {str(name): sentence for name, sentence in SENTENCES.items()}
     try:
         return known[reason or ""].filled(details)
@@ -273,13 +342,23 @@ def sentence(reason: str | None, details: JsonMapping) -> str:
         return ""
 
 
-def mark_deleted(connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime) -> list[UUID]:
-    """Take entries out of sight; returns those that were there. Under :func:`lock_group`, as they may be in working memory."""
-    return list(connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars())
+def mark_deleted(
+    connection: Connection, group_id: str, entry_ids: Sequence[UUID], now: datetime
+) -> list[UUID]:
+    """Take entries out of sight; returns those that were there. Under :func:`lock_group`, as they may be in
+    working memory.
+    """
+    return list(
+        connection.execute(_DELETE, {"group": group_id, "ids": list(entry_ids), "now": now}).scalars()
+    )
 
 
-def mark_checked(connection: Connection, group_id: str, entry_ids: Sequence[UUID], *, true: bool) -> list[UUID]:
-    """Put down what a check came to; the ids of those of which that was not known yet. Under :func:`lock_group`."""
+def mark_checked(
+    connection: Connection, group_id: str, entry_ids: Sequence[UUID], *, true: bool
+) -> list[UUID]:
+    """Put down what a check came to; the ids of those of which that was not known yet. Under
+    :func:`lock_group`.
+    """
     marks = {VERIFY_PENDING, RUNAWAY, *SIGNS, CHECKED, VERIFIED, REFUTED}
     mark, more = (CHECKED, [VERIFIED]) if true else (REFUTED, [])
     asked = {"group": group_id, "ids": list(entry_ids), "mark": mark, "more": more, "marks": list(marks)}
@@ -292,7 +371,9 @@ def lifetime() -> timedelta:
 
 
 class RunningAway(BaseModel):
-    """A session, or an agent without one, whose latest output shows a sign; ``outputs`` have shown one within a day."""
+    """A session, or an agent without one, whose latest output shows a sign; ``outputs`` have shown one within
+    a day.
+    """
 
     session_id: str | None
     agent_id: str
@@ -305,7 +386,10 @@ class RunningAway(BaseModel):
 def limits() -> GuardLimits:
     """What is no runaway loop."""
     return GuardLimits(
-        max_depth=MAX_DEPTH, max_tokens_per_second=MAX_TOKENS_PER_SECOND, max_similarity=MAX_SIMILARITY, min_entropy=MIN_ENTROPY
+        max_depth=MAX_DEPTH,
+        max_tokens_per_second=MAX_TOKENS_PER_SECOND,
+        max_similarity=MAX_SIMILARITY,
+        min_entropy=MIN_ENTROPY,
     )
 
 
@@ -321,8 +405,13 @@ def flagged(connection: Connection, outputs: Sequence[Output]) -> list[Output]:
 
 def running_away(connection: Connection, group_id: str, now: datetime) -> list[RunningAway]:
     """Sessions that run away now: those whose latest output has the flag, the latest first."""
-    rows = connection.execute(_RUNNING_AWAY, {"group": group_id, "since": now - SHOWN, "flag": RUNAWAY, "limit": MAX_SHOWN})
-    return [RunningAway(**row, sign=next((sign for sign in SIGNS if sign in row["flags"]), None)) for row in rows.mappings()]
+    rows = connection.execute(
+        _RUNNING_AWAY, {"group": group_id, "since": now - SHOWN, "flag": RUNAWAY, "limit": MAX_SHOWN}
+    )
+    return [
+        RunningAway(**row, sign=next((sign for sign in SIGNS if sign in row["flags"]), None))
+        for row in rows.mappings()
+    ]
 
 
 def _run_of(output: Output) -> Run:
@@ -332,9 +421,17 @@ def _run_of(output: Output) -> Run:
 def _said(connection: Connection, run: Run, own: Sequence[Output]) -> list[tuple[datetime, UUID, Step]]:
     group_id, session_id, agent_id = run
     times = [output.created_at for output in own]
-    asked = {"group": group_id, "session": session_id, "agent": agent_id, "since": min(times) - LOOKBACK, "until": max(times)}
+    asked = {
+        "group": group_id,
+        "session": session_id,
+        "agent": agent_id,
+        "since": min(times) - LOOKBACK,
+        "until": max(times),
+    }
     rows = connection.execute(_SAID, asked | {"limit": LATEST + len(own)}).all()
-    return [(row.created_at, row.entry_id, Step(row.content, row.created_at, row.depth)) for row in reversed(rows)]
+    return [
+        (row.created_at, row.entry_id, Step(row.content, row.created_at, row.depth)) for row in reversed(rows)
+    ]
 
 
 def _with_flags(output: Output, said: Sequence[tuple[datetime, UUID, Step]], bounds: GuardLimits) -> Output:
@@ -345,19 +442,22 @@ def _with_flags(output: Output, said: Sequence[tuple[datetime, UUID, Step]], bou
 _KEPT = {field.name for field in fields(Entry)}
 _LOCK_GROUP = text("SELECT pg_advisory_xact_lock(hashtextextended('jiyi.wm.' || :group, 0))")
 _WORKING = text("""
-    SELECT entry_id, content, created_at, working_until AS expires_at, agent_id, node_id, node_type, session_id, kind, confidence,
+    SELECT entry_id, content, created_at, working_until AS expires_at, agent_id, node_id, node_type,
+    session_id, kind, confidence,
         flags, embedding AS vector, embedding_model AS model
     FROM quarantine_logs
     WHERE group_id = :group AND working_until > :now AND expired_at IS NULL AND deleted_at IS NULL
     ORDER BY created_at DESC, entry_id DESC LIMIT :limit
 """)
 _ACCEPT = text("""
-    UPDATE quarantine_logs SET screened_at = :now, working_until = :until, flags = :flags, embedding = :vector,
+    UPDATE quarantine_logs SET screened_at = :now, working_until = :until, flags = :flags, embedding =
+    :vector,
         embedding_model = :model, rejected_reason = NULL, rejected_details = '{}', expired_at = NULL
     WHERE group_id = :group AND entry_id = :id
 """)
 _REJECT = text("""
-    UPDATE quarantine_logs SET screened_at = :now, rejected_reason = :reason, rejected_details = :details, flags = :flags
+    UPDATE quarantine_logs SET screened_at = :now, rejected_reason = :reason, rejected_details = :details,
+    flags = :flags
     WHERE group_id = :group AND entry_id = :id
 """).bindparams(bindparam("details", type_=JSONB))
 _LEFT = text("""
@@ -388,9 +488,11 @@ _OUTCOMES = text("""
 """)
 _CHECK = text("""
     UPDATE quarantine_logs SET screened_at = NULL,
-        flags = ARRAY(SELECT flag FROM unnest(flags) flag WHERE flag <> ALL(CAST(:marks AS text[]))) || CAST(:mark AS text)
+        flags = ARRAY(SELECT flag FROM unnest(flags) flag WHERE flag <> ALL(CAST(:marks AS text[]))) ||
+        CAST(:mark AS text)
             || CAST(:more AS text[])
-    WHERE group_id = :group AND entry_id = ANY(:ids) AND deleted_at IS NULL AND CAST(:mark AS text) <> ALL(flags)
+    WHERE group_id = :group AND entry_id = ANY(:ids) AND deleted_at IS NULL
+    AND CAST(:mark AS text) <> ALL(flags)
     RETURNING entry_id
 """)
 _DELETE = text("""
@@ -400,16 +502,19 @@ _DELETE = text("""
 _SAID = text("""
     SELECT entry_id, created_at, content, depth FROM quarantine_logs
     WHERE group_id = :group AND created_at BETWEEN :since AND :until
-        AND (session_id = :session OR (CAST(:session AS text) IS NULL AND session_id IS NULL AND agent_id = :agent))
+        AND (session_id = :session OR (CAST(:session AS text) IS NULL AND session_id IS NULL
+        AND agent_id = :agent))
     ORDER BY created_at DESC, entry_id DESC LIMIT :limit
 """)
 _RUNNING_AWAY = text("""
     SELECT * FROM (
         SELECT DISTINCT ON (session_id, run) session_id, agent_id, flags, entry_id, created_at,
-            count(*) FILTER (WHERE CAST(:flag AS text) = ANY(flags)) OVER (PARTITION BY session_id, run) AS outputs
+            count(*) FILTER (WHERE CAST(:flag AS text) = ANY(flags)) OVER (PARTITION BY session_id, run) AS
+            outputs
         FROM (
             SELECT *, CASE WHEN session_id IS NULL THEN agent_id END AS run FROM quarantine_logs
-            WHERE group_id = :group AND received_at >= :since AND screened_at IS NOT NULL AND deleted_at IS NULL
+            WHERE group_id = :group AND received_at >= :since AND screened_at IS NOT NULL
+            AND deleted_at IS NULL
         ) lately
         ORDER BY session_id, run, created_at DESC, entry_id DESC
     ) latest
@@ -417,4 +522,7 @@ _RUNNING_AWAY = text("""
 """)
 
 
-register_event(NodeExecuted, EventType(table=QuarantineLog, columns=QuarantineRow._fields, row=_row, owes=INGRESS, of_agent=False))
+register_event(
+    NodeExecuted,
+    EventType(table=QuarantineLog, columns=QuarantineRow._fields, row=_row, owes=INGRESS, of_agent=False),
+)

@@ -1,4 +1,6 @@
-"""Lists and counts of a group's quarantine for people: no agent is ever shown it. Newest first, page by page."""
+"""Lists and counts of a group's quarantine for people: no agent is ever shown it. Newest first, page by
+page.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from models.tiers.tables import KnowledgeRow, QuarantineLog
 
 #: Where a page ends: rows that come meanwhile do not move what follows.
 Place = tuple[datetime, UUID]
-#: Where an entry of quarantine stands: not screened yet, in working memory now, kept out of it, no longer in it, promoted.
+#: Where an entry of quarantine stands: not screened yet, in working memory now, kept out of it, no longer in
+#: it, promoted.
 State = Literal["waiting", "accepted", "rejected", "expired", "promoted"]
 
 #: Latest entries among which names to choose from are looked for.
@@ -109,7 +112,9 @@ class Counts(BaseModel):
     last_promoted: datetime | None
 
 
-def entries(connection: Connection, group_id: str, wanted: WantedEntries, before: Place | None, limit: int) -> list[Entry]:
+def entries(
+    connection: Connection, group_id: str, wanted: WantedEntries, before: Place | None, limit: int
+) -> list[Entry]:
     """Entries of quarantine, those said last first."""
     statement = select(*_columns(Entry, MAX_LISTED_CHARS)).where(*_in_sight(group_id), *_conditions(wanted))
     if before is not None:
@@ -117,8 +122,12 @@ def entries(connection: Connection, group_id: str, wanted: WantedEntries, before
     return fetch(connection, Entry, statement.order_by(*_NEWEST_FIRST).limit(limit))
 
 
-def some_entries(connection: Connection, group_id: str, ids: Sequence[UUID], chars: int = MAX_OUTPUT_CHARS) -> list[EntryDetail]:
-    """Those of the ids that this group has, in the order of the ids; of their texts at most so many characters."""
+def some_entries(
+    connection: Connection, group_id: str, ids: Sequence[UUID], chars: int = MAX_OUTPUT_CHARS
+) -> list[EntryDetail]:
+    """Those of the ids that this group has, in the order of the ids; of their texts at most so many
+    characters.
+    """
     statement = select(*_columns(EntryDetail, chars)).where(*_in_sight(group_id), _Q.entry_id.in_(ids))
     rows = {row.entry_id: row for row in fetch(connection, EntryDetail, statement)} if ids else {}
     return [rows[entry_id] for entry_id in dict.fromkeys(ids) if entry_id in rows]
@@ -126,26 +135,45 @@ def some_entries(connection: Connection, group_id: str, ids: Sequence[UUID], cha
 
 def working(connection: Connection, group_id: str, limit: int) -> list[EntryWithOrigin]:
     """What is in working memory as the database knows it, newest first."""
-    statement = select(*_columns(EntryWithOrigin, MAX_OUTPUT_CHARS)).where(*_in_sight(group_id), _IS_WORKING, _Q.rejected_reason.is_(None))
+    statement = select(*_columns(EntryWithOrigin, MAX_OUTPUT_CHARS)).where(
+        *_in_sight(group_id), _IS_WORKING, _Q.rejected_reason.is_(None)
+    )
     return fetch(connection, EntryWithOrigin, statement.order_by(*_NEWEST_FIRST).limit(limit))
 
 
 def sessions(connection: Connection, group_id: str, limit: int) -> list[str]:
     """Sessions that spoke last, for choosing one."""
-    latest = select(_Q.session_id, _Q.created_at).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST).limit(LOOKED_AT).subquery().c
+    latest = (
+        select(_Q.session_id, _Q.created_at)
+        .where(*_in_sight(group_id))
+        .order_by(*_NEWEST_FIRST)
+        .limit(LOOKED_AT)
+        .subquery()
+        .c
+    )
     statement = select(latest.session_id).where(latest.session_id.is_not(None)).group_by(latest.session_id)
-    return list(connection.execute(statement.order_by(func.max(latest.created_at).desc(), latest.session_id).limit(limit)).scalars())
+    return list(
+        connection.execute(
+            statement.order_by(func.max(latest.created_at).desc(), latest.session_id).limit(limit)
+        ).scalars()
+    )
 
 
 def nodes(connection: Connection, group_id: str, limit: int) -> list[str]:
     """Nodes of workflows that spoke last, for choosing one."""
-    latest = select(_Q.node_id).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST).limit(LOOKED_AT).subquery().c
-    return list(connection.execute(select(latest.node_id).distinct().order_by(latest.node_id).limit(limit)).scalars())
+    latest = (
+        select(_Q.node_id).where(*_in_sight(group_id)).order_by(*_NEWEST_FIRST).limit(LOOKED_AT).subquery().c
+    )
+    return list(
+        connection.execute(select(latest.node_id).distinct().order_by(latest.node_id).limit(limit)).scalars()
+    )
 
 
 def counts(connection: Connection, group_id: str) -> Counts:
     """How many entries and pieces of knowledge there are, by state."""
-    entry = select(_Q.received_at, _Q.created_at, _STATE.label("state")).where(*_in_sight(group_id)).subquery().c
+    entry = (
+        select(_Q.received_at, _Q.created_at, _STATE.label("state")).where(*_in_sight(group_id)).subquery().c
+    )
     in_quarantine = select(
         func.count().label("entries"),
         func.min(entry.received_at).filter(entry.state == "waiting").label("waiting_since"),
@@ -161,13 +189,19 @@ def counts(connection: Connection, group_id: str) -> Counts:
         func.count().filter(in_force, _K.embedding_model.is_(None)).label("without_vector"),
         func.max(_K.promoted_at).filter(in_force).label("last_promoted"),
     ).where(_K.group_id == group_id)
-    return Counts(**connection.execute(in_quarantine).mappings().one(), **connection.execute(known).mappings().one())
+    return Counts(
+        **connection.execute(in_quarantine).mappings().one(), **connection.execute(known).mappings().one()
+    )
 
 
 def outcomes(connection: Connection, group_id: str, since: datetime | None = None) -> dict[str, int]:
-    """What the filters decided of what arrived since: how many were ``accepted``, and how many refused for each reason."""
+    """What the filters decided of what arrived since: how many were ``accepted``, and how many refused for
+    each reason.
+    """
     outcome = func.coalesce(_Q.rejected_reason, "accepted").label("outcome")
-    statement = select(outcome, func.count().label("entries")).where(*_in_sight(group_id), _Q.screened_at.is_not(None))
+    statement = select(outcome, func.count().label("entries")).where(
+        *_in_sight(group_id), _Q.screened_at.is_not(None)
+    )
     if since is not None:
         statement = statement.where(_Q.received_at >= since)
     rows = connection.execute(statement.group_by("outcome").order_by(desc("entries"), "outcome"))
@@ -176,7 +210,9 @@ def outcomes(connection: Connection, group_id: str, since: datetime | None = Non
 
 def rejections(connection: Connection, group_id: str) -> dict[str, int]:
     """How many entries each filter has kept out of working memory, those of most first."""
-    return {outcome: count for outcome, count in outcomes(connection, group_id).items() if outcome != "accepted"}
+    return {
+        outcome: count for outcome, count in outcomes(connection, group_id).items() if outcome != "accepted"
+    }
 
 
 def _columns(row: type[Entry], chars: int) -> list[ColumnElement[Any]]:
@@ -217,4 +253,10 @@ _STATE: ColumnElement[str] = case(
     else_="expired",
 )
 #: Fields of :class:`Counts` and the states that they count.
-_COUNTED = {"waiting": "waiting", "working": "accepted", "rejected": "rejected", "expired": "expired", "promoted": "promoted"}
+_COUNTED = {
+    "waiting": "waiting",
+    "working": "accepted",
+    "rejected": "rejected",
+    "expired": "expired",
+    "promoted": "promoted",
+}

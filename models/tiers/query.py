@@ -1,7 +1,7 @@
 """Asking a group's tiers: both at once, each bounded, one that fails reported beside what the other found.
 
-A plain function, for workers that answer over the queue and for who is beside the database: the web asks it directly when
-Valkey is away, since the queue is in Valkey, too. Quarantine is no tier that can be asked.
+A plain function, for workers that answer over the queue and for who is beside the database: the web asks it
+directly when Valkey is away, since the queue is in Valkey, too. Quarantine is no tier that can be asked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from engine.retrieval.ranking import MIN_NORM
 from engine.tiers.answer import SECONDS, Gathered, Reader, Searcher, Skipped, gather, items_of, merge
 from jiyi.errors import EmbeddingUnavailable, JiyiError, SettingsError
 from jiyi.once import once
-from jiyi.protocol.tier_questions import NO_THRESHOLD, MemoryAnswer, MemoryQuery, MemoryQuestion, Source, Tier, TierItem
+from jiyi.protocol.tier_questions import (
+    NO_THRESHOLD,
+    MemoryAnswer,
+    MemoryQuery,
+    MemoryQuestion,
+    Source,
+    Tier,
+    TierItem,
+)
 from jiyi.protocol.wire.vectors import Float32
 from jiyi.settings import get_settings
 from models.db import valkey_keys
@@ -39,7 +47,8 @@ from models.tiers.working import WM_ENTRIES, Entry
 #: Seconds for which the results of a web search are used again.
 CACHE_SECONDS = 300.0
 
-#: Makes the vector of a question by the model in use (None: there is none yet); gives it with the model's name.
+#: Makes the vector of a question by the model in use (None: there is none yet); gives it with the model's
+#: name.
 Embed = Callable[[ActiveModel | None, str], tuple[str, Float32]]
 #: Share of a question's words from which on a piece has to do with it: half, the rare ones counting more.
 RELEVANT_BY_WORDS = 0.5
@@ -69,7 +78,8 @@ class _TierQuery:
 
 
 def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float = SECONDS) -> MemoryAnswer:
-    """What working and long-term memory, and the web if asked, know about a question. In the scope of its group.
+    """What working and long-term memory, and the web if asked, know about a question. In the scope of its
+    group.
 
     ``embed`` is None for who cannot: long-term memory is then found by its words, and its state says so.
     """
@@ -84,7 +94,11 @@ def query_memory(query: MemoryQuery, embed: Embed | None = None, seconds: float 
 
 
 def _answer(asked: _TierQuery, found: Gathered) -> MemoryAnswer:
-    hot = _with_similarities(asked, found.items["working"]) if asked.query.order == "score" else found.items["working"]
+    hot = (
+        _with_similarities(asked, found.items["working"])
+        if asked.query.order == "score"
+        else found.items["working"]
+    )
     # Long-term memory has applied its threshold: what was found by words is measured by another.
     question = asked.query.model_copy(update={"relevance_threshold": NO_THRESHOLD})
     results = merge(hot, found.items["longterm"], question, asked.now, external=found.items.get("web", []))
@@ -115,7 +129,8 @@ def _made_anew(group_id: str) -> Sequence[Entry]:
             return quarantine.working_memory(connection, group_id)
     except DATABASE_ERRORS as error:
         raise TierAway(
-            f"Valkey has no working memory of this group, and it cannot be made anew while the database is away ({type(error).__name__})"
+            "Valkey has no working memory of this group, and it cannot be made anew while the database is"
+            f" away ({type(error).__name__})"
         ) from error
 
 
@@ -125,15 +140,23 @@ def _longterm(asked: _TierQuery) -> list[TierItem]:
         with unit_of_work() as connection:
             used = embedding_models.active_model(connection)
         _embed(asked, used)
-        with snapshot() as connection:  # else a piece that gets its vector, or other words, between the two is found by neither
+        with (
+            snapshot() as connection
+        ):  # else a piece that gets its vector, or other words, between the two is found by neither
             by_words, without = knowledge.by_words(connection, question.group_id, question, asked.model)
             items: list[TierItem] = []
             if asked.vector is not None and asked.model is not None:
-                limit = question.cold_limit + len(asked.entries) + WM_ENTRIES  # what is hot, too, is shown once
-                near = knowledge.nearest(connection, question.group_id, question, asked.vector, asked.model, limit)
+                limit = (
+                    question.cold_limit + len(asked.entries) + WM_ENTRIES
+                )  # what is hot, too, is shown once
+                near = knowledge.nearest(
+                    connection, question.group_id, question, asked.vector, asked.model, limit
+                )
                 items = [item for item in near if _is_near(item, question, asked.model)]
     except DATABASE_ERRORS as error:
-        raise TierAway(f"long-term memory cannot be read: the database is away ({type(error).__name__})") from error
+        raise TierAway(
+            f"long-term memory cannot be read: the database is away ({type(error).__name__})"
+        ) from error
     if without:
         why = asked.note or f"{without:,} pieces are not embedded yet"
         asked.note = f"{why}: found by their words"
@@ -180,7 +203,9 @@ def _cosine(entry: Entry, vector: Float32, model: str | None) -> float | None:
 
 def _web(asked: _TierQuery) -> list[TierItem]:
     query = asked.query
-    options = SearchOptions(max_results=query.web_results, search_type=query.search_type, domains=query.domains)
+    options = SearchOptions(
+        max_results=query.web_results, search_type=query.search_type, domains=query.domains
+    )
     session_id = query.asking_session or query.session_id or NO_SESSION
     results = searcher().search(query.query, options, group_id=query.group_id, session_id=session_id)
     asked.web_answer = results.answer
@@ -189,7 +214,8 @@ def _web(asked: _TierQuery) -> list[TierItem]:
 
 log = logging.getLogger(__name__)
 
-#: Web searches that a session may make within so many seconds from its first one on; those answered from the cache do not count.
+#: Web searches that a session may make within so many seconds from its first one on; those answered from the
+#: cache do not count.
 SESSION_SEARCHES, SESSION_SECONDS = 10, 86_400
 
 

@@ -1,7 +1,8 @@
-"""Questions about a group's tiers, and lists of what is in all of them: quarantine, working and long-term memory.
+"""Questions about a group's tiers, and lists of what is in all of them: quarantine, working and long-term
+memory.
 
-Lists of all tiers are read from the database alone, which knows what is in working memory, too. An entry is in one layer: working
-memory while it is there, else quarantine, until it is promoted or deleted.
+Lists of all tiers are read from the database alone, which knows what is in working memory, too. An entry is
+in one layer: working memory while it is there, else quarantine, until it is promoted or deleted.
 """
 
 from __future__ import annotations
@@ -10,7 +11,21 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Double, RowMapping, Text, Uuid, case, column, func, literal, select, text, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Double,
+    RowMapping,
+    Text,
+    Uuid,
+    case,
+    column,
+    func,
+    literal,
+    select,
+    text,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from jiyi.errors import NotAllowed, NotFound
@@ -42,9 +57,10 @@ LAYERS: tuple[Layer, ...] = ("quarantine", "working", "longterm")
 def list_knowledge(context: Context, request: ListKnowledge) -> KnowledgePage:
     """List what the group knows.
 
-    Working and long-term memory, newest first, page by page; all filters given must hold. Use it to look around; to find
-    what matters for a question, use query_memory. Keys with the right `admin` see quarantine, too: what agents said and nobody
-    has promoted, with the filter that kept it out of working memory. It is unverified, and never to be given to an agent.
+    Working and long-term memory, newest first, page by page; all filters given must hold. Use it to look
+    around; to find what matters for a question, use query_memory. Keys with the right `admin` see quarantine,
+    too: what agents said and nobody has promoted, with the filter that kept it out of working memory. It is
+    unverified, and never to be given to an agent.
     """
     return entries(context.connection, context.group_id, request, layers=_visible(context, request.layer))
 
@@ -75,22 +91,28 @@ def outcome(context: Context, request: ById) -> IngestState | None:
 
 @action("working_memory.show")
 def working_memory(context: Context, request: Request) -> WorkingMemory:  # noqa: ARG001, an action has a request
-    """Show working memory as agents find it, and what the filters have counted. Rebuilds what Valkey has lost."""
+    """Show working memory as agents find it, and what the filters have counted. Rebuilds what Valkey has
+    lost.
+    """
     connection, group_id = context.connection, context.group_id
     refused = quarantine_reads.rejections(connection, group_id)
     quarantine.lock_group(connection, group_id)
     entries = quarantine.working_memory(connection, group_id)
-    return WorkingMemory(rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused)
+    return WorkingMemory(
+        rows=[entry.item() for entry in entries], counts=working.stats(group_id), rejections=refused
+    )
 
 
 @action("digests.list")
 def list_digests(context: Context, request: DigestsQuery) -> Rows[DigestState]:
     """List digests.
 
-    Newest first, page by page, each with its clusters: what they are about, in a few sentences, and the entries that
-    promote_memory takes.
+    Newest first, page by page, each with its clusters: what they are about, in a few sentences, and the
+    entries that promote_memory takes.
     """
-    rows = digests.listed(context.connection, context.group_id, request.digest_id, request.place(BY_ID), request.limit + 1)
+    rows = digests.listed(
+        context.connection, context.group_id, request.digest_id, request.place(BY_ID), request.limit + 1
+    )
     if request.digest_id is not None and not rows:
         raise NotFound(f"digest_id: the group {context.group_id!r} has no digest {request.digest_id}")
     return page(rows, request.limit, lambda last: last.digest_id)
@@ -108,22 +130,37 @@ def _visible(context: Context, wanted: LayerFilter = "all") -> list[Layer]:
     if context.actor.admin:
         return list(LAYERS)
     if wanted == "quarantine":
-        raise NotAllowed("layer: quarantine needs the right `admin`: what is in it is not to be given to agents.")
+        raise NotAllowed(
+            "layer: quarantine needs the right `admin`: what is in it is not to be given to agents."
+        )
     return [layer for layer in LAYERS if layer != "quarantine"]
 
 
 def entries(
-    connection: Connection, group_id: str, wanted: ListKnowledge, now: datetime | None = None, *, layers: Collection[Layer] = LAYERS
+    connection: Connection,
+    group_id: str,
+    wanted: ListKnowledge,
+    now: datetime | None = None,
+    *,
+    layers: Collection[Layer] = LAYERS,
 ) -> KnowledgePage:
-    """A page, newest first, with how many entries there are in each layer. ``layers``: no others, whatever the filter says."""
+    """A page, newest first, with how many entries there are in each layer. ``layers``: no others, whatever
+    the filter says.
+    """
     listed = select(_ENTRIES).where(*_conditions(wanted), _E.layer.in_(list(layers)))
     if wanted.layer != "all":
         listed = listed.where(_E.layer == wanted.layer)
     if (before := wanted.place(BY_TIME)) is not None:
         listed = listed.where(tuple_(_MOMENT, _E.entry_id) < tuple_(*map(literal, before)))
     newest = listed.order_by(_MOMENT.desc(), _E.entry_id.desc()).limit(wanted.limit + 1)
-    rows = page([_entry(row) for row in connection.execute(newest, _sources(group_id, now)).mappings()], wanted.limit, place)
-    counted = {layer: count for layer, count in counts(connection, group_id, wanted, now).items() if layer in layers}
+    rows = page(
+        [_entry(row) for row in connection.execute(newest, _sources(group_id, now)).mappings()],
+        wanted.limit,
+        place,
+    )
+    counted = {
+        layer: count for layer, count in counts(connection, group_id, wanted, now).items() if layer in layers
+    }
     return KnowledgePage(rows=rows.rows, next=rows.next, counts=counted)
 
 
@@ -133,9 +170,15 @@ def place(row: Knowledge) -> Place:
     return at or row.created_at, UUID(row.entry_id)
 
 
-def counts(connection: Connection, group_id: str, wanted: ListKnowledge | None = None, now: datetime | None = None) -> dict[Layer, int]:
+def counts(
+    connection: Connection, group_id: str, wanted: ListKnowledge | None = None, now: datetime | None = None
+) -> dict[Layer, int]:
     """Entries in each layer that the filter lets through."""
-    counted = select(_E.layer, func.count().label("entries")).where(*_conditions(wanted or ListKnowledge())).group_by(_E.layer)
+    counted = (
+        select(_E.layer, func.count().label("entries"))
+        .where(*_conditions(wanted or ListKnowledge()))
+        .group_by(_E.layer)
+    )
     counted_rows = {row.layer: row.entries for row in connection.execute(counted, _sources(group_id, now))}
     return {layer: counted_rows.get(layer, 0) for layer in LAYERS}
 
@@ -160,21 +203,38 @@ def _entry(row: RowMapping) -> Knowledge:
 
 _ENTRIES = (
     text("""
-    SELECT q.entry_id, CASE WHEN q.working_until > :now AND q.expired_at IS NULL THEN 'working' ELSE 'quarantine' END AS layer,
-        q.content, q.group_id, q.session_id, q.agent_id, q.node_id, q.node_type, q.kind, q.confidence, q.flags, q.created_at,
-        CASE WHEN q.working_until > :now AND q.expired_at IS NULL THEN q.working_until END AS expires_at, q.promoted_at,
+    SELECT q.entry_id, CASE WHEN q.working_until > :now
+    AND q.expired_at IS NULL THEN 'working' ELSE 'quarantine' END AS layer,
+        q.content, q.group_id, q.session_id, q.agent_id, q.node_id, q.node_type, q.kind, q.confidence,
+        q.flags, q.created_at,
+        CASE WHEN q.working_until > :now AND q.expired_at IS NULL THEN q.working_until END AS expires_at,
+        q.promoted_at,
         q.rejected_reason AS rejected, q.metadata
     FROM quarantine_logs q
     WHERE q.group_id = :group AND q.deleted_at IS NULL
         AND (q.promoted_at IS NULL OR q.working_until > :now AND q.expired_at IS NULL)
     UNION ALL
-    SELECT k.knowledge_id, 'longterm', k.content, k.group_id, k.session_id, k.agent_id, k.metadata ->> 'node_id',
-        k.metadata ->> 'node_type', k.kind, NULL, '{}'::text[], k.created_at, NULL, k.promoted_at, NULL, k.metadata
+    SELECT k.knowledge_id, 'longterm', k.content, k.group_id, k.session_id, k.agent_id, k.metadata ->>
+    'node_id',
+        k.metadata ->> 'node_type', k.kind, NULL, '{}'::text[], k.created_at, NULL, k.promoted_at, NULL,
+        k.metadata
     FROM knowledge k WHERE k.group_id = :group AND k.demoted_at IS NULL
     """)
     .columns(
-        *(column("entry_id", Uuid), column("layer", Text), column("content", Text), column("group_id", Text), column("session_id", Text)),
-        *(column("agent_id", Text), column("node_id", Text), column("node_type", Text), column("kind", Text), column("confidence", Double)),
+        *(
+            column("entry_id", Uuid),
+            column("layer", Text),
+            column("content", Text),
+            column("group_id", Text),
+            column("session_id", Text),
+        ),
+        *(
+            column("agent_id", Text),
+            column("node_id", Text),
+            column("node_type", Text),
+            column("kind", Text),
+            column("confidence", Double),
+        ),
         *(column("flags", ARRAY(Text)), column("created_at", Timestamp), column("expires_at", Timestamp)),
         *(column("promoted_at", Timestamp), column("rejected", Text), column("metadata", JSONB)),
     )

@@ -17,8 +17,8 @@ from models.db.base import EMPTY_OBJECT, NOW, Base, Timestamp
 class QuarantineLog(Base):
     """What a node of a workflow put out. Kept until it is deleted, never retrieved.
 
-    Working memory has it too while ``working_until`` is to come and ``expired_at`` is not set: the list in Valkey is made
-    from here when it is lost.
+    Working memory has it too while ``working_until`` is to come and ``expired_at`` is not set: the list in
+    Valkey is made from here when it is lost.
     """
 
     __tablename__ = "quarantine_logs"
@@ -65,7 +65,8 @@ class QuarantineLog(Base):
     working_until: Mapped[datetime | None] = mapped_column(Timestamp)
     embedding: Mapped[Any | None] = mapped_column(VECTOR())
     embedding_model: Mapped[str | None] = mapped_column(Text)
-    #: When it left working memory: its time was over, newer entries took its place, or the LLM found a contradiction.
+    #: When it left working memory: its time was over, newer entries took its place, or the LLM found a
+    #: contradiction.
     expired_at: Mapped[datetime | None] = mapped_column(Timestamp)
     promoted_at: Mapped[datetime | None] = mapped_column(Timestamp)
     deleted_at: Mapped[datetime | None] = mapped_column(Timestamp)
@@ -113,7 +114,11 @@ class KnowledgeChange(Base):
     """Who promoted, demoted or edited knowledge, and what it said before and after."""
 
     __tablename__ = "knowledge_history"
-    __table_args__ = (Index("knowledge_history_group_id_knowledge_id_history_id_idx", "group_id", "knowledge_id", "history_id"),)
+    __table_args__ = (
+        Index(
+            "knowledge_history_group_id_knowledge_id_history_id_idx", "group_id", "knowledge_id", "history_id"
+        ),
+    )
 
     history_id: Mapped[UUID] = mapped_column(primary_key=True)
     group_id: Mapped[str] = mapped_column(Text)

@@ -1,8 +1,9 @@
 """Working memory: what a group's nodes said lately, in Valkey.
 
-Two keys a group: the order by time, and the entries by id, each with its own expiry. The truth is ``quarantine_logs``: a
-group's keys that are lost are made anew from there, by whoever finds the mark missing that they are whole
-(``models.tiers.quarantine``). Changes are single scripts, so that nobody sees half of one.
+Two keys a group: the order by time, and the entries by id, each with its own expiry. The truth is
+``quarantine_logs``: a group's keys that are lost are made anew from there, by whoever finds the mark missing
+that they are whole (``models.tiers.quarantine``). Changes are single scripts, so that nobody sees half of
+one.
 """
 
 from __future__ import annotations
@@ -72,26 +73,36 @@ class Entry:
             session_id=self.session_id,
             agent_id=self.agent_id,
             verified=VERIFIED in self.flags,
-            metadata={"node_id": self.node_id, "node_type": self.node_type, "confidence": self.confidence, "flags": list(self.flags)},
+            metadata={
+                "node_id": self.node_id,
+                "node_type": self.node_type,
+                "confidence": self.confidence,
+                "flags": list(self.flags),
+            },
         )
 
 
 def read(group_id: str, now: datetime | None = None) -> list[Entry] | None:
-    """The entries whose time is not over, newest first; None if they are not whole, and have to be made anew."""
+    """The entries whose time is not over, newest first; None if they are not whole, and have to be made
+    anew.
+    """
     order, entries, whole = valkey_keys.working(group_id)
     with valkey().pipeline(transaction=True) as pipe:
         pipe.get(whole)
         pipe.zrevrange(order, 0, -1)
         pipe.hgetall(entries)
         is_whole, ids, values = pipe.execute()
-    if is_whole is None or not int(is_whole) == len(ids) == len(values):  # also if only some of the keys were evicted
+    if is_whole is None or not int(is_whole) == len(ids) == len(
+        values
+    ):  # also if only some of the keys were evicted
         return None
     now = now or datetime.now(UTC)
     return [entry for entry in (_load(values[entry_id]) for entry_id in ids) if entry.expires_at > now]
 
 
 def push(group_id: str, entries: Sequence[Entry], *, whole: bool = False) -> list[UUID]:
-    """Add entries, or put them in place of those with their ids; the ids of those that fall out for it, oldest first.
+    """Add entries, or put them in place of those with their ids; the ids of those that fall out for it,
+    oldest first.
 
     ``whole``: these are all there are. Else what was not whole before is not now either.
     Safe to repeat because an entry is there once.
@@ -160,7 +171,8 @@ def _load(found: bytes) -> Entry:
 _ENTRY = TypeAdapter(Entry)
 
 
-# KEYS: order, entries, how many there are. ARGV: most, seconds to live, how many, whether whole; id, time and JSON of each.
+# KEYS: order, entries, how many there are. ARGV: most, seconds to live, how many, whether whole; id, time and
+# JSON of each.
 _PUSH = """
 for i = 0, tonumber(ARGV[3]) - 1 do
     redis.call('ZADD', KEYS[1], ARGV[6 + 3 * i], ARGV[5 + 3 * i])

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.conversations.memories import merge_profile, of_user
-from engine.conversations.notes import Experiences, LivedThrough, Notes, kept, most_touched, tells_of_a_problem
+from engine.conversations.notes import (
+    Experiences,
+    LivedThrough,
+    Notes,
+    kept,
+    most_touched,
+    tells_of_a_problem,
+)
 from engine.conversations.pieces import Patience, Piece, Room, ask_about, in_pieces, line_tokens
 from engine.heads.local import heads
 from engine.providers.contexts import asked_context
@@ -16,7 +23,13 @@ from engine.providers.llms import LLM, RULES
 from engine.providers.questions import Extraction, KnownFact
 from engine.rules.provider import Rules, StandIn
 from jiyi.errors import BadReply, LeftToRules
-from jiyi.protocol.conversations import CombinedExtraction, ExtractedExperience, Message, Profile, ProfileSignals
+from jiyi.protocol.conversations import (
+    CombinedExtraction,
+    ExtractedExperience,
+    Message,
+    Profile,
+    ProfileSignals,
+)
 from tasks.framework.work import or_by_rules
 
 log = logging.getLogger(__name__)
@@ -28,7 +41,8 @@ LEAST_LEARNED = 800
 class Part:
     """What some of a conversation's messages tell, whose answer that is, and by which prompt.
 
-    ``turns``: the number of each message in the conversation. ``refusal``: why the LLM had no answer to the one message that is new.
+    ``turns``: the number of each message in the conversation. ``refusal``: why the LLM had no answer to the
+    one message that is new.
     """
 
     messages: list[Message]
@@ -53,8 +67,8 @@ class LearnedRoom:
         return Room(most - taken, answer_tokens())
 
     def shown(self, known: Sequence[KnownFact], new: Sequence[Message]) -> tuple[list[int], int]:
-        """Numbers of the known facts that the LLM is shown with new messages, and their tokens: those that the messages may touch,
-        the first of them, as many as fit into half of the room.
+        """Numbers of the known facts that the LLM is shown with new messages, and their tokens: those that
+        the messages may touch, the first of them, as many as fit into half of the room.
         """
         left = half = self.room().data // 2
         fitting = []
@@ -99,7 +113,9 @@ class Asking:
         prompt = signature(question, question.language)
         if llm.model.startswith(RULES):
             extraction, turns = llm.ask(question), list(range(len(question.messages)))
-            return [Part(question.messages, turns, extraction, llm.model, prompt, fallback=llm is not self._llm)]
+            return [
+                Part(question.messages, turns, extraction, llm.model, prompt, fallback=llm is not self._llm)
+            ]
         shown, taken = learned.shown(question.known, question.messages[question.since :])
         pieces = in_pieces(question.messages, question.since, learned.room(taken), known=bool(shown))
         rules = StandIn(llm.model)
@@ -132,11 +148,17 @@ def united(parts: Sequence[Part]) -> CombinedExtraction:
         for memory in found.memories:
             result.memories.append(memory.model_copy(update={"turns": _of_conversation(part, memory.turns)}))
         for experience in found.experiences:
-            result.experiences.append(experience.model_copy(update={"turns": _of_conversation(part, experience.turns)}))
+            result.experiences.append(
+                experience.model_copy(update={"turns": _of_conversation(part, experience.turns)})
+            )
     signals = merge_profile(Profile(), ProfileSignals())
     for part in parts:
         signals = merge_profile(signals, part.extraction.profile_signals)
-    return result.model_copy(update={"profile_signals": ProfileSignals(**signals.model_dump(include=set(ProfileSignals.model_fields)))})
+    return result.model_copy(
+        update={
+            "profile_signals": ProfileSignals(**signals.model_dump(include=set(ProfileSignals.model_fields)))
+        }
+    )
 
 
 def _of_conversation(part: Part, turns: Sequence[int]) -> list[int]:
@@ -148,9 +170,16 @@ def _by_rules(rules: Rules, question: Extraction, piece: Piece) -> CombinedExtra
 
 
 def _noted(llm: LLM, question: Extraction, piece: Piece, shown: Sequence[int]) -> CombinedExtraction:
-    """What the LLM notes of a piece, as far as structure lets it stand; it is shown the known facts of these numbers."""
+    """What the LLM notes of a piece, as far as structure lets it stand; it is shown the known facts of these
+    numbers.
+    """
     about = {name: getattr(question, name) for name in ("agent_id", "group_id", "language")}
-    asked = Notes(**about, messages=piece.messages, since=piece.since, known=[question.known[number] for number in shown])
+    asked = Notes(
+        **about,
+        messages=piece.messages,
+        since=piece.since,
+        known=[question.known[number] for number in shown],
+    )
     try:
         notes = llm.ask(asked)
     except BadReply as error:
@@ -167,7 +196,9 @@ def _noted(llm: LLM, question: Extraction, piece: Piece, shown: Sequence[int]) -
             count(llm.model, problems, by_rules=1)
         except BadReply as error:
             log.warning("no experience is taken from what was said: %s", error)
-    extraction, dropped = kept(notes, lived, asked.model_copy(update={"known": question.known}), heads(), shown)
+    extraction, dropped = kept(
+        notes, lived, asked.model_copy(update={"known": question.known}), heads(), shown
+    )
     if dropped:
         count(llm.model, asked, dropped=dropped)
     return extraction.model_copy(update={"experiences": [*extraction.experiences, *also]})

@@ -98,7 +98,9 @@ def find_experiences_like(actor: Actor, request: FindExperiences) -> Rows[Experi
     """Safe to repeat because accesses only move forward."""
     memories = _matches(actor, request.agent_id, request, request.query, ["experience"], lambda _memory: True)
     with unit_of_work() as connection:
-        return Rows(rows=experiences.shown(connection, actor.group_id, [memory.node_id for memory in memories]))
+        return Rows(
+            rows=experiences.shown(connection, actor.group_id, [memory.node_id for memory in memories])
+        )
 
 
 def _matches(
@@ -126,7 +128,9 @@ def _matches(
         if len(matches) == request.limit or len(answer.retrieved_nodes) < top_k:
             break
         top_k *= POOL_FACTOR
-    note_accesses(actor.group_id, agent_id, [memory.node_id for memory in matches], datetime.now(UTC).timestamp())
+    note_accesses(
+        actor.group_id, agent_id, [memory.node_id for memory in matches], datetime.now(UTC).timestamp()
+    )
     return matches
 
 
@@ -138,9 +142,17 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
         if agent_row(connection, *name) is None:
             raise no_agent(*name)
         lock_agents(connection, [name])
-        said = [turn for turn in extractions.said_by(connection, name, request.user_id) if turn.message.role == "user"]
+        said = [
+            turn
+            for turn in extractions.said_by(connection, name, request.user_id)
+            if turn.message.role == "user"
+        ]
         order = Order(0, len(request.text), request.text)
-        found = list(dict.fromkeys(fit for fits in to_forget("", order, [turn.message.text for turn in said]) for fit in fits))
+        found = list(
+            dict.fromkeys(
+                fit for fits in to_forget("", order, [turn.message.text for turn in said]) for fit in fits
+            )
+        )
         parts = [Part(said[number].node_id, start, end) for number, start, end in found]
         fitting = [_fitting(said[number], start, end) for number, start, end in found]
         if len({subject_words(part.description) for part in fitting}) > 1 and not request.every:
@@ -148,7 +160,9 @@ def forget(actor: Actor, request: ForgetWhatWasSaid) -> Forgotten:
         erasure_id = standing.forget(connection, name, parts, actor.name)
     if erasure_id is None:
         return Forgotten(answer=_answer(request, "nothing", 0))
-    return Forgotten(answer=_answer(request, "erased", len(fitting)), erasure_id=erasure_id, forgotten=fitting)
+    return Forgotten(
+        answer=_answer(request, "erased", len(fitting)), erasure_id=erasure_id, forgotten=fitting
+    )
 
 
 def _fitting(turn: StoredTurn, start: int, end: int) -> MemoryBrief:
@@ -183,11 +197,17 @@ def extract_session_memories(actor: Actor, request: ExtractMessages) -> SessionM
     llm, extraction, answered = llms.llm(), CombinedExtraction(), llms.llm().model
     if messages:
         language = language_of("\n".join(message.text for message in messages))
-        question = Extraction(agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages)
+        question = Extraction(
+            agent_id=request.agent_id, group_id=actor.group_id, language=language, messages=messages
+        )
         parts = Asking(Careful(llm), Patience()).about(question)
         extraction = united(parts)
         answered = ", ".join(dict.fromkeys(part.llm for part in parts)) or answered
-    return SessionMemories(items=[_fact(request.agent_id, memory) for memory in extraction.memories], extraction=extraction, llm=answered)
+    return SessionMemories(
+        items=[_fact(request.agent_id, memory) for memory in extraction.memories],
+        extraction=extraction,
+        llm=answered,
+    )
 
 
 def _fact(agent_id: str, memory: ExtractedMemory) -> Fact:
@@ -212,7 +232,10 @@ def create_embedding(_actor: Actor, request: EmbedText) -> EmbeddedText:
             raise InvalidRequest([f"provider: {str(error).removeprefix('JIYI_EMBEDDER: ')}"]) from None
     engine = embedder() if request.provider is None else embedder_of(request.provider)
     vector = engine.passages([request.text])[0]
-    pieces = [{"text": piece.text, "keywords": keywords_ranked(piece.text)[:PIECE_KEYWORDS]} for piece in split(request.text)]
+    pieces = [
+        {"text": piece.text, "keywords": keywords_ranked(piece.text)[:PIECE_KEYWORDS]}
+        for piece in split(request.text)
+    ]
     return EmbeddedText(model=engine.model, vector=[float(value) for value in vector], pieces=pieces)
 
 
@@ -242,7 +265,9 @@ class _Summariser:
         room = data_tokens()
         most = min(most, room // 2)
         for chunk in in_chunks(utterances, room - most):
-            question = Compaction(agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=chunk)
+            question = Compaction(
+                agent_id="", group_id=self.actor.group_id, language=language, text=previous, utterances=chunk
+            )
             try:
                 previous = cut_to_tokens(self.llm.ask(question).summary, most)
             except (ProviderUnavailable, BadReply):
@@ -253,11 +278,21 @@ class _Summariser:
 
 @implements(actions.compact)
 def compact(actor: Actor, request: CompactMessages) -> Compacted:
-    """Safe to repeat because it stores nothing. An LLM that is away, or whose summary leaves out too much, leaves it to the rules."""
+    """Safe to repeat because it stores nothing. An LLM that is away, or whose summary leaves out too much,
+    leaves it to the rules.
+    """
     summarise = None if get_settings().llm == llms.RULES else _Summariser(actor, Careful(llms.llm()))
     try:
-        return compaction.compact(request.messages, request.limits, request.previous_summary, force=request.force, summarise=summarise)
+        return compaction.compact(
+            request.messages,
+            request.limits,
+            request.previous_summary,
+            force=request.force,
+            summarise=summarise,
+        )
     except JiyiError:
         if summarise is None:
             raise
-        return compaction.compact(request.messages, request.limits, request.previous_summary, force=request.force)
+        return compaction.compact(
+            request.messages, request.limits, request.previous_summary, force=request.force
+        )

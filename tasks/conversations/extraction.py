@@ -1,4 +1,6 @@
-"""What conversations tell: an agent's new turns are looked through for memories, and memories are summarised."""
+"""What conversations tell: an agent's new turns are looked through for memories, and memories are
+summarised.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds. The claim is extended before questions: some sessions, one question each.
 EXTRACTION_TIME_LIMIT = 600
-#: Less important memories, 1 to 10, are dropped. The rules give 3 at least, so only what an LLM judges lower falls away.
+#: Less important memories, 1 to 10, are dropped. The rules give 3 at least, so only what an LLM judges lower
+#: falls away.
 LEAST_IMPORTANCE = 3.0
 
 
@@ -61,9 +64,10 @@ class _Look:
 def extract(batch: Batch) -> None:
     """Look through an agent's new turns, session by session, and store what they tell.
 
-    A subject is an agent, or a turn that the LLM had no answer to, which it is asked about once more. The LLM is asked outside of any
-    transaction. Safe to repeat because the memories, the cursor and the receipt are one transaction, which only the run that finds the
-    cursor where it saw it gets to write: a run that fails moves nothing.
+    A subject is an agent, or a turn that the LLM had no answer to, which it is asked about once more. The LLM
+    is asked outside of any transaction. Safe to repeat because the memories, the cursor and the receipt are
+    one transaction, which only the run that finds the cursor where it saw it gets to write: a run that fails
+    moves nothing.
     """
     for subject in batch.subject_ids:
         look = _look(batch.group_id, subject)
@@ -82,11 +86,16 @@ def extract(batch: Batch) -> None:
             raise
         _fewer.pop(subject, None)
         if not patience.good:  # it answers nothing: no turn is at fault, unless others are let through
-            extracted = [one if one.refusal and one.refusal.refused else replace(one, refusal=None) for one in extracted]
+            extracted = [
+                one if one.refusal and one.refusal.refused else replace(one, refusal=None)
+                for one in extracted
+            ]
         with batch.finish() as (connection, owed):
             if not owed:
                 return
-            extractions.store_extracted(connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC))
+            extractions.store_extracted(
+                connection, look.name, look.seen, look.turns, extracted, datetime.now(UTC)
+            )
             again = None if look.seen is None else extraction_schedule.due_again(connection, look.name)
             if again is not None:
                 batch.later[subject] = again
@@ -109,10 +118,16 @@ def _look(group_id: str, subject: UUID) -> _Look | None:
         }
         users = {turn.user_id for turn in turns}
         known = {
-            user: extractions.known_facts(connection, name, [turn.node_id for turn in turns if _says(turn, user)], user) for user in users
+            user: extractions.known_facts(
+                connection, name, [turn.node_id for turn in turns if _says(turn, user)], user
+            )
+            for user in users
         }
         earlier = {
-            user: extractions.earlier_turns(connection, name, [turn for turn in turns if turn.user_id == user], user) for user in users
+            user: extractions.earlier_turns(
+                connection, name, [turn for turn in turns if turn.user_id == user], user
+            )
+            for user in users
         }
         injected = {user: extractions.injected_lately(connection, name, user) for user in users}
         return _Look(name, seen, turns, context, known, earlier, injected)
@@ -122,9 +137,15 @@ def _says(turn: StoredTurn, user: str | None) -> bool:
     return turn.message.role == "user" and turn.user_id == user
 
 
-def _extracted(batch: Batch, look: _Look, session: Session, turns: list[StoredTurn], patience: Patience) -> list[Extracted]:
+def _extracted(
+    batch: Batch, look: _Look, session: Session, turns: list[StoredTurn], patience: Patience
+) -> list[Extracted]:
     """What a session's new turns tell; what they do to earlier ones is with the first part of it."""
-    before, known, (session_id, user_id) = extractions.said(look.context[session]), look.known[session[1]], session
+    before, known, (session_id, user_id) = (
+        extractions.said(look.context[session]),
+        look.known[session[1]],
+        session,
+    )
     group_id, agent_id = look.name
     said = [turn.said() for turn in (*before, *turns)]
     changes = standing(said, len(before), [turn.said() for turn in look.earlier[user_id]], heads())
@@ -140,12 +161,25 @@ def _extracted(batch: Batch, look: _Look, session: Session, turns: list[StoredTu
     found = []
     for part in asking.about(question):
         ids = [said[number].node_id for number in part.turns]
-        source = Source(group_id, agent_id, session_id, part.messages, ids, part.llm, part.prompt, part.fallback, user_id)
-        kept = worth_keeping(of_user(part.extraction, part.messages), look.injected[user_id], LEAST_IMPORTANCE)
+        source = Source(
+            group_id, agent_id, session_id, part.messages, ids, part.llm, part.prompt, part.fallback, user_id
+        )
+        kept = worth_keeping(
+            of_user(part.extraction, part.messages), look.injected[user_id], LEAST_IMPORTANCE
+        )
         found.append(Extracted(source, kept, [fact.node_id for fact in known], Standing(), part.refusal))
     if found:
         return [replace(found[0], standing=changes), *found[1:]]
-    nothing = Source(group_id, agent_id, session_id, [], [], Rules.model, signature(question, question.language), user_id=user_id)
+    nothing = Source(
+        group_id,
+        agent_id,
+        session_id,
+        [],
+        [],
+        Rules.model,
+        signature(question, question.language),
+        user_id=user_id,
+    )
     return [Extracted(nothing, CombinedExtraction(), [], changes)]
 
 
@@ -161,8 +195,9 @@ OVERVIEW_TOKENS, ABSTRACT_TOKENS = 200, 100
 def summarize(batch: Batch) -> None:
     """Make overview and abstract of memories that have none.
 
-    A text that is no longer than an overview may be is its own: no LLM is asked. Where a reply is no answer the rules' stand. Safe to
-    repeat because what is written depends on the memory alone, and is written with the receipt.
+    A text that is no longer than an overview may be is its own: no LLM is asked. Where a reply is no answer
+    the rules' stand. Safe to repeat because what is written depends on the memory alone, and is written with
+    the receipt.
     """
     with unit_of_work() as connection:
         rows = entries.to_summarise(connection, batch.subject_ids)
@@ -186,4 +221,6 @@ def _summarised(llm: llms.LLM, group_id: str, agent_id: str, text: str) -> Summa
 
 
 def _limited_summary(summary: Summarised) -> tuple[str, str]:
-    return cut_to_tokens(summary.overview, OVERVIEW_TOKENS), cut_to_tokens(", ".join(summary.keywords), ABSTRACT_TOKENS)
+    return cut_to_tokens(summary.overview, OVERVIEW_TOKENS), cut_to_tokens(
+        ", ".join(summary.keywords), ABSTRACT_TOKENS
+    )

@@ -15,7 +15,15 @@ from uuid import UUID
 from sqlalchemy import Connection
 
 from engine.conversations import injection, memories
-from engine.conversations.injection import Candidate, Chosen, QueryAnalysis, memory_sections, profile_section, style_of, why_shown
+from engine.conversations.injection import (
+    Candidate,
+    Chosen,
+    QueryAnalysis,
+    memory_sections,
+    profile_section,
+    style_of,
+    why_shown,
+)
 from engine.conversations.marks import shown
 from engine.conversations.stable import OPENING_TOKENS, STABLE_SHARE, Stable, recall_room
 from engine.text.statements import topics_of
@@ -43,9 +51,11 @@ from tasks.retrieval.retrieve import answer
 
 #: Shorter queries say nothing that could be looked for.
 LEAST_QUERY_CHARS = 2
-#: The kind that what was observed, imported or concluded stands under: it is not taken from conversations, and has none.
+#: The kind that what was observed, imported or concluded stands under: it is not taken from conversations,
+#: and has none.
 OBSERVED: Kind = "knowledge"
-#: Memories that are looked at: more than fit into the usual budget, so that a memory that fits is seldom without its turn.
+#: Memories that are looked at: more than fit into the usual budget, so that a memory that fits is seldom
+#: without its turn.
 LOOKED_AT = 135
 #: Tokens that a memory has on average: of a larger budget more are looked at.
 USUAL_TOKENS = 30
@@ -67,7 +77,9 @@ FEW_RESULTS, FILLED_UP = 3, 10
 
 @implements(build_context)
 def build(actor: Actor, request: ContextRequest) -> InjectedContext:
-    """Safe to repeat because it only notes what was found, and keeps a session's prompt as it was made first."""
+    """Safe to repeat because it only notes what was found, and keeps a session's prompt as it was made
+    first.
+    """
     injected, stable = _injected(actor.group_id, request)
     if request.base_prompt is None:
         return injected
@@ -86,9 +98,13 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         looks = there and len(query) >= LEAST_QUERY_CHARS
         tz = request.tz or zone
         now = by_clock(request.now or request.as_of, tz)
-        request = request.model_copy(update={"now": now, "as_of": request.as_of and by_clock(request.as_of, tz)})
+        request = request.model_copy(
+            update={"now": now, "as_of": request.as_of and by_clock(request.as_of, tz)}
+        )
         # While the question is embedded and searched for, the stable part is read.
-        retrieving = _beside().submit(copy_context().run, _retrieve, name, request, analysis, now) if looks else None
+        retrieving = (
+            _beside().submit(copy_context().run, _retrieve, name, request, analysis, now) if looks else None
+        )
         prepared = _prepared(connection, name, request, language) if there else Prepared(Stable())
         room = request.max_tokens - prepared.stable.tokens
         searched = looks and prepared.same is None
@@ -123,8 +139,14 @@ def _injected(group_id: str, request: ContextRequest) -> tuple[InjectedContext, 
         injection_id=injection_id,
         stable=prepared.stable.text,
         recalled=recalled,
-        earlier=[RecalledEarlier(turn=block.turn, text=block.text) for block in prepared.earlier if block.text],
-        skills=list({skill.id: skill for one in prompt.lines if isinstance(skill := one.line.item, InjectedSkill)}.values()),
+        earlier=[
+            RecalledEarlier(turn=block.turn, text=block.text) for block in prepared.earlier if block.text
+        ],
+        skills=list(
+            {
+                skill.id: skill for one in prompt.lines if isinstance(skill := one.line.item, InjectedSkill)
+            }.values()
+        ),
     )
     return injected, prepared.stable
 
@@ -133,16 +155,24 @@ def _choices(prompt: Prompt) -> list[Chosen]:
     return [one.line.item for one in prompt.lines if isinstance(one.line.item, Chosen)]
 
 
-def _prepared(connection: Connection, name: AgentName, request: ContextRequest, language: Language) -> Prepared:
+def _prepared(
+    connection: Connection, name: AgentName, request: ContextRequest, language: Language
+) -> Prepared:
     if request.split:
         return session_prompts.prepare(connection, name, request, language)
     if not _in_prose(request):
         return Prepared(Stable())
-    return Prepared(session_prompts.grown(connection, name, request.user_id, int(request.max_tokens * STABLE_SHARE), language))
+    return Prepared(
+        session_prompts.grown(
+            connection, name, request.user_id, int(request.max_tokens * STABLE_SHARE), language
+        )
+    )
 
 
 def _in_prose(request: ContextRequest) -> bool:
-    """Whether files and skills may stand beside memories: JSON and a template say themselves what is in them; none is of the past."""
+    """Whether files and skills may stand beside memories: JSON and a template say themselves what is in them;
+    none is of the past.
+    """
     return request.grown and request.as_of is None and (request.split or request.format in PROSE)
 
 
@@ -169,7 +199,9 @@ def _shared(name: AgentName, request: ContextRequest, room: int) -> list[Section
 
 
 def _tells(analysis: QueryAnalysis, prepared: Prepared) -> bool:
-    """Whether a message of a session that goes on asks for nothing: little of what is remembered belongs before its answer."""
+    """Whether a message of a session that goes on asks for nothing: little of what is remembered belongs
+    before its answer.
+    """
     text = analysis.original
     asks = _ASKS.search(text) is not None or (analysis.intent != "general" and _ENDS.search(text) is None)
     return bool(prepared.earlier) and not asks
@@ -199,7 +231,9 @@ def _composed(
         least = max(least, TOLD_PROBABILITY)
     ranked = _ranked(name, request, analysis, _retrieved(request, found, least))
     ranked = _unseen(ranked if request.as_of is not None else _with_newer(name, request, ranked), prepared)
-    about_user = request.as_of is None and (analysis.weak_identity or analysis.intent in ("identity_recall", "preference"))
+    about_user = request.as_of is None and (
+        analysis.weak_identity or analysis.intent in ("identity_recall", "preference")
+    )
     profile = _profile(name, request, analysis.original) if about_user and not request.split else ()
     language, titled = language_of(analysis.original), request.format == "markdown"
     before = [*sections, profile_section(profile, language, titled=titled)]
@@ -215,7 +249,9 @@ def _composed(
         spent = accumulate(LEAST_TOKENS + estimate_tokens(candidate.text) for candidate in more)
         fitting = [candidate for candidate, tokens in zip(more, spent, strict=True) if tokens <= left]
         # In the same room, by which long texts are cut.
-        prompt = compose([*before, *memory_sections(_once([*ranked, *fitting]), language, titled=titled)], room, style)
+        prompt = compose(
+            [*before, *memory_sections(_once([*ranked, *fitting]), language, titled=titled)], room, style
+        )
     return prompt
 
 
@@ -226,8 +262,17 @@ def _with_newer(name: AgentName, request: ContextRequest, ranked: list[Candidate
     if not wanted:
         return ranked
     with reading() as connection:
-        found = {newer.node_id: newer for newer in injections.of_ids(connection, name, request, list(dict.fromkeys(wanted))[:MOST_NEWER])}
-    return _once(one for candidate in ranked for one in (candidate, *(found[newer] for newer in candidate.newer if newer in found)))
+        found = {
+            newer.node_id: newer
+            for newer in injections.of_ids(
+                connection, name, request, list(dict.fromkeys(wanted))[:MOST_NEWER]
+            )
+        }
+    return _once(
+        one
+        for candidate in ranked
+        for one in (candidate, *(found[newer] for newer in candidate.newer if newer in found))
+    )
 
 
 def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
@@ -236,33 +281,47 @@ def _unseen(ranked: Iterable[Candidate], prepared: Prepared) -> list[Candidate]:
     return [known for known in ranked if shown.isdisjoint((known.node_id, *known.turn_ids))]
 
 
-def _kept(connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, prompt: Prompt) -> str:
+def _kept(
+    connection: Connection, name: AgentName, request: ContextRequest, prepared: Prepared, prompt: Prompt
+) -> str:
     assert request.turn is not None
     node_ids = {str(node_id) for choice in _choices(prompt) for node_id in (*choice.ids, *choice.folded)}
     block = Recalled(request.turn, digest_of(request.query), prompt.text, prompt.tokens, sorted(node_ids))
     return session_prompts.keep(connection, name, request, prepared, block).text
 
 
-def _ranked(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, retrieved: list[Candidate]) -> list[Candidate]:
+def _ranked(
+    name: AgentName, request: ContextRequest, analysis: QueryAnalysis, retrieved: list[Candidate]
+) -> list[Candidate]:
     if request.as_of is not None:  # what mattered most then is not known
         return _once(retrieved)
     if analysis.intent == "identity_recall":
         with reading() as connection:
-            broad = injections.most_important(connection, name, request, ["preference", "knowledge"], FILLED_UP)
-        if topics_of(analysis.original):  # "where do I live" asks for one fact, "who am I" for all that matter
+            broad = injections.most_important(
+                connection, name, request, ["preference", "knowledge"], FILLED_UP
+            )
+        if topics_of(
+            analysis.original
+        ):  # "where do I live" asks for one fact, "who am I" for all that matter
             return _once([*retrieved, *broad])
         in_turn = [candidate for pair in zip(retrieved, broad, strict=False) for candidate in pair]
         return _once([*in_turn, *retrieved[len(broad) :], *broad[len(retrieved) :]])
-    if analysis.weak_identity and len(retrieved) < FEW_RESULTS and not request.split:  # a session began with what matters most
+    if (
+        analysis.weak_identity and len(retrieved) < FEW_RESULTS and not request.split
+    ):  # a session began with what matters most
         with reading() as connection:
-            retrieved = retrieved + injections.most_important(connection, name, request, list(KINDS), FILLED_UP)
+            retrieved = retrieved + injections.most_important(
+                connection, name, request, list(KINDS), FILLED_UP
+            )
     return _once(retrieved)
 
 
 def _retrieve(name: AgentName, request: ContextRequest, analysis: QueryAnalysis, now: datetime) -> list[Node]:
     texts = [analysis.original, *([" ".join(analysis.expansions)] if analysis.expansions else [])]
     top_k = max(LOOKED_AT, request.max_tokens // USUAL_TOKENS)
-    asked = for_prompt(name[0], request, texts, top_k=top_k, now=now, kinds=list(PROMPT_KINDS), superseded=True)
+    asked = for_prompt(
+        name[0], request, texts, top_k=top_k, now=now, kinds=list(PROMPT_KINDS), superseded=True
+    )
     fields = answer(asked)
     found: list[Node] = [node for group in fields["groups"] for node in group["retrieved_nodes"]]
     return in_turn(found, happened_then(asked))
@@ -292,7 +351,9 @@ def _candidate(node: Node, renewed_at: datetime | None, on: datetime) -> Candida
         role=role,
         named=node["subject"] != role,
         concluded=node["type"] == "thought",
-        turn_ids=tuple(UUID(turn) for turn in node["filling"]) if node["kind"] not in (None, "session") else (),
+        turn_ids=tuple(UUID(turn) for turn in node["filling"])
+        if node["kind"] not in (None, "session")
+        else (),
         superseded_by=node["superseded_by"],
         superseded_at=node["superseded_at"] and node["superseded_at"].astimezone(on.tzinfo),
         renewed_at=renewed_at and renewed_at.astimezone(on.tzinfo),
@@ -337,11 +398,20 @@ def _memory(written: Written, choice: Chosen) -> PromptLine:
 
 
 def _note(
-    connection: Connection, name: AgentName, request: ContextRequest, analysis: QueryAnalysis, prompt: Prompt, ids: list[UUID]
+    connection: Connection,
+    name: AgentName,
+    request: ContextRequest,
+    analysis: QueryAnalysis,
+    prompt: Prompt,
+    ids: list[UUID],
 ) -> UUID:
     reasons: list[dict[str, Any]] = [
         {"kind": one.kind, "score": round(one.score, 3), "tokens": one.tokens, "why": one.why}
-        for one in (_memory(written, written.line.item) for written in prompt.lines if isinstance(written.line.item, Chosen))
+        for one in (
+            _memory(written, written.line.item)
+            for written in prompt.lines
+            if isinstance(written.line.item, Chosen)
+        )
     ]
     return injections.note(
         connection,

@@ -8,7 +8,17 @@ from typing import Any
 from engine.conversations.notes import Experiences, Notes
 from engine.conversations.pieces import in_chunks, in_pieces
 from engine.providers.llm_prompts import data_tokens, messages, signature
-from engine.providers.questions import Compaction, Keywords, KnownFact, Memo, Planning, Poignancy, Question, Summary, Triple
+from engine.providers.questions import (
+    Compaction,
+    Keywords,
+    KnownFact,
+    Memo,
+    Planning,
+    Poignancy,
+    Question,
+    Summary,
+    Triple,
+)
 from jiyi.errors import NotFound
 from jiyi.protocol.base import Rows
 from jiyi.protocol.conversation_commands import PromptName, ShownPrompt, ShowPrompts
@@ -33,12 +43,20 @@ def show_prompts(actor: Actor, request: ShowPrompts) -> Rows[ShownPrompt]:
     """Safe to repeat because it stores nothing, and asks nobody."""
     name, session = (actor.group_id, request.agent_id), (request.session_id, request.user_id)
     with unit_of_work() as connection:
-        turns = extractions.said(extractions.context_of(connection, name, session, LAST, EXTRACT_MAX_MESSAGES))
+        turns = extractions.said(
+            extractions.context_of(connection, name, session, LAST, EXTRACT_MAX_MESSAGES)
+        )
         known = extractions.known_facts(connection, name, [turn.node_id for turn in turns], request.user_id)
     if not turns:
-        raise NotFound(f"session_id: the agent {request.agent_id!r} has no turns of the session {request.session_id!r}")
+        raise NotFound(
+            f"session_id: the agent {request.agent_id!r} has no turns of the session {request.session_id!r}"
+        )
     said = [turn.message for turn in turns]
-    about = {"agent_id": request.agent_id, "group_id": actor.group_id, "language": language_of("\n".join(one.text for one in said))}
+    about = {
+        "agent_id": request.agent_id,
+        "group_id": actor.group_id,
+        "language": language_of("\n".join(one.text for one in said)),
+    }
     asked = _QUESTIONS[request.name](said, [fact.fact for fact in known], about)
     return Rows(rows=[_shown(question) for question in asked])
 
@@ -47,27 +65,44 @@ def _shown(question: Question[Any]) -> ShownPrompt:
     sent = [ChatMessage(**message) for message in messages(question)]
     tokens = sum(estimate_tokens(message.content or "") for message in sent)
     return ShownPrompt(
-        prompt=signature(question, question.language), tokens=tokens, messages=sent, answer=question.answer.model_json_schema()
+        prompt=signature(question, question.language),
+        tokens=tokens,
+        messages=sent,
+        answer=question.answer.model_json_schema(),
     )
 
 
-def _notes(said: Sequence[Message], known: Sequence[KnownFact], about: Mapping[str, Any]) -> list[Question[Any]]:
+def _notes(
+    said: Sequence[Message], known: Sequence[KnownFact], about: Mapping[str, Any]
+) -> list[Question[Any]]:
     shown, taken = learned.shown(known, said)
     pieces = in_pieces(said, 0, learned.room(taken))
-    return [Notes(**about, messages=piece.messages, since=piece.since, known=[known[number] for number in shown]) for piece in pieces]
+    return [
+        Notes(**about, messages=piece.messages, since=piece.since, known=[known[number] for number in shown])
+        for piece in pieces
+    ]
 
 
-def _experiences(said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]) -> list[Question[Any]]:
-    return [Experiences(**about, messages=piece.messages, since=piece.since) for piece in in_pieces(said, 0, learned.room())]
+def _experiences(
+    said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]
+) -> list[Question[Any]]:
+    return [
+        Experiences(**about, messages=piece.messages, since=piece.since)
+        for piece in in_pieces(said, 0, learned.room())
+    ]
 
 
-def _compaction(said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]) -> list[Question[Any]]:
+def _compaction(
+    said: Sequence[Message], _known: Sequence[KnownFact], about: Mapping[str, Any]
+) -> list[Question[Any]]:
     chunks = in_chunks([(message.role, message.text) for message in said], data_tokens())
     return [Compaction(**about, utterances=chunk) for chunk in chunks]
 
 
 def _of_conversation(question: type[Planning | Memo]) -> _Build:
-    return lambda said, _known, about: [question(**about, utterances=[(one.name or one.role, one.text) for one in said])]
+    return lambda said, _known, about: [
+        question(**about, utterances=[(one.name or one.role, one.text) for one in said])
+    ]
 
 
 def _of_last(question: type[Summary | Poignancy | Triple | Keywords]) -> _Build:

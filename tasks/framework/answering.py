@@ -1,10 +1,12 @@
 """Tasks that answer: validate the request, call a function, push the reply. No error leaves as a stack trace.
 
-A question is answered for the group that it names. What is the whole service's, the function that answers it has to say.
+A question is answered for the group that it names. What is the whole service's, the function that answers it
+has to say.
 
-Who calls over the broker has the same rights as over REST. A call is signed with an API key, which must be alive, have the action's
-scope and be of the group that is asked for; or with the service's secret, which may do everything. Unsigned calls are for deployments
-whose broker only friends reach (``JIYI_ACCEPT_UNSIGNED``), and never for operators' actions.
+Who calls over the broker has the same rights as over REST. A call is signed with an API key, which must be
+alive, have the action's scope and be of the group that is asked for; or with the service's secret, which may
+do everything. Unsigned calls are for deployments whose broker only friends reach (``JIYI_ACCEPT_UNSIGNED``),
+and never for operators' actions.
 """
 
 from __future__ import annotations
@@ -27,12 +29,29 @@ from redis.client import Pipeline
 
 from engine.operations import deadline
 from jiyi import tracing
-from jiyi.errors import InvalidRequest, JiyiError, NoAnswer, NotAllowed, ServiceError, TooManyQuestions, problems_of
+from jiyi.errors import (
+    InvalidRequest,
+    JiyiError,
+    NoAnswer,
+    NotAllowed,
+    ServiceError,
+    TooManyQuestions,
+    problems_of,
+)
 from jiyi.once import once
 from jiyi.protocol.base import JsonMapping, user_of
 from jiyi.protocol.limits import ASKING_SECONDS, MEMORY_SECONDS, RETRIEVAL_THREADS, WAITING_CALLS, WORK_SHARE
 from jiyi.protocol.wire.calls import NOBODY, REPLY_SECONDS, reply_key, reply_of, reply_of_error
-from jiyi.protocol.wire.signatures import AT_HEADER, ID, KEY_HEADER, SERVICE, SIGNATURE_HEADER, KeyScope, call_signature, service_call_key
+from jiyi.protocol.wire.signatures import (
+    AT_HEADER,
+    ID,
+    KEY_HEADER,
+    SERVICE,
+    SIGNATURE_HEADER,
+    KeyScope,
+    call_signature,
+    service_call_key,
+)
 from jiyi.settings import get_settings
 from models.accounts.api_keys import ApiKey, known_keys, noted_uses
 from models.accounts.audit import OPERATOR
@@ -70,14 +89,20 @@ Then = Callable[[list[Any]], None] | None
 
 
 def answers(
-    name: str, request_model: type[M], *, scope: KeyScope, tell: Callable[[Pipeline, Actor, M, Any, float], Then] | None = None
+    name: str,
+    request_model: type[M],
+    *,
+    scope: KeyScope,
+    tell: Callable[[Pipeline, Actor, M, Any, float], Then] | None = None,
 ) -> Callable[[Callable[[M], Any]], Callable[[M], Any]]:
-    """Make a function of a validated request, which names its group, the Celery task ``name``, which answers with its JSON value.
+    """Make a function of a validated request, which names its group, the Celery task ``name``, which answers
+    with its JSON value.
 
-    It only reads, and who asks needs the right ``scope`` (:mod:`tasks.framework.answering`). ``tell`` is called with what
-    goes to Valkey with the reply, who asks, the request, the value, and the seconds that it took; what it returns, with
-    Valkey's answers. The message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
-    Safe to repeat because a function here only reads, or changes what can be changed twice (when memories were accessed).
+    It only reads, and who asks needs the right ``scope`` (:mod:`tasks.framework.answering`). ``tell`` is
+    called with what goes to Valkey with the reply, who asks, the request, the value, and the seconds that it
+    took; what it returns, with Valkey's answers. The message is acknowledged early: an answer that a dead
+    worker owes is of no use later, the caller asks again. Safe to repeat because a function here only reads,
+    or changes what can be changed twice (when memories were accessed).
     """
 
     def register(function: Callable[[M], Any]) -> Callable[[M], Any]:
@@ -100,7 +125,11 @@ def answers(
 
                 asked, value, reply = reply_to(name, request_id, parse, scoped, request_model)
                 with valkey().pipeline(transaction=False) as pipe:
-                    then = tell(pipe, who[0], asked, value, time.monotonic() - began) if tell is not None and asked is not None else None
+                    then = (
+                        tell(pipe, who[0], asked, value, time.monotonic() - began)
+                        if tell is not None and asked is not None
+                        else None
+                    )
                     push(pipe, request_id, reply)
                     answered = pipe.execute()
                 if then is not None:
@@ -125,7 +154,9 @@ def in_turn(request: Any, group_id: str) -> Iterator[None]:
 
 
 def _seconds_left(request: Any) -> float:
-    """Until the message expires: its sender waits no longer. The clocks of two machines differ, so never more than a task may take."""
+    """Until the message expires: its sender waits no longer. The clocks of two machines differ, so never more
+    than a task may take.
+    """
     expires = getattr(request, "expires", None)
     if isinstance(expires, str):
         with suppress(ValueError):
@@ -149,7 +180,11 @@ def push(pipe: Pipeline, request_id: str, reply: bytes) -> None:
 
 
 def reply_to(
-    name: str, request_id: str, parse: Callable[[], A], answer: Callable[[A], Any], model: type[BaseModel] | None = None
+    name: str,
+    request_id: str,
+    parse: Callable[[], A],
+    answer: Callable[[A], Any],
+    model: type[BaseModel] | None = None,
 ) -> tuple[A | None, Any, bytes]:
     """The reply to a call, with what was asked and the answer's value if it is no error."""
     try:
@@ -257,7 +292,10 @@ class Turns:
                 self._running += 1
                 return
             if len(group.waiting) >= WAITING_CALLS:
-                raise TooManyQuestions(f"{WAITING_CALLS} calls of this group wait already; ask again in a moment, with fewer at a time")
+                raise TooManyQuestions(
+                    f"{WAITING_CALLS} calls of this group wait already; ask again in a moment, with fewer at"
+                    " a time"
+                )
             turn = threading.Event()
             group.waiting.append(turn)
             self._waiting[group_id] = group
@@ -271,7 +309,10 @@ class Turns:
                 group.waiting.remove(turn)
                 if not group.waiting:
                     del self._waiting[group_id]
-        raise NoAnswer("there was no turn in time for this call; the service is busy, or the group asks too much at a time")
+        raise NoAnswer(
+            "there was no turn in time for this call; the service is busy, or the group asks too much at a"
+            " time"
+        )
 
     def _end(self, group_id: str, seconds: float) -> None:
         now = time.monotonic()
@@ -289,7 +330,11 @@ class Turns:
         """Give free turns to who waits."""
         now = time.monotonic()
         while self._running < self._at_once:
-            ready = [(name, group) for name, group in self._waiting.items() if group.running < self._most(group, now)]
+            ready = [
+                (name, group)
+                for name, group in self._waiting.items()
+                if group.running < self._most(group, now)
+            ]
             if not ready:
                 return
             name, group = min(ready, key=lambda one: (one[1].running, one[1].used_by(now)))
@@ -316,7 +361,9 @@ class Turns:
         group = self._groups.get(group_id)
         if group is None:
             if len(self._groups) >= MOST_GROUPS:
-                idle = [name for name, known in self._groups.items() if not known.running and not known.waiting]
+                idle = [
+                    name for name, known in self._groups.items() if not known.running and not known.waiting
+                ]
                 for one in sorted(idle, key=lambda name: self._groups[name].at)[: MOST_GROUPS // 10]:
                     del self._groups[one]
             group = self._groups[group_id] = _Group(at=now)
@@ -331,22 +378,34 @@ def caller(request: Any, task: str, group_id: str, scope: KeyScope, *, changes: 
     Raises:
         NotAllowed: with the reason; nothing is told of what there is.
     """
-    key_id, signature, at = (str(request.get(name) or "") for name in (KEY_HEADER, SIGNATURE_HEADER, AT_HEADER))
+    key_id, signature, at = (
+        str(request.get(name) or "") for name in (KEY_HEADER, SIGNATURE_HEADER, AT_HEADER)
+    )
     options = dict(request.kwargs or {})
     if not key_id and not signature:
         if scope == "operator" or get_settings().accept_unsigned != "all":
             raise NotAllowed(_NOT_SIGNED)
         return Actor(group_id, NOBODY if options.get("actor") == NOBODY else UNSIGNED, admin=True)
     key = None if key_id == SERVICE else _key(key_id)
-    expected = call_signature(_secret() if key is None else key.signing_key, task, at, request.args or (), options)
+    expected = call_signature(
+        _secret() if key is None else key.signing_key, task, at, request.args or (), options
+    )
     if not hmac.compare_digest(expected.encode(), signature.encode("ascii", "replace")):
-        raise NotAllowed(f"{_WRONG}: is JIYI_SECRET_KEY the same in every process?" if key is None else _WRONG)
+        raise NotAllowed(
+            f"{_WRONG}: is JIYI_SECRET_KEY the same in every process?" if key is None else _WRONG
+        )
     _check_time(at)
-    if changes and not valkey().set(valkey_keys.call(signature), 1, nx=True, ex=int(CALL_SECONDS + CLOCK_SECONDS)):
+    if changes and not valkey().set(
+        valkey_keys.call(signature), 1, nx=True, ex=int(CALL_SECONDS + CLOCK_SECONDS)
+    ):
         raise NotAllowed("this very call was made before; sign a new one")
     if key is None:
         name = options.get("actor")
-        return Actor(group_id, OPERATOR, operator=True, admin=True) if name is None else Actor(group_id, str(name))
+        return (
+            Actor(group_id, OPERATOR, operator=True, admin=True)
+            if name is None
+            else Actor(group_id, str(name))
+        )
     return _as_key(key, group_id, scope)
 
 
@@ -363,13 +422,18 @@ def _as_key(key: ApiKey, group_id: str, scope: KeyScope) -> Actor:
 
 
 def _check_time(at: str) -> None:
-    """The time is part of what was signed, so it is a number unless the signer is a stranger to the protocol."""
+    """The time is part of what was signed, so it is a number unless the signer is a stranger to the
+    protocol.
+    """
     try:
         age = time.time() - float(at)
     except ValueError:
         raise NotAllowed(f"{AT_HEADER}: not a time in epoch seconds") from None
     if not -CLOCK_SECONDS <= age <= CALL_SECONDS:
-        raise NotAllowed(f"signed {age:.0f} s ago by the caller's clock; a call is good for {CALL_SECONDS:.0f} s: are the clocks right?")
+        raise NotAllowed(
+            f"signed {age:.0f} s ago by the caller's clock; a call is good for {CALL_SECONDS:.0f} s: are the"
+            " clocks right?"
+        )
 
 
 def _key(key_id: str) -> ApiKey:

@@ -1,4 +1,6 @@
-"""Rows of any table whose texts get vectors: read, embedded outside of a transaction, stored if the model is still in use."""
+"""Rows of any table whose texts get vectors: read, embedded outside of a transaction, stored if the model is
+still in use.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,16 @@ from tasks.framework.work import Batch
 
 
 class Texts(Protocol):
-    """A module of ``models`` with the texts of a table (``models.tiers.knowledge``, ``models.items.storage``)."""
+    """A module of ``models`` with the texts of a table (``models.tiers.knowledge``,
+    ``models.items.storage``).
+    """
 
     def to_embed(self, connection: Connection, ids: Sequence[UUID], model: str) -> list[TextWithoutVector]:
         """Texts of these subjects that have no vector of this model."""
 
-    def fill(self, connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str) -> None:
+    def fill(
+        self, connection: Connection, vectors: Sequence[tuple[TextWithoutVector, Float32]], model: str
+    ) -> None:
         """Store vectors; a text that has changed meanwhile keeps owing its own."""
 
 
@@ -40,7 +46,11 @@ def embed_owed(batch: Batch, texts: Texts) -> None:
         if embedded is None:
             return
         mine = set(owed)
-        embedded.store(connection, texts, [(item, vector) for item, vector in embedded.vectors if item.subject_id in mine])
+        embedded.store(
+            connection,
+            texts,
+            [(item, vector) for item, vector in embedded.vectors if item.subject_id in mine],
+        )
         batch.again.extend({item.subject_id for item in texts.to_embed(connection, owed, embedded.model)})
 
 
@@ -55,7 +65,9 @@ def embed_now(texts: Texts, missing: Missing) -> bool:
 
 
 def in_use(connection: Connection) -> tuple[Embedder, str]:
-    """The deployment's embedder and its name: the one that its memories have, else the one that the settings name."""
+    """The deployment's embedder and its name: the one that its memories have, else the one that the settings
+    name.
+    """
     used = embedding_models.active_model(connection)
     if used is not None:
         return sized(embedder_of(used.spec), used.dimensions), used.spec
@@ -70,7 +82,9 @@ class _Embedded:
     spec: str
     vectors: list[tuple[TextWithoutVector, Float32]]
 
-    def store(self, connection: Connection, texts: Texts, vectors: Sequence[tuple[TextWithoutVector, Float32]]) -> None:
+    def store(
+        self, connection: Connection, texts: Texts, vectors: Sequence[tuple[TextWithoutVector, Float32]]
+    ) -> None:
         """Raises ``EmbeddingUnavailable`` if the deployment has moved to another model meanwhile."""
         embedding_models.hold(connection, self.model, self.spec, len(self.vectors[0][1]))
         texts.fill(connection, vectors, self.model)

@@ -1,9 +1,9 @@
 """How scheduled jobs run. The catalogue of them is ``engine.operations``.
 
-A job is a function of a :class:`Run`, which gives it bounded transactions and counts what it did. Its runs are rows
-of ``job_ticks``: beat asks often, and the row of a slot says whether there is anything to do. So two beats, a beat
-that was down at the hour, and a clock that goes backwards are harmless; a run that fails, dies or does not get
-through says so in its row and is taken up again.
+A job is a function of a :class:`Run`, which gives it bounded transactions and counts what it did. Its runs
+are rows of ``job_ticks``: beat asks often, and the row of a slot says whether there is anything to do. So two
+beats, a beat that was down at the hour, and a clock that goes backwards are harmless; a run that fails, dies
+or does not get through says so in its row and is taken up again.
 
 A run works for the whole service, or for the one group that it was asked to see to.
 """
@@ -36,9 +36,11 @@ from tasks.framework.renewal import lease_renewer
 
 log = logging.getLogger(__name__)
 
-#: Seconds. Beat forgets, when it starts anew, when it last sent something: so it asks for rare jobs as often as this.
+#: Seconds. Beat forgets, when it starts anew, when it last sent something: so it asks for rare jobs as often
+#: as this.
 LOOK_SECONDS = 60
-#: Seconds after its time limit at which a run that hangs counts as dead: one batch more, and no statement takes longer.
+#: Seconds after its time limit at which a run that hangs counts as dead: one batch more, and no statement
+#: takes longer.
 GRACE = 75
 #: … and at which Celery interrupts it.
 SOFT_GRACE = 30
@@ -89,7 +91,9 @@ class Run:
             self.summary[name] = self.summary.get(name, 0) + number
 
     def repeat(self, step: Callable[[Connection], int], size: int) -> int:
-        """Call ``step``, each time in a transaction of its own, until it did less than ``size`` or time is up."""
+        """Call ``step``, each time in a transaction of its own, until it did less than ``size`` or time is
+        up.
+        """
         total = 0
         while True:
             with self.transaction() as connection:
@@ -130,10 +134,11 @@ FUNCTIONS: dict[str, JobFunction] = {}
 
 
 def job(name: str) -> Callable[[JobFunction], JobFunction]:
-    """Make a function what the job ``name`` of the catalogue (``engine.operations``) does, with the Celery task that runs it.
+    """Make a function what the job ``name`` of the catalogue (``engine.operations``) does, with the Celery
+    task that runs it.
 
-    Its docstring says why it is safe to repeat. It has to write through ``run.transaction`` or ``run.repeat`` in small pieces, and record
-    what it changes of memories (``models.accounts.audit``).
+    Its docstring says why it is safe to repeat. It has to write through ``run.transaction`` or ``run.repeat``
+    in small pieces, and record what it changes of memories (``models.accounts.audit``).
     """
     known = JOBS[name]
 
@@ -141,16 +146,25 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
         FUNCTIONS[name] = function
         limit = known.time_limit
 
-        @shared_task(name=known.task, bind=True, time_limit=limit + GRACE, soft_time_limit=limit + SOFT_GRACE, ignore_result=True)
+        @shared_task(
+            name=known.task,
+            bind=True,
+            time_limit=limit + GRACE,
+            soft_time_limit=limit + SOFT_GRACE,
+            ignore_result=True,
+        )
         def tick(self: Any, slot: str | None = None, group_id: str | None = None) -> None:
             """One tick. Safe to repeat because a slot's row lets it run once.
 
-            Beat gives no arguments, and whoever sends the same only has the whole job done if it is due. A run beside the schedule,
-            or for one group, is the service's own to send (action ``jobs.run``): else anybody could use up the job's slots.
+            Beat gives no arguments, and whoever sends the same only has the whole job done if it is due. A
+            run beside the schedule, or for one group, is the service's own to send (action ``jobs.run``):
+            else anybody could use up the job's slots.
             """
             if slot is not None or group_id is not None:
                 try:
-                    answering.caller(self.request, known.task, get_settings().group, "operator", changes=False)
+                    answering.caller(
+                        self.request, known.task, get_settings().group, "operator", changes=False
+                    )
                 except NotAllowed as error:
                     log.warning("job %s was not run: %s", known.name, error)
                     return
@@ -163,19 +177,28 @@ def job(name: str) -> Callable[[JobFunction], JobFunction]:
 
 
 def perform(known: Job, slot: datetime | None = None, group_id: str | None = None) -> Attempt | None:
-    """Run a job, unless this slot had its run. ``slot`` is given by who wants a run now, beside the schedule."""
+    """Run a job, unless this slot had its run. ``slot`` is given by who wants a run now, beside the
+    schedule.
+    """
     schedule = known.schedule(get_settings())
     if slot is None and not schedule.every:
         return None
     with unit_of_work() as connection:
         now = database_time(connection)
         alone = slot is None and not known.overlaps
-        tick = ticks.begin(connection, known.name, slot or schedule.slot(now), get_settings().work_lease_seconds, alone=alone)
+        tick = ticks.begin(
+            connection, known.name, slot or schedule.slot(now), get_settings().work_lease_seconds, alone=alone
+        )
     if tick is None:
         return None
     counted = {name: value for name, value in tick.summary.items() if name != MORE}
     run = Run(
-        known.name, now, group_id=group_id, summary=counted, place=tick.summary.get(MORE), deadline=time.monotonic() + known.time_limit
+        known.name,
+        now,
+        group_id=group_id,
+        summary=counted,
+        place=tick.summary.get(MORE),
+        deadline=time.monotonic() + known.time_limit,
     )
     with lease_renewer.holding(_Held(tick, time.monotonic() + known.time_limit + GRACE)):
         error = _attempt(known, run)

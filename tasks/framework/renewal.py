@@ -1,7 +1,8 @@
-"""Claims are short, and renewed by a thread for as long as their process lives: work of a dead worker is free within seconds.
+"""Claims are short, and renewed by a thread for as long as their process lives: work of a dead worker is free
+within seconds.
 
-What takes longer than it may is no longer renewed, so that nothing that hangs keeps its claim; whoever is first then to
-write the effect has done the work.
+What takes longer than it may is no longer renewed, so that nothing that hangs keeps its claim; whoever is
+first then to write the effect has done the work.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class LeaseRenewer:
 
     @contextmanager
     def holding(self, *held: Held) -> Iterator[None]:
-        """Renew each until the end of the block, or of its own time. What is just being renewed then is waited for: nothing
-        that is said of the claim afterwards is overtaken by it.
+        """Renew each until the end of the block, or of its own time. What is just being renewed then is
+        waited for: nothing that is said of the claim afterwards is overtaken by it.
         """
         with self._lock:
             self._held |= {id(claim): claim for claim in held}
@@ -59,7 +60,10 @@ class LeaseRenewer:
             with self._lock:
                 for claim in held:
                     del self._held[id(claim)]
-                self._lock.wait_for(lambda: not any(claim is self._renewed for claim in held), get_settings().work_lease_seconds)
+                self._lock.wait_for(
+                    lambda: not any(claim is self._renewed for claim in held),
+                    get_settings().work_lease_seconds,
+                )
 
     def _renew(self) -> None:
         while True:

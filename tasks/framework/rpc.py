@@ -1,7 +1,8 @@
 """Calls over the broker: each action is the Celery task ``rpc.<name>``, also by each of its aliases.
 
-Who calls is told by the call's signature, and needs the action's scope (:mod:`tasks.framework.answering`). A message is acknowledged
-early: an answer that a dead worker owes is of no use later, the caller asks again. Safe to repeat because every action is.
+Who calls is told by the call's signature, and needs the action's scope (:mod:`tasks.framework.answering`). A
+message is acknowledged early: an answer that a dead worker owes is of no use later, the caller asks again.
+Safe to repeat because every action is.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class _Whose(BaseModel):
 
 
 def implements(action: Action[Any, Any]) -> Callable[[F], F]:
-    """Make a function the implementation of an action that only workers can do. It opens its own transactions."""
+    """Make a function the implementation of an action that only workers can do. It opens its own
+    transactions.
+    """
 
     def register(function: F) -> F:
         _serve(action, function)
@@ -53,8 +56,12 @@ def _serve(action: Action[Q, R], perform: Callable[[Actor, Q], R]) -> None:
         answer(f"rpc.{name}", action.request, perform, scope=action.scope, changes=action.mutates)
 
 
-def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope: KeyScope, changes: bool) -> None:
-    """Make a function of who asks, and what, a Celery task: it answers whoever may, in the scope of the group they ask for."""
+def answer(
+    task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope: KeyScope, changes: bool
+) -> None:
+    """Make a function of who asks, and what, a Celery task: it answers whoever may, in the scope of the group
+    they ask for.
+    """
 
     def in_scope(actor: Actor, asked: Q) -> R:
         with for_groups(actor.group_id, user=user_of(asked)):
@@ -65,7 +72,9 @@ def answer(task: str, model: type[Q], perform: Callable[[Actor, Q], R], *, scope
         def parse() -> tuple[Actor, Q]:
             body = {name: value for name, value in request.items() if name != "group_id"}
             group_id = _Whose.model_validate(request).group_id
-            return answering.caller(self.request, task, group_id, scope, changes=changes), model.model_validate(body)
+            return answering.caller(
+                self.request, task, group_id, scope, changes=changes
+            ), model.model_validate(body)
 
         def answer_in_turn(asked: tuple[Actor, Q]) -> R:
             with in_turn(self.request, asked[0].group_id):

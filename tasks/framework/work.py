@@ -5,7 +5,8 @@ of subjects that nobody else works on, computes, and writes inside :meth:`Batch.
 deletes the rows: effect and receipt in one transaction. So a message that is lost, repeated or late
 changes nothing, and a handler needs no care of its own beyond writing inside ``finish``.
 
-Claims look across groups, which take turns. A handler works for one group at a time, and sees no rows of others.
+Claims look across groups, which take turns. A handler works for one group at a time, and sees no rows of
+others.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Batch:
 
     kind: str
     subject_ids: list[UUID]
-    #: Subjects for which the same is owed again when this is finished: what called for it came again meanwhile.
+    #: Subjects for which the same is owed again when this is finished: what called for it came again
+    #: meanwhile.
     again: list[UUID] = field(default_factory=list)
     #: Subjects for which the same is owed again, from then on.
     later: dict[UUID, datetime] = field(default_factory=dict)
@@ -100,11 +102,15 @@ class Batch:
     dues: list[datetime] = field(default_factory=list)
 
     def extend(self, seconds: float) -> None:
-        """It may take so long from now on: for handlers that wait for others. The claim itself stays short, and is renewed."""
+        """It may take so long from now on: for handlers that wait for others. The claim itself stays short,
+        and is renewed.
+        """
         self.until = max(self.until, time.monotonic() + seconds)
 
     def only(self, subject_id: UUID) -> Batch:
-        """The same for one of the subjects: to be finished in a transaction of its own, while the others go on."""
+        """The same for one of the subjects: to be finished in a transaction of its own, while the others go
+        on.
+        """
         return Batch(self.kind, [subject_id], scope=self.scope)
 
     @property
@@ -116,12 +122,15 @@ class Batch:
     def renew(self) -> None:
         """Claim the subjects for another lease, but for what is settled or given back already."""
         with within(self.scope), unit_of_work() as connection:
-            due = pending_work.extend(connection, self.kind, self.subject_ids, self.dues, get_settings().work_lease_seconds)
+            due = pending_work.extend(
+                connection, self.kind, self.subject_ids, self.dues, get_settings().work_lease_seconds
+            )
         if due is not None:
             self.dues.append(due)
 
     def put_off(self, subject_ids: Iterable[UUID], reason: str | Exception) -> None:
-        """Leave some for later, as their attempt is not to be counted: what they need is away. The others go on.
+        """Leave some for later, as their attempt is not to be counted: what they need is away. The others go
+        on.
 
         A provider that says for how long it wants to be left alone is.
         """
@@ -132,7 +141,9 @@ class Batch:
         self._without(waiting)
 
     def leave(self, subject_ids: Iterable[UUID]) -> None:
-        """Leave some to other runs, at once, as this one has enough to do; to be woken when that is committed."""
+        """Leave some to other runs, at once, as this one has enough to do; to be woken when that is
+        committed.
+        """
         waiting = set(subject_ids)
         with within(self.scope), unit_of_work() as connection:
             pending_work.postpone(connection, self.kind, list(waiting), 0.0, "")
@@ -156,7 +167,9 @@ class Batch:
             later = {subject_id: due for subject_id, due in self.later.items() if subject_id in owed}
             pending_work.renew_later(connection, self.kind, later)
             left = {*again, *later}
-            settled = pending_work.complete(connection, self.kind, [subject_id for subject_id in owed if subject_id not in left])
+            settled = pending_work.complete(
+                connection, self.kind, [subject_id for subject_id in owed if subject_id not in left]
+            )
         stream.worked(self.kind, settled)
 
 
@@ -173,21 +186,29 @@ def work_task(
     """Make a handler the task ``work.<name>``.
 
     Args:
-        name: the kind of work, as owed in ``pending_work``; ``models.queue.wakeups.QUEUES`` has its Celery queue.
+        name: the kind of work, as owed in ``pending_work``; ``models.queue.wakeups.QUEUES`` has its Celery
+        queue.
         batch: most subjects of one run.
-        time_limit: seconds that one run may take; then its claim is no longer renewed, and another worker may begin
-            anew. Celery enforces it in prefork pools only, so the handler's own calls need time-outs.
+        time_limit: seconds that one run may take; then its claim is no longer renewed, and another worker may
+            begin anew. Celery enforces it in prefork pools only, so the handler's own calls need time-outs.
         alone: one run at a time; who comes meanwhile leaves the rest to that one.
-        gives_way: it embeds other texts than memories: at most half of the worker's threads are at such kinds, and a model of
-            this machine takes a few of their texts at a time.
-        prepare: what is cheaper to do for the batches of several groups at once; it leaves what it made in ``prepared`` of
-            each, and sees to the scope of each. What it raises counts for all of them.
+        gives_way: it embeds other texts than memories: at most half of the worker's threads are at such
+            kinds, and a model of this machine takes a few of their texts at a time.
+        prepare: what is cheaper to do for the batches of several groups at once; it leaves what it made in
+            ``prepared`` of each, and sees to the scope of each. What it raises counts for all of them.
         owed_ahead: seconds after which it may be due, at most, when it is owed.
     """
 
     def register(handler: Callable[[Batch], None]) -> Callable[[Batch], None]:
         kind = KINDS[name] = Kind(
-            name, wakeups.QUEUES[name], batch, time_limit, alone=alone, gives_way=gives_way, prepare=prepare, owed_ahead=owed_ahead
+            name,
+            wakeups.QUEUES[name],
+            batch,
+            time_limit,
+            alone=alone,
+            gives_way=gives_way,
+            prepare=prepare,
+            owed_ahead=owed_ahead,
         )
 
         @wraps(handler)
@@ -196,7 +217,12 @@ def work_task(
                 prepare([batch])
             handler(batch)
 
-        @shared_task(name=task_name(name), time_limit=time_limit, soft_time_limit=time_limit - SOFT_LIMIT_MARGIN, ignore_result=True)
+        @shared_task(
+            name=task_name(name),
+            time_limit=time_limit,
+            soft_time_limit=time_limit - SOFT_LIMIT_MARGIN,
+            ignore_result=True,
+        )
         def run() -> None:
             run_due(kind, handle)
 
@@ -206,12 +232,16 @@ def work_task(
 
 
 def with_llm(time_limit: int) -> int:
-    """Seconds that a task may take that asks the LLM, by those it may take with one that keeps to the time-out by default."""
+    """Seconds that a task may take that asks the LLM, by those it may take with one that keeps to the
+    time-out by default.
+    """
     return time_limit + slower_seconds(get_settings())
 
 
 class BesideMemories:
-    """Runs of kinds that give way, in this process: so many at once that threads are left for memories. Others are woken when one ends."""
+    """Runs of kinds that give way, in this process: so many at once that threads are left for memories.
+    Others are woken when one ends.
+    """
 
     def __init__(self) -> None:
         self._lock, self._running = Lock(), 0
@@ -268,17 +298,34 @@ def _run_due(kind: Kind, handler: Callable[[Batch], None]) -> int:
         wake(kind.name)  # another worker may be free
     until = time.monotonic() + kind.time_limit
     batches = [
-        Batch(kind.name, claim.subject_ids, scope=Scope((claim.group_id,)), traces=claim.traces, until=until, dues=[claim.due_at])
+        Batch(
+            kind.name,
+            claim.subject_ids,
+            scope=Scope((claim.group_id,)),
+            traces=claim.traces,
+            until=until,
+            dues=[claim.due_at],
+        )
         for claim in claims
     ]
     work = list(zip(claims, batches, strict=True))
     first = [claim for claim in work if claim[0].attempts == 1]
-    traces = {(claim.group_id, subject_id): trace for claim in claims for subject_id, trace in claim.traces.items()}
-    with tracing.batch(f"work {kind.name}", traces) if claims else nullcontext(), lease_renewer.holding(*batches):  # those that wait, too
-        return sum(_run_claims(kind, handler, together) for together in (first, *([one] for one in work if one[0].attempts > 1)))
+    traces = {
+        (claim.group_id, subject_id): trace for claim in claims for subject_id, trace in claim.traces.items()
+    }
+    with (
+        tracing.batch(f"work {kind.name}", traces) if claims else nullcontext(),
+        lease_renewer.holding(*batches),
+    ):  # those that wait, too
+        return sum(
+            _run_claims(kind, handler, together)
+            for together in (first, *([one] for one in work if one[0].attempts > 1))
+        )
 
 
-def _run_claims(kind: Kind, handler: Callable[[Batch], None], claimed: list[tuple[pending_work.Claim, Batch]]) -> int:
+def _run_claims(
+    kind: Kind, handler: Callable[[Batch], None], claimed: list[tuple[pending_work.Claim, Batch]]
+) -> int:
     """Do what was claimed, each group's for itself but for what is prepared for all."""
     work: list[tuple[pending_work.Claim, Batch]] = []
     for claim, batch in claimed:
@@ -322,11 +369,21 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
         batch.put_off(batch.subject_ids, error)
         return 0
     except JiyiError as error:  # says what is wrong by itself
-        log.warning("work %s failed for %d subjects, attempt %d: %s", kind.name, len(batch.subject_ids), claim.attempts, error)
+        log.warning(
+            "work %s failed for %d subjects, attempt %d: %s",
+            kind.name,
+            len(batch.subject_ids),
+            claim.attempts,
+            error,
+        )
         _give_back(batch, claim.attempts, error)
         return 0
-    except Exception as error:  # whatever went wrong is written down, tried again, and in the end a dead letter
-        if (away := outage(error)) is not None:  # no fault of the subjects; if it is the database, their lease runs out
+    except (
+        Exception
+    ) as error:  # whatever went wrong is written down, tried again, and in the end a dead letter
+        if (
+            away := outage(error)
+        ) is not None:  # no fault of the subjects; if it is the database, their lease runs out
             log.warning("work %s waits: %s", kind.name, away)
             batch.put_off(batch.subject_ids, str(away))
             return 0
@@ -334,7 +391,9 @@ def _attempt(kind: Kind, handler: Callable[[Batch], None], claim: pending_work.C
             log.info("work %s begins again: another transaction went first", kind.name)
             batch.put_off(batch.subject_ids, "another transaction went first")
             return 0
-        log.exception("work %s failed for %d subjects, attempt %d", kind.name, len(batch.subject_ids), claim.attempts)
+        log.exception(
+            "work %s failed for %d subjects, attempt %d", kind.name, len(batch.subject_ids), claim.attempts
+        )
         _give_back(batch, claim.attempts, error)
         return 0
 
@@ -343,7 +402,9 @@ def _give_back(batch: Batch, attempts: int, error: Exception) -> None:
     settings = get_settings()
     wait = min(settings.work_backoff_seconds * 2 ** (attempts - 1), MAX_BACKOFF_SECONDS)
     with unit_of_work() as connection:
-        groups = pending_work.retry_later(connection, batch.kind, batch.subject_ids, wait, kind_and_words(error))
+        groups = pending_work.retry_later(
+            connection, batch.kind, batch.subject_ids, wait, kind_and_words(error)
+        )
     meters.failing()
     tracing.failed(type(error).__name__)
     stream.failed(batch.kind, groups, error, attempts)
@@ -395,7 +456,9 @@ class _Renewing:
 
 
 class LeaseRenewingLLM(Careful):
-    """What work asks: an LLM with what can be used of its answers, while the claims on the batches are renewed."""
+    """What work asks: an LLM with what can be used of its answers, while the claims on the batches are
+    renewed.
+    """
 
     def __init__(self, llm: LLM, *batches: Batch) -> None:
         super().__init__(_Renewing(llm, batches))
@@ -404,8 +467,8 @@ class LeaseRenewingLLM(Careful):
 def or_by_rules(llm: LLM, work: Callable[[LLM], T], *, fallback: bool | None = None) -> tuple[T, str]:
     """What is made with an LLM's answers, and whose they are.
 
-    The rules stand in for an LLM that cannot do it; and for one that is away, or answers nothing usable, where that is wanted: by
-    ``fallback``, else by ``JIYI_EXTRACT_FALLBACK``. Then all of it is theirs.
+    The rules stand in for an LLM that cannot do it; and for one that is away, or answers nothing usable,
+    where that is wanted: by ``fallback``, else by ``JIYI_EXTRACT_FALLBACK``. Then all of it is theirs.
 
     Raises:
         LLMUnavailable, BadReply: the rules are not wanted.

@@ -1,4 +1,6 @@
-"""Evolution: steps become trajectories, experiences patterns and skills, trajectories workflows, votes trust."""
+"""Evolution: steps become trajectories, experiences patterns and skills, trajectories workflows, votes
+trust.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,8 @@ COMPRESS_SECONDS = 60
 def aggregate(batch: Batch) -> None:
     """Look for patterns in an agent's experiences, and propose skills for those that are due.
 
-    Safe to repeat because patterns and candidates follow from the experiences, are known by their problem, and are written with
-    the receipt by whoever finds the experiences as it saw them.
+    Safe to repeat because patterns and candidates follow from the experiences, are known by their problem,
+    and are written with the receipt by whoever finds the experiences as it saw them.
     """
     _grow(batch, "skill", _patterns_of_problems)
 
@@ -71,8 +73,8 @@ def compose(batch: Batch) -> None:
 def weigh(batch: Batch) -> None:
     """Count votes that came as events.
 
-    A vote on what is not there is noted as ignored. Safe to repeat because a vote is stored once, under its event's id, and trust
-    is counted anew from all votes.
+    A vote on what is not there is noted as ignored. Safe to repeat because a vote is stored once, under its
+    event's id, and trust is counted anew from all votes.
     """
     with batch.finish() as (connection, owed):
         for event_id in owed:
@@ -89,15 +91,21 @@ def weigh(batch: Batch) -> None:
 
 
 def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
-    """What is asked of embedder and LLM is asked outside of any transaction; what is written is written under the agent's lock."""
+    """What is asked of embedder and LLM is asked outside of any transaction; what is written is written under
+    the agent's lock.
+    """
     settings = get_settings()
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
             name = agents.name_of(connection, agent_key)
             drafts = [] if name is None else look(connection, name)
             known = [] if name is None else evolution.known_artifacts(connection, name, kind)
-        written = [(pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in drafts]
-        grown = [_inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written]
+        written = [
+            (pattern, _written(batch, name, pattern, candidate, known)) for pattern, candidate in drafts
+        ]
+        grown = [
+            _inspected(pattern, candidate, known, heading=kind == "skill") for pattern, candidate in written
+        ]
         with batch.finish() as (connection, owed):
             if name is None or not owed:
                 continue
@@ -105,17 +113,28 @@ def _grow(batch: Batch, kind: ArtifactKind, look: Look) -> None:
             if look(connection, name) != drafts:  # told, or used, meanwhile: once more
                 batch.again.append(agent_key)
             else:
-                evolution.store_grown(connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode)
+                evolution.store_grown(
+                    connection, name, kind, grown, datetime.now(UTC), auto_mode=settings.growth_auto_mode
+                )
 
 
-def _patterns_of_problems(connection: Connection, name: AgentName) -> list[tuple[Pattern, SkillCandidate | None]]:
+def _patterns_of_problems(
+    connection: Connection, name: AgentName
+) -> list[tuple[Pattern, SkillCandidate | None]]:
     called = evolution.tools_called(connection, name)
     patterns = [
-        pattern.model_copy(update={"tools_used": [tool for tool in pattern.tools_used if tool.lower() in called]})
+        pattern.model_copy(
+            update={"tools_used": [tool for tool in pattern.tools_used if tool.lower() in called]}
+        )
         for pattern in aggregated(evolution.experiences_of(connection, name))
     ]
     return [
-        (pattern, skills.draft_skill(pattern) if is_due(pattern, min_reuse=MIN_REUSE, min_confidence=MIN_CONFIDENCE) else None)
+        (
+            pattern,
+            skills.draft_skill(pattern)
+            if is_due(pattern, min_reuse=MIN_REUSE, min_confidence=MIN_CONFIDENCE)
+            else None,
+        )
         for pattern in patterns
     ]
 
@@ -126,9 +145,15 @@ def _chains_of_tools(connection: Connection, name: AgentName) -> list[tuple[Patt
 
 
 def _written(
-    batch: Batch, name: AgentName | None, pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact]
+    batch: Batch,
+    name: AgentName | None,
+    pattern: Pattern,
+    candidate: SkillCandidate | None,
+    known: Sequence[KnownArtifact],
 ) -> SkillCandidate | None:
-    """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something unusable."""
+    """The candidate as the LLM writes it, unless it is there already; the rules' where it answers something
+    unusable.
+    """
     if candidate is None or name is None or pattern.kind == "pipeline":  # YAML follows from the runs
         return candidate
     existing = evolution.known_of(pattern, known)
@@ -146,7 +171,9 @@ def _written(
     return draft.model_copy(update={"confidence": min(draft.confidence, pattern.confidence)})
 
 
-def _inspected(pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool) -> Grown:
+def _inspected(
+    pattern: Pattern, candidate: SkillCandidate | None, known: Sequence[KnownArtifact], *, heading: bool
+) -> Grown:
     if candidate is None:
         return Grown(pattern)
     own = evolution.known_of(pattern, known)
@@ -165,10 +192,14 @@ def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> lis
     """The others with how like the candidate each is."""
     if not others:
         return []
-    texts = [f"{candidate.name}\n{candidate.description}", *(f"{other.name}\n{other.description}" for other in others)]
+    texts = [
+        f"{candidate.name}\n{candidate.description}",
+        *(f"{other.name}\n{other.description}" for other in others),
+    ]
     own, *vectors = embedder().passages(texts)
     return [
-        ComparedArtifact(other.name, other.triggers, other.body, float(own @ vector)) for other, vector in zip(others, vectors, strict=True)
+        ComparedArtifact(other.name, other.triggers, other.body, float(own @ vector))
+        for other, vector in zip(others, vectors, strict=True)
     ]
 
 
@@ -176,21 +207,28 @@ def _compared(candidate: SkillCandidate, others: Sequence[KnownArtifact]) -> lis
 def compress(batch: Batch) -> None:
     """Compress what sessions did since their last trajectory, and owe a look for chains of tools.
 
-    It runs where turns are extracted: that worker has loaded the local model, which judges how satisfied users are.
-    Safe to repeat because a step is compressed once: its row names its trajectory in the transaction that stores that.
+    It runs where turns are extracted: that worker has loaded the local model, which judges how satisfied
+    users are. Safe to repeat because a step is compressed once: its row names its trajectory in the
+    transaction that stores that.
     """
     judge = partial(satisfaction, heads=heads())  # before the transaction: the first call loads the model
     silent_since = datetime.now(UTC) - timedelta(minutes=SILENCE_MINUTES)
     with batch.finish() as (connection, owed):
-        sessions = {key: session for key in owed if (session := trajectories.session_of(connection, key)) is not None}
+        sessions = {
+            key: session for key in owed if (session := trajectories.session_of(connection, key)) is not None
+        }
         agents = lock_agents(connection, [session.agent for session in sessions.values()])
         for key, session in sessions.items():
             steps = trajectories.steps_of(connection, session, key, silent_since)
             trajectory = compress_steps(steps, judge)
             if trajectory is not None:
                 trajectory_id = trajectories.store_trajectory(connection, session, steps, trajectory)
-                evolution.count_outcome(connection, session.agent, trajectory_id, skills_used(steps), verdict(trajectory))
+                evolution.count_outcome(
+                    connection, session.agent, trajectory_id, skills_used(steps), verdict(trajectory)
+                )
                 if trajectory.tools_used:
-                    pending_work.enqueue(connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)])
+                    pending_work.enqueue(
+                        connection, COMPOSE, [(agents[session.agent].agent_key, session.group_id)]
+                    )
             if (again := trajectories.compression_due_at(connection, session.group_id, key)) is not None:
                 batch.later[key] = again

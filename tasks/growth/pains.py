@@ -1,4 +1,6 @@
-"""Pain points: what new turns tell is merged, what hurts for sure gets a proposal, what helped becomes an experience."""
+"""Pain points: what new turns tell is merged, what hurts for sure gets a proposal, what helped becomes an
+experience.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ _Asked = tuple[list[Message], list[StoredTurn], FoundPains]
 def merge_pains(batch: Batch) -> None:
     """Look through an agent's new turns for pain, and for words that a proposal helped.
 
-    Safe to repeat because what was found, the cursor and the receipt are one transaction, which only the run that finds
-    the cursor where it saw it gets to write; and a turn counts once for a pain point.
+    Safe to repeat because what was found, the cursor and the receipt are one transaction, which only the run
+    that finds the cursor where it saw it gets to write; and a turn counts once for a pain point.
     """
     for agent_key in batch.subject_ids:
         with unit_of_work() as connection:
@@ -80,7 +82,8 @@ def merge_pains(batch: Batch) -> None:
 def solve_pain(batch: Batch) -> None:
     """Propose what to do about a pain point.
 
-    Safe to repeat because the proposal and the receipt are one transaction, and a pain point has one that waits at most.
+    Safe to repeat because the proposal and the receipt are one transaction, and a pain point has one that
+    waits at most.
     """
     for pain_id in batch.subject_ids:
         group_id = batch.scope.groups[0]
@@ -98,11 +101,16 @@ def solve_pain(batch: Batch) -> None:
             lock_agents(connection, [name])
             pain = pains.find_pain(connection, group_id, pain_id)
             if pain is not None and pain.status == "open":
-                pains.add_proposal(connection, name, pain, solution, f"{model} {signature(question, question.language)}")
+                pains.add_proposal(
+                    connection, name, pain, solution, f"{model} {signature(question, question.language)}"
+                )
 
 
-def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn], patience: Patience) -> list[_Asked]:
-    """What a session's new turns tell, piece by piece; a turn that the LLM has no answer to is left to the rules.
+def _ask(
+    batch: Batch, name: AgentName, look: NewTurns, session: Session, new: list[StoredTurn], patience: Patience
+) -> list[_Asked]:
+    """What a session's new turns tell, piece by piece; a turn that the LLM has no answer to is left to the
+    rules.
 
     Only lines with a word of trouble or help are asked about, with those right before them.
     """
@@ -110,22 +118,32 @@ def _ask(batch: Batch, name: AgentName, look: NewTurns, session: Session, new: l
     every = [*before, *new]
     language = language_of("\n".join(turn.message.text for turn in new))
     room = replace(learned.room(), answer=ANSWER_TOKENS)
-    pieces = list(filter(None, map(of_trouble, in_pieces([turn.message for turn in every], len(before), room))))
+    pieces = list(
+        filter(None, map(of_trouble, in_pieces([turn.message for turn in every], len(before), room)))
+    )
 
     def question(piece: Piece) -> Pains:
-        return Pains(agent_id=name[1], group_id=name[0], language=language, messages=piece.messages, since=piece.since)
+        return Pains(
+            agent_id=name[1], group_id=name[0], language=language, messages=piece.messages, since=piece.since
+        )
 
     def answers(llm: llms.LLM) -> list[Answered[FoundPains]]:
         rules = StandIn(llm.model)
-        return ask_about(pieces, lambda piece: llm.ask(question(piece)), lambda piece: rules.ask(question(piece)), patience)
+        return ask_about(
+            pieces, lambda piece: llm.ask(question(piece)), lambda piece: rules.ask(question(piece)), patience
+        )
 
     found, _ = or_by_rules(LeaseRenewingLLM(llms.llm(), batch), answers)
     messages = [turn.message for turn in every]
-    return [(messages, every, _of_session(one.answer, [line.turn for line in one.piece.lines])) for one in found]
+    return [
+        (messages, every, _of_session(one.answer, [line.turn for line in one.piece.lines])) for one in found
+    ]
 
 
 def _of_session(answer: FoundPains, turns: list[int]) -> FoundPains:
-    """What was found, by the numbers of a session's messages. ``turns``: those of the lines that were asked about."""
+    """What was found, by the numbers of a session's messages. ``turns``: those of the lines that were asked
+    about.
+    """
     found = [pain.model_copy(update={"turn": turns[pain.turn]}) for pain in answer.pains]
     return FoundPains(pains=found, helped=[turns[line] for line in answer.helped])
 
@@ -146,14 +164,22 @@ def _merge(connection: Connection, name: AgentName, every: list[StoredTurn], ans
             pending_work.enqueue(connection, SOLVE_PAIN, [(pain.pain_id, name[0])])
 
 
-def _confirm(connection: Connection, name: AgentName, messages: list[Message], every: list[StoredTurn], answer: FoundPains) -> None:
+def _confirm(
+    connection: Connection,
+    name: AgentName,
+    messages: list[Message],
+    every: list[StoredTurn],
+    answer: FoundPains,
+) -> None:
     """What users say helped becomes experiences."""
     for turn in answer.helped:
         proposal_id = confirmed_proposal(messages, turn, pains.open_offers(connection, name))
         if proposal_id is not None:
             said_at = messages[turn].at or datetime.now(UTC)
             proposal = proposals.need(connection, name[0], proposal_id)
-            proposals.decide(connection, proposal, name, "approve", IN_WORDS, at=said_at, turns=[every[turn].node_id])
+            proposals.decide(
+                connection, proposal, name, "approve", IN_WORDS, at=said_at, turns=[every[turn].node_id]
+            )
 
 
 def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution | None:
@@ -171,6 +197,9 @@ def _solution(connection: Connection, group_id: str, pain_id: UUID) -> Solution 
         text=pain.summary,
         category=pain.category,
         quotes=[item.quote for item in pains.quotes(connection, group_id, pain_id, QUOTES_SHOWN)],
-        experiences=[KnownSolution(problem=item.pain_pattern, steps=item.solution_steps, outcome=item.outcome) for item in known],
+        experiences=[
+            KnownSolution(problem=item.pain_pattern, steps=item.solution_steps, outcome=item.outcome)
+            for item in known
+        ],
         advice=list(dict.fromkeys(advice)),
     )

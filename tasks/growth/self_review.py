@@ -1,4 +1,6 @@
-"""Self-review as a part of a reflection (``tasks.reflection`` is the task), and the file ``USER``, which follows the profile."""
+"""Self-review as a part of a reflection (``tasks.reflection`` is the task), and the file ``USER``, which
+follows the profile.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class SelfReview:
         return self.answer != SelfReflected()
 
     def ask(self, llm: LLM) -> list[Thought]:
-        """What the turns say about the agent, as thoughts. Raises as ``llm`` does, where the rules may not stand in."""
+        """What the turns say about the agent, as thoughts. Raises as ``llm`` does, where the rules may not
+        stand in.
+        """
         if not self.turns:
             return []
         own = self.known.settings
@@ -57,13 +61,26 @@ class SelfReview:
     def _thoughts(self, llm: LLM) -> list[Thought]:
         utterances = [(turn.message.role, turn.message.text) for turn in self.turns]
         language = language_of("\n".join(text for _, text in utterances))
-        question = SelfReflection(agent_id=self.name[1], group_id=self.name[0], language=language, text=self.files, utterances=utterances)
+        question = SelfReflection(
+            agent_id=self.name[1],
+            group_id=self.name[0],
+            language=language,
+            text=self.files,
+            utterances=utterances,
+        )
         self.answer = llm.ask(question)
-        return [_thought(llm, self, meta_memory, signature(question, language)) for meta_memory in self.answer.meta_memories]
+        return [
+            _thought(llm, self, meta_memory, signature(question, language))
+            for meta_memory in self.answer.meta_memories
+        ]
 
     def finish(self, connection: Connection, begun: StartedReflection) -> bool:
-        """Store what was found, and count anew. Whether the next look is due already. Call it under the agent's lock."""
-        self_review.store_findings(connection, self.name, begun.reflection_id, self.answer, self.turns, self.known.settings)
+        """Store what was found, and count anew. Whether the next look is due already. Call it under the
+        agent's lock.
+        """
+        self_review.store_findings(
+            connection, self.name, begun.reflection_id, self.answer, self.turns, self.known.settings
+        )
         seen_to = self.turns[-1].node_count if self.turns else self.known.seen_to
         return self_review.finish_review(connection, self.name, self.known, seen_to)
 
@@ -89,7 +106,14 @@ LOOKS.append(SelfReviews())
 
 
 def _thought(llm: LLM, look: SelfReview, meta_memory: MetaMemory, prompt: str) -> Thought:
-    facts = llm.ask(Triple(agent_id=look.name[1], group_id=look.name[0], language=language_of(meta_memory.text), text=meta_memory.text))
+    facts = llm.ask(
+        Triple(
+            agent_id=look.name[1],
+            group_id=look.name[0],
+            language=language_of(meta_memory.text),
+            text=meta_memory.text,
+        )
+    )
     return Thought(
         description=meta_memory.text,
         subject=facts.subject,
@@ -109,10 +133,13 @@ def _ids(turns: Sequence[StoredTurn], lines: Sequence[int]) -> list[UUID]:
 def follow_profile(batch: Batch) -> None:
     """Write what an agent's profile says of its user into the file ``USER``.
 
-    Safe to repeat because the version and the receipt are one transaction, and a file that says the same stays as it is.
+    Safe to repeat because the version and the receipt are one transaction, and a file that says the same
+    stays as it is.
     """
     with unit_of_work() as connection:
-        names = {key: name for key in batch.subject_ids if (name := agents.name_of(connection, key)) is not None}
+        names = {
+            key: name for key in batch.subject_ids if (name := agents.name_of(connection, key)) is not None
+        }
     with batch.finish() as (connection, owed):
         lock_agents(connection, [names[key] for key in owed if key in names])
         for key in owed:

@@ -1,4 +1,6 @@
-"""Jobs that keep the service itself in order, and the canary of each queue: that it runs is all there is to it."""
+"""Jobs that keep the service itself in order, and the canary of each queue: that it runs is all there is to
+it.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +55,11 @@ TIME_LIMIT = 10
 
 @job("reconcile")
 def reconcile(run: Run) -> None:
-    """Wake what is overdue, make dead letters of what used up its attempts, write what was buffered and left behind.
+    """Wake what is overdue, make dead letters of what used up its attempts, write what was buffered and left
+    behind.
 
-    Safe to repeat because waking is harmless, and what became a dead letter or was written is no longer there.
+    Safe to repeat because waking is harmless, and what became a dead letter or was written is no longer
+    there.
     """
     with run.transaction() as connection:
         run.summary.update(summary(overdue := pending_work.due_counts(connection)))
@@ -107,12 +111,20 @@ def recompute_kw_strength(run: Run) -> None:
                 )
         run.count(agents=1, keywords_off=drift.keywords)
         if drift.keywords and len(drifts := run.summary.setdefault("drift", [])) < nodes.MAX_SHOWN:
-            drifts.append({"group_id": group_id, "agent_id": agent_id, "keywords": drift.keywords, "off_by": drift.off_by})
+            drifts.append(
+                {
+                    "group_id": group_id,
+                    "agent_id": agent_id,
+                    "keywords": drift.keywords,
+                    "off_by": drift.off_by,
+                }
+            )
 
 
 @job("prune")
 def prune(run: Run) -> None:
-    """Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of conversations, what was asked.
+    """Delete what is old: events (if asked to), closed dead letters, runs of jobs and graphs, steps of
+    conversations, what was asked.
 
     Safe to repeat because what is deleted is no longer found.
     """
@@ -123,11 +135,21 @@ def prune(run: Run) -> None:
         if not days:
             continue
         before = run.now - timedelta(days=days)
-        deleted = run.repeat(partial(numbers.delete_old, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH)
+        deleted = run.repeat(
+            partial(numbers.delete_old, table=table, before=before, limit=PRUNE_BATCH), PRUNE_BATCH
+        )
         run.count(**{table: deleted})
         if deleted and table == "events":
             with run.transaction() as connection:
-                audit.record(connection, group_id=run.group_id, actor=run.actor, action="prune", target=table, count=deleted, before=before)
+                audit.record(
+                    connection,
+                    group_id=run.group_id,
+                    actor=run.actor,
+                    action="prune",
+                    target=table,
+                    count=deleted,
+                    before=before,
+                )
 
 
 @job("snapshot")
@@ -153,7 +175,8 @@ def back_up(run: Run) -> None:
 
 @job("verify_backup")
 def verify_backup(run: Run) -> None:
-    """Look whether there is a backup that is young enough and can be read; one is wanted where the job ``backup`` is on, or there was one.
+    """Look whether there is a backup that is young enough and can be read; one is wanted where the job
+    ``backup`` is on, or there was one.
 
     Safe to repeat because it only reads.
     """
@@ -168,7 +191,9 @@ def verify_backup(run: Run) -> None:
         run.summary["backup"] = None
         return
     age = run.now - backups.made_at(newest)
-    run.summary.update(backup=str(newest), age_days=round(age / timedelta(days=1), 1), tables=backups.verify(newest))
+    run.summary.update(
+        backup=str(newest), age_days=round(age / timedelta(days=1), 1), tables=backups.verify(newest)
+    )
     if wanted and age > longest:
         raise BackupError(f"the newest backup, {newest}, is {age.days} days old, more than {longest.days}")
 
@@ -216,7 +241,8 @@ def _active() -> ActiveLLM:
 def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
     """Note that somebody reads ``queue``. Safe to repeat because it notes the latest time.
 
-    Anybody may send one: so it counts for the queue that it came through, and for no longer a wait than beat knows of.
+    Anybody may send one: so it counts for the queue that it came through, and for no longer a wait than beat
+    knows of.
     """
     came_through = (self.request.delivery_info or {}).get("routing_key")
     if queue != came_through or queue not in task_queues():
@@ -224,7 +250,9 @@ def canary(self: Any, queue: str, sent_at: float | None = None) -> None:
         return
     now = time.time()
     sent = now if sent_at is None else float(sent_at)
-    signs_of_life.record_canary(queue, sent if now - signs_of_life.CANARY_FORGOTTEN_AFTER <= sent <= now else now)
+    signs_of_life.record_canary(
+        queue, sent if now - signs_of_life.CANARY_FORGOTTEN_AFTER <= sent <= now else now
+    )
 
 
 def canary_schedule() -> dict[str, BeatEntry]:

@@ -1,11 +1,22 @@
-"""Moving to another embedding model, a step at a time: whoever asks for the steps (``jiyi reembed``) may stop anywhere."""
+"""Moving to another embedding model, a step at a time: whoever asks for the steps (``jiyi reembed``) may stop
+anywhere.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from sqlalchemy import Connection
 
-from engine.providers.embedder_specs import LOCAL, SETTING, check_size, chosen, complete, conversion, model_of, sized
+from engine.providers.embedder_specs import (
+    LOCAL,
+    SETTING,
+    check_size,
+    chosen,
+    complete,
+    conversion,
+    model_of,
+    sized,
+)
 from engine.providers.embedders import embedder_of
 from engine.providers.health import vendors
 from engine.providers.spec import Spec, parse
@@ -38,8 +49,8 @@ PROBE = "hello 你好"
 def step(actor: Actor, request: ReembeddingStep) -> MoveState:
     """Do the next step. The beginning, the switch and a cancellation are recorded in the audit log.
 
-    Safe to repeat because each step looks at what there is: memories that have the new model's vector are passed by,
-    and the switch happens once.
+    Safe to repeat because each step looks at what there is: memories that have the new model's vector are
+    passed by, and the switch happens once.
     """
     with whole_service():  # a deployment moves with all its groups
         return _cancel(actor) if request.cancel else _step(actor, request)
@@ -50,7 +61,9 @@ def _step(actor: Actor, request: ReembeddingStep) -> MoveState:
         used = embedding_models.active_model(connection)
         begun, last = embedding_models.filling(connection), embedding_models.finished(connection)
     if used is None:
-        raise InvalidRequest(["to: no memory is embedded yet, so there is nothing to move: set JIYI_EMBEDDER"])
+        raise InvalidRequest(
+            ["to: no memory is embedded yet, so there is nothing to move: set JIYI_EMBEDDER"]
+        )
     spec = _target(request, begun)
     model = model_of(spec)
     if begun is not None and begun.model != model:
@@ -92,8 +105,12 @@ def _begin(actor: Actor, spec: Spec, used: ActiveModel, request: ReembeddingStep
 
 def _fill(actor: Actor, begun: Reembedding, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
-        items = embedding_models.to_embed(connection, begun, request.batch, begun.position or embedding_models.FIRST)
-    if len(items) < min(request.batch, LAST_MEMORIES):  # the round ends here; more may be coming in all the time
+        items = embedding_models.to_embed(
+            connection, begun, request.batch, begun.position or embedding_models.FIRST
+        )
+    if len(items) < min(
+        request.batch, LAST_MEMORIES
+    ):  # the round ends here; more may be coming in all the time
         return _switch(actor, begun)
     _embed(begun, items)
     return _filling(begun, request, len(items))
@@ -110,7 +127,9 @@ def _embed(begun: Reembedding, found: list[TextToEmbed]) -> None:
 
 
 def _vectors(begun: Reembedding, found: list[TextToEmbed]) -> list[tuple[TextToEmbed, Float32]]:
-    """Each node's vector by the new model; equal texts are embedded once, and none whose old vector can be converted."""
+    """Each node's vector by the new model; equal texts are embedded once, and none whose old vector can be
+    converted.
+    """
     vectors = _converted(begun, found)
     texts = {item.key_hash: item.embedding_key for item in found if item.key_hash not in vectors}
     if texts:
@@ -127,7 +146,11 @@ def _converted(begun: Reembedding, found: list[TextToEmbed]) -> dict[bytes, Floa
     with unit_of_work() as connection:
         stored = embedding_models.stored(connection, begun.replaces, [item.node_id for item in found])
     hashes = [item.key_hash for item in found if item.node_id in stored]
-    vectors = convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored])) if hashes else ()
+    vectors = (
+        convert(np.stack([stored[item.node_id] for item in found if item.node_id in stored]))
+        if hashes
+        else ()
+    )
     return dict(zip(hashes, vectors, strict=True))
 
 
@@ -140,7 +163,9 @@ def _filling(begun: Reembedding, request: ReembeddingStep, done: int) -> MoveSta
 
 
 def _switch(actor: Actor, begun: Reembedding) -> MoveState:
-    """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the active one."""
+    """At the end of a round: what was stored behind it meanwhile is embedded, and the new model becomes the
+    active one.
+    """
     with unit_of_work() as connection:
         embedding_models.hold_move(connection)
         current = embedding_models.filling(connection)
@@ -163,11 +188,21 @@ def _as_move(used: ActiveModel, last: Reembedding | None, *, everything: bool) -
     """The move that made the active model so, or, where it always was, one from nothing."""
     if last is None:
         return Reembedding(used.model, used.spec, None, used.model, everything, None, used.since)
-    return Reembedding(last.model, last.spec, last.dimensions, last.replaces, everything or last.everything, last.position, used.since)
+    return Reembedding(
+        last.model,
+        last.spec,
+        last.dimensions,
+        last.replaces,
+        everything or last.everything,
+        last.position,
+        used.since,
+    )
 
 
 def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
-    """After the switch: fold, then see whether a memory came in with the old model's vector at the last moment."""
+    """After the switch: fold, then see whether a memory came in with the old model's vector at the last
+    moment.
+    """
     with unit_of_work() as connection:
         unfolded = embedding_models.unfolded(connection, last.model)
     if unfolded:
@@ -175,7 +210,9 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
     with unit_of_work() as connection:
         items = embedding_models.to_embed(connection, last, request.batch)
         if not items:
-            pending_work.enqueue(connection, ENLARGE, enlargement.all_large(connection))  # the new vectors need their index
+            pending_work.enqueue(
+                connection, ENLARGE, enlargement.all_large(connection)
+            )  # the new vectors need their index
     if not items:
         return MoveState(phase="done", model=last.model, replaces=last.replaces)
     _embed(last, items)
@@ -183,13 +220,19 @@ def _finish(last: Reembedding, request: ReembeddingStep) -> MoveState:
 
 
 def _fold(last: Reembedding, request: ReembeddingStep, unfolded: int) -> MoveState:
-    """Put a batch of vectors in their places, as soon as nobody waits for an answer by the old model any more."""
+    """Put a batch of vectors in their places, as soon as nobody waits for an answer by the old model any
+    more.
+    """
     with unit_of_work() as connection:
         wait = get_settings().request_timeout - embedding_models.seconds_since_switch(connection)
         if wait > 0:
-            return MoveState(phase="waiting", model=last.model, replaces=last.replaces, left=unfolded, wait=wait)
+            return MoveState(
+                phase="waiting", model=last.model, replaces=last.replaces, left=unfolded, wait=wait
+            )
         done = embedding_models.fold(connection, last.model, request.batch)
-    return MoveState(phase="folding", model=last.model, replaces=last.replaces, done=done, left=unfolded - done)
+    return MoveState(
+        phase="folding", model=last.model, replaces=last.replaces, done=done, left=unfolded - done
+    )
 
 
 def _cancelled(begun: Reembedding) -> InvalidRequest:
@@ -207,7 +250,9 @@ def _cancel(actor: Actor) -> MoveState:
 
 def _record(connection: Connection, actor: Actor, model: str, change: str, **details: object) -> None:
     name = step_reembedding.name
-    audit.record(connection, group_id=None, actor=actor.name, action=name, target=model, change=change, **details)
+    audit.record(
+        connection, group_id=None, actor=actor.name, action=name, target=model, change=change, **details
+    )
 
 
 @implements(show_embedders)
@@ -238,7 +283,8 @@ def _notes(spec: str, named: str, used: str | None, begun: embedding_models.Reem
         notes.append(f"no memory is embedded yet: the first one will be by {named} ({SETTING})")
     elif used != named:
         notes.append(
-            f"{SETTING} names {spec}, but the memories are embedded with {used}, which stays in use: `jiyi reembed` moves them to {spec}"
+            f"{SETTING} names {spec}, but the memories are embedded with {used}, which stays in use: `jiyi"
+            f" reembed` moves them to {spec}"
         )
     if begun is not None:
         notes.append(f"a move to {begun.model} has begun: `jiyi reembed --to {begun.spec}` goes on with it")

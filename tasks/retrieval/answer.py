@@ -1,4 +1,6 @@
-"""The last stations of a retrieval: a reranker's order, where one is set up, and the answer with every component of the scores."""
+"""The last stations of a retrieval: a reranker's order, where one is set up, and the answer with every
+component of the scores.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ from models.retrieval.columns import Rows
 from tasks.retrieval.question import ParsedQuestion
 
 NO_CANDIDATES = "no candidate memories for this agent"
-#: Seconds that reranking one retrieval may take before its order stays as it is: somebody waits for the answer.
+#: Seconds that reranking one retrieval may take before its order stays as it is: somebody waits for the
+#: answer.
 SECONDS = 2.0
 #: Of the time that is left for the whole answer reranking takes this share at most.
 MOST_OF_TIME = 0.5
@@ -112,7 +115,12 @@ def _nodes(result: Result, described: dict[int, dict[str, Any]]) -> list[dict[st
 
 def _components(component: Component, best: Rows) -> list[dict[str, float]]:
     normalised = component.normalised[best]
-    measured = zip(component.raw[best].tolist(), normalised.tolist(), (normalised * component.weight).tolist(), strict=True)
+    measured = zip(
+        component.raw[best].tolist(),
+        normalised.tolist(),
+        (normalised * component.weight).tolist(),
+        strict=True,
+    )
     return [
         {"raw": raw, "normalised": stretched, "weight": component.weight, "contribution": contribution}
         for raw, stretched, contribution in measured
@@ -121,9 +129,14 @@ def _components(component: Component, best: Rows) -> list[dict[str, float]]:
 
 def _parts(result: Result) -> list[dict[str, float | None]]:
     if result.relevance is None:
-        return [_NO_PARTS | {"dense": raw} for raw in result.ranked.scores.relevance.raw[result.ranked.best].tolist()]
+        return [
+            _NO_PARTS | {"dense": raw}
+            for raw in result.ranked.scores.relevance.raw[result.ranked.best].tolist()
+        ]
     measured = {name: getattr(result.relevance, name) for name in RelevanceParts.model_fields}
-    columns = {name: values[result.best_rows].tolist() for name, values in measured.items() if values is not None}
+    columns = {
+        name: values[result.best_rows].tolist() for name, values in measured.items() if values is not None
+    }
     return [_NO_PARTS | dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -131,21 +144,33 @@ def no_candidates(connection: Connection, question: ParsedQuestion, index: Agent
     """The answer that there is nothing to choose from, and what the filters leave out."""
     request, debug = question.request, debug_of(question, index, np.zeros(0, dtype=np.intp))
     without = left_out(connection, request.group_id, request.agent_id, question.wanted_memories)
-    message = NO_CANDIDATES if request.user_id is None else f"{NO_CANDIDATES} that the user {request.user_id!r} is told"
+    message = (
+        NO_CANDIDATES
+        if request.user_id is None
+        else f"{NO_CANDIDATES} that the user {request.user_id!r} is told"
+    )
     return whole_answer([nothing_found(text, message, debug, without=without) for text in request.texts])
 
 
 def unknown_agent(question: ParsedQuestion, message: str) -> dict[str, Any]:
     """The answer that there is no such agent, which ``message`` says."""
     debug = Debug(mode=question.weights.mode, relevance=question.relevance, embedding_model=question.model)
-    return whole_answer([nothing_found(text, message, debug, "unknown_agent") for text in question.request.texts])
+    return whole_answer(
+        [nothing_found(text, message, debug, "unknown_agent") for text in question.request.texts]
+    )
 
 
 def nothing_found(
-    text: str, message: str, debug: Debug, status: Status = "no_candidates", without: Mapping[str, int] | None = None
+    text: str,
+    message: str,
+    debug: Debug,
+    status: Status = "no_candidates",
+    without: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     debug = debug.model_copy(update={"left_out": dict(without or {})})
-    return FocalAnswer(query=text, status=status, message=told(message, debug.left_out), debug=debug).model_dump()
+    return FocalAnswer(
+        query=text, status=status, message=told(message, debug.left_out), debug=debug
+    ).model_dump()
 
 
 def whole_answer(groups: list[dict[str, Any]]) -> dict[str, Any]:
@@ -168,7 +193,8 @@ def debug_of(question: ParsedQuestion, index: AgentIndex, rows: Rows, note: str 
 
 
 def reranked(question: ParsedQuestion, results: list[Result], shown: Mapping[int, Shown]) -> list[Result]:
-    """The results in the reranker's order, cut to what was asked for; all calls together take :data:`SECONDS` at most.
+    """The results in the reranker's order, cut to what was asked for; all calls together take :data:`SECONDS`
+    at most.
 
     Args:
         question: what was asked.
@@ -187,7 +213,9 @@ def reranked(question: ParsedQuestion, results: list[Result], shown: Mapping[int
             except (RerankerUnavailable, SettingsError) as error:
                 why = f"not reranked: {error}"
         note = "; ".join(part for part in (result.debug.note, why) if part)
-        debug = result.debug.model_copy(update={"note": note, "reranker": llms.reranker().model if scores else ""})
+        debug = result.debug.model_copy(
+            update={"note": note, "reranker": llms.reranker().model if scores else ""}
+        )
         order = np.arange(result.best_rows.size) if scores is None else _order(result, rows, scores, shown)
         by_row = {} if scores is None else dict(zip(rows, scores, strict=True))
         reordered.append(replace(result, debug=debug, reranked=by_row).only(order[: question.request.top_k]))
@@ -198,12 +226,16 @@ def _scores(question: ParsedQuestion, text: str, documents: list[str], seconds: 
     if seconds <= 0:
         raise RerankerUnavailable("there was no time left for it")
     counted = {part.text for part in question.dialogue}
-    query = "\n".join(message.text for message in question.request.messages if message.text in counted) or text
+    query = (
+        "\n".join(message.text for message in question.request.messages if message.text in counted) or text
+    )
     return llms.reranker().relevance(query, documents, seconds)
 
 
 def _order(result: Result, rows: list[int], scores: list[float], described: Mapping[int, Shown]) -> Order:
-    """What was reranked first, by its scores; still with the newer before the older and thoughts behind their evidence."""
+    """What was reranked first, by its scores; still with the newer before the older and thoughts behind their
+    evidence.
+    """
     places = {row: place for place, row in enumerate(result.best_rows.tolist())}
     order = np.argsort(-np.array(scores), kind="stable")
     shown = [described[rows[place]] for place in order.tolist()]

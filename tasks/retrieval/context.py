@@ -1,4 +1,5 @@
-"""What belongs into a prompt: retrieved, and put below the preface into dated lines within a budget of tokens.
+"""What belongs into a prompt: retrieved, and put below the preface into dated lines within a budget of
+tokens.
 
 And a past retrieval asked again: of what was known when it was asked, and of what is known now.
 """
@@ -45,7 +46,10 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     """Safe to repeat because it changes nothing but access times, which only move forward."""
     began = time.monotonic()
     with reading() as connection:
-        now = by_clock(request.now or request.as_of, request.tz or agents.time_zone(connection, actor.group_id, request.agent_id))
+        now = by_clock(
+            request.now or request.as_of,
+            request.tz or agents.time_zone(connection, actor.group_id, request.agent_id),
+        )
     top_k = min(limits.MAX_TOP_K, max(LEAST_LOOKED_AT, request.max_tokens // USUAL_TOKENS))
     chosen = {"kinds": request.kinds, "session_id": request.session_id, "superseded": request.superseded}
     asked = for_prompt(actor.group_id, request, [request.query], top_k=top_k, now=now, **chosen)
@@ -56,34 +60,44 @@ def build(actor: Actor, request: RecallRequest) -> RecalledContext:
     if not context.memories:
         context = context.model_copy(update={"message": answer.message})
     if request.touch and request.as_of is None and context.memories:
-        note_accesses(actor.group_id, request.agent_id, [memory.node_id for memory in context.memories], now.timestamp())
+        note_accesses(
+            actor.group_id, request.agent_id, [memory.node_id for memory in context.memories], now.timestamp()
+        )
     if answer.status != "unknown_agent":
         with valkey().pipeline(transaction=False) as pipe:
             returned = [[(memory.node_id, memory.score) for memory in context.memories]]
             given = asked.model_copy(update={"now": request.now, "tz": request.tz})
             options = records.options_of(given) | {"max_tokens": request.max_tokens}
             seconds = time.monotonic() - began
-            records.note(pipe, actor, request.agent_id, [request.query], options, returned, seconds, datetime.now(UTC))
+            records.note(
+                pipe, actor, request.agent_id, [request.query], options, returned, seconds, datetime.now(UTC)
+            )
             pipe.execute()
     return context
 
 
 def within(ranked: list[ScoredMemory], budget: int, language: Language, now: datetime) -> RecalledContext:
-    """A line for each of those that fit, the best first: one that is too long leaves its room to shorter ones.
+    """A line for each of those that fit, the best first: one that is too long leaves its room to shorter
+    ones.
 
-    What was told several times in the same words or nearly is one line, at the place of the best of them: in the words, and with the day,
-    of the latest of the most trusted; what somebody said before what was concluded.
+    What was told several times in the same words or nearly is one line, at the place of the best of them: in
+    the words, and with the day, of the latest of the most trusted; what somebody said before what was
+    concluded.
     """
     repeated: dict[Told, list[tuple[ScoredMemory, Shown]]] = {}
     for node in ranked:
-        if node.kind == "session" and node.provenance.get("role") != "user":  # what an assistant said is no memory of what is so
+        if (
+            node.kind == "session" and node.provenance.get("role") != "user"
+        ):  # what an assistant said is no memory of what is so
             continue
         told = shown(node.description, node.created_at, node.provenance, now)
         if told.text or told.ended:
             repeated.setdefault(Told.of(told.text or node.description, node), []).append((node, told))
     lines = [_line(nodes) for nodes in repeated.values()]
     prompt = compose([Section("", lines)], budget, Style(language, days="before", bullet="- "))
-    return RecalledContext(text=prompt.text, tokens=prompt.tokens, memories=[_memory(one) for one in prompt.lines])
+    return RecalledContext(
+        text=prompt.text, tokens=prompt.tokens, memories=[_memory(one) for one in prompt.lines]
+    )
 
 
 def _line(nodes: list[tuple[ScoredMemory, Shown]]) -> Line:
@@ -91,13 +105,23 @@ def _line(nodes: list[tuple[ScoredMemory, Shown]]) -> Line:
     finish = partial(with_dates, said_at=told.at) if node.kind == "session" else None
     ended = node.superseded_at and node.superseded_at.astimezone(told.at.tzinfo).date()
     item = (node, nodes[0][0].score, len(nodes))
-    return Line(told.text, at=told.at, ended=ended, over=told.ended, concluded=node.type == "thought", finish=finish, item=item)
+    return Line(
+        told.text,
+        at=told.at,
+        ended=ended,
+        over=told.ended,
+        concluded=node.type == "thought",
+        finish=finish,
+        item=item,
+    )
 
 
 def _memory(written: Written) -> PromptLine:
     node, score, seen = written.line.item
     fields = {name: getattr(node, name) for name in MemoryBrief.model_fields}
-    return PromptLine(**fields, superseded_at=node.superseded_at, score=score, tokens=written.tokens, seen=seen)
+    return PromptLine(
+        **fields, superseded_at=node.superseded_at, score=score, tokens=written.tokens, seen=seen
+    )
 
 
 #: Options of a record that are no fields of a request as they stand there.
@@ -110,20 +134,33 @@ def ask_again(actor: Actor, request: ById) -> AskedAgain:
     with reading() as connection:
         record = records.recorded(connection, actor.group_id, request.id)
     then = _ask(actor.group_id, record, record.asked_at - timedelta(milliseconds=record.ms))
-    returned = [[memory.node_id for memory in result if memory.description is not None] for result in record.results]
+    returned = [
+        [memory.node_id for memory in result if memory.description is not None] for result in record.results
+    ]
     kept = [[node.node_id for node in group.retrieved_nodes[: records.RESULTS]] for group in then.groups]
     now = _ask(actor.group_id, record, None)
-    return AskedAgain(record=record, then=then, now=now, same=list(map(set, returned)) == list(map(set, kept)), notes=list(_notes(record)))
+    return AskedAgain(
+        record=record,
+        then=then,
+        now=now,
+        same=list(map(set, returned)) == list(map(set, kept)),
+        notes=list(_notes(record)),
+    )
 
 
 def _ask(group_id: str, record: RetrievalRecord, as_of: datetime | None) -> Answer:
     """The record's question. One that asked about a time itself keeps to that."""
-    options: dict[str, Any] = {name: value for name, value in record.options.items() if name not in _NO_FIELDS}
+    options: dict[str, Any] = {
+        name: value for name, value in record.options.items() if name not in _NO_FIELDS
+    }
     asked = {"group_id": group_id, "agent_id": record.agent_id, "queries": record.queries, "touch": False}
     answer = retrieve(RetrievalRequest(**({"as_of": as_of} | options | asked)))
     if (budget := record.options.get("max_tokens")) is not None:  # it was for a prompt
         [group], now = answer.groups, by_clock(as_of, record.options.get("tz"))
-        fits = {memory.node_id for memory in within(group.retrieved_nodes, budget, language_of(group.query), now).memories}
+        fits = {
+            memory.node_id
+            for memory in within(group.retrieved_nodes, budget, language_of(group.query), now).memories
+        }
         group.retrieved_nodes = [node for node in group.retrieved_nodes if node.node_id in fits]
         group.accessed_ids = [node.node_id for node in group.retrieved_nodes]
     return answer

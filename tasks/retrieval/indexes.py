@@ -1,4 +1,6 @@
-"""Agent indexes are kept ready in the retrieval workers; and whether a large agent's search still finds what an exact one would."""
+"""Agent indexes are kept ready in the retrieval workers; and whether a large agent's search still finds what
+an exact one would.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,17 @@ def warm(run: Run) -> None:
     """
     agents = records.asked_lately(WARM_AGENTS)
     run.summary["agents"] = len(agents)
-    for group_id, agent_id in reversed(agents):  # the latest last: indexes make room for others in order of their use
+    for group_id, agent_id in reversed(
+        agents
+    ):  # the latest last: indexes make room for others in order of their use
         request = RetrievalRequest(
-            group_id=group_id, agent_id=agent_id, queries=[QUESTION], top_k=1, mode="recent", relevance="lexical", touch=False
+            group_id=group_id,
+            agent_id=agent_id,
+            queries=[QUESTION],
+            top_k=1,
+            mode="recent",
+            relevance="lexical",
+            touch=False,
         )
         options = {"actor": NOBODY}
         args = [str(uuid7()), request.model_dump(mode="json", exclude_none=True)]

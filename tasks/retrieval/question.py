@@ -1,4 +1,6 @@
-"""The first station of a retrieval: a question with nothing left open, that is weights, model, time, and the vectors of its texts."""
+"""The first station of a retrieval: a question with nothing left open, that is weights, model, time, and the
+vectors of its texts.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ class ParsedQuestion:
     def wanted_memories(self) -> Wanted:
         """Which memories may be candidates."""
         asked = self.request
-        return of_question(asked.filters, self.now, user_id=asked.user_id, as_of=asked.as_of, original=self.original)
+        return of_question(
+            asked.filters, self.now, user_id=asked.user_id, as_of=asked.as_of, original=self.original
+        )
 
     @property
     def reranks(self) -> bool:
@@ -91,7 +95,8 @@ class ParsedQuestion:
     def dimensions(self) -> int:
         """Values of the vectors that are compared; 0 where there is nothing to compare with.
 
-        What the service knows of the model; of one that only callers use, as many as the request's own vectors have.
+        What the service knows of the model; of one that only callers use, as many as the request's own
+        vectors have.
         """
         if self.known_size is not None:
             return self.known_size
@@ -115,7 +120,9 @@ class ParsedQuestion:
         return sentences if len(sentences) > 1 else []
 
     def sentence_vectors(self, text: str, query: Float32 | None) -> Callable[[str], Float32] | None:
-        """What gives the vectors of a text's sentences; None where some have none: the question as a whole will do."""
+        """What gives the vectors of a text's sentences; None where some have none: the question as a whole
+        will do.
+        """
         known = query is None or all(sentence in self.vectors for sentence in self.sentences(text))
         return self.vectors.__getitem__ if known and self.embedder is not None else None
 
@@ -126,9 +133,16 @@ PROMPT_TYPES: tuple[NodeType, ...] = ("event", "thought", "chat")
 
 
 def for_prompt(
-    group_id: str, asked: RecallRequest | ContextRequest, texts: list[str], *, top_k: int, now: datetime, **filters: Any
+    group_id: str,
+    asked: RecallRequest | ContextRequest,
+    texts: list[str],
+    *,
+    top_k: int,
+    now: datetime,
+    **filters: Any,
 ) -> RetrievalRequest:
-    """What a prompt asks of an agent's memory: everything that the user may see, but turns that only ask or say nothing.
+    """What a prompt asks of an agent's memory: everything that the user may see, but turns that only ask or
+    say nothing.
 
     It is not validated: the limits are those of clients.
     """
@@ -142,12 +156,20 @@ def for_prompt(
         as_of=asked.as_of,
         touch=False,
         min_probability=get_settings().min_probability,
-        filters=Filters(types=list(PROMPT_TYPES), origins=asked.origins, min_trust=asked.min_trust, small_talk=False, **filters),
+        filters=Filters(
+            types=list(PROMPT_TYPES),
+            origins=asked.origins,
+            min_trust=asked.min_trust,
+            small_talk=False,
+            **filters,
+        ),
     )
 
 
 def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
-    """The request's settings, over the agent's, over the deployment's; with the vectors of its texts if all were asked for lately."""
+    """The request's settings, over the agent's, over the deployment's; with the vectors of its texts if all
+    were asked for lately.
+    """
     fallback = agent.settings.over(get_settings(), request.mode)
 
     def pick(name: str) -> Any:
@@ -161,7 +183,11 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
         importance=pick("importance_w"),
         decay=pick("recency_decay"),
     )
-    kind = "dense" if weights.mode == "stanford" else request.relevance or get_settings().agent_defaults.relevance
+    kind = (
+        "dense"
+        if weights.mode == "stanford"
+        else request.relevance or get_settings().agent_defaults.relevance
+    )
     parts = parts_of(request.messages)
     dialogue = parts if len(parts) > 1 else ()
     now = by_clock(request.now or request.as_of, request.tz or fallback.tz)
@@ -176,7 +202,9 @@ def parse(request: RetrievalRequest, agent: AgentRecord) -> ParsedQuestion:
 
 
 def _embedding(used: ActiveModel | None) -> tuple[str, Callable[[Sequence[str]], Mapping[str, Float32]]]:
-    """The deployment's model, and what makes questions' vectors: looked for when it is needed, since it may be away."""
+    """The deployment's model, and what makes questions' vectors: looked for when it is needed, since it may
+    be away.
+    """
     if used is None:
         return model_of(chosen(get_settings())), lambda texts: query_vectors(embedder(), texts)
     index_cache.follow(used.model, used.since)
@@ -221,20 +249,28 @@ def focal_vectors(
     comparable = question.model in models
     if not comparable and models:
         raise ModelMismatch(
-            f"the agent's memories are embedded with {', '.join(sorted(models))}, the question with {question.model}: "
-            "give vectors and embedding_model with the request, or embed the memories anew"
+            f"the agent's memories are embedded with {', '.join(sorted(models))}, the question with"
+            f" {question.model}: give vectors and embedding_model with the request, or embed the memories"
+            " anew"
         )
     if question.relevance == "lexical" and question.request.filters.min_similarity is None:
         return [None] * len(texts), ""
     if not comparable:
         return [None] * len(texts), "no memory is embedded yet: found by words only"
-    if given is None and question.away is not None and not question.original and question.relevance != "dense":
+    if (
+        given is None
+        and question.away is not None
+        and not question.original
+        and question.relevance != "dense"
+    ):
         return [None] * len(texts), f"the embedder is away, found by words only: {question.away}"
     queries = _vectors(question)
     if not width:  # all that are stored have another size
         if given is not None:
             raise _sizes_differ(sizes, question.dimensions)
-        return [None] * len(texts), f"no memory has a vector of {question.dimensions:,} values: found by words only"
+        return [None] * len(
+            texts
+        ), f"no memory has a vector of {question.dimensions:,} values: found by words only"
     for query in queries:
         if query.size != width:
             raise _sizes_differ({width}, query.size)

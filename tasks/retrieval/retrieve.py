@@ -1,4 +1,5 @@
-"""Retrieval, a straight line: question → candidates → relevance → ranking → order → answer. What is returned counts as accessed.
+"""Retrieval, a straight line: question → candidates → relevance → ranking → order → answer. What is returned
+counts as accessed.
 
 Every station is a module, called once, from top to bottom; what goes on to the next is plain values.
 """
@@ -43,23 +44,47 @@ from models.retrieval.index_rows import Whose
 from models.retrieval.large_agents import CandidateSearch
 from tasks.framework.answering import Then, answers
 from tasks.memory import note_accesses_with
-from tasks.retrieval.answer import Result, debug_of, focal_answer, no_candidates, reranked, unknown_agent, whole_answer
+from tasks.retrieval.answer import (
+    Result,
+    debug_of,
+    focal_answer,
+    no_candidates,
+    reranked,
+    unknown_agent,
+    whole_answer,
+)
 from tasks.retrieval.question import ParsedQuestion, embed, focal_vectors, parse
 
 #: What a user of a large agent is told is indexed in memory up to so many memories: some 40 MB.
 MOST_TOLD = 20_000
 
 
-def tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float) -> Then:
-    """Publish the retrieval, record it unless nobody asked, and note what it touches, all with the reply: who asks next finds it done."""
+def tell(
+    pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[str, Any], seconds: float
+) -> Then:
+    """Publish the retrieval, record it unless nobody asked, and note what it touches, all with the reply: who
+    asks next finds it done.
+    """
     answered_at = datetime.now(UTC)
     meters.retrieved(seconds)
     count = sum(len(group["retrieved_nodes"]) for group in answer["groups"])
     news = {"agent": request.agent_id, "found": count, "ms": round(seconds * 1_000, 1)}
     stream.publish_many(pipe, [(request.group_id, "retrieval.answered", news)])
     if actor.name != NOBODY and answer["status"] != "unknown_agent":
-        returned = [[(node["node_id"], node["score"]) for node in group["retrieved_nodes"]] for group in answer["groups"]]
-        records.note(pipe, actor, request.agent_id, request.texts, records.options_of(request), returned, seconds, answered_at)
+        returned = [
+            [(node["node_id"], node["score"]) for node in group["retrieved_nodes"]]
+            for group in answer["groups"]
+        ]
+        records.note(
+            pipe,
+            actor,
+            request.agent_id,
+            request.texts,
+            records.options_of(request),
+            returned,
+            seconds,
+            answered_at,
+        )
     touched = {node["node_id"] for group in answer["groups"] for node in group["retrieved_nodes"]}
     if not touched or not request.touch or request.as_of is not None:
         return None
@@ -68,7 +93,9 @@ def tell(pipe: Pipeline, actor: Actor, request: RetrievalRequest, answer: dict[s
 
 
 def retrieve(request: RetrievalRequest) -> Answer:
-    """What :func:`answer` gives, as the :class:`Answer` that a client makes of it: for tasks. Nothing is touched."""
+    """What :func:`answer` gives, as the :class:`Answer` that a client makes of it: for tasks. Nothing is
+    touched.
+    """
     return Answer.model_validate(answer(request))
 
 
@@ -86,10 +113,11 @@ class Search:
 
 @answers("retrieval.retrieve", RetrievalRequest, scope="read", tell=tell)
 def answer(request: RetrievalRequest) -> dict[str, Any]:
-    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`, plain values: who receives them validates them.
+    """Answer a :class:`RetrievalRequest` with all fields of an :class:`Answer`, plain values: who receives
+    them validates them.
 
-    What it touches is noted with the reply (:func:`tell`). Safe to repeat because reading changes nothing but access times, which only
-    move forward.
+    What it touches is noted with the reply (:func:`tell`). Safe to repeat because reading changes nothing but
+    access times, which only move forward.
     """
     with reading() as connection:
         agent = agents.find_agents(connection, request.group_id, request.agent_id)
@@ -106,12 +134,16 @@ def answer(request: RetrievalRequest) -> dict[str, Any]:
             search = _search(connection, question, agent)
     if search.nothing is not None:
         return search.nothing
-    results = reranked(question, search.results, search.shown) if question.reranks else search.results  # may take its time, too
+    results = (
+        reranked(question, search.results, search.shown) if question.reranks else search.results
+    )  # may take its time, too
     returned = {row for result in results for row in result.best_rows.tolist()}
     nodes = {row: fields for row, fields in search.fields.items() if row in returned}
     index_cache.make_room()
     index_cache.report()
-    return whole_answer([focal_answer(text, result, nodes) for text, result in zip(request.texts, results, strict=True)])
+    return whole_answer(
+        [focal_answer(text, result, nodes) for text, result in zip(request.texts, results, strict=True)]
+    )
 
 
 def _unknown_agent(connection: Connection, request: RetrievalRequest) -> dict[str, Any]:
@@ -126,28 +158,43 @@ def _search(connection: Connection, question: ParsedQuestion, agent: AgentRecord
         if not rows.size:  # before the focal vectors are looked at, as the original does
             return Search(nothing=no_candidates(connection, question, index))
         results = best_of(question, index, rows)
-        fields, shown = agent_index.describe(connection, index, np.concatenate([result.best_rows for result in results]))
+        fields, shown = agent_index.describe(
+            connection, index, np.concatenate([result.best_rows for result in results])
+        )
         _leave_hidden_out(connection, question.request, fields.values())
         if question.request.newer_first and not question.original:
             texts = question.request.texts
-            results = [_in_order(question, text, result, index, shown) for text, result in zip(texts, results, strict=True)]
+            results = [
+                _in_order(question, text, result, index, shown)
+                for text, result in zip(texts, results, strict=True)
+            ]
         return Search(results, None, fields, shown)
 
 
-def _leave_hidden_out(connection: Connection, request: RetrievalRequest, memories: Collection[dict[str, Any]]) -> None:
-    """What is shared may rest on what another user said in private, which is not even named. A user's own rests on nothing of others."""
+def _leave_hidden_out(
+    connection: Connection, request: RetrievalRequest, memories: Collection[dict[str, Any]]
+) -> None:
+    """What is shared may rest on what another user said in private, which is not even named. A user's own
+    rests on nothing of others.
+    """
     shared = [fields for fields in memories if fields["filling"] and fields["user_id"] != request.user_id]
-    hidden = hidden_of(connection, request.group_id, (entry for fields in shared for entry in fields["filling"]))
+    hidden = hidden_of(
+        connection, request.group_id, (entry for fields in shared for entry in fields["filling"])
+    )
     for fields in shared if hidden else ():
         fields["filling"] = [entry for entry in fields["filling"] if entry not in hidden]
 
 
 @contextmanager
 def _index(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> Iterator[AgentIndex]:
-    """The memories that the agent tells the user; of a large agent those that may be the best. The original's order needs them all."""
+    """The memories that the agent tells the user; of a large agent those that may be the best. The original's
+    order needs them all.
+    """
     request = question.request
     archived = request.filters.include_archived
-    key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, archived, request.user_id)
+    key = IndexKey(
+        request.group_id, request.agent_id, question.model, question.dimensions, archived, request.user_id
+    )
     if agent.large and not question.original and not _fits(connection, key):
         yield likely_best(connection, question, agent)
         return
@@ -168,24 +215,40 @@ def _fits(connection: Connection, key: IndexKey) -> bool:
     """Whether what a user of a large agent is told is little enough for an index in memory."""
     if key.user_id is None:
         return False
-    return index_cache.has(key) or index_rows.few_told(connection, Whose(key.group_id, key.agent_id, key.model, key.user_id), MOST_TOLD)
+    return index_cache.has(key) or index_rows.few_told(
+        connection, Whose(key.group_id, key.agent_id, key.model, key.user_id), MOST_TOLD
+    )
 
 
 def likely_best(connection: Connection, question: ParsedQuestion, agent: AgentRecord) -> AgentIndex:
     """An index of a large agent's likely best memories."""
     request = question.request
-    key = IndexKey(request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id)
+    key = IndexKey(
+        request.group_id, request.agent_id, question.model, question.dimensions, user_id=request.user_id
+    )
     sought = list(_sought(question))
-    return large_agents.candidates(connection, key, agent.node_count, question.wanted_memories, sought, request.top_k, question.past)
+    return large_agents.candidates(
+        connection, key, agent.node_count, question.wanted_memories, sought, request.top_k, question.past
+    )
 
 
 def _sought(question: ParsedQuestion) -> Iterator[CandidateSearch]:
-    """The focal texts and their sentences, which also count by themselves, or the dialogue; without vectors if the embedder is away."""
+    """The focal texts and their sentences, which also count by themselves, or the dialogue; without vectors
+    if the embedder is away.
+    """
     given, known = question.request.vectors, question.vectors
     if question.dialogue:
-        vector = to_array(given[0]) if given is not None else vector_of(question.dialogue_texts, known) if known else None
+        vector = (
+            to_array(given[0])
+            if given is not None
+            else vector_of(question.dialogue_texts, known)
+            if known
+            else None
+        )
         days = [span for part in question.dialogue for span in named_spans(part.text, question.now)]
-        yield CandidateSearch(vector, [token for part in question.dialogue for token in tokens(part.text)], days[:MAX_SPANS])
+        yield CandidateSearch(
+            vector, [token for part in question.dialogue for token in tokens(part.text)], days[:MAX_SPANS]
+        )
         return
     for place, text in enumerate(question.request.texts):
         for part in [text, *question.sentences(text)]:
@@ -203,7 +266,9 @@ def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Res
         nothing = np.zeros(index.vectors.shape[1], dtype=np.float32)  # similar to none
         known = [nothing if vector is None else vector for vector in vectors]
         top_k = question.request.top_k
-        rankings = ranking.rank_in_turn(pool, known, question.weights, top_k=top_k, now=now, min_similarity=filters.min_similarity)
+        rankings = ranking.rank_in_turn(
+            pool, known, question.weights, top_k=top_k, now=now, min_similarity=filters.min_similarity
+        )
         return [_result(rows, ranked, None, debug) for ranked in rankings]
     order = index.access_order(rows)
     results = []
@@ -221,13 +286,19 @@ def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Res
             with_neighbours=question.request.neighbours,
         )
         least = filters.min_similarity
-        kept = np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
+        kept = (
+            np.arange(rows.size) if least is None or cosine is None else np.flatnonzero(cosine[rows] >= least)
+        )
         total = relevance.total if rows.size == index.size else relevance.total[rows]
-        ranked = ranking.rank_by(pool, total, kept, question.weights, top_k=question.looked_at, now=now, order=order)
+        ranked = ranking.rank_by(
+            pool, total, kept, question.weights, top_k=question.looked_at, now=now, order=order
+        )
         likely = _probability(question, text, index, relevance, rows[ranked.kept[ranked.best]])
         ranked = ranking.only_likely(ranked, likely, rows, question.request.min_probability)
         if question.request.diversity:
-            ranked = ranking.only_diverse(ranked, index.vectors, rows, question.request.top_k, question.request.diversity)
+            ranked = ranking.only_diverse(
+                ranked, index.vectors, rows, question.request.top_k, question.request.diversity
+            )
         words_only = debug if vector is not None else debug.model_copy(update={"relevance": "lexical"})
         if count := _superseded(question, text, index, relevance, rows[ranked.kept[ranked.best]]):
             words_only = words_only.model_copy(update={"left_out": {"superseded": count}})
@@ -235,35 +306,61 @@ def best_of(question: ParsedQuestion, index: AgentIndex, rows: Rows) -> list[Res
     return results
 
 
-def _probability(question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, best: Rows) -> dict[int, float]:
-    """How likely each of the best rows is to answer; nothing where relevance is not measured in a way that was calibrated."""
+def _probability(
+    question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, best: Rows
+) -> dict[int, float]:
+    """How likely each of the best rows is to answer; nothing where relevance is not measured in a way that
+    was calibrated.
+    """
     if question.relevance != "hybrid" or not best.size:
         return {}
     likely = probabilities(index.corpus(), relevance, question.words(text), best, question.model)
     return dict(zip(best.tolist(), likely.tolist(), strict=True))
 
 
-def _superseded(question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, found: Rows) -> int:
+def _superseded(
+    question: ParsedQuestion, text: str, index: AgentIndex, relevance: Relevance, found: Rows
+) -> int:
     """How many superseded memories would stand among those that were found, were they not left out."""
     rows = index.superseded(question.wanted_memories)
     if found.size >= question.request.top_k:
         rows = rows[relevance.total[rows] >= relevance.total[found].min()]
     least = question.request.min_probability
-    return int(rows.size) if not least else sum(likely >= least for likely in _probability(question, text, index, relevance, rows).values())
+    return (
+        int(rows.size)
+        if not least
+        else sum(likely >= least for likely in _probability(question, text, index, relevance, rows).values())
+    )
 
 
-def _result(rows: Rows, ranked: Ranked, relevance: Relevance | None, debug: Debug, likely: Mapping[int, float] | None = None) -> Result:
+def _result(
+    rows: Rows,
+    ranked: Ranked,
+    relevance: Relevance | None,
+    debug: Debug,
+    likely: Mapping[int, float] | None = None,
+) -> Result:
     total = ranked.scores.total
     if total.size:
-        scores = {"total_candidates": int(total.size), "min_score": float(total.min()), "max_score": float(total.max())}
+        scores = {
+            "total_candidates": int(total.size),
+            "min_score": float(total.min()),
+            "max_score": float(total.max()),
+        }
         debug = debug.model_copy(update=scores | {"retrieved_count": int(ranked.best.size)})
-    return Result(ranked, rows[ranked.kept[ranked.best]], relevance, debug, int(rows.size), probability=likely or {})
+    return Result(
+        ranked, rows[ranked.kept[ranked.best]], relevance, debug, int(rows.size), probability=likely or {}
+    )
 
 
-def _in_order(question: ParsedQuestion, text: str, result: Result, index: AgentIndex, described: Mapping[int, Shown]) -> Result:
+def _in_order(
+    question: ParsedQuestion, text: str, result: Result, index: AgentIndex, described: Mapping[int, Shown]
+) -> Result:
     """The newer before the older and thoughts behind their evidence, cut to what was asked for."""
     # Erased meanwhile: not described, and nothing in the answer.
-    there = np.array([place for place, row in enumerate(result.best_rows.tolist()) if row in described], dtype=np.intp)
+    there = np.array(
+        [place for place, row in enumerate(result.best_rows.tolist()) if row in described], dtype=np.intp
+    )
     there, rest = there[: ordering.MOST_COMPARED], there[ordering.MOST_COMPARED :]
     rows = result.best_rows[there]
     shown = [described[row] for row in rows.tolist()]
@@ -277,5 +374,9 @@ def _in_order(question: ParsedQuestion, text: str, result: Result, index: AgentI
     )
     kept = np.concatenate([there[order], rest])[: question.wanted]
     in_answer = set(result.best_rows[kept].tolist())
-    replaced = {int(rows[older]): shown[newer].node_id for older, newer in replaced_by.items() if int(rows[newer]) in in_answer}
+    replaced = {
+        int(rows[older]): shown[newer].node_id
+        for older, newer in replaced_by.items()
+        if int(rows[newer]) in in_answer
+    }
     return result.only(kept, replaced)

@@ -1,7 +1,7 @@
 """The files of a store's sources, as the worker's disk has them: found, and read within bounds.
 
-Nothing outside of the folders that a store may use is opened, whatever links lead there, and whoever changes a path meanwhile:
-the file that was opened is asked where it is.
+Nothing outside of the folders that a store may use is opened, whatever links lead there, and whoever changes
+a path meanwhile: the file that was opened is asked where it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from engine.stores.file_texts import Unusable, suffix_of
 from jiyi.stores.types import FileSource
 from models.stores.saved_files import is_within
 
-#: Bytes of a file that stores read; larger ones are left out, and said so: whoever indexes one has all of it in memory.
+#: Bytes of a file that stores read; larger ones are left out, and said so: whoever indexes one has all of it
+#: in memory.
 MAX_FILE_BYTES = 20 << 20
 #: Files of one store. More are a collection for several stores: each retrieval looks at all chunks of one.
 MAX_FILES = 200_000
@@ -45,7 +46,9 @@ class Look:
 
     def could_not_see(self, place: Place) -> bool:
         return any(
-            place.source == folder.source and (not folder.path or f"{place.path}/".startswith(f"{folder.path}/")) for folder in self.unseen
+            place.source == folder.source
+            and (not folder.path or f"{place.path}/".startswith(f"{folder.path}/"))
+            for folder in self.unseen
         )
 
 
@@ -139,7 +142,9 @@ def _read(handle: int, path: Path, allowed: Sequence[Path]) -> Contents:
     if not stat.S_ISREG(before.st_mode):
         raise Unusable("unreadable", "it is no file, but a device, a pipe or a socket")
     if before.st_size > MAX_FILE_BYTES:
-        raise Unusable("too_large", f"it has {before.st_size:,} bytes, more than {MAX_FILE_BYTES:,}: split it")
+        raise Unusable(
+            "too_large", f"it has {before.st_size:,} bytes, more than {MAX_FILE_BYTES:,}: split it"
+        )
     blocks: list[bytes] = []
     room = before.st_size + 1  # one more than there is shows that it grows, and no log is read for ever
     while room > 0 and (block := os.read(handle, min(_BLOCK, room))):
@@ -147,7 +152,9 @@ def _read(handle: int, path: Path, allowed: Sequence[Path]) -> Contents:
         room -= len(block)
     after = os.fstat(handle)
     data = b"".join(blocks)
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(data) != after.st_size:
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
+        data
+    ) != after.st_size:
         raise Unusable("unstable", "it changed while it was read; the next scan reads it again")
     return Contents(data, sha256(data).digest(), after.st_size, after.st_mtime_ns)
 
@@ -164,7 +171,9 @@ def _look_at_file(source: FileSource, root: Path, allowed: Sequence[Path], look:
         look.unseen.append(Place(source.path, ""))
 
 
-def _entries(source: FileSource, root: Path, allowed: Sequence[Path], look: Look) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def _entries(
+    source: FileSource, root: Path, allowed: Sequence[Path], look: Look
+) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Each file with its path within the source."""
     waiting: list[tuple[str, str, int]] = [(str(root), "", 0)]
     while waiting:
@@ -187,7 +196,9 @@ def _entries(source: FileSource, root: Path, allowed: Sequence[Path], look: Look
 
 
 def _measure(path: Path, allowed: Sequence[Path]) -> tuple[int, int] | None:
-    """Size and time; of a link that leads out those of the link, so that nothing is told of what is there. None: no file."""
+    """Size and time; of a link that leads out those of the link, so that nothing is told of what is there.
+    None: no file.
+    """
     try:
         link = path.is_symlink()
         seen = path.lstat() if link and not is_within(path.resolve(), allowed) else path.stat()

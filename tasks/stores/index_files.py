@@ -47,16 +47,21 @@ class _Sources:
 
 @work_task(SCAN, batch=1, time_limit=SCAN_TIME_LIMIT)
 def scan_files(batch: Batch) -> None:
-    """Look through the sources of a store, and owe the indexing of what is new or changed; else save the index if it has changed.
+    """Look through the sources of a store, and owe the indexing of what is new or changed; else save the
+    index if it has changed.
 
-    Files are looked at outside of any transaction. Safe to repeat because what is stored of a file is what was read of it: a second
-    look finds no difference.
+    Files are looked at outside of any transaction. Safe to repeat because what is stored of a file is what
+    was read of it: a second look finds no difference.
     """
     for store_id in batch.subject_ids:
         with unit_of_work() as connection:
             store = rows.by_ids(connection, [store_id]).get(store_id)
             kept = set() if store is None else saved_files.kept_files(connection, store.group_id)
-            known = [] if store is None else file_rows.known(connection, store.group_id, store_id, _cut(store.config))
+            known = (
+                []
+                if store is None
+                else file_rows.known(connection, store.group_id, store_id, _cut(store.config))
+            )
         if store is None or store.type != "file":
             with batch.finish():
                 continue
@@ -90,7 +95,10 @@ def scan_stores(run: Run) -> None:
 
 def _cut(config: FileMemoryConfig) -> dict[str, tuple[int, int, str]]:
     """How the files of each source are cut and decoded now."""
-    return {source.path: (config.chunk_size, config.chunk_overlap, source.encoding) for source in reversed(config.file_sources)}
+    return {
+        source.path: (config.chunk_size, config.chunk_overlap, source.encoding)
+        for source in reversed(config.file_sources)
+    }
 
 
 def _look_through(store: StoreRecord, kept: Collection[Path]) -> _Sources:
@@ -105,7 +113,11 @@ def _look_through(store: StoreRecord, kept: Collection[Path]) -> _Sources:
             whole.notes.append(str(error))
             continue
         look = disk.look_through(source, root, allowed)
-        files.update((file.place, file) for file in look.found if disk.path_of(root, file.place.path).resolve() not in kept)
+        files.update(
+            (file.place, file)
+            for file in look.found
+            if disk.path_of(root, file.place.path).resolve() not in kept
+        )
         whole.notes += look.notes
         whole.unseen += look.unseen
     whole.found = sorted(files.values(), key=lambda one: one.place)
@@ -126,12 +138,22 @@ def _apply_changes(connection: Connection, store: StoreRecord, made: Changes) ->
     owed: list[UUID] = []
     for known, to in made.renamed:
         day = day_of(to.place.path, file_rows.first_chunk(connection, group_id, known.file_id))
-        owed += file_rows.move(connection, group_id, store_id, revision, known.file_id, to, None if day is None else day.isoformat())
+        owed += file_rows.move(
+            connection,
+            group_id,
+            store_id,
+            revision,
+            known.file_id,
+            to,
+            None if day is None else day.isoformat(),
+        )
     added = file_rows.add(connection, group_id, store_id, made.added)
     pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, group_id) for item_id in owed])
     due = [*added, *made.changed]
     for start in range(0, len(due), PAGE):
-        pending_work.enqueue(connection, INDEX, [(file_id, group_id) for file_id in due[start : start + PAGE]])
+        pending_work.enqueue(
+            connection, INDEX, [(file_id, group_id) for file_id in due[start : start + PAGE]]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +175,9 @@ def extract(data: bytes, path: str, encoding: str, size: int, overlap: int) -> E
         Unusable: there is no text in it, or it costs more than its limits allow.
     """
     try:
-        about, *chunks = parse("document", data, limits_of(path), path=path, encoding=encoding, size=size, overlap=overlap)
+        about, *chunks = parse(
+            "document", data, limits_of(path), path=path, encoding=encoding, size=size, overlap=overlap
+        )
     except Refused as refused:
         raise Unusable.of(refused) from None
     return Extracted(about["encoding"], about["day"], [(text, words) for text, words in chunks])
@@ -161,11 +185,11 @@ def extract(data: bytes, path: str, encoding: str, size: int, overlap: int) -> E
 
 #: Files that one run indexes, each in a transaction of its own; and seconds that it may take.
 FILES_A_RUN, INDEX_TIME_LIMIT = 16, 600
-#: Seconds after which a run begins no further file: one costs up to :class:`engine.stores.limits.Limits`, so many hostile ones of a group
-#: would hold the thread, and other groups' work, for half an hour.
+#: Seconds after which a run begins no further file: one costs up to :class:`engine.stores.limits.Limits`, so
+#: many hostile ones of a group would hold the thread, and other groups' work, for half an hour.
 RUN_SECONDS = 60.0
-#: States that may pass without the file changing: such a file is looked at again with every scan, and what was indexed stays for
-#: the one that is being written to.
+#: States that may pass without the file changing: such a file is looked at again with every scan, and what
+#: was indexed stays for the one that is being written to.
 _PASSING = frozenset({"unstable", "outside", "unreadable"})
 
 
@@ -173,8 +197,8 @@ _PASSING = frozenset({"unstable", "outside", "unreadable"})
 def index_file(batch: Batch) -> None:
     """Read files, and write the chunks of each in one transaction with the receipt.
 
-    Safe to repeat because a file's chunks have ids of their place, and replace those that it had: whoever dies while reading
-    leaves the old index, whoever dies after the commit leaves nothing owed.
+    Safe to repeat because a file's chunks have ids of their place, and replace those that it had: whoever
+    dies while reading leaves the old index, whoever dies after the commit leaves nothing owed.
     """
     with unit_of_work() as connection:
         files = file_rows.find(connection, batch.group_id, batch.subject_ids)
@@ -204,7 +228,9 @@ def _index(batch: Batch, store: StoreRecord, file: FileRow) -> None:
         if _is_indexed(file, config, source, contents):
             _note(batch, store, file, contents)
         else:
-            extracted = extract(contents.data, file.path, source.encoding, config.chunk_size, config.chunk_overlap)
+            extracted = extract(
+                contents.data, file.path, source.encoding, config.chunk_size, config.chunk_overlap
+            )
             _write(batch, store, file, source, contents, extracted)
     except FileNotFoundError:
         _forget(batch, store, file)
@@ -216,17 +242,34 @@ def _index(batch: Batch, store: StoreRecord, file: FileRow) -> None:
 
 def _source(config: FileMemoryConfig, file: FileRow) -> FileSource | None:
     ending = suffix_of(file.path)
-    return next((source for source in config.file_sources if source.path == file.source and ending in source.endings), None)
+    return next(
+        (source for source in config.file_sources if source.path == file.source and ending in source.endings),
+        None,
+    )
 
 
 def _is_indexed(file: FileRow, config: FileMemoryConfig, source: FileSource, contents: Contents) -> bool:
-    cut = (file.chunk_size, file.chunk_overlap, file.encoding) == (config.chunk_size, config.chunk_overlap, source.encoding)
+    cut = (file.chunk_size, file.chunk_overlap, file.encoding) == (
+        config.chunk_size,
+        config.chunk_overlap,
+        source.encoding,
+    )
     return cut and file.state == "indexed" and file.file_hash == contents.digest
 
 
-def _write(batch: Batch, store: StoreRecord, file: FileRow, source: FileSource, contents: Contents, extracted: Extracted) -> None:
+def _write(
+    batch: Batch,
+    store: StoreRecord,
+    file: FileRow,
+    source: FileSource,
+    contents: Contents,
+    extracted: Extracted,
+) -> None:
     config: FileMemoryConfig = store.config
-    chunks = [chunk_of(store.store_id, file.source, file.path, number, text) for number, (text, _) in enumerate(extracted.chunks)]
+    chunks = [
+        chunk_of(store.store_id, file.source, file.path, number, text)
+        for number, (text, _) in enumerate(extracted.chunks)
+    ]
     words = [words for _, words in extracted.chunks]
     metadata = {
         "source_type": "file",
@@ -255,7 +298,9 @@ def _write(batch: Batch, store: StoreRecord, file: FileRow, source: FileSource, 
         revision = rows.bump(connection, store.store_id)
         if not file_rows.is_there(connection, store.group_id, file.file_id):
             return
-        missing = file_rows.write_chunks(connection, store.group_id, store.store_id, file.file_id, revision, chunks, words, metadata)
+        missing = file_rows.write_chunks(
+            connection, store.group_id, store.store_id, file.file_id, revision, chunks, words, metadata
+        )
         file_rows.write_outcome(connection, store.group_id, file.file_id, outcome)
         pending_work.enqueue(connection, EMBED_ITEMS, [(item_id, store.group_id) for item_id in missing])
 
@@ -264,7 +309,14 @@ def _note(batch: Batch, store: StoreRecord, file: FileRow, contents: Contents) -
     """The bytes are those that were indexed: only their time is another."""
     with batch.finish() as (connection, owed):
         if owed:
-            file_rows.touch(connection, store.group_id, file.file_id, contents.size, contents.modified_ns, datetime.now(UTC))
+            file_rows.touch(
+                connection,
+                store.group_id,
+                file.file_id,
+                contents.size,
+                contents.modified_ns,
+                datetime.now(UTC),
+            )
 
 
 def _forget(batch: Batch, store: StoreRecord, file: FileRow) -> None:
@@ -276,9 +328,17 @@ def _forget(batch: Batch, store: StoreRecord, file: FileRow) -> None:
 
 
 def _refuse(
-    batch: Batch, store: StoreRecord, file: FileRow, source: FileSource, problem: Unusable, path: Path, allowed: list[Path]
+    batch: Batch,
+    store: StoreRecord,
+    file: FileRow,
+    source: FileSource,
+    problem: Unusable,
+    path: Path,
+    allowed: list[Path],
 ) -> None:
-    """Nothing can be made of it as it is: its state says why, and what was indexed of it goes, unless it is only being written to."""
+    """Nothing can be made of it as it is: its state says why, and what was indexed of it goes, unless it is
+    only being written to.
+    """
     config: FileMemoryConfig = store.config
     size, modified_ns = disk.size_and_time(path, allowed)
     passing = problem.state in _PASSING

@@ -1,4 +1,6 @@
-"""The answer to a question to a store, whatever its type, and the vectors of its items; a mem0 store is asked and written elsewhere."""
+"""The answer to a question to a store, whatever its type, and the vectors of its items; a mem0 store is asked
+and written elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def _search_items(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems
     """A simple store's items that fit best, by the part of the question that counts."""
     if store.config.fidelity == "devall":
         return _search_index(store, request, devall.query_text(request.query), "dense")
-    return _search_index(store, request, key_content(request.query, store.config.max_content_length), "hybrid")
+    return _search_index(
+        store, request, key_content(request.query, store.config.max_content_length), "hybrid"
+    )
 
 
 def _search_files(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems:
@@ -80,12 +84,23 @@ def _search_files(store: StoreRecord, request: RetrieveItems) -> FoundStoreItems
 
 
 def _search_index(store: StoreRecord, request: RetrieveItems, text: str, by: Search) -> FoundStoreItems:
-    """The items that fit best, best first. While the embedder is away words alone count, and a note says so."""
+    """The items that fit best, best first. While the embedder is away words alone count, and a note says
+    so.
+    """
     embedder, query, notes = _query(store, text, by)
     with unit_of_work() as connection:
-        index = index_of(connection, store, "" if embedder is None else embedder.model, None if query is None else query.size)
+        index = index_of(
+            connection,
+            store,
+            "" if embedder is None else embedder.model,
+            None if query is None else query.size,
+        )
     if index.skipped:
-        log.warning("store %s: %d items have vectors of another model or size; words alone find them", store.store_id, index.skipped)
+        log.warning(
+            "store %s: %d items have vectors of another model or size; words alone find them",
+            store.store_id,
+            index.skipped,
+        )
     if not index.items.corpus.has_vector.any():  # none that the question's could be compared with
         query = None
     embed = None if embedder is None or query is None else embedder.query
@@ -100,7 +115,9 @@ def _search_index(store: StoreRecord, request: RetrieveItems, text: str, by: Sea
     return FoundStoreItems(hits=hits, skipped=index.skipped, pending=index.pending, notes=notes)
 
 
-def _query(store: StoreRecord, text: str, by: Search) -> tuple[StoreEmbedder | None, Float32 | None, list[str]]:
+def _query(
+    store: StoreRecord, text: str, by: Search
+) -> tuple[StoreEmbedder | None, Float32 | None, list[str]]:
     """The store's embedder, the question's vector, and a note where that could not be made."""
     embedder: StoreEmbedder | None = None
     try:
@@ -112,7 +129,9 @@ def _query(store: StoreRecord, text: str, by: Search) -> tuple[StoreEmbedder | N
         return embedder, None, [f"searched by words: {error}"]
 
 
-def _hits(connection: Connection, store: StoreRecord, index: StoreIndex, scores: Scores, chosen: Rows) -> list[Hit]:
+def _hits(
+    connection: Connection, store: StoreRecord, index: StoreIndex, scores: Scores, chosen: Rows
+) -> list[Hit]:
     positions = index.positions[chosen].tolist()
     stored = items.by_positions(connection, store, positions)  # without those that went meanwhile
     return [
@@ -128,16 +147,26 @@ def _hits(connection: Connection, store: StoreRecord, index: StoreIndex, scores:
 
 
 def _hits_of_original(
-    connection: Connection, store: StoreRecord, request: RetrieveItems, text: str, index: StoreIndex, scores: Scores
+    connection: Connection,
+    store: StoreRecord,
+    request: RetrieveItems,
+    text: str,
+    index: StoreIndex,
+    scores: Scores,
 ) -> list[Hit]:
-    """The nearest items, and those without a vector that share words, in the original's order (:mod:`engine.stores.devall`)."""
+    """The nearest items, and those without a vector that share words, in the original's order
+    (:mod:`engine.stores.devall`).
+    """
     near = best(index.items, scores, devall.CANDIDATES * request.top_k, request.similarity_threshold)
     positions = index.positions[near].tolist()
     stored = items.by_positions(connection, store, positions)
     hits: list[Hit] = []
     for row, position in zip(near, positions, strict=True):
         if position in stored:
-            cosine, like = _cosine(index, scores, int(row)), devall.likeness(text, stored[position].content_summary)
+            cosine, like = (
+                _cosine(index, scores, int(row)),
+                devall.likeness(text, stored[position].content_summary),
+            )
             item = items.item_of(connection, stored[position])
             hits.append(Hit(item=item, score=devall.score(cosine, like), cosine=cosine, parts=like.parts))
     return sorted(hits, key=lambda hit: -(hit.score or 0))[: request.top_k]
@@ -145,15 +174,17 @@ def _hits_of_original(
 
 def _cosine(index: StoreIndex, scores: Scores, row: int) -> float | None:
     """None: there was nothing to compare."""
-    return None if scores.cosine is None or not index.items.corpus.has_vector[row] else float(scores.cosine[row])
+    return (
+        None if scores.cosine is None or not index.items.corpus.has_vector[row] else float(scores.cosine[row])
+    )
 
 
 @work_task(SEND_ITEM, batch=20, time_limit=100)
 def send_items(batch: Batch) -> None:
     """Send what was written to mem0 stores, in order; what cannot be sent waits.
 
-    Safe to repeat because what was sent is no longer there. If a worker dies between mem0's answer and its note of it, mem0 gets
-    the text twice, and merges what it knows by itself.
+    Safe to repeat because what was sent is no longer there. If a worker dies between mem0's answer and its
+    note of it, mem0 gets the text twice, and merges what it knows by itself.
     """
     with unit_of_work() as connection:
         waiting = items_to_send(connection, batch.subject_ids)
@@ -168,7 +199,9 @@ def send_items(batch: Batch) -> None:
         except ProviderUnavailable as error:
             away[item.store_id] = str(error)
     for store_id, reason in away.items():
-        batch.put_off([item.item_id for item in waiting if item.store_id == store_id and item not in done], reason)
+        batch.put_off(
+            [item.item_id for item in waiting if item.store_id == store_id and item not in done], reason
+        )
     with batch.finish() as (connection, _):
         forget_sent(connection, done)
 
@@ -192,7 +225,10 @@ def _hit(row: Mapping[str, Any]) -> Hit:
     score = row.get("score")
     metadata = row["metadata"] if isinstance(row.get("metadata"), dict) else {}
     item = MemoryItem(
-        id=str(row.get("id", "")), content_summary=str(row.get("memory", row.get("text", ""))), metadata=metadata, timestamp=_time(row)
+        id=str(row.get("id", "")),
+        content_summary=str(row.get("memory", row.get("text", ""))),
+        metadata=metadata,
+        timestamp=_time(row),
     )
     return Hit(item=item, score=float(score) if isinstance(score, int | float) else None)
 
@@ -220,8 +256,8 @@ def embed_items(batch: Batch) -> None:
 
     A store whose embedder is away waits, the others go on.
 
-    Safe to repeat because an item that is gone, or whose store has no embedder, is passed over, and a vector that is there already
-    is written again as it is.
+    Safe to repeat because an item that is gone, or whose store has no embedder, is passed over, and a vector
+    that is there already is written again as it is.
     """
     stores: dict[UUID, _OfStore] = {}
     for store, wanted in _items_by_store(batch):
@@ -237,8 +273,16 @@ def embed_items(batch: Batch) -> None:
         for store_id, own in sorted(stores.items()):
             if own.made:
                 own.embedder.hold(connection, len(next(iter(own.made.values()))))
-            new = [(item, own.made[item.content_hash]) for item in own.wanted if item.item_id in mine and item.content_hash in own.made]
-            same = [item.item_id for item in own.wanted if item.item_id in mine and item.content_hash not in own.made]
+            new = [
+                (item, own.made[item.content_hash])
+                for item in own.wanted
+                if item.item_id in mine and item.content_hash in own.made
+            ]
+            same = [
+                item.item_id
+                for item in own.wanted
+                if item.item_id in mine and item.content_hash not in own.made
+            ]
             items_.fill(connection, store_id, new, own.embedder.model)
             items_.copy(connection, store_id, same, own.embedder.model)
         models = {store_id: own.embedder.model for store_id, own in stores.items()}
@@ -259,8 +303,12 @@ def _embed(store: StoreRecord, wanted: list[ItemToEmbed]) -> _OfStore | None:
         embedder = embedder_of_store(connection, store)
         if embedder is None:
             return None
-        known = items_.known(connection, store.store_id, [item.content_hash for item in wanted], embedder.model)
-    missing = {item.content_hash: without_labels(item.content) for item in wanted if item.content_hash not in known}
+        known = items_.known(
+            connection, store.store_id, [item.content_hash for item in wanted], embedder.model
+        )
+    missing = {
+        item.content_hash: without_labels(item.content) for item in wanted if item.content_hash not in known
+    }
     vectors = embedder.passages(list(missing.values())) if missing else ()
     return _OfStore(embedder, wanted, dict(zip(missing, vectors, strict=True)))
 
@@ -286,13 +334,17 @@ class StoreEmbedder:
         return self.embedder.query(text[: self.params.max_length])
 
     def hold(self, connection: Connection, dimensions: int) -> None:
-        """Before vectors are stored: those of the deployment's model are to be of the active one until the transaction ends."""
+        """Before vectors are stored: those of the deployment's model are to be of the active one until the
+        transaction ends.
+        """
         if self.spec:
             embedding_models.hold(connection, self.embedder.model, self.spec, dimensions)
 
 
 def embedder_of_store(connection: Connection, store: StoreRecord) -> StoreEmbedder | None:
-    """None: the store has none. Raises :class:`jiyi.errors.EmbeddingUnavailable` or :class:`jiyi.errors.SettingsError`."""
+    """None: the store has none. Raises :class:`jiyi.errors.EmbeddingUnavailable` or
+    :class:`jiyi.errors.SettingsError`.
+    """
     given: EmbeddingConfig | None = getattr(store.config, "embedding", None)
     if given is None:
         return None
@@ -301,7 +353,9 @@ def embedder_of_store(connection: Connection, store: StoreRecord) -> StoreEmbedd
         return StoreEmbedder(embedder, given.params, spec)
     key = "" if given.api_key is None else given.api_key.get_secret_value()
     name = given.params.model_path or given.model if given.provider == "local" else given.model
-    engine = own_embedder(vendor(given), name, given.params.dimensions, given.base_url or "", key, store.group_id)
+    engine = own_embedder(
+        vendor(given), name, given.params.dimensions, given.base_url or "", key, store.group_id
+    )
     size = items_.vector_size(connection, store.store_id, model_name(engine.model, given.params))
     return StoreEmbedder(sized(engine, size), given.params, "")
 

@@ -57,8 +57,12 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def address(browser: Browser, database: Stack, _workers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the admin of the whole service is. (The browser comes first: without one nothing need be started.)"""
+def address(
+    browser: Browser, database: Stack, _workers: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Where the admin of the whole service is. (The browser comes first: without one nothing need be
+    started.)
+    """
     with ephemeral.served(tmp_path_factory.mktemp("web")) as (port, _process):
         yield f"http://127.0.0.1:{port}"
 
@@ -101,7 +105,9 @@ def enter(page: Page, user: User, password: str = PASSWORD) -> None:
 
 
 class Watch:
-    """What no page may say: errors on its console, exceptions, breaches of the CSP, answers of 500 and more."""
+    """What no page may say: errors on its console, exceptions, breaches of the CSP, answers of 500 and
+    more.
+    """
 
     def __init__(self, context: BrowserContext) -> None:
         self.heard: list[str] = []
@@ -110,7 +116,10 @@ class Watch:
         context.add_init_script(TELL_VIOLATIONS)
         context.on("console", self._on_console)
         context.on("weberror", lambda error: self.heard.append(f"exception: {error.error}"))
-        context.on("response", lambda answer: answer.status >= 500 and self.heard.append(f"{answer.status} {answer.url}"))
+        context.on(
+            "response",
+            lambda answer: answer.status >= 500 and self.heard.append(f"{answer.status} {answer.url}"),
+        )
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -127,7 +136,8 @@ Open = Callable[..., Page]
 
 @pytest.fixture
 def open_browser(browser: Browser, address: str, signed_in: Any) -> Iterator[Open]:
-    """``open_browser(viewport=PHONE, locale="zh-CN")``: an operator's browser; ``storage_state=None``: a stranger's.
+    """``open_browser(viewport=PHONE, locale="zh-CN")``: an operator's browser; ``storage_state=None``: a
+    stranger's.
 
     ``page.watch`` is its :class:`Watch`; what it hears fails the test.
     """
@@ -135,7 +145,13 @@ def open_browser(browser: Browser, address: str, signed_in: Any) -> Iterator[Ope
 
     def open_one(**options: Any) -> Page:
         context = browser.new_context(
-            **{"base_url": address, "viewport": DESKTOP, "locale": "en-GB", "storage_state": signed_in, **options}
+            **{
+                "base_url": address,
+                "viewport": DESKTOP,
+                "locale": "en-GB",
+                "storage_state": signed_in,
+                **options,
+            }
         )
         context.set_default_timeout(PATIENCE)
         watch = Watch(context)

@@ -19,7 +19,9 @@ def test_what_was_asked_is_listed_with_what_it_returned(page: Page, client: Clie
     for question in ("Where are the bees?", "Who came?"):
         client.retrieve("Tomas", question, top_k=3)
         client.retrieve("Tomas", question)
-    poll(lambda: client.retrieval.list(agent_id="Tomas").rows, lambda found: len(found) == 4, PATIENCE_SECONDS)
+    poll(
+        lambda: client.retrieval.list(agent_id="Tomas").rows, lambda found: len(found) == 4, PATIENCE_SECONDS
+    )
     page.goto(f"/retrievals?group={group}")
     rows = page.locator("ol.asked > li")
     expect(rows).to_have_count(4)
@@ -58,7 +60,12 @@ def test_an_agents_page_leads_to_all_that_it_has(page: Page, town: Town) -> None
 
 def test_an_appointment_is_deleted_only_when_confirmed(page: Page, client: Client, group: str) -> None:
     client.observe("Tomas", "The bees settled in the third hive", wait=True)
-    client.command("appointments.create", agent_id="Tomas", text="every day at 9 remind me to feed the bees", tz="Europe/Berlin")
+    client.command(
+        "appointments.create",
+        agent_id="Tomas",
+        text="every day at 9 remind me to feed the bees",
+        tz="Europe/Berlin",
+    )
     page.goto(f"/growth/schedules?group={group}")
     page.locator("tbody tr td:nth-child(2) a").click()
     page.once("dialog", lambda asking: asking.dismiss())

@@ -1,4 +1,6 @@
-"""What people change and take along: adding and correcting a memory, an export, a session, the reader's own time."""
+"""What people change and take along: adding and correcting a memory, an export, a session, the reader's own
+time.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,18 @@ def test_a_memory_is_added_corrected_and_exported(page: Page, client: Client, gr
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Export").click()
     lines = [json.loads(line) for line in waiting.value.path().read_text(encoding="utf-8").splitlines()]
-    assert [line["payload"]["description"] for line in lines] == ["Tomas mended the roof", "陶马斯周五开窑 <b>&", "陶马斯周六开窑"]
+    assert [line["payload"]["description"] for line in lines] == [
+        "Tomas mended the roof",
+        "陶马斯周五开窑 <b>&",
+        "陶马斯周六开窑",
+    ]
     assert waiting.value.suggested_filename == "jiyi-Tomas.jsonl"
 
 
 def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group: str) -> None:
-    for number, (speaker, said) in enumerate([("米娅", "我对花生过敏。"), ("companion", "记住了，不用花生。")]):
+    for number, (speaker, said) in enumerate(
+        [("米娅", "我对花生过敏。"), ("companion", "记住了，不用花生。")]
+    ):
         client.observe(
             "companion",
             said,
@@ -47,7 +55,9 @@ def test_a_session_is_shown_as_a_conversation(page: Page, client: Client, group:
             occurred_at=datetime(2026, 3, 2, 9, number, tzinfo=UTC),
             wait=True,
         )
-    client.observe("companion", "米娅喜欢杏仁", kind="preference", uri="agent://companion/preference/nuts", wait=True)
+    client.observe(
+        "companion", "米娅喜欢杏仁", kind="preference", uri="agent://companion/preference/nuts", wait=True
+    )
     injected = client.conversations.context(agent_id="companion", query="我对花生过敏。", session_id="monday")
     assert "杏仁" in injected.context
     client.observe("companion", "The door bell rang", session_id="monday", wait=True)
@@ -93,14 +103,17 @@ def test_the_foot_leads_to_the_api(page: Page, town: Town) -> None:
 def test_ticking_compare_shows_on_both_sides_what_was_computed(page: Page, town: Town) -> None:
     page.goto(f"/playground?group={town.group}&agent=Tomas&focal=bees&compare=1")
     expect(page.locator("[name='a.relevance']")).to_have_value("hybrid")
-    expect(page.locator("[name='b.relevance']")).to_have_value("dense")  # two settings begin as two different ones
+    expect(page.locator("[name='b.relevance']")).to_have_value(
+        "dense"
+    )  # two settings begin as two different ones
     page.goto(f"/playground?group={town.group}&agent=Tomas&focal=bees")
     expect(page.locator("[data-answer=a]")).to_be_visible()
     page.locator("[name=compare]").check()
     other = page.locator("[data-answer=b] .tally")
     expect(other).to_contain_text("dense")
     expect(page.locator("[name='b.relevance']")).to_have_value("dense")
-    # Nothing is changed behind one's back: two sides that are set to the same are computed and shown as the same.
+    # Nothing is changed behind one's back: two sides that are set to the same are computed and shown as the
+    # same.
     page.locator("[name='b.relevance']").select_option("hybrid")
     expect(other).to_contain_text("hybrid")
     expect(page.locator("[name='b.relevance']")).to_have_value("hybrid")

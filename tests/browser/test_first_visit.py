@@ -1,4 +1,6 @@
-"""A group that nobody has used yet: a key, the first event and the first question, each as it stands on the page."""
+"""A group that nobody has used yet: a key, the first event and the first question, each as it stands on the
+page.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ WAIT_SECONDS = 60
 
 def done_in_a_shell(*lines: str) -> str:
     """What the last of the lines prints; nothing but lines that were copied from the page."""
-    return subprocess.run(["bash", "-ec", "\n".join(lines)], capture_output=True, text=True, timeout=WAIT_SECONDS, check=True).stdout
+    return subprocess.run(
+        ["bash", "-ec", "\n".join(lines)], capture_output=True, text=True, timeout=WAIT_SECONDS, check=True
+    ).stdout
 
 
 def test_three_steps_lead_to_the_overview(page: Page, group: str) -> None:
@@ -22,7 +26,9 @@ def test_three_steps_lead_to_the_overview(page: Page, group: str) -> None:
     steps = page.locator(".first-steps li")
     expect(steps).to_have_count(3)
     steps.nth(0).get_by_role("button", name="Make the key").click()
-    export, event, question = (page.locator(f"#{name}").inner_text() for name in ("export", "first-event", "first-question"))
+    export, event, question = (
+        page.locator(f"#{name}").inner_text() for name in ("export", "first-event", "first-question")
+    )
     assert "accepted" in done_in_a_shell(export, event)
 
     page.locator(".beside-page").get_by_role("link", name="Overview").click()

@@ -16,16 +16,25 @@ NAMES = ("Mara", "林岚")
 def tell(client: Client, agent: str = "Tomas") -> None:
     """Two people, what they said, what a thought rests on, and a fact that has changed."""
     told = ("The bees swarm", "梨树开花了", "Honey is ready", "下雨了", "A hive is empty", "梨酱卖完了")
-    said = [client.observe(agent, text, user_id=name, visibility="agent", wait=True) for name, text in zip(NAMES * 3, told, strict=True)]
-    client.observe(agent, "Bees come when the pear trees bloom", node_type="thought", evidence=[*said[:3]], wait=True)
+    said = [
+        client.observe(agent, text, user_id=name, visibility="agent", wait=True)
+        for name, text in zip(NAMES * 3, told, strict=True)
+    ]
+    client.observe(
+        agent, "Bees come when the pear trees bloom", node_type="thought", evidence=[*said[:3]], wait=True
+    )
     client.update(said[4], "A hive has a new queen", user_id="Mara", wait=True)
     client.observe(agent, "The kiln is cold", wait=True)
 
 
 @pytest.mark.parametrize(
-    "options", [{"viewport": DESKTOP}, {"viewport": PHONE, "color_scheme": "dark", "locale": "zh-CN"}], ids=["desk", "chinese-phone-dark"]
+    "options",
+    [{"viewport": DESKTOP}, {"viewport": PHONE, "color_scheme": "dark", "locale": "zh-CN"}],
+    ids=["desk", "chinese-phone-dark"],
 )
-def test_the_graph_is_drawn_walked_by_keys_and_is_a_table_too(open_browser: Open, client: Client, options: dict[str, object]) -> None:
+def test_the_graph_is_drawn_walked_by_keys_and_is_a_table_too(
+    open_browser: Open, client: Client, options: dict[str, object]
+) -> None:
     tell(client)
     page = open_browser(**options)
     page.goto(f"/agents/{client.group}/Tomas/graph?group={client.group}")
@@ -35,7 +44,9 @@ def test_the_graph_is_drawn_walked_by_keys_and_is_a_table_too(open_browser: Open
     expect(frame.locator("canvas")).to_have_count(3)
     thought = rows.filter(has_text="Bees come when")
     expect(thought.get_by_role("cell").nth(1).get_by_role("link")).to_have_count(3)
-    expect(rows.filter(has_text="A hive is empty").get_by_role("cell").nth(2).get_by_role("link")).to_have_count(1)
+    expect(
+        rows.filter(has_text="A hive is empty").get_by_role("cell").nth(2).get_by_role("link")
+    ).to_have_count(1)
     before = frame.screenshot()
     frame.focus()
     page.keyboard.press("ArrowRight")
@@ -54,7 +65,9 @@ def test_the_graph_is_drawn_walked_by_keys_and_is_a_table_too(open_browser: Open
     expect(page.get_by_role("heading", level=1)).to_contain_text("Bees come when")
 
 
-def test_it_can_be_of_one_person_and_an_agent_without_memories_has_an_empty_one(page: Page, client: Client) -> None:
+def test_it_can_be_of_one_person_and_an_agent_without_memories_has_an_empty_one(
+    page: Page, client: Client
+) -> None:
     tell(client)
     page.goto(f"/agents/{client.group}/Tomas/graph?group={client.group}")
     page.locator("select[name=person]").select_option("林岚")

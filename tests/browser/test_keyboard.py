@@ -28,7 +28,10 @@ FOCUS = """() => {
   return { place: window.stops.get(at), parts, seen: ring && box.width > 0 && box.bottom > 0, what: at.outerHTML.slice(0, 99) };
 }"""
 #: What of a page comes after it, and has stops: a legend for each plot, counts of kinds.
-LATE = {"/": [f"figure:nth-of-type({place}) .legend button" for place in range(1, 5)], "/memories": [".kinds a"]}
+LATE = {
+    "/": [f"figure:nth-of-type({place}) .legend button" for place in range(1, 5)],
+    "/memories": [".kinds a"],
+}
 #: Taps of the key before a page without an end is called a trap.
 MOST = 400
 
@@ -50,7 +53,9 @@ def walk(page: Page) -> tuple[int, list[str]]:
     pytest.fail(f"no end after {MOST} stops")
 
 
-@pytest.mark.parametrize("path", ["/", "/memories", "/playground", "/growth/schedules", "/proposals", "/events", "/dead"])
+@pytest.mark.parametrize(
+    "path", ["/", "/memories", "/playground", "/growth/schedules", "/proposals", "/events", "/dead"]
+)
 def test_tab_comes_everywhere_is_seen_and_is_never_caught(page: Page, town: Town, path: str) -> None:
     page.route(re.compile(r"/live\?"), lambda route: route.fulfill(status=204))  # the page stays as it is
     page.goto(f"{path}?group={town.group}")
@@ -74,7 +79,9 @@ def test_the_first_stop_leads_past_the_menu(page: Page, town: Town) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
     page.keyboard.press("Tab")
-    stops = page.locator("main").locator("a[href], button, input:not([type=hidden]), select, summary, textarea")
+    stops = page.locator("main").locator(
+        "a[href], button, input:not([type=hidden]), select, summary, textarea"
+    )
     expect(stops.first).to_be_focused()
 
 
@@ -109,7 +116,9 @@ def test_sliders_and_rows_of_the_playground(page: Page, client: Client, group: s
     page.get_by_role("slider", name=re.compile("^Weight of importance")).first.focus()
     page.keyboard.press("End")
     expect(rows.first).to_contain_text("hundred plates")
-    expect(page.get_by_role("slider", name=re.compile("^Weight of importance")).first).to_be_focused()  # nobody took it away
+    expect(
+        page.get_by_role("slider", name=re.compile("^Weight of importance")).first
+    ).to_be_focused()  # nobody took it away
     rows.first.locator("summary").focus()
     page.keyboard.press("Enter")
     expect(rows.first.get_by_role("table")).to_be_visible()
@@ -136,7 +145,11 @@ def test_search_finds_pages_agents_memories_and_ids_from_anywhere(page: Page, to
     page.keyboard.press("/")
     expect(field).to_be_focused()
     found = page.locator("#find-results")
-    for typed, link in (("heart", "Heartbeats page"), ("toma", "Tomas agent"), ("celadon", re.compile("celadon green memory$"))):
+    for typed, link in (
+        ("heart", "Heartbeats page"),
+        ("toma", "Tomas agent"),
+        ("celadon", re.compile("celadon green memory$")),
+    ):
         field.fill(typed)
         expect(found.get_by_role("link", name=link)).to_be_visible()
     field.fill(str(town.memory))

@@ -17,7 +17,9 @@ def test_the_language_is_chosen_by_a_link_and_kept(page: Page, town: Town) -> No
     page.locator(".beside-page").get_by_role("link", name="中文").click()
     expect(page.locator("html")).to_have_attribute("lang", "zh")
     expect(page.get_by_role("heading", level=1)).to_have_text("记忆")
-    expect(page).to_have_url(re.compile(rf"/memories\?group={town.group}&q=bees$"))  # the same page, nothing lost
+    expect(page).to_have_url(
+        re.compile(rf"/memories\?group={town.group}&q=bees$")
+    )  # the same page, nothing lost
     page.locator(".beside-page").get_by_role("link", name="检索", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("检索")
     page.locator(".beside-page").get_by_role("link", name="English").click()
@@ -74,6 +76,8 @@ def test_on_a_telephone_no_comma_begins_a_line_of_a_workers_queues(open_browser:
     page.goto(f"/workers?group={town.group}")
     queues = page.locator("#workers td.whole").first
     expect(queues).to_be_visible()
-    of_a_line = "(one) => one.getBoundingClientRect().height < 1.5 * parseFloat(getComputedStyle(one).lineHeight)"
+    of_a_line = (
+        "(one) => one.getBoundingClientRect().height < 1.5 * parseFloat(getComputedStyle(one).lineHeight)"
+    )
     assert queues.evaluate(f"cell => cell.children.length > 1 && [...cell.children].every({of_a_line})")
     assert queues.evaluate("cell => cell.offsetWidth / cell.parentElement.offsetWidth") > 0.9

@@ -1,4 +1,6 @@
-"""A memory's way through the admin: it arrives, is found, is ranked; what could not be stored is tried again."""
+"""A memory's way through the admin: it arrives, is found, is ranked; what could not be stored is tried
+again.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ WAIT_SECONDS = 60
 
 
 def tell(client: Client, *descriptions: tuple[str, int], agent: str = "Tomas") -> None:
-    events = [{"agent_id": agent, "description": text, "poignancy": value, "event_id": uuid4()} for text, value in descriptions]
+    events = [
+        {"agent_id": agent, "description": text, "poignancy": value, "event_id": uuid4()}
+        for text, value in descriptions
+    ]
     client.wait_for(client.observe_many(events), WAIT_SECONDS)
 
 
@@ -30,7 +35,9 @@ def requests_for_rows(page: Page) -> list[str]:
     return asked
 
 
-def test_an_event_arrives_while_one_looks_and_is_found_by_its_words(page: Page, client: Client, group: str) -> None:
+def test_an_event_arrives_while_one_looks_and_is_found_by_its_words(
+    page: Page, client: Client, group: str
+) -> None:
     page.goto(f"/events?group={group}")
     expect(page.locator(".live-state")).to_have_text("live")
     expect(page.get_by_text("No event has arrived yet.")).to_be_visible()
@@ -77,7 +84,9 @@ def test_news_that_are_due_when_one_pauses_are_not_fetched(page: Page, client: C
     expect(page.locator(".live-state")).to_have_text("live")  # so that a first look is due
     page.get_by_role("button", name="Pause").click()
     tell(client, ("Rain on the roof", 3))
-    next(news for news in client.stream(after="0") if news.kind == "node.retrievable")  # the last one there is
+    next(
+        news for news in client.stream(after="0") if news.kind == "node.retrievable"
+    )  # the last one there is
     page.clock.run_for(10_000)
     expect(page.locator("#events > li")).to_have_count(0)
     assert asked == []
@@ -88,7 +97,9 @@ def test_news_that_are_due_when_one_pauses_are_not_fetched(page: Page, client: C
     assert len(asked) == 1
 
 
-def test_news_that_are_under_way_when_one_pauses_are_not_shown(page: Page, client: Client, group: str) -> None:
+def test_news_that_are_under_way_when_one_pauses_are_not_shown(
+    page: Page, client: Client, group: str
+) -> None:
     tell(client, ("Rain on the roof", 3))
     page.route("**/events/rows*", lambda _: None)  # unanswered
     with page.expect_request("**/events/rows*") as looked:
@@ -124,15 +135,21 @@ def test_one_sees_why_a_memory_ranks_where_it_does(page: Page, client: Client, g
     expect(why.get_by_role("table")).to_be_visible()
 
 
-def test_other_weights_bring_another_order_at_once_and_beside_the_first(page: Page, client: Client, group: str) -> None:
+def test_other_weights_bring_another_order_at_once_and_beside_the_first(
+    page: Page, client: Client, group: str
+) -> None:
     tell(client, ("Tomas burned his hand at the kiln", 1))
     tell(client, ("A customer from Lisbon ordered a hundred plates", 10), ("Tomas had bread and cheese", 1))
     page.goto(f"/playground?group={group}&agent=Tomas&focal=kiln+burned+hand")
     rows = page.locator("ol.ranked > li")
     expect(rows.first).to_contain_text("kiln")
-    weight = page.locator("fieldset[data-side=a]").get_by_role("slider", name=re.compile("^Weight of relevance"))
+    weight = page.locator("fieldset[data-side=a]").get_by_role(
+        "slider", name=re.compile("^Weight of relevance")
+    )
     weight.fill("0")
-    page.locator("fieldset[data-side=a]").get_by_role("slider", name=re.compile("^Weight of importance")).fill("5")
+    page.locator("fieldset[data-side=a]").get_by_role(
+        "slider", name=re.compile("^Weight of importance")
+    ).fill("5")
     expect(rows.first).to_contain_text("Lisbon")
     expect(page.locator("output[for=a-importance_w]")).to_have_text("5")
     page.get_by_role("button", name="Reset").first.click()
@@ -161,8 +178,12 @@ def letter_of(group: str, description: str) -> dict[str, Any]:
     }
 
 
-def test_a_dead_letter_is_tried_again_and_somebody_has_done_it(page: Page, client: Client, group: str, operator: User) -> None:
-    bury(group, "the intake did not know this type", letter_of(group, "The pear tree was struck by lightning"))
+def test_a_dead_letter_is_tried_again_and_somebody_has_done_it(
+    page: Page, client: Client, group: str, operator: User
+) -> None:
+    bury(
+        group, "the intake did not know this type", letter_of(group, "The pear tree was struck by lightning")
+    )
     bury(group, "another reason")
     page.goto(f"/dead?group={group}")
     letters = page.locator("ol.letters > li")
@@ -211,7 +232,9 @@ def test_what_is_discarded_is_asked_for_first(page: Page, client: Client, group:
     expect(letters).to_contain_text("of no use")
 
 
-def test_the_overview_follows_what_happens_without_being_loaded_anew(page: Page, client: Client, group: str) -> None:
+def test_the_overview_follows_what_happens_without_being_loaded_anew(
+    page: Page, client: Client, group: str
+) -> None:
     page.goto(f"/?group={group}")
     page.evaluate("document.body.dataset.same = 'page'")
     expect(page.locator("figure .plot canvas")).to_have_count(4)
@@ -237,7 +260,11 @@ def test_a_memory_is_archived_and_brought_back(open_browser: Open, client: Clien
 
 
 def test_what_is_chosen_is_rated_and_exported(page: Page, client: Client, group: str) -> None:
-    tell(client, ("The swarm has settled in the third hive", 3), ("Tomas moved the fourth hive to the lime trees", 2))
+    tell(
+        client,
+        ("The swarm has settled in the third hive", 3),
+        ("Tomas moved the fourth hive to the lime trees", 2),
+    )
     page.goto(f"/memories?group={group}")
     expect(page.locator(".kinds")).to_contain_text(re.compile(r"\b2\b"))
     page.get_by_label("Choose all shown").check()

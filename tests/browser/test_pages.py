@@ -1,4 +1,6 @@
-"""Every page, as it is met: in English and Chinese, light and dark, from a telephone to a wide desk; by axe (WCAG A and AA)."""
+"""Every page, as it is met: in English and Chinese, light and dark, from a telephone to a wide desk; by axe
+(WCAG A and AA).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ LINKS = "all => all.map((a) => [a.textContent, a.getAttribute('href')])"
 #: What axe looks for, and what of it depends on the theme.
 WHOLE: dict[str, Any] = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
-    "rules": {name: {"enabled": True} for name in ("heading-order", "page-has-heading-one", "landmark-one-main", "label-title-only")},
+    "rules": {
+        name: {"enabled": True}
+        for name in ("heading-order", "page-has-heading-one", "landmark-one-main", "label-title-only")
+    },
     "resultTypes": ["violations"],
 }
 CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}, "resultTypes": ["violations"]}
@@ -32,9 +37,15 @@ OTHER_THEME = {"dark": "light", "light": "dark"}
 WIDTHS = (390, 768, 1_280, 1_920)
 
 
-def defects(page: Page, language: str, theme: str, viewport: dict[str, int], *, colours: bool = True) -> Iterator[str]:
-    """What is wrong with the page: as it is, in the other theme unless ``colours`` are left out, and as wide or narrow as any screen."""
-    page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # a colour on its way to another is none of either
+def defects(
+    page: Page, language: str, theme: str, viewport: dict[str, int], *, colours: bool = True
+) -> Iterator[str]:
+    """What is wrong with the page: as it is, in the other theme unless ``colours`` are left out, and as wide
+    or narrow as any screen.
+    """
+    page.emulate_media(
+        color_scheme=theme, reduced_motion="reduce"
+    )  # a colour on its way to another is none of either
     page.evaluate(AXE_SCRIPT)
     yield from violations(page, WHOLE if colours else WITHOUT_COLOURS)
     yield from page.evaluate(LOOKS, {"language": language})
@@ -76,7 +87,9 @@ def pages_of(page: Page, town: Town) -> dict[str, str]:
         pytest.param({"locale": "zh-CN", "viewport": DESKTOP, "color_scheme": "light"}, id="chinese"),
     ],
 )
-def test_no_page_has_errors_or_cannot_be_read(open_browser: Open, town: Town, options: dict[str, Any]) -> None:
+def test_no_page_has_errors_or_cannot_be_read(
+    open_browser: Open, town: Town, options: dict[str, Any]
+) -> None:
     page = open_browser(**options)
     page.watch.expected = (REFUSED,)
     how, colours = (options["color_scheme"], options["viewport"]), options["locale"] == "en-GB"
@@ -86,7 +99,10 @@ def test_no_page_has_errors_or_cannot_be_read(open_browser: Open, town: Town, op
         assert answer is not None
         assert answer.status == (404 if name == "refused" else 200), path
         language = "en" if name == "the API" else options["locale"][:2]
-        wrong += [f"{name}: {defect}" for defect in [*defects(page, language, *how, colours=colours), *page.watch.take()]]
+        wrong += [
+            f"{name}: {defect}"
+            for defect in [*defects(page, language, *how, colours=colours), *page.watch.take()]
+        ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -1,4 +1,6 @@
-"""A form that is refused, as people meet it: what they typed is there, what is wrong stands beside it, and they are led to it."""
+"""A form that is refused, as people meet it: what they typed is there, what is wrong stands beside it, and
+they are led to it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ TYPED = '陶马斯 <b>周五</b> & "开窑"'
 #: Where pictures go, for whoever wants to look.
 PICTURES = os.environ.get("PICTURES")
 #: Opens what a form is folded in.
-OPEN = "(form) => { for (let at = form; at; at = at.parentElement) if (at.localName === 'details') at.open = true; }"
+OPEN = (
+    "(form) => { for (let at = form; at; at = at.parentElement) if (at.localName === 'details') at.open ="
+    " true; }"
+)
 
 
 def picture(page: Page, name: str) -> None:
@@ -23,7 +28,10 @@ def picture(page: Page, name: str) -> None:
 
 
 def test_a_sent_form_comes_back_as_it_was_typed(open_browser: Open, group: str) -> None:
-    for locale, words, button in (("en-GB", "must be at most 10", "Add a memory"), ("zh-CN", "不能大于 10", "添加记忆")):
+    for locale, words, button in (
+        ("en-GB", "must be at most 10", "Add a memory"),
+        ("zh-CN", "不能大于 10", "添加记忆"),
+    ):
         page = open_browser(locale=locale)
         page.watch.expected = ("400",)
         page.goto(f"/memories?group={group}")
@@ -67,7 +75,9 @@ def test_what_htmx_sent_is_marked_where_it_stands(page: Page, client: Client, gr
     expect(page.locator("#settings small.refused")).to_have_count(0)
 
 
-def test_what_the_service_refuses_is_in_the_readers_language(open_browser: Open, client: Client, group: str) -> None:
+def test_what_the_service_refuses_is_in_the_readers_language(
+    open_browser: Open, client: Client, group: str
+) -> None:
     client.observe("Tomas", "Tomas mended the roof", poignancy=3, wait=True)
     for locale, overriding, name in (
         ("en-GB", "reads like an attempt to override instructions", "1 to 64 letters"),

@@ -51,7 +51,9 @@ def test_a_wrong_password_is_told_and_the_right_one_is_taken_then(open_browser: 
     page = stranger(open_browser, FORBIDDEN)
     page.goto("/sign-in")
     try_password(page, user.name, "wrong")
-    expect(page.get_by_role("alert").filter(has_text="wrong")).to_have_text("The name or the password is wrong.")
+    expect(page.get_by_role("alert").filter(has_text="wrong")).to_have_text(
+        "The name or the password is wrong."
+    )
     expect(page.get_by_label("Name")).to_have_value(user.name)
     expect(page.get_by_label("Password")).to_have_value("")
     expect(page.get_by_label("Password")).to_be_focused()
@@ -77,7 +79,9 @@ def test_who_guesses_waits_even_with_the_right_password(open_browser: Open) -> N
             assert sign_in.count_guess(user.name, "127.0.0.1").wait == 0
     for password in ("another guess", PASSWORD):
         try_password(page, user.name, password)
-        expect(page.get_by_text(re.compile("^Too many wrong passwords. Wait [0-9]+ seconds, then try again.$"))).to_be_visible()
+        expect(
+            page.get_by_text(re.compile("^Too many wrong passwords. Wait [0-9]+ seconds, then try again.$"))
+        ).to_be_visible()
 
 
 def test_a_viewer_sees_no_way_to_what_is_closed_to_him(open_browser: Open, group: str) -> None:

@@ -1,4 +1,6 @@
-"""What an operator does all day, in clicks: keys that are typed, and pages that come by themselves, are none."""
+"""What an operator does all day, in clicks: keys that are typed, and pages that come by themselves, are
+none.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def test_a_worker_is_stopped_and_red(page: Page, database: Stack, tmp_path: Path
 
 
 def test_a_letter_is_tried_again(page: Page, group: str) -> None:
-    bury(group, "the intake did not know this type", letter_of(group, "The pear tree was struck by lightning"))
+    bury(
+        group, "the intake did not know this type", letter_of(group, "The pear tree was struck by lightning")
+    )
     page.goto(f"/dead?group={group}")
     with task("requeue", 2) as hand:
         hand.click(page.get_by_role("checkbox", name="Choose this letter"))

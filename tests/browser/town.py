@@ -78,7 +78,9 @@ class Town:
             "identity": f"/identity/{self.group}/Tomas",
             "heartbeat": f"/growth/heartbeats/Tomas?group={self.group}",
             "what grew": f"/growth/agents/{self.group}/Tomas",
-            "a sentence is tried": f"/growth/schedules?group={self.group}&text=每天早上9点提醒我喝水&tz=Asia/Shanghai",
+            "a sentence is tried": (
+                f"/growth/schedules?group={self.group}&text=每天早上9点提醒我喝水&tz=Asia/Shanghai"
+            ),
             "first visit": f"/?group={self.group}-new",
             "refused": f"/nodes/{self.group}/{uuid4()}",
         }
@@ -110,23 +112,35 @@ def build(group: str) -> Town:
     with Client(group) as client, whole_service():
         ids = client.observe_many(events)
         client.wait_for(ids, WAIT_SECONDS)
-        # The rules say nothing that a memory of the diary says alone; programs may bring thoughts of their own.
+        # The rules say nothing that a memory of the diary says alone; programs may bring thoughts of their
+        # own.
         thought = client.observe(
-            "Tomas", "Mara and Tomas care for the same bees", node_type="thought", evidence=[ids[-1]], poignancy=6, wait=True
+            "Tomas",
+            "Mara and Tomas care for the same bees",
+            node_type="thought",
+            evidence=[ids[-1]],
+            poignancy=6,
+            wait=True,
         )
         reflection = client.reflect("Tomas", timeout=WAIT_SECONDS)
         live(client)
         found = client.retrieve("Tomas", "bees", top_k=1).groups[0].retrieved_nodes[0]
-    letter = bury(group, "payload.description: must not be empty", traceback="Traceback (most recent call last):\n  …")
+    letter = bury(
+        group, "payload.description: must not be empty", traceback="Traceback (most recent call last):\n  …"
+    )
     discarded = bury(group, UNRULY)
     with whole_service(), unit_of_work() as connection:
-        connection.execute(text("UPDATE dead_letters SET state = 'discarded' WHERE letter_id = :id"), {"id": discarded})
+        connection.execute(
+            text("UPDATE dead_letters SET state = 'discarded' WHERE letter_id = :id"), {"id": discarded}
+        )
         connection.execute(
             text("""INSERT INTO pending_work (kind, subject_id, group_id, due_at, attempts, last_error)
                     VALUES ('test-town', :id, :group, now() + '1 h'::interval, 3, :error)"""),
             {"id": uuid4(), "group": group, "error": UNRULY},
         )
-    create_key.perform(Actor(group, "test"), CreateKey(key=NewKey.of(new_key()), name="crawler", scopes=["publish", "read"]))
+    create_key.perform(
+        Actor(group, "test"), CreateKey(key=NewKey.of(new_key()), name="crawler", scopes=["publish", "read"])
+    )
     return Town(group, found.node_id, thought, ids[0], letter, reflection.reflection_id)
 
 
@@ -135,8 +149,12 @@ def live(client: Client) -> None:
     for said in ("The kiln controller keeps failing at 900 degrees.", "我对花生过敏。"):
         client.add_turn("Tomas", "user", said, "talk")
     for _ in range(3):
-        client.command("pains.report", agent_id="Tomas", summary="The kiln controller keeps failing at 900 degrees.")
-    client.command("identity.propose", agent_id="Tomas", file="SOUL", suggested="I am a potter.", reason="said so often")
+        client.command(
+            "pains.report", agent_id="Tomas", summary="The kiln controller keeps failing at 900 degrees."
+        )
+    client.command(
+        "identity.propose", agent_id="Tomas", file="SOUL", suggested="I am a potter.", reason="said so often"
+    )
     client.command("appointments.create", agent_id="Tomas", text="每天早上9点提醒我开窑", tz="Asia/Shanghai")
     client.command("heartbeats.configure", agent_id="Tomas", enabled=True)
     client.command("heartbeats.tick", agent_id="Tomas")
@@ -145,11 +163,17 @@ def live(client: Client) -> None:
 def bury(group: str, reason: str, event: dict[str, Any] | None = None, traceback: str | None = None) -> UUID:
     """An open letter of the intake, with the event that it could not take."""
     with whole_service(), unit_of_work() as connection:
-        dead_letters.add_message(connection, json.dumps(event or {"n": "坏"}), reason, uuid4(), group, traceback)
+        dead_letters.add_message(
+            connection, json.dumps(event or {"n": "坏"}), reason, uuid4(), group, traceback
+        )
         return UUID(
             str(
                 connection.execute(
-                    text("SELECT letter_id FROM dead_letters WHERE group_id = :group ORDER BY letter_id DESC LIMIT 1"), {"group": group}
+                    text(
+                        "SELECT letter_id FROM dead_letters WHERE group_id = :group ORDER BY letter_id DESC"
+                        " LIMIT 1"
+                    ),
+                    {"group": group},
                 ).scalar_one()
             )
         )

@@ -49,8 +49,9 @@ pytest_configure = share
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of the running service come last: its workers would do what others leave undone.
 
-    Every process of xdist has a service of its own and takes the tests in this order (``--no-loadscope-reorder``), so
-    that neither a core waits at the end for the other, nor a test without the service comes after one with it.
+    Every process of xdist has a service of its own and takes the tests in this order
+    (``--no-loadscope-reorder``), so that neither a core waits at the end for the other, nor a test without
+    the service comes after one with it.
     """
     items.sort(key=lambda item: "_workers" in getattr(item, "fixturenames", ()))
 
@@ -59,8 +60,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _nothing_is_held_back() -> Iterator[None]:
     """After a Valkey that was away, which another test may just have had, news waits for some seconds.
 
-    With a patch of its own: were the test's ``monkeypatch`` made here, it would be undone after all other fixtures,
-    which then end with whatever the test took away.
+    With a patch of its own: were the test's ``monkeypatch`` made here, it would be undone after all other
+    fixtures, which then end with whatever the test took away.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stream, "_quiet_until", 0.0)
@@ -80,7 +81,9 @@ _scrypt = cache(hashlib.scrypt)
 
 @pytest.fixture(autouse=True)
 def _patient_web(quick_urls: None) -> Iterator[None]:
-    """Pages wait for servers that work, however busy the machine is; tests of limits have some of their own."""
+    """Pages wait for servers that work, however busy the machine is; tests of limits have some of their
+    own.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "STATEMENT_TIMEOUT", 30.0)
         patch.setattr(sources, "PATIENCE", 30.0)
@@ -93,7 +96,9 @@ def _patient_web(quick_urls: None) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _own_keeper() -> Iterator[None]:
-    """What a test claims is renewed in time: the process's keeper may sleep for a quarter of an earlier test's longer lease."""
+    """What a test claims is renewed in time: the process's keeper may sleep for a quarter of an earlier
+    test's longer lease.
+    """
     keeper = LeaseRenewer()
     with pytest.MonkeyPatch.context() as patch:
         for module in ("work", "jobs"):
@@ -136,7 +141,9 @@ def own_caller() -> Iterator[None]:
 @pytest.fixture
 def program(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., Program]:
     """``program(group, "read")``: with those rights."""
-    return lambda group, *scopes: Program(web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin"))))
+    return lambda group, *scopes: Program(
+        web_app.test_client(), api_key(group, *(scopes or ("publish", "read", "admin")))
+    )
 
 
 @pytest.fixture
@@ -146,7 +153,9 @@ def api(program: Callable[..., Program], group: str) -> Program:
 
 
 class Browser(FlaskClient):
-    """Flask's test client with a person's session; sends the CSRF token along as htmx does, unless ``token`` is emptied."""
+    """Flask's test client with a person's session; sends the CSRF token along as htmx does, unless ``token``
+    is emptied.
+    """
 
     token = ""
 
@@ -172,7 +181,9 @@ SignIn = Callable[..., Browser]
 
 @pytest.fixture
 def sign_in(web_app: Flask) -> SignIn:
-    """Somebody new, signed in: ``sign_in("viewer", groups=[group])`` gives a :class:`Browser`; ``.user`` is who it is."""
+    """Somebody new, signed in: ``sign_in("viewer", groups=[group])`` gives a :class:`Browser`; ``.user`` is
+    who it is.
+    """
 
     def sign_in_as(role: Role = "operator", groups: list[str] | None = None) -> Browser:
         user = somebody(role, groups)
@@ -185,7 +196,9 @@ def sign_in(web_app: Flask) -> SignIn:
         browser.token = URLSafeTimedSerializer(web_app.secret_key, salt="wtf-csrf-token").dumps("raw")  # type: ignore[arg-type]
         browser.user = user  # type: ignore[attr-defined]
         with whole_service(), web_app.app_context():
-            web_app.extensions["jiyi.people"].get(user.user_id)  # known, even to a test that takes the database away
+            web_app.extensions["jiyi.people"].get(
+                user.user_id
+            )  # known, even to a test that takes the database away
         return browser
 
     return sign_in_as
@@ -193,7 +206,9 @@ def sign_in(web_app: Flask) -> SignIn:
 
 @pytest.fixture
 def signed_in(sign_in: SignIn) -> Browser:
-    """An operator's browser: ``signed_in.get("/")``, ``signed_in.post("/…", data={…})``. For another role see ``sign_in``."""
+    """An operator's browser: ``signed_in.get("/")``, ``signed_in.post("/…", data={…})``. For another role see
+    ``sign_in``.
+    """
     return sign_in("operator")
 
 
@@ -206,7 +221,9 @@ def api_key(database: Stack) -> Callable[..., str]:
 
     def make(group_id: str | None, *scopes: KeyScope, expires_at: datetime | None = None) -> str:
         key = new_key()
-        wanted = CreateKey(key=NewKey.of(key), name="test", scopes=list(scopes or ["read"]), expires_at=expires_at)
+        wanted = CreateKey(
+            key=NewKey.of(key), name="test", scopes=list(scopes or ["read"]), expires_at=expires_at
+        )
         create_key.perform(Actor(group_id or "", "test", operator=True), wanted)
         return str(key)
 

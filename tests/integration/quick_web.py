@@ -1,4 +1,6 @@
-"""Most tests of the web make an app of their own. What takes its time there, and is the same for each, is done less often."""
+"""Most tests of the web make an app of their own. What takes its time there, and is the same for each, is
+done less often.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def share_templates(app: Flask) -> None:
 
 @contextmanager
 def urls_built_late() -> Iterator[None]:
-    """Rules compile what builds their URLs when the first one is built; most never are, and it is most of what an app takes."""
+    """Rules compile what builds their URLs when the first one is built; most never are, and it is most of
+    what an app takes.
+    """
     compile_builder = Rule._compile_builder
 
     def late(rule: Rule, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:

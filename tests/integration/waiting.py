@@ -12,7 +12,9 @@ T = TypeVar("T")
 PATIENCE_SECONDS = 60.0
 
 
-def until(condition: Callable[[], T], seconds: float = PATIENCE_SECONDS, what: object = "waited too long") -> T:
+def until(
+    condition: Callable[[], T], seconds: float = PATIENCE_SECONDS, what: object = "waited too long"
+) -> T:
     """What the condition gives once that is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

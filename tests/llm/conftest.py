@@ -1,7 +1,7 @@
 """A real LLM, and a log of what goes over the wire to it.
 
-``make test-llm`` starts llama.cpp with SmolLM2-135M; ``JIYI_TEST_LLM=http://host:8000/v1`` asks another OpenAI-compatible server,
-with ``JIYI_TEST_LLM_MODEL`` as the model's name.
+``make test-llm`` starts llama.cpp with SmolLM2-135M; ``JIYI_TEST_LLM=http://host:8000/v1`` asks another
+OpenAI-compatible server, with ``JIYI_TEST_LLM_MODEL`` as the model's name.
 """
 
 from __future__ import annotations
@@ -63,10 +63,14 @@ class Model:
 
     def answer(self, request: Request, body: bytes) -> Reply:
         """As the server does; 502 while it is away."""
-        asked = urllib.request.Request(f"{self.address}/{request.path.rpartition('/v1/')[2]}", body, {"Content-Type": "application/json"})
+        asked = urllib.request.Request(
+            f"{self.address}/{request.path.rpartition('/v1/')[2]}", body, {"Content-Type": "application/json"}
+        )
         try:
             with urllib.request.urlopen(asked, timeout=SECONDS) as response:
-                return Reply(response.status, response.read(), {"Content-Type": response.headers["Content-Type"]})
+                return Reply(
+                    response.status, response.read(), {"Content-Type": response.headers["Content-Type"]}
+                )
         except urllib.error.HTTPError as error:
             with error:
                 return Reply(error.code, error.read(), {"Content-Type": "application/json"})
@@ -116,7 +120,14 @@ def use(wire: Vendor, configure: Callable[..., Settings]) -> Callable[..., llms.
 
     def make(**settings: Any) -> llms.LLM:
         spec = f"compatible:{OTHER_MODEL}"
-        configure(llm=spec, llm_base_url=wire.base_url, llm_timeout=SECONDS, llm_max_tokens=TOKENS, redis_url="", **settings)
+        configure(
+            llm=spec,
+            llm_base_url=wire.base_url,
+            llm_timeout=SECONDS,
+            llm_max_tokens=TOKENS,
+            redis_url="",
+            **settings,
+        )
         llms.llm.cache_clear()
         return llms.llm()
 

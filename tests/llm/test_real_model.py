@@ -1,4 +1,6 @@
-"""A small real model behind a real server, known by its address alone: not what it says, but what becomes of it."""
+"""A small real model behind a real server, known by its address alone: not what it says, but what becomes of
+it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ TEXTS = {
     "zh": ["陈伟今天被公司裁员了，没有告诉家里人。", "小丽正在刷牙。", "小丽把自行车借给陈伟，周五还。"],
 }
 TALKS = {
-    "en": [("Maria", "Did you hear that the library closes in May?"), ("Klaus", "No! Where shall I read then?")],
+    "en": [
+        ("Maria", "Did you hear that the library closes in May?"),
+        ("Klaus", "No! Where shall I read then?"),
+    ],
     "zh": [("小丽", "你听说图书馆五月关门吗？"), ("陈伟", "没有！那我去哪儿看书？")],
 }
 NAMES = {"en": "Maria", "zh": "小丽"}
@@ -107,7 +112,9 @@ def test_a_server_that_is_stopped_is_waited_for_and_asked_again(use: Use, model:
     assert 1 <= llm.ask(Poignancy(agent_id="Maria", text="Maria is brushing her teeth.")).poignancy <= 10
 
 
-def test_a_model_is_tried_out_once_and_what_it_cannot_do_costs_no_request_any_more(use: Use, wire: Vendor) -> None:
+def test_a_model_is_tried_out_once_and_what_it_cannot_do_costs_no_request_any_more(
+    use: Use, wire: Vendor
+) -> None:
     llm = Careful(use(llm_trial_days=30))
 
     def ask() -> int:
@@ -120,7 +127,9 @@ def test_a_model_is_tried_out_once_and_what_it_cannot_do_costs_no_request_any_mo
                 print(f"{question.prompt}: {error}")  # noqa: T201 – shown where a test fails, or by -s
         return len(wire.requests) - before
 
-    assert 3 <= ask() <= 15  # two events and a sentence, and what is left to the model, each with at most two corrections
+    assert (
+        3 <= ask() <= 15
+    )  # two events and a sentence, and what is left to the model, each with at most two corrections
     found = verdict(llms.llm().endpoint)  # type: ignore[attr-defined]
     assert list(found.found) == ["importance", "triple"]
     possible = sum(not found.why_rules(question) for question in SHORT[:2])

@@ -1,4 +1,6 @@
-"""The service with a small real model: extraction whose server is stopped in the middle, usage, and the proxy before it."""
+"""The service with a small real model: extraction whose server is stopped in the middle, usage, and the proxy
+before it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ __all__ = ["_nothing_is_held_back", "_own_keeper", "_sees_everything", "api_key"
 
 @pytest.fixture
 def asked(database: Any, wire: Vendor) -> Iterator[None]:
-    """Work in this process asks the model, whatever it can do, and what it uses is counted in the database."""
+    """Work in this process asks the model, whatever it can do, and what it uses is counted in the
+    database.
+    """
     settings = {"llm": f"compatible:{OTHER_MODEL}", "llm_base_url": wire.base_url, "llm_trial_days": "0"}
     with environment(**settings, llm_timeout=str(SECONDS), llm_max_tokens=str(TOKENS)):
         llms.llm.cache_clear()
@@ -46,14 +50,17 @@ def used(group: str) -> dict[str, int]:
 
 
 _USED = text("""
-    SELECT sum(calls)::int AS calls, sum(questions)::int AS questions, sum(prompt_tokens)::int AS prompt_tokens,
+    SELECT sum(calls)::int AS calls, sum(questions)::int AS questions, sum(prompt_tokens)::int AS
+    prompt_tokens,
         sum(completion_tokens)::int AS completion_tokens
     FROM llm_usage WHERE group_id = :group
 """)
 
 
 @pytest.mark.usefixtures("asked", "nothing_owed")
-def test_extraction_goes_on_where_its_server_was_stopped_and_all_tokens_are_counted(group: str, wire: Vendor, model: Model) -> None:
+def test_extraction_goes_on_where_its_server_was_stopped_and_all_tokens_are_counted(
+    group: str, wire: Vendor, model: Model
+) -> None:
     if OTHER:
         pytest.skip("another server is not ours to stop")
     answer = wire.otherwise
@@ -63,7 +70,13 @@ def test_extraction_goes_on_where_its_server_was_stopped_and_all_tokens_are_coun
         model.stop()
         return reply
 
-    say(group, "I work as a nurse in Turku.", ("assistant", "Nice."), "My sister lives in Oslo.", session_id="s1")
+    say(
+        group,
+        "I work as a nurse in Turku.",
+        ("assistant", "Nice."),
+        "My sister lives in Oslo.",
+        session_id="s1",
+    )
     wire.otherwise = once
     hurry()
     run()
@@ -90,7 +103,9 @@ def test_a_program_with_the_official_client_is_remembered_before_a_real_model(
     web, upstream = f"http://127.0.0.1:{unlimited_web}", Upstream(wire.base_url, "none")
     config = ProxyConfig(service=web, openai=upstream, anthropic=upstream, agent="mia", recall_seconds=20.0)
     with serving(make_app(config)) as address:
-        client = OpenAI(api_key=api_key(service, "publish", "read"), base_url=f"{address}/v1", timeout=SECONDS)
+        client = OpenAI(
+            api_key=api_key(service, "publish", "read"), base_url=f"{address}/v1", timeout=SECONDS
+        )
         more = {"max_tokens": 24, "temperature": 0}
         said = ask(client, "I am allergic to peanuts.", **more)
         assert said

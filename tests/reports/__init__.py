@@ -1,1 +1,3 @@
-"""What people reported of memory services, ours and others', one file a kind: each test is named by what a user would see."""
+"""What people reported of memory services, ours and others', one file a kind: each test is named by what a
+user would see.
+"""

@@ -30,7 +30,8 @@ from workers.embedded.stack import Stack
 from workers.intake.opening import KEPT_OF_TOO_LARGE, Opened, Signatures, open_messages
 from workers.intake.sources import Batch, Taken
 
-#: More values than anything but vectors may have; of a kilobyte's thousand each there is an error where they are not counted before.
+#: More values than anything but vectors may have; of a kilobyte's thousand each there is an error where they
+#: are not counted before.
 MANY = limits.MAX_VALUES + 1
 FORM = "application/x-www-form-urlencoded"
 
@@ -62,7 +63,12 @@ def test_a_list_of_many_numbers_is_refused_in_a_sentence(api: Program, address: 
     ("address", "body"),
     [
         ("/events", many(b'{"events":[', b"1", b"]}", 50_000)),
-        ("/events", b'{"agent_id":"klaus","description":"tea",' + b",".join(b'"x%d":1' % number for number in range(50_000)) + b"}"),
+        (
+            "/events",
+            b'{"agent_id":"klaus","description":"tea",'
+            + b",".join(b'"x%d":1' % number for number in range(50_000))
+            + b"}",
+        ),
         ("/retrieve", many(b'{"agent_id":"klaus","queries":[', b"1", b"]}", 50_000)),
         ("/retrieve", many(b'{"agent_id":"klaus","query":"tea","vectors":[', b"[1]", b"]}", 40_000)),
         ("/actions/memory.list", many(b'{"origins":[', b"1", b"]}", 50_000)),
@@ -78,7 +84,9 @@ def test_a_refusal_names_some_tens_of_problems_at_most(api: Program, address: st
 
 
 def test_too_many_events_are_told_in_one_sentence(api: Program) -> None:
-    answer = api.ask("POST", "/events", 422, data=many(b'{"events":[', b"1", b"]}", 501), content_type=CONTENT_TYPE)
+    answer = api.ask(
+        "POST", "/events", 422, data=many(b'{"events":[', b"1", b"]}", 501), content_type=CONTENT_TYPE
+    )
     assert answer.json["detail"] == "events: 501 are more than 500; send fewer"
 
 
@@ -90,25 +98,35 @@ def test_a_vector_in_quotes_is_no_way_around() -> None:
 
 def _lists(schema: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(schema, dict):
-        if schema.get("type") in ("list", "set", "frozenset") or (schema.get("type") == "tuple" and "variadic_item_index" in schema):
+        if schema.get("type") in ("list", "set", "frozenset") or (
+            schema.get("type") == "tuple" and "variadic_item_index" in schema
+        ):
             yield path, schema
         for name, part in schema.items():
             if name not in ("metadata", "serialization", "cls"):
-                yield from _lists(part, f"{path}.{name}" if "schema" not in name and name != "fields" else path)
+                yield from _lists(
+                    part, f"{path}.{name}" if "schema" not in name and name != "fields" else path
+                )
     elif isinstance(schema, list | tuple):
         for part in schema:
             yield from _lists(part, path)
 
 
 def test_no_list_of_any_request_makes_an_error_of_each_of_its_items() -> None:
-    """Of a list that has a length the rest is not looked at; of another one nothing after the first wrong item."""
+    """Of a list that has a length the rest is not looked at; of another one nothing after the first wrong
+    item.
+    """
     create_app()
     bodies = {operation.body for operation in (*OPERATIONS, *mem0.OPERATIONS)} - {None}
     models: set[Any] = {action.request for action in TABLE.values()} | bodies | {RetrievalRequest}
-    schemas = {model.__name__: model.__pydantic_core_schema__ for model in models} | {"Event": ONE.core_schema}
+    schemas = {model.__name__: model.__pydantic_core_schema__ for model in models} | {
+        "Event": ONE.core_schema
+    }
     found = [(name, *one) for name, schema in schemas.items() for one in _lists(schema)]
     assert len(found) > 80
-    assert [(name, path) for name, path, one in found if "max_length" not in one and not one.get("fail_fast")] == []
+    assert [
+        (name, path) for name, path, one in found if "max_length" not in one and not one.get("fail_fast")
+    ] == []
 
 
 class _Strict(Request):
@@ -129,16 +147,24 @@ def test_of_more_errors_than_are_listed_the_number_is_told() -> None:
 # Forms, and whoever has not said who they are
 
 
-@pytest.mark.parametrize(("address", "status"), [("/sign-in", 413), ("/sign-out", 303), ("/api/v1/nothing", 404)])
-def test_a_form_of_whoever_is_not_signed_in_has_64_kilobytes(web_app: Flask, address: str, status: int) -> None:
+@pytest.mark.parametrize(
+    ("address", "status"), [("/sign-in", 413), ("/sign-out", 303), ("/api/v1/nothing", 404)]
+)
+def test_a_form_of_whoever_is_not_signed_in_has_64_kilobytes(
+    web_app: Flask, address: str, status: int
+) -> None:
     sent = BytesIO(many(b"name=a&", b"x=1&", b"", limits.STRANGERS_BYTES))
-    answer = web_app.test_client().post(address, input_stream=sent, content_length=len(sent.getbuffer()), content_type=FORM)
+    answer = web_app.test_client().post(
+        address, input_stream=sent, content_length=len(sent.getbuffer()), content_type=FORM
+    )
     assert answer.status_code == status
     assert sent.tell() == 0
 
 
 def test_a_form_of_64_kilobytes_is_read(web_app: Flask) -> None:
-    answer = web_app.test_client().post("/sign-in", data=b"name=" + b"a" * (limits.STRANGERS_BYTES - 5), content_type=FORM)
+    answer = web_app.test_client().post(
+        "/sign-in", data=b"name=" + b"a" * (limits.STRANGERS_BYTES - 5), content_type=FORM
+    )
     assert answer.status_code == 400  # it has no token
 
 
@@ -188,7 +214,9 @@ def test_a_message_of_too_many_values_becomes_a_dead_letter_unparsed(body: bytes
 GOOD, POISONOUS = b'{"events":[]}', b'{"events":[{}]}'
 
 
-def test_a_message_of_which_three_intakes_died_is_put_aside_unread(database: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_of_which_three_intakes_died_is_put_aside_unread(
+    database: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from workers.intake import consumer
 
     stored: list[bytes] = []
@@ -201,7 +229,9 @@ def test_a_message_of_which_three_intakes_died_is_put_aside_unread(database: Sta
         return Opened()
 
     monkeypatch.setattr(consumer, "open_messages", opening)
-    monkeypatch.setattr(consumer, "store_part", lambda opened, _events, _shard: letters.extend(opened.rejected))
+    monkeypatch.setattr(
+        consumer, "store_part", lambda opened, _events, _shard: letters.extend(opened.rejected)
+    )
     batch = Batch([Taken(body, CONTENT_TYPE) for body in (GOOD, POISONOUS, GOOD)], "", again=True)
     source = SimpleNamespace(turn=lambda _batch, _shard: True)
     for _ in range(2):  # the first one died before
@@ -217,11 +247,17 @@ def test_a_message_of_which_three_intakes_died_is_put_aside_unread(database: Sta
     assert valkey().keys("jiyi:intake:attempts:*") == []
 
 
-def test_a_message_that_is_no_task_is_not_quoted_in_a_worker_s_log(database: Stack, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_message_that_is_no_task_is_not_quoted_in_a_worker_s_log(
+    database: Stack, caplog: pytest.LogCaptureFixture
+) -> None:
     from workers.worker_setup import Consumer
 
     class Message:
-        body, headers, rejected = b'"my lawyer is called Mara"', {"task": "no.such_task", "id": "1", "argsrepr": "Mara"}, 0
+        body, headers, rejected = (
+            b'"my lawyer is called Mara"',
+            {"task": "no.such_task", "id": "1", "argsrepr": "Mara"},
+            0,
+        )
 
         def reject_log_error(self, *_: Any) -> None:
             self.rejected += 1
@@ -237,11 +273,15 @@ def test_a_message_that_is_no_task_is_not_quoted_in_a_worker_s_log(database: Sta
     assert "Mara" not in caplog.text
 
 
-def test_a_call_of_too_many_values_is_put_aside_before_it_is_parsed(database: Stack, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_call_of_too_many_values_is_put_aside_before_it_is_parsed(
+    database: Stack, caplog: pytest.LogCaptureFixture
+) -> None:
     from workers.worker_setup import Consumer
 
     rejected: list[int] = []
-    message = SimpleNamespace(body=many(b"[[", b"1", b"],{},{}]"), headers={}, reject_log_error=lambda *_: rejected.append(1))
+    message = SimpleNamespace(
+        body=many(b"[[", b"1", b"],{},{}]"), headers={}, reject_log_error=lambda *_: rejected.append(1)
+    )
     consumer = Consumer.__new__(Consumer)
     consumer.connection_errors = ()
     consumer.bounded(lambda _: pytest.fail("it was handled"))(message)

@@ -36,12 +36,24 @@ def concluded(*said: str, every: int = 30) -> list[str]:
             "Fee of the nursery: they want 600 euros, we refused.",
         ),
         ("Headcount is 40.", "Headcount is 44.", "Headcount for next year: 60, not approved yet."),
-        ("The crew is 9 people.", "The crew is 11 people.", "The crew would be 15 people if the grant had come through."),
-        ("Our price is 80 euros.", "Our price is 85 euros.", "Our price should be 95 euros, says the agency."),
+        (
+            "The crew is 9 people.",
+            "The crew is 11 people.",
+            "The crew would be 15 people if the grant had come through.",
+        ),
+        (
+            "Our price is 80 euros.",
+            "Our price is 85 euros.",
+            "Our price should be 95 euros, says the agency.",
+        ),
         ("Tickets cost 20 euros.", "Tickets cost 22 euros.", "Maybe tickets cost 30 euros at the door."),
         ("The deposit is 500 euros.", "The deposit is 550 euros.", "The deposit is 700 euros? No way."),
         ("My salary is 3,100 euros.", "My salary is 3,300 euros.", "My sister's salary is 4,800 euros."),
-        ("Rent of the flat is 900 euros.", "Rent of the garage is 95 euros.", "Rent of the studio is 410 euros."),
+        (
+            "Rent of the flat is 900 euros.",
+            "Rent of the garage is 95 euros.",
+            "Rent of the studio is 410 euros.",
+        ),
         ("Tyre pressure is 32.", "Water pressure is 41.", "Air pressure is 29."),
         ("学费是3000元", "学费涨到3200元了", "学费，学校提出4000元，我们拒绝了"),
         ("团队人数是12", "团队人数增加到15", "明年团队人数计划是30"),
@@ -57,14 +69,25 @@ def test_no_figure_is_strung_on_that_was_not_so(said: tuple[str, ...]) -> None:
     ("said", "conclusion"),
     [
         (
-            ("Fee of the nursery set to 400 euros.", "Fee of the nursery raised to 450 euros.", "Fee of the nursery is 480 euros."),
+            (
+                "Fee of the nursery set to 400 euros.",
+                "Fee of the nursery raised to 450 euros.",
+                "Fee of the nursery is 480 euros.",
+            ),
             "Fee of the nursery: 400 euros → 450 euros → 480 euros, 1 May to 30 June",
         ),
         (
-            ("User: My sister's salary is 4,800 euros.", "My sister's salary rose to 4,900 euros.", "My sister's salary is 5,100 euros."),
+            (
+                "User: My sister's salary is 4,800 euros.",
+                "My sister's salary rose to 4,900 euros.",
+                "My sister's salary is 5,100 euros.",
+            ),
             "Sister's salary: 4,800 euros → 4,900 euros → 5,100 euros, 1 May to 30 June",
         ),
-        (("学费是3000元", "学费涨到3200元了", "学费现在是3500元"), "学费：3000元 → 3200元 → 3500元，5月1日至6月30日"),
+        (
+            ("学费是3000元", "学费涨到3200元了", "学费现在是3500元"),
+            "学费：3000元 → 3200元 → 3500元，5月1日至6月30日",
+        ),
     ],
 )
 def test_what_was_so_is_still_concluded(said: tuple[str, ...], conclusion: str) -> None:
@@ -96,7 +119,9 @@ def profile(group: str) -> Profile:
         ("我在医院当护士。", "护士", "我不当护士了，我现在是老师。", "老师"),
     ],
 )
-def test_the_profile_loses_what_is_no_longer_so(group: str, said: str, role: str, news: str, left: str | None) -> None:
+def test_the_profile_loses_what_is_no_longer_so(
+    group: str, said: str, role: str, news: str, left: str | None
+) -> None:
     told(group, said)
     assert profile(group).role == role
     told(group, news, start=LATER, session_id="s2")
@@ -126,4 +151,9 @@ def test_a_topic_is_one_that_comes_up_again(group: str) -> None:
 )
 def test_what_is_not_sure_is_in_no_profile(said: str) -> None:
     found = profile_signals([Message(role="user", text=said)])
-    assert (found.industry, found.role, found.expertise_level, found.communication_style) == (None, None, None, None)
+    assert (found.industry, found.role, found.expertise_level, found.communication_style) == (
+        None,
+        None,
+        None,
+        None,
+    )

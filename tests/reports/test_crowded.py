@@ -1,4 +1,6 @@
-"""Very much at once: a message as long as there may be one, a person who cannot decide, two conversations at the same time."""
+"""Very much at once: a message as long as there may be one, a person who cannot decide, two conversations at
+the same time.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ pytestmark = pytest.mark.usefixtures("database", "alone", "nothing_owed")
 
 CALLED = "Hello there.", "Nice weather.", "Well then."
 #: Each begins with what no other one has.
-FACTS = [f"My friend Nr{number:03} lives in Village{number:03} and keeps {number + 2} goats there." for number in range(300)]
+FACTS = [
+    f"My friend Nr{number:03} lives in Village{number:03} and keeps {number + 2} goats there."
+    for number in range(300)
+]
 UNDECIDED = 200
 
 
@@ -50,16 +55,27 @@ def test_one_of_three_hundred_facts_is_deleted_from_a_message_of_20000_character
 @pytest.mark.long
 def test_two_hundred_contradictions_leave_the_last_and_what_nobody_contradicted(group: str) -> None:
     said = [f"I moved to Town{number:03}." for number in range(UNDECIDED)]
-    say(group, *CALLED, "I'm allergic to walnuts.", *said[:100], "My sister Nora plays the cello.", *said[100:])
+    say(
+        group,
+        *CALLED,
+        "I'm allergic to walnuts.",
+        *said[:100],
+        "My sister Nora plays the cello.",
+        *said[100:],
+    )
     for _ in range(10):
         hurry()
         if not run():
             break
-    in_force = [row["description"] for row in nodes(group, "knowledge", "preference") if not row["superseded_at"]]
+    in_force = [
+        row["description"] for row in nodes(group, "knowledge", "preference") if not row["superseded_at"]
+    ]
     assert [one for one in in_force if "Town" in one] == [f"User: {said[-1]}"]
     assert any("walnuts" in one for one in in_force)
     assert any("cello" in one for one in in_force)
-    assert sum("Town" in row["description"] for row in nodes(group, "session")) == UNDECIDED, "what was said is there to be found"
+    assert sum("Town" in row["description"] for row in nodes(group, "session")) == UNDECIDED, (
+        "what was said is there to be found"
+    )
 
 
 def test_two_sessions_of_one_person_at_once_lose_nothing_and_mix_nothing(group: str) -> None:
@@ -75,7 +91,11 @@ def test_two_sessions_of_one_person_at_once_lose_nothing_and_mix_nothing(group: 
         list(pool.map(lambda _number: run(), range(2)))
     hurry()
     run()
-    expected = {f"My friend Pal{number}{turn} lives in Ville{number}{turn}." for number in range(2) for turn in range(10)}
+    expected = {
+        f"My friend Pal{number}{turn} lives in Ville{number}{turn}."
+        for number in range(2)
+        for turn in range(10)
+    }
     assert {row["description"] for row in nodes(group, "session")} == expected
     assert {row["session_id"] for row in nodes(group, "session") if "Pal0" in row["description"]} == {"s0"}
     told = [one.removeprefix("User: ") for one in facts(group)]

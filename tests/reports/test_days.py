@@ -43,7 +43,9 @@ def told(group: str, *said: str, start: str, **fields: Any) -> None:
 
 
 def prompt(group: str, query: str, **fields: Any) -> str:
-    return injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query=query, **fields)).context
+    return injection.build(
+        Actor(group, "test"), ContextRequest(agent_id="helper", query=query, **fields)
+    ).context
 
 
 def recalled(group: str, query: str, **fields: Any) -> str:
@@ -51,19 +53,45 @@ def recalled(group: str, query: str, **fields: Any) -> str:
 
 
 def configured(group: str, **settings: Any) -> None:
-    save([wire.build({"type": "agent.configured", "group_id": group, "agent_id": "helper", "payload": settings})])
+    save(
+        [
+            wire.build(
+                {"type": "agent.configured", "group_id": group, "agent_id": "helper", "payload": settings}
+            )
+        ]
+    )
 
 
 @pytest.mark.parametrize(
     ("start", "text", "asked", "day", "named"),
     [
         ("2026-08-12T06:40:00+08:00", "我昨天把钢琴卖了。", "钢琴卖了吗？", "08-12", "昨天 (2026-08-11)"),
-        ("2026-02-28T23:50:00-10:00", "I sold my kayak yesterday.", "Did I sell the kayak?", "28 February", "yesterday (2026-02-27)"),
-        ("2027-01-01T00:20:00+14:00", "I sold my drums yesterday.", "Did I sell the drums?", "1 January", "yesterday (2026-12-31)"),
-        ("2026-03-29T23:10:00-12:00", "I sold my violin yesterday.", "Did I sell the violin?", "29 March", "yesterday (2026-03-28)"),
+        (
+            "2026-02-28T23:50:00-10:00",
+            "I sold my kayak yesterday.",
+            "Did I sell the kayak?",
+            "28 February",
+            "yesterday (2026-02-27)",
+        ),
+        (
+            "2027-01-01T00:20:00+14:00",
+            "I sold my drums yesterday.",
+            "Did I sell the drums?",
+            "1 January",
+            "yesterday (2026-12-31)",
+        ),
+        (
+            "2026-03-29T23:10:00-12:00",
+            "I sold my violin yesterday.",
+            "Did I sell the violin?",
+            "29 March",
+            "yesterday (2026-03-28)",
+        ),
     ],
 )
-def test_a_message_is_of_its_speakers_day(group: str, start: str, text: str, asked: str, day: str, named: str) -> None:
+def test_a_message_is_of_its_speakers_day(
+    group: str, start: str, text: str, asked: str, day: str, named: str
+) -> None:
     told(group, text, start=start)
     assert any(named in fact for fact in facts(group))
     for written in (prompt(group, asked), recalled(group, asked)):
@@ -100,7 +128,9 @@ def test_an_offset_that_came_counts_more_than_a_zone(group: str) -> None:
 
 
 def test_today_is_the_users_in_a_question(group: str) -> None:
-    told(group, "Fed the horses at the farm.", start="2026-08-11T23:10:00Z", session_id="early")  # 07:10 on the 12th in China
+    told(
+        group, "Fed the horses at the farm.", start="2026-08-11T23:10:00Z", session_id="early"
+    )  # 07:10 on the 12th in China
     told(group, "Ate noodles with Bo.", start="2026-08-11T12:10:00Z", session_id="late")  # 20:10 on the 11th
     now = at("2026-08-12T00:30:00Z")
     lines = recalled(group, "What did I do today?", now=now, tz="Asia/Shanghai").splitlines()
@@ -132,7 +162,9 @@ def test_a_loop_knows_each_users_zone(group: str) -> None:
 
     for user, zone in zones.items():
         stage = MemoryStage(inject, Box(), group, tz=zones.get)  # type: ignore[arg-type] – stands in for it
-        exchange = Exchange("helper", "", "What did I do today?", "s1", user, (Message(role="user", text="Fed the goats."),))
+        exchange = Exchange(
+            "helper", "", "What did I do today?", "s1", user, (Message(role="user", text="Fed the goats."),)
+        )
         with pytest.raises(NoAnswer):
             stage.before(exchange)
         assert asked.pop() == zone
@@ -142,9 +174,17 @@ def test_a_loop_knows_each_users_zone(group: str) -> None:
 
 
 def test_a_program_says_its_zone_with_an_event(group: str) -> None:
-    given = {"type": "turn.recorded", "agent_id": "helper", "session_id": "s1", "payload": {"role": "user", "text": "Fed the geese."}}
+    given = {
+        "type": "turn.recorded",
+        "agent_id": "helper",
+        "session_id": "s1",
+        "payload": {"role": "user", "text": "Fed the geese."},
+    }
     at_night = "2026-08-11T22:40:00Z"
-    for fields in ({"tz": "Asia/Shanghai", "occurred_at": at_night}, {"tz": "Asia/Shanghai", "occurred_at": "2026-08-11T22:40:00-03:00"}):
+    for fields in (
+        {"tz": "Asia/Shanghai", "occurred_at": at_night},
+        {"tz": "Asia/Shanghai", "occurred_at": "2026-08-11T22:40:00-03:00"},
+    ):
         save([FORMS["turn.recorded"].model_validate({**given, **fields}).as_event(group)])
     assert offsets(group) == [480, -180]
 
@@ -165,7 +205,9 @@ def test_a_clients_zone_is_that_of_its_events(group: str) -> None:
 
 def test_a_heartbeats_zone_is_the_agents(group: str) -> None:
     say(group, "Hello.")
-    configure_heartbeat.perform(Actor(group, "test"), ConfigureHeartbeat(agent_id="helper", tz="Asia/Shanghai"))
+    configure_heartbeat.perform(
+        Actor(group, "test"), ConfigureHeartbeat(agent_id="helper", tz="Asia/Shanghai")
+    )
     told(group, "I sold my harp yesterday.", start="2026-08-11T22:40:00Z", session_id="s2")
     assert any("yesterday (2026-08-11)" in fact for fact in facts(group))
 
@@ -174,7 +216,9 @@ def test_an_agent_reflects_at_its_own_night(group: str) -> None:
     configured(group, tz="Asia/Shanghai")
     now = at("2026-08-11T22:40:00Z")
     with unit_of_work() as connection:
-        assert next_scheduled(connection, (group, "helper"), 9, now) == at("2026-08-12T03:00:00+08:00") + timedelta(days=1)
+        assert next_scheduled(connection, (group, "helper"), 9, now) == at(
+            "2026-08-12T03:00:00+08:00"
+        ) + timedelta(days=1)
 
 
 DIARY = {
@@ -201,28 +245,47 @@ RIJI = {
         (RIJI, "六月份我做了什么？", ["地板"]),
     ],
 )
-def test_a_named_day_or_month_brings_what_happened_in_it(group: str, diary: dict[str, str], question: str, brings: list[str]) -> None:
+def test_a_named_day_or_month_brings_what_happened_in_it(
+    group: str, diary: dict[str, str], question: str, brings: list[str]
+) -> None:
     for number, (moment, text) in enumerate(diary.items()):
         say(group, text, start=at(moment), session_id=f"s{number}")
     rest = [f"What I do on day {number} is what I did: 我做了什么，第{number}件" for number in range(40)]
     say(group, *rest, start=at("2026-01-05T10:00:00+02:00"), session_id="rest")
     now = at("2026-08-10T10:00:00+02:00")  # a Monday
-    for written in (prompt(group, question, now=now, max_tokens=300), recalled(group, question, now=now, max_tokens=300)):
+    for written in (
+        prompt(group, question, now=now, max_tokens=300),
+        recalled(group, question, now=now, max_tokens=300),
+    ):
         assert [word for word in brings if word not in written] == []
 
 
 @pytest.mark.parametrize(
     ("message", "then"),
     [
-        ("What did I do last Friday?", ["Fixed the brakes of the bicycle.", "I visited the aquarium yesterday."]),
+        (
+            "What did I do last Friday?",
+            ["Fixed the brakes of the bicycle.", "I visited the aquarium yesterday."],
+        ),
         ("I slept badly last Friday.", []),
         ("What shall we do on Friday?", []),
         ("What do I like?", []),
     ],
 )
-def test_only_a_question_about_a_time_brings_what_happened_then(group: str, message: str, then: list[str]) -> None:
+def test_only_a_question_about_a_time_brings_what_happened_then(
+    group: str, message: str, then: list[str]
+) -> None:
     for number, (moment, text) in enumerate(DIARY.items()):
-        say(group, text, "What did I do?", ("assistant", "You fed the cat."), start=at(moment), session_id=f"s{number}")
+        say(
+            group,
+            text,
+            "What did I do?",
+            ("assistant", "You fed the cat."),
+            start=at(moment),
+            session_id=f"s{number}",
+        )
     now, filters = at("2026-08-10T10:00:00+02:00"), Filters(kinds=["session"], types=["chat", "event"])
-    asked = RetrievalRequest(group_id=group, agent_id="helper", queries=[message], now=now, touch=False, filters=filters)
+    asked = RetrievalRequest(
+        group_id=group, agent_id="helper", queries=[message], now=now, touch=False, filters=filters
+    )
     assert sorted(node["description"] for node in happened_then(asked)) == then

@@ -1,4 +1,6 @@
-"""What people find in their assistant's memory after they deleted something: not its words in what they said, and all else as it was."""
+"""What people find in their assistant's memory after they deleted something: not its words in what they said,
+and all else as it was.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,11 @@ def told(group: str, *said: Any, start: datetime = START, **fields: Any) -> list
 
 def fact(group: str, word: str) -> UUID:
     """The one memory in force with a word."""
-    [found] = [row["node_id"] for row in nodes(group, "knowledge", "preference") if word in row["description"] and not row["superseded_at"]]
+    [found] = [
+        row["node_id"]
+        for row in nodes(group, "knowledge", "preference")
+        if word in row["description"] and not row["superseded_at"]
+    ]
     return UUID(str(found))
 
 
@@ -56,11 +62,20 @@ def said(group: str) -> str:
 def profile(group: str, *users: str | None) -> None:
     with unit_of_work() as connection:
         for user in users:
-            injections.update_profile(connection, (group, "helper"), ProfileSignals(recent_topics=["stamps"]), datetime.now(UTC), user)
+            injections.update_profile(
+                connection,
+                (group, "helper"),
+                ProfileSignals(recent_topics=["stamps"]),
+                datetime.now(UTC),
+                user,
+            )
 
 
 def profiles(group: str) -> list[str]:
-    return [str(row["user_id"]) for row in rows("SELECT user_id FROM user_profiles WHERE group_id = :g ORDER BY user_id", g=group)]
+    return [
+        str(row["user_id"])
+        for row in rows("SELECT user_id FROM user_profiles WHERE group_id = :g ORDER BY user_id", g=group)
+    ]
 
 
 def by_client(group: str, node_id: UUID) -> None:
@@ -85,11 +100,15 @@ Door = Callable[[str, UUID], None]
         ("I was sacked on Friday.", "sacked", "How is my job?"),
     ],
 )
-def test_the_next_prompt_has_no_word_of_a_deleted_fact(group: str, sentence: str, word: str, asked: str) -> None:
+def test_the_next_prompt_has_no_word_of_a_deleted_fact(
+    group: str, sentence: str, word: str, asked: str
+) -> None:
     told(group, sentence)
 
     def prompt() -> str:
-        built = injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query=asked, session_id="s2"))
+        built = injection.build(
+            Actor(group, "test"), ContextRequest(agent_id="helper", query=asked, session_id="s2")
+        )
         return built.model_dump_json()
 
     assert word in prompt()
@@ -108,7 +127,9 @@ def test_the_next_prompt_has_no_word_of_a_deleted_fact(group: str, sentence: str
         ("My salary is 48,000 euros a year. My sister Nora lives in Graz.", "48,000", "Nora"),
     ],
 )
-def test_the_words_of_a_deleted_fact_are_in_no_turn(group: str, door: Door, sentence: str, word: str, stays: str) -> None:
+def test_the_words_of_a_deleted_fact_are_in_no_turn(
+    group: str, door: Door, sentence: str, word: str, stays: str
+) -> None:
     told(group, sentence)
     kept = fact(group, stays)
     door(group, fact(group, word))
@@ -140,7 +161,16 @@ def test_who_else_said_the_same_keeps_it(group: str) -> None:
 def test_profile_and_thoughts_follow_the_deleted_fact_and_other_profiles_stay(group: str) -> None:
     told(group, "I am pregnant, due in June.", user_id="mia")
     deleted = fact(group, "pregnant")
-    save(observed(group, "Mia will be a mother", agent_id="helper", node_type="thought", evidence=[deleted], user_id="mia"))
+    save(
+        observed(
+            group,
+            "Mia will be a mother",
+            agent_id="helper",
+            node_type="thought",
+            evidence=[deleted],
+            user_id="mia",
+        )
+    )
     profile(group, "mia", "leo")
     by_client(group, deleted)
     carry_on()
@@ -148,7 +178,9 @@ def test_profile_and_thoughts_follow_the_deleted_fact_and_other_profiles_stay(gr
     assert profiles(group) == ["leo"]
 
 
-@pytest.mark.parametrize("sentence", ["I have two dogs. My birthday is on 3 May.", "I take warfarin every evening."])
+@pytest.mark.parametrize(
+    "sentence", ["I have two dogs. My birthday is on 3 May.", "I take warfarin every evening."]
+)
 def test_recording_the_same_turns_again_brings_nothing_back(group: str, sentence: str) -> None:
     word = next(word for word in ("3 May", "warfarin") if word in sentence)
     ids = [{"event_id": uuid4(), "occurred_at": START + timedelta(minutes=place)} for place in range(4)]
@@ -168,7 +200,9 @@ def test_recording_the_same_turns_again_brings_nothing_back(group: str, sentence
 
 
 def test_a_conversation_that_is_recorded_again_as_a_whole_brings_nothing_back(group: str) -> None:
-    messages = [{"role": "user", "text": text} for text in (*CALLED, "I am pregnant, due in June. I live in Porto.")]
+    messages = [
+        {"role": "user", "text": text} for text in (*CALLED, "I am pregnant, due in June. I live in Porto.")
+    ]
     request = ExtractMessages.model_validate({"agent_id": "helper", "session_id": "s1", "messages": messages})
     actions.extract_and_store.perform(Actor(group, "test"), request)
     run()
@@ -182,7 +216,9 @@ def test_a_conversation_that_is_recorded_again_as_a_whole_brings_nothing_back(gr
 
 def test_a_corrected_memory_takes_the_words_that_it_corrected_along(group: str) -> None:
     told(group, "I live in Porto. I'm allergic to walnuts.")
-    update_memory.perform(Actor(group, "test"), UpdateMemory(id=fact(group, "Porto"), description="User: I live in Lisbon."))
+    update_memory.perform(
+        Actor(group, "test"), UpdateMemory(id=fact(group, "Porto"), description="User: I live in Lisbon.")
+    )
     by_client(group, fact(group, "Lisbon"))
     carry_on()
     assert not any("Porto" in row["description"] for row in nodes(group, "session"))
@@ -191,18 +227,27 @@ def test_a_corrected_memory_takes_the_words_that_it_corrected_along(group: str) 
 
 def test_a_fact_that_was_corrected_by_hand_outlives_its_neighbour(group: str) -> None:
     told(group, "I live in Porto. I'm allergic to walnuts.")
-    update_memory.perform(Actor(group, "test"), UpdateMemory(id=fact(group, "Porto"), description="User: I live in Lisbon."))
+    update_memory.perform(
+        Actor(group, "test"), UpdateMemory(id=fact(group, "Porto"), description="User: I live in Lisbon.")
+    )
     by_client(group, fact(group, "walnuts"))
     carry_on()
     hurry()
     run()
     assert fact(group, "Lisbon")
-    assert not any("Porto" in one for one in facts(group)), "what was corrected is not taken from the rest of the turn again"
+    assert not any("Porto" in one for one in facts(group)), (
+        "what was corrected is not taken from the rest of the turn again"
+    )
 
 
 def test_what_a_model_put_in_other_words_goes_with_all_that_nothing_else_was_taken_from(group: str) -> None:
     [turn] = say(group, "I collect stamps. The stork is coming this summer, if you know what I mean.")
-    taken = {"agent_id": "helper", "kind": "knowledge", "uri": "agent://helper/knowledge/family", "evidence": [turn]}
+    taken = {
+        "agent_id": "helper",
+        "kind": "knowledge",
+        "uri": "agent://helper/knowledge/family",
+        "evidence": [turn],
+    }
     paraphrase = observed(group, "User expects a baby", **taken)
     save(observed(group, "User: I collect stamps.", **taken), paraphrase)
     by_client(group, paraphrase.event_id)
@@ -240,7 +285,9 @@ def test_a_person_goes_with_turns_and_profile_and_an_agent_with_all(group: str) 
     assert profiles(group) == []
 
 
-@pytest.mark.parametrize("text", ["🙂🙂", "👶🏽", "my tax number", "our summer house in Kotor", "我的护照号码", "…"])
+@pytest.mark.parametrize(
+    "text", ["🙂🙂", "👶🏽", "my tax number", "our summer house in Kotor", "我的护照号码", "…"]
+)
 def test_an_order_that_fits_nothing_erases_nothing_and_says_so(group: str, text: str) -> None:
     told(group, "I live in Porto.", "My phone number is 415-555-0199.")
     before = [row["description"] for row in nodes(group)]
@@ -261,7 +308,10 @@ def test_forgetting_by_words_keeps_the_memories_of_the_rest(group: str) -> None:
     assert any("Olga" in row["description"] for row in nodes(group, "session"))
 
 
-@pytest.mark.parametrize(("text", "word"), [("my tax number", "Nothing"), ("我的护照号码", "没有符合"), ("my phone number", "Done")])
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("my tax number", "Nothing"), ("我的护照号码", "没有符合"), ("my phone number", "Done")],
+)
 def test_the_answer_says_what_was_done_without_what_was_forgotten(group: str, text: str, word: str) -> None:
     told(group, "My phone number is 415-555-0199.")
     answer = forget(Actor(group, "test"), ForgetWhatWasSaid(agent_id="helper", text=text)).answer
@@ -272,7 +322,15 @@ def test_the_answer_says_what_was_done_without_what_was_forgotten(group: str, te
 def superseded(group: str) -> UUID:
     told(group, "I live in Porto.")
     told(group, "I live in Lisbon now.", start=LATER, session_id="s2")
-    return UUID(str(next(row["node_id"] for row in nodes(group, "knowledge", "preference") if "Porto" in row["description"])))
+    return UUID(
+        str(
+            next(
+                row["node_id"]
+                for row in nodes(group, "knowledge", "preference")
+                if "Porto" in row["description"]
+            )
+        )
+    )
 
 
 def hold_again(group: str, node_id: UUID) -> None:
@@ -316,12 +374,24 @@ def test_nothing_to_forget_is_refused_by_its_field(group: str) -> None:
 @pytest.mark.parametrize(
     ("before", "order", "gone", "stays"),
     [
-        ("My new mobile number is 040 771 88.", "Kindly strike my phone number from whatever it is you keep.", "771 88", "plums"),
-        ("I told you about the row with Marthe.", "that business with marthe, could u unremember it pls", "Marthe", "plums"),
+        (
+            "My new mobile number is 040 771 88.",
+            "Kindly strike my phone number from whatever it is you keep.",
+            "771 88",
+            "plums",
+        ),
+        (
+            "I told you about the row with Marthe.",
+            "that business with marthe, could u unremember it pls",
+            "Marthe",
+            "plums",
+        ),
         ("我家住在青石巷12号。", "麻烦您把我的家庭住址抹了吧，谢谢", "青石巷", "plums"),
     ],
 )
-def test_an_order_to_forget_in_a_persons_own_words_is_carried_out(group: str, before: str, order: str, gone: str, stays: str) -> None:
+def test_an_order_to_forget_in_a_persons_own_words_is_carried_out(
+    group: str, before: str, order: str, gone: str, stays: str
+) -> None:
     told(group, before, "I keep plums in the cellar.")
     told(group, order, start=LATER)
     carry_on()
@@ -336,7 +406,9 @@ def test_an_order_to_forget_in_a_persons_own_words_is_carried_out(group: str, be
         ("我偷偷报了钢琴班，这事儿别给我往里记", "钢琴"),
     ],
 )
-def test_what_is_told_in_confidence_is_not_kept_whatever_the_words(group: str, message: str, secret: str) -> None:
+def test_what_is_told_in_confidence_is_not_kept_whatever_the_words(
+    group: str, message: str, secret: str
+) -> None:
     told(group, "I keep plums in the cellar.", message)
     carry_on()
     assert secret not in said(group)

@@ -1,4 +1,6 @@
-"""What a newcomer and an operator find: commands that exist, installations that work, addresses that are there, letters to be mended."""
+"""What a newcomer and an operator find: commands that exist, installations that work, addresses that are
+there, letters to be mended.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ from tests.integration.programs import Program
 from web.api import registry
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "README.zh.md",
+    ROOT / "SECURITY.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
 page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -34,7 +41,9 @@ page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 
 @page
 def test_what_is_to_be_installed_is_there(page: Path) -> None:
-    """``jiyi`` is on no index: extras are of the wheel's file, which the README says how to make, or of the checkout."""
+    """``jiyi`` is on no index: extras are of the wheel's file, which the README says how to make, or of the
+    checkout.
+    """
     text = page.read_text(encoding="utf-8")
     assert "'jiyi[" not in text
     for place, extra in re.findall(r"pip install (?:-e )?'([^'\[]+)\[([^\]]+)\]'", text):
@@ -58,8 +67,14 @@ def test_commands_that_are_named_exist(page: Path) -> None:
 @pytest.mark.parametrize(
     ("origin", "command"),
     [
-        ('{"url": "file:///tmp/d%20b/jiyi-0.1.0-py3-none-any.whl"}', "pip install '/tmp/d b/jiyi-0.1.0-py3-none-any.whl[mcp]'"),
-        ('{"url": "https://files.example/jiyi.whl"}', "pip install 'jiyi[mcp] @ https://files.example/jiyi.whl'"),
+        (
+            '{"url": "file:///tmp/d%20b/jiyi-0.1.0-py3-none-any.whl"}',
+            "pip install '/tmp/d b/jiyi-0.1.0-py3-none-any.whl[mcp]'",
+        ),
+        (
+            '{"url": "https://files.example/jiyi.whl"}',
+            "pip install 'jiyi[mcp] @ https://files.example/jiyi.whl'",
+        ),
         (None, "pip install 'jiyi[mcp]'"),
     ],
 )
@@ -73,7 +88,9 @@ def test_a_missing_extra_is_told_with_the_command_that_installs_it(
 
 
 def test_in_a_checkout_an_extra_is_installed_from_it() -> None:
-    """However it was put on the path: beside it may lie the metadata of a build, which do not say where they come from."""
+    """However it was put on the path: beside it may lie the metadata of a build, which do not say where they
+    come from.
+    """
     assert extras.install_command("otel") == f"pip install -e '{ROOT}[otel]'"
 
 
@@ -83,15 +100,28 @@ def test_a_chat_can_be_built_over_rest(api: Program) -> None:
     verbs = [name.removeprefix("conversations.") for name in TABLE if name.startswith("conversations.")]
     assert {"context", "record"} <= set(verbs)
     assert {f"/conversations/{verb}" for verb in verbs} <= addresses
-    body = {"agent_id": "a", "user_id": "mia", "session_id": "s", "messages": [{"role": "user", "text": "I live in Porto."}]}
+    body = {
+        "agent_id": "a",
+        "user_id": "mia",
+        "session_id": "s",
+        "messages": [{"role": "user", "text": "I live in Porto."}],
+    }
     assert api.post("/conversations/record", body, status=200)["new"] == 1
-    assert api.post("/actions/conversations.record", body, status=200)["new"] == 0, "each message is stored once"
+    assert api.post("/actions/conversations.record", body, status=200)["new"] == 0, (
+        "each message is stored once"
+    )
 
 
 def buried(group: str) -> tuple[str, dict[str, Any]]:
     """A dead letter of an event, and its message."""
     event_id, payload = uuid7(), {"description": "The kiln is hot", "poignancy": 14}
-    event = {"type": "memory.observed", "event_id": str(event_id), "group_id": group, "agent_id": "a", "payload": payload}
+    event = {
+        "type": "memory.observed",
+        "event_id": str(event_id),
+        "group_id": group,
+        "agent_id": "a",
+        "payload": payload,
+    }
     with unit_of_work() as connection:
         dead_letters.add_message(connection, json.dumps(event), "poignancy: at most 10", event_id, group)
     return str(event_id), event | {"payload": payload | {"poignancy": 4}}
@@ -113,7 +143,11 @@ def test_a_refused_event_is_corrected_where_it_lies(api: Program, group: str) ->
 def test_the_page_of_a_refused_event_has_its_message_to_be_corrected(sign_in: SignIn, group: str) -> None:
     event_id, corrected = buried(group)
     with unit_of_work() as connection:
-        [letter] = [one for one in dead_letters.letters(connection, group, LettersRequest()) if str(one.subject_id) == event_id]
+        [letter] = [
+            one
+            for one in dead_letters.letters(connection, group, LettersRequest())
+            if str(one.subject_id) == event_id
+        ]
     browser = sign_in("admin", [group])
     page = browser.get(f"/dead/{letter.letter_id}?group={group}").text
     assert '"poignancy": 14' in html.unescape(page.partition("<textarea")[2].partition("</textarea>")[0])

@@ -1,4 +1,6 @@
-"""What is left of what was erased: questions that an agent asked itself, Valkey's file, backups, hashes of names."""
+"""What is left of what was erased: questions that an agent asked itself, Valkey's file, backups, hashes of
+names.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,19 @@ QUESTION = "What is known about Mia Pavlova?"
 
 
 def reflected(group: str, state: str, **fields: Any) -> dict[str, Any]:
-    reflection = {"id": uuid4(), "g": group, "state": state, "focal": json.dumps([QUESTION]), "ended": None, **fields}
+    reflection = {
+        "id": uuid4(),
+        "g": group,
+        "state": state,
+        "focal": json.dumps([QUESTION]),
+        "ended": None,
+        **fields,
+    }
     with unit_of_work() as connection:
         connection.execute(
             text("""
-                INSERT INTO reflections (reflection_id, group_id, agent_id, trigger, state, attempts, focal_points, started_at, finished_at)
+                INSERT INTO reflections (reflection_id, group_id, agent_id, trigger, state, attempts,
+                focal_points, started_at, finished_at)
                 VALUES (:id, :g, 'klaus', 'conversation', :state, 1, CAST(:focal AS jsonb), now(), :ended)
             """),
             reflection,
@@ -47,12 +57,21 @@ def reflected(group: str, state: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_what_an_agent_asked_itself_about_erased_memories_goes_with_them(group: str) -> None:
-    """Report F001: after four memories by their ids were erased, the agent's reflection still asked who Mia Pavlova is."""
-    long_ago = reflected(group, "done", ended=datetime.now(UTC) - timedelta(days=1)) if save(observed(group, "Ben reads")) else None
+    """Report F001: after four memories by their ids were erased, the agent's reflection still asked who Mia
+    Pavlova is.
+    """
+    long_ago = (
+        reflected(group, "done", ended=datetime.now(UTC) - timedelta(days=1))
+        if save(observed(group, "Ben reads"))
+        else None
+    )
     mia = observed(group, "Mia Pavlova plays tennis")
     save(mia, observed(group, "Ben prefers Python"))
     now = datetime.now(UTC) + timedelta(minutes=1)
-    done, nothing, running = (reflected(group, state, ended=ended) for state, ended in (("done", now), ("nothing", now), ("running", None)))
+    done, nothing, running = (
+        reflected(group, state, ended=ended)
+        for state, ended in (("done", now), ("nothing", now), ("running", None))
+    )
     kept = observed(
         group,
         "Ben is a programmer",
@@ -61,7 +80,9 @@ def test_what_an_agent_asked_itself_about_erased_memories_goes_with_them(group: 
     )
     save(kept)
     report = erase(group, node_ids=[mia.event_id])
-    asked = {row["reflection_id"]: row for row in rows("SELECT * FROM reflections WHERE group_id = :g", g=group)}
+    asked = {
+        row["reflection_id"]: row for row in rows("SELECT * FROM reflections WHERE group_id = :g", g=group)
+    }
     assert [asked[one["id"]]["focal_points"] for one in (done, nothing, running)] == [[], [], []]
     assert long_ago is not None
     assert asked[long_ago["id"]]["focal_points"] == [QUESTION], "what was asked before it was known"
@@ -75,7 +96,9 @@ def test_what_an_agent_asked_itself_about_erased_memories_goes_with_them(group: 
 
 def test_valkeys_file_is_rewritten_and_the_report_says_so(group: str) -> None:
     """Report: 43 tokens of an erased person stood in ``appendonlydir/*.incr.aof``."""
-    folder = Path(str(valkey().config_get("dir")["dir"])) / str(valkey().config_get("appenddirname")["appenddirname"])
+    folder = Path(str(valkey().config_get("dir")["dir"])) / str(
+        valkey().config_get("appenddirname")["appenddirname"]
+    )
     word = f"Quillfeather{uuid4().hex[:8]}"
     save(observed(group, f"{word} sings"))
     valkey().set("jiyi:reply:test", word)
@@ -96,7 +119,9 @@ class Refusing(redis.Redis):
         raise redis.ResponseError("unknown command 'BGREWRITEAOF'")
 
 
-def test_a_server_that_does_not_allow_it_is_named_in_the_report(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_allow_it_is_named_in_the_report(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refusing = Refusing(connection_pool=valkey().connection_pool)
     monkeypatch.setattr(append_only, "valkey", lambda: refusing)
     save(observed(group, "Maria Lopez sings"))
@@ -123,7 +148,11 @@ def test_a_backup_in_place_of_those_of_before_does_not_hold_the_name(group: str)
     assert report["backups"] == {"deleted": 1}
     (made,) = backups.existing()
     dump = subprocess.run(
-        [backups.program("pg_restore"), "--file=-", made], capture_output=True, text=True, check=True, errors="replace"
+        [backups.program("pg_restore"), "--file=-", made],
+        capture_output=True,
+        text=True,
+        check=True,
+        errors="replace",
     ).stdout
     assert group in dump
     assert "marlena" not in dump.casefold()
@@ -131,7 +160,12 @@ def test_a_backup_in_place_of_those_of_before_does_not_hold_the_name(group: str)
     with unit_of_work() as connection:  # as it is in that backup, which is restored
         place = {"report": report, "delete_backups": True, "before": [early]}
         values = {"place": json.dumps(place), "g": group}
-        connection.execute(text("UPDATE erasures SET state = 'running', step = 'finish', place = :place WHERE group_id = :g"), values)
+        connection.execute(
+            text(
+                "UPDATE erasures SET state = 'running', step = 'finish', place = :place WHERE group_id = :g"
+            ),
+            values,
+        )
         pending_work.enqueue(connection, progress.ERASE, [(UUID(report["erasure_id"]), group)])
     carry_on()
     assert {made, later} < set(backups.existing()), "no backup of later goes"
@@ -148,8 +182,12 @@ def test_a_copy_in_the_folder_under_another_name_counts_as_one_that_holds_it(gro
     assert traces.backups_left(())["holding_it"] == 0
 
 
-@pytest.mark.parametrize(("language", "words"), [("en", "copies elsewhere are not known"), ("zh", "别处的副本无从得知")])
-def test_the_report_page_says_what_is_known_of_backups(group: str, signed_in: Browser, language: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("language", "words"), [("en", "copies elsewhere are not known"), ("zh", "别处的副本无从得知")]
+)
+def test_the_report_page_says_what_is_known_of_backups(
+    group: str, signed_in: Browser, language: str, words: str
+) -> None:
     save(observed(group, "Maria Lopez sings"))
     erasure_id = ask(group, person="Maria Lopez")
     carry_on()
@@ -159,13 +197,18 @@ def test_the_report_page_says_what_is_known_of_backups(group: str, signed_in: Br
 
 
 def test_names_are_kept_as_hashes_that_nobody_can_guess(group: str) -> None:
-    """Report: names in reports and ``erasures.jsonl`` were plain SHA-256, so whoever guessed a name could confirm it."""
+    """Report: names in reports and ``erasures.jsonl`` were plain SHA-256, so whoever guessed a name could
+    confirm it.
+    """
     save(observed(group, "Marlena Quist sings"))
     report = erase(group, person="Marlena Quist")
     plain = hashlib.sha256(folded("Marlena Quist").encode()).hexdigest()
     (kept,) = report["names"]
     assert kept == hash_of("marlena quist", progress.name_key())
-    everything = json.dumps([report, rows("SELECT details FROM audit_log WHERE group_id = :g", g=group)]) + progress.path().read_text()
+    everything = (
+        json.dumps([report, rows("SELECT details FROM audit_log WHERE group_id = :g", g=group)])
+        + progress.path().read_text()
+    )
     assert kept in everything
     assert plain not in everything
     assert is_hash_of(kept, "ＭＡＲＬＥＮＡ Quist", progress.name_key())
@@ -186,17 +229,26 @@ def test_an_erasure_begun_under_other_steps_begins_again(group: str) -> None:
     save(observed(group, "Maria Lopez sings"))
     erasure_id = ask(group, person="Maria Lopez")
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE erasures SET step = 'backups', state = 'running' WHERE erasure_id = :id"), {"id": erasure_id})
+        connection.execute(
+            text("UPDATE erasures SET step = 'backups', state = 'running' WHERE erasure_id = :id"),
+            {"id": erasure_id},
+        )
     carry_on()
     assert report_of(group, erasure_id)["erased"]["memory_nodes"] == 1
 
 
-def test_names_are_gone_before_anything_is_made_that_could_keep_them(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_gone_before_anything_is_made_that_could_keep_them(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(observed(group, "Maria Lopez sings"))
     erasure_id = ask(group, person="Maria Lopez", delete_backups=True)
     seen = []
     monkeypatch.setattr(
-        backups, "make", lambda **_: seen.append(rows("SELECT what, place FROM erasures WHERE erasure_id = :id", id=erasure_id))
+        backups,
+        "make",
+        lambda **_: seen.append(
+            rows("SELECT what, place FROM erasures WHERE erasure_id = :id", id=erasure_id)
+        ),
     )
     carry_on()
     assert state_of(group, erasure_id).state == "done"

@@ -31,7 +31,10 @@ from jiyi.protocol.recall import UpdateMemory
 from jiyi.protocol.wire.signatures import new_key
 from jiyi.settings import get_settings
 
-SECRETS = "My password is hunter2secret and my key is sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD, card 4111 1111 1111 1111"
+SECRETS = (
+    "My password is hunter2secret and my key is sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD, card 4111 1111"
+    " 1111 1111"
+)
 MASKED = "My password is […] and my key is […], card […]"
 KEY = str(new_key())
 AT = "2026-11-28T10:00:00.000Z"
@@ -53,7 +56,9 @@ class Service:
             events = EventsBody.model_validate_json(json.dumps(body)).as_events("g")
         except ValidationError as error:
             raise ValueError(422, str(error)) from None
-        self.stored.setdefault(config["key"], {}).update({str(event.event_id): event.payload.text for event in events})  # type: ignore[union-attr]
+        self.stored.setdefault(config["key"], {}).update(
+            {str(event.event_id): event.payload.text for event in events}
+        )  # type: ignore[union-attr]
         return {}
 
     def texts(self, key: str = "k") -> list[str]:
@@ -82,7 +87,12 @@ def run(event: str, session: str = "s", **given: Any) -> str:
 
 
 def line(number: int, text: object, **more: Any) -> str:
-    entry = {"type": "user", "uuid": f"u{number}", "timestamp": AT, "message": {"role": "user", "content": text}}
+    entry = {
+        "type": "user",
+        "uuid": f"u{number}",
+        "timestamp": AT,
+        "message": {"role": "user", "content": text},
+    }
     return json.dumps({**entry, **more})
 
 
@@ -112,13 +122,19 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_line_that_is_wrong_costs_no_other_turn(bad: str, memory: Service, transcript: Callable[..., str]) -> None:
+def test_a_line_that_is_wrong_costs_no_other_turn(
+    bad: str, memory: Service, transcript: Callable[..., str]
+) -> None:
     wrong, kept = BAD[bad]
-    run("Stop", transcript_path=transcript(line(1, "I live in Braga."), wrong, line(3, "My sister is Joana.")))
+    run(
+        "Stop", transcript_path=transcript(line(1, "I live in Braga."), wrong, line(3, "My sister is Joana."))
+    )
     assert memory.texts() == ["I live in Braga.", *([kept] if kept else []), "My sister is Joana."]
 
 
-def test_a_session_of_130_turns_that_is_told_at_once_is_kept_whole(memory: Service, transcript: Callable[..., str]) -> None:
+def test_a_session_of_130_turns_that_is_told_at_once_is_kept_whole(
+    memory: Service, transcript: Callable[..., str]
+) -> None:
     path = transcript(*(line(number, f"Statement number {number}.") for number in range(130)))
     run("Stop", transcript_path=path)
     run("Stop", transcript_path=path)
@@ -130,7 +146,10 @@ def test_what_was_said_while_the_service_was_away_is_made_up_at_the_next_session
 ) -> None:
     memory.away = True
     run("SessionStart")
-    run("Stop", transcript_path=transcript(*(line(number, f"Statement number {number}.") for number in range(120))))
+    run(
+        "Stop",
+        transcript_path=transcript(*(line(number, f"Statement number {number}.") for number in range(120))),
+    )
     assert memory.texts() == []
     memory.away = False
     assert "known" in run("SessionStart", "another")
@@ -185,34 +204,57 @@ def test_a_transcript_that_is_gone_is_forgotten(memory: Service, transcript: Cal
     assert memory.texts() == ["hello"]
 
 
-TURN = {"agent_id": "a", "session_id": "s", "type": "turn.recorded", "payload": {"role": "user", "text": SECRETS}}
-SEEN = {"agent_id": "a", "type": "memory.observed", "payload": {"description": SECRETS, "embedding_key": SECRETS}}
+TURN = {
+    "agent_id": "a",
+    "session_id": "s",
+    "type": "turn.recorded",
+    "payload": {"role": "user", "text": SECRETS},
+}
+SEEN = {
+    "agent_id": "a",
+    "type": "memory.observed",
+    "payload": {"description": SECRETS, "embedding_key": SECRETS},
+}
 
 
 def said(events: Iterable[wire.Event]) -> list[str]:
-    return [str(getattr(event.payload, "text", None) or getattr(event.payload, "description", None)) for event in events]
+    return [
+        str(getattr(event.payload, "text", None) or getattr(event.payload, "description", None))
+        for event in events
+    ]
 
 
 def test_secrets_are_masked_at_every_door() -> None:
-    """Also for programs that mask nothing: hooks, plug-ins, whatever posts events or publishes them over the broker."""
-    posted = EventsBody.model_validate({"events": [TURN, SEEN, {"agent_id": "a", "description": SECRETS}]}).as_events("g")
+    """Also for programs that mask nothing: hooks, plug-ins, whatever posts events or publishes them over the
+    broker.
+    """
+    posted = EventsBody.model_validate(
+        {"events": [TURN, SEEN, {"agent_id": "a", "description": SECRETS}]}
+    ).as_events("g")
     assert said(posted) == [MASKED] * 3
     assert "hunter2secret" not in str(posted)
     ids = {"event_id": "0193a3f0-0000-7000-8000-000000000001", "group_id": "g"}
     decoded = event_bodies.decode(json.dumps({"events": [{**TURN, **ids}, {**SEEN, **ids}]}).encode())
     assert said(decoded.events) == [MASKED] * 2
     corrected = UpdateMemory(
-        id=uuid4(), description=SECRETS, object="sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD", keywords=["4111111111111111"]
+        id=uuid4(),
+        description=SECRETS,
+        object="sk-abcdefghijklmnopqrstuvwxyz0123456789ABCD",
+        keywords=["4111111111111111"],
     )
     assert (corrected.description, corrected.object, corrected.keywords) == (MASKED, "[…]", ["[…]"])
-    learned = TellExperience(agent_id="a", pain_pattern=SECRETS, context=SECRETS, solution_steps=[SECRETS], outcome="success")
+    learned = TellExperience(
+        agent_id="a", pain_pattern=SECRETS, context=SECRETS, solution_steps=[SECRETS], outcome="success"
+    )
     assert (learned.pain_pattern, learned.context, learned.solution_steps) == (MASKED, MASKED, [MASKED])
 
 
 def test_what_an_earlier_version_stored_in_clear_may_be_sent_again() -> None:
     """A hook or an import that sends the same turn after an update is not refused as another one."""
     event = wire.build({**TURN, "group_id": "g"})
-    assert digest(content_of(event)) == digest(content("turn.recorded", "a", "s", {"role": "user", "text": SECRETS}))
+    assert digest(content_of(event)) == digest(
+        content("turn.recorded", "a", "s", {"role": "user", "text": SECRETS})
+    )
 
 
 def test_a_secret_that_lies_across_two_parts_of_a_long_text_is_masked() -> None:
@@ -256,7 +298,9 @@ def plugged(memory: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugge
     made.end()
 
 
-def test_what_waits_is_published_under_the_key_that_it_was_told_under(plugged: Plugged, memory: Service) -> None:
+def test_what_waits_is_published_under_the_key_that_it_was_told_under(
+    plugged: Plugged, memory: Service
+) -> None:
     """After `jiyi connect` with the key of another group, that group is not told what was said before."""
     memory.away = True
     plugged.say("A: my salary is 5,400")
@@ -264,7 +308,10 @@ def test_what_waits_is_published_under_the_key_that_it_was_told_under(plugged: P
     plugged.config = {**plugged.config, "key": "B"}
     plugged.say("B: hello")
     poll(lambda: memory.texts("B"), bool, 30)
-    assert (memory.texts("A"), memory.texts("B")) in ((["A: my salary is 5,400"], ["B: hello"]), ([], ["B: hello"]))
+    assert (memory.texts("A"), memory.texts("B")) in (
+        (["A: my salary is 5,400"], ["B: hello"]),
+        ([], ["B: hello"]),
+    )
     poll(lambda: len(plugged.waiting), lambda waiting: not waiting, 30, str)
 
 
@@ -288,7 +335,9 @@ def test_what_cannot_be_published_under_its_key_any_more_is_dropped_with_a_word(
     assert "a key that is no longer set" in caplog.text
 
 
-def test_plug_ins_leave_out_what_cannot_be_stored_of_a_text_and_keep_the_rest(plugged: Plugged, memory: Service) -> None:
+def test_plug_ins_leave_out_what_cannot_be_stored_of_a_text_and_keep_the_rest(
+    plugged: Plugged, memory: Service
+) -> None:
     plugged.say("I live \x00in Braga \ud83d.")
     assert poll(lambda: memory.texts("A"), bool, 30) == ["I live in Braga ."]
 
@@ -332,15 +381,29 @@ def test_the_javascript_plug_in_halves_no_emoji_and_mixes_no_keys(tmp_path: Path
     for name in ("index.js", "package.json"):
         (tmp_path / name).write_text((source / name).read_text())
     (tmp_path / "host.mjs").write_text(OPENCLAW)
-    done = subprocess.run(["node", str(tmp_path / "host.mjs"), str(tmp_path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["node", str(tmp_path / "host.mjs"), str(tmp_path)], capture_output=True, text=True, check=True
+    )
     told = json.loads(done.stdout)
-    assert [text for _, *texts in told for text in texts] == ["a" * 19_999, "half  of  it", "A: my salary is 5,400", "B: hello"]
-    assert {text[:1]: key for key, *texts in told for text in texts if ": " in text} == {"A": "Bearer A", "B": "Bearer B"}
+    assert [text for _, *texts in told for text in texts] == [
+        "a" * 19_999,
+        "half  of  it",
+        "A: my salary is 5,400",
+        "B: hello",
+    ]
+    assert {text[:1]: key for key, *texts in told for text in texts if ": " in text} == {
+        "A": "Bearer A",
+        "B": "Bearer B",
+    }
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    for name, value in {"HOME": str(tmp_path), "JIYI_KEY": KEY, "JIYI_URL": "http://memory.example:8765"}.items():
+    for name, value in {
+        "HOME": str(tmp_path),
+        "JIYI_KEY": KEY,
+        "JIYI_URL": "http://memory.example:8765",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     get_settings.cache_clear()
@@ -355,11 +418,17 @@ def shown(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("host", ["cursor", "codex", "claude-code", "hermes"])
-def test_what_connect_shows_holds_no_key_also_when_it_takes_it_away(host: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the one in JIYI_KEY, nor the one that was written before, nor those of other servers in the lines around."""
+def test_what_connect_shows_holds_no_key_also_when_it_takes_it_away(
+    host: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the one in JIYI_KEY, nor the one that was written before, nor those of other servers in the
+    lines around.
+    """
     servers = home / ".cursor" / "mcp.json"
     servers.parent.mkdir()
-    servers.write_text(json.dumps({"mcpServers": {"other": {"env": {"OTHER_API_KEY": "anything-0"}}}}, indent=2))
+    servers.write_text(
+        json.dumps({"mcpServers": {"other": {"env": {"OTHER_API_KEY": "anything-0"}}}}, indent=2)
+    )
     seen = shown(host)
     monkeypatch.setenv("JIYI_KEY", "")
     get_settings.cache_clear()

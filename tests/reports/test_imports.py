@@ -26,7 +26,9 @@ from tests.integration.memory.test_inbox import rows
 
 
 class Groups:
-    """The REST API as far as an import needs it: what was stored in which group. ``own`` None: an operator's key."""
+    """The REST API as far as an import needs it: what was stored in which group. ``own`` None: an operator's
+    key.
+    """
 
     def __init__(self, own: str | None) -> None:
         self.own, self.stored = own, dict[str, list[str]]()
@@ -34,13 +36,17 @@ class Groups:
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         named = request.headers.get("Jiyi-Group")
         if self.own is not None and named not in (None, self.own):
-            return httpx2.Response(403, json={"title": "no", "detail": "this key speaks for its own group", "status": 403})
+            return httpx2.Response(
+                403, json={"title": "no", "detail": "this key speaks for its own group", "status": 403}
+            )
         group = named or self.own or "default"
         body = json.loads(request.content)
         if request.url.path.endswith("/events"):
             events = body.get("events", [body])
             if any(event.get("group_id") not in (None, group) for event in events):
-                return httpx2.Response(422, json={"title": "no", "detail": "group_id: not this key's group", "status": 422})
+                return httpx2.Response(
+                    422, json={"title": "no", "detail": "group_id: not this key's group", "status": 422}
+                )
             self.stored.setdefault(group, []).extend(event["payload"]["description"] for event in events)
             answer: Any = {"event_ids": [], "accepted": len(events), "repeated": 0, "status_url": ""}
         else:
@@ -59,7 +65,10 @@ def over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
 
         def run(*options: str) -> Result:
             file = tmp_path / "events.jsonl"
-            lines = [{"agent_id": "t", "description": f"Of {group}", "group_id": group, "poignancy": 3} for group in ("tenA", "tenB")]
+            lines = [
+                {"agent_id": "t", "description": f"Of {group}", "group_id": group, "poignancy": 3}
+                for group in ("tenA", "tenB")
+            ]
             file.write_text("\n".join(map(json.dumps, lines)))
             return CliRunner().invoke(app, ["import", "jsonl", str(file), "--no-wait", "--json", *options])
 
@@ -72,7 +81,9 @@ def over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Calla
     get_settings.cache_clear()
 
 
-def test_over_http_an_operator_s_import_keeps_the_groups_of_its_lines(over_http: Callable[[Groups], Import]) -> None:
+def test_over_http_an_operator_s_import_keeps_the_groups_of_its_lines(
+    over_http: Callable[[Groups], Import],
+) -> None:
     groups = Groups(own=None)
     done = over_http(groups)("--keep-group")
     assert done.exit_code == 0, done.output
@@ -91,7 +102,9 @@ def test_over_http_lines_of_another_group_than_the_key_s_are_refused_before_anyt
     assert groups.stored == {}
 
 
-def test_the_report_of_an_import_over_http_names_the_group_that_the_key_speaks_for(over_http: Callable[[Groups], Import]) -> None:
+def test_the_report_of_an_import_over_http_names_the_group_that_the_key_speaks_for(
+    over_http: Callable[[Groups], Import],
+) -> None:
     groups = Groups(own="tenA")
     done = over_http(groups)()
     assert done.exit_code == 0, done.output
@@ -99,9 +112,20 @@ def test_the_report_of_an_import_over_http_names_the_group_that_the_key_speaks_f
     assert json.loads(done.stdout)["groups"] == ["tenA"]
 
 
-def test_an_event_that_names_another_group_than_the_key_s_is_refused_and_not_moved(over_http: Callable[[Groups], Import]) -> None:
+def test_an_event_that_names_another_group_than_the_key_s_is_refused_and_not_moved(
+    over_http: Callable[[Groups], Import],
+) -> None:
     over_http(groups := Groups(own="tenA"))
-    events = [wire.build({"type": "memory.observed", "group_id": "tenB", "agent_id": "t", "payload": {"description": "Of tenB"}})]
+    events = [
+        wire.build(
+            {
+                "type": "memory.observed",
+                "group_id": "tenB",
+                "agent_id": "t",
+                "payload": {"description": "Of tenB"},
+            }
+        )
+    ]
     with Client() as client, pytest.raises(InvalidRequest, match="not this key's group"):
         client.observe_many(events)
     assert groups.stored == {}
@@ -132,7 +156,13 @@ def test_what_somebody_pasted_into_claude_is_what_they_said() -> None:
     ]
     chat = claude_chat(
         {"uuid": "m1", "sender": "human", "text": "", "content": [], "attachments": [pasted]},
-        {"uuid": "m2", "sender": "human", "text": "Sum this up", "content": [], "attachments": [*attached, {"file_name": "b.png"}]},
+        {
+            "uuid": "m2",
+            "sender": "human",
+            "text": "Sum this up",
+            "content": [],
+            "attachments": [*attached, {"file_name": "b.png"}],
+        },
     )
     drafts = list(claude(chat))
     texts = [pasted["extracted_content"], "Sum this up", "My dog is called Rex.", "Terms."]
@@ -143,12 +173,21 @@ def test_what_somebody_pasted_into_claude_is_what_they_said() -> None:
 
 
 def node(name: str, parent: str | None, text: str, at: float, role: str = "user") -> dict[str, Any]:
-    message = {"id": name, "author": {"role": role}, "create_time": at, "content": {"content_type": "text", "parts": [text]}}
+    message = {
+        "id": name,
+        "author": {"role": role},
+        "create_time": at,
+        "content": {"content_type": "text", "parts": [text]},
+    }
     return {"id": name, "parent": parent, "children": [], "message": message}
 
 
 def test_a_chat_that_does_not_say_its_latest_message_ends_with_the_one_written_last() -> None:
-    nodes = [node("u1", None, "first", AT), node("a1", "u1", "second", AT + 1, "assistant"), node("u2", "a1", "third, the latest", AT + 2)]
+    nodes = [
+        node("u1", None, "first", AT),
+        node("a1", "u1", "second", AT + 1, "assistant"),
+        node("u2", "a1", "third, the latest", AT + 2),
+    ]
     nodes.append(node("old", "u1", "a discarded answer", AT + 0.5, "assistant"))
     assert said(chatgpt({"id": "c", "create_time": AT, "mapping": {each["id"]: each for each in nodes}})) == [
         "first",
@@ -159,24 +198,39 @@ def test_a_chat_that_does_not_say_its_latest_message_ends_with_the_one_written_l
 
 def test_messages_that_name_each_other_as_parents_come_in_once() -> None:
     circle = {"u1": node("u1", "u2", "first", AT), "u2": node("u2", "u1", "second", AT + 1)}
-    assert said(chatgpt({"id": "c", "create_time": AT, "current_node": "u2", "mapping": circle})) == ["first", "second"]
+    assert said(chatgpt({"id": "c", "create_time": AT, "current_node": "u2", "mapping": circle})) == [
+        "first",
+        "second",
+    ]
 
 
-def test_what_was_edited_away_since_the_last_import_is_named_and_erased_if_that_is_wanted(client: Client) -> None:
+def test_what_was_edited_away_since_the_last_import_is_named_and_erased_if_that_is_wanted(
+    client: Client,
+) -> None:
     """F053: after another import of an edited conversation the old branch stayed, and nobody said so."""
     now = datetime.now(UTC)
-    first = {"u1": node("u1", None, "I live in Porto.", AT), "a1": node("a1", "u1", "Noted.", AT + 1, "assistant")}
-    edited = first | {"u2": node("u2", None, "I live in Faro.", AT + 2), "x": node("x", "u2", "Never brought in.", AT + 3)}
+    first = {
+        "u1": node("u1", None, "I live in Porto.", AT),
+        "a1": node("a1", "u1", "Noted.", AT + 1, "assistant"),
+    }
+    edited = first | {
+        "u2": node("u2", None, "I live in Faro.", AT + 2),
+        "x": node("x", "u2", "Never brought in.", AT + 3),
+    }
 
     def bring(tree: dict[str, Any], current: str, **how: bool) -> Report:
         target = Target(source="chatgpt", group=client.group, now=now)
         bringing = Bringing(client, target, **how)
-        report = bringing.bring(chatgpt({"id": "c", "create_time": AT, "current_node": current, "mapping": tree}))
+        report = bringing.bring(
+            chatgpt({"id": "c", "create_time": AT, "current_node": current, "mapping": tree})
+        )
         client.wait_for(bringing.ids, 120)
         return report
 
     def texts() -> set[str]:
-        found = rows("SELECT description FROM memory_nodes WHERE group_id = :g AND kind = 'session'", g=client.group)
+        found = rows(
+            "SELECT description FROM memory_nodes WHERE group_id = :g AND kind = 'session'", g=client.group
+        )
         return {str(row["description"]) for row in found}
 
     assert bring(first, "a1").taken == 2
@@ -191,8 +245,19 @@ def test_what_was_edited_away_since_the_last_import_is_named_and_erased_if_that_
 
 
 def test_an_import_that_is_repeated_with_a_user_is_that_users(client: Client) -> None:
-    """F058: all was left out as "changed since", and stayed everybody's; a wrong name could not be corrected at all."""
-    export = [claude_chat({"uuid": "m", "sender": "human", "text": "My sister lives in Bergen.", "created_at": "2026-01-02T03:04:05Z"})]
+    """F058: all was left out as "changed since", and stayed everybody's; a wrong name could not be corrected
+    at all.
+    """
+    export = [
+        claude_chat(
+            {
+                "uuid": "m",
+                "sender": "human",
+                "text": "My sister lives in Bergen.",
+                "created_at": "2026-01-02T03:04:05Z",
+            }
+        )
+    ]
     now = datetime.now(UTC)
 
     def bring(user: str | None, **how: bool) -> tuple[int, int, int]:
@@ -202,7 +267,9 @@ def test_an_import_that_is_repeated_with_a_user_is_that_users(client: Client) ->
         return report.taken, report.already, report.without_user
 
     def users() -> list[str | None]:
-        found = rows("SELECT user_id FROM memory_nodes WHERE group_id = :g AND kind = 'session'", g=client.group)
+        found = rows(
+            "SELECT user_id FROM memory_nodes WHERE group_id = :g AND kind = 'session'", g=client.group
+        )
         return sorted((row["user_id"] for row in found), key=str)
 
     assert bring(None) == (1, 0, 0)
@@ -218,7 +285,12 @@ def test_an_import_that_is_repeated_with_a_user_is_that_users(client: Client) ->
 
 
 def test_half_a_surrogate_pair_costs_nothing_but_itself() -> None:
-    chat = {"id": "s\ud800", "title": "t\udfff", "create_time": AT, "mapping": {"u": node("u\ud800", None, "I own a \ud83d boat.\x00", AT)}}
+    chat = {
+        "id": "s\ud800",
+        "title": "t\udfff",
+        "create_time": AT,
+        "mapping": {"u": node("u\ud800", None, "I own a \ud83d boat.\x00", AT)},
+    }
     [draft] = chatgpt(chat)
     [event] = TARGET.events(draft)  # type: ignore[arg-type, misc]
     assert getattr(event.payload, "text", None) == "I own a  boat."
@@ -229,24 +301,50 @@ def test_half_a_surrogate_pair_costs_nothing_but_itself() -> None:
 
 def open_webui_chat(**more: Any) -> dict[str, Any]:
     def message(name: str, parent: str | None, role: str, content: object, at: int) -> dict[str, Any]:
-        return {"id": name, "parentId": parent, "childrenIds": [], "role": role, "content": content, "timestamp": at}
+        return {
+            "id": name,
+            "parentId": parent,
+            "childrenIds": [],
+            "role": role,
+            "content": content,
+            "timestamp": at,
+        }
 
     messages = [
         message("a", None, "user", "I live in Porto.", 1_700_000_000),
         message("b", "a", "assistant", "A first answer.", 1_700_000_001),
-        message("c", "a", "assistant", [{"type": "text", "text": "Noted."}, {"type": "image_url", "image_url": {}}], 1_700_000_002),
+        message(
+            "c",
+            "a",
+            "assistant",
+            [{"type": "text", "text": "Noted."}, {"type": "image_url", "image_url": {}}],
+            1_700_000_002,
+        ),
         message("d", "c", "user", "我对花生过敏。", 1_700_000_003),
     ]
     history = {"messages": {each["id"]: each for each in messages}, "currentId": "d"}
-    return {"id": "ow1", "user_id": "mia", "title": "Trip", "chat": {"history": history}, "created_at": 1_700_000_000, **more}
+    return {
+        "id": "ow1",
+        "user_id": "mia",
+        "title": "Trip",
+        "chat": {"history": history},
+        "created_at": 1_700_000_000,
+        **more,
+    }
 
 
 def test_chats_of_open_webui_are_brought_in() -> None:
     drafts = list(open_webui(open_webui_chat()))
     assert said(iter(drafts)) == ["I live in Porto.", "Noted.", "我对花生过敏。"]
     [first, *_] = [draft for draft in drafts if isinstance(draft, Draft)]
-    assert (first.session, first.user, first.at) == ("ow1", "mia", datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC))
-    assert [(one.where, one.reason) for one in drafts if isinstance(one, LeftOut)] == [("ow1 b", "other branch")]
+    assert (first.session, first.user, first.at) == (
+        "ow1",
+        "mia",
+        datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC),
+    )
+    assert [(one.where, one.reason) for one in drafts if isinstance(one, LeftOut)] == [
+        ("ow1 b", "other branch")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +354,11 @@ def test_chats_of_open_webui_are_brought_in() -> None:
         ("chatgpt", [claude_chat()], "jiyi import claude"),
         ("claude", {"id": "c", "mapping": {"u": node("u", None, "hi", AT)}}, "jiyi import chatgpt"),
         ("open-webui", [{"id": "1", "memory": "Likes tea"}], "jiyi import mem0"),
-        ("chatgpt", [{"header": "Gemini Apps", "title": "Prompted hello"}], "known forms: chatgpt, claude, open-webui"),
+        (
+            "chatgpt",
+            [{"header": "Gemini Apps", "title": "Prompted hello"}],
+            "known forms: chatgpt, claude, open-webui",
+        ),
         ("claude", {"anything": "else"}, "known forms"),
     ],
 )
@@ -265,12 +367,16 @@ def test_a_file_of_another_program_is_refused_by_the_name_of_its_form(
 ) -> None:
     over_http(groups := Groups(own="g"))
     (tmp_path / "x.json").write_text(json.dumps(content))
-    done = CliRunner(env={"COLUMNS": "1000"}).invoke(app, ["import", source, str(tmp_path / "x.json"), "--no-wait"])
+    done = CliRunner(env={"COLUMNS": "1000"}).invoke(
+        app, ["import", source, str(tmp_path / "x.json"), "--no-wait"]
+    )
     assert done.exit_code == 2, done.output
     assert words in " ".join(done.stderr.replace("│", " ").split())
     assert groups.stored == {}
 
 
 def test_secrets_in_what_is_brought_in_are_masked() -> None:
-    chat = claude_chat({"uuid": "m", "sender": "human", "text": "My password is hunter2secret", "content": []})
+    chat = claude_chat(
+        {"uuid": "m", "sender": "human", "text": "My password is hunter2secret", "content": []}
+    )
     assert said(claude(chat)) == ["My password is […]"]

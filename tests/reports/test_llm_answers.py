@@ -1,4 +1,6 @@
-"""What people see whose service asks an LLM: one that refuses, that answers too much, too little or nonsense."""
+"""What people see whose service asks an LLM: one that refuses, that answers too much, too little or
+nonsense.
+"""
 
 from __future__ import annotations
 
@@ -89,24 +91,50 @@ def looked_through(group: str, *said: Any, **fields: Any) -> list[Any]:
 
 def test_one_turn_that_a_filter_refuses_stops_nobody_s_memory(group: str, use: Callable[[Any], Any]) -> None:
     llm = use(Perfect(refused="forbidden"))
-    said = say(group, "The forbidden topic came up.", ("assistant", "Noted."), "I play the cello.", session_id="m1", user_id="mallory")
-    say(group, "I am allergic to peanuts.", ("assistant", "Noted."), "My sister lives in Oslo.", session_id="z1", user_id="zoe")
+    said = say(
+        group,
+        "The forbidden topic came up.",
+        ("assistant", "Noted."),
+        "I play the cello.",
+        session_id="m1",
+        user_id="mallory",
+    )
+    say(
+        group,
+        "I am allergic to peanuts.",
+        ("assistant", "Noted."),
+        "My sister lives in Oslo.",
+        session_id="z1",
+        user_id="zoe",
+    )
     assert run() == 1
     assert owed() == []
-    assert sorted(facts(group)) == ["User: I am allergic to peanuts.", "User: I play the cello.", "User: My sister lives in Oslo."]
+    assert sorted(facts(group)) == [
+        "User: I am allergic to peanuts.",
+        "User: I play the cello.",
+        "User: My sister lives in Oslo.",
+    ]
     assert {row["provenance"]["llm"] for row in nodes(group, "knowledge", "preference")} == {"perfect"}
     [letter] = letters(group)
     assert (letter.kind, letter.subject_id) == (EXTRACT, said[0])
     assert "data_inspection_failed" in letter.reason
     asked = len(llm.asked)
     looked_through(
-        group, "I work as a nurse.", ("assistant", "Nice."), "I keep bees.", ("assistant", "Nice."), session_id="z2", user_id="zoe"
+        group,
+        "I work as a nurse.",
+        ("assistant", "Nice."),
+        "I keep bees.",
+        ("assistant", "Nice."),
+        session_id="z2",
+        user_id="zoe",
     )
     assert len(facts(group)) == 5
     assert len(llm.asked) == asked + 1
 
 
-def test_where_a_model_is_not_asked_for_experiences_those_that_rules_find_are_kept(group: str, use: Callable[[Any], Any]) -> None:
+def test_where_a_model_is_not_asked_for_experiences_those_that_rules_find_are_kept(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     class Half(Perfect):
         def ask(self, question: Any) -> Any:
             if question.prompt == "experiences":
@@ -125,9 +153,13 @@ def test_where_a_model_is_not_asked_for_experiences_those_that_rules_find_are_ke
     assert letters(group) == []
 
 
-def test_a_refused_turn_is_looked_at_by_rules_and_asked_about_again_when_somebody_wants_it(group: str, use: Callable[[Any], Any]) -> None:
+def test_a_refused_turn_is_looked_at_by_rules_and_asked_about_again_when_somebody_wants_it(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     use(Perfect(refused="peanuts"))
-    [turn] = looked_through(group, "I am allergic to peanuts.", ("assistant", "Noted."), "I live in Turku.", ("assistant", "ok"))[:1]
+    [turn] = looked_through(
+        group, "I am allergic to peanuts.", ("assistant", "Noted."), "I live in Turku.", ("assistant", "ok")
+    )[:1]
     [by_rules] = [row for row in nodes(group, "knowledge") if "peanuts" in row["description"]]
     assert (by_rules["provenance"]["llm"], by_rules["provenance"]["fallback"]) == (Rules.model, True)
     [letter] = letters(group)
@@ -138,10 +170,14 @@ def test_a_refused_turn_is_looked_at_by_rules_and_asked_about_again_when_somebod
     assert (owed(), letters(group)) == ([], [])
     assert len(facts(group)) == 2
     with unit_of_work() as connection:
-        connection.execute(text("DELETE FROM memory_nodes WHERE group_id = :g AND node_id = :n"), {"g": group, "n": turn})
+        connection.execute(
+            text("DELETE FROM memory_nodes WHERE group_id = :g AND node_id = :n"), {"g": group, "n": turn}
+        )
 
 
-def test_a_memory_that_a_filter_refuses_keeps_no_later_turn_from_the_llm(group: str, use: Callable[[Any], Any]) -> None:
+def test_a_memory_that_a_filter_refuses_keeps_no_later_turn_from_the_llm(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     looked_through(group, "I like forbidden fruit very much.", ("assistant", "Noted."), "Fine.", "Well.")
     use(Perfect(refused="forbidden"))
     looked_through(group, "I keep bees.", ("assistant", "Noted."), "Fine.", "Well.", session_id="s2")
@@ -150,7 +186,9 @@ def test_a_memory_that_a_filter_refuses_keeps_no_later_turn_from_the_llm(group: 
     assert letters(group) == []
 
 
-def test_an_llm_that_answers_nothing_usable_is_no_worse_than_none(group: str, use: Callable[[Any], Any]) -> None:
+def test_an_llm_that_answers_nothing_usable_is_no_worse_than_none(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     llm = use(Perfect(prose=True))
     for number in range(5):
         say(group, *KNOWN, ("assistant", "ok"), session_id=f"s{number}", user_id=f"user{number}")
@@ -167,7 +205,10 @@ def test_sixty_turns_at_once_fit_the_answer(group: str, use: Callable[[Any], Any
     llm = use(Perfect())
     turns: list[Any] = []
     for number in range(30):
-        turns += [f"I like number{number} very much, more than anything else that I ever tried before.", ("assistant", "ok")]
+        turns += [
+            f"I like number{number} very much, more than anything else that I ever tried before.",
+            ("assistant", "ok"),
+        ]
     say(group, *turns)
     assert run() == 1
     assert len(facts(group)) == 30
@@ -175,7 +216,9 @@ def test_sixty_turns_at_once_fit_the_answer(group: str, use: Callable[[Any], Any
     assert len(llm.asked) <= 3
 
 
-def test_an_answer_that_is_cut_off_all_the_same_is_asked_for_in_halves(group: str, use: Callable[[Any], Any]) -> None:
+def test_an_answer_that_is_cut_off_all_the_same_is_asked_for_in_halves(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     use(Perfect(max_tokens=300))
     say(group, *(f"I like number{number} very much." for number in range(16)))
     assert run() == 1
@@ -187,8 +230,16 @@ def test_an_answer_that_is_cut_off_all_the_same_is_asked_for_in_halves(group: st
 def test_what_is_said_late_in_long_messages_is_remembered(group: str, use: Callable[[Any], Any]) -> None:
     llm = use(Perfect())
     long = "I went to the market and looked at many things there. " * 330
-    looked_through(group, f"{long}I am allergic to peanuts.", ("assistant", "ok"), f"{long}My sister lives in Oslo.", ("assistant", "ok"))
-    shown = "\n".join(message.text for question in llm.asked if isinstance(question, Notes) for message in question.messages)
+    looked_through(
+        group,
+        f"{long}I am allergic to peanuts.",
+        ("assistant", "ok"),
+        f"{long}My sister lives in Oslo.",
+        ("assistant", "ok"),
+    )
+    shown = "\n".join(
+        message.text for question in llm.asked if isinstance(question, Notes) for message in question.messages
+    )
     assert "allergic to peanuts" in shown
     assert "lives in Oslo" in shown
     assert {"allergy", "home"} <= {row["predicate"] for row in nodes(group, "knowledge")}
@@ -196,7 +247,9 @@ def test_what_is_said_late_in_long_messages_is_remembered(group: str, use: Calla
 
 
 @pytest.mark.long
-def test_a_small_context_gets_smaller_questions(group: str, use: Callable[[Any], Any], configure: Callable[..., None]) -> None:
+def test_a_small_context_gets_smaller_questions(
+    group: str, use: Callable[[Any], Any], configure: Callable[..., None]
+) -> None:
     configure(llm_context=4_096)
     llm = use(Perfect())
     say(group, *(f"我在第{number}号摊位买了很多东西，然后慢慢走回家。" * 20 for number in range(8)))
@@ -214,7 +267,9 @@ class Slow(Perfect):
         return super().answer(question)
 
 
-def test_an_llm_that_is_too_slow_for_many_turns_is_asked_about_fewer(group: str, use: Callable[[Any], Any]) -> None:
+def test_an_llm_that_is_too_slow_for_many_turns_is_asked_about_fewer(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     use(Slow())
     looked_through(group, *KNOWN, "I keep bees.", "I play the cello.", "I work as a nurse.")
     assert len(facts(group)) == 6
@@ -230,9 +285,17 @@ class Busy(Perfect):
 
 
 @pytest.mark.long
-def test_an_llm_that_answers_few_questions_a_minute_gets_through_in_the_end(group: str, use: Callable[[Any], Any]) -> None:
+def test_an_llm_that_answers_few_questions_a_minute_gets_through_in_the_end(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     use(Busy())
-    say(group, *(f"I like number{number} very much, more than anything else that I ever tried before." for number in range(60)))
+    say(
+        group,
+        *(
+            f"I like number{number} very much, more than anything else that I ever tried before."
+            for number in range(60)
+        ),
+    )
     for _ in range(5):
         hurry()
         run()
@@ -259,39 +322,72 @@ class Says(Perfect):
 
 @pytest.mark.parametrize(
     "note",
-    ["The user enjoys sunny weather", "The user has a brother in Rome", "Note what the new lines of a conversation say about people"],
+    [
+        "The user enjoys sunny weather",
+        "The user has a brother in Rome",
+        "Note what the new lines of a conversation say about people",
+    ],
 )
-def test_what_nobody_said_is_no_memory_and_ends_nothing(group: str, use: Callable[[Any], Any], note: str) -> None:
+def test_what_nobody_said_is_no_memory_and_ends_nothing(
+    group: str, use: Callable[[Any], Any], note: str
+) -> None:
     looked_through(group, *KNOWN, ("assistant", "ok"))
     use(Says(note))
     looked_through(group, *CHAT, start=START + timedelta(days=1), session_id="s2")
     assert sorted(facts(group)) == sorted(f"User: {known}" for known in KNOWN)
 
 
-def test_a_new_home_ends_the_old_one_and_no_allergy_whatever_the_llm_says(group: str, use: Callable[[Any], Any]) -> None:
+def test_a_new_home_ends_the_old_one_and_no_allergy_whatever_the_llm_says(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     looked_through(group, *KNOWN, ("assistant", "ok"))
     use(Says("The user moved to Lisbon."))
-    looked_through(group, "I moved to Lisbon.", ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2")
-    assert sorted(facts(group)) == ["The user moved to Lisbon.", "User: I am allergic to peanuts.", "User: My sister lives in Oslo."]
+    looked_through(
+        group,
+        "I moved to Lisbon.",
+        ("assistant", "ok"),
+        "Fine.",
+        "Well.",
+        start=START + timedelta(days=1),
+        session_id="s2",
+    )
+    assert sorted(facts(group)) == [
+        "The user moved to Lisbon.",
+        "User: I am allergic to peanuts.",
+        "User: My sister lives in Oslo.",
+    ]
 
 
 def earlier(group: str) -> list[str]:
     """The parts of turns and statements that are shown as earlier."""
     rows = nodes(group, "session", "preference", "knowledge")
-    return [row["description"][mark.start : mark.end] for row in rows for mark in marks_of(row["provenance"]) if mark.why == "earlier"]
+    return [
+        row["description"][mark.start : mark.end]
+        for row in rows
+        for mark in marks_of(row["provenance"])
+        if mark.why == "earlier"
+    ]
 
 
-def test_what_a_model_sees_to_be_over_in_other_words_is_shown_as_earlier_and_nothing_is_lost(group: str, use: Callable[[Any], Any]) -> None:
+def test_what_a_model_sees_to_be_over_in_other_words_is_shown_as_earlier_and_nothing_is_lost(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     looked_through(group, "I work nights as a nurse.", *KNOWN, ("assistant", "ok"))
     use(Says("The user stands behind the counter of a bakery of their own."))
     said = "First month behind the counter of my own bakery, and I sleep at night."
-    looked_through(group, said, ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2")
+    looked_through(
+        group, said, ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2"
+    )
     assert "User: I work nights as a nurse." in facts(group)
-    assert sum("I work nights as a nurse" in part for part in earlier(group)) == len(["the turn", "the statement"])
+    assert sum("I work nights as a nurse" in part for part in earlier(group)) == len(
+        ["the turn", "the statement"]
+    )
     assert not any(health in part for part in earlier(group) for health in ("peanuts", "Oslo"))
     [turn] = [row for row in nodes(group, "session") if row["description"].endswith("as a nurse.")]
     [newer] = {UUID(mark.by or "") for mark in marks_of(turn["provenance"])}
-    request = ContextRequest(agent_id="helper", query="Do I work nights as a nurse?", now=START + timedelta(days=2))
+    request = ContextRequest(
+        agent_id="helper", query="Do I work nights as a nurse?", now=START + timedelta(days=2)
+    )
     prompt = build(Actor(group, "test"), request).context
     lines = prompt.splitlines()
     assert any("nurse" in line and "(earlier; newer" in line for line in lines), prompt
@@ -301,21 +397,29 @@ def test_what_a_model_sees_to_be_over_in_other_words_is_shown_as_earlier_and_not
 
 def test_of_one_message_all_that_is_over_is_shown_as_earlier(group: str, use: Callable[[Any], Any]) -> None:
     use(Says("The user works nights as a nurse.", "The user likes tea on the ward."))
-    looked_through(group, "I work nights as a nurse. I like tea on the ward.", ("assistant", "ok"), "Fine.", "Well.")
+    looked_through(
+        group, "I work nights as a nurse. I like tea on the ward.", ("assistant", "ok"), "Fine.", "Well."
+    )
     assert len(facts(group)) == 2
     use(Says("The user stands behind the counter of a bakery of their own."))
     said = "First month behind the counter of my own bakery, and coffee instead."
-    looked_through(group, said, ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2")
+    looked_through(
+        group, said, ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2"
+    )
     [turn] = [row for row in nodes(group, "session") if "as a nurse. I like" in row["description"]]
     marked = [turn["description"][mark.start : mark.end] for mark in marks_of(turn["provenance"])]
     assert [word for word in ("nurse", "tea") if any(word in part for part in marked)] == ["nurse", "tea"]
 
 
-def test_news_of_somebody_else_makes_nothing_earlier_whatever_the_llm_says(group: str, use: Callable[[Any], Any]) -> None:
+def test_news_of_somebody_else_makes_nothing_earlier_whatever_the_llm_says(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     looked_through(group, "I work nights as a nurse.", *KNOWN, ("assistant", "ok"))
     use(Says("The user has a friend with a bakery."))
     said = "Mia has a bakery of her own, she left the ward."
-    looked_through(group, said, ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2")
+    looked_through(
+        group, said, ("assistant", "ok"), "Fine.", "Well.", start=START + timedelta(days=1), session_id="s2"
+    )
     assert earlier(group) == []
 
 
@@ -334,16 +438,30 @@ class Condenses(Perfect):
         self.summary = summary
 
     def answer(self, question: Any) -> Any:
-        return Condensed(summary=self.summary) if isinstance(question, Compaction) else super().answer(question)
+        return (
+            Condensed(summary=self.summary) if isinstance(question, Compaction) else super().answer(question)
+        )
 
 
 def invoices(count: int) -> list[ChatMessage]:
-    asked = [f"Fact {number}: the invoice {1000 + number} of Mia is due on 2026-05-{1 + number % 28:02}. " * 6 for number in range(count)]
-    return [ChatMessage(role=role, content=words) for one in asked for role, words in (("user", one), ("assistant", "Noted. " * 10))]
+    asked = [
+        f"Fact {number}: the invoice {1000 + number} of Mia is due on 2026-05-{1 + number % 28:02}. " * 6
+        for number in range(count)
+    ]
+    return [
+        ChatMessage(role=role, content=words)
+        for one in asked
+        for role, words in (("user", one), ("assistant", "Noted. " * 10))
+    ]
 
 
 @pytest.mark.parametrize(
-    "summary", ["OneSentence", "The user asked about invoices, and was helped. " * 8, f"{'The invoice 7777 of Mia is due. ' * 9}"]
+    "summary",
+    [
+        "OneSentence",
+        "The user asked about invoices, and was helped. " * 8,
+        f"{'The invoice 7777 of Mia is due. ' * 9}",
+    ],
 )
 def test_a_conversation_is_not_replaced_by_a_summary_that_says_nothing(
     group: str, use: Callable[[Any], Any], configure: Callable[..., None], summary: str
@@ -361,7 +479,9 @@ class Summarises(Perfect):
         return Condensed(summary=f"{question.text} {told}"[-1_500:])
 
 
-def test_all_of_a_long_conversation_is_summarised(group: str, use: Callable[[Any], Any], configure: Callable[..., None]) -> None:
+def test_all_of_a_long_conversation_is_summarised(
+    group: str, use: Callable[[Any], Any], configure: Callable[..., None]
+) -> None:
     configure(llm="compatible:m")
     llm = use(Summarises())
     done = commands.compact(Actor(group), CompactMessages(messages=invoices(100), force=True))
@@ -397,12 +517,16 @@ def test_rules_appraise_what_the_llm_cannot(
     assert node["provenance"]["appraised"][prompt.prompt]["llm"] == Rules.model
 
 
-def test_talk_without_a_word_of_trouble_asks_no_question_about_it(group: str, use: Callable[[Any], Any]) -> None:
+def test_talk_without_a_word_of_trouble_asks_no_question_about_it(
+    group: str, use: Callable[[Any], Any]
+) -> None:
     looked_through(group, *KNOWN, ("assistant", "ok"))
     llm = use(Perfect())
     run_until_idle(MERGE_PAINS, merge_pains)
     assert llm.asked == []
-    looked_through(group, "Is it slow because of me?", TROUBLE[0], ("assistant", "ok"), "Fine.", session_id="s2")
+    looked_through(
+        group, "Is it slow because of me?", TROUBLE[0], ("assistant", "ok"), "Fine.", session_id="s2"
+    )
     llm.asked.clear()
     run_until_idle(MERGE_PAINS, merge_pains)
     assert [question.prompt for question in llm.asked] == ["pains"]
@@ -424,6 +548,8 @@ def test_rules_reflect_where_the_llm_cannot(group: str, use: Callable[[Any], Any
     llm = use(Perfect(prose=True))
     live(group, 40)
     assert run_until_idle(REFLECT, reflect) == 1
-    assert [row["state"] for row in reflection_rows(group)] == ["nothing"], "the rules draw no conclusion from these"
+    assert [row["state"] for row in reflection_rows(group)] == ["nothing"], (
+        "the rules draw no conclusion from these"
+    )
     assert len(llm.asked) == 1
     assert letters(group) == []

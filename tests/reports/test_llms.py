@@ -1,4 +1,6 @@
-"""What users saw of LLMs: a wrong model name that was "ok" for ever, waits that were not kept, schemas forgotten."""
+"""What users saw of LLMs: a wrong model name that was "ok" for ever, waits that were not kept, schemas
+forgotten.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def seen() -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("code", [400, 404])
-def test_a_model_that_refuses_everything_is_failing_in_health_until_it_answers(server: Vendor, code: int) -> None:
+def test_a_model_that_refuses_everything_is_failing_in_health_until_it_answers(
+    server: Vendor, code: int
+) -> None:
     server.otherwise = status(code, "no such model")
     with pytest.raises(LLMUnavailable):
         llms.llm().ask(QUESTION)
@@ -67,7 +71,9 @@ def test_a_text_that_a_filter_refuses_makes_no_failing_model(server: Vendor) -> 
     assert seen()[0] == "ok"
 
 
-def test_what_one_process_has_learned_of_a_server_all_know(server: Vendor, another_process: Callable[[], Any]) -> None:
+def test_what_one_process_has_learned_of_a_server_all_know(
+    server: Vendor, another_process: Callable[[], Any]
+) -> None:
     server.script(status(400, "response_format 'json_schema' is not supported"), SEVEN, SEVEN)
     another_process().ask(QUESTION)
     another_process().ask(QUESTION)
@@ -75,7 +81,9 @@ def test_what_one_process_has_learned_of_a_server_all_know(server: Vendor, anoth
     assert forms == ["json_schema", "json_object", "json_object"]
 
 
-def test_a_wait_that_a_server_asks_for_is_kept_by_all_processes(server: Vendor, another_process: Callable[[], Any]) -> None:
+def test_a_wait_that_a_server_asks_for_is_kept_by_all_processes(
+    server: Vendor, another_process: Callable[[], Any]
+) -> None:
     server.otherwise = status(429, retry_after="900")
     for _ in range(2):
         with pytest.raises(LLMUnavailable) as caught:

@@ -1,4 +1,6 @@
-"""``jiyi mcp`` as a host and its model meet it: service away, slow or quick, answers of any length, names with and without blanks."""
+"""``jiyi mcp`` as a host and its model meet it: service away, slow or quick, answers of any length, names
+with and without blanks.
+"""
 
 from __future__ import annotations
 
@@ -75,17 +77,30 @@ def said(result: Any) -> Any:
 
 
 def memories(group: str) -> list[str]:
-    return [str(row["description"]) for row in rows("SELECT description FROM memory_nodes WHERE group_id = :g", g=group)]
+    return [
+        str(row["description"])
+        for row in rows("SELECT description FROM memory_nodes WHERE group_id = :g", g=group)
+    ]
 
 
-def test_what_a_model_says_twice_within_a_minute_is_one_memory(web_app: Flask, api_key: KeyMaker, group: str) -> None:
+def test_what_a_model_says_twice_within_a_minute_is_one_memory(
+    web_app: Flask, api_key: KeyMaker, group: str
+) -> None:
     of, key = gateway(Served(web_app)), api_key(group, "publish", "read")
     bees = {"agent_id": "bee", "description": "I keep bees in Braga"}
     first, again = (said(call(of, key, "memory_observe", **bees)) for _ in range(2))
     assert (first["node_id"], first["accepted"]) == (again["node_id"], 1)
     assert (again["accepted"], again["repeated"]) == (0, 1)
-    for other in ({"agent_id": "wasp"}, {"user_id": "mia"}, {"session_id": "s"}, {"node_type": "thought"}, {"occurred_at": "2024-05-01"}):
-        given = {**bees, **other} | ({"occurred_at": "2024-05-01T10:00:00Z"} if "occurred_at" in other else {})
+    for other in (
+        {"agent_id": "wasp"},
+        {"user_id": "mia"},
+        {"session_id": "s"},
+        {"node_type": "thought"},
+        {"occurred_at": "2024-05-01"},
+    ):
+        given = {**bees, **other} | (
+            {"occurred_at": "2024-05-01T10:00:00Z"} if "occurred_at" in other else {}
+        )
         assert said(call(of, key, "memory_observe", **given))["accepted"] == 1, other
     assert len(memories(group)) == 6
     own = [said(call(of, key, "memory_observe", **bees, event_id=str(uuid4())))["accepted"] for _ in range(2)]
@@ -103,7 +118,10 @@ def test_a_write_whose_answer_does_not_come_may_be_stored(
     assert "it may be stored" in text_of(late)
     assert "cannot reach" not in text_of(late)
     assert ": ;" not in text_of(late)
-    assert said(call(of, key, "memory_observe", agent_id="bee", description="I keep bees in Braga"))["repeated"] == 1
+    assert (
+        said(call(of, key, "memory_observe", agent_id="bee", description="I keep bees in Braga"))["repeated"]
+        == 1
+    )
     assert memories(group) == ["I keep bees in Braga"]
 
 
@@ -126,7 +144,9 @@ def test_what_was_corrected_or_erased_is_remembered_anew(program: Any, group: st
 
 def test_a_second_deletion_is_the_first_one(web_app: Flask, api_key: KeyMaker, group: str) -> None:
     of, key = gateway(Served(web_app)), api_key(group, "publish", "read", "admin")
-    node_id = said(call(of, key, "memory_observe", agent_id="bee", description="I keep bees in Braga"))["node_id"]
+    node_id = said(call(of, key, "memory_observe", agent_id="bee", description="I keep bees in Braga"))[
+        "node_id"
+    ]
     first, again = (said(call(of, key, "memory_delete", id=node_id)) for _ in range(2))
     assert first == again
     assert first["state"] == "owed"
@@ -149,7 +169,9 @@ def test_a_model_need_not_make_up_a_name(web_app: Flask, api_key: KeyMaker, grou
     for given in ({}, {"agent_id": None}, {"agent_id": "  "}, {"agent_id": " assistant\n"}):
         said(call(of, key, "memory_observe", description=f"I keep bees in Braga {given}", **given))
     assert said(call(of, key, "memory_list_agents"))["rows"][0]["agent_id"] == "assistant"
-    assert {row["agent_id"] for row in rows("SELECT agent_id FROM memory_nodes WHERE group_id = :g", g=group)} == {"assistant"}
+    assert {
+        row["agent_id"] for row in rows("SELECT agent_id FROM memory_nodes WHERE group_id = :g", g=group)
+    } == {"assistant"}
     offered = of.offered(TOOLS["memory_observe"]).input_schema
     assert "agent_id" not in offered["required"]
     assert offered["properties"]["agent_id"]["default"] == "assistant"
@@ -168,7 +190,11 @@ def test_instructions_name_only_tools_that_the_key_may_use() -> None:
 
 def test_a_text_for_quarantine_may_have_a_date(web_app: Flask, api_key: KeyMaker, group: str) -> None:
     of, key = gateway(Served(web_app)), api_key(group, "publish", "read")
-    text = {"content": "The kiln needs two hours to cool down.", "occurred_at": "2024-05-01T10:00:00Z", "wait": 0}
+    text = {
+        "content": "The kiln needs two hours to cool down.",
+        "occurred_at": "2024-05-01T10:00:00Z",
+        "wait": 0,
+    }
     ids = {said(call(of, key, "memory_ingest", **text))["entry_id"] for _ in range(2)}
     assert len(ids) == 1
     [event] = rows("SELECT occurred_at FROM events WHERE group_id = :g", g=group)
@@ -179,17 +205,32 @@ def long_answers() -> dict[str, Any]:
     """Answers of many and long memories, by tool."""
 
     def node(number: int, description: str) -> dict[str, Any]:
-        return {"node_id": str(UUID(int=number)), "description": description, "embedding_key": description, "score": 0.5, "kind": "memory"}
+        return {
+            "node_id": str(UUID(int=number)),
+            "description": description,
+            "embedding_key": description,
+            "score": 0.5,
+            "kind": "memory",
+        }
 
     nodes = [
-        node(number, (f"记忆{number}：" + ZH * 600)[:20_000] if number % 10 == 0 else f"短记忆{number}：{ZH}") for number in range(150)
+        node(number, (f"记忆{number}：" + ZH * 600)[:20_000] if number % 10 == 0 else f"短记忆{number}：{ZH}")
+        for number in range(150)
     ]
     brief = [{"agent_id": f"agent {number}", "memories": 3} for number in range(1_500)]
     return {
-        "memory_retrieve": {"status": "ok", "groups": [{"retrieved_nodes": nodes[:100], "accessed_ids": [], "debug": {}}]},
+        "memory_retrieve": {
+            "status": "ok",
+            "groups": [{"retrieved_nodes": nodes[:100], "accessed_ids": [], "debug": {}}],
+        },
         "memory_get": {**nodes[0], "provenance": {}},
         "memory_context": {"text": ZH * 2_000, "tokens": 90_000, "memories": []},
-        "memory_why": {"node_id": nodes[0]["node_id"], "nodes": {one["node_id"]: one for one in nodes}, "missing": [], "beyond": []},
+        "memory_why": {
+            "node_id": nodes[0]["node_id"],
+            "nodes": {one["node_id"]: one for one in nodes},
+            "missing": [],
+            "beyond": [],
+        },
         "memory_working_memory": {"rows": nodes, "source": "valkey"},
         "memory_query_knowledge": {"results": nodes, "tiers": [], "status": "ok"},
         "memory_list": {"rows": nodes},
@@ -227,20 +268,35 @@ def test_what_did_not_fit_is_told_when_it_is_asked_for() -> None:
         for piece in told_pieces(TOOLS[name], answers[name], detail=detail):
             listed = piece.get("memories") or piece.get("nodes") or piece["groups"][0]["retrieved_nodes"]
             found += list(listed) if isinstance(listed, dict) else [node["node_id"] for node in listed]
-        assert len(found) == len({*found}) == len({**answers["memory_why"]["nodes"]} if name == "memory_why" else wanted), (name, detail)
+        assert (
+            len(found)
+            == len({*found})
+            == len({**answers["memory_why"]["nodes"]} if name == "memory_why" else wanted)
+        ), (name, detail)
         assert wanted <= {*found}
     with pytest.raises(InvalidRequest, match="cursor: is no cursor of this answer"):
         functions.asked(TOOLS["memory_get"], {"id": "x", "cursor": "the rest"})
 
 
-def test_a_list_goes_on_by_its_own_cursor(program: Any, web_app: Flask, api_key: KeyMaker, group: str) -> None:
+def test_a_list_goes_on_by_its_own_cursor(
+    program: Any, web_app: Flask, api_key: KeyMaker, group: str
+) -> None:
     asks: Program = program(group)
     for start in (0, 100):
-        asks.post("/events", {"events": [{"agent_id": "tea", "description": f"{n} {ZH * 5}"} for n in range(start, start + 100)]})
+        asks.post(
+            "/events",
+            {
+                "events": [
+                    {"agent_id": "tea", "description": f"{n} {ZH * 5}"} for n in range(start, start + 100)
+                ]
+            },
+        )
     of, key = gateway(Served(web_app)), api_key(group, "read")
     seen, after, pages = list[str](), None, 0
     while pages == 0 or after is not None:
-        result = call(of, key, "memory_list", agent_id="tea", limit=200, **({} if after is None else {"cursor": after}))
+        result = call(
+            of, key, "memory_list", agent_id="tea", limit=200, **({} if after is None else {"cursor": after})
+        )
         assert 2 * estimate_tokens(text_of(result)) <= HOSTS_TAKE
         page = said(result)
         seen += [node["node_id"] for node in page["rows"]]
@@ -248,7 +304,11 @@ def test_a_list_goes_on_by_its_own_cursor(program: Any, web_app: Flask, api_key:
     assert pages > 1
     assert len(seen) == len({*seen}) == 200
     arguments = json.dumps({"agent_id": "tea", "limit": 200})  # as it is with function calling
-    told = asks.post("/tools/call", {"id": "1", "type": "function", "function": {"name": "memory_list", "arguments": arguments}}, 200)
+    told = asks.post(
+        "/tools/call",
+        {"id": "1", "type": "function", "function": {"name": "memory_list", "arguments": arguments}},
+        200,
+    )
     page = json.loads(told["content"])
     assert seen[: len(page["rows"])] == [node["node_id"] for node in page["rows"]]
     assert page["next"] is not None
@@ -262,14 +322,21 @@ def test_a_short_answer_is_told_whole_and_each_text_once() -> None:
     assert functions.told(TOOLS["memory_get"], {}, other) == other
 
 
-def test_there_is_no_stream_to_wait_at(web_app: Flask, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_stream_to_wait_at(
+    web_app: Flask, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``GET /mcp`` stayed open for ever."""
     monkeypatch.setattr(mcp, "Gateway", lambda _url, agent="": gateway(Served(web_app), agent))
     app = http_app("http://localhost")
-    headers = {"Authorization": f"Bearer {api_key(group, 'read')}", "Accept": "application/json, text/event-stream"}
+    headers = {
+        "Authorization": f"Bearer {api_key(group, 'read')}",
+        "Accept": "application/json, text/event-stream",
+    }
 
     async def run() -> None:
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as http:
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app), base_url="http://localhost"
+        ) as http:
             for method in ("GET", "DELETE", "PUT"):
                 answer = await http.request(method, "/mcp", headers=headers)
                 assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
@@ -280,12 +347,18 @@ def test_there_is_no_stream_to_wait_at(web_app: Flask, api_key: KeyMaker, group:
 
 def test_who_asks_too_often_is_told_when_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosts were answered 503, as if the service were away, and asked again a second later."""
-    told = httpx2.Response(429, headers={"Retry-After": "23"}, json={"detail": "Too many requests without a good key."})
-    monkeypatch.setattr(mcp, "Gateway", lambda _url, agent="": gateway(httpx2.MockTransport(lambda _: told), agent))
+    told = httpx2.Response(
+        429, headers={"Retry-After": "23"}, json={"detail": "Too many requests without a good key."}
+    )
+    monkeypatch.setattr(
+        mcp, "Gateway", lambda _url, agent="": gateway(httpx2.MockTransport(lambda _: told), agent)
+    )
     app = http_app("http://localhost")
 
     async def ask() -> httpx2.Response:
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://localhost") as http:
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=app), base_url="http://localhost"
+        ) as http:
             return await http.post("/mcp", headers={"Authorization": "Bearer jiyi_unknown"}, json=asked(1))
 
     answer = asyncio.run(ask())
@@ -307,16 +380,27 @@ def test_a_batch_is_answered_in_the_version_that_has_batches(
     """F064: 400, though this version was agreed on."""
     monkeypatch.setattr(mcp, "Gateway", lambda _url, agent="": gateway(Served(web_app), agent))
     app = http_app("http://localhost")
-    headers = {"Authorization": f"Bearer {api_key(group, 'read', 'publish')}", "Accept": "application/json, text/event-stream"}
-    observed = {"name": "memory_observe", "arguments": {"agent_id": "bee", "description": "I keep bees in Braga"}}
+    headers = {
+        "Authorization": f"Bearer {api_key(group, 'read', 'publish')}",
+        "Accept": "application/json, text/event-stream",
+    }
+    observed = {
+        "name": "memory_observe",
+        "arguments": {"agent_id": "bee", "description": "I keep bees in Braga"},
+    }
     batch = [asked(1), NOTED, asked(2, "tools/call", **observed), asked(3, "no/such")]
 
     async def run() -> None:
         transport = httpx2.ASGITransport(app=app)
-        async with _lifespan(app), httpx2.AsyncClient(transport=transport, base_url="http://localhost:8766") as http:
+        async with (
+            _lifespan(app),
+            httpx2.AsyncClient(transport=transport, base_url="http://localhost:8766") as http,
+        ):
 
             async def post(what: Any, **more: str) -> httpx2.Response:
-                return await http.post("/mcp", json=what, headers=headers | {k.replace("_", "-"): v for k, v in more.items()})
+                return await http.post(
+                    "/mcp", json=what, headers=headers | {k.replace("_", "-"): v for k, v in more.items()}
+                )
 
             answer = await post(batch)
             tools, told, unknown = answer.json()
@@ -347,7 +431,9 @@ async def _lifespan(app: Any) -> AsyncIterator[None]:
     """An ASGI application that is up."""
     told: asyncio.Queue[Any] = asyncio.Queue()
     said_back: asyncio.Queue[Any] = asyncio.Queue()
-    running = asyncio.create_task(app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, told.get, said_back.put))
+    running = asyncio.create_task(
+        app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, told.get, said_back.put)
+    )
     for event in ("startup", "shutdown"):
         await told.put({"type": f"lifespan.{event}"})
         assert (await said_back.get())["type"] == f"lifespan.{event}.complete"
@@ -358,9 +444,19 @@ async def _lifespan(app: Any) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize(("version", "batches"), [("2025-03-26", True), ("2025-06-18", False)])
 def test_a_host_over_stdio_may_send_batches_in_that_version(version: str, batches: bool) -> None:
-    lines = [asked(1, "initialize", **{**HELLO, "protocolVersion": version}), NOTED, [asked(2, "ping"), asked(3, "ping")], asked(4, "ping")]
-    command, env = [sys.executable, "-m", "jiyi", "mcp"], {**os.environ, "JIYI_URL": "http://127.0.0.1:9", "JIYI_KEY": "jiyi_x"}
-    with subprocess.Popen(command, env=env, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as host:
+    lines = [
+        asked(1, "initialize", **{**HELLO, "protocolVersion": version}),
+        NOTED,
+        [asked(2, "ping"), asked(3, "ping")],
+        asked(4, "ping"),
+    ]
+    command, env = (
+        [sys.executable, "-m", "jiyi", "mcp"],
+        {**os.environ, "JIYI_URL": "http://127.0.0.1:9", "JIYI_KEY": "jiyi_x"},
+    )
+    with subprocess.Popen(
+        command, env=env, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as host:
         assert host.stdin is not None
         assert host.stdout is not None
         answers = []
@@ -378,7 +474,9 @@ def test_a_host_over_stdio_may_send_batches_in_that_version(version: str, batche
         assert "has no batches" in other["error"]["message"]
 
 
-def test_a_host_may_be_started_before_the_service(web_app: Flask, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_may_be_started_before_the_service(
+    web_app: Flask, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is served at once; its tools come when the service does, and it is told of them."""
     monkeypatch.setattr(mcp, "FIRST_TOOLS_SECONDS", 0.0)
     monkeypatch.setattr(mcp, "LOOK_SECONDS", 0.01)
@@ -398,7 +496,9 @@ def test_a_host_may_be_started_before_the_service(web_app: Flask, api_key: KeyMa
                 changed.set()
 
         of = gateway(Away())
-        async with McpClient(server(of, api_key(group, "read")), message_handler=heard, mode="legacy") as host:
+        async with McpClient(
+            server(of, api_key(group, "read")), message_handler=heard, mode="legacy"
+        ) as host:
             assert "Long-term memory" in (host.instructions or "")
             assert (await host.list_tools()).tools == []
             there.set()
@@ -428,11 +528,26 @@ def test_standard_output_is_the_protocols_alone() -> None:
     """And a service that is away ends nothing: the host is answered."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # nobody listens here
-        env = {**os.environ, "JIYI_URL": f"http://127.0.0.1:{taken.getsockname()[1]}", "JIYI_KEY": "jiyi_x", "PYTHONPATH": str(CHECKOUT)}
-        hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+        env = {
+            **os.environ,
+            "JIYI_URL": f"http://127.0.0.1:{taken.getsockname()[1]}",
+            "JIYI_KEY": "jiyi_x",
+            "PYTHONPATH": str(CHECKOUT),
+        }
+        hello = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "host", "version": "1"},
+        }
         line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
         done = subprocess.run(
-            [sys.executable, "-c", NOISY], input=f"{line}\n", env=env, capture_output=True, text=True, timeout=300, check=False
+            [sys.executable, "-c", NOISY],
+            input=f"{line}\n",
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
     assert done.stderr.count("a dependency") == 2, done.stderr
     [answer] = map(json.loads, done.stdout.splitlines())

@@ -1,4 +1,5 @@
-"""What people report their assistant to have got wrong: what ended, what stayed, whose words they were, without any LLM.
+"""What people report their assistant to have got wrong: what ended, what stayed, whose words they were,
+without any LLM.
 
 The reported sentences, and others of the same kind.
 """
@@ -31,7 +32,10 @@ def stands(group: str, earlier: list[str], later: list[str], without: Collection
     on = (START + timedelta(days=31)).date()
     rows = [row for row in nodes(group) if not row["superseded_at"]]
     return " | ".join(
-        live(row["description"], [mark for mark in marks_of(row["provenance"], on) if mark.why in {*without, "until", "else"}])
+        live(
+            row["description"],
+            [mark for mark in marks_of(row["provenance"], on) if mark.why in {*without, "until", "else"}],
+        )
         for row in rows
     )
 
@@ -65,16 +69,31 @@ def stands(group: str, earlier: list[str], later: list[str], without: Collection
         ),
         ("我对花生和海鲜过敏。", "检查结果出来了，我对海鲜不过敏。", ["花生"], ["和海鲜过敏"]),
         ("I live in Porto and work as a nurse.", "I moved to Graz.", ["nurse", "Graz"], ["live in Porto"]),
-        ("I live in Lund and work as a plumber.", "I moved to Malmö.", ["plumber", "Malmö"], ["live in Lund"]),
+        (
+            "I live in Lund and work as a plumber.",
+            "I moved to Malmö.",
+            ["plumber", "Malmö"],
+            ["live in Lund"],
+        ),
         ("我住在成都，是高中物理老师。", "我搬到杭州了。", ["物理老师", "杭州"], ["住在成都"]),
         ("我姐姐叫安娜。", "更正：我姐姐叫汉娜，不叫安娜。", ["汉娜"], ["姐姐叫安娜"]),
         ("我弟弟叫小军。", "更正：我弟弟叫小钧，不叫小军。", ["小钧"], ["弟弟叫小军"]),
         ("I live in Leeds.", "Sorry, I meant Leicester, not Leeds.", ["Leicester"], ["live in Leeds"]),
         ("I live in Derby.", "Sorry, I meant Durham, not Derby.", ["Durham"], ["live in Derby"]),
-        ("My flight is on March 3.", "Actually it's March 13, not March 3.", ["March 13"], ["flight is on March 3"]),
+        (
+            "My flight is on March 3.",
+            "Actually it's March 13, not March 3.",
+            ["March 13"],
+            ["flight is on March 3"],
+        ),
         ("My train is on May 4.", "Actually it's May 14, not May 4.", ["May 14"], ["train is on May 4"]),
         ("我对花生过敏", "说错了，我是对芝麻过敏，不是花生", ["芝麻"], ["我对花生过敏"]),
-        ("I'm allergic to peanuts.", "I was wrong: I'm allergic to sesame, not peanuts.", ["sesame"], ["allergic to peanuts"]),
+        (
+            "I'm allergic to peanuts.",
+            "I was wrong: I'm allergic to sesame, not peanuts.",
+            ["sesame"],
+            ["allergic to peanuts"],
+        ),
         ("I love cilantro.", "I hate cilantro.", ["hate cilantro"], ["love cilantro"]),
     ],
 )
@@ -121,7 +140,11 @@ def test_news_of_something_else_retires_no_fact(group: str, earlier: str, later:
     ("own", "foreign", "word"),
     [
         ("My name is Ana.", "For example, a user could write 'My name is Bob and I live in Paris'.", "Bob"),
-        ("My name is Kemal.", "For example, a user could write 'My name is Dora and I live in Rome'.", "Dora"),
+        (
+            "My name is Kemal.",
+            "For example, a user could write 'My name is Dora and I live in Rome'.",
+            "Dora",
+        ),
         ("我叫小红。", "例如：我叫李雷，住在上海。", "李雷"),
         ("I live in Oslo.", "Example sentence: I live in Tokyo and work as a nurse.", "Tokyo"),
         ("I live in Oslo.", 'Copy of Sam\'s mail: "I moved to Tokyo last week."', "moved to Tokyo"),
@@ -154,7 +177,11 @@ def test_what_is_not_to_be_kept_is_in_no_memory(group: str, said: str, word: str
 
 
 def test_what_else_was_said_in_those_sessions_is_as_it_was(group: str) -> None:
-    own = ["I live in Rome with my cat.", "I'm 34.", "My sister Eva lives in Paris and she is 4 years younger."]
+    own = [
+        "I live in Rome with my cat.",
+        "I'm 34.",
+        "My sister Eva lives in Paris and she is 4 years younger.",
+    ]
     left = stands(group, own, ["I moved to Turin."])
     assert "live in Rome" not in left
     assert all(part in left for part in ("Turin", "I'm 34", "Eva lives in Paris"))

@@ -1,4 +1,6 @@
-"""Programs written for mem0: whose memories a filter gives, when they were, what a deletion leaves, and which messages are taken."""
+"""Programs written for mem0: whose memories a filter gives, when they were, what a deletion leaves, and which
+messages are taken.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,17 @@ WORK = {"role": "user", "content": "I work at Acme as a welder."}
 
 
 @pytest.fixture
-def ask(web_app: Flask, api_key: Callable[..., str], group: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+def ask(
+    web_app: Flask, api_key: Callable[..., str], group: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Ask]:
     """A request as mem0's client sends it; nothing is waited for, since no worker runs."""
     monkeypatch.setattr(mem0, "SECONDS", 0)
     program, key = web_app.test_client(), api_key(group, "publish", "read", "admin")
 
     def asked(method: str, path: str, body: Any = None, status: int = 200) -> Any:
-        answer = program.open(f"/api/mem0{path}", method=method, json=body, headers={"Authorization": f"Token {key}"})
+        answer = program.open(
+            f"/api/mem0{path}", method=method, json=body, headers={"Authorization": f"Token {key}"}
+        )
         assert answer.status_code == status, answer.text
         return answer.json
 
@@ -65,7 +71,9 @@ def of(**filters: Any) -> dict[str, Any]:
     ],
 )
 def test_two_users_in_a_filter_give_nothing(ask: Ask, asked: dict[str, Any]) -> None:
-    """A program adds its own user to what an end user asked for: nobody gets another one's memories by a filter."""
+    """A program adds its own user to what an end user asked for: nobody gets another one's memories by a
+    filter.
+    """
     add(
         ask,
         {"content": "Zoe hides under the stairs"},
@@ -75,15 +83,21 @@ def test_two_users_in_a_filter_give_nothing(ask: Ask, asked: dict[str, Any]) -> 
         metadata={"topic": "b"},
         run_id="b",
     )
-    assert texts(ask("POST", "/v3/memories/", {"filters": {"user_id": "zoe", "agent_id": "companion"}})) == ["Zoe hides under the stairs"]
+    assert texts(ask("POST", "/v3/memories/", {"filters": {"user_id": "zoe", "agent_id": "companion"}})) == [
+        "Zoe hides under the stairs"
+    ]
     assert ask("POST", "/v3/memories/", asked)["count"] == 0
     for version in ("v2", "v3"):
         assert ask("POST", f"/{version}/memories/search/", {"query": "stairs", **asked}) == {"results": []}
 
 
 def test_a_filter_never_widens_what_the_program_asked_for() -> None:
-    assert dialect.Listed.model_validate({"user_id": "ben", "filters": {"user_id": "*"}}).entities == {"user_id": "ben"}
-    assert dialect.Listed.model_validate({"user_id": "*", "filters": {"user_id": "ben"}}).entities == {"user_id": "ben"}
+    assert dialect.Listed.model_validate({"user_id": "ben", "filters": {"user_id": "*"}}).entities == {
+        "user_id": "ben"
+    }
+    assert dialect.Listed.model_validate({"user_id": "*", "filters": {"user_id": "ben"}}).entities == {
+        "user_id": "ben"
+    }
     both = dialect.Listed.model_validate({"metadata": {"a": 1}, "filters": {"metadata": {"b": 2}}})
     assert (both.metadata, both.is_impossible) == ({"a": 1, "b": 2}, False)
     with pytest.raises(ValueError, match=r"filters\.user_id: null would be everybody's"):
@@ -103,8 +117,16 @@ def test_the_timestamp_counts_when_messages_are_looked_through(ask: Ask, group: 
 
 
 def test_a_time_is_compared_as_its_operator_says(ask: Ask) -> None:
-    """A bare day is mem0's own form: the whole day. ``lte`` has its bound, ``gt`` has not; what has no zone is in UTC."""
-    for day in ("2026-06-30T22:00:00Z", "2026-07-01T00:00:00Z", "2026-07-31T00:00:00Z", "2026-07-31T12:00:00Z", "2026-08-01T00:00:00Z"):
+    """A bare day is mem0's own form: the whole day. ``lte`` has its bound, ``gt`` has not; what has no zone
+    is in UTC.
+    """
+    for day in (
+        "2026-06-30T22:00:00Z",
+        "2026-07-01T00:00:00Z",
+        "2026-07-31T00:00:00Z",
+        "2026-07-31T12:00:00Z",
+        "2026-08-01T00:00:00Z",
+    ):
         add(ask, {"content": day}, infer=False, timestamp=datetime.fromisoformat(day).timestamp())
     june, first, last, noon, august = texts(ask("POST", "/v2/memories/", of(user_id="mia")))
     for compared, expected in (
@@ -118,12 +140,27 @@ def test_a_time_is_compared_as_its_operator_says(ask: Ask) -> None:
         ({"gt": "9999-12-31"}, []),
         ({"gte": "0001-01-01"}, [june, first, last, noon, august]),
     ):
-        assert texts(ask("POST", "/v2/memories/", of(user_id="mia", created_at=compared))) == expected, compared
-    twice = {"filters": {"AND": [{"user_id": "mia"}, {"created_at": {"gte": "2026-07-01"}}, {"created_at": {"gte": "2026-06-01"}}]}}
+        assert texts(ask("POST", "/v2/memories/", of(user_id="mia", created_at=compared))) == expected, (
+            compared
+        )
+    twice = {
+        "filters": {
+            "AND": [
+                {"user_id": "mia"},
+                {"created_at": {"gte": "2026-07-01"}},
+                {"created_at": {"gte": "2026-06-01"}},
+            ]
+        }
+    }
     assert june not in texts(ask("POST", "/v2/memories/", twice))
     wrong = ask("POST", "/v2/memories/", of(user_id="mia", created_at={"gte": "soon"}), status=422)
     assert "filters.created_at.gte: 'soon' is no time" in wrong["detail"]
-    assert "created_at" in ask("POST", "/v2/memories/", of(user_id="mia", created_at={"ne": "2026-07-01"}), status=422)["detail"]
+    assert (
+        "created_at"
+        in ask("POST", "/v2/memories/", of(user_id="mia", created_at={"ne": "2026-07-01"}), status=422)[
+            "detail"
+        ]
+    )
 
 
 # Deletions
@@ -136,13 +173,18 @@ def profile(group: str, user: str, agent: str = "assistant") -> None:
 
 
 def profiles(group: str) -> list[str]:
-    return [str(row["user_id"]) for row in rows("SELECT user_id FROM user_profiles WHERE group_id = :g ORDER BY user_id", g=group)]
+    return [
+        str(row["user_id"])
+        for row in rows("SELECT user_id FROM user_profiles WHERE group_id = :g ORDER BY user_id", g=group)
+    ]
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
 @pytest.mark.parametrize("path", ["/v1/memories/?user_id=zed", "/v2/entities/user/zed/"])
 def test_after_delete_all_nothing_of_the_user_is_left(ask: Ask, group: str, path: str) -> None:
-    """Turns, the profile and what other agents know of them go, too; another user's memories and profile stay."""
+    """Turns, the profile and what other agents know of them go, too; another user's memories and profile
+    stay.
+    """
     add(ask, {"content": "I collect stamps."}, {"content": "I live in Porto."}, user_id="zed", run_id="r")
     run()
     add(ask, {"content": "I sing opera."}, user_id="zed", agent_id="support", infer=False)
@@ -157,10 +199,17 @@ def test_after_delete_all_nothing_of_the_user_is_left(ask: Ask, group: str, path
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-def test_after_delete_all_of_more_than_one_erasure_takes_nothing_is_left(ask: Ask, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_delete_all_of_more_than_one_erasure_takes_nothing_is_left(
+    ask: Ask, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What one erasure leaves of a turn that the next one takes would stay."""
     monkeypatch.setattr(mem0, "MAX_NODES", 2)
-    add(ask, {"content": "I live in Porto. I am allergic to peanuts."}, {"content": "I live with my cat. I am 34."}, run_id="r")
+    add(
+        ask,
+        {"content": "I live in Porto. I am allergic to peanuts."},
+        {"content": "I live with my cat. I am 34."},
+        run_id="r",
+    )
     hurry()
     run()
     assert len(nodes(group)) > 2 * 2
@@ -172,7 +221,9 @@ def test_after_delete_all_of_more_than_one_erasure_takes_nothing_is_left(ask: As
 def test_who_has_said_something_is_listed_before_it_is_extracted(ask: Ask) -> None:
     """Its client deletes whom this lists: ``reset`` would leave the turns of all others."""
     add(ask, {"content": "Hello there."}, run_id="r")
-    listed = {row["type"]: (row["name"], row["total_memories"]) for row in ask("GET", "/v1/entities/")["results"]}
+    listed = {
+        row["type"]: (row["name"], row["total_memories"]) for row in ask("GET", "/v1/entities/")["results"]
+    }
     assert listed == {"agent": ("assistant", 0), "user": ("mia", 0), "run": ("r", 0)}
 
 
@@ -194,7 +245,9 @@ def test_after_a_deletion_the_turn_does_not_say_it_again(ask: Ask, group: str) -
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
 def test_what_else_a_turn_told_stays_when_one_memory_of_it_is_deleted(ask: Ask, group: str) -> None:
-    """The turn goes for good, and what else it told is in its place; with the last memory of it nothing is left."""
+    """The turn goes for good, and what else it told is in its place; with the last memory of it nothing is
+    left.
+    """
     add(ask, {"content": "I live in Porto. I am allergic to peanuts."}, run_id="r")
     hurry()
     run()
@@ -236,7 +289,10 @@ def test_one_message_that_cannot_be_read_does_not_cost_the_others(ask: Ask, grou
 
 
 def test_a_call_without_any_text_stores_nothing_and_fails_nobody(ask: Ask, group: str) -> None:
-    sent: list[Any] = [[{"role": "assistant", "content": None, "tool_calls": []}], {"role": "user", "content": PICTURE}]
+    sent: list[Any] = [
+        [{"role": "assistant", "content": None, "tool_calls": []}],
+        {"role": "user", "content": PICTURE},
+    ]
     for messages in sent:
         answer = ask("POST", "/v3/memories/add/", {"messages": messages, "user_id": "mia"})
         assert (answer["results"], len(answer["left_out"])) == ([], 1)

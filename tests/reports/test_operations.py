@@ -1,4 +1,6 @@
-"""Embedders, queues, brokers, and what operators are told: as people reported it of this and other services."""
+"""Embedders, queues, brokers, and what operators are told: as people reported it of this and other
+services.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,16 @@ from kombu.transport import get_transport_cls
 
 from engine.providers import embedder_specs
 from engine.providers.embedder_specs import LOCAL_CHARS, sized
-from engine.providers.embedders import FEW, MAX_CHARS, HashingEmbedder, Turns, forget_questions, giving_way, own_embedder, query_vectors
+from engine.providers.embedders import (
+    FEW,
+    MAX_CHARS,
+    HashingEmbedder,
+    Turns,
+    forget_questions,
+    giving_way,
+    own_embedder,
+    query_vectors,
+)
 from jiyi import __version__
 from jiyi.errors import EmbeddingUnavailable
 from jiyi.protocol.operations import Tick
@@ -55,9 +66,13 @@ class _ChannelOfDeadServer:
 
 @pytest.mark.parametrize("settle", ["ack", "reject"])
 def test_a_worker_whose_tasks_end_while_valkey_is_away_takes_messages_again(settle: str) -> None:
-    """https://github.com/celery/celery/issues/8030: killed with two tasks in hand, Valkey was back in 3 s, the worker deaf for 84."""
+    """https://github.com/celery/celery/issues/8030: killed with two tasks in hand, Valkey was back in 3 s,
+    the worker deaf for 84.
+    """
     broker.register()
-    in_hand: Any = get_transport_cls("redis").Channel.QoS(_ChannelOfDeadServer(), prefetch_count=2)  # what workers have
+    in_hand: Any = get_transport_cls("redis").Channel.QoS(
+        _ChannelOfDeadServer(), prefetch_count=2
+    )  # what workers have
     in_hand._delivered.update({"one": None, "two": None})
     assert not in_hand.can_consume()
     for tag in ("one", "two"):
@@ -67,7 +82,9 @@ def test_a_worker_whose_tasks_end_while_valkey_is_away_takes_messages_again(sett
 
 
 def test_one_answer_of_a_wrong_size_does_not_spoil_a_model_until_the_restart() -> None:
-    """A provider answered vectors of 8 values once, first of all; the store has others, and what it has counts."""
+    """A provider answered vectors of 8 values once, first of all; the store has others, and what it has
+    counts.
+    """
     forget_questions()
     with misbehaving.vendor() as vendor:
         model = own_embedder("compatible", "emb", None, vendor.base_url, "k" * 10, "")
@@ -100,7 +117,10 @@ def test_a_memory_is_embedded_between_the_chunks_of_a_file_store() -> None:
 
     def index() -> None:
         with giving_way():
-            assert turns.passages([f"chunk {number}" for number in range(3 * FEW)], compute).shape == (3 * FEW, 2)
+            assert turns.passages([f"chunk {number}" for number in range(3 * FEW)], compute).shape == (
+                3 * FEW,
+                2,
+            )
 
     def observe() -> None:
         turns.passages(["a memory", "another one"], compute)
@@ -118,7 +138,9 @@ def test_a_memory_is_embedded_between_the_chunks_of_a_file_store() -> None:
     assert embedded == [*chunks[:FEW], "a memory", "another one", *chunks[FEW:]]
 
 
-def test_texts_of_stores_leave_a_thread_of_the_embedding_worker_to_memories(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_stores_leave_a_thread_of_the_embedding_worker_to_memories(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Both threads of the worker were at chunks of a file store."""
     woken: list[str] = []
     monkeypatch.setattr(work, "wake", lambda *kinds: woken.extend(kinds))
@@ -135,8 +157,12 @@ def test_texts_of_stores_leave_a_thread_of_the_embedding_worker_to_memories(monk
 
 
 @pytest.mark.usefixtures("database", "nothing_owed")
-def test_long_memories_are_embedded_a_few_at_a_time_and_those_of_others_between_them(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F021: 64 texts of 3,000 Chinese characters took longer than a task may: they had no vector, nor had what others said meanwhile."""
+def test_long_memories_are_embedded_a_few_at_a_time_and_those_of_others_between_them(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F021: 64 texts of 3,000 Chinese characters took longer than a task may: they had no vector, nor had
+    what others said meanwhile.
+    """
     calls: list[list[str]] = []
     passages = HashingEmbedder.passages
 
@@ -151,22 +177,35 @@ def test_long_memories_are_embedded_a_few_at_a_time_and_those_of_others_between_
     assert "short" in calls[0]
     assert sorted(text for texts in calls for text in texts) == sorted([*long, "short"])
     assert max(sum(min(len(text), MAX_CHARS) for text in texts) for texts in calls) <= LOCAL_CHARS
-    told = "SELECT count(*) AS left, (SELECT count(*) FROM dead_letters WHERE group_id = :g) AS lost FROM pending_work WHERE kind = 'embed'"
+    told = (
+        "SELECT count(*) AS left, (SELECT count(*) FROM dead_letters WHERE group_id = :g) AS lost FROM"
+        " pending_work WHERE kind = 'embed'"
+    )
     assert rows(told, g=group) == [{"left": 0, "lost": 0}]
 
 
 @pytest.mark.usefixtures("database", "nothing_owed")
-def test_a_memory_that_is_longer_than_a_run_takes_is_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_memory_that_is_longer_than_a_run_takes_is_embedded(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(embedder_specs, "LOCAL_CHARS", 1)
     save(observed(group, "one of many characters"), observed(group, "another one"))
     run_until_idle(EMBED, embed)
-    assert rows("SELECT count(*) AS left FROM pending_work WHERE kind = 'embed' AND group_id = :g", g=group) == [{"left": 0}]
+    assert rows(
+        "SELECT count(*) AS left FROM pending_work WHERE kind = 'embed' AND group_id = :g", g=group
+    ) == [{"left": 0}]
 
 
 @pytest.mark.parametrize(
     ("provider", "recorded", "actual", "state", "sentence"),
     [
-        ("c", "2.36", "2.41", "attention", r'REINDEX DATABASE CONCURRENTLY "jiyi", then ALTER DATABASE "jiyi" REFRESH COLLATION VERSION'),
+        (
+            "c",
+            "2.36",
+            "2.41",
+            "attention",
+            r'REINDEX DATABASE CONCURRENTLY "jiyi", then ALTER DATABASE "jiyi" REFRESH COLLATION VERSION',
+        ),
         ("c", "2.36", "2.36", "ok", "libc en_US.utf8, version 2.36; look again after updates"),
         ("b", "1", "1", "ok", "builtin en_US.utf8, version 1$"),
         ("c", None, None, "ok", "does not change"),
@@ -185,31 +224,55 @@ def test_new_databases_of_containers_order_texts_as_the_embedded_one_does() -> N
     """None of the 172 columns under indexes has a collation of its own, so the database's counts."""
     wanted = [option for option in INITDB_OPTIONS if "locale" in option or "encoding" in option]
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    assert sorted(compose["services"]["postgres"]["environment"]["POSTGRES_INITDB_ARGS"].split()) == sorted(wanted)
+    assert sorted(compose["services"]["postgres"]["environment"]["POSTGRES_INITDB_ARGS"].split()) == sorted(
+        wanted
+    )
 
 
 @pytest.mark.usefixtures("database")
-def test_doctor_alone_checks_everything_and_says_it_with_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
-    """`jiyi doctor` had one subcommand, for the search in large agents; nothing told in one place whether all is well."""
+def test_doctor_alone_checks_everything_and_says_it_with_its_exit_status(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`jiyi doctor` had one subcommand, for the search in large agents; nothing told in one place whether all
+    is well.
+    """
     status = doctor.main(["--json"])
     told = json.loads(capsys.readouterr().out)
     checks = {check["name"]: check for check in told["checks"]}
     assert status == doctor.EXITS[told["state"]]
-    assert checks.keys() >= {"Database", "Valkey", "Broker", "Workers", "Schedule", "Dead letters", "Jobs", "Backups", "Versions"}
+    assert checks.keys() >= {
+        "Database",
+        "Valkey",
+        "Broker",
+        "Workers",
+        "Schedule",
+        "Dead letters",
+        "Jobs",
+        "Backups",
+        "Versions",
+    }
     assert {
-        name: checks[name]["state"] for name in ("Database", "Database sessions", "Database revision", "Database collation")
+        name: checks[name]["state"]
+        for name in ("Database", "Database sessions", "Database revision", "Database collation")
     } == dict.fromkeys(("Database", "Database sessions", "Database revision", "Database collation"), "ok")
     assert doctor.main([]) == status
     assert "builtin C.UTF-8" in capsys.readouterr().out
 
 
 def test_doctor_tells_what_is_left_of_an_older_version_and_of_a_failed_backup() -> None:
-    old, new = (Worker(f"here:{version}", "upkeep@here", ("upkeep",), 1.0, Told(version)) for version in ("0.0.9", __version__))
+    old, new = (
+        Worker(f"here:{version}", "upkeep@here", ("upkeep",), 1.0, Told(version))
+        for version in ("0.0.9", __version__)
+    )
     assert doctor.versions([new]).state == "ok"
     assert doctor.versions([old, new]).state == "attention"
     assert doctor.versions(None).state == "unknown"
     now, settings = datetime.now(UTC), get_settings()
     assert doctor.backups(settings, {}).state == "ok"  # switched off
-    failed = Tick(job="verify_backup", slot=now, state="failed", error="the newest backup is 9 days old, more than 7")
-    assert doctor.backups(settings, {"verify_backup": failed}) == Check("Backups", "attention", failed.error or "")
+    failed = Tick(
+        job="verify_backup", slot=now, state="failed", error="the newest backup is 9 days old, more than 7"
+    )
+    assert doctor.backups(settings, {"verify_backup": failed}) == Check(
+        "Backups", "attention", failed.error or ""
+    )
     assert doctor.backups(settings, None).state == "unknown"

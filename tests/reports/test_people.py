@@ -1,4 +1,6 @@
-"""Whose something is: a user called like the agent, a name spelt in two ways, and reads that did not ask for whom."""
+"""Whose something is: a user called like the agent, a name spelt in two ways, and reads that did not ask for
+whom.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def remember(group: str, description: str, user_id: str | None = None, **fields:
 
 
 def told(group: str, user_id: str | None, question: str) -> list[ScoredMemory]:
-    request = RetrievalRequest(group_id=group, agent_id=AGENT, user_id=user_id, queries=[question], touch=False)
+    request = RetrievalRequest(
+        group_id=group, agent_id=AGENT, user_id=user_id, queries=[question], touch=False
+    )
     with for_groups(group, user=user_id):
         answer = retrieve(request)
     assert isinstance(answer, Answer)
@@ -75,8 +79,12 @@ def told(group: str, user_id: str | None, question: str) -> list[ScoredMemory]:
 
 
 @pytest.mark.parametrize("first", [None, AGENT])
-def test_a_user_called_like_the_agent_and_nobody_in_particular_share_no_profile(group: str, first: str | None) -> None:
-    """Report: the words of ``user_id`` = the agent's id were in the prompts of requests without a user, and the other way round."""
+def test_a_user_called_like_the_agent_and_nobody_in_particular_share_no_profile(
+    group: str, first: str | None
+) -> None:
+    """Report: the words of ``user_id`` = the agent's id were in the prompts of requests without a user, and
+    the other way round.
+    """
     second = AGENT if first is None else None
     remember(group, "Klaus is there")
     with for_groups(group), unit_of_work() as connection:
@@ -94,7 +102,10 @@ def test_their_pains_are_not_merged_either(group: str) -> None:
     pain = FoundPain(turn=0, summary="The export is slow", category="slow", severity="low")
     with for_groups(group), unit_of_work() as connection:
         lock_agents(connection, [(group, AGENT)])
-        reports = [PainReport(source_id=uuid4(), quote="slow", said_at=NOW, user_id=user) for user in (None, AGENT, None)]
+        reports = [
+            PainReport(source_id=uuid4(), quote="slow", said_at=NOW, user_id=user)
+            for user in (None, AGENT, None)
+        ]
         merged = [merge_pain(connection, (group, AGENT), pain, report) for report in reports]
     assert [one.user_id for one in merged] == [None, AGENT, None]
     assert merged[0].pain_id == merged[2].pain_id != merged[1].pain_id
@@ -115,7 +126,13 @@ def test_their_pains_are_not_merged_either(group: str) -> None:
         Search(query="?", filters={"user_id": DECOMPOSED}),
         *(
             build(
-                {"type": kind, "group_id": "g", "agent_id": AGENT, "session_id": "s", "payload": {"user_id": DECOMPOSED, **fields}}
+                {
+                    "type": kind,
+                    "group_id": "g",
+                    "agent_id": AGENT,
+                    "session_id": "s",
+                    "payload": {"user_id": DECOMPOSED, **fields},
+                }
             ).payload
             for kind, fields in (
                 ("memory.observed", {"description": "tea"}),
@@ -127,7 +144,9 @@ def test_their_pains_are_not_merged_either(group: str) -> None:
     ids=lambda whose: type(whose).__name__,
 )
 def test_a_user_is_the_same_however_a_system_composes_the_letters(whose: Any) -> None:
-    """Report F075: six spellings of Café are six users. macOS sends letters and accents apart, others send them as one."""
+    """Report F075: six spellings of Café are six users. macOS sends letters and accents apart, others send
+    them as one.
+    """
     assert DECOMPOSED != CAFE
     assert whose.user_id == CAFE
 
@@ -135,7 +154,9 @@ def test_a_user_is_the_same_however_a_system_composes_the_letters(whose: Any) ->
 @pytest.mark.parametrize("body", [{}, {"user": DECOMPOSED}])
 def test_the_proxy_knows_one_conversation_of_a_user_in_both_spellings(body: dict[str, Any]) -> None:
     given = [] if body else [(b"x-jiyi-user", DECOMPOSED.encode())]
-    request = pytest.importorskip("starlette.requests", reason="needs the extra `proxy`").Request({"type": "http", "headers": given})
+    request = pytest.importorskip("starlette.requests", reason="needs the extra `proxy`").Request(
+        {"type": "http", "headers": given}
+    )
     app = import_module("jiyi.proxy.app")
     proxy = SimpleNamespace(_config=SimpleNamespace(agent=AGENT))
     conversation = app.Proxy._conversation(proxy, request, app.OpenAI(), body)
@@ -162,7 +183,9 @@ def test_keywords_for_a_user_are_those_of_what_the_user_is_told(group: str) -> N
         strengthen(connection, ids)
 
     def shown(user_id: str | None, **page: Any) -> list[tuple[str, int]]:
-        found = questions.keywords.perform(Actor(group), KeywordsQuery(agent_id=AGENT, user_id=user_id, **page))
+        found = questions.keywords.perform(
+            Actor(group), KeywordsQuery(agent_id=AGENT, user_id=user_id, **page)
+        )
         return [(row.keyword, row.strength) for row in found.rows]
 
     assert shown("ben") == [("tea", 2), ("ben", 1), ("scones", 1), ("song", 1)]
@@ -200,7 +223,15 @@ def test_a_session_of_one_user_ends_though_the_user_is_not_named(group: str) -> 
         remember(group, f"{user} talks", user, node_type="chat", session_id="two", utterances=words)
 
     def ended(session: str, **payload: Any) -> reflections.Transcript:
-        event = build({"type": "session.ended", "group_id": group, "agent_id": AGENT, "session_id": session, "payload": payload})
+        event = build(
+            {
+                "type": "session.ended",
+                "group_id": group,
+                "agent_id": AGENT,
+                "session_id": session,
+                "payload": payload,
+            }
+        )
         save(event)
         with unit_of_work() as connection:
             ending = reflections.find_ended(connection, event.event_id)
@@ -220,12 +251,20 @@ def test_what_has_a_user_is_hidden_from_others_by_the_database_too(group: str, t
     remember(group, "Klaus is there")
     with for_groups(group), unit_of_work() as connection:
         for user in ("zoe", None):
-            connection.execute(text(ROWS[table]), {"g": group, "id": uuid4(), "user": user, "hash": uuid4().bytes})
+            connection.execute(
+                text(ROWS[table]), {"g": group, "id": uuid4(), "user": user, "hash": uuid4().bytes}
+            )
     statement = text(f"SELECT user_id FROM {table} WHERE group_id = :g ORDER BY user_id")
     seen = {}
     for user in ("ben", "zoe", None):
         with for_groups(group, user=user), unit_of_work() as connection:
             seen[user] = connection.execute(statement, {"g": group}).scalars().all()
     assert seen == {"ben": [None], "zoe": ["zoe", None], None: ["zoe", None]}
-    with pytest.raises(ProgrammingError, match="row-level security"), for_groups(group, user="ben"), unit_of_work() as connection:
-        connection.execute(text(ROWS[table]), {"g": group, "id": uuid4(), "user": "zoe", "hash": uuid4().bytes})
+    with (
+        pytest.raises(ProgrammingError, match="row-level security"),
+        for_groups(group, user="ben"),
+        unit_of_work() as connection,
+    ):
+        connection.execute(
+            text(ROWS[table]), {"g": group, "id": uuid4(), "user": "zoe", "hash": uuid4().bytes}
+        )

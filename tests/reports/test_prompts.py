@@ -44,7 +44,12 @@ def ask(group: str, query: str, turn: int = 1, **fields: Any) -> InjectedContext
     ("said", "vital", "beside", "question"),
     [
         (
-            ("I'm allergic to cashews.", "My son Teo has epilepsy.", "I take 20 mg of warfarin for my heart.", "My dad uses a wheelchair."),
+            (
+                "I'm allergic to cashews.",
+                "My son Teo has epilepsy.",
+                "I take 20 mg of warfarin for my heart.",
+                "My dad uses a wheelchair.",
+            ),
             ("cashews", "epilepsy", "warfarin", "wheelchair"),
             "I work as a nurse in a cancer ward in Turin.",
             "Which film shall we watch tonight?",
@@ -57,7 +62,9 @@ def ask(group: str, query: str, turn: int = 1, **fields: Any) -> InjectedContext
         ),
     ],
 )
-def test_what_is_vital_stands_in_every_chat(group: str, said: tuple[str, ...], vital: tuple[str, ...], beside: str, question: str) -> None:
+def test_what_is_vital_stands_in_every_chat(
+    group: str, said: tuple[str, ...], vital: tuple[str, ...], beside: str, question: str
+) -> None:
     told(group, *said, beside)
     lines = ask(group, question).stable.splitlines()
     assert [sum(word in line for line in lines) for word in vital] == [1] * len(vital)
@@ -66,7 +73,9 @@ def test_what_is_vital_stands_in_every_chat(group: str, said: tuple[str, ...], v
 
 def test_what_a_program_observed_of_health_stands_in_chats_with_its_user_alone(group: str) -> None:
     save(observed(group, "Zoe is allergic to lupins.", agent_id="helper", occurred_at=START, user_id="zoe"))
-    shown = ["lupins" in ask(group, "Which film shall we watch?", user_id=user).stable for user in ("zoe", "ben")]
+    shown = [
+        "lupins" in ask(group, "Which film shall we watch?", user_id=user).stable for user in ("zoe", "ben")
+    ]
     assert shown == [True, False]
 
 
@@ -74,7 +83,12 @@ def test_what_is_vital_is_found_however_much_came_after_it(group: str) -> None:
     vital = observed(group, "Zoe is allergic to lupins.", agent_id="helper", occurred_at=START)
     save(vital)
     later = START + timedelta(hours=1)
-    save(*(observed(group, f"A parcel with number {n} came.", agent_id="helper", occurred_at=later) for n in range(150)))
+    save(
+        *(
+            observed(group, f"A parcel with number {n} came.", agent_id="helper", occurred_at=later)
+            for n in range(150)
+        )
+    )
     assert "lupins" in ask(group, "Which film shall we watch?").stable
 
 
@@ -87,7 +101,12 @@ def test_what_is_vital_is_found_however_much_came_after_it(group: str) -> None:
             "Hull",
             "Which office do I work from?",
         ),
-        ("我每天在静安的办公室上班。", "电梯在修，这个礼拜先改到虹桥的办公室上班。", "虹桥", "我在哪个办公室上班？"),
+        (
+            "我每天在静安的办公室上班。",
+            "电梯在修，这个礼拜先改到虹桥的办公室上班。",
+            "虹桥",
+            "我在哪个办公室上班？",
+        ),
     ],
 )
 def test_an_exception_is_over_after_its_last_day_in_whatever_was_taken_from_it(
@@ -96,7 +115,11 @@ def test_an_exception_is_over_after_its_last_day_in_whatever_was_taken_from_it(
     told(group, usual, exception)
     prompt = ask(group, question, now=START + timedelta(days=60)).context
     assert "no longer so" in prompt or "已改变" in prompt
-    assert not [line for line in prompt.splitlines() if word in line and "no longer so" not in line and "已改变" not in line]
+    assert not [
+        line
+        for line in prompt.splitlines()
+        if word in line and "no longer so" not in line and "已改变" not in line
+    ]
 
 
 def test_what_a_bare_number_corrects_is_still_known(group: str) -> None:
@@ -113,16 +136,27 @@ def test_a_chat_s_prompt_follows_what_is_vital_as_it_comes_and_ends(group: str) 
     first = ask(group, "What's on in town?", 2)
     assert "latex" in first.stable
     assert ask(group, "And on Sunday?", 3).stable == first.stable
-    told(group, "I'm not allergic to latex after all, the test came back negative.", session_id="s2", start=LATER)
+    told(
+        group,
+        "I'm not allergic to latex after all, the test came back negative.",
+        session_id="s2",
+        start=LATER,
+    )
     after = ask(group, "What's on in town?", 4, now=LATER + timedelta(days=1)).stable
     assert "walnuts" in after
     assert not any("latex" in line and "not allergic" not in line for line in after.splitlines())
 
 
 def test_vital_statements_have_a_limit_within_which_the_newest_stand(group: str) -> None:
-    foods = "almond barley celery durian endive fennel grape honey iris juniper kiwi lupin mango nettle".split()
+    foods = (
+        "almond barley celery durian endive fennel grape honey iris juniper kiwi lupin mango nettle".split()
+    )
     for food in foods:
-        add(group, f"The user found out at the clinic that they are badly allergic to {food}.", f"agent://helper/knowledge/{food}")
+        add(
+            group,
+            f"The user found out at the clinic that they are badly allergic to {food}.",
+            f"agent://helper/knowledge/{food}",
+        )
     stable = ask(group, "Which film shall we watch?").stable
     shown = [food for food in foods if food in stable]
     assert 3 <= len(shown) < len(foods)
@@ -156,16 +190,37 @@ def test_health_is_vital_and_words_of_it_by_chance_are_not(text: str, *, vital: 
         ("奥列格买了第三把大提琴。", "奥列格收集大提琴。", "奥列格收集什么？", "(推断)"),
     ],
 )
-def test_a_conclusion_is_shown_as_one(group: str, said: str, conclusion: str, question: str, mark: str) -> None:
+def test_a_conclusion_is_shown_as_one(
+    group: str, said: str, conclusion: str, question: str, mark: str
+) -> None:
     heard = observed(group, said, agent_id="helper", occurred_at=START)
     save(heard)
-    save(observed(group, conclusion, agent_id="helper", occurred_at=START, node_type="thought", evidence=[heard.event_id]))
+    save(
+        observed(
+            group,
+            conclusion,
+            agent_id="helper",
+            occurred_at=START,
+            node_type="thought",
+            evidence=[heard.event_id],
+        )
+    )
     run_until_idle(EMBED, embed)
     chat = ContextRequest(agent_id="helper", query=question, now=SOON)
     found = RecallRequest(agent_id="helper", query=question, now=SOON)
-    for text in injection.build(Actor(group, "test"), chat).context, context.build(Actor(group, "test"), found).text:
+    for text in (
+        injection.build(Actor(group, "test"), chat).context,
+        context.build(Actor(group, "test"), found).text,
+    ):
         lines = text.splitlines()
         assert [line.endswith(f'"{conclusion}" {mark}') for line in lines if conclusion in line] == [True]
         assert [mark in line for line in lines if said in line] == [False]
-    as_json = injection.build(Actor(group, "test"), ContextRequest(**chat.model_dump(exclude={"base_prompt", "format"}), format="json"))
-    assert [bool(entry.get("concluded")) for entry in json.loads(as_json.context)["knowledge"] if entry["text"] == conclusion] == [True]
+    as_json = injection.build(
+        Actor(group, "test"),
+        ContextRequest(**chat.model_dump(exclude={"base_prompt", "format"}), format="json"),
+    )
+    assert [
+        bool(entry.get("concluded"))
+        for entry in json.loads(as_json.context)["knowledge"]
+        if entry["text"] == conclusion
+    ] == [True]

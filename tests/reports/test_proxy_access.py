@@ -1,4 +1,6 @@
-"""What a proxy lends its key for, whom it serves, and what it holds: a service and an upstream of the test's own beside it."""
+"""What a proxy lends its key for, whom it serves, and what it holds: a service and an upstream of the test's
+own beside it.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ ANSWERS: dict[str, Any] = {
 @contextmanager
 def serving(app: ASGIApp) -> Iterator[str]:
     """The address of an application that is served by a thread of this process."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, http=listening.Impatient, log_level="error", lifespan="on")
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, http=listening.Impatient, log_level="error", lifespan="on"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -93,7 +97,9 @@ def serving(app: ASGIApp) -> Iterator[str]:
 
 @dataclass
 class Service:
-    """The memory service, as far as a proxy asks it: which keys it knows, and what it answers if that is something else."""
+    """The memory service, as far as a proxy asks it: which keys it knows, and what it answers if that is
+    something else.
+    """
 
     known: set[str] = field(default_factory=set)
     status: int = 200
@@ -113,7 +119,9 @@ class Service:
     async def _action(self, request: Request) -> Response:
         await request.body()
         if request.path_params["path"].endswith("context"):
-            return JSONResponse({"context": "", "tokens": 1, "intent": "general", "memories": [], **self.injected})
+            return JSONResponse(
+                {"context": "", "tokens": 1, "intent": "general", "memories": [], **self.injected}
+            )
         return JSONResponse({}, 202)
 
 
@@ -147,7 +155,9 @@ class Upstream:
             assert (await receive())["type"] == "http.disconnect"
             self.left += 1
             return None
-        status, text = self.answers.pop(0) if self.answers else (200, json.dumps(ANSWERS.get(scope["path"], {})))
+        status, text = (
+            self.answers.pop(0) if self.answers else (200, json.dumps(ANSWERS.get(scope["path"], {})))
+        )
         return await Response(text, status, media_type="application/json")(scope, receive, send)
 
 
@@ -167,9 +177,13 @@ class Proxied:
         content = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         if body is not None:
             sent.setdefault("content-type", "application/json")
-        connection = HTTPConnection(self.address.removeprefix("http://"), timeout=PATIENCE)  # httpx2 would tidy the path up
+        connection = HTTPConnection(
+            self.address.removeprefix("http://"), timeout=PATIENCE
+        )  # httpx2 would tidy the path up
         try:
-            connection.request(method, path, content or None, {name: value for name, value in sent.items() if value})
+            connection.request(
+                method, path, content or None, {name: value for name, value in sent.items() if value}
+            )
             response = connection.getresponse()
             return httpx2.Response(response.status, content=response.read())
         finally:
@@ -198,7 +212,9 @@ def started() -> Iterator[Started]:
                 "recall_seconds": PATIENCE,
                 **options,
             }
-            return Proxied(stack.enter_context(serving(make_app(ProxyConfig(**config)))), service, upstream, key)
+            return Proxied(
+                stack.enter_context(serving(make_app(ProxyConfig(**config)))), service, upstream, key
+            )
 
         yield start
 
@@ -226,16 +242,34 @@ def test_the_deployments_key_asks_models_and_does_nothing_else(proxy: Proxied) -
     for path in ("models", "models/gpt-4o", "models/ft:gpt-4o:acme::abc"):
         assert proxy.ask("GET", f"/v1/{path}").status_code == 200
     assert len(proxy.upstream.requests) == 7
-    keys_sent = {headers.get("authorization") or headers.get("x-api-key") for _, _, headers, _ in proxy.upstream.requests}
+    keys_sent = {
+        headers.get("authorization") or headers.get("x-api-key")
+        for _, _, headers, _ in proxy.upstream.requests
+    }
     assert keys_sent == {f"Bearer {OURS}", OURS}
     refused = [
         *((method, f"/v1/{path}") for method in ("GET", "PUT", "PATCH", "DELETE") for path in asking),
         *((method, "/v1/models/x") for method in ("POST", "PUT", "PATCH", "DELETE")),
-        *(("GET", f"/v1/{path}") for path in ("files", "responses/resp_1", "conversations/c", "batches", "chat/completions/c/messages")),
-        *(("POST", f"/v1/{path}") for path in ("files", "responses/", "completions", "responses/compact", "messages/batches")),
+        *(
+            ("GET", f"/v1/{path}")
+            for path in (
+                "files",
+                "responses/resp_1",
+                "conversations/c",
+                "batches",
+                "chat/completions/c/messages",
+            )
+        ),
+        *(
+            ("POST", f"/v1/{path}")
+            for path in ("files", "responses/", "completions", "responses/compact", "messages/batches")
+        ),
     ]
     for method, path in refused:
-        assert proxy.ask(method, path, body=CHAT if method != "GET" else None).status_code == 403, (method, path)
+        assert proxy.ask(method, path, body=CHAT if method != "GET" else None).status_code == 403, (
+            method,
+            path,
+        )
     assert len(proxy.upstream.requests) == 7
 
 
@@ -273,7 +307,12 @@ def test_with_a_key_of_their_own_callers_do_whatever_they_like(proxy: Proxied) -
     assert proxy.ask("GET", "/v1/responses/resp_1?include[]=x", **own).status_code == 200
     body = b'{"model": "m",  "input": "hi", "previous_response_id": "resp_1"}'
     assert proxy.ask("POST", "/v1/responses", body=body, **own).status_code == 200
-    assert proxy.ask("POST", "/v1/files", body=b"--x", content_type="multipart/form-data; boundary=x", **own).status_code == 200
+    assert (
+        proxy.ask(
+            "POST", "/v1/files", body=b"--x", content_type="multipart/form-data; boundary=x", **own
+        ).status_code
+        == 200
+    )
     assert proxy.upstream.paths == [
         "DELETE /v1/models/ft:gpt-4o:acme::abc",
         "GET /v1/responses/resp_1?include[]=x",
@@ -281,23 +320,45 @@ def test_with_a_key_of_their_own_callers_do_whatever_they_like(proxy: Proxied) -
         "POST /v1/files",
     ]
     for _, _, headers, _ in proxy.upstream.requests:
-        assert (headers["authorization"], headers["openai-organization"]) == (f"Bearer {THEIRS}", "org-theirs")
+        assert (headers["authorization"], headers["openai-organization"]) == (
+            f"Bearer {THEIRS}",
+            "org-theirs",
+        )
         assert "x-jiyi-key" not in headers
     assert proxy.upstream.requests[2][3] == body
 
 
 def test_the_official_clients_ask_with_the_deployments_key(proxy: Proxied) -> None:
-    openai = OpenAI(api_key=proxy.key, base_url=f"{proxy.address}/v1", organization="org-of-their-own", max_retries=0)
-    tool: Any = {"type": "function", "function": {"name": "find", "parameters": {"properties": {"file_id": {"type": "string"}}}}}
-    call: Any = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"file_id": "f"}'}}
+    openai = OpenAI(
+        api_key=proxy.key, base_url=f"{proxy.address}/v1", organization="org-of-their-own", max_retries=0
+    )
+    tool: Any = {
+        "type": "function",
+        "function": {"name": "find", "parameters": {"properties": {"file_id": {"type": "string"}}}},
+    }
+    call: Any = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "find", "arguments": '{"file_id": "f"}'},
+    }
     talk: Any = [
         {"role": "user", "content": "Find it."},
         {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
     ]
-    assert openai.chat.completions.create(model="m", messages=talk, tools=[tool]).choices[0].message.content == "ok"
-    assert openai.embeddings.create(model="m", input=[[1, 2], [3]], encoding_format="float").data[0].embedding == [0.5, 0.25]
-    assert openai.responses.create(model="m", input="hi", store=False, include=["reasoning.encrypted_content"]).output_text == "ok"
+    assert (
+        openai.chat.completions.create(model="m", messages=talk, tools=[tool]).choices[0].message.content
+        == "ok"
+    )
+    assert openai.embeddings.create(model="m", input=[[1, 2], [3]], encoding_format="float").data[
+        0
+    ].embedding == [0.5, 0.25]
+    assert (
+        openai.responses.create(
+            model="m", input="hi", store=False, include=["reasoning.encrypted_content"]
+        ).output_text
+        == "ok"
+    )
     assert [model.id for model in openai.models.list()] == [openai.models.retrieve("m").id] == ["m"]
 
     anthropic = Anthropic(api_key=proxy.key, base_url=proxy.address, max_retries=0)
@@ -307,14 +368,23 @@ def test_the_official_clients_ask_with_the_deployments_key(proxy: Proxied) -> No
         {"role": "assistant", "content": [used]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "nothing"}]},
     ]
-    schema: Any = {"name": "find", "input_schema": {"type": "object", "properties": {"file_id": {"type": "string"}}}}
-    told = anthropic.messages.create(model="m", max_tokens=9, messages=talk, tools=[schema], metadata={"user_id": "u"})
+    schema: Any = {
+        "name": "find",
+        "input_schema": {"type": "object", "properties": {"file_id": {"type": "string"}}},
+    }
+    told = anthropic.messages.create(
+        model="m", max_tokens=9, messages=talk, tools=[schema], metadata={"user_id": "u"}
+    )
     assert told.content[0].type == "text"
-    anthropic.beta.messages.create(model="m", max_tokens=9, messages=[talk[0]], betas=["interleaved-thinking-2025-05-14"])
+    anthropic.beta.messages.create(
+        model="m", max_tokens=9, messages=[talk[0]], betas=["interleaved-thinking-2025-05-14"]
+    )
     assert [model.id for model in anthropic.models.list(limit=5)] == ["m"]
 
     asked = "chat/completions embeddings responses models models/m messages messages models?limit=5".split()
-    assert proxy.upstream.paths == [f"{'GET' if path.startswith('models') else 'POST'} /v1/{path}" for path in asked]
+    assert proxy.upstream.paths == [
+        f"{'GET' if path.startswith('models') else 'POST'} /v1/{path}" for path in asked
+    ]
     for _, _, headers, body in proxy.upstream.requests:
         assert OURS in (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer "))
         assert proxy.key not in json.dumps(headers) + body.decode()
@@ -325,7 +395,9 @@ def test_the_official_clients_ask_with_the_deployments_key(proxy: Proxied) -> No
         openai.responses.create(model="m", input="hi", previous_response_id="resp_1")
 
 
-def test_headers_and_queries_that_choose_who_is_billed_do_not_go_with_the_deployments_key(proxy: Proxied) -> None:
+def test_headers_and_queries_that_choose_who_is_billed_do_not_go_with_the_deployments_key(
+    proxy: Proxied,
+) -> None:
     chosen = {
         "openai_organization": "org-other",
         "openai_project": "proj_other",
@@ -339,7 +411,9 @@ def test_headers_and_queries_that_choose_who_is_billed_do_not_go_with_the_deploy
         "user_agent": "x/1",
         "anthropic_version": "2023-06-01",
     }
-    assert proxy.ask("POST", "/v1/messages?beta=true&organization=other", body=CHAT, **chosen).status_code == 200
+    assert (
+        proxy.ask("POST", "/v1/messages?beta=true&organization=other", body=CHAT, **chosen).status_code == 200
+    )
     _, path, headers, _ = proxy.upstream.requests[-1]
     assert path == "/v1/messages?beta=true"
     assert set(headers) == {
@@ -389,12 +463,40 @@ def test_ids_of_the_request_itself_and_of_schemas_are_no_references(proxy: Proxi
     call = {"type": "tool_use", "id": "t1", "name": "open", "input": {"file_id": "1", "store": "berlin"}}
     bodies_sent: list[dict[str, Any]] = [
         {"store": False, "background": None, "metadata": {"user_id": "u", "store": "x"}},
-        {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": properties}}}]},
+        {
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {"name": "f", "parameters": {"type": "object", "properties": properties}},
+                }
+            ]
+        },
         {"tools": [{"name": "f", "input_schema": {"type": "object", "properties": properties}}]},
-        {"messages": [{"role": "assistant", "content": [call]}, {"content": [{"type": "tool_result", "tool_use_id": "t1"}]}]},
-        {"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {"arguments": "{}"}}]}]},
+        {
+            "messages": [
+                {"role": "assistant", "content": [call]},
+                {"content": [{"type": "tool_result", "tool_use_id": "t1"}]},
+            ]
+        },
+        {
+            "messages": [
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"id": "c", "type": "function", "function": {"arguments": "{}"}}],
+                }
+            ]
+        },
         {"messages": [{"role": "tool", "tool_call_id": "c", "content": "file_id store"}]},
-        {"input": [{"id": "msg_1", "type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]}]},
+        {
+            "input": [
+                {
+                    "id": "msg_1",
+                    "type": "message",
+                    "role": "assistant",
+                    "content": [{"type": "output_text", "text": "hi"}],
+                }
+            ]
+        },
         {"input": [{"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "xx"}]},
         {"input": [[1, 2, 3], [4, 5]]},
     ]
@@ -419,9 +521,16 @@ def test_no_key_of_jiyis_reaches_the_upstream(proxy: Proxied, scheme: str) -> No
     proxy.service.known.add(other)
     assert proxy.chat(authorization=f"{scheme}{other}").status_code == 200
     assert proxy.chat(authorization=f"{scheme}{other}", x_jiyi_key=proxy.key).status_code == 200
-    own = {"x_api_key": THEIRS, "x_jiyi_key": proxy.key, "api_key": other, "authorization": f"{scheme}{other}x"}
+    own = {
+        "x_api_key": THEIRS,
+        "x_jiyi_key": proxy.key,
+        "api_key": other,
+        "authorization": f"{scheme}{other}x",
+    }
     assert proxy.chat(**own).status_code == 200
-    assert [headers.get("authorization") for _, _, headers, _ in proxy.upstream.requests] == [f"Bearer {OURS}"] * 2 + [None]
+    assert [headers.get("authorization") for _, _, headers, _ in proxy.upstream.requests] == [
+        f"Bearer {OURS}"
+    ] * 2 + [None]
     for _, _, headers, _ in proxy.upstream.requests:
         assert other not in json.dumps(headers)
 
@@ -438,19 +547,33 @@ def test_pages_of_other_sites_are_refused(started: Started) -> None:
     ):
         assert proxy.chat(**nobody, **headers).status_code == 403, headers
         assert proxy.ask("GET", "/v1/models", **nobody, **headers).status_code == 403
-    for media_type in ("text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+    for media_type in (
+        "text/plain;charset=UTF-8",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "",
+    ):
         assert proxy.chat(**nobody, content_type=media_type).status_code == 415
     assert not proxy.upstream.requests
     assert proxy.chat(**nobody).status_code == 200
     assert proxy.chat(**nobody, origin=proxy.address, sec_fetch_site="same-origin").status_code == 200
-    assert proxy.chat(**nobody, sec_fetch_site="none", content_type="application/json; charset=utf-8").status_code == 200
+    assert (
+        proxy.chat(
+            **nobody, sec_fetch_site="none", content_type="application/json; charset=utf-8"
+        ).status_code
+        == 200
+    )
 
 
-def test_nothing_is_made_for_an_unknown_key_and_who_tries_many_is_not_asked_about(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_made_for_an_unknown_key_and_who_tries_many_is_not_asked_about(
+    proxy: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each wrong key took 45 ms and 1.65 MB, which stayed."""
     monkeypatch.setattr(keys, "MOST_WRONG", 5)
     assert proxy.chat().status_code == 200
-    monkeypatch.setattr("jiyi.proxy.memory.KeyMemory.__init__", lambda *_, **__: pytest.fail("a memory was made"))
+    monkeypatch.setattr(
+        "jiyi.proxy.memory.KeyMemory.__init__", lambda *_, **__: pytest.fail("a memory was made")
+    )
     answers = [proxy.chat(authorization=f"Bearer {new_key()}").status_code for _ in range(8)]
     assert answers == [401] * 5 + [429] * 3
     assert len(proxy.service.asked) == 1 + 5
@@ -472,7 +595,9 @@ def test_a_revoked_key_ends_whatever_the_service_says_instead(
     assert proxy.chat(**own).status_code == (200 if status == 429 else 401)
 
 
-def test_a_known_key_is_served_while_the_service_is_away(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_key_is_served_while_the_service_is_away(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
     proxy = started()
     assert proxy.chat().status_code == 200
     monkeypatch.setattr(keys, "KNOWN_SECONDS", 0.0)
@@ -481,7 +606,9 @@ def test_a_known_key_is_served_while_the_service_is_away(started: Started, monke
     assert proxy.chat(authorization=f"Bearer {new_key()}").status_code == 503
 
 
-def test_a_revoked_key_ends_within_a_minute_while_the_service_is_away(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revoked_key_ends_within_a_minute_while_the_service_is_away(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Until then it was lent for an hour: who turned the service off, or cut it off, kept a revoked key."""
     for trusted, status in ((limits.TRUSTED_SECONDS, 503), (limits.MOST_TRUSTED_SECONDS, 200)):
         proxy = started(trust_seconds=trusted)
@@ -495,7 +622,9 @@ def test_a_revoked_key_ends_within_a_minute_while_the_service_is_away(started: S
         monkeypatch.undo()
 
 
-def test_the_first_check_of_a_key_waits_for_a_slow_service(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_check_of_a_key_waits_for_a_slow_service(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first requests after a start were refused with 503, since the check had the 0.3 s of a recall."""
     proxy = started(recall_seconds=0.01)
     answer = Service._tools
@@ -515,12 +644,19 @@ def test_a_caller_who_leaves_ends_the_upstreams_work(proxy: Proxied, stream: boo
     proxy.upstream.waits = True
     with pytest.raises(httpx2.ReadTimeout):
         headers = {"authorization": f"Bearer {proxy.key}"}
-        httpx2.post(f"{proxy.address}/v1/chat/completions", json=CHAT | {"stream": stream}, headers=headers, timeout=0.5)
+        httpx2.post(
+            f"{proxy.address}/v1/chat/completions",
+            json=CHAT | {"stream": stream},
+            headers=headers,
+            timeout=0.5,
+        )
     assert poll(lambda: proxy.upstream.left or len(proxy.upstream.requests) == 0, bool, PATIENCE)
     assert poll(lambda: proxy.upstream.left, bool, PATIENCE) == 1
 
 
-def test_what_waits_of_many_keys_is_published_at_the_same_time_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_of_many_keys_is_published_at_the_same_time_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A proxy that was terminated while the service was away took seconds for each key."""
     many = 40
     together = threading.Barrier(many, timeout=PATIENCE)
@@ -536,7 +672,9 @@ def test_what_waits_of_many_keys_is_published_at_the_same_time_at_the_end(monkey
     assert not together.broken
 
 
-def test_a_body_that_would_become_large_is_refused_before_it_is_parsed(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_would_become_large_is_refused_before_it_is_parsed(
+    proxy: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A body of 32 MB took 890 MB."""
     monkeypatch.setattr(bodies, "from_json", lambda _: pytest.fail("it was parsed"))
     for part in (b"{},", b"1,", b'"",'):
@@ -546,11 +684,18 @@ def test_a_body_that_would_become_large_is_refused_before_it_is_parsed(proxy: Pr
     assert not proxy.upstream.requests
 
 
-def test_a_body_of_one_long_text_or_many_messages_passes_without_being_read(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One text of 24 MB was looked through for secrets in the event loop, for seconds; 100,000 messages took minutes in a thread."""
+def test_a_body_of_one_long_text_or_many_messages_passes_without_being_read(
+    proxy: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One text of 24 MB was looked through for secrets in the event loop, for seconds; 100,000 messages took
+    minutes in a thread.
+    """
     monkeypatch.setattr("jiyi.proxy.dialects.own_words", lambda _: pytest.fail("it was read"))
     proxy.service.injected = {"stable": "You know Ben.", "recalled": "Ben likes tea."}
-    for messages in ([{"role": "user", "content": "tea " * 500_001}], [{"role": "user", "content": "tea"}] * 10_001):
+    for messages in (
+        [{"role": "user", "content": "tea " * 500_001}],
+        [{"role": "user", "content": "tea"}] * 10_001,
+    ):
         body = CHAT | {"messages": messages}
         assert proxy.ask("POST", "/v1/chat/completions", body=body, x_jiyi_memory="on").status_code == 200
         assert json.loads(proxy.upstream.requests[-1][3]) == body
@@ -576,9 +721,11 @@ def test_while_a_long_conversation_is_looked_through_for_secrets_others_are_answ
         go_on.set()
 
 
-def test_while_a_large_body_is_looked_into_others_are_answered(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight bodies of 24 MB held ``/healthz`` up for a quarter of a second: each look for garbage among their values, or copy of one,
-    stopped whoever asked for something small.
+def test_while_a_large_body_is_looked_into_others_are_answered(
+    proxy: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight bodies of 24 MB held ``/healthz`` up for a quarter of a second: each look for garbage among their
+    values, or copy of one, stopped whoever asked for something small.
     """
     begun, go_on, looks = threading.Event(), threading.Event(), list[bool]()
 
@@ -653,7 +800,9 @@ def test_a_head_and_a_body_that_do_not_arrive_end(proxy: Proxied, monkeypatch: p
         (429, "context length", False),
     ],
 )
-def test_a_request_that_is_too_long_with_memories_is_sent_once_more_without(proxy: Proxied, status: int, words: str, twice: bool) -> None:
+def test_a_request_that_is_too_long_with_memories_is_sent_once_more_without(
+    proxy: Proxied, status: int, words: str, twice: bool
+) -> None:
     proxy.service.injected = {"stable": "You know Ben.", "recalled": "Ben likes tea."}
     refusal = json.dumps({"error": {"message": words}})
     proxy.upstream.answers = [(status, refusal)]
@@ -671,7 +820,9 @@ def test_an_answer_that_is_not_understood_costs_no_request(proxy: Proxied) -> No
     assert proxy.chat(x_jiyi_memory="read").status_code == 200
 
 
-def test_an_upstream_that_does_not_answer_is_told_by_what_happened(proxy: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upstream_that_does_not_answer_is_told_by_what_happened(
+    proxy: Proxied, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F113: it said "cannot reach 127.0.0.1: " and no more."""
     monkeypatch.setattr(httpx2.AsyncClient, "send", AsyncMock(side_effect=httpx2.ReadError("")))
     answer = proxy.chat(authorization=f"Bearer {THEIRS}", x_jiyi_key=proxy.key)

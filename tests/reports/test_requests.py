@@ -1,7 +1,10 @@
-"""What people found when they asked for reminders in their own words, thanked at the end of a task, or wished for a style.
+"""What people found when they asked for reminders in their own words, thanked at the end of a task, or wished
+for a style.
 
-A plain "move it to 9" failed while "cancel it" worked; "could you …" and "never mind …" did nothing; a day of the lunar calendar became
-the same numbers of the other; 7点到9点之间 became seven and nine o'clock; "remind me to buy milk" was met with silence.
+A plain "move it to 9" failed while "cancel it" worked; "could you …" and "never mind …" did nothing; a day of
+the lunar calendar became the same numbers of the other; 7点到9点之间 became seven and nine o'clock; "remind
+me to
+buy milk" was met with silence.
 """
 
 from __future__ import annotations
@@ -38,7 +41,9 @@ class Person:
         self.client, self.user = client, uuid4().hex
 
     def asks(self, text: str) -> AskedSchedules:
-        found = self.client.command("appointments.ask", SECONDS, agent_id=AGENT, user_id=self.user, text=text, tz=TZ)
+        found = self.client.command(
+            "appointments.ask", SECONDS, agent_id=AGENT, user_id=self.user, text=text, tz=TZ
+        )
         assert isinstance(found, AskedSchedules)
         return found
 
@@ -47,7 +52,10 @@ class Person:
         found = self.client.command("appointments.list", SECONDS, agent_id=AGENT, user_id=self.user)
         assert isinstance(found, Rows)
         active = [one for one in found.rows if one.state == "active"]
-        return [(one.task_description, one.next_run_at and f"{one.next_run_at.astimezone(ZoneInfo(TZ)):%H:%M}") for one in active]
+        return [
+            (one.task_description, one.next_run_at and f"{one.next_run_at.astimezone(ZoneInfo(TZ)):%H:%M}")
+            for one in active
+        ]
 
 
 @pytest.fixture
@@ -74,7 +82,9 @@ def person(client: Client) -> Person:
         (ZH, "可以帮我把交作业改到中午12点吗", "12:00"),
     ],
 )
-def test_the_one_appointment_that_there_is_gets_the_new_time(person: Person, made: str, says: str, time: str) -> None:
+def test_the_one_appointment_that_there_is_gets_the_new_time(
+    person: Person, made: str, says: str, time: str
+) -> None:
     person.asks(made)
     [(task, _)] = person.planned()
     moved = person.asks(says)
@@ -104,9 +114,18 @@ def test_the_one_appointment_that_there_is_is_cancelled(person: Person, made: st
 
 
 @pytest.mark.parametrize(
-    ("made", "says"), [(EN, "move it to 9"), (EN, "Could you make it 9?"), (EN, "cancel it"), (ZH, "取消吧"), (ZH, "把它挪到下午三点")]
+    ("made", "says"),
+    [
+        (EN, "move it to 9"),
+        (EN, "Could you make it 9?"),
+        (EN, "cancel it"),
+        (ZH, "取消吧"),
+        (ZH, "把它挪到下午三点"),
+    ],
 )
-def test_of_two_appointments_the_answer_names_both_and_changes_none(person: Person, made: str, says: str) -> None:
+def test_of_two_appointments_the_answer_names_both_and_changes_none(
+    person: Person, made: str, says: str
+) -> None:
     person.asks(made)
     person.asks(OTHER[made])
     before = person.planned()
@@ -150,7 +169,9 @@ def test_one_time_of_what_comes_again_does_not_end_it(person: Person, made: str,
         "算了吧",
     ],
 )
-def test_what_asks_nothing_of_appointments_changes_none_and_is_not_answered(person: Person, says: str) -> None:
+def test_what_asks_nothing_of_appointments_changes_none_and_is_not_answered(
+    person: Person, says: str
+) -> None:
     person.asks(EN)
     before = person.planned()
     assert person.asks(says).confirmation is None
@@ -184,12 +205,16 @@ def test_a_confirmation_has_no_two_full_stops(person: Person) -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "then", "task"), [("Remind me to buy milk", "tomorrow at 6pm", "buy milk"), ("提醒我买牛奶", "明天晚上六点", "买牛奶")]
+    ("says", "then", "task"),
+    [("Remind me to buy milk", "tomorrow at 6pm", "buy milk"), ("提醒我买牛奶", "明天晚上六点", "买牛奶")],
 )
 def test_the_time_alone_is_answer_enough(person: Person, says: str, then: str, task: str) -> None:
     with ConversationLoop(person.client, tz=TZ, seconds=SECONDS) as loop:
         for text in (says, then):
-            assert loop.before(AGENT, "You are kind.", text, session_id="s", user_id=person.user).reply is not None
+            assert (
+                loop.before(AGENT, "You are kind.", text, session_id="s", user_id=person.user).reply
+                is not None
+            )
     assert person.planned() == [(task, "18:00")]
 
 
@@ -215,7 +240,10 @@ def test_between_two_times_is_asked_back(person: Person, says: str) -> None:
         ("农历八月十五早上9点提醒我给妈妈打电话", {date(2026, 9, 25), date(2027, 9, 15), date(2028, 10, 3)}),
         ("大年初一早上8点提醒我拜年", {date(2027, 2, 6), date(2028, 1, 26), date(2029, 2, 13)}),
         ("腊月二十三下午5点提醒我祭灶", {date(2027, 1, 30), date(2028, 1, 19), date(2029, 2, 6)}),
-        ("remind me on the Dragon Boat Festival at 9am to call mum", {date(2026, 6, 19), date(2027, 6, 9), date(2028, 5, 28)}),
+        (
+            "remind me on the Dragon Boat Festival at 9am to call mum",
+            {date(2026, 6, 19), date(2027, 6, 9), date(2028, 5, 28)},
+        ),
     ],
 )
 def test_a_day_of_the_lunar_calendar_is_that_day(person: Person, says: str, days: set[date]) -> None:
@@ -227,7 +255,9 @@ def test_a_day_of_the_lunar_calendar_is_that_day(person: Person, says: str, days
     assert day in days or today > max(days) - timedelta(days=366)
 
 
-@pytest.mark.parametrize("says", ["每年农历八月十五提醒我给妈妈打电话", "每月初一提醒我上香", "2031年腊月二十三提醒我祭灶"])
+@pytest.mark.parametrize(
+    "says", ["每年农历八月十五提醒我给妈妈打电话", "每月初一提醒我上香", "2031年腊月二十三提醒我祭灶"]
+)
 def test_a_lunar_day_of_no_sure_year_is_asked_back(person: Person, says: str) -> None:
     asked = person.asks(says)
     assert (asked.asked, asked.certainty) == ("new", "unclear")
@@ -257,16 +287,23 @@ def heads() -> Heads:
     ],
 )
 def test_thanks_at_the_end_of_a_task_are_a_success(heads: Heads, says: str, outcome: str) -> None:
-    for request in ("帮我查一下这个月的电费账单，然后发给会计。", "Find the invoice and mail it to the accountant."):
+    for request in (
+        "帮我查一下这个月的电费账单，然后发给会计。",
+        "Find the invoice and mail it to the accountant.",
+    ):
         steps = run("search", "mail", request=request)
-        made = compress([*steps, step(len(steps), "user_request", input=says)], partial(satisfaction, heads=heads))
+        made = compress(
+            [*steps, step(len(steps), "user_request", input=says)], partial(satisfaction, heads=heads)
+        )
         assert made is not None
         assert made.outcome == outcome
 
 
 def test_thanks_do_not_hide_that_a_tool_failed(heads: Heads) -> None:
     steps = run("search", ok=False)
-    made = compress([*steps, step(len(steps), "user_request", input="谢谢")], partial(satisfaction, heads=heads))
+    made = compress(
+        [*steps, step(len(steps), "user_request", input="谢谢")], partial(satisfaction, heads=heads)
+    )
     assert made is not None
     assert made.outcome == "failed"
 

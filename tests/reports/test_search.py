@@ -1,4 +1,6 @@
-"""What people find: everything they may see, through every door alike; what filters leave out; and the same after the same question."""
+"""What people find: everything they may see, through every door alike; what filters leave out; and the same
+after the same question.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,14 @@ def embedded() -> None:
 
 
 def asked(group: str, question: str, **options: Any) -> Answer:
-    fields = {"group_id": group, "agent_id": "helper", "queries": [question], "touch": False, "now": LATER, **options}
+    fields = {
+        "group_id": group,
+        "agent_id": "helper",
+        "queries": [question],
+        "touch": False,
+        "now": LATER,
+        **options,
+    }
     with for_groups(group, user=options.get("user_id")):
         answer = retrieval.retrieve(RetrievalRequest.model_validate(fields))
     assert isinstance(answer, Answer)
@@ -42,7 +51,14 @@ def asked(group: str, question: str, **options: Any) -> Answer:
 
 def prompt(group: str, question: str, **options: Any) -> str:
     """What a chat's prompt has for a question."""
-    fields = {"agent_id": "helper", "query": question, "session_id": "new", "now": LATER, "note": False, **options}
+    fields = {
+        "agent_id": "helper",
+        "query": question,
+        "session_id": "new",
+        "now": LATER,
+        "note": False,
+        **options,
+    }
     return injection.build(Actor(group, "test"), ContextRequest.model_validate(fields)).context
 
 
@@ -63,7 +79,11 @@ def test_what_a_program_observed_reaches_a_chats_prompt(group: str) -> None:
 
 
 def test_what_was_observed_in_the_session_that_goes_on_is_no_part_of_the_talk(group: str) -> None:
-    save(observed(group, "The parcel stands in the hall.", agent_id="helper", occurred_at=START, session_id="new"))
+    save(
+        observed(
+            group, "The parcel stands in the hall.", agent_id="helper", occurred_at=START, session_id="new"
+        )
+    )
     embedded()
     assert "hall" in prompt(group, "Where is the parcel?")
 
@@ -95,14 +115,22 @@ def test_to_ask_the_same_again_changes_nothing(group: str, fact: str, question: 
 
     before, text = found(), prompt(group, question)
     for number in range(3):
-        say(group, question, ("assistant", reply), start=START + timedelta(days=number + 1), session_id=f"r{number}")
+        say(
+            group,
+            question,
+            ("assistant", reply),
+            start=START + timedelta(days=number + 1),
+            session_id=f"r{number}",
+        )
         embedded()
         assert found() == before, f"asked {number + 1} times before"
         assert set(text.splitlines()) <= set(prompt(group, question).splitlines())
 
 
 def test_an_empty_answer_says_what_belongs_to_users(group: str) -> None:
-    save(*(observed(group, f"Cup {number} is Mia's.", agent_id="helper", user_id="mia") for number in range(3)))
+    save(
+        *(observed(group, f"Cup {number} is Mia's.", agent_id="helper", user_id="mia") for number in range(3))
+    )
     answer = asked(group, "Whose cup is it?")
     assert (answer.status, answer.debug.left_out) == ("no_candidates", {"user_id": 3})
     assert "3 that belong to users (give user_id)" in answer.message
@@ -116,11 +144,17 @@ def test_an_empty_answer_says_what_belongs_to_users(group: str) -> None:
 def test_what_is_superseded_is_counted_where_it_is_hidden_and_shown_by_one_switch(group: str) -> None:
     old = observed(group, "Mia lives in Porto.", agent_id="helper", occurred_at=START)
     save(old, observed(group, "Mia keeps bees.", agent_id="helper", occurred_at=START))
-    update_memory.perform(Actor(group, "test"), UpdateMemory(id=old.event_id, description="Mia lives in Lisbon.", occurred_at=LATER))
+    update_memory.perform(
+        Actor(group, "test"),
+        UpdateMemory(id=old.event_id, description="Mia lives in Lisbon.", occurred_at=LATER),
+    )
     embedded()
     answer = asked(group, "Where does Mia live?")
     assert "Porto" not in " ".join(node.description for node in answer.retrieved_nodes)
-    assert (answer.debug.left_out, answer.message) == ({"superseded": 1}, "left out: 1 superseded (superseded)")
+    assert (answer.debug.left_out, answer.message) == (
+        {"superseded": 1},
+        "left out: 1 superseded (superseded)",
+    )
     shown = asked(group, "Where does Mia live?", filters={"superseded": True})
     assert "Porto" in " ".join(node.description for node in shown.retrieved_nodes)
     assert shown.message == ""
@@ -138,7 +172,12 @@ def test_a_prompt_has_what_happened_in_the_month_that_is_asked_about(group: str)
         "A hive swarmed.",
         "The van broke.",
     ]
-    save(*(observed(group, thing, agent_id="helper", occurred_at=day) for thing, day in zip(things, days, strict=True)))
+    save(
+        *(
+            observed(group, thing, agent_id="helper", occurred_at=day)
+            for thing, day in zip(things, days, strict=True)
+        )
+    )
     embedded()
     for question in ("What happened in August 2025?", "2025年8月发生了什么？"):
         for text in (recalled(group, question), prompt(group, question)):

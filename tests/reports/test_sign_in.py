@@ -11,7 +11,20 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from jiyi.protocol.limits import STRANGERS_BYTES
-from tests.integration.accounts.test_oauth import BACK, Row, _on, asking, change, client_id, connect, ended, person, program, renew, works
+from tests.integration.accounts.test_oauth import (
+    BACK,
+    Row,
+    _on,
+    asking,
+    change,
+    client_id,
+    connect,
+    ended,
+    person,
+    program,
+    renew,
+    works,
+)
 from tests.integration.conftest import Browser, SignIn
 
 FORM = "application/x-www-form-urlencoded"
@@ -34,7 +47,9 @@ def test_two_refreshes_at_once_keep_the_connection(
     assert ended(person(browser)) == []
 
 
-def test_a_refresh_is_repeated_after_its_answer_was_lost(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
+def test_a_refresh_is_repeated_after_its_answer_was_lost(
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
+) -> None:
     told = connect(program, sign_in("admin", [group]), client_id, group)
     lost = renew(program, client_id, told["refresh_token"]).json
     again = renew(program, client_id, told["refresh_token"]).json
@@ -48,13 +63,17 @@ def test_a_refresh_token_that_comes_again_later_ends_the_connection(
     browser = sign_in("admin", [group])
     old = connect(program, browser, client_id, group)["refresh_token"]
     told = renew(program, client_id, old).json
-    change("UPDATE oauth_connections SET renewed_at = renewed_at - interval '31 s' WHERE group_id = :g", g=group)
+    change(
+        "UPDATE oauth_connections SET renewed_at = renewed_at - interval '31 s' WHERE group_id = :g", g=group
+    )
     assert renew(program, client_id, old).json["error"] == "invalid_grant"
     assert works(program, told) == 401
     assert ended(person(browser)) == ["refresh token used again"]
 
 
-def test_a_key_that_was_revoked_is_not_brought_back_by_the_grace(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
+def test_a_key_that_was_revoked_is_not_brought_back_by_the_grace(
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
+) -> None:
     old = connect(program, sign_in("admin", [group]), client_id, group)["refresh_token"]
     told = renew(program, client_id, old).json
     change("UPDATE api_keys SET revoked_at = now() WHERE group_id = :g", g=group)
@@ -65,28 +84,44 @@ def test_a_key_that_was_revoked_is_not_brought_back_by_the_grace(program: FlaskC
 @pytest.mark.parametrize("grant", ["refresh_token", "authorization_code"])
 def test_a_program_that_is_not_registered_is_told_so(program: FlaskClient, grant: str) -> None:
     """401 ``invalid_client``: hosts register again then, and do so for no other error."""
-    asked = {"grant_type": grant, "client_id": "nosuch", "refresh_token": "x", "code": "x", "code_verifier": "v" * 50}
+    asked = {
+        "grant_type": grant,
+        "client_id": "nosuch",
+        "refresh_token": "x",
+        "code": "x",
+        "code_verifier": "v" * 50,
+    }
     answer: Any = program.post("/api/oauth/token", data=asked)
     assert (answer.status_code, answer.json["error"]) == (401, "invalid_client")
 
 
-@pytest.mark.parametrize("uri", ["http://127.0.0.1:1/cb#x", "http://127.0.0.1:99999/cb", "http://127.0.0.1:0/cb", f"{BACK}#x"])
+@pytest.mark.parametrize(
+    "uri", ["http://127.0.0.1:1/cb#x", "http://127.0.0.1:99999/cb", "http://127.0.0.1:0/cb", f"{BACK}#x"]
+)
 def test_an_address_that_is_refused_at_registration_is_refused_in_the_request(
     program: FlaskClient, signed_in: Browser, client_id: str, uri: str
 ) -> None:
     """``client_id`` is registered for ``http://127.0.0.1/cb``, with any port."""
     assert program.post("/api/oauth/register", json={"redirect_uris": [uri]}).status_code == 400
-    assert signed_in.get("/oauth/authorize", query_string=asking(client_id, redirect_uri=uri)).status_code == 400
+    assert (
+        signed_in.get("/oauth/authorize", query_string=asking(client_id, redirect_uri=uri)).status_code == 400
+    )
     kept: Row = asking(client_id, redirect_uri="http://127.0.0.1:65535/cb")
     assert signed_in.get("/oauth/authorize", query_string=kept).status_code == 200
 
 
 @pytest.mark.parametrize("address", ["register", "token", "revoke"])
-def test_a_body_that_is_too_large_is_refused_unread_and_by_its_own_limit(program: FlaskClient, address: str) -> None:
+def test_a_body_that_is_too_large_is_refused_unread_and_by_its_own_limit(
+    program: FlaskClient, address: str
+) -> None:
     """The refusal named the limit of other addresses, of 1 MiB, for a body of 70 kB."""
     sent = BytesIO(b"x" * (STRANGERS_BYTES + 1))
-    answer: Any = program.post(f"/api/oauth/{address}", input_stream=sent, content_length=STRANGERS_BYTES + 1, content_type=FORM)
+    answer: Any = program.post(
+        f"/api/oauth/{address}", input_stream=sent, content_length=STRANGERS_BYTES + 1, content_type=FORM
+    )
     assert answer.status_code == 413
     assert answer.json["detail"] == "The body has more than the 65,536 bytes that are taken here."
     assert sent.tell() == 0
-    assert program.post(f"/api/oauth/{address}", data=b"x" * STRANGERS_BYTES, content_type=FORM).status_code in (200, 400, 401)
+    assert program.post(
+        f"/api/oauth/{address}", data=b"x" * STRANGERS_BYTES, content_type=FORM
+    ).status_code in (200, 400, 401)

@@ -1,4 +1,6 @@
-"""What people find in their assistant's memory after they took something back, kept it to themselves, or were somebody else for a while."""
+"""What people find in their assistant's memory after they took something back, kept it to themselves, or were
+somebody else for a while.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def told(group: str, *said: str, start: datetime = START, **fields: Any) -> list
 def ended(group: str, node_id: UUID) -> list[str]:
     """The parts of a turn that have ended."""
     [row] = [row for row in nodes(group, "session") if row["node_id"] == node_id]
-    return [row["description"][mark.start : mark.end] for mark in marks_of(row["provenance"]) if mark.why in ("ended", "corrected")]
+    return [
+        row["description"][mark.start : mark.end]
+        for mark in marks_of(row["provenance"])
+        if mark.why in ("ended", "corrected")
+    ]
 
 
 def said(group: str) -> str:
@@ -48,12 +54,19 @@ def said(group: str) -> str:
 
 def test_a_part_that_ends_leaves_the_rest_of_its_sentence(group: str) -> None:
     [turn] = told(group, "I'm allergic to walnuts and latex.")
-    told(group, "I'm not allergic to latex after all, the test came back negative.", start=LATER, session_id="s2")
+    told(
+        group,
+        "I'm not allergic to latex after all, the test came back negative.",
+        start=LATER,
+        session_id="s2",
+    )
     assert ended(group, turn) == ["latex"]
     assert any("walnuts" in fact for fact in facts(group))
 
 
-def test_what_only_may_have_ended_stays_in_force_and_is_shown_as_earlier(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_only_may_have_ended_stays_in_force_and_is_shown_as_earlier(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The surer a judge has to be, the less is superseded: here it never is sure."""
     least = Heads.least
 
@@ -98,11 +111,18 @@ def test_what_is_to_be_forgotten_goes_and_what_stood_beside_it_stays(group: str)
 
 
 def test_a_program_forgets_by_words_and_is_asked_back_where_several_things_fit(group: str) -> None:
-    told(group, "My phone number at work is 415-555-0111.", "My phone number at home is 415-555-0222.", "I like green tea.")
+    told(
+        group,
+        "My phone number at work is 415-555-0111.",
+        "My phone number at home is 415-555-0222.",
+        "I like green tea.",
+    )
     asked = forget(Actor(group, "test"), ForgetWhatWasSaid(agent_id="helper", text="my phone number"))
     assert asked.erasure_id is None
     assert len(asked.asks) == 2
-    done = forget(Actor(group, "test"), ForgetWhatWasSaid(agent_id="helper", text="my phone number", every=True))
+    done = forget(
+        Actor(group, "test"), ForgetWhatWasSaid(agent_id="helper", text="my phone number", every=True)
+    )
     assert done.erasure_id is not None
     run_until_idle(ERASE, erase)
     assert "555" not in said(group)
@@ -130,6 +150,11 @@ def test_a_wrong_supersession_is_taken_back_with_the_turn(group: str) -> None:
 
 def test_a_sample_does_not_replace_the_users_own_name(group: str) -> None:
     told(group, "My name is Ana.")
-    told(group, "For example, a user could write 'My name is Bob and I live in Paris'.", start=LATER, session_id="s2")
+    told(
+        group,
+        "For example, a user could write 'My name is Bob and I live in Paris'.",
+        start=LATER,
+        session_id="s2",
+    )
     assert any("Ana" in fact for fact in facts(group))
     assert not any("Bob" in fact for fact in facts(group))

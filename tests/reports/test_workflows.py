@@ -1,4 +1,6 @@
-"""What groups of agents know and note: nothing that was taken back, nothing called verified that nobody has verified."""
+"""What groups of agents know and note: nothing that was taken back, nothing called verified that nobody has
+verified.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +43,18 @@ QUESTION = "How much heat does the kiln lose?"
 
 
 def promote(group: str, *entries: UUID, **fields: object) -> UUID:
-    done = actions.promote.perform(Actor(group, "Lin"), PromoteBody.model_validate({"entry_ids": list(entries), **fields}))
+    done = actions.promote.perform(
+        Actor(group, "Lin"), PromoteBody.model_validate({"entry_ids": list(entries), **fields})
+    )
     first = done.pieces[0].knowledge_id
     assert first is not None
     return first
 
 
 def edit(group: str, knowledge_id: UUID, content: str) -> UUID:
-    return actions.edit.perform(Actor(group, "Lin"), EditKnowledge(id=knowledge_id, content=content)).knowledge_id
+    return actions.edit.perform(
+        Actor(group, "Lin"), EditKnowledge(id=knowledge_id, content=content)
+    ).knowledge_id
 
 
 def demote(group: str, *knowledge_ids: UUID) -> None:
@@ -104,7 +110,9 @@ def test_what_was_promoted_before_the_filters_saw_it_is_verified_when_they_have(
     save(event)
     promote(group, event.event_id, kind="verdict")
     screen()
-    assert [(found.kind, "verified" in found.flags, "unverified" in found.flags) for found in hot(group)] == [("verdict", True, False)]
+    assert [(found.kind, "verified" in found.flags, "unverified" in found.flags) for found in hot(group)] == [
+        ("verdict", True, False)
+    ]
 
 
 @pytest.mark.usefixtures("database", "nothing_owed")
@@ -155,7 +163,10 @@ def test_the_schema_takes_what_the_service_takes_a_store_without_vectors() -> No
 
 
 BOARD = [
-    f"First: the meeting is opened with a speech about {'the kilns and the cups, ' * 20}and all who made them.",
+    (
+        f"First: the meeting is opened with a speech about {'the kilns and the cups, ' * 20}and all who made"
+        " them."
+    ),
     "Second: ok",
     "Third: the kiln budget is 900 euros",
     "Fourth: the kiln budget is raised to 1200 euros",
@@ -166,7 +177,10 @@ BOARD = [
 def test_the_lines_of_a_blackboard_reach_the_agent_in_order_of_time() -> None:
     now = datetime(2026, 3, 2, 8, tzinfo=UTC)
     hits = [
-        Hit(item=MemoryItem(id=str(number), content_summary=text, timestamp=now.timestamp() - 100 + number), score=None)
+        Hit(
+            item=MemoryItem(id=str(number), content_summary=text, timestamp=now.timestamp() - 100 + number),
+            score=None,
+        )
         for number, text in enumerate(BOARD)
     ]
     ranked = rank({"bb": hits}, "what is the kiln budget", now)
@@ -179,14 +193,18 @@ def test_the_lines_of_a_blackboard_reach_the_agent_in_order_of_time() -> None:
 
 
 @pytest.mark.usefixtures("database", "nothing_owed")
-def test_the_index_of_a_file_store_is_written_when_it_has_changed_though_no_node_writes_to_it(folder: MakeFolder, roots: Path) -> None:
+def test_the_index_of_a_file_store_is_written_when_it_has_changed_though_no_node_writes_to_it(
+    folder: MakeFolder, roots: Path
+) -> None:
     kept = roots / "docs" / "index.json"  # among the sources, too
     docs = folder(index_path=str(kept))
     docs.write("kiln.md", "The kiln reached 1,240 degrees on Monday.")
     docs.perform(BACKENDS["file"].load)
     docs.scan()
     docs.scan()
-    assert [one["embedding"] is not None for one in json.loads(kept.read_text(encoding="utf-8"))["contents"]] == [True]
+    assert [
+        one["embedding"] is not None for one in json.loads(kept.read_text(encoding="utf-8"))["contents"]
+    ] == [True]
     written = kept.stat().st_mtime_ns
     docs.scan()
     assert (kept.stat().st_mtime_ns, list(docs.states())) == (written, ["kiln.md"])
@@ -200,9 +218,12 @@ def test_the_index_of_a_file_store_is_written_when_it_has_changed_though_no_node
 
 
 def test_an_interface_gets_the_history_as_the_markdown_that_was_said() -> None:
-    said = TierItem(item_id="1", source="cold", content="**Two** reasons:\n- clay\n- heat", score=0.9, verified=True)
-    assert format_history([said], "en", style="plain") == (
-        "## History\n\n### Record 1 (relevance: 0.90)\n**Two** reasons:\n- clay\n- heat\n\n"
+    said = TierItem(
+        item_id="1", source="cold", content="**Two** reasons:\n- clay\n- heat", score=0.9, verified=True
+    )
+    assert (
+        format_history([said], "en", style="plain")
+        == "## History\n\n### Record 1 (relevance: 0.90)\n**Two** reasons:\n- clay\n- heat\n\n"
     )
     assert '"**Two** reasons:\\n- clay\\n- heat"' in format_history([said], "en")
     assert MemoryRetrievalNode({"style": "plain"}).properties.style == "plain"
@@ -212,10 +233,14 @@ def test_an_interface_gets_the_history_as_the_markdown_that_was_said() -> None:
 
 
 def test_the_workflow_for_dify_tells_why_it_has_no_answer() -> None:
-    """Dify replaces what an HTTP node answered by its default value, and says what happened in ``error_message``."""
+    """Dify replaces what an HTTP node answered by its default value, and says what happened in
+    ``error_message``.
+    """
     text = (Path(__file__).parents[2] / "examples" / "dify_retrieval.yml").read_text(encoding="utf-8")
     nodes = {node["id"]: node["data"] for node in yaml.safe_load(text)["workflow"]["graph"]["nodes"]}
-    assert {"variable": "error", "value_selector": ["retrieve", "error_message"]} in nodes["read"]["variables"]
+    assert {"variable": "error", "value_selector": ["retrieve", "error_message"]} in nodes["read"][
+        "variables"
+    ]
     names: dict[str, Any] = {}
     exec(nodes["read"]["code"], names)
     refused = names["main"]("{}", "Request failed with status code 401")
@@ -225,7 +250,8 @@ def test_the_workflow_for_dify_tells_why_it_has_no_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "node", "path"), [("retrieval", "retrieve", "/retrieve"), ("workflow", "load_history", "/nodes/memory-retrieval")]
+    ("file", "node", "path"),
+    [("retrieval", "retrieve", "/retrieve"), ("workflow", "load_history", "/nodes/memory-retrieval")],
 )
 def test_dify_passes_on_why_it_was_refused(api: Program, file: str, node: str, path: str) -> None:
     """Of a refused request its HTTP node gives the status code alone."""
@@ -248,9 +274,14 @@ def test_dify_passes_on_why_it_was_refused(api: Program, file: str, node: str, p
 def test_an_experience_is_deleted_by_the_id_that_it_had_before_it_was_changed(group: str) -> None:
     me = Actor(group, "Lin")
     told = experience_actions.store_experience.perform(
-        me, TellExperience(agent_id="ada", pain_pattern="The printer jams", solution_steps=["Open it"], outcome="success")
+        me,
+        TellExperience(
+            agent_id="ada", pain_pattern="The printer jams", solution_steps=["Open it"], outcome="success"
+        ),
     )
-    new = experience_actions.update_experience.perform(me, UpdateExperience(id=told.id, solution_steps=["Close it"]))
+    new = experience_actions.update_experience.perform(
+        me, UpdateExperience(id=told.id, solution_steps=["Close it"])
+    )
     assert new.id != told.id
     with pytest.raises(NotFound, match=f"{new.id} has taken its place"):
         experience_actions.get_experience.perform(me, ById(id=told.id))

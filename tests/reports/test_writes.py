@@ -1,4 +1,6 @@
-"""An answer says what the database did: what is stored is told as stored, whatever hangs beside it, and what may be, as that."""
+"""An answer says what the database did: what is stored is told as stored, whatever hangs beside it, and what
+may be, as that.
+"""
 
 from __future__ import annotations
 
@@ -52,11 +54,16 @@ def test_what_is_stored_is_answered_while_valkey_hangs(
     monkeypatch.setattr(inbox, "announce", lambda *_: released.wait(60))
     asks: Program = program(group)
     for number in range(3):  # more than there are threads that store
-        assert asks.post("/events", {**EVENT, "description": f"{EVENT['description']} {number}"})["accepted"] == 1
+        assert (
+            asks.post("/events", {**EVENT, "description": f"{EVENT['description']} {number}"})["accepted"]
+            == 1
+        )
     assert len(asks.get("/nodes", agent_id="bee")["rows"]) == 3
 
 
-def test_what_waits_for_valkey_is_announced_together(monkeypatch: pytest.MonkeyPatch, released: threading.Event) -> None:
+def test_what_waits_for_valkey_is_announced_together(
+    monkeypatch: pytest.MonkeyPatch, released: threading.Event
+) -> None:
     seen, begun, told = list[int](), threading.Event(), threading.Event()
 
     def announce(*stored: int) -> None:
@@ -80,7 +87,9 @@ def test_what_waits_for_valkey_is_announced_together(monkeypatch: pytest.MonkeyP
 def test_an_answer_is_no_error_when_valkey_goes_while_it_is_made(
     program: Any, web_app: Flask, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its headers say how much may still be asked; that was looked up when all was done already, and made a 500 of it."""
+    """Its headers say how much may still be asked; that was looked up when all was done already, and made a
+    500 of it.
+    """
 
     def gone(*_: object) -> None:
         raise redis.ConnectionError("it has gone")
@@ -90,7 +99,9 @@ def test_an_answer_is_no_error_when_valkey_goes_while_it_is_made(
     assert asks.post("/events", EVENT)["accepted"] == 1
 
 
-def test_a_database_that_is_slow_may_have_stored_it(program: Any, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_slow_may_have_stored_it(
+    program: Any, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Slow:
         def store(self, *_: object) -> None:
             raise TimeoutError
@@ -118,7 +129,9 @@ def test_whoever_waits_is_told_what_was_wrong(database: Any, monkeypatch: pytest
 
 
 @pytest.mark.usefixtures("database")
-def test_what_follows_from_a_commit_fails_nothing_of_it_and_comes_once_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_follows_from_a_commit_fails_nothing_of_it_and_comes_once_in_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     told = list[object]()
 
     def wake(*kinds: str) -> None:
@@ -153,8 +166,12 @@ def test_a_valkey_that_hangs_is_waited_for_once() -> None:
 
 
 @pytest.mark.parametrize("ask", ["publish", "call"])
-def test_a_broker_that_takes_connections_and_never_answers_is_given_up(ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While Valkey hung, retrievals over HTTP and a client's calls and events had no answer, and held the web's threads."""
+def test_a_broker_that_takes_connections_and_never_answers_is_given_up(
+    ask: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While Valkey hung, retrievals over HTTP and a client's calls and events had no answer, and held the
+    web's threads.
+    """
     monkeypatch.setitem(publishing.PUBLISH_TIMEOUTS, "socket_timeout", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
@@ -180,7 +197,9 @@ def test_a_client_that_got_no_answer_is_told_which_id_to_give() -> None:
 
     own = UUID(int=7)
     with Client("g", settings=Settings(), transport=Late()) as client:  # type: ignore[arg-type]
-        with pytest.raises(NoAnswer, match=rf"it may be stored: to publish it again with event_id={own} is harmless"):
+        with pytest.raises(
+            NoAnswer, match=rf"it may be stored: to publish it again with event_id={own} is harmless"
+        ):
             client.observe("bee", "I keep bees in Braga", event_id=own)
         with pytest.raises(NoAnswer, match="event_id=0"):
             client.add_turn("bee", "user", "I keep bees in Braga", "s")

@@ -31,12 +31,16 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.mark.parametrize("address", ["/api/openapi.json", "/api/openapi.json?for=dify", "/api/docs"])
-def test_a_document_is_made_once_whatever_host_and_port_it_is_asked_for(database: object, made: list[str], address: str) -> None:
+def test_a_document_is_made_once_whatever_host_and_port_it_is_asked_for(
+    database: object, made: list[str], address: str
+) -> None:
     app = create_app()
 
     def ask(number: int) -> str:
         host = f"localhost:{number}"
-        answer = app.test_client().get(address, headers={"Host": host}, environ_base={"REMOTE_ADDR": f"2001:db8::{number:x}"})
+        answer = app.test_client().get(
+            address, headers={"Host": host}, environ_base={"REMOTE_ADDR": f"2001:db8::{number:x}"}
+        )
         assert answer.status_code == 200
         text: str = answer.text
         assert f"http://{host}" in text
@@ -56,12 +60,17 @@ def test_documents_are_there_before_the_first_request(database: object, made: li
     del made[:]
     client = app.test_client()
     for address in ("/api/openapi.json", "/api/openapi.json?for=dify", "/api/docs"):
-        assert client.get(address, environ_base={"REMOTE_ADDR": f"2001:db8:{uuid4().hex[:4]}::1"}).status_code == 200
+        assert (
+            client.get(address, environ_base={"REMOTE_ADDR": f"2001:db8:{uuid4().hex[:4]}::1"}).status_code
+            == 200
+        )
     assert not made
 
 
 @pytest.mark.parametrize("address", ["/api/openapi.json", "/api/docs"])
-def test_an_address_may_ask_so_often_and_others_still_may(database: object, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_an_address_may_ask_so_often_and_others_still_may(
+    database: object, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
     monkeypatch.setattr(api_keys, "ANONYMOUS", "3/minute")
     app = create_app()
     asker, other = ({"REMOTE_ADDR": f"2001:db8:{uuid4().hex[:4]}::{number}"} for number in (1, 2))

@@ -1,4 +1,6 @@
-"""Other rows mention the ids of what is to be erased, by accident or on purpose: the erasure ends all the same, and nothing is left."""
+"""Other rows mention the ids of what is to be erased, by accident or on purpose: the erasure ends all the
+same, and nothing is left.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,18 @@ __all__ = ["alone"]
 pytestmark = pytest.mark.usefixtures("alone", "nothing_owed")
 
 
-def published(api: Program, group: str, description: str, event_id: UUID | None = None, **payload: Any) -> UUID:
+def published(
+    api: Program, group: str, description: str, event_id: UUID | None = None, **payload: Any
+) -> UUID:
     event_id = event_id or uuid4()
     envelope = {name: payload.pop(name) for name in ("session_id", "correlation_id") if name in payload}
-    body = {"type": "memory.observed", "group_id": group, "agent_id": "klaus", "event_id": str(event_id), **envelope}
+    body = {
+        "type": "memory.observed",
+        "group_id": group,
+        "agent_id": "klaus",
+        "event_id": str(event_id),
+        **envelope,
+    }
     api.post("/events", {**body, "payload": {"description": description, "poignancy": 3, **payload}})
     return event_id
 
@@ -56,7 +66,9 @@ def mentioned(group: str, *ids: UUID) -> list[str]:
 
 def test_a_memory_that_a_newer_version_replaces(api: Program, group: str) -> None:
     old = published(api, group, "Maria drinks tea")
-    newer = api.ask("PATCH", f"/nodes/{old}", 200, json={"description": "Maria drinks coffee"}).json["node_id"]
+    newer = api.ask("PATCH", f"/nodes/{old}", 200, json={"description": "Maria drinks coffee"}).json[
+        "node_id"
+    ]
     asked = api.ask("DELETE", f"/nodes/{old}", 202).json
     carry_on()
     report_of(group, UUID(asked["erasure_id"]))
@@ -111,16 +123,28 @@ def test_rows_that_mention_other_ids_stay_as_they_were(api: Program, group: str)
 
 
 def test_an_erasure_waits_for_no_worker_that_was_killed(api: Program, group: str) -> None:
-    """Of a killed worker what it reported of its indexes is still there, and its last heartbeat is half a minute old."""
+    """Of a killed worker what it reported of its indexes is still there, and its last heartbeat is half a
+    minute old.
+    """
     killed = "elsewhere:1"
-    valkey().set(valkey_keys.indexes(killed), json.dumps({"indexes": 1, "memories": 1, "bytes": 1, "limit_bytes": 1}), ex=300)
-    silent = {"name": "retrieval@elsewhere", "queues": [], "at": time.time() - signs_of_life.COUNTS_SECONDS - 1}
+    valkey().set(
+        valkey_keys.indexes(killed),
+        json.dumps({"indexes": 1, "memories": 1, "bytes": 1, "limit_bytes": 1}),
+        ex=300,
+    )
+    silent = {
+        "name": "retrieval@elsewhere",
+        "queues": [],
+        "at": time.time() - signs_of_life.COUNTS_SECONDS - 1,
+    }
     valkey().hset(valkey_keys.WORKERS, killed, json.dumps(silent))
     gone = published(api, group, "to be erased")
     erased(api, group, node_ids=[str(gone)])
 
 
-def test_a_worker_that_was_out_of_reach_drops_what_it_has_before_it_says_that_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_was_out_of_reach_drops_what_it_has_before_it_says_that_it_lives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It may have missed an order: erasures went on without it."""
     done: list[str] = []
     beating = worker_setup.Heartbeat("test@out-of-reach", [])

@@ -1,4 +1,6 @@
-"""One group floods the queues that all groups share: the work of others is done within a claim or two all the same."""
+"""One group floods the queues that all groups share: the work of others is done within a claim or two all the
+same.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def owe(kind: str, group: str, count: int, seconds_ago: float) -> None:
         connection.execute(
             text("""
                 INSERT INTO pending_work (kind, subject_id, group_id, due_at)
-                SELECT :kind, gen_random_uuid(), :group, now() - make_interval(secs => :ago) FROM generate_series(1, :count)
+                SELECT :kind, gen_random_uuid(), :group, now() - make_interval(secs => :ago)
+                FROM generate_series(1, :count)
             """),
             {"kind": kind, "group": group, "count": count, "ago": seconds_ago},
         )
@@ -50,7 +53,9 @@ def owe(kind: str, group: str, count: int, seconds_ago: float) -> None:
 def claim(kind: str, limit: int) -> list[str]:
     """Whose subjects one claim takes, one entry a subject."""
     with unit_of_work() as connection:
-        return [one.group_id for one in pending_work.claim(connection, kind, limit, 60) for _ in one.subject_ids]
+        return [
+            one.group_id for one in pending_work.claim(connection, kind, limit, 60) for _ in one.subject_ids
+        ]
 
 
 @pytest.mark.usefixtures("_turns_begin_anew")
@@ -61,12 +66,19 @@ def test_the_event_of_another_group_has_its_vector_after_the_next_batch(group: s
     work.run_due(work.KINDS[EMBED], embed)
     (node,) = rows("SELECT embedding FROM memory_nodes WHERE node_id = :id", id=event.event_id)
     assert node["embedding"] is not None
-    assert rows("SELECT count(*) FROM pending_work WHERE kind = 'embed' AND group_id = :g", g=f"{group}-flood")[0]["count"] > 1_500
+    assert (
+        rows("SELECT count(*) FROM pending_work WHERE kind = 'embed' AND group_id = :g", g=f"{group}-flood")[
+            0
+        ]["count"]
+        > 1_500
+    )
 
 
 @pytest.mark.usefixtures("_kinds")
 def test_all_that_is_embedded_besides_memories_gives_way_to_them() -> None:
-    assert {kind.name for kind in work.KINDS.values() if kind.queue == "embedding" and not kind.gives_way} == {EMBED}
+    assert {
+        kind.name for kind in work.KINDS.values() if kind.queue == "embedding" and not kind.gives_way
+    } == {EMBED}
 
 
 @pytest.mark.usefixtures("_turns_begin_anew", "_kinds")
@@ -83,7 +95,9 @@ def test_every_kind_of_work_is_claimed_by_group_in_turn(group: str) -> None:
 
 
 @pytest.mark.usefixtures("_turns_begin_anew")
-def test_places_that_others_do_not_need_go_to_the_flood_and_each_group_gets_as_many_as_another(group: str) -> None:
+def test_places_that_others_do_not_need_go_to_the_flood_and_each_group_gets_as_many_as_another(
+    group: str,
+) -> None:
     flood, some, one = (f"{group}-{name}" for name in ("flood", "some", "one"))
     owe(EMBED, flood, FLOOD, seconds_ago=3_600)
     owe(EMBED, some, 40, seconds_ago=10)
@@ -95,7 +109,9 @@ def test_places_that_others_do_not_need_go_to_the_flood_and_each_group_gets_as_m
 
 
 @pytest.mark.usefixtures("_turns_begin_anew")
-def test_more_groups_than_one_claim_serves_all_get_their_turn(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_groups_than_one_claim_serves_all_get_their_turn(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pending_work, "GROUPS_A_CLAIM", 4)
     names = [f"{group}-{number}" for number in range(10)]
     for name in names:

@@ -1,4 +1,6 @@
-"""Stopping everybody's retrieval: texts that are far longer than they look, and more calls than can be answered."""
+"""Stopping everybody's retrieval: texts that are far longer than they look, and more calls than can be
+answered.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ SOON = 1.0
         (["a"] * 33, "33 focal texts are more than 32"),
     ],
 )
-def test_a_request_is_bounded_by_all_its_characters(api: Program, group: str, texts: list[str], said: str) -> None:
+def test_a_request_is_bounded_by_all_its_characters(
+    api: Program, group: str, texts: list[str], said: str
+) -> None:
     answer = api.ask("POST", "/retrieve", 422, json={"agent_id": "klaus", "queries": texts})
     assert said in answer.json["detail"]
     with pytest.raises(ValidationError, match=said):
@@ -106,7 +110,12 @@ def test_a_long_computation_ends_when_nobody_waits_any_more() -> None:
 
 def test_a_message_that_never_expires_is_waited_for_no_longer_than_a_task_may_take() -> None:
     far = SimpleNamespace(expires=(datetime.now(UTC) + timedelta(days=1)).isoformat())
-    for request in (far, SimpleNamespace(expires=None), SimpleNamespace(expires="tomorrow"), SimpleNamespace()):
+    for request in (
+        far,
+        SimpleNamespace(expires=None),
+        SimpleNamespace(expires="tomorrow"),
+        SimpleNamespace(),
+    ):
         assert 0 < answering._seconds_left(request) <= answering.ANSWER_TIME_LIMIT
 
 
@@ -164,7 +173,9 @@ def test_another_groups_call_begins_at_once_whatever_one_group_sends(threads: Th
         assert not any(call.done() for call in flooding.calls)
 
 
-def test_too_many_calls_of_a_group_are_refused_and_those_of_others_are_not(threads: ThreadPoolExecutor) -> None:
+def test_too_many_calls_of_a_group_are_refused_and_those_of_others_are_not(
+    threads: ThreadPoolExecutor,
+) -> None:
     turns = Turns(4)
     with flood(turns, threads, "flooding", 2 + limits.WAITING_CALLS) as flooding:
         until(lambda: turns.waiting("flooding") == limits.WAITING_CALLS)
@@ -177,7 +188,9 @@ def test_too_many_calls_of_a_group_are_refused_and_those_of_others_are_not(threa
         assert [call.result(PATIENCE) for call in flooding.calls] == [None] * len(flooding.calls)
 
 
-def test_whoever_has_used_more_than_their_share_computes_one_at_a_time_while_others_ask(threads: ThreadPoolExecutor) -> None:
+def test_whoever_has_used_more_than_their_share_computes_one_at_a_time_while_others_ask(
+    threads: ThreadPoolExecutor,
+) -> None:
     turns = Turns(8)
     turns._group("flooding", time.monotonic()).use(limits.MEMORY_SECONDS, time.monotonic())
     with ExitStack() as stack:
@@ -228,7 +241,11 @@ def test_a_flood_of_one_group_leaves_another_its_answers(
 
     def ask(_: int) -> int:
         body = {"agent_id": "maria", "queries": texts, "timeout": 30}
-        return int(flooding.client.application.test_client().post("/api/v1/retrieve", json=body, headers=flooding.headers).status_code)
+        return int(
+            flooding.client.application.test_client()
+            .post("/api/v1/retrieve", json=body, headers=flooding.headers)
+            .status_code
+        )
 
     calls = [threads.submit(ask, number) for number in range(40)]
     for _ in range(5):

@@ -25,7 +25,8 @@ from workers.web.serve import Server
 
 #: Seconds after which a test that waits has failed.
 PATIENCE = 60.0
-#: Objects that a web which has answered nothing yet may look through for garbage. It has a quarter of a million.
+#: Objects that a web which has answered nothing yet may look through for garbage. It has a quarter of a
+#: million.
 FEW_OBJECTS = 20_000
 LOOKED_THROUGH = """
 import gc, socket
@@ -50,11 +51,17 @@ def connected(port: int) -> Iterator[http.client.HTTPConnection]:
 
 def _send(connection: http.client.HTTPConnection, key: str, address: str) -> None:
     body = json.dumps({"agent_id": "klaus", "description": "Klaus waits."})
-    connection.request("POST", address, body, {"Authorization": f"Bearer {key}", "Content-Type": "application/json"})
+    connection.request(
+        "POST", address, body, {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    )
 
 
-def test_one_key_that_waits_keeps_nobody_from_the_web(port: int, group: str, api_key: Callable[..., str]) -> None:
-    """It sends more waiting requests than there are threads; probes, and the other group's requests, are answered while they wait."""
+def test_one_key_that_waits_keeps_nobody_from_the_web(
+    port: int, group: str, api_key: Callable[..., str]
+) -> None:
+    """It sends more waiting requests than there are threads; probes, and the other group's requests, are
+    answered while they wait.
+    """
     waiting, other = api_key(group, "publish"), api_key(f"{group}-other", "publish", "read")
     with ExitStack() as stack:
         many = [stack.enter_context(connected(port)) for _ in range(limits.REQUESTS_AT_ONCE + 32)]
@@ -77,15 +84,24 @@ def test_one_key_that_waits_keeps_nobody_from_the_web(port: int, group: str, api
             assert somebody.getresponse().status == 202
 
 
-def test_all_keys_of_one_group_together_leave_threads_to_others(program: Callable[..., Program], group: str) -> None:
-    first, second, other = program(group, "publish"), program(group, "publish"), program(f"{group}-other", "publish")
+def test_all_keys_of_one_group_together_leave_threads_to_others(
+    program: Callable[..., Program], group: str
+) -> None:
+    first, second, other = (
+        program(group, "publish"),
+        program(group, "publish"),
+        program(f"{group}-other", "publish"),
+    )
     event = {"agent_id": "klaus", "description": "Klaus waits."}
     with ExitStack() as under_way:
         for _ in range(limits.REQUESTS_OF_GROUP):
             under_way.enter_context(REQUESTS.one_of(group))
         for one in (first, second):
             answer = one.ask("POST", "/events", 429, json=event)
-            assert f"{limits.REQUESTS_OF_GROUP} requests of this group are being answered" in answer.json["detail"]
+            assert (
+                f"{limits.REQUESTS_OF_GROUP} requests of this group are being answered"
+                in answer.json["detail"]
+            )
             assert int(answer.headers["Retry-After"]) > 0
         other.post("/events", event)
     first.post("/events", event)
@@ -100,14 +116,21 @@ def test_requests_of_many_groups_leave_threads_to_probes_and_pages() -> None:
         pass
 
 
-def test_a_refused_or_failed_request_is_no_longer_under_way(program: Callable[..., Program], group: str) -> None:
+def test_a_refused_or_failed_request_is_no_longer_under_way(
+    program: Callable[..., Program], group: str
+) -> None:
     one = program(group, "publish")
-    for body, status in (({"agent_id": "klaus"}, 422), ({"agent_id": "klaus", "description": "Klaus waits."}, 202)):
+    for body, status in (
+        ({"agent_id": "klaus"}, 422),
+        ({"agent_id": "klaus", "description": "Klaus waits."}, 202),
+    ):
         one.ask("POST", "/events", status, json=body)
         assert not REQUESTS._counts[group]
 
 
-@pytest.mark.parametrize("sent", [b"nonsense\r\n\r\n", b"GET\r\n\r\n", b"\x00\xff\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"])
+@pytest.mark.parametrize(
+    "sent", [b"nonsense\r\n\r\n", b"GET\r\n\r\n", b"\x00\xff\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"]
+)
 def test_what_is_no_request_is_answered_and_stops_nobody(port: int, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as one:
         one.sendall(sent)
@@ -140,7 +163,12 @@ def test_liveness_is_answered_without_a_thread(database: object) -> None:
 
 def test_of_one_caller_so_many_are_answered_so_many_wait_and_the_next_is_refused() -> None:
     callers = Callers[str](2, 1)
-    assert [callers.begin("a", request) for request in ("first", "second", "third", "fourth")] == ["begun", "begun", "waits", "refused"]
+    assert [callers.begin("a", request) for request in ("first", "second", "third", "fourth")] == [
+        "begun",
+        "begun",
+        "waits",
+        "refused",
+    ]
     assert callers.begin("b", "another's") == "begun"
     assert callers.end("a") == "third"  # it takes the place
     assert callers.begin("a", "fifth") == "waits"
@@ -152,5 +180,7 @@ def test_of_one_caller_so_many_are_answered_so_many_wait_and_the_next_is_refused
 @pytest.mark.long
 def test_no_look_for_garbage_stops_all_threads_for_long(database: object) -> None:
     """It holds up everything, the server's loop as well: what is there from the start is left out of it."""
-    done = subprocess.run([sys.executable, "-c", LOOKED_THROUGH], check=True, capture_output=True, text=True, timeout=PATIENCE)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKED_THROUGH], check=True, capture_output=True, text=True, timeout=PATIENCE
+    )
     assert int(done.stdout) < FEW_OBJECTS

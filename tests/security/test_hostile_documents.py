@@ -1,4 +1,6 @@
-"""Documents that unfold, hang or hide: each is marked with the reason, others are indexed, and the worker stays as it was."""
+"""Documents that unfold, hang or hide: each is marked with the reason, others are indexed, and the worker
+stays as it was.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ GROWTH = 300 << 20
 #: A name of half a million characters, which stands before each of fifty thousand values.
 REPEATED_NAME = '{"' + "k" * 500_000 + '": [' + ",".join(['{"a": 1}'] * 50_000) + "]}"
 #: Columns with names of a hundred thousand characters each, before every value.
-REPEATED_HEADERS = ",".join(f"{number}{'x' * 100_000}" for number in range(10)) + "\n" + "a,b,c,d,e,f,g,h,i,j\n" * 5_000
+REPEATED_HEADERS = (
+    ",".join(f"{number}{'x' * 100_000}" for number in range(10)) + "\n" + "a,b,c,d,e,f,g,h,i,j\n" * 5_000
+)
 
 
 @pytest.fixture
@@ -58,7 +62,9 @@ def peak_bytes() -> int:
     ],
     ids=["names", "headers", "objects", "nul"],
 )
-def test_what_unfolds_is_marked_and_the_worker_does_not_grow(docs: Folder, name: str, content: str, states: set[str]) -> None:
+def test_what_unfolds_is_marked_and_the_worker_does_not_grow(
+    docs: Folder, name: str, content: str, states: set[str]
+) -> None:
     docs.write("good.md", KILN)
     docs.write(name, content)
     before = peak_bytes()
@@ -70,7 +76,9 @@ def test_what_unfolds_is_marked_and_the_worker_does_not_grow(docs: Folder, name:
     assert peak_bytes() - before < GROWTH
 
 
-def test_what_hangs_is_marked_with_the_reason_and_the_rest_is_indexed(docs: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_hangs_is_marked_with_the_reason_and_the_rest_is_indexed(
+    docs: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(chunks, "LIMITS", chunks.Limits(cpu_seconds=1))
     docs.write("hidden.html", HIDDEN_DEPTH)
     docs.write("good.md", KILN)
@@ -80,15 +88,21 @@ def test_what_hangs_is_marked_with_the_reason_and_the_rest_is_indexed(docs: Fold
     assert docs.first("kiln") == KILN
 
 
-@pytest.mark.parametrize("encoding", ["punycode", "idna", "unicode_escape", "utf-7", "zip", "rot13", "undefined", "mbcs"])
+@pytest.mark.parametrize(
+    "encoding", ["punycode", "idna", "unicode_escape", "utf-7", "zip", "rot13", "undefined", "mbcs"]
+)
 def test_encodings_are_those_that_texts_are_written_in(docs: Folder, group: str, encoding: str) -> None:
     source = {"path": str(docs.path), "encoding": encoding}
     with pytest.raises(ConfigError, match=r"file_sources\[0\]\.encoding: unknown encoding"):
-        graph = ApplyGraph(graph="g", memory=[{"name": "files", "type": "file", "config": {"file_sources": [source]}}])
+        graph = ApplyGraph(
+            graph="g", memory=[{"name": "files", "type": "file", "config": {"file_sources": [source]}}]
+        )
         actions.apply.perform(Actor(group, "test"), graph)
 
 
-def test_what_a_store_is_saved_to_is_no_source_of_another_one(docs: Folder, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_store_is_saved_to_is_no_source_of_another_one(
+    docs: Folder, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JIYI_HOME", str(docs.path.parent / "around" / "home"))
     get_settings.cache_clear()
     kept = Kept(group)
@@ -124,7 +138,9 @@ def test_what_a_store_is_saved_to_is_no_source_of_another_one(docs: Folder, grou
         '[{"id": "a", "content_summary": "x", "timestamp": 1e300}]',
         '[{"id": "a", "content_summary": "x", "timestamp": 1, "metadata": {"a": "\\u0000"}}]',
         '[{"id": "a", "content_summary": "x", "timestamp": 1}, {"id": "b"}]',
-        '[{"id": "a", "content_summary": "x", "timestamp": 1, "metadata": {"a": [' + "{}," * 9_000_000 + "{}]}}]",
+        '[{"id": "a", "content_summary": "x", "timestamp": 1, "metadata": {"a": ['
+        + "{}," * 9_000_000
+        + "{}]}}]",
     ],
     ids=["deep", "time", "nul", "half", "objects"],
 )
@@ -141,7 +157,12 @@ def test_a_hostile_saved_store_is_set_aside_as_a_whole(group: str, content: str)
     assert list(folder.glob("notes.json.corrupt-*"))
     assert peak_bytes() - before < GROWTH
     with unit_of_work() as connection:
-        assert connection.execute(text("SELECT count(*) FROM store_items WHERE group_id = :group"), {"group": group}).scalar_one() == 0
+        assert (
+            connection.execute(
+                text("SELECT count(*) FROM store_items WHERE group_id = :group"), {"group": group}
+            ).scalar_one()
+            == 0
+        )
 
 
 def test_folders_of_stores_are_their_owner_s(group: str) -> None:

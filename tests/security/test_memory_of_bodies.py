@@ -25,8 +25,12 @@ def unparsed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
     return lambda: not looked
 
 
-@pytest.mark.parametrize("address", ["/retrieve", "/actions/agents.list", "/memory/query", "/agents/klaus/settings"])
-def test_a_body_of_more_than_a_megabyte_is_refused_before_it_is_looked_at(api: Program, address: str, unparsed: Callable[[], bool]) -> None:
+@pytest.mark.parametrize(
+    "address", ["/retrieve", "/actions/agents.list", "/memory/query", "/agents/klaus/settings"]
+)
+def test_a_body_of_more_than_a_megabyte_is_refused_before_it_is_looked_at(
+    api: Program, address: str, unparsed: Callable[[], bool]
+) -> None:
     body = b'{"x": [' + b"{}," * (5 * limits.BODY_BYTES) + b"{}]}"
     method = "PATCH" if address.endswith("settings") else "POST"
     answer = api.ask(method, address, 413, data=body, content_type="application/json")
@@ -34,7 +38,9 @@ def test_a_body_of_more_than_a_megabyte_is_refused_before_it_is_looked_at(api: P
     assert unparsed()
 
 
-@pytest.mark.parametrize("address", ["/events", "/actions/memory_import", "/conversations/memory_import", "/retrieve"])
+@pytest.mark.parametrize(
+    "address", ["/events", "/actions/memory_import", "/conversations/memory_import", "/retrieve"]
+)
 @pytest.mark.parametrize("piece", [b"{}", b"[]", b'{"a":{"b":[]}}'])
 def test_a_body_of_many_small_objects_is_refused_before_they_are_made(
     api: Program, address: str, piece: bytes, unparsed: Callable[[], bool]
@@ -83,7 +89,9 @@ def test_who_waits_for_room_gets_it() -> None:
     assert taken == [50]
 
 
-def test_without_room_a_large_body_is_refused_and_a_small_one_is_not(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_room_a_large_body_is_refused_and_a_small_one_is_not(
+    api: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     full = Room(1)
     full.take(1, SOON)
     monkeypatch.setattr(bodies, "ROOM", full)
@@ -98,6 +106,10 @@ def test_room_is_given_back_whatever_happens(api: Program, monkeypatch: pytest.M
     room = Room(limits.BODIES_BYTES)
     monkeypatch.setattr(bodies, "ROOM", room)
     events = [{"agent_id": "klaus", "description": "tea " * 4_000}] * 10
-    for body, status in (({"events": events}, 202), ({"events": [*events, {}]}, 422), ({"events": 3, "x": "x" * 100_000}, 422)):
+    for body, status in (
+        ({"events": events}, 202),
+        ({"events": [*events, {}]}, 422),
+        ({"events": 3, "x": "x" * 100_000}, 422),
+    ):
         api.ask("POST", "/events", status, json=body)
         assert room._taken == 0

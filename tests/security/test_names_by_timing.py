@@ -20,15 +20,26 @@ def _token(page: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["known", "unknown", "not storable", "blank"])
-def test_whatever_name_is_typed_one_password_is_hashed(web_app: Flask, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_whatever_name_is_typed_one_password_is_hashed(
+    web_app: Flask, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     """Hashing is nearly all of the time that an answer takes, so it is counted rather than timed."""
-    name = {"known": somebody().name, "unknown": f"nobody-{uuid4().hex}", "not storable": "a\0b", "blank": " "}[kind]
+    name = {
+        "known": somebody().name,
+        "unknown": f"nobody-{uuid4().hex}",
+        "not storable": "a\0b",
+        "blank": " ",
+    }[kind]
     browser = web_app.test_client()
     browser.environ_base["REMOTE_ADDR"] = f"2001:db8:{uuid4().hex[:4]}::1"
     token = _token(browser.get("/sign-in").text)
     hashed: list[str] = []
     check = signing_in.check_password_hash
-    monkeypatch.setattr(signing_in, "check_password_hash", lambda stored, given: (hashed.append(stored), check(stored, given))[1])
+    monkeypatch.setattr(
+        signing_in,
+        "check_password_hash",
+        lambda stored, given: (hashed.append(stored), check(stored, given))[1],
+    )
     answer = browser.post("/sign-in", data={"name": name, "password": f"not {PASSWORD}", "csrf_token": token})
     assert answer.status_code == 403
     assert len(hashed) == 1

@@ -18,7 +18,13 @@ from jiyi.settings import Settings
         *("::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::"),
         # 10.0.0.1 and 169.254.169.254 behind NAT64, 6to4, Teredo, and written as IPv6.
         *("64:ff9b::a00:1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a00:1", "2002:a00:1::1", "2002:a9fe:a9fe::1"),
-        *("2001:0:4136:e378:8000:63bf:3fff:fdd2", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::ffff:0:10.0.0.1", "::10.0.0.1"),
+        *(
+            "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+            "::ffff:10.0.0.1",
+            "::ffff:169.254.169.254",
+            "::ffff:0:10.0.0.1",
+            "::10.0.0.1",
+        ),
         # A public IPv4 address in any of these forms is nobody's public IPv6 address either.
         *("64:ff9b::808:808", "::ffff:8.8.8.8"),
     ],
@@ -34,10 +40,21 @@ def test_an_address_that_leads_elsewhere_is_not_public(address: str, monkeypatch
         public_address("memory.example.org", 443)
 
 
-@pytest.mark.parametrize(("hosts", "refused"), [("", True), ("other, mem0:9000", True), ("other, MEM0:8000", False), ("mem0", False)])
-def test_an_operator_may_let_stores_call_a_private_host(hosts: str, monkeypatch: pytest.MonkeyPatch, *, refused: bool) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, port, **_: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", port))])
-    monkeypatch.setattr("engine.providers.spec.get_settings", lambda: Settings(_env_file=None, private_hosts=hosts))
+@pytest.mark.parametrize(
+    ("hosts", "refused"),
+    [("", True), ("other, mem0:9000", True), ("other, MEM0:8000", False), ("mem0", False)],
+)
+def test_an_operator_may_let_stores_call_a_private_host(
+    hosts: str, monkeypatch: pytest.MonkeyPatch, *, refused: bool
+) -> None:
+    monkeypatch.setattr(
+        socket,
+        "getaddrinfo",
+        lambda _host, port, **_: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", port))],
+    )
+    monkeypatch.setattr(
+        "engine.providers.spec.get_settings", lambda: Settings(_env_file=None, private_hosts=hosts)
+    )
     problem = check_public("http://mem0:8000/v1")
     assert (problem is not None) is refused
     assert problem is None or "JIYI_PRIVATE_HOSTS" in problem

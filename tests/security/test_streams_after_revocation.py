@@ -1,4 +1,6 @@
-"""Going on to watch a group with a key that was revoked, or a session that has ended, on a stream that was opened before."""
+"""Going on to watch a group with a key that was revoked, or a session that has ended, on a stream that was
+opened before.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ PROMISED, BUSY = 5.0, 25.0
 
 def test_a_stream_ends_with_its_key(unlimited_web: int, group: str, api_key: Callable[..., str]) -> None:
     key = api_key(group, "read")
-    with closing(http.client.HTTPConnection("127.0.0.1", unlimited_web, timeout=PROMISED + BUSY)) as connection:
+    with closing(
+        http.client.HTTPConnection("127.0.0.1", unlimited_web, timeout=PROMISED + BUSY)
+    ) as connection:
         connection.request("GET", "/api/v1/stream", headers={"Authorization": f"Bearer {key}"})
         response = connection.getresponse()
         assert response.status == 200
@@ -40,7 +44,9 @@ def test_a_stream_goes_on_for_as_long_as_its_key_is_good(
 ) -> None:
     monkeypatch.setattr(web_stream, "LOOK", 0.01)
     monkeypatch.setattr(web_stream, "HEARTBEAT", 0.1)
-    answer = web_app.test_client().get("/api/v1/stream", headers={"Authorization": f"Bearer {api_key(group, 'read')}"}, buffered=False)
+    answer = web_app.test_client().get(
+        "/api/v1/stream", headers={"Authorization": f"Bearer {api_key(group, 'read')}"}, buffered=False
+    )
     chunks = iter(answer.response)
     assert next(chunks).startswith(b"retry:")
     assert [next(chunks) for _ in range(3)] == [b":\n\n"] * 3
@@ -55,18 +61,26 @@ def test_a_stream_ends_with_its_session(sign_in: SignIn, group: str, monkeypatch
         assert not [chunk for chunk in chunks if chunk != b":\n\n"]  # it ends
 
 
-def test_a_stream_ends_when_a_person_is_disabled(sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_ends_when_a_person_is_disabled(
+    sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(web_stream, "LOOK", 0.01)
     browser = sign_in("viewer", [group])
     with _opened(browser, group) as chunks:
-        update_person.perform(Actor("", "test", operator=True), UpdatePerson(name=browser.user.name, disabled=True))  # type: ignore[attr-defined]
+        update_person.perform(
+            Actor("", "test", operator=True), UpdatePerson(name=browser.user.name, disabled=True)
+        )  # type: ignore[attr-defined]
         assert not [chunk for chunk in chunks if chunk != b":\n\n"]
 
 
 @contextmanager
 def _opened(browser: Browser, group: str) -> Iterator[Iterator[bytes]]:
-    """A stream's pieces after the first; closed in the end, as a server closes it, so that nobody reads on for it."""
-    answer = browser.get(f"/live/stream?group={group}", headers={"Accept": "text/event-stream"}, buffered=False)
+    """A stream's pieces after the first; closed in the end, as a server closes it, so that nobody reads on
+    for it.
+    """
+    answer = browser.get(
+        f"/live/stream?group={group}", headers={"Accept": "text/event-stream"}, buffered=False
+    )
     with closing(answer):
         assert answer.status_code == 200
         chunks: Iterator[bytes] = iter(answer.response)

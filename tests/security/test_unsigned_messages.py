@@ -1,4 +1,6 @@
-"""Whoever reaches the broker sends tasks of ours without a signature: they silence no job, and make nothing look alive."""
+"""Whoever reaches the broker sends tasks of ours without a signature: they silence no job, and make nothing
+look alive.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def _tasks(database: object) -> None:
     register_tasks()
 
 
-def deliver(task: str, *args: Any, headers: dict[str, str] | None = None, queue: str = "upkeep", **kwargs: Any) -> None:
+def deliver(
+    task: str, *args: Any, headers: dict[str, str] | None = None, queue: str = "upkeep", **kwargs: Any
+) -> None:
     """Run a task as a worker does with a message of the queue."""
     found = current_app.tasks[task]
     found.push_request(args=args, kwargs=kwargs, delivery_info={"routing_key": queue}, **(headers or {}))
@@ -49,8 +53,12 @@ def deliver(task: str, *args: Any, headers: dict[str, str] | None = None, queue:
 
 
 @pytest.mark.parametrize("job", JOBS.values(), ids=lambda job: job.name)
-@pytest.mark.parametrize("arguments", [{"group_id": "nobody"}, {"slot": "2026-03-01T08:00:00+00:00"}, {"slot": "no time"}])
-def test_a_job_with_arguments_is_not_run_and_takes_no_slot(job: Any, arguments: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "arguments", [{"group_id": "nobody"}, {"slot": "2026-03-01T08:00:00+00:00"}, {"slot": "no time"}]
+)
+def test_a_job_with_arguments_is_not_run_and_takes_no_slot(
+    job: Any, arguments: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran: list[Any] = []
     monkeypatch.setattr(jobs, "perform", lambda *whatever: ran.append(whatever))
     before = rows("SELECT count(*) FROM job_ticks")
@@ -60,7 +68,9 @@ def test_a_job_with_arguments_is_not_run_and_takes_no_slot(job: Any, arguments: 
     assert rows("SELECT count(*) FROM job_ticks") == before
 
 
-def test_the_scan_that_a_stranger_asked_for_of_nobody_still_runs_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scan_that_a_stranger_asked_for_of_nobody_still_runs_for_everybody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     job = JOBS["due_scan"]
     whose: list[str | None] = []
     monkeypatch.setitem(jobs.FUNCTIONS, job.name, lambda run: whose.append(run.group_id))
@@ -94,36 +104,57 @@ def test_a_canary_counts_for_the_queue_that_it_came_through_and_no_other() -> No
 
 
 def test_no_task_of_celery_s_own_is_there_to_be_sent() -> None:
-    """``celery.map`` and others run any task with any arguments; ``celery.chord_unlock`` tries itself again without end."""
+    """``celery.map`` and others run any task with any arguments; ``celery.chord_unlock`` tries itself again
+    without end.
+    """
     app = import_module("workers.app").app
     app.finalize(auto=True)
     assert [name for name in app.tasks if name.startswith("celery.")] == []
 
 
 def test_over_the_broker_neither_arguments_nor_celery_s_own_tasks_take_a_slot(database: Stack) -> None:
-    """The messages as an attacker sends them, to a real worker: the service's own, which is sent last, comes after them."""
+    """The messages as an attacker sends them, to a real worker: the service's own, which is sent last, comes
+    after them.
+    """
     due_scan, reconcile = JOBS["due_scan"], JOBS["reconcile"]
     assert database.urls is not None
-    broker = f"{database.urls.broker_url.partition('?')[0]}?virtual_host={OWN_DATABASE}"  # where no other test has left messages
+    # where no other test has left messages
+    broker = f"{database.urls.broker_url.partition('?')[0]}?virtual_host={OWN_DATABASE}"
     began = datetime.now(UTC)
     own = [began.isoformat()]
     with current_app.connection_for_write(broker) as connection:
         for job in (due_scan, reconcile):
             for _ in range(20):
-                current_app.send_task(job.task, kwargs={"group_id": "nobody"}, queue=job.queue, connection=connection)
+                current_app.send_task(
+                    job.task, kwargs={"group_id": "nobody"}, queue=job.queue, connection=connection
+                )
                 several = {"task": {"task": job.task}, "it": [[None, "nobody"]]}
-                current_app.send_task("celery.starmap", kwargs=several, queue=job.queue, connection=connection)
+                current_app.send_task(
+                    "celery.starmap", kwargs=several, queue=job.queue, connection=connection
+                )
         headers = service_headers(reconcile.task, own)
-        current_app.send_task(reconcile.task, args=own, queue=reconcile.queue, headers=headers, connection=connection)
+        current_app.send_task(
+            reconcile.task, args=own, queue=reconcile.queue, headers=headers, connection=connection
+        )
     with environment(broker_url=broker), processes(database.log_dir, ["upkeep"]) as started:
         found = poll(lambda: ended(began) or started["upkeep"].poll() is not None, bool, PATIENCE)
     assert found is True, "the worker ended, or did not come to the service's own run"
-    assert rows("SELECT state FROM job_ticks WHERE job = 'reconcile' AND slot = :slot", slot=began) == [{"state": "done"}]
+    assert rows("SELECT state FROM job_ticks WHERE job = 'reconcile' AND slot = :slot", slot=began) == [
+        {"state": "done"}
+    ]
     # A run for one group has no counts of the whole service: all that began since then have.
-    ticks = rows("SELECT summary FROM job_ticks WHERE job = 'reconcile' AND started_at >= :began AND state = 'done'", began=began)
+    ticks = rows(
+        "SELECT summary FROM job_ticks WHERE job = 'reconcile' AND started_at >= :began AND state = 'done'",
+        began=began,
+    )
     assert all("retrievals_written" in tick["summary"] for tick in ticks)  # type: ignore[operator]
 
 
 def ended(slot: datetime) -> bool:
     """Whether the run of the slot is over, well or not."""
-    return bool(rows("SELECT state FROM job_ticks WHERE job = 'reconcile' AND slot = :slot AND state <> 'running'", slot=slot))
+    return bool(
+        rows(
+            "SELECT state FROM job_ticks WHERE job = 'reconcile' AND slot = :slot AND state <> 'running'",
+            slot=slot,
+        )
+    )

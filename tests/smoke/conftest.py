@@ -33,9 +33,11 @@ from workers.procfile import commands
 #: Short enough that a test need not wait for what takes minutes in production.
 SETTINGS = {
     "embedder": "hashing",
-    "work_lease_seconds": "4",  # a worker counts as deaf after 16 s: longer than a busy machine keeps one that hears from what it hears
+    # a worker counts as deaf after 16 s: longer than a busy machine keeps one that hears from what it hears
+    "work_lease_seconds": "4",
     "embed_batch": "8",
-    "agent_defaults": "importance_trigger_max=100000",  # when agents reflect is no part of what must be the same
+    # when agents reflect is no part of what must be the same
+    "agent_defaults": "importance_trigger_max=100000",
 }
 #: Name → what the process writes when it is ready.
 PROMPTS = {
@@ -50,18 +52,31 @@ PROMPTS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--broker", choices=("redis", "amqp"), default="redis", help="which broker the service of the smoke tests has")
+    parser.addoption(
+        "--broker",
+        choices=("redis", "amqp"),
+        default="redis",
+        help="which broker the service of the smoke tests has",
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with a service of their own come first: they take longest, and nobody should wait for one of them at the end."""
+    """Tests with a service of their own come first: they take longest, and nobody should wait for one of them
+    at the end.
+    """
     items.sort(key=lambda item: "running" in getattr(item, "fixturenames", ()))
 
 
 class Service:
     """The nodes of one running service. ``stack`` holds PostgreSQL (and a Valkey that nobody uses)."""
 
-    def __init__(self, stack: Stack, broker: CeleryBrokerCluster, workers: CeleryWorkerCluster, nodes: dict[str, ProcessNode]) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        broker: CeleryBrokerCluster,
+        workers: CeleryWorkerCluster,
+        nodes: dict[str, ProcessNode],
+    ) -> None:
         self.stack, self.broker, self.workers, self.nodes = stack, broker, workers, nodes
 
     def restart_database(self) -> None:
@@ -70,9 +85,13 @@ class Service:
         self.stack.start()
 
     def in_hand(self) -> int:
-        """Messages of the queue of events that are on the broker and not stored yet, those included that an intake has taken."""
+        """Messages of the queue of events that are on the broker and not stored yet, those included that an
+        intake has taken.
+        """
         queue = INTAKE_QUEUE
-        if isinstance(self.broker[0].container, RabbitNode):  # those that are ready: rabbitmqctl knows the others seconds later
+        if isinstance(
+            self.broker[0].container, RabbitNode
+        ):  # those that are ready: rabbitmqctl knows the others seconds later
             with kombu.Connection(get_settings().broker_url) as connection:
                 return int(connection.default_channel.queue_declare(queue, passive=True).message_count)
         return unacknowledged(valkey(), queue) + int(valkey().llen(queue))  # type: ignore[arg-type]
@@ -93,9 +112,14 @@ def smoke_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def valkey_node(smoke_stack: Stack) -> Iterator[ValkeyNode]:
-    with tempfile.TemporaryDirectory(prefix="jiyi-") as folder:  # short: a socket's path has 107 bytes at most
+    with tempfile.TemporaryDirectory(
+        prefix="jiyi-"
+    ) as folder:  # short: a socket's path has 107 bytes at most
         node = ValkeyNode(Path(folder))
-        urls = {"redis_url": f"unix://{node.socket}?db=0", "broker_url": f"redis+socket://{node.socket}?virtual_host=0"}
+        urls = {
+            "redis_url": f"unix://{node.socket}?db=0",
+            "broker_url": f"redis+socket://{node.socket}?virtual_host=0",
+        }
         with ephemeral.environment(**urls):
             node.start()
             yield node
@@ -122,7 +146,10 @@ def broker_node(valkey_node: ValkeyNode, request: pytest.FixtureRequest) -> Iter
 @pytest.fixture(scope="session")
 def service_nodes(smoke_stack: Stack, broker_node: ProcessNode) -> Iterator[dict[str, ProcessNode]]:
     logs = smoke_stack.log_dir
-    nodes = {name: ProcessNode(name, commands()[name], logs / f"{name}.log", prompt, CHECKOUT) for name, prompt in PROMPTS.items()}
+    nodes = {
+        name: ProcessNode(name, commands()[name], logs / f"{name}.log", prompt, CHECKOUT)
+        for name, prompt in PROMPTS.items()
+    }
     yield nodes
     for node in nodes.values():
         node.teardown()

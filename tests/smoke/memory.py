@@ -26,7 +26,8 @@ AGENTS = ("klaus", "林岚", "maria")
 
 
 def life(group: str) -> list[Event]:
-    """The same events for every group: events, thoughts that rest on them and on each other, chats, idle things.
+    """The same events for every group: events, thoughts that rest on them and on each other, chats, idle
+    things.
 
     Some bring no importance: it is asked for, and counts as if they had brought it.
     """
@@ -49,11 +50,21 @@ def _moment(group: str, position: int) -> Event:
             del payload["poignancy"]
         case 4 | 5:
             earlier = [event_id(group, position - 3), event_id(group, position - 12)] if position > 12 else []
-            payload |= {"node_type": "thought", "description": f"{agent} understands something ({position})", "evidence": earlier}
+            payload |= {
+                "node_type": "thought",
+                "description": f"{agent} understands something ({position})",
+                "evidence": earlier,
+            }
         case 7:
             payload |= {"node_type": "chat", "utterances": [[agent, "你好"], ["Isabella", "hello"]]}
         case 9:
-            payload |= {"description": "desk is idle", "subject": "desk", "predicate": "is", "object": "idle", "poignancy": 1}
+            payload |= {
+                "description": "desk is idle",
+                "subject": "desk",
+                "predicate": "is",
+                "object": "idle",
+                "poignancy": 1,
+            }
     return build(
         {
             "type": "memory.observed",
@@ -94,16 +105,22 @@ def settled(group: str, supervise: Callable[[], None] = lambda: None) -> dict[st
     while time.monotonic() < deadline:
         supervise()
         with for_groups(group), unit_of_work() as connection:
-            events = connection.execute(text("SELECT count(*) FROM events WHERE group_id = :g"), {"g": group}).scalar_one()
+            events = connection.execute(
+                text("SELECT count(*) FROM events WHERE group_id = :g"), {"g": group}
+            ).scalar_one()
             owed = connection.execute(_OWED, {"g": group}).scalar_one()
         if events >= EVENTS and not owed:
             return memory(group)
         time.sleep(POLL_SECONDS)
-    raise AssertionError(f"not settled after {SETTLE_SECONDS} s: {events} of {EVENTS} events, {owed} rows of pending work")
+    raise AssertionError(
+        f"not settled after {SETTLE_SECONDS} s: {events} of {EVENTS} events, {owed} rows of pending work"
+    )
 
 
 def memory(group: str) -> dict[str, Any]:
-    """All that must be the same however the events arrived: not the order of arrival, nor times of our clock."""
+    """All that must be the same however the events arrived: not the order of arrival, nor times of our
+    clock.
+    """
     with for_groups(group), unit_of_work() as connection:
         nodes = connection.execute(_NODES, {"g": group}).mappings().all()
         return {
@@ -122,7 +139,9 @@ def memory(group: str) -> dict[str, Any]:
                 )
                 for n in nodes
             ),
-            "numbers": {agent: sorted(n["node_count"] for n in nodes if n["agent_id"] == agent) for agent in AGENTS},
+            "numbers": {
+                agent: sorted(n["node_count"] for n in nodes if n["agent_id"] == agent) for agent in AGENTS
+            },
             "strengths": sorted(map(tuple, connection.execute(_STRENGTHS, {"g": group}))),
             "counters": sorted(map(tuple, connection.execute(_COUNTERS, {"g": group}))),
             "dead": connection.execute(_DEAD, {"g": group}).scalar_one(),
@@ -130,9 +149,12 @@ def memory(group: str) -> dict[str, Any]:
 
 
 _OWED = text("SELECT count(*) FROM pending_work WHERE group_id = :g")
-_NODES = text("SELECT n.*, a.last_accessed FROM memory_nodes n JOIN node_access a USING (node_id) WHERE n.group_id = :g")
+_NODES = text(
+    "SELECT n.*, a.last_accessed FROM memory_nodes n JOIN node_access a USING (node_id) WHERE n.group_id = :g"
+)
 _STRENGTHS = text("SELECT agent_id, memory_type, keyword, strength FROM kw_strength WHERE group_id = :g")
 _COUNTERS = text("""
-    SELECT agent_id, node_count, type_counts::text, importance_trigger_curr, importance_ele_n FROM agents WHERE group_id = :g
+    SELECT agent_id, node_count, type_counts::text, importance_trigger_curr, importance_ele_n
+    FROM agents WHERE group_id = :g
 """)
 _DEAD = text("SELECT count(*) FROM dead_letters WHERE group_id = :g AND state = 'open'")

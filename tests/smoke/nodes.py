@@ -57,12 +57,16 @@ class ProcessNode(CeleryTestContainer):
         """Start it, and do not wait: several become ready at the same time."""
         self._log.write_bytes(b"")
         with self._log.open("ab") as output:
-            self._process = forking.begin(command or self._command, output, {**os.environ, **(extra or {})}, self._cwd)
+            self._process = forking.begin(
+                command or self._command, output, {**os.environ, **(extra or {})}, self._cwd
+            )
 
     def ready(self) -> bool:
         deadline = time.monotonic() + START_SECONDS
         while True:
-            late = self.status != "running" or time.monotonic() > deadline  # before the log: it may be ready, and die of a test's fault
+            late = (
+                self.status != "running" or time.monotonic() > deadline
+            )  # before the log: it may be ready, and die of a test's fault
             if self._prompt in self.logs():
                 return True
             if late:

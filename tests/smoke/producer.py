@@ -1,4 +1,5 @@
-"""A program on another host: tells events with ids of its own for some seconds, each until it is accepted; then asks.
+"""A program on another host: tells events with ids of its own for some seconds, each until it is accepted;
+then asks.
 
 ``python -m tests.smoke.producer GROUP tell SECONDS``, ``python -m tests.smoke.producer GROUP ask``
 """
@@ -27,7 +28,12 @@ def tell(group: str, seconds: float) -> int:
     with Client(group, settings=Settings(request_timeout=2)) as client:
         while time.monotonic() < end:
             try:
-                client.observe("klaus", f"Klaus sees thing number {number}", poignancy=1, event_id=event_id(group, number))
+                client.observe(
+                    "klaus",
+                    f"Klaus sees thing number {number}",
+                    poignancy=1,
+                    event_id=event_id(group, number),
+                )
             except BrokerUnavailable:
                 time.sleep(AGAIN)
                 continue

@@ -26,7 +26,8 @@ pytestmark = [pytest.mark.smoke, pytest.mark.timeout(600)]
 PATIENCE_SECONDS = 60.0
 #: Ends the intake as a power cut would, after the commit of its first batch and before it acknowledges.
 DIES_BEFORE_ACKNOWLEDGING = (
-    "import os, workers.intake.consumer as i; i.acknowledge = lambda source, batch: os.kill(os.getpid(), 9); i.main()"
+    "import os, workers.intake.consumer as i; i.acknowledge = lambda source, batch: os.kill(os.getpid(), 9);"
+    " i.main()"
 )
 
 
@@ -59,7 +60,9 @@ def test_broker_restart(running: Service, client: Client, group: str, expected: 
 
 
 @pytest.mark.both_brokers
-def test_worker_killed_with_work_in_hand(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+def test_worker_killed_with_work_in_hand(
+    running: Service, client: Client, group: str, expected: dict[str, Any]
+) -> None:
     for number, batch in enumerate(messages(group)):
         publish(client, batch)
         if number == 16:
@@ -71,7 +74,9 @@ def test_worker_killed_with_work_in_hand(running: Service, client: Client, group
     assert settled(group) == expected
 
 
-def test_intake_killed_between_commit_and_acknowledgement(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+def test_intake_killed_between_commit_and_acknowledgement(
+    running: Service, client: Client, group: str, expected: dict[str, Any]
+) -> None:
     intake = running.nodes["intake"]
     intake.kill("SIGTERM")
     intake.start(command=[sys.executable, "-c", DIES_BEFORE_ACKNOWLEDGING])
@@ -79,7 +84,9 @@ def test_intake_killed_between_commit_and_acknowledgement(running: Service, clie
         publish(client, batch)
     intake.wait_until_dead(PATIENCE_SECONDS)
     held, deadline = running.in_hand(), time.monotonic() + PATIENCE_SECONDS
-    while not held and time.monotonic() < deadline:  # RabbitMQ gives back what a dead connection held a moment later
+    while (
+        not held and time.monotonic() < deadline
+    ):  # RabbitMQ gives back what a dead connection held a moment later
         time.sleep(0.1)
         held = running.in_hand()
     intake.start()
@@ -88,7 +95,9 @@ def test_intake_killed_between_commit_and_acknowledgement(running: Service, clie
     _nothing_in_hand(running)
 
 
-def test_intake_killed_at_any_time(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+def test_intake_killed_at_any_time(
+    running: Service, client: Client, group: str, expected: dict[str, Any]
+) -> None:
     intake = running.nodes["intake"]
     for number, batch in enumerate(messages(group)):
         publish(client, batch)
@@ -98,7 +107,9 @@ def test_intake_killed_at_any_time(running: Service, client: Client, group: str,
     assert settled(group) == expected
 
 
-def test_exchange_bindings_wiped(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+def test_exchange_bindings_wiped(
+    running: Service, client: Client, group: str, expected: dict[str, Any]
+) -> None:
     batches = list(messages(group))
     for batch in batches[:20]:
         publish(client, batch)
@@ -110,7 +121,9 @@ def test_exchange_bindings_wiped(running: Service, client: Client, group: str, e
     assert settled(group) == expected
 
 
-def test_poison_among_the_events(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+def test_poison_among_the_events(
+    running: Service, client: Client, group: str, expected: dict[str, Any]
+) -> None:
     bad_id = uuid.uuid4()
     poison = [
         b"{ this is no JSON",
@@ -135,7 +148,9 @@ def test_poison_among_the_events(running: Service, client: Client, group: str, e
     assert {**memory, "dead": 0} == expected
 
 
-def test_everything_delivered_twice(running: Service, client: Client, group: str, expected: dict[str, Any]) -> None:
+def test_everything_delivered_twice(
+    running: Service, client: Client, group: str, expected: dict[str, Any]
+) -> None:
     for batch in messages(group):
         publish(client, batch)
         publish(client, batch[::-1])

@@ -1,4 +1,6 @@
-"""A worker that is killed while it keeps appointments, or while agents look after themselves, does each thing once."""
+"""A worker that is killed while it keeps appointments, or while agents look after themselves, does each thing
+once.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def worker(running: Service) -> Iterator[ProcessNode]:
     running.ensure_running()
 
 
-def test_a_worker_killed_anywhere_keeps_each_appointment_once(running: Service, client: Client, group: str, worker: ProcessNode) -> None:
+def test_a_worker_killed_anywhere_keeps_each_appointment_once(
+    running: Service, client: Client, group: str, worker: ProcessNode
+) -> None:
     far = "晚上9点" if datetime.now(UTC).hour < 15 else "早上9点"  # so that none is due again before the end
     for number in range(SCHEDULES):
         client.within(SECONDS).appointments.ask(agent_id=AGENTS[0], text=f"每天{far}提醒我查房{number}")
@@ -56,7 +60,9 @@ def test_a_worker_killed_anywhere_keeps_each_appointment_once(running: Service, 
         client.command("heartbeats.configure", SECONDS, agent_id=agent, enabled=True, quiet_hours=None)
         client.command("pains.report", SECONDS, agent_id=agent, summary="The kiln never gets hot.")
     for name, fault in FAULTS.items():
-        if name in _DUE:  # not before: what is due is done in any order, and a worker dies of its own fault only
+        if (
+            name in _DUE
+        ):  # not before: what is due is done in any order, and a worker dies of its own fault only
             _make_due(name, group)
         worker.start(command=[sys.executable, "-c", START.format(fault=fault), *commands()["growth"][3:]])
         wake(FIRE, HEARTBEAT)
@@ -96,7 +102,9 @@ _DUE = {
     "firing": text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE group_id = :group"),
     "beating": text("UPDATE heartbeats SET next_tick_at = :due, owed_for = NULL WHERE group_id = :group"),
 }
-_OWED = text("SELECT kind FROM pending_work WHERE group_id = :group AND kind IN ('fire_schedule', 'heartbeat')")
+_OWED = text(
+    "SELECT kind FROM pending_work WHERE group_id = :group AND kind IN ('fire_schedule', 'heartbeat')"
+)
 _FOUND = text("""
     SELECT (SELECT count(*) FROM schedule_runs WHERE group_id = :group) AS runs,
         (SELECT count(*) FROM alerts WHERE group_id = :group AND source = 'schedule') AS reminders,

@@ -1,4 +1,6 @@
-"""A Valkey without memory or disk, a database that is away: named where anybody asks, waited for, and then all goes on."""
+"""A Valkey without memory or disk, a database that is away: named where anybody asks, waited for, and then
+all goes on.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def _info(name: str) -> str:
     return str(valkey().info("persistence")[name])
 
 
-def test_a_valkey_that_takes_nothing_more_is_named_and_waited_for(running: Service, client: Client, group: str) -> None:
+def test_a_valkey_that_takes_nothing_more_is_named_and_waited_for(
+    running: Service, client: Client, group: str
+) -> None:
     first, *rest = messages(group)
     publish(client, first)
     client.wait_for([event.event_id for event in first], timeout=PATIENCE_SECONDS)
@@ -90,14 +94,18 @@ def test_a_valkey_that_takes_nothing_more_is_named_and_waited_for(running: Servi
             with pytest.raises(BrokerUnavailable, match=word):
                 client.retrieve(first[0].agent_id, "a book", timeout=2)
             time.sleep(MEANWHILE_SECONDS)
-            assert {name: node.status for name, node in running.nodes.items()} == dict.fromkeys(running.nodes, "running")
+            assert {name: node.status for name, node in running.nodes.items()} == dict.fromkeys(
+                running.nodes, "running"
+            )
         for batch in later:
             publish(client, batch)
     assert len(settled(group)["nodes"]) == EVENTS
     assert readiness()["status"] == "ready"
 
 
-def test_a_valkey_full_of_events_is_emptied_by_the_intake(running: Service, client: Client, group: str) -> None:
+def test_a_valkey_full_of_events_is_emptied_by_the_intake(
+    running: Service, client: Client, group: str
+) -> None:
     """Full of the very events that the intake is to store: only it can make room."""
     intake = running.nodes["intake"]
     intake.kill("SIGTERM")
@@ -110,7 +118,9 @@ def test_a_valkey_full_of_events_is_emptied_by_the_intake(running: Service, clie
     assert len(settled(group)["nodes"]) == EVENTS
 
 
-def test_a_database_that_is_away_is_named_and_not_called_a_failure_of_the_service(running: Service, client: Client, group: str) -> None:
+def test_a_database_that_is_away_is_named_and_not_called_a_failure_of_the_service(
+    running: Service, client: Client, group: str
+) -> None:
     publish(client, life(group)[:12])
     client.wait_for([life(group)[11].event_id], timeout=PATIENCE_SECONDS)
     running.stack.stop()
@@ -122,7 +132,9 @@ def test_a_database_that_is_away_is_named_and_not_called_a_failure_of_the_servic
     finally:
         running.stack.start()
     until(lambda: _answers(client))
-    assert {name: node.status for name, node in running.nodes.items()} == dict.fromkeys(running.nodes, "running")
+    assert {name: node.status for name, node in running.nodes.items()} == dict.fromkeys(
+        running.nodes, "running"
+    )
 
 
 def _is_named(client: Client) -> bool:

@@ -1,4 +1,6 @@
-"""A worker that dies in the middle of a reflection leaves nothing half: in the end there is one set of thoughts."""
+"""A worker that dies in the middle of a reflection leaves nothing half: in the end there is one set of
+thoughts.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,20 @@ FIRST = datetime(2026, 3, 3, tzinfo=UTC)
 SECONDS = 120
 
 #: The worker as it is, but that it dies …
-START = "import os, sys; sys.argv[0] = 'celery'; import tasks.reflection as r; {fault}; from celery.__main__ import main; main()"
+START = (
+    "import os, sys; sys.argv[0] = 'celery'; import tasks.reflection as r; {fault}; from celery.__main__"
+    " import main; main()"
+)
 FAULTS = {
     # … before the second answer of the LLM,
-    "asking": "asked = []; real = r.LeaseRenewingLLM.ask; "
-    "r.LeaseRenewingLLM.ask = lambda self, q: (asked.append(q), os.kill(os.getpid(), 9) if len(asked) > 1 else 0, real(self, q))[-1]",
+    "asking": (
+        "asked = []; real = r.LeaseRenewingLLM.ask; r.LeaseRenewingLLM.ask = lambda self, q:"
+        " (asked.append(q), os.kill(os.getpid(), 9) if len(asked) > 1 else 0, real(self, q))[-1]"
+    ),
     # … with all thoughts written and not committed,
-    "writing": "real = r.store; r.store = lambda *told, **more: (real(*told, **more), os.kill(os.getpid(), 9))[0]",
+    "writing": (
+        "real = r.store; r.store = lambda *told, **more: (real(*told, **more), os.kill(os.getpid(), 9))[0]"
+    ),
     # … with all committed and nobody told.
     "committed": "r.note_accesses = lambda *told: os.kill(os.getpid(), 9)",
 }
@@ -80,7 +89,9 @@ def test_a_worker_killed_in_the_middle_leaves_one_set_of_thoughts_each(
         letters = connection.execute(_LETTERS, {"g": group}).scalar_one()
     assert sorted(row.agent_id for row in rows) == sorted(AGENTS)
     assert {row.state for row in rows} == {"done"}
-    assert sum(row.attempts for row in rows) >= len(AGENTS) + 2  # two of the deaths left a reflection unfinished
+    assert (
+        sum(row.attempts for row in rows) >= len(AGENTS) + 2
+    )  # two of the deaths left a reflection unfinished
     assert {(row.agent_id, row.thoughts) for row in rows} == {(row.agent_id, row.thoughts) for row in found}
     assert all(row.thoughts and row.thoughts == row.different for row in found)
     assert {(row.importance_trigger_curr, row.importance_ele_n) for row in agents} == {
@@ -93,7 +104,11 @@ def _nothing_owed(group: str) -> None:
     deadline = time.monotonic() + SECONDS
     while True:
         with for_groups(group), unit_of_work() as connection:
-            owed = connection.execute(text("SELECT kind FROM pending_work WHERE group_id = :g"), {"g": group}).scalars().all()
+            owed = (
+                connection.execute(text("SELECT kind FROM pending_work WHERE group_id = :g"), {"g": group})
+                .scalars()
+                .all()
+            )
         if not owed:
             return
         assert time.monotonic() < deadline, owed

@@ -1,4 +1,6 @@
-"""The service on one host, clients and a second set of workers on another; the link between them is cut, and healed."""
+"""The service on one host, clients and a second set of workers on another; the link between them is cut, and
+healed.
+"""
 
 from __future__ import annotations
 
@@ -39,26 +41,39 @@ class Host:
 
     def __init__(self, hosts: Hosts, name: str, logs: Path, settings: dict[str, str]) -> None:
         self._hosts, self._name, self._logs = hosts, name, logs
-        self._environment = dict(os.environ) | {f"JIYI_{key.upper()}": value for key, value in settings.items()}
+        self._environment = dict(os.environ) | {
+            f"JIYI_{key.upper()}": value for key, value in settings.items()
+        }
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         logs.mkdir(parents=True)
 
     def begin(self, name: str, command: list[str]) -> None:
         with self._log(name).open("wb") as output:
             self.running[name] = subprocess.Popen(
-                self._hosts.within(self._name, command), cwd=CHECKOUT, env=self._environment, stdout=output, stderr=subprocess.STDOUT
+                self._hosts.within(self._name, command),
+                cwd=CHECKOUT,
+                env=self._environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
             )
 
     def ready(self, name: str, prompt: str) -> None:
         log = self._log(name)
-        poll(lambda: prompt in log.read_text(errors="replace"), bool, START_SECONDS, lambda _: f"{name}: {log.read_text()}")
+        poll(
+            lambda: prompt in log.read_text(errors="replace"),
+            bool,
+            START_SECONDS,
+            lambda _: f"{name}: {log.read_text()}",
+        )
 
     def _log(self, name: str) -> Path:
         return self._logs / f"{name}.log"
 
     def run(self, *arguments: str) -> subprocess.Popen[str]:
         command = self._hosts.within(self._name, [sys.executable, "-m", *arguments])
-        return subprocess.Popen(command, cwd=CHECKOUT, env=self._environment, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            command, cwd=CHECKOUT, env=self._environment, stdout=subprocess.PIPE, text=True
+        )
 
     def stop(self, *names: str) -> None:
         for name in names or tuple(self.running):
@@ -105,7 +120,10 @@ def both(hosts: Hosts, tmp_path: Path) -> Iterator[tuple[Host, Host]]:
 
 def _sockets(stack: Stack) -> list[str]:
     postgres = parse_qs(urlsplit(stack.urls.database_url).query)
-    return [f"{unquote(postgres['host'][0])}/.s.PGSQL.{postgres['port'][0]}", unquote(urlsplit(stack.urls.redis_url).path)]
+    return [
+        f"{unquote(postgres['host'][0])}/.s.PGSQL.{postgres['port'][0]}",
+        unquote(urlsplit(stack.urls.redis_url).path),
+    ]
 
 
 def _addresses() -> dict[str, str]:
@@ -119,13 +137,19 @@ def _addresses() -> dict[str, str]:
 def _undone(group: str, events: int) -> dict[str, int]:
     """What is missing of so many events, and what is owed for them."""
     with whole_service(), unit_of_work() as connection:
-        stored = connection.execute(text("SELECT count(*) FROM memory_nodes WHERE group_id = :g"), {"g": group}).scalar_one()
-        owed = connection.execute(text("SELECT count(*) FROM pending_work WHERE group_id = :g"), {"g": group}).scalar_one()
+        stored = connection.execute(
+            text("SELECT count(*) FROM memory_nodes WHERE group_id = :g"), {"g": group}
+        ).scalar_one()
+        owed = connection.execute(
+            text("SELECT count(*) FROM pending_work WHERE group_id = :g"), {"g": group}
+        ).scalar_one()
     return {"missing": events - int(stored), "owed": int(owed)}
 
 
 @pytest.mark.long
-def test_a_link_that_is_cut_and_healed_loses_nothing_and_leaves_nobody_deaf(both: tuple[Host, Host], hosts: Hosts) -> None:
+def test_a_link_that_is_cut_and_healed_loses_nothing_and_leaves_nobody_deaf(
+    both: tuple[Host, Host], hosts: Hosts
+) -> None:
     service, other = both
     group = "two-hosts"
     teller = other.run("tests.smoke.producer", group, "tell", str(CUT_SECONDS + 12))
@@ -139,9 +163,13 @@ def test_a_link_that_is_cut_and_healed_loses_nothing_and_leaves_nobody_deaf(both
     left = poll(lambda: _undone(group, events), lambda found: not any(found.values()), PATIENCE_SECONDS)
     assert left == {"missing": 0, "owed": 0}
     with whole_service(), unit_of_work() as connection:
-        rows = connection.execute(text("SELECT node_id FROM memory_nodes WHERE group_id = :g ORDER BY node_count"), {"g": group}).scalars()
+        rows = connection.execute(
+            text("SELECT node_id FROM memory_nodes WHERE group_id = :g ORDER BY node_count"), {"g": group}
+        ).scalars()
         assert sorted(rows) == sorted(event_id(group, number) for number in range(events))
-        counted = connection.execute(text("SELECT importance_ele_n FROM agents WHERE group_id = :g"), {"g": group}).scalar_one()
+        counted = connection.execute(
+            text("SELECT importance_ele_n FROM agents WHERE group_id = :g"), {"g": group}
+        ).scalar_one()
     assert counted == events  # each once, whoever did it
     # Those on the other host alone: whoever went deaf does not answer.
     service.stop(*WORKERS)

@@ -13,8 +13,8 @@ from typing import Any
 
 #: Characters of the shorter input; the longer one has four times as many.
 SHORT, LONGER = 5_000, 4
-#: What four times the length may take, in times of the shorter one: linear is 4, up to 8 where others fill the processor's caches;
-#: square is 16.
+#: What four times the length may take, in times of the shorter one: linear is 4, up to 8 where others fill
+#: the processor's caches; square is 16.
 MOST_RATIO = 9.0
 #: Below this the longer input is quick enough whatever the ratio, and too short to be measured. Seconds.
 NEGLIGIBLE = 0.08
@@ -25,7 +25,8 @@ HOPELESS = 3.0
 #: Runs of each length, before a ratio that is too large is believed.
 RUNS = 6
 
-#: What is repeated: marks that patterns look for, letters and digits of several scripts, and what normalisation enlarges.
+#: What is repeated: marks that patterns look for, letters and digits of several scripts, and what
+#: normalisation enlarges.
 UNITS = (
     "\\", "\\u", "\\x4", "十", "十点", "二", "号", "ﷺ", " ", "\n", " \n", "\t", "\u3000", "a", "A", "a ", "A ", "Aa ",
     "a-", "a.", "a'", "a@", "-", "_", ".", ". ", "..", "!", "?", '!"', "。", "。”", "；", "，", "、", "1", "1 ", "1.",
@@ -47,7 +48,9 @@ def inputs(unit: str, characters: int = SHORT) -> tuple[str, str]:
 
 
 def literals(pattern: re.Pattern[Any]) -> set[str]:
-    """Runs of plain characters in a pattern, alone and one after the other: what it looks for is what it stumbles over."""
+    """Runs of plain characters in a pattern, alone and one after the other: what it looks for is what it
+    stumbles over.
+    """
     plain = re.sub(r"\\.|\[[^\]]*\]|\(\?[P<!=:a-z]*>?", " ", str(pattern.pattern))
     found = sorted({word[:12] for word in re.findall(r"[^\W_]+", plain)})
     return {*found, *(f"{word} " for word in found), " ".join(found)[:200], ", ".join(found)[:200]} - {""}
@@ -63,9 +66,16 @@ def slow(function: Callable[[str], Any], short: str, long: str) -> float | None:
     least_long = _seconds(function, long)
     for _ in range(RUNS):
         ratio = least_long / least_short
-        if least_long <= NEGLIGIBLE or ratio <= MOST_RATIO or (least_long > CERTAIN and ratio > 1.5 * MOST_RATIO):
+        if (
+            least_long <= NEGLIGIBLE
+            or ratio <= MOST_RATIO
+            or (least_long > CERTAIN and ratio > 1.5 * MOST_RATIO)
+        ):
             break
-        least_short, least_long = min(least_short, _seconds(function, short)), min(least_long, _seconds(function, long))
+        least_short, least_long = (
+            min(least_short, _seconds(function, short)),
+            min(least_long, _seconds(function, long)),
+        )
     ratio = least_long / least_short
     return ratio if least_long > NEGLIGIBLE and ratio > MOST_RATIO else None
 

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, settings
 from jiyi.settings import OTHER_NAMES, Settings, get_settings
 
 # A loaded machine is slow, not wrong.
-settings.register_profile("jiyi", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "jiyi", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("jiyi")
 
 

@@ -8,13 +8,19 @@ import sys
 
 from tools.house import CHECKOUT
 
-#: Signatures with ``dict[str, Any]``: for JSON that goes through to other people's programs, and answers of retrievals.
+#: Signatures with ``dict[str, Any]``: for JSON that goes through to other people's programs, and answers of
+#: retrievals.
 MAX_UNTYPED = 60
 
 
 def test_this_checkout_is_in_order() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tools.house", "--json"], cwd=CHECKOUT, capture_output=True, text=True, check=True, timeout=200
+        [sys.executable, "-m", "tools.house", "--json"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
     )
     found = json.loads(done.stdout)
     assert (found["import_cycles"], found["fmt_skip"]) == (0, 0)

@@ -1,4 +1,6 @@
-"""The house: no import cycle, rooms by subject, and that importing the library stays light. Who may import whom: import-linter."""
+"""The house: no import cycle, rooms by subject, and that importing the library stays light. Who may import
+whom: import-linter.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from tools.source import cycles, imports, modules
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("jiyi", "engine", "models", "tasks", "workers", "web")
 OURS = {*LAYERS, "bench", "tests", "tools", "examples"}
-SUBJECTS = set("memory retrieval reflection tiers conversations items stores growth appointments erasure accounts operations".split())
+SUBJECTS = set(
+    "memory retrieval reflection tiers conversations items stores growth appointments erasure accounts"
+    " operations".split()
+)
 #: What a layer has besides a room for each subject.
 ROOMS = {
     "jiyi": {"client", "protocol", "text", "cli", "chat", "imports", "integrations", "proxy"},
@@ -26,8 +31,13 @@ ROOMS = {
     "web/api": {"examples"},
     "web/admin": {"forms"},
     "tests": {"reports", "unit", "integration", "smoke", "browser", "security", "llm"},
-    "tests/unit": set("client imports proxy protocol providers rules text times heads parsing db queue web workers bench docs".split()),
-    "tests/integration": set("deploy client frameworks providers proxy db queue actions web workers examples docs".split()),
+    "tests/unit": set(
+        "client imports proxy protocol providers rules text times heads parsing db queue web workers bench"
+        " docs".split()
+    ),
+    "tests/integration": set(
+        "deploy client frameworks providers proxy db queue actions web workers examples docs".split()
+    ),
     "bench": {"support", "adapters", "labelled", "conversations", "kept_back"},
 }
 #: In the root of the library only what all of it needs.
@@ -40,7 +50,11 @@ HEAVY = (
 
 
 def test_migrations_import_only_models() -> None:
-    names = {name.partition(".")[0] for module in modules(ROOT, ["alembic"]).values() for name in module.names.values()}
+    names = {
+        name.partition(".")[0]
+        for module in modules(ROOT, ["alembic"]).values()
+        for name in module.names.values()
+    }
     assert names & OURS == {"models"}
 
 
@@ -71,5 +85,7 @@ def test_importing_jiyi_loads_no_database_no_provider_no_celery_and_reads_no_set
         f"print([name for name in {HEAVY} if name in sys.modules]);"
         "import jiyi.protocol.events, jiyi.protocol.retrieval, jiyi.protocol.base"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=200
+    )
     assert done.stdout.strip() == "[]"

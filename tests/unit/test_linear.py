@@ -1,7 +1,8 @@
-"""No text, however it is made, takes time that grows with the square of its length: every pattern, and every function of a text.
+"""No text, however it is made, takes time that grows with the square of its length: every pattern, and every
+function of a text.
 
-A worker holds Python's lock while it matches: 20,000 characters that take two seconds stop all its threads, and an erasure
-looks through everybody's texts with the same functions.
+A worker holds Python's lock while it matches: 20,000 characters that take two seconds stop all its threads,
+and an erasure looks through everybody's texts with the same functions.
 """
 
 from __future__ import annotations
@@ -37,10 +38,20 @@ PACKAGES = ("jiyi", "engine", "models", "tasks", "workers", "web")
 NOW = datetime(2026, 3, 2, 8, tzinfo=UTC)
 RULES = Rules()
 #: Without what runs when it is imported, and what only people who type commands meet.
-SKIPPED = re.compile(r"__main__|jiyi\.cli|jiyi\.client|workers\.(app|intake|heartbeat|beat|bootstrap|demo|up)|web\.serve")
+SKIPPED = re.compile(
+    r"__main__|jiyi\.cli|jiyi\.client|workers\.(app|intake|heartbeat|beat|bootstrap|demo|up)|web\.serve"
+)
 #: Packages whose functions of a text are all tried.
 OF_TEXTS = (
-    *("jiyi.text", "engine.erasure", "engine.memory", "engine.reflection", "engine.retrieval", "jiyi.tiers", "engine.rules"),
+    *(
+        "jiyi.text",
+        "engine.erasure",
+        "engine.memory",
+        "engine.reflection",
+        "engine.retrieval",
+        "jiyi.tiers",
+        "engine.rules",
+    ),
     *(
         "jiyi.protocol.events",
         "engine.providers.llm_prompts",
@@ -53,7 +64,8 @@ OF_TEXTS = (
         "engine.text.keywords",
     ),
 )
-#: Functions that take a name that the service itself chose, a file, or one word that others have cut out and measured.
+#: Functions that take a name that the service itself chose, a file, or one word that others have cut out and
+#: measured.
 NO_TEXTS = {
     "engine.rules.triples.read",
     "engine.rules.triples.word_list",
@@ -73,7 +85,9 @@ def _statements(text: str) -> list[str]:
 
 
 def _ask(question: type[Any], **fields: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: RULES.ask(question(agent_id="Maria", **{name: make(text) for name, make in fields.items()}))
+    return lambda text: RULES.ask(
+        question(agent_id="Maria", **{name: make(text) for name, make in fields.items()})
+    )
 
 
 #: What takes more than a text, with the rest filled in.
@@ -108,10 +122,16 @@ def _all_modules() -> list[ModuleType]:
             if not SKIPPED.search(info.name):
                 try:
                     found.append(importlib.import_module(info.name))
-                except ModuleNotFoundError as missing:  # an adapter whose framework is in none of the environments for development
-                    if not info.name.startswith("jiyi.integrations.") or str(missing.name).startswith(PACKAGES):
+                except (
+                    ModuleNotFoundError
+                ) as missing:  # an adapter whose framework is in none of the environments for development
+                    if not info.name.startswith("jiyi.integrations.") or str(missing.name).startswith(
+                        PACKAGES
+                    ):
                         raise
-    on_usage(None)  # the tasks' modules have what is asked of LLMs counted in a database, which other tests do not have
+    on_usage(
+        None
+    )  # the tasks' modules have what is asked of LLMs counted in a database, which other tests do not have
     return found
 
 
@@ -143,16 +163,22 @@ def _functions() -> dict[str, Callable[[str], Any]]:
         if not module.__name__.startswith(OF_TEXTS):
             continue
         for name, value in vars(module).items():
-            function = inspect.unwrap(value) if callable(value) else value  # a cache would answer the second time
+            function = (
+                inspect.unwrap(value) if callable(value) else value
+            )  # a cache would answer the second time
             if inspect.isfunction(function) and function.__module__ == module.__name__:
                 needed = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
-                if [str(p.annotation) for p in needed] in (["str"], ["str | None"]) and f"{module.__name__}.{name}" not in NO_TEXTS:
+                if [str(p.annotation) for p in needed] in (
+                    ["str"],
+                    ["str | None"],
+                ) and f"{module.__name__}.{name}" not in NO_TEXTS:
                     found[f"{module.__name__}.{name}"] = function
     return found
 
 
 Functions = dict[str, Callable[[str], Any]]
-#: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the phrases are tried.
+#: Patterns that look at messages, of which only the beginning is read (``READ_CHARS``); and how many of the
+#: phrases are tried.
 _READING = "attributes endings extract forgetting injection memories statements temporary whose"
 _ASKING = "ASK ACT DECLINE TOLD TENSE NOW DEPENDS FRAME"
 OF_MESSAGES = (
@@ -170,10 +196,14 @@ FUNCTIONS = {**_functions(), **WITH_MORE}
 @pytest.mark.parametrize("name", sorted(PATTERNS))
 def test_every_pattern_is_linear(name: str) -> None:
     pattern = PATTERNS[name]
-    functions: Functions = {"finditer": lambda text: sum(1 for _ in pattern.finditer(text)), "fullmatch": pattern.fullmatch}
+    functions: Functions = {
+        "finditer": lambda text: sum(1 for _ in pattern.finditer(text)),
+        "fullmatch": pattern.fullmatch,
+    }
     literals = adversarial.literals(pattern)
     if name.startswith(OF_MESSAGES):
-        # Hundreds of phrases each, and never more than the first characters of a message: a sample of what may be said.
+        # Hundreds of phrases each, and never more than the first characters of a message: a sample of what
+        # may be said.
         some = set(sorted(literals)[:: max(1, len(literals) // SAMPLED)])
         _check(functions, some, adversarial.UNITS[::SAMPLED], READ_CHARS // adversarial.LONGER)
     else:
@@ -192,31 +222,47 @@ def test_every_function_of_a_text_is_linear(name: str) -> None:
 
 
 def _check(
-    functions: Functions, more_units: set[str], units: Sequence[str] = adversarial.UNITS, characters: int = adversarial.SHORT
+    functions: Functions,
+    more_units: set[str],
+    units: Sequence[str] = adversarial.UNITS,
+    characters: int = adversarial.SHORT,
 ) -> None:
     found = []
     for unit in [*units, *sorted(more_units)]:
         short, long = adversarial.inputs(unit, characters)
         for name, function in functions.items():
             if (ratio := adversarial.slow(function, short, long)) is not None:
-                found.append(f"{name} of {unit!r} × {len(long):,}: {ratio:.1f} times as long as a quarter of it")
+                found.append(
+                    f"{name} of {unit!r} × {len(long):,}: {ratio:.1f} times as long as a quarter of it"
+                )
     assert not found, found
 
 
 def test_all_is_looked_at() -> None:
-    """The walk finds what it is meant to find: were a module skipped, its patterns would be linear by definition."""
+    """The walk finds what it is meant to find: were a module skipped, its patterns would be linear by
+    definition.
+    """
     walked = {module.__name__ for module in _all_modules()}
     with_patterns = {
         ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)
         for package in PACKAGES
         for path in (CHECKOUT / package).rglob("*.py")
-        if "cli" not in path.parts and re.search(r"^_?[A-Z_]+ = re\.compile\(", path.read_text("utf-8"), re.MULTILINE)
+        if "cli" not in path.parts
+        and re.search(r"^_?[A-Z_]+ = re\.compile\(", path.read_text("utf-8"), re.MULTILINE)
     }
     assert with_patterns
     assert with_patterns <= walked
     assert len(PATTERNS) > 60
-    assert {"engine.erasure._ESCAPE", "engine.rules.provider._NUMBER", "engine.times.past._HINT"} <= PATTERNS.keys()
-    assert {"jiyi.text.words.normalise", "jiyi.text.words.tokens", "engine.erasure.unescaped"} <= FUNCTIONS.keys()
+    assert {
+        "engine.erasure._ESCAPE",
+        "engine.rules.provider._NUMBER",
+        "engine.times.past._HINT",
+    } <= PATTERNS.keys()
+    assert {
+        "jiyi.text.words.normalise",
+        "jiyi.text.words.tokens",
+        "engine.erasure.unescaped",
+    } <= FUNCTIONS.keys()
 
 
 def test_the_measure_finds_a_square_and_lets_a_line_pass() -> None:

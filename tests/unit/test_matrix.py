@@ -21,13 +21,17 @@ def examples(seed: int, writer: str = "a") -> Examples:
     hidden = random.standard_normal((12, SIZE)) * ([1.0] * 4 + [0.0] * 4)
     noise = lambda: random.standard_normal((12, SIZE)) * ([0.1] * 4 + [2.0] * 4)
     passages, queries = hidden + noise(), hidden + noise()
-    rows = [(one / np.linalg.norm(one, axis=1, keepdims=True)).astype(np.float32) for one in (passages, queries)]
+    rows = [
+        (one / np.linalg.norm(one, axis=1, keepdims=True)).astype(np.float32) for one in (passages, queries)
+    ]
     return Examples(writer, rows[0], rows[1], np.eye(12, dtype=np.float32))
 
 
 def loss(made: np.ndarray, mean: np.ndarray, one: Examples) -> float:
     queries, passages = (rows - mean for rows in (one.queries, one.passages))
-    queries, passages = (rows @ made.T / np.linalg.norm(rows @ made.T, axis=1, keepdims=True) for rows in (queries, passages))
+    queries, passages = (
+        rows @ made.T / np.linalg.norm(rows @ made.T, axis=1, keepdims=True) for rows in (queries, passages)
+    )
     scores = queries @ passages.T / matrix.TEMPERATURE
     return float(np.mean(np.log(np.exp(scores).sum(axis=1)) - (one.answers * scores).sum(axis=1)))
 
@@ -68,12 +72,16 @@ def test_each_writer_is_left_out_of_what_is_measured_on_it(monkeypatch: pytest.M
     assert shares.shape == (matrix.MOST_ROUNDS + 1, 4)
 
 
-def test_of_a_large_agent_all_evidence_and_some_others_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_large_agent_all_evidence_and_some_others_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(matrix, "MOST_OTHERS", 3)
     memories = [{"key": str(number), "text": "x", "at": "2026-01-01T00:00:00+00:00"} for number in range(20)]
     file = tmp_path / "a.json"
     questions = [{"text": "?", "evidence": ["4", "7"], "kind": "k"}]
-    file.write_text(json.dumps([{"agent_id": "a", "memories": memories, "questions": questions}]), encoding="utf-8")
+    file.write_text(
+        json.dumps([{"agent_id": "a", "memories": memories, "questions": questions}]), encoding="utf-8"
+    )
     (agent,) = read(file)
     kept = list(sampled(agent).texts)
     assert len(kept) == 5
@@ -86,7 +94,10 @@ def test_a_matrix_without_each_writer_can_be_kept(tmp_path: Path, monkeypatch: p
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / f"{name}.json").write_text("[]", encoding="utf-8")
     files = files_of([tmp_path / "one", tmp_path / "two"])  # each name once
-    assert [(file.name, writer_of(file)) for file in files] == [("conv_ada_1.json", "ada"), ("conv_bo_1.json", "bo")]
+    assert [(file.name, writer_of(file)) for file in files] == [
+        ("conv_ada_1.json", "ada"),
+        ("conv_bo_1.json", "bo"),
+    ]
     monkeypatch.setattr(matrix, "read", lambda _: [matrix.Asked({}, [])])
     monkeypatch.setattr(matrix, "examples_of", lambda writer, *_: examples(len(writer), writer))
     out, each = tmp_path / "all.npz", tmp_path / "each"
@@ -97,16 +108,32 @@ def test_a_matrix_without_each_writer_can_be_kept(tmp_path: Path, monkeypatch: p
     assert load(out).matrix.shape == load(each / "bo.npz").matrix.shape == (SIZE, SIZE)
 
 
-def test_a_matrix_for_another_embedder_names_its_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_matrix_for_another_embedder_names_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     texts = ["Bo moved to Bergen.", "Ada keeps bees.", "Kit sold the boat.", "Lin sings."]
-    memories = [{"key": str(number), "text": text, "at": "2026-01-01T00:00:00+00:00"} for number, text in enumerate(texts)]
-    questions = [{"text": f"Who? {text}", "evidence": [str(number)], "kind": "k"} for number, text in enumerate(texts)]
+    memories = [
+        {"key": str(number), "text": text, "at": "2026-01-01T00:00:00+00:00"}
+        for number, text in enumerate(texts)
+    ]
+    questions = [
+        {"text": f"Who? {text}", "evidence": [str(number)], "kind": "k"} for number, text in enumerate(texts)
+    ]
     for writer in ("a", "b"):
         agents = [{"agent_id": writer, "memories": memories, "questions": questions}]
         (tmp_path / f"conv_{writer}_1.json").write_text(json.dumps(agents), encoding="utf-8")
     out = tmp_path / "mine.npz"
     monkeypatch.setattr(
-        "sys.argv", ["train", "--matrix", *map(str, tmp_path.glob("*.json")), "--embedder", "hashing:16", "--out", str(out)]
+        "sys.argv",
+        [
+            "train",
+            "--matrix",
+            *map(str, tmp_path.glob("*.json")),
+            "--embedder",
+            "hashing:16",
+            "--out",
+            str(out),
+        ],
     )
     train.main()
     made = load(out, "hashing-16")

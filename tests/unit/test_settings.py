@@ -27,8 +27,8 @@ def leave_addresses(home: Path, text: str) -> None:
 
 
 FREE = set(
-    "backup_dir broker_url database_url embedder_api_key home jobs_off key llm llm_api_key llm_base_url llm_prices heads_weights "
-    "oidc_file private_hosts redis_url secret_key store_roots web_host web_hosts".split()
+    "backup_dir broker_url database_url embedder_api_key home jobs_off key llm llm_api_key llm_base_url"
+    " llm_prices heads_weights oidc_file private_hosts redis_url secret_key store_roots web_host web_hosts".split()
 )
 CHECKED = sorted(Settings.model_fields.keys() - FREE)
 
@@ -84,7 +84,9 @@ def test_the_environment_comes_before_the_file_and_the_file_before_the_default(
 
 
 @pytest.mark.parametrize("name", ["database_url", "broker_url", "redis_url"])
-def test_an_address_that_is_set_is_given_and_a_missing_one_says_what_to_do(name: str, configure: Configure, tmp_path: Path) -> None:
+def test_an_address_that_is_set_is_given_and_a_missing_one_says_what_to_do(
+    name: str, configure: Configure, tmp_path: Path
+) -> None:
     with pytest.raises(SettingsError) as caught:
         configure().need(name)
     assert str(tmp_path) in str(caught.value)
@@ -108,7 +110,10 @@ def test_14_a_database_may_be_named_as_others_name_it_but_theirs_is_not_ours(
     configure: Configure, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for scheme in ("postgres", "postgresql", "postgresql+psycopg"):
-        assert configure(database_url=f"{scheme}://u:p@h/d?sslmode=require").database_url == "postgresql+psycopg://u:p@h/d?sslmode=require"
+        assert (
+            configure(database_url=f"{scheme}://u:p@h/d?sslmode=require").database_url
+            == "postgresql+psycopg://u:p@h/d?sslmode=require"
+        )
     monkeypatch.delenv("JIYI_DATABASE_URL")
     monkeypatch.setenv("DATABASE_URL", "postgresql://theirs")
     (tmp_path / "postgres").mkdir()  # an embedded copy that does not run
@@ -123,8 +128,12 @@ def test_14_a_database_may_be_named_as_others_name_it_but_theirs_is_not_ours(
         ("rate_limit", "fast", "'100/second'"),
     ],
 )
-def test_what_has_a_form_of_its_own_is_shown_in_it(configure: Configure, name: str, value: str, form: str) -> None:
-    with pytest.raises(SettingsError, match=rf"JIYI_{name.upper()}: is not of its form; write it like {form}.*got '{value}'"):
+def test_what_has_a_form_of_its_own_is_shown_in_it(
+    configure: Configure, name: str, value: str, form: str
+) -> None:
+    with pytest.raises(
+        SettingsError, match=rf"JIYI_{name.upper()}: is not of its form; write it like {form}.*got '{value}'"
+    ):
         configure(**{name: value})
 
 
@@ -142,7 +151,13 @@ def test_a_default_of_agents_that_is_set_by_itself_is_sent_to_its_place() -> Non
 
 def test_the_documentation_is_printed_whatever_is_set_here() -> None:
     environment = os.environ | {"JIYI_GROUP": "mine", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-m", "tools.settings"], env=environment, capture_output=True, check=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.settings"],
+        env=environment,
+        capture_output=True,
+        check=True,
+        timeout=200,
+    )
     assert done.stdout == documentation().encode()
 
 
@@ -154,15 +169,22 @@ def test_the_documentation_has_a_row_for_every_setting_in_a_section_that_there_i
     assert "| `dedupe` | `off` | `off` or `exact` | " in documentation()
     assert "| `recency_decay` | `0.99` | number >0–1 | " in documentation()
     assert "| `JIYI_HOME` | the user's data directory | path | " in documentation()
-    assert all(field.description and field.description.endswith(".") for field in Settings.model_fields.values())
+    assert all(
+        field.description and field.description.endswith(".") for field in Settings.model_fields.values()
+    )
     assert SECTIONS.keys() <= Settings.model_fields.keys() - set(FIRST)
     assert documentation().count("\n## ") == 1 + len(SECTIONS)
 
 
-def test_a_variable_that_is_no_setting_is_warned_about_with_the_one_that_was_meant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_that_is_no_setting_is_warned_about_with_the_one_that_was_meant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("JIYI_LLM_TIMEOUTS", "3")
     get_settings.cache_clear()
-    with pytest.warns(UnknownSetting, match="^unknown setting 'JIYI_LLM_TIMEOUTS': did you mean JIYI_LLM_TIMEOUT; it has no effect$"):
+    with pytest.warns(
+        UnknownSetting,
+        match="^unknown setting 'JIYI_LLM_TIMEOUTS': did you mean JIYI_LLM_TIMEOUT; it has no effect$",
+    ):
         get_settings()
     assert unknown_variables({"JIYI_GROUP": "g", "PATH": "", "JIYI_SHARED_DATA": "x"}) == []
     get_settings.cache_clear()
@@ -184,14 +206,25 @@ def test_backups_are_made_daily_where_they_have_a_place() -> None:
         ("mode", "mode has no value; write mode=…"),
     ],
 )
-def test_defaults_of_agents_are_named_one_by_one_and_a_wrong_one_is_refused(given: str, problem: str, configure: Configure) -> None:
+def test_defaults_of_agents_are_named_one_by_one_and_a_wrong_one_is_refused(
+    given: str, problem: str, configure: Configure
+) -> None:
     with pytest.raises(SettingsError, match=f"^JIYI_AGENT_DEFAULTS: {re.escape(problem)}"):
         configure(agent_defaults=given)
     settings = configure(agent_defaults="mode=elapsed, recency_w=100 recency_decay=1").agent_defaults
-    assert (settings.mode, settings.recency_w, settings.recency_decay, settings.dedupe) == ("elapsed", 100, 1, "off")
+    assert (settings.mode, settings.recency_w, settings.recency_decay, settings.dedupe) == (
+        "elapsed",
+        100,
+        1,
+        "off",
+    )
     assert configure(agent_defaults="").agent_defaults == AgentDefaults()
 
 
-@pytest.mark.parametrize(("given", "budgets"), [("", (0, 0)), ("500", (500, 0)), ("500/20.5", (500, 20.5)), ("/20", (0, 20))])
-def test_a_budget_is_the_deployments_and_behind_a_slash_each_groups(given: str, budgets: tuple[float, float], configure: Configure) -> None:
+@pytest.mark.parametrize(
+    ("given", "budgets"), [("", (0, 0)), ("500", (500, 0)), ("500/20.5", (500, 20.5)), ("/20", (0, 20))]
+)
+def test_a_budget_is_the_deployments_and_behind_a_slash_each_groups(
+    given: str, budgets: tuple[float, float], configure: Configure
+) -> None:
     assert configure(llm_budget=given).llm_budgets == budgets

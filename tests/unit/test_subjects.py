@@ -1,7 +1,8 @@
 """The optional subjects: one list names all that each consists of, and a setting says which are on.
 
-Promised: nothing of a subject is missing from the list; what is unknown in the setting is named; in a process where all are off no
-module of a subject is imported, and no queue, job, kind of work, action, page or path of one is there.
+Promised: nothing of a subject is missing from the list; what is unknown in the setting is named; in a process
+where all are off no module of a subject is imported, and no queue, job, kind of work, action, page or path of
+one is there.
 """
 
 from __future__ import annotations
@@ -30,15 +31,28 @@ from tasks.framework.work import KINDS
 from web.api import OPERATIONS
 
 ROOT = Path(__file__).resolve().parents[2]
-CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+    "contracts"
+]
 #: Packages of each subject, as import-linter protects them.
-PACKAGES = {contract["name"].rpartition(" ")[2]: contract["protected_modules"] for contract in CONTRACTS if contract["type"] == "protected"}
+PACKAGES = {
+    contract["name"].rpartition(" ")[2]: contract["protected_modules"]
+    for contract in CONTRACTS
+    if contract["type"] == "protected"
+}
 ALL = subjects.ALL.values()
 
 
 def of_subject(module: str) -> str | None:
     """The subject to whose packages a module belongs."""
-    return next((name for name, packages in PACKAGES.items() if any(f"{module}.".startswith(f"{package}.") for package in packages)), None)
+    return next(
+        (
+            name
+            for name, packages in PACKAGES.items()
+            if any(f"{module}.".startswith(f"{package}.") for package in packages)
+        ),
+        None,
+    )
 
 
 @pytest.mark.parametrize("subject", ALL, ids=lambda subject: subject.name)
@@ -82,9 +96,17 @@ def test_every_path_of_a_subject_is_known_and_no_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "names"), [("", set()), ("none", set()), ("stores, tiers", {"stores", "tiers"}), (",".join(SUBJECTS), set(SUBJECTS))]
+    ("value", "names"),
+    [
+        ("", set()),
+        ("none", set()),
+        ("stores, tiers", {"stores", "tiers"}),
+        (",".join(SUBJECTS), set(SUBJECTS)),
+    ],
 )
-def test_the_setting_names_those_that_are_on(value: str, names: set[str], configure: Callable[..., Settings]) -> None:
+def test_the_setting_names_those_that_are_on(
+    value: str, names: set[str], configure: Callable[..., Settings]
+) -> None:
     assert subject_names(configure(subjects=value).subjects) == names
 
 
@@ -95,7 +117,9 @@ def test_the_setting_names_those_that_are_on(value: str, names: set[str], config
         ("memory", "JIYI_SUBJECTS: unknown subject 'memory': known are growth, items, stores, tiers"),
     ],
 )
-def test_an_unknown_subject_is_named_with_those_that_there_are(value: str, sentence: str, configure: Callable[..., Settings]) -> None:
+def test_an_unknown_subject_is_named_with_those_that_there_are(
+    value: str, sentence: str, configure: Callable[..., Settings]
+) -> None:
     with pytest.raises(SettingsError, match=re.escape(sentence)):
         configure(subjects=value)
 
@@ -133,7 +157,15 @@ def look(names: str) -> dict[str, list[str]]:
         "JIYI_BROKER_URL": "redis://127.0.0.1:1",
         "JIYI_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/no",
     }
-    done = subprocess.run([sys.executable, "-c", LOOK], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -150,7 +182,9 @@ def test_with_all_off_nothing_of_them_is_there() -> None:
         assert not [name for name in found["actions"] if name.partition(".")[0] in subject.actions]
         assert not [path for path in found["paths"] if re.match(subject.paths, path)]
     assert {*found["actions"], *found["refused"]} == TABLE.keys()
-    assert {f"rpc.{name}" for name in found["refused"]} | {"retrieval.memory"} <= set(found["tasks"]), "who asks is answered"
+    assert {f"rpc.{name}" for name in found["refused"]} | {"retrieval.memory"} <= set(found["tasks"]), (
+        "who asks is answered"
+    )
     assert "overview.page" in found["pages"]
 
 
@@ -161,4 +195,6 @@ def test_one_alone_comes_with_all_that_is_its_own() -> None:
     assert set(stores.jobs) <= set(found["beat"])
     assert set(stores.kinds) <= set(found["kinds"])
     assert "stores.index" in found["pages"]
-    assert {name for name in found["actions"] if name.startswith("stores.")} == {name for name in TABLE if name.startswith("stores.")}
+    assert {name for name in found["actions"] if name.startswith("stores.")} == {
+        name for name in TABLE if name.startswith("stores.")
+    }

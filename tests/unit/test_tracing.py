@@ -1,4 +1,6 @@
-"""jiyi.tracing: parents, links and marks, with an exporter in memory; and that a process which is not to be traced loads nothing."""
+"""jiyi.tracing: parents, links and marks, with an exporter in memory; and that a process which is not to be
+traced loads nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from models.db.spans import _described
 from workers import tracing as service
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRST, SECOND, UNSAMPLED = (f"00-{number:032x}-{number:016x}-{flags}" for number, flags in ((1, "01"), (2, "01"), (3, "00")))
+FIRST, SECOND, UNSAMPLED = (
+    f"00-{number:032x}-{number:016x}-{flags}" for number, flags in ((1, "01"), (2, "01"), (3, "00"))
+)
 
 
 @pytest.fixture
@@ -43,11 +47,16 @@ def named(exporter: InMemorySpanExporter, name: str) -> Any:
     return span
 
 
-def test_a_message_carries_the_context_of_what_sends_it_and_what_it_causes_is_below_that(spans: InMemorySpanExporter) -> None:
+def test_a_message_carries_the_context_of_what_sends_it_and_what_it_causes_is_below_that(
+    spans: InMemorySpanExporter,
+) -> None:
     assert set(stamp()) == {PUBLISHED_AT}
     with tracing.span("send", "producer"):
         headers = stamp()
-    with tracing.span("process", "consumer", {"messaging.system": "x"}, within=tracing.received(headers)), tracing.part("statement"):
+    with (
+        tracing.span("process", "consumer", {"messaging.system": "x"}, within=tracing.received(headers)),
+        tracing.part("statement"),
+    ):
         pass
     send, process, statement = (named(spans, name) for name in ("send", "process", "statement"))
     assert process.parent.span_id == send.context.span_id
@@ -56,7 +65,10 @@ def test_a_message_carries_the_context_of_what_sends_it_and_what_it_causes_is_be
     assert process.attributes["messaging.system"] == "x"
 
 
-@pytest.mark.parametrize("header", ["", "00-0-0-01", f"00-{0:032x}-{1:016x}-01", "x" * 10_000, 7, None, FIRST.upper().replace("0", "A")])
+@pytest.mark.parametrize(
+    "header",
+    ["", "00-0-0-01", f"00-{0:032x}-{1:016x}-01", "x" * 10_000, 7, None, FIRST.upper().replace("0", "A")],
+)
 def test_a_header_that_is_no_traceparent_is_ignored(header: object, spans: InMemorySpanExporter) -> None:
     assert tracing.received({"traceparent": header}) == ()
     with tracing.span("process", within=()):
@@ -64,7 +76,9 @@ def test_a_header_that_is_no_traceparent_is_ignored(header: object, spans: InMem
     assert named(spans, "process").parent is None
 
 
-def test_a_batch_of_several_traces_links_to_each_and_marks_what_came_of_it_in_each(spans: InMemorySpanExporter) -> None:
+def test_a_batch_of_several_traces_links_to_each_and_marks_what_came_of_it_in_each(
+    spans: InMemorySpanExporter,
+) -> None:
     with tracing.batch("process", {"a": FIRST, "b": SECOND, "c": SECOND, "d": UNSAMPLED}, "stored"):
         assert tracing.carried() == {"a": FIRST, "b": SECOND, "c": SECOND, "d": UNSAMPLED}
     assert tracing.carried() == {}
@@ -76,7 +90,9 @@ def test_a_batch_of_several_traces_links_to_each_and_marks_what_came_of_it_in_ea
     assert all(mark.links[0].context.span_id == process.context.span_id for mark in marks)
 
 
-def test_a_batch_of_one_trace_is_a_part_of_it_and_what_it_owes_is_below_the_batch(spans: InMemorySpanExporter) -> None:
+def test_a_batch_of_one_trace_is_a_part_of_it_and_what_it_owes_is_below_the_batch(
+    spans: InMemorySpanExporter,
+) -> None:
     with tracing.batch("process", {"a": FIRST}, "stored"):
         assert tracing.carried() == {"a": tracing.current()}
         tracing.mark("retrievable", [FIRST])
@@ -86,7 +102,9 @@ def test_a_batch_of_one_trace_is_a_part_of_it_and_what_it_owes_is_below_the_batc
     assert len(spans.get_finished_spans()) == 2
 
 
-def test_what_an_untraced_cause_sets_off_is_not_traced_and_a_part_alone_is_not(spans: InMemorySpanExporter) -> None:
+def test_what_an_untraced_cause_sets_off_is_not_traced_and_a_part_alone_is_not(
+    spans: InMemorySpanExporter,
+) -> None:
     with tracing.batch("process", {"a": UNSAMPLED}, "stored"), tracing.part("statement"):
         assert (tracing.current() or "").endswith("-00")
     with tracing.part("poll"):
@@ -103,7 +121,9 @@ def test_a_failure_is_told_by_its_code_and_never_by_its_words(spans: InMemorySpa
     assert not any("Klaus" in span.to_json() for span in spans.get_finished_spans())
 
 
-def test_what_takes_no_time_has_no_span_of_its_own_unless_it_fails(spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_no_time_has_no_span_of_its_own_unless_it_fails(
+    spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with tracing.span("work"):
         with tracing.leaf("quick", {}):
             pass
@@ -129,15 +149,27 @@ def test_other_threads_can_be_a_part_of_it(spans: InMemorySpanExporter) -> None:
     assert named(spans, "in a thread").parent.span_id == named(spans, "ask").context.span_id
 
 
-def test_calls_of_models_have_the_names_of_the_conventions_and_hold_no_text(spans: InMemorySpanExporter) -> None:
+def test_calls_of_models_have_the_names_of_the_conventions_and_hold_no_text(
+    spans: InMemorySpanExporter,
+) -> None:
     heard: list[calls.ModelCall] = []
     calls.on_call(heard.append)
     try:
-        request = {"messages": [{"role": "user", "content": "about Klaus"}], "max_tokens": 99, "temperature": 0.0}
+        request = {
+            "messages": [{"role": "user", "content": "about Klaus"}],
+            "max_tokens": 99,
+            "temperature": 0.0,
+        }
         with tracing.span("work"):
             HashingEmbedder(8).passages(["about Klaus"])
             with calls.calling("chat", "deepseek", "deepseek-chat", request) as call:
-                call.answered({"model": "deepseek-v3", "usage": {"prompt_tokens": 7, "completion_tokens": 2}, "choices": ["Klaus"]})
+                call.answered(
+                    {
+                        "model": "deepseek-v3",
+                        "usage": {"prompt_tokens": 7, "completion_tokens": 2},
+                        "choices": ["Klaus"],
+                    }
+                )
     finally:
         calls.on_call(None)
     chat = named(spans, "chat deepseek-chat")
@@ -153,7 +185,10 @@ def test_calls_of_models_have_the_names_of_the_conventions_and_hold_no_text(span
     }
     assert chat.kind is api.SpanKind.CLIENT
     assert named(spans, "embeddings hashing-8").attributes["gen_ai.operation.name"] == "embeddings"
-    assert [(call.operation, call.input_tokens, call.error) for call in heard] == [("embeddings", 0, ""), ("chat", 7, "")]
+    assert [(call.operation, call.input_tokens, call.error) for call in heard] == [
+        ("embeddings", 0, ""),
+        ("chat", 7, ""),
+    ]
     assert not any("Klaus" in span.to_json() for span in spans.get_finished_spans())
 
 
@@ -166,25 +201,42 @@ def test_statements_are_named_by_verb_and_table() -> None:
 def test_a_process_that_is_not_to_be_traced_loads_nothing_to_trace_with() -> None:
     """redis-py loads the package's metrics wherever it is installed."""
     code = (
-        "import sys; from workers import tracing; tracing.install('web'); import jiyi.client.steps, models.db.connection, web\n"
-        "from jiyi.tracing import span, headers\nwith span('x'): assert headers() == {}\n"
-        "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk.trace', 'opentelemetry.exporter'))])"
+        "import sys; from workers import tracing; tracing.install('web'); import jiyi.client.steps,"
+        " models.db.connection, web\nfrom jiyi.tracing import span, headers\nwith span('x'): assert headers()"
+        " == {}\nprint([name for name in sys.modules if name.startswith(('opentelemetry.sdk.trace',"
+        " 'opentelemetry.exporter'))])"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
-    for more in ({}, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"}, {"OTEL_TRACES_EXPORTER": "none"}):
+    for more in (
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SDK_DISABLED": "true"},
+        {"OTEL_TRACES_EXPORTER": "none"},
+    ):
         command = [sys.executable, "-c", code]
-        done = subprocess.run(command, cwd=ROOT, env=environment | more, capture_output=True, text=True, check=True, timeout=200)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment | more, capture_output=True, text=True, check=True, timeout=200
+        )
         assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("OTEL_TRACES_EXPORTER", "zipkin", "OTEL_TRACES_EXPORTER: 'zipkin' is not known here; otlp, console or none"),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not spoken here; http/protobuf"),
+        (
+            "OTEL_TRACES_EXPORTER",
+            "zipkin",
+            "OTEL_TRACES_EXPORTER: 'zipkin' is not known here; otlp, console or none",
+        ),
+        (
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "grpc",
+            "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not spoken here; http/protobuf",
+        ),
     ],
 )
-def test_what_cannot_be_is_said_in_one_sentence(name: str, value: str, sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_is_said_in_one_sentence(
+    name: str, value: str, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=f"^{sentence}"):
@@ -194,5 +246,7 @@ def test_what_cannot_be_is_said_in_one_sentence(name: str, value: str, sentence:
 def test_a_missing_package_is_said_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    with pytest.raises(SettingsError, match=r"^OTEL_EXPORTER_OTLP_ENDPOINT asks for traces.*pip install .*\[otel\]"):
+    with pytest.raises(
+        SettingsError, match=r"^OTEL_EXPORTER_OTLP_ENDPOINT asks for traces.*pip install .*\[otel\]"
+    ):
         service.install("web")

@@ -1,7 +1,8 @@
-"""The ways of docs/architecture.md stay short: so many modules a way, no module on it climbs back, and the inbox knows no subject.
+"""The ways of docs/architecture.md stay short: so many modules a way, no module on it climbs back, and the
+inbox knows no subject.
 
-Static: the modules are those that the document names, and imports are read from their source. Whether a module that it does not
-name has a part in a way, only reading tells.
+Static: the modules are those that the document names, and imports are read from their source. Whether a
+module that it does not name has a part in a way, only reading tells.
 """
 
 from __future__ import annotations
@@ -41,11 +42,24 @@ def test_a_way_has_few_modules_and_all_of_them_are_there() -> None:
 def test_every_station_of_a_retrieval_is_called_in_one_place() -> None:
     """The search alone stands twice: before the embedder was waited for, and after."""
     line = (ROOT / "tasks/retrieval/retrieve.py").read_text(encoding="utf-8")
-    stations = ["embed", "index.select", "focal_vectors", "measure", "ranking.rank_by", "ordering.order", "reranked", "focal_answer"]
-    assert {station: len(re.findall(rf"(?<![\w.]){re.escape(station)}\(", line)) for station in stations} == dict.fromkeys(stations, 1)
+    stations = [
+        "embed",
+        "index.select",
+        "focal_vectors",
+        "measure",
+        "ranking.rank_by",
+        "ordering.order",
+        "reranked",
+        "focal_answer",
+    ]
+    assert {
+        station: len(re.findall(rf"(?<![\w.]){re.escape(station)}\(", line)) for station in stations
+    } == dict.fromkeys(stations, 1)
 
 
-def test_nothing_on_the_way_of_a_retrieval_climbs_back_to_its_line_and_what_all_subjects_store_with_imports_none_of_them() -> None:
+def test_nothing_on_the_way_of_a_retrieval_climbs_back_to_its_line_and_what_all_subjects_store_with_imports_none_of_them() -> (
+    None
+):
     known = imports(modules(ROOT, LAYERS))
     assert [stop for stop in way("a retrieval") if LINE in known[stop]] == []
     counts = {"models.operations.meters"}  # what is counted, whoever counts

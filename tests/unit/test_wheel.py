@@ -21,13 +21,19 @@ from tools.install import EDITABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Modules that need an extra, and which.
-FRAMEWORKS = "agent_framework anthropic autogen crewai google_adk hermes langgraph llama_index mcp openai_agents pydantic_ai".split()
+FRAMEWORKS = (
+    "agent_framework anthropic autogen crewai google_adk hermes langgraph llama_index mcp openai_agents"
+    " pydantic_ai".split()
+)
 INTEGRATIONS = {
     *(f"jiyi.integrations.{name}" for name in (*FRAMEWORKS, "mcp_batches")),
     *(f"jiyi.proxy.{name}" for name in ("access", "app", "bodies", "memory")),
     "jiyi.cli.listening",
 }
-BROKER = {*(f"jiyi.client.{name}" for name in ("broker", "caller", "publishing")), "jiyi.protocol.wire.broker"}
+BROKER = {
+    *(f"jiyi.client.{name}" for name in ("broker", "caller", "publishing")),
+    "jiyi.protocol.wire.broker",
+}
 IMPORT_ALL = """
 import importlib.util, json, pkgutil
 import jiyi
@@ -59,12 +65,17 @@ with Client("g", settings=Settings(broker_url=nobody, redis_url=nobody, request_
 def distributions(*extras: str) -> Iterator[Distribution]:
     """What the base dependencies and those of extras bring, as it is installed here."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    texts = [*project["dependencies"], *(text for extra in extras for text in project["optional-dependencies"][extra])]
+    texts = [
+        *project["dependencies"],
+        *(text for extra in extras for text in project["optional-dependencies"][extra]),
+    ]
     wanted = [Requirement(text) for text in texts]
     seen: set[str] = set()
     while wanted:
         requirement = wanted.pop()
-        if canonicalize_name(requirement.name) in seen or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+        if canonicalize_name(requirement.name) in seen or (
+            requirement.marker and not requirement.marker.evaluate({"extra": ""})
+        ):
             continue
         seen.add(canonicalize_name(requirement.name))
         installed = distribution(requirement.name)
@@ -74,18 +85,31 @@ def distributions(*extras: str) -> Iterator[Distribution]:
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An interpreter that has the wheel and links to its base dependencies, and nothing else; those of ``broker`` lie beside it."""
+    """An interpreter that has the wheel and links to its base dependencies, and nothing else; those of
+    ``broker`` lie beside it.
+    """
     place = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     source = place / "source"  # a copy: what an earlier build left in the checkout must not be in it
     shutil.copytree(ROOT / "jiyi", source / "jiyi", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)], check=True, timeout=280)
+    subprocess.run(
+        [*pip, "wheel", "--no-deps", "--wheel-dir", str(place), str(source)], check=True, timeout=280
+    )
     (wheel,) = place.glob("jiyi-*.whl")
     venv.create(place / "env", with_pip=False)
     interpreter = place / "env" / "bin" / "python"
-    into = [*pip, "--python", str(interpreter), "install", "--no-deps", "--no-index", "--ignore-installed", str(wheel)]
+    into = [
+        *pip,
+        "--python",
+        str(interpreter),
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--ignore-installed",
+        str(wheel),
+    ]
     subprocess.run(into, check=True, timeout=120, env=alone())
     link(distributions(), place / "base")
     link(distributions("broker"), place / "broker")
@@ -112,11 +136,23 @@ def test_a_script_beside_a_checkout_called_jiyi_finds_the_package_in_it(tmp_path
         shutil.copy(ROOT / name, checkout)
     venv.create(tmp_path / "env", with_pip=False)
     interpreter = tmp_path / "env" / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "--python", str(interpreter)]
-    subprocess.run([*pip, "install", "--no-deps", *EDITABLE, str(checkout)], check=True, timeout=280, env=alone())
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--quiet",
+        "--python",
+        str(interpreter),
+    ]
+    subprocess.run(
+        [*pip, "install", "--no-deps", *EDITABLE, str(checkout)], check=True, timeout=280, env=alone()
+    )
     script = tmp_path / "script.py"
     script.write_text("import jiyi; print(jiyi.__file__)")
-    done = subprocess.run([interpreter, script], check=True, capture_output=True, text=True, timeout=60, env=alone())
+    done = subprocess.run(
+        [interpreter, script], check=True, capture_output=True, text=True, timeout=60, env=alone()
+    )
     assert done.stdout.strip() == str(checkout / "jiyi" / "__init__.py")
 
 
@@ -128,22 +164,39 @@ def alone() -> dict[str, str]:
 def run(python: Path, code: str, *, broker: bool = False) -> str:
     if broker:
         code = f"import sys; sys.path.append({str(python.parents[2] / 'broker')!r})\n{code}"
-    done = subprocess.run([python, "-I", "-c", code], cwd=python.parent, capture_output=True, text=True, check=False, timeout=200)
+    done = subprocess.run(
+        [python, "-I", "-c", code],
+        cwd=python.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 @pytest.mark.parametrize("broker", [False, True])
-def test_every_module_but_those_of_an_extra_can_be_imported_and_none_of_the_service(python: Path, broker: bool) -> None:
+def test_every_module_but_those_of_an_extra_can_be_imported_and_none_of_the_service(
+    python: Path, broker: bool
+) -> None:
     missing, there = json.loads(run(python, IMPORT_ALL, broker=broker))
     assert set(missing) == INTEGRATIONS | (set() if broker else BROKER)
     assert there == []
 
 
-def test_a_client_is_light_and_says_that_nobody_is_there_or_that_the_broker_needs_its_extra(python: Path) -> None:
-    assert run(python, ASK_NOBODY.format(f"url='http://127.0.0.1:1', key='jiyi_{'k' * 12}_{'s' * 43}'")) == "broker_unavailable"
+def test_a_client_is_light_and_says_that_nobody_is_there_or_that_the_broker_needs_its_extra(
+    python: Path,
+) -> None:
+    assert (
+        run(python, ASK_NOBODY.format(f"url='http://127.0.0.1:1', key='jiyi_{'k' * 12}_{'s' * 43}'"))
+        == "broker_unavailable"
+    )
     assert run(python, ASK_NOBODY.format(""), broker=True) == "broker_unavailable"
-    code = "from jiyi import Client, JiyiError\ntry:\n    Client('g')\nexcept JiyiError as error:\n    print(error)"
+    code = (
+        "from jiyi import Client, JiyiError\ntry:\n    Client('g')\nexcept JiyiError as error:\n   "
+        " print(error)"
+    )
     [wheel] = python.parents[2].glob("jiyi-*.whl")
     assert f"pip install '{wheel}[broker]'" in run(python, code)
 
@@ -151,7 +204,9 @@ def test_a_client_is_light_and_says_that_nobody_is_there_or_that_the_broker_need
 def test_the_command_line_says_what_needs_the_checkout(python: Path) -> None:
     def jiyi(*arguments: str) -> tuple[int, str, str]:
         command = [str(python.with_name("jiyi")), *arguments]
-        done = subprocess.run(command, cwd=python.parent, env=alone(), capture_output=True, text=True, check=False, timeout=200)
+        done = subprocess.run(
+            command, cwd=python.parent, env=alone(), capture_output=True, text=True, check=False, timeout=200
+        )
         return done.returncode, done.stdout, done.stderr
 
     code, _, told = jiyi("up")

@@ -1,8 +1,10 @@
-"""The head of endings: of the parts of earlier messages that structure lets a newer one end, which hold no longer.
+"""The head of endings: of the parts of earlier messages that structure lets a newer one end, which hold no
+longer.
 
-Learned from rows ``endings_<writer>.jsonl`` (``{id, language, before, text, ended}``: earlier messages of a user, a newer one, and the
-exact parts of the earlier ones that it ends), from lives (``truth_<writer>.jsonl``, see :mod:`bench.truth`), and from conversations, in
-which hardly anything ends: they are what most messages are. It reads what the heads of changes and facts say, so it is trained last.
+Learned from rows ``endings_<writer>.jsonl`` (``{id, language, before, text, ended}``: earlier messages of a
+user, a newer one, and the exact parts of the earlier ones that it ends), from lives
+(``truth_<writer>.jsonl``, see :mod:`bench.truth`), and from conversations, in which hardly anything ends:
+they are what most messages are. It reads what the heads of changes and facts say, so it is trained last.
 """
 
 from __future__ import annotations
@@ -24,12 +26,24 @@ from tools.training.rows import ROOT, conversations, read
 #: Lives, beside the checkout.
 LIVES = ROOT.parent / "shared" / "data" / "truth"
 #: Kinds of lives in which something ends, or seems to.
-ENDING_KINDS = {"part-ends", "unrelated-news", "replaced", "correction", "flip", "lists", "who", "indirect need", "when"}
+ENDING_KINDS = {
+    "part-ends",
+    "unrelated-news",
+    "replaced",
+    "correction",
+    "flip",
+    "lists",
+    "who",
+    "indirect need",
+    "when",
+}
 #: How often a part that is marked should be over: the default first.
 PRECISIONS = (0.85, 0.75, 0.9, 0.95)
-#: Of a hundred messages of ordinary conversations so many have no part of an earlier one marked: the default first.
+#: Of a hundred messages of ordinary conversations so many have no part of an earlier one marked: the default
+#: first.
 LEFT_ALONE = (0.99, 0.995, 0.98)
-#: Earlier messages of a conversation that a newer one is held against, in turn: as many as the service does, and as there are at first.
+#: Earlier messages of a conversation that a newer one is held against, in turn: as many as the service does,
+#: and as there are at first.
 EARLIER = (40, 5)
 #: 1 / ridge, and the least spread of a feature.
 STRENGTH, LEAST_SPREAD = 0.5, 1e-3
@@ -113,11 +127,16 @@ def _talked(heads: Heads, without: Collection[str]) -> Iterator[Example]:
 
 
 def train(given: Sequence[Example], messages: int) -> tuple[Head, dict[str, Any]]:
-    """The head of all examples, and figures of writers left out in turn; ``messages``: how many the conversations have."""
+    """The head of all examples, and figures of writers left out in turn; ``messages``: how many the
+    conversations have.
+    """
     dense = stacked([one.candidate.features for one in given])
     rows = Inputs(dense, [()] * len(given))
     labels = np.array([ENDED if one.over else HOLDS for one in given])
-    writers, counts = np.array([one.writer for one in given]), np.array([one.weight for one in given], dtype=np.float32)
+    writers, counts = (
+        np.array([one.writer for one in given]),
+        np.array([one.weight for one in given], dtype=np.float32),
+    )
     spread = np.maximum(dense.std(axis=0), LEAST_SPREAD)
     shape = Shape(tuple((1, float(1 / one)) for one in spread), 1.0, STRENGTH)
     classes = sorted({ENDED, HOLDS})
@@ -133,13 +152,17 @@ def train(given: Sequence[Example], messages: int) -> tuple[Head, dict[str, Any]
         "ended": int(true.sum()),
         "messages": messages,
         ENDED: {str(wanted): _at(chance >= least, true) for wanted, least in thresholds.items()},
-        LIKELY: {str(share): _at((chance >= least)[labelled], true[labelled]) for share, least in likely.items()},
+        LIKELY: {
+            str(share): _at((chance >= least)[labelled], true[labelled]) for share, least in likely.items()
+        },
     }
     return replace(fitted, thresholds={ENDED: thresholds, LIKELY: likely}), figures
 
 
 def _leaving_alone(given: Sequence[Example], chance: Probabilities, messages: int, share: float) -> float:
-    """The least probability by which this share of the messages of conversations leaves everything as it is."""
+    """The least probability by which this share of the messages of conversations leaves everything as it
+    is.
+    """
     surest: dict[str, float] = {}
     for one, probability in zip(given, chance.tolist(), strict=True):
         if one.talk:

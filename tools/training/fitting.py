@@ -27,7 +27,9 @@ Labels = NDArray[np.str_]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How the parts of a row are weighed against each other: ``scales`` of blocks of so many columns, of n-grams; 1 / ridge."""
+    """How the parts of a row are weighed against each other: ``scales`` of blocks of so many columns, of
+    n-grams; 1 / ridge.
+    """
 
     blocks: tuple[tuple[int, float], ...]
     words: float
@@ -45,7 +47,9 @@ def fit(rows: Inputs, labels: Labels, weights: Features, shape: Shape) -> Head:
     classes = sorted(set(labels.tolist()))
     wanted = np.array([classes.index(label) for label in labels.tolist()])
     words = _sparse(rows.grams, vocabulary, idf) * shape.words
-    learned, bias = _least_loss(((rows.dense - mean) * scale).astype(np.float32), words, wanted, weights * shape.strength)
+    learned, bias = _least_loss(
+        ((rows.dense - mean) * scale).astype(np.float32), words, wanted, weights * shape.strength
+    )
     dense = learned[: scale.size] * scale[:, None]
     return Head(
         tuple(classes),
@@ -59,9 +63,11 @@ def fit(rows: Inputs, labels: Labels, weights: Features, shape: Shape) -> Head:
 
 
 def _least_loss(dense: Features, words: Any, wanted: NDArray[np.intp], weights: Features) -> tuple[Any, Any]:
-    """Weights ``(d + v, c)`` and bias ``(c,)`` of the least weighted cross-entropy with a ridge on the weights.
+    """Weights ``(d + v, c)`` and bias ``(c,)`` of the least weighted cross-entropy with a ridge on the
+    weights.
 
-    By L-BFGS. The dense columns and the sparse ones are multiplied apart: as one sparse matrix they take ten times as long.
+    By L-BFGS. The dense columns and the sparse ones are multiplied apart: as one sparse matrix they take ten
+    times as long.
     """
     rows, width = np.arange(wanted.size), dense.shape[1]
     size, classes = width + words.shape[1], int(wanted.max()) + 1
@@ -77,7 +83,9 @@ def _least_loss(dense: Features, words: Any, wanted: NDArray[np.intp], weights: 
         return float(cost), np.concatenate([slope.ravel(), likely.sum(axis=0)])
 
     start = np.zeros(size * classes + classes)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "ftol": TOLERANCE}).x
+    found = minimize(
+        loss, start, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "ftol": TOLERANCE}
+    ).x
     return found[: size * classes].reshape(size, classes), found[size * classes :]
 
 
@@ -95,7 +103,10 @@ def _vocabulary(grams: Sequence[Sequence[str]]) -> tuple[dict[str, int], Feature
 def _sparse(grams: Sequence[Sequence[str]], vocabulary: Mapping[str, int], idf: Features) -> Any:
     found = [values(some, vocabulary, idf) for some in grams]
     rows = np.repeat(np.arange(len(found)), [numbers.size for numbers, _ in found])
-    data = np.concatenate([weights for _, weights in found]), (rows, np.concatenate([numbers for numbers, _ in found]))
+    data = (
+        np.concatenate([weights for _, weights in found]),
+        (rows, np.concatenate([numbers for numbers, _ in found])),
+    )
     return csr_matrix(data, shape=(len(found), len(vocabulary)))
 
 
@@ -106,8 +117,8 @@ def some(rows: Inputs, chosen: NDArray[np.intp]) -> Inputs:
 def left_out(
     rows: Inputs, labels: Labels, weights: Features, writers: Labels, asked: Sequence[str], shape: Shape
 ) -> tuple[Probabilities, dict[str, Head]]:
-    """Probabilities ``(n, c)`` of each row by a head that saw no row of its writer, NaN for writers that are not asked about; and
-    these heads, by the writer that each has not seen.
+    """Probabilities ``(n, c)`` of each row by a head that saw no row of its writer, NaN for writers that are
+    not asked about; and these heads, by the writer that each has not seen.
     """
     classes = sorted(set(labels.tolist()))
     heads: dict[str, Head] = {}
@@ -124,7 +135,9 @@ def left_out(
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Logits are multiplied by ``factor``, then ``shift`` of each class is added (Platt's scaling for several classes)."""
+    """Logits are multiplied by ``factor``, then ``shift`` of each class is added (Platt's scaling for several
+    classes).
+    """
 
     factor: float
     shift: Features
@@ -151,7 +164,10 @@ def calibration(probabilities: Probabilities, labels: Labels, classes: Sequence[
         return float(-np.log(np.maximum(likely, TINY)).mean() + 1e-3 * (given[1:] ** 2).sum())
 
     found = minimize(
-        loss, np.concatenate([[1.0], np.zeros(len(classes))]), method="L-BFGS-B", bounds=[(0.2, 5.0), *[(-2.0, 2.0)] * len(classes)]
+        loss,
+        np.concatenate([[1.0], np.zeros(len(classes))]),
+        method="L-BFGS-B",
+        bounds=[(0.2, 5.0), *[(-2.0, 2.0)] * len(classes)],
     )
     return Calibration(float(found.x[0]), found.x[1:].astype(np.float32))
 

@@ -1,4 +1,6 @@
-"""What is trained: for each judgement its features, how they are weighed, and how sure it has to be to be acted on."""
+"""What is trained: for each judgement its features, how they are weighed, and how sure it has to be to be
+acted on.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ IN_CONTEXT, COMPARED = 13, 28
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Labels acted on alike (none: whichever is the likeliest), and precisions whose least probabilities are kept, the default first."""
+    """Labels acted on alike (none: whichever is the likeliest), and precisions whose least probabilities are
+    kept, the default first.
+    """
 
     labels: tuple[str, ...]
     precisions: tuple[float, ...]
@@ -61,9 +65,24 @@ TASKS = (
     Task(FACTS, in_context, _in_context(1.5, 0.7, 1.5, 1.0), _each([LASTING], 0.91, 0.8, 0.95)),
     Task(KINDS, in_context, _in_context(1.5, 0.7, 1.5, 2.0), {}),
     Task(ATTRIBUTES, in_context, _in_context(2.0, 0.7, 2.0, 3.0), {ANY: Action((), (0.75, 0.85))}),
-    Task(SATISFACTION, in_context, _in_context(0.7, 0.4, 2.5, 1.0), _each(["positive", "negative"], 0.8, 0.7, 0.9)),
-    Task(REQUESTS, in_context, _in_context(1.5, 0.5, 1.5, 2.0), _each(["new", "cancel", "move", "list"], 0.9, 0.8, 0.95)),
-    Task(KEEPING, in_context, _in_context(1.0, 0.5, 4.0, 2.0), {**_each([PRIVATE], 0.99, 0.9, 0.97), **_each([FORGET], 0.9, 0.8, 0.95)}),
+    Task(
+        SATISFACTION,
+        in_context,
+        _in_context(0.7, 0.4, 2.5, 1.0),
+        _each(["positive", "negative"], 0.8, 0.7, 0.9),
+    ),
+    Task(
+        REQUESTS,
+        in_context,
+        _in_context(1.5, 0.5, 1.5, 2.0),
+        _each(["new", "cancel", "move", "list"], 0.9, 0.8, 0.95),
+    ),
+    Task(
+        KEEPING,
+        in_context,
+        _in_context(1.0, 0.5, 4.0, 2.0),
+        {**_each([PRIVATE], 0.99, 0.9, 0.97), **_each([FORGET], 0.9, 0.8, 0.95)},
+    ),
     Task(
         CHANGES,
         compared,

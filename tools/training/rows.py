@@ -51,13 +51,18 @@ class Row:
     measured: bool = True
 
 
-def read(folders: Sequence[Path], judgement: str, without: Collection[str] = ()) -> list[tuple[str, dict[str, Any]]]:
+def read(
+    folders: Sequence[Path], judgement: str, without: Collection[str] = ()
+) -> list[tuple[str, dict[str, Any]]]:
     """Each row with its writer, sorted by file, but for the writers ``without``.
 
     Raises :class:`SystemExit` naming the file and line that cannot be used.
     """
     found = []
-    for path in sorted((path for folder in folders for path in folder.glob(f"{judgement}_*.jsonl")), key=lambda path: path.name):
+    for path in sorted(
+        (path for folder in folders for path in folder.glob(f"{judgement}_*.jsonl")),
+        key=lambda path: path.name,
+    ):
         writer = path.stem.partition("_")[2]
         if writer in without:
             continue
@@ -66,13 +71,20 @@ def read(folders: Sequence[Path], judgement: str, without: Collection[str] = ())
                 try:
                     found.append((writer, json.loads(line)))
                 except json.JSONDecodeError as error:
-                    raise SystemExit(f"{path}, line {number}: not JSON ({error}): mend or remove the line") from None
+                    raise SystemExit(
+                        f"{path}, line {number}: not JSON ({error}): mend or remove the line"
+                    ) from None
     return found
 
 
 def conversations(without: Collection[str] = (), every: int = 1) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every so many conversation of ours with its writer, in the order of their files' names, but for the writers ``without``."""
-    paths = sorted((path for folder in CONVERSATIONS for path in folder.glob("conv_*_*.json")), key=lambda path: path.name)
+    """Every so many conversation of ours with its writer, in the order of their files' names, but for the
+    writers ``without``.
+    """
+    paths = sorted(
+        (path for folder in CONVERSATIONS for path in folder.glob("conv_*_*.json")),
+        key=lambda path: path.name,
+    )
     for path in paths[every - 1 :: every]:
         writer = path.stem.split("_")[1]
         if writer not in without:
@@ -97,8 +109,8 @@ def of(folders: Sequence[Path], judgement: str, without: Collection[str] = ()) -
 
 
 def _strangers(rows: Sequence[Row]) -> list[Row]:
-    """Each older statement with a newer one of another row of the writer: unlike those by hand they have mostly nothing in common,
-    like most memories that an agent has.
+    """Each older statement with a newer one of another row of the writer: unlike those by hand they have
+    mostly nothing in common, like most memories that an agent has.
     """
     found = []
     for writer in sorted({row.writer for row in rows}):
@@ -106,29 +118,41 @@ def _strangers(rows: Sequence[Row]) -> list[Row]:
         for place, row in enumerate(own):
             other = own[(place * STRIDE + STRIDE) % len(own)]
             if other is not row:
-                found.append(Row(writer, (row.texts[0], other.texts[1]), "unrelated", STRANGER_WEIGHT, measured=False))
+                found.append(
+                    Row(writer, (row.texts[0], other.texts[1]), "unrelated", STRANGER_WEIGHT, measured=False)
+                )
     return found
 
 
 def _told_beside(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
-    """Statements of one person that have nothing to do with each other: of different attributes, or of different sessions.
+    """Statements of one person that have nothing to do with each other: of different attributes, or of
+    different sessions.
 
-    A new memory meets some forty older ones, hardly one of which it takes back. A head that has seen rows by hand alone, which are all
-    near to each other, takes one in eight such pairs for a change.
+    A new memory meets some forty older ones, hardly one of which it takes back. A head that has seen rows by
+    hand alone, which are all near to each other, takes one in eight such pairs for a change.
     """
     found = []
     for writer, told in _told(folders, without):
         older = [one for one in told if one.lasts]
         for place, newer in enumerate(told):
             others = [older[(place + step * STRIDE) % len(older)] for step in range(1, BESIDE + 1)]
-            texts = {other.text: None for other in others if other.about != newer.about and other.text != newer.text}
-            found += [Row(writer, (text, newer.text), "unrelated", BESIDE_WEIGHT, measured=newer.by_hand) for text in texts]
+            texts = {
+                other.text: None
+                for other in others
+                if other.about != newer.about and other.text != newer.text
+            }
+            found += [
+                Row(writer, (text, newer.text), "unrelated", BESIDE_WEIGHT, measured=newer.by_hand)
+                for text in texts
+            ]
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A statement, what it belongs to (by hand an attribute, in a conversation a session), and whether it may be remembered."""
+    """A statement, what it belongs to (by hand an attribute, in a conversation a session), and whether it may
+    be remembered.
+    """
 
     text: str
     about: object
@@ -157,8 +181,9 @@ def _told(folders: Sequence[Path], without: Collection[str]) -> list[tuple[str, 
 
 
 def _ordinary(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
-    """What people say of themselves and of the agent's work, and what they ask of its memory, as messages that ask for no appointment:
-    most messages are of that kind, and those of ``requests`` by hand are all about times.
+    """What people say of themselves and of the agent's work, and what they ask of its memory, as messages
+    that ask for no appointment: most messages are of that kind, and those of ``requests`` by hand are all
+    about times.
     """
     said = [(writer, one["text"]) for writer, one in read(folders, "facts", without) if one["lasting"]]
     said += [(writer, one["messages"][-1]) for writer, one in read(folders, "satisfaction", without)]
@@ -173,7 +198,9 @@ def _acts(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
 
 
 def _grouped(rows: Sequence[Row]) -> list[Row]:
-    """Those who only talk are measured in :data:`GROUPS` groups: to train one head without each would take an hour."""
+    """Those who only talk are measured in :data:`GROUPS` groups: to train one head without each would take an
+    hour.
+    """
     writers = {row.writer for row in rows}
     others = sorted(writers - {row.writer for row in rows if row.label in KEEPING_LABELS})
     group = {writer: f"talk {place % GROUPS}" for place, writer in enumerate(others)}
@@ -181,13 +208,19 @@ def _grouped(rows: Sequence[Row]) -> list[Row]:
 
 
 def _requests(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
-    """Orders to the agent's appointments, which are cancelled and deleted in the words in which memories are forgotten."""
+    """Orders to the agent's appointments, which are cancelled and deleted in the words in which memories are
+    forgotten.
+    """
     return [Row(writer, ("", one["text"]), "none") for writer, one in read(folders, "requests", without)]
 
 
 def _talk(folders: Sequence[Path], without: Collection[str]) -> list[Row]:
     """Every :data:`TALK`-th message of conversations and of rows that are about something else."""
-    said = [(writer, text) for writer, one in read(folders, "endings", without) for text in (*one["before"], one["text"])]
+    said = [
+        (writer, text)
+        for writer, one in read(folders, "endings", without)
+        for text in (*one["before"], one["text"])
+    ]
     for writer, conversation in conversations(without):
         said += [(writer, turn["text"]) for session in conversation["sessions"] for turn in session["turns"]]
     return [Row(writer, ("", text), "none", ORDINARY_WEIGHT) for writer, text in dict.fromkeys(said[::TALK])]
@@ -197,9 +230,14 @@ def _questions() -> list[tuple[str, str]]:
     """Questions about what was said before, each with its writer."""
     asked = [(EVERYDAY, one["text"]) for one in _lines("intents")]
     conversations = [(EVERYDAY, ROOT / "bench" / "chat.json")]
-    conversations += [(path.stem.split("_")[1], path) for path in sorted((ROOT / "bench" / "conversations").glob("conv_*_*.json"))]
+    conversations += [
+        (path.stem.split("_")[1], path)
+        for path in sorted((ROOT / "bench" / "conversations").glob("conv_*_*.json"))
+    ]
     for writer, path in conversations:
-        asked += [(writer, one["question"]) for one in json.loads(path.read_text(encoding="utf-8"))["questions"]]
+        asked += [
+            (writer, one["question"]) for one in json.loads(path.read_text(encoding="utf-8"))["questions"]
+        ]
     return asked
 
 
@@ -208,13 +246,20 @@ def _row(judgement: str, writer: str, one: dict[str, Any]) -> Row:
         case "changes":
             return Row(writer, (one["older"], one["newer"]), one["label"])
         case "satisfaction":
-            return Row(writer, (one["messages"][-2] if len(one["messages"]) > 1 else "", one["messages"][-1]), one["expect"])
+            return Row(
+                writer,
+                (one["messages"][-2] if len(one["messages"]) > 1 else "", one["messages"][-1]),
+                one["expect"],
+            )
         case _:
             return Row(writer, ("", one["text"]), one["label"])
 
 
 def _facts(given: Sequence[tuple[str, dict[str, Any]]], judgement: str) -> list[Row]:
-    made = [(Row(writer, (one["before"] or "", one["text"]), "lasting" if one["lasting"] else "passing"), one) for writer, one in given]
+    made = [
+        (Row(writer, (one["before"] or "", one["text"]), "lasting" if one["lasting"] else "passing"), one)
+        for writer, one in given
+    ]
     if judgement == "facts":
         return [row for row, _ in made]
     field = judgement.removesuffix("s")
@@ -228,9 +273,16 @@ def _everyday(judgement: str) -> list[Row]:
             return [replace(_row(judgement, EVERYDAY, one), measured=False) for one in given]
         case "requests":
             return [
-                Row(EVERYDAY, ("", one["text"]), "none" if one["expect"]["kind"] == "none" else "new", EVERYDAY_WEIGHT, measured=False)
+                Row(
+                    EVERYDAY,
+                    ("", one["text"]),
+                    "none" if one["expect"]["kind"] == "none" else "new",
+                    EVERYDAY_WEIGHT,
+                    measured=False,
+                )
                 for one in _lines("schedule")
-                # Who declines a reminder schedules nothing, which is all that these labels tell: it may be a cancellation.
+                # Who declines a reminder schedules nothing, which is all that these labels tell: it may be a
+                # cancellation.
                 if one["expect"]["kind"] != "none" or not declines(one["text"])
             ]
         case "facts":
@@ -242,12 +294,16 @@ def _everyday(judgement: str) -> list[Row]:
 def _turns(conversation: dict[str, Any]) -> list[Row]:
     messages = conversation["messages"]
     lasting = {fact["turn"] for fact in conversation["facts"]}
-    labels = dict.fromkeys(lasting, "lasting") | {turn: "passing" for turn in conversation["nothing"] if turn not in lasting}
+    labels = dict.fromkeys(lasting, "lasting") | {
+        turn: "passing" for turn in conversation["nothing"] if turn not in lasting
+    }
     found = []
     for turn, label in sorted(labels.items()):
         before = messages[turn - 1]["text"] if turn and messages[turn - 1]["role"] == "assistant" else ""
         if messages[turn]["role"] == "user":
-            found.append(Row(EVERYDAY, (before, messages[turn]["text"]), label, EVERYDAY_WEIGHT, measured=False))
+            found.append(
+                Row(EVERYDAY, (before, messages[turn]["text"]), label, EVERYDAY_WEIGHT, measured=False)
+            )
     return found
 
 
@@ -258,5 +314,10 @@ def _lines(name: str) -> list[dict[str, Any]]:
 
 def digest(rows: dict[str, list[Row]]) -> str:
     """SHA-256 of everything that is learned from."""
-    said = json.dumps([[name, *([row.writer, *row.texts, row.label] for row in some)] for name, some in sorted(rows.items())])
+    said = json.dumps(
+        [
+            [name, *([row.writer, *row.texts, row.label] for row in some)]
+            for name, some in sorted(rows.items())
+        ]
+    )
     return hashlib.sha256(said.encode()).hexdigest()

@@ -1,7 +1,8 @@
-"""API keys of requests: who asks, told by ``Authorization: Bearer jiyi_…`` and by nothing else (never by a cookie), and how often.
+"""API keys of requests: who asks, told by ``Authorization: Bearer jiyi_…`` and by nothing else (never by a
+cookie), and how often.
 
-Requests are counted in Valkey, so that several web processes count together (Flask-Limiter). While Valkey is away each process counts by
-itself: programs go on, and the log says so once.
+Requests are counted in Valkey, so that several web processes count together (Flask-Limiter). While Valkey is
+away each process counts by itself: programs go on, and the log says so once.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def identify_by_key() -> None:
 
 
 def identify_again() -> Callable[[], Identity | None]:
-    """A function that gives whose the request's key is by now, or None if it is no longer good. It works after the request has ended.
+    """A function that gives whose the request's key is by now, or None if it is no longer good. It works
+    after the request has ended.
 
     It raises :class:`Unanswered` when the database has not answered for so long that nobody can say.
     """
@@ -100,14 +102,21 @@ class Limits:
             lambda: str(g.limited),
             app=app,
             storage_uri=storage_uri(settings.redis_url),
-            storage_options={"socket_timeout": SOCKET_TIMEOUT, "socket_connect_timeout": SOCKET_TIMEOUT, **retrying},
+            storage_options={
+                "socket_timeout": SOCKET_TIMEOUT,
+                "socket_connect_timeout": SOCKET_TIMEOUT,
+                **retrying,
+            },
             strategy="fixed-window",
             in_memory_fallback_enabled=True,
         )
         limiter.logger = logging.getLogger("jiyi.web")
         self._limiter = limiter
-        # Who asks is known late, so it is not the routes that are limited but these two, which are called then.
-        self._count = limiter.shared_limit(settings.rate_limit, scope="key")(_one_more) if settings.rate_limit else None
+        # Who asks is known late, so it is not the routes that are limited but these two, which are called
+        # then.
+        self._count = (
+            limiter.shared_limit(settings.rate_limit, scope="key")(_one_more) if settings.rate_limit else None
+        )
         self._count_refused = limiter.shared_limit(REFUSED, scope="refused")(_one_more_refused)
         self._count_anonymous = limiter.shared_limit(ANONYMOUS, scope="anonymous")(_one_more_anonymous)
 
@@ -135,7 +144,9 @@ class Limits:
         self._note()
 
     def _note(self) -> None:
-        """What the answer's headers say, asked for now: when the answer is made, a Valkey that has gone would make it an error."""
+        """What the answer's headers say, asked for now: when the answer is made, a Valkey that has gone would
+        make it an error.
+        """
         rate = self._limiter.current_limit
         with suppress(redis.RedisError, OSError):
             if rate is not None and rate.window:

@@ -1,7 +1,9 @@
-"""OAuth 2.1 for hosts of MCP that take no API key (``JIYI_MCP_URL``): a person who is signed in lets a program in.
+"""OAuth 2.1 for hosts of MCP that take no API key (``JIYI_MCP_URL``): a person who is signed in lets a
+program in.
 
-Registration (RFC 7591) stores nothing: a ``client_id`` is the signed registration itself. Clients are public, so PKCE (S256) binds a
-code to whoever asked for it. Errors of a request for consent are shown, not sent to its redirect_uri: anybody may register one.
+Registration (RFC 7591) stores nothing: a ``client_id`` is the signed registration itself. Clients are public,
+so PKCE (S256) binds a code to whoever asked for it. Errors of a request for consent are shown, not sent to
+its redirect_uri: anybody may register one.
 """
 
 from __future__ import annotations
@@ -32,16 +34,25 @@ blueprint = Blueprint("oauth", __name__)
 #: Rights that a program can be given; the whole service is for people and keys.
 SCOPES = ("read", "publish", "admin")
 GRANTS = ("authorization_code", "refresh_token")
-METADATA, REGISTER, TOKEN, REVOKE = "/.well-known/oauth-protected-resource", "/api/oauth/register", "/api/oauth/token", "/api/oauth/revoke"
+METADATA, REGISTER, TOKEN, REVOKE = (
+    "/.well-known/oauth-protected-resource",
+    "/api/oauth/register",
+    "/api/oauth/token",
+    "/api/oauth/revoke",
+)
 MAX_CLIENT_ID, MAX_STATE = 6_000, 2_000
 CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 #: Without a fragment; the port is looked at by itself.
-_REDIRECT = re.compile(r"(?:https://[A-Za-z0-9.-]+|http://(?:localhost|127\.0\.0\.1))(?::([1-9][0-9]{0,4}))?(?:/[!\"$-~]*)?")
+_REDIRECT = re.compile(
+    r"(?:https://[A-Za-z0-9.-]+|http://(?:localhost|127\.0\.0\.1))(?::([1-9][0-9]{0,4}))?(?:/[!\"$-~]*)?"
+)
 MAX_PORT = 65_535
 
 
-ClientName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f]+$")]
+ClientName = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60, pattern=r"^[^\x00-\x1f\x7f]+$")
+]
 
 
 class Client(BaseModel):
@@ -56,7 +67,10 @@ class Client(BaseModel):
     @classmethod
     def _only_safe(cls, uris: list[str]) -> list[str]:
         if wrong := next((uri for uri in uris if not _is_safe(uri)), None):
-            raise ValueError(f"{wrong!r} must be https, or http on localhost or 127.0.0.1, with a port up to 65535 and without a fragment")
+            raise ValueError(
+                f"{wrong!r} must be https, or http on localhost or 127.0.0.1, with a port up to 65535 and"
+                " without a fragment"
+            )
         return uris
 
     def takes(self, redirect_uri: str) -> bool:
@@ -135,9 +149,24 @@ def register_client() -> ResponseReturnValue:
         client = Client.model_validate_json(request.get_data())
     except ValidationError as error:
         of_uris = any(item["loc"][:1] == ("redirect_uris",) for item in first_errors(error))
-        return _refused("invalid_redirect_uri" if of_uris else "invalid_client_metadata", "; ".join(problems_of(error, Client)))
-    kept = {"client_id": str(_signed().dumps(client.model_dump())), "scope": " ".join(SCOPES), **client.model_dump()}
-    return _json({**kept, "token_endpoint_auth_method": "none", "grant_types": list(GRANTS), "response_types": ["code"]}, 201)
+        return _refused(
+            "invalid_redirect_uri" if of_uris else "invalid_client_metadata",
+            "; ".join(problems_of(error, Client)),
+        )
+    kept = {
+        "client_id": str(_signed().dumps(client.model_dump())),
+        "scope": " ".join(SCOPES),
+        **client.model_dump(),
+    }
+    return _json(
+        {
+            **kept,
+            "token_endpoint_auth_method": "none",
+            "grant_types": list(GRANTS),
+            "response_types": ["code"],
+        },
+        201,
+    )
 
 
 @blueprint.get("/oauth/authorize")
@@ -147,7 +176,15 @@ def ask() -> ResponseReturnValue:
     allowed = [scope for scope in asked.scopes if scope in user.scopes]
     groups = frame.groups() or [get_settings().group]
     host = urlsplit(asked.redirect_uri).netloc
-    return render_template("consent.html", asked=asked, allowed=allowed, offered=groups, host=host, resource=resource(), name=user.name)
+    return render_template(
+        "consent.html",
+        asked=asked,
+        allowed=allowed,
+        offered=groups,
+        host=host,
+        resource=resource(),
+        name=user.name,
+    )
 
 
 @blueprint.post("/oauth/authorize")
@@ -158,14 +195,26 @@ def consent() -> ResponseReturnValue:
     group_id = request.form.get("group", "")
     if not group_id or group_id not in frame.groups():
         abort(400, _("Choose one of your groups."))
-    scopes = [scope for scope in SCOPES if scope in asked.scopes and scope in request.form.getlist("allow") and scope in user.scopes]
+    scopes = [
+        scope
+        for scope in SCOPES
+        if scope in asked.scopes and scope in request.form.getlist("allow") and scope in user.scopes
+    ]
     if not scopes:
         abort(400, _("Give the program at least one right, or refuse."))
     of_client = {"client_id": asked.client_id, "client": asked.client.client_name}
-    code = connections.begin(user, group_id, scopes, redirect_uri=asked.redirect_uri, challenge=asked.challenge, **of_client)
+    code = connections.begin(
+        user, group_id, scopes, redirect_uri=asked.redirect_uri, challenge=asked.challenge, **of_client
+    )
     if code is None:
         most = connections.MAX_CONNECTIONS
-        abort(429, _("You have %(most)s connections already. End some of them on the page of your account.", most=most))
+        abort(
+            429,
+            _(
+                "You have %(most)s connections already. End some of them on the page of your account.",
+                most=most,
+            ),
+        )
     return _back(asked, code=code)
 
 
@@ -173,15 +222,23 @@ def consent() -> ResponseReturnValue:
 def token() -> ResponseReturnValue:
     _count()
     form = request.form
-    given = {name: form.get(name, "") for name in ("client_id", "redirect_uri", "code", "refresh_token", "code_verifier", "resource")}
+    given = {
+        name: form.get(name, "")
+        for name in ("client_id", "redirect_uri", "code", "refresh_token", "code_verifier", "resource")
+    }
     if _registered(given["client_id"]) is None:
-        return _refused("invalid_client", "client_id: not registered here, or no longer: register and connect again", 401)
+        return _refused(
+            "invalid_client", "client_id: not registered here, or no longer: register and connect again", 401
+        )
     if not _same_resource(given["resource"]):
         return _refused("invalid_target", f"resource: must be {resource()}")
     match form.get("grant_type"):
         case "authorization_code":
             if VERIFIER.fullmatch(given["code_verifier"]) is None:
-                return _refused("invalid_request", "code_verifier: 43 to 128 characters, of which code_challenge was the SHA-256")
+                return _refused(
+                    "invalid_request",
+                    "code_verifier: 43 to 128 characters, of which code_challenge was the SHA-256",
+                )
             challenge = create_s256_code_challenge(given["code_verifier"])
             where = {"client_id": given["client_id"], "redirect_uri": given["redirect_uri"]}
             made = connections.exchange(given["code"], challenge=challenge, **where)
@@ -190,7 +247,10 @@ def token() -> ResponseReturnValue:
         case _:
             return _refused("unsupported_grant_type", f"grant_type: must be one of {', '.join(GRANTS)}")
     if made is None:
-        return _refused("invalid_grant", "it is wrong, used, expired or revoked, or its person may not do this any more: connect again")
+        return _refused(
+            "invalid_grant",
+            "it is wrong, used, expired or revoked, or its person may not do this any more: connect again",
+        )
     return _told(made)
 
 
@@ -208,9 +268,18 @@ def _asked() -> Asked:
     client_id, redirect_uri = given.get("client_id", ""), given.get("redirect_uri", "")
     client = _registered(client_id)
     if client is None:
-        abort(400, _("The program is not registered here (client_id). Remove its connection there and connect again."))
+        abort(
+            400,
+            _(
+                "The program is not registered here (client_id). Remove its connection there and connect"
+                " again."
+            ),
+        )
     if not _is_safe(redirect_uri) or not client.takes(redirect_uri):
-        abort(400, _("The program wants to be answered at an address that it has not registered (redirect_uri)."))
+        abort(
+            400,
+            _("The program wants to be answered at an address that it has not registered (redirect_uri)."),
+        )
     if given.get("response_type") != "code":
         abort(400, "response_type: must be code.")
     challenge = given.get("code_challenge", "")
@@ -225,14 +294,23 @@ def _asked() -> Asked:
     state = given.get("state", "")
     if len(state) > MAX_STATE:
         abort(400, f"state: longer than {MAX_STATE:,} characters.")
-    return Asked(client_id=client_id, redirect_uri=redirect_uri, challenge=challenge, scopes=scopes, state=state, client=client)
+    return Asked(
+        client_id=client_id,
+        redirect_uri=redirect_uri,
+        challenge=challenge,
+        scopes=scopes,
+        state=state,
+        client=client,
+    )
 
 
 def _back(asked: Asked, **told: str) -> ResponseReturnValue:
     """To the program, by a page of ours: browsers forbid a form's answer to lead elsewhere (form-action)."""
     query = urlencode({**told, **({"state": asked.state} if asked.state else {}), "iss": issuer()})
     address = f"{asked.redirect_uri}{'&' if '?' in asked.redirect_uri else '?'}{query}"
-    return render_template("connected.html", address=address, client=asked.client.client_name, connected="code" in told)
+    return render_template(
+        "connected.html", address=address, client=asked.client.client_name, connected="code" in told
+    )
 
 
 def _same_resource(given: str) -> bool:

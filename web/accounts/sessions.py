@@ -1,7 +1,7 @@
 """Signed in or not: a session is a signed cookie that holds a person's id, the epoch and two times.
 
-The cookie is compared with the person's row at every request (kept for ``USER_SECONDS``): a new password, being disabled
-and signing out each begin a new epoch, and every session of the old one is over.
+The cookie is compared with the person's row at every request (kept for ``USER_SECONDS``): a new password,
+being disabled and signing out each begin a new epoch, and every session of the old one is over.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ IDLE_SECONDS = 12 * 3_600
 #: Seconds after which a person signs in anew in any case.
 SESSION_SECONDS = 7 * 86_400
 
-#: A person's row is asked for again after so many seconds: how long a session may outlive its end. A live stream looks once a second, so
-#: that both together are the five seconds that are promised.
+#: A person's row is asked for again after so many seconds: how long a session may outlive its end. A live
+#: stream looks once a second, so that both together are the five seconds that are promised.
 USER_SECONDS = 4.0
-#: … and used for so long when the database does not answer: the page that tells that it is dead needs a reader.
+#: … and used for so long when the database does not answer: the page that tells that it is dead needs a
+#: reader.
 STALE_SECONDS = 600.0
 #: Rows kept; of more the one asked for first goes.
 MAX_USERS = 1_000
@@ -38,15 +39,19 @@ NOTE_SECONDS = 60
 
 
 class Cookie(SecureCookieSessionInterface):
-    """Secure, except on this machine over plain http. Copies on several ports of one machine share its cookies: so the
-    port is part of the name.
+    """Secure, except on this machine over plain http. Copies on several ports of one machine share its
+    cookies: so the port is part of the name.
     """
 
     def get_cookie_secure(self, app: Flask) -> bool:  # noqa: ARG002
         return not is_plain_http_on_loopback()
 
     def get_cookie_name(self, app: Flask) -> str:  # noqa: ARG002
-        return f"jiyi_session_{get_settings().web_port}" if is_plain_http_on_loopback() else "__Host-jiyi_session"
+        return (
+            f"jiyi_session_{get_settings().web_port}"
+            if is_plain_http_on_loopback()
+            else "__Host-jiyi_session"
+        )
 
 
 def is_plain_http_on_loopback() -> bool:
@@ -57,7 +62,11 @@ def register(app: Flask) -> None:
     app.session_interface = Cookie()
     app.config.update(SESSION_COOKIE_HTTPONLY=True, SESSION_COOKIE_SAMESITE="Lax", SESSION_COOKIE_PATH="/")
     app.extensions["jiyi.people"] = LookupCache(
-        signing_in.find, fresh_seconds=USER_SECONDS, max_entries=MAX_USERS, stale_seconds=STALE_SECONDS, unavailable=(Unanswered,)
+        signing_in.find,
+        fresh_seconds=USER_SECONDS,
+        max_entries=MAX_USERS,
+        stale_seconds=STALE_SECONDS,
+        unavailable=(Unanswered,),
     )
 
 
@@ -102,7 +111,8 @@ def current() -> User | None:
 
 
 def current_again() -> Callable[[], User | None]:
-    """A function that gives who is signed in by the request's session by now, or None. It works after the request has ended.
+    """A function that gives who is signed in by the request's session by now, or None. It works after the
+    request has ended.
 
     It raises :class:`Unanswered` when the database has not answered for so long that nobody can say.
     """
@@ -132,7 +142,9 @@ def _held() -> _Held | None:
     if "user" not in session:
         return None
     try:
-        return _Held(UUID(session["user"]), int(session["epoch"]), int(session["began"]), int(session["seen"]))
+        return _Held(
+            UUID(session["user"]), int(session["epoch"]), int(session["began"]), int(session["seen"])
+        )
     except (KeyError, ValueError, TypeError, AttributeError):  # of an older version
         session.clear()
         return None
@@ -140,7 +152,9 @@ def _held() -> _Held | None:
 
 def _is_visit() -> bool:
     """A page or a form, not what an open page asks for by itself every few seconds."""
-    by_itself = request.headers.get("HX-Request") == "true" or request.accept_mimetypes.best == "text/event-stream"
+    by_itself = (
+        request.headers.get("HX-Request") == "true" or request.accept_mimetypes.best == "text/event-stream"
+    )
     return request.method not in ("GET", "HEAD") or not by_itself
 
 

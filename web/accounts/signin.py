@@ -1,4 +1,6 @@
-"""Signing in and out, and the one gate that every request of the admin passes: who is not signed in sees nothing."""
+"""Signing in and out, and the one gate that every request of the admin passes: who is not signed in sees
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,24 @@ from web.security import is_loopback
 
 blueprint = Blueprint("signin", __name__)
 
-#: Addresses that need no session, as Flask's rules write them. ``/metrics`` looks after itself (``web.accounts.api_keys``).
+#: Addresses that need no session, as Flask's rules write them. ``/metrics`` looks after itself
+#: (``web.accounts.api_keys``).
 OPEN = frozenset(
-    {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/healthz", "/readyz", "/metrics", "/static/<path:filename>"}
+    {
+        "/sign-in",
+        "/sign-in/oidc",
+        "/sign-in/oidc/back",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/static/<path:filename>",
+    }
     # What programs are told before they are let in (``web.accounts.oauth``).
     | {"/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/<path:path>"}
     | {"/.well-known/oauth-authorization-server"}
 )
-#: Where the application keeps what the provider of single sign-on is called, if there is one (``web.accounts.single_sign_on``).
+#: Where the application keeps what the provider of single sign-on is called, if there is one
+#: (``web.accounts.single_sign_on``).
 PROVIDER = "jiyi.oidc.label"
 #: What lies below knows keys only: no session opens it, so that no other site can use one.
 PROGRAMS = "/api/"
@@ -39,7 +51,8 @@ MAX_NAME = 200
 
 
 def register(app: Flask) -> None:
-    # The token lives as long as the session, and pages are not told where a request came from (Referrer-Policy).
+    # The token lives as long as the session, and pages are not told where a request came from
+    # (Referrer-Policy).
     app.config.update(WTF_CSRF_CHECK_DEFAULT=False, WTF_CSRF_TIME_LIMIT=None, WTF_CSRF_SSL_STRICT=False)
     app.extensions["jiyi.csrf"] = csrf = CSRFProtect(app)
     sessions.register(app)
@@ -52,8 +65,12 @@ def register(app: Flask) -> None:
 
 
 def is_open() -> bool:
-    """Whether the address needs no session. One that does not exist needs one: nothing is told to strangers."""
-    return request.path.startswith(PROGRAMS) or (request.url_rule is not None and request.url_rule.rule in OPEN)
+    """Whether the address needs no session. One that does not exist needs one: nothing is told to
+    strangers.
+    """
+    return request.path.startswith(PROGRAMS) or (
+        request.url_rule is not None and request.url_rule.rule in OPEN
+    )
 
 
 def _gate(csrf: CSRFProtect) -> ResponseReturnValue | None:
@@ -133,7 +150,9 @@ def busy_told() -> Iterator[None]:
 def refusal(wait: int) -> str:
     """What is told to whoever has to wait so many seconds."""
     told: str = ngettext(
-        "Too many wrong passwords. Wait a second, then try again.", "Too many wrong passwords. Wait %(num)d seconds, then try again.", wait
+        "Too many wrong passwords. Wait a second, then try again.",
+        "Too many wrong passwords. Wait %(num)d seconds, then try again.",
+        wait,
     )
     return told
 
@@ -147,7 +166,10 @@ def shown(status: int, problem: str = "", name: str = "") -> Response:
 
 def only_where_the_cookie_stays() -> None:
     if not request.is_secure and not is_loopback(request.host):
-        abort(403, _("Passwords are taken over https only, except on the machine itself. See docs/deployment.md."))
+        abort(
+            403,
+            _("Passwords are taken over https only, except on the machine itself. See docs/deployment.md."),
+        )
 
 
 def safe(address: str) -> str:
@@ -156,7 +178,9 @@ def safe(address: str) -> str:
     if odd or not address.startswith("/") or address.startswith("//"):
         return "/"
     parts = urlsplit(address)
-    return "/" if parts.scheme or parts.netloc or parts.path.startswith(("/sign-in", "/sign-out")) else address
+    return (
+        "/" if parts.scheme or parts.netloc or parts.path.startswith(("/sign-in", "/sign-out")) else address
+    )
 
 
 def _path_of(url: str) -> str:

@@ -1,7 +1,9 @@
-"""Signing in by a provider of OpenID Connect: whose account it is the provider says, what they may do its claims (``JIYI_OIDC_FILE``).
+"""Signing in by a provider of OpenID Connect: whose account it is the provider says, what they may do its
+claims (``JIYI_OIDC_FILE``).
 
-A person is known by the provider's ``sub``, not by a name or an address, which others can come to have: an account never takes over
-another, local ones included. Role and groups are those of the claims at each time of signing in.
+A person is known by the provider's ``sub``, not by a name or an address, which others can come to have: an
+account never takes over another, local ones included. Role and groups are those of the claims at each time of
+signing in.
 """
 
 from __future__ import annotations
@@ -60,7 +62,14 @@ class Provider(BaseModel):
     groups: dict[str, list[Name]] = {}
 
     def role_of(self, values: list[str]) -> Role | None:
-        return next((role for role in ROLES if role in {self.roles[value] for value in values if value in self.roles}), None)
+        return next(
+            (
+                role
+                for role in ROLES
+                if role in {self.roles[value] for value in values if value in self.roles}
+            ),
+            None,
+        )
 
     def groups_of(self, values: list[str], role: Role) -> list[str] | None:
         """None: all; an empty list: none."""
@@ -88,7 +97,11 @@ def register(app: Flask) -> None:
         client_id=provider.client_id,
         client_secret=provider.client_secret.get_secret_value(),
         server_metadata_url=f"{provider.issuer.rstrip('/')}/.well-known/openid-configuration",
-        client_kwargs={"scope": provider.scope, "code_challenge_method": "S256", "default_timeout": PROVIDER_SECONDS},
+        client_kwargs={
+            "scope": provider.scope,
+            "code_challenge_method": "S256",
+            "default_timeout": PROVIDER_SECONDS,
+        },
     )
     app.extensions["jiyi.oidc"] = provider, client
     app.extensions[signin.PROVIDER] = provider.label
@@ -101,12 +114,20 @@ def begin() -> ResponseReturnValue:
     signin.only_where_the_cookie_stays()
     provider, client = current_app.extensions["jiyi.oidc"]
     for name in [name for name in session if name.startswith("_state_")]:
-        del session[name]  # Authlib keeps each attempt for an hour; browsers drop a cookie that a few have made too large
+        del session[
+            name
+        ]  # Authlib keeps each attempt for an hour; browsers drop a cookie that a few have made too large
     session["next"] = signin.safe(request.args.get("next", ""))
     try:
         answer: ResponseReturnValue = client.authorize_redirect(url_for(".finish", _external=True))
     except (requests.RequestException, ValueError, RuntimeError):
-        return signin.shown(502, _("%(provider)s does not answer. Try again, or sign in with a password.", provider=provider.label))
+        return signin.shown(
+            502,
+            _(
+                "%(provider)s does not answer. Try again, or sign in with a password.",
+                provider=provider.label,
+            ),
+        )
     return answer
 
 
@@ -118,7 +139,13 @@ def finish() -> ResponseReturnValue:
         issuer = {"iss": {"essential": True, "values": [provider.issuer]}}
         claims = client.authorize_access_token(claims_options=issuer).get("userinfo") or {}
     except requests.RequestException:
-        return signin.shown(502, _("%(provider)s does not answer. Try again, or sign in with a password.", provider=provider.label))
+        return signin.shown(
+            502,
+            _(
+                "%(provider)s does not answer. Try again, or sign in with a password.",
+                provider=provider.label,
+            ),
+        )
     except (OAuthError, JoseError, ValueError, RuntimeError, KeyError) as error:
         log.warning("signing in by the provider failed: %s", type(error).__name__)
         claims = {}
@@ -131,11 +158,18 @@ def finish() -> ResponseReturnValue:
     address = request.remote_addr or ""
     if role is None or groups == []:
         signing_in.refuse_from_provider(name, address)
-        told = _("You have no role here. Whoever runs the service can give you one at %(provider)s.", provider=provider.label)
+        told = _(
+            "You have no role here. Whoever runs the service can give you one at %(provider)s.",
+            provider=provider.label,
+        )
         return signin.shown(403, told)
     user = signing_in.from_provider(f"{provider.issuer}|{claims['sub']}", name, role, groups, address)
     if user is None:
-        told = _("The name %(name)s belongs to another account here, or yours is disabled. Ask whoever runs the service.", name=name)
+        told = _(
+            "The name %(name)s belongs to another account here, or yours is disabled. Ask whoever runs the"
+            " service.",
+            name=name,
+        )
         return signin.shown(403, told)
     back = session.get("next", "")
     sessions.begin(user)

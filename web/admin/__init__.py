@@ -1,12 +1,13 @@
-"""The admin: a module a subject. Each has :class:`web.admin.frame.Pages`: a Flask blueprint for each kind of page, with its place in the
-menu.
+"""The admin: a module a subject. Each has :class:`web.admin.frame.Pages`: a Flask blueprint for each kind of
+page, with its place in the menu.
 
-``web.admin.pages.page`` makes the routes of a page, of its JSON form and of the parts that are asked for again. A route finds its
-group with ``frame.group()``, and whatever it asks the database is already bound to it. Who may not what the entry's ``scope`` says
-is refused before a route begins; what needs more, a change above all, begins with ``need(…)``.
+``web.admin.pages.page`` makes the routes of a page, of its JSON form and of the parts that are asked for
+again. A route finds its group with ``frame.group()``, and whatever it asks the database is already bound to
+it. Who may not what the entry's ``scope`` says is refused before a route begins; what needs more, a change
+above all, begins with ``need(…)``.
 
-``web.admin.acting.action_form_route`` makes the route of a form that does one action. Whatever form is refused, ``web.admin.forms``
-answers with its page as it was filled in.
+``web.admin.acting.action_form_route`` makes the route of a form that does one action. Whatever form is
+refused, ``web.admin.forms`` answers with its page as it was filled in.
 """
 
 from __future__ import annotations
@@ -24,10 +25,21 @@ BLUEPRINTS: tuple[Pages, ...] = (
     operations.overview_pages,
     *(memory.memory_pages, retrieval.playground_pages, retrieval.retrieval_pages, agents.agent_pages),
     *(memory.conversation_pages, agents.reflection_pages, memory.archive_pages, memory.event_pages),
-    *(pages for subject in subjects.on() for module in subject.admin for pages in import_module(module).BLUEPRINTS),
+    *(
+        pages
+        for subject in subjects.on()
+        for module in subject.admin
+        for pages in import_module(module).BLUEPRINTS
+    ),
     *(operations.queue_pages, operations.worker_pages, operations.work_pages, operations.letter_pages),
     *(operations.job_pages, operations.llm_pages),
-    *(accounts.key_pages, accounts.people_pages, accounts.erasure_pages, accounts.audit_pages, accounts.account_pages),
+    *(
+        accounts.key_pages,
+        accounts.people_pages,
+        accounts.erasure_pages,
+        accounts.audit_pages,
+        accounts.account_pages,
+    ),
     finder.finder_pages,
 )
 assert node  # its routes are those of memories

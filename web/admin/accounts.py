@@ -53,7 +53,11 @@ def create() -> Response:
     if not name:
         refuse("name", _("A key needs a name: who uses it."))
     of_service = request.form.get("of") == "service" and who().may("operator")
-    scopes = list(SCOPES) if of_service else [scope for scope in OF_GROUP if scope in request.form.getlist("scope")]
+    scopes = (
+        list(SCOPES)
+        if of_service
+        else [scope for scope in OF_GROUP if scope in request.form.getlist("scope")]
+    )
     if not scopes:
         refuse("scope", _("A key needs at least one right."))
     key, days = new_key(), _one_of("days", DAYS)
@@ -71,7 +75,12 @@ def rotate(key_id: str) -> Response:
 
 
 action_form_route(
-    key_pages, "/keys/<key_id>/revoke", actions.revoke_key, Part("_keys.html", keys), name="revoke", field_names={"id": "key_id"}
+    key_pages,
+    "/keys/<key_id>/revoke",
+    actions.revoke_key,
+    Part("_keys.html", keys),
+    name="revoke",
+    field_names={"id": "key_id"},
 )
 
 
@@ -86,7 +95,9 @@ def _one_of(name: str, allowed: tuple[int, ...]) -> int:
     return int(text)
 
 
-people_pages = Pages("people", __name__, Page("access", lazy_gettext("People"), "people.page", "operator", of_service=True))
+people_pages = Pages(
+    "people", __name__, Page("access", lazy_gettext("People"), "people.page", "operator", of_service=True)
+)
 
 
 @page(people_pages, "/people", "people.html", across_groups=True, roles=ROLES)
@@ -101,7 +112,14 @@ def add() -> Response:
     groups = [group.strip() for group in request.form.get("groups", "").split(",") if group.strip()]
     password = make_password()
     every = bool(request.form.get("all_groups"))
-    perform(actions.add_person, name=name, role=role, groups=groups or None, all_groups=every, password_hash=hash_password(password))
+    perform(
+        actions.add_person,
+        name=name,
+        role=role,
+        groups=groups or None,
+        all_groups=every,
+        password_hash=hash_password(password),
+    )
     return _password_shown_once(name, password)
 
 
@@ -201,14 +219,23 @@ NO_ERASURE = lazy_gettext("There is no erasure %(id)s in the group â€œ%(group)sâ
 
 @page(erasure_pages, "/erasure", "erasure.html", rows="_erasures.html")
 def erasures(connection: Connection, group: str) -> Context:
-    return listed("erasures", progress.page(connection, group, inputs.place(BY_ID), ERASURES_PER_PAGE + 1), ERASURES_PER_PAGE, "erasure_id")
+    return listed(
+        "erasures",
+        progress.page(connection, group, inputs.place(BY_ID), ERASURES_PER_PAGE + 1),
+        ERASURES_PER_PAGE,
+        "erasure_id",
+    )
 
 
 @erasure_pages.post("/erasure/preview")
 def preview() -> str:
     """What would go. Changes nothing."""
     what = _whom()
-    return render_template("_erasure_preview.html", what=what, found=perform(erasure_actions.preview, what, timeout=PREVIEW_TIMEOUT))
+    return render_template(
+        "_erasure_preview.html",
+        what=what,
+        found=perform(erasure_actions.preview, what, timeout=PREVIEW_TIMEOUT),
+    )
 
 
 @erasure_pages.post("/erasure")
@@ -221,7 +248,14 @@ def begin() -> ResponseReturnValue:
     return redirect_to(url_for("erasure.one", erasure_id=erasure_id, group=frame.group()))
 
 
-@page(erasure_pages, "/erasure/<uuid:erasure_id>", "erasure_one.html", name="one", live="_erasure.html", missing=NO_ERASURE)
+@page(
+    erasure_pages,
+    "/erasure/<uuid:erasure_id>",
+    "erasure_one.html",
+    name="one",
+    live="_erasure.html",
+    missing=NO_ERASURE,
+)
 def erasure(connection: Connection, group: str, erasure_id: UUID) -> Context | None:
     """How far it is, and the report that proves it."""
     erasure = progress.one(connection, group, erasure_id)
@@ -229,7 +263,9 @@ def erasure(connection: Connection, group: str, erasure_id: UUID) -> Context | N
 
 
 def _whom() -> Erasure:
-    names = [name.strip() for name in request.form.get("names", "")[:MAX_NAMES_CHARS].splitlines() if name.strip()]
+    names = [
+        name.strip() for name in request.form.get("names", "")[:MAX_NAMES_CHARS].splitlines() if name.strip()
+    ]
     if not names:
         refuse("names", _("Whom? Give a name."))
     backups = request.form.get("delete_backups") == "yes"

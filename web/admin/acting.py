@@ -1,4 +1,6 @@
-"""Changes that pages make, and questions to workers: what is refused is told, and nothing is waited for too long."""
+"""Changes that pages make, and questions to workers: what is refused is told, and nothing is waited for too
+long.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ WORKER_TIMEOUT = 8.0
 
 
 def ids_of(values: Sequence[str], name: str, most: int) -> list[UUID]:
-    """The ids among a form's or an address's values of a name; 400 for what is no id, or too much at a time."""
+    """The ids among a form's or an address's values of a name; 400 for what is no id, or too much at a
+    time.
+    """
     if len(values) > most:
         abort(400, _("At most %(most)s at a time.", most=f"{most:,}"))
     try:
@@ -38,8 +42,11 @@ def ids_of(values: Sequence[str], name: str, most: int) -> list[UUID]:
         abort(400, f"{name}: must be ids.")
 
 
-def perform(action: Action[Q, R], request: Q | None = None, /, *, timeout: float = WORKER_TIMEOUT, **fields: Any) -> R:
-    """Do it for the page's group, as whoever is signed in; ``fields`` are the request's, unless one is made already.
+def perform(
+    action: Action[Q, R], request: Q | None = None, /, *, timeout: float = WORKER_TIMEOUT, **fields: Any
+) -> R:
+    """Do it for the page's group, as whoever is signed in; ``fields`` are the request's, unless one is made
+    already.
 
     400, 404 or 409 with its words if it is refused: then nothing is changed.
 
@@ -48,7 +55,9 @@ def perform(action: Action[Q, R], request: Q | None = None, /, *, timeout: float
     """
     need(action.scope)  # whatever the form says
     try:
-        return actions.perform(action, frame.group(), request or checked(action.request, **fields), timeout=timeout)
+        return actions.perform(
+            action, frame.group(), request or checked(action.request, **fields), timeout=timeout
+        )
     except (InvalidRequest, NotFound, Conflict) as error:
         raise refusal(error) from None
     except (NoAnswer, BrokerUnavailable) as error:
@@ -64,7 +73,9 @@ def checked(model: type[Q], **fields: Any) -> Q:
 
 
 class Part(NamedTuple):
-    """A part of a page: its template gets what ``gather``, a page's function, gives, the result as ``done``, the form, ``beside``."""
+    """A part of a page: its template gets what ``gather``, a page's function, gives, the result as ``done``,
+    the form, ``beside``.
+    """
 
     template: str
     gather: Callable[..., Context] = dict
@@ -89,9 +100,11 @@ def action_form_route(
     Args:
         blueprint: of the module.
         path: its address; its parts are fields of the request.
-        action: what is done, or by the part ``verb`` of the address one of several, or a function of the parts that chooses one.
-        to: the endpoint of the page; its address gets what it needs from the result, else from the parts of the path. Or a function
-            of the parts, the form and the result, which gives the address. Or a :class:`Part`.
+        action: what is done, or by the part ``verb`` of the address one of several, or a function of the
+        parts that chooses one.
+        to: the endpoint of the page; its address gets what it needs from the result,
+            else from the parts of the path. Or a function of the parts, the form and the result, which gives
+            the address. Or a :class:`Part`.
         name: its endpoint.
         field_names: fields of the request that have another name in the form or in the address.
         make_fields: makes the request's fields of those that were sent, and of the parts.
@@ -102,11 +115,19 @@ def action_form_route(
 
     def done(**parts: Any) -> ResponseReturnValue:
         frame.storable(*(part for part in parts.values() if isinstance(part, str)))
-        chosen = action if isinstance(action, Action) else action[parts["verb"]] if isinstance(action, Mapping) else action(parts)
+        chosen = (
+            action
+            if isinstance(action, Action)
+            else action[parts["verb"]]
+            if isinstance(action, Mapping)
+            else action(parts)
+        )
         need(scope), need(chosen.scope)
         fields = sent(chosen.request, parts, field_names or {})
         result = perform(
-            chosen, checked(chosen.request, **(fields if make_fields is None else make_fields(fields, parts))), timeout=timeout
+            chosen,
+            checked(chosen.request, **(fields if make_fields is None else make_fields(fields, parts))),
+            timeout=timeout,
         )
         if isinstance(to, Part):
             shown = {"group": frame.group(), **to.gather(**parts), **to.beside}
@@ -118,15 +139,22 @@ def action_form_route(
         known = {**parts, **told}
         kept = {field: request.form.get(field) or None for field in kept_fields}
         return redirect_to(
-            url_for(to, **{"group": frame.group(), **kept, **{address_part: known[address_part] for address_part in wanted & known.keys()}})
+            url_for(
+                to,
+                **{
+                    "group": frame.group(),
+                    **kept,
+                    **{address_part: known[address_part] for address_part in wanted & known.keys()},
+                },
+            )
         )
 
     blueprint.add_url_rule(path, name, done, methods=["POST"])
 
 
 def sent(model: type[BaseModel], parts: Mapping[str, Any], named: Mapping[str, str]) -> Context:
-    """The fields of a request that the address or the form has. What is not needed and was left blank is not said; of a list the form
-    has each value by itself, or one a line.
+    """The fields of a request that the address or the form has. What is not needed and was left blank is not
+    said; of a list the form has each value by itself, or one a line.
     """
     fields: Context = {}
     for field, info in model.model_fields.items():
@@ -135,7 +163,14 @@ def sent(model: type[BaseModel], parts: Mapping[str, Any], named: Mapping[str, s
         if name in parts:
             fields[field] = [parts[name]] if several else parts[name]
         elif several:
-            fields[field] = [line.strip() for value in request.form.getlist(name) for line in value.splitlines() if line.strip()]
-        elif (text := request.form.get(name, "").replace("\r\n", "\n")).strip() or (info.is_required() and name in request.form):
+            fields[field] = [
+                line.strip()
+                for value in request.form.getlist(name)
+                for line in value.splitlines()
+                if line.strip()
+            ]
+        elif (text := request.form.get(name, "").replace("\r\n", "\n")).strip() or (
+            info.is_required() and name in request.form
+        ):
             fields[field] = text
     return fields

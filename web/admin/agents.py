@@ -1,4 +1,6 @@
-"""Agents: the list; one with its memories over time, its keywords, its settings and its next reflection; what they thought about."""
+"""Agents: the list; one with its memories over time, its keywords, its settings and its next reflection; what
+they thought about.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,12 @@ NODE_TYPES: tuple[str, ...] = get_args(NodeType)
 @page(agent_pages, "/agents", "agents.html", name="index")
 def agents(connection: Connection, group: str) -> Context:
     after = inputs.place(BY_NAME) or ""
-    rows = listed("agents", stored_agents.agent_rows(connection, group, after, AGENTS_PER_PAGE + 1), AGENTS_PER_PAGE, "agent_id")
+    rows = listed(
+        "agents",
+        stored_agents.agent_rows(connection, group, after, AGENTS_PER_PAGE + 1),
+        AGENTS_PER_PAGE,
+        "agent_id",
+    )
     return {**rows, "agents": [with_progress(row, get_settings()) for row in rows["agents"]]}
 
 
@@ -59,21 +66,32 @@ def agents(connection: Connection, group: str) -> Context:
     saved=False,
 )
 def agent(connection: Connection, group: str, agent: str) -> Context | None:
-    memories = _nodes(connection, group, agent)  # first, so that wrong parameters are named whatever the agent
+    memories = _nodes(
+        connection, group, agent
+    )  # first, so that wrong parameters are named whatever the agent
     state = stored_agents.agent_row(connection, group, agent)
     if state is None:
         return None
     keywords = stored_agents.keywords(connection, group, agent, KEYWORDS_PER_PAGE + 1)
-    questions = listed("questions", records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1), QUESTIONS_SHOWN, "retrieval_id")
+    questions = listed(
+        "questions",
+        records.listed(connection, group, agent, None, QUESTIONS_SHOWN + 1),
+        QUESTIONS_SHOWN,
+        "retrieval_id",
+    )
     unit, spans = stored_agents.timeline(connection, group, agent, UNITS)
     return {
         **memories,
         "agent": with_progress(state, get_settings()),
-        "scheduled_reflection": next_scheduled(connection, (group, agent), state.importance_ele_n, datetime.now(UTC)),
+        "scheduled_reflection": next_scheduled(
+            connection, (group, agent), state.importance_ele_n, datetime.now(UTC)
+        ),
         **_keywords(keywords, 0),
         "questions": questions["questions"],
         "questions_next": questions["next"],
-        "thoughts": search(connection, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN),
+        "thoughts": search(
+            connection, group, MemoryFilter(agent_id=agent, types=["thought"]), None, THOUGHTS_SHOWN
+        ),
         "has": stored_agents.belongings(connection, group, agent),
         "timeline": {"unit": unit, "spans": spans},
     }
@@ -110,8 +128,16 @@ def keywords(group: str, agent: str) -> str:
     """The next keywords, weaker ones."""
     storable(group, agent)
     offset, most = inputs.whole("offset", MAX_KEYWORDS) or 0, inputs.whole("most") or 1
-    strengths = from_database(lambda c: stored_agents.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset))
-    return render_template("_keywords.html", group=group, agent={"agent_id": agent}, strongest=most, **_keywords(strengths, offset))
+    strengths = from_database(
+        lambda c: stored_agents.keywords(c, group, agent, KEYWORDS_PER_PAGE + 1, offset=offset)
+    )
+    return render_template(
+        "_keywords.html",
+        group=group,
+        agent={"agent_id": agent},
+        strongest=most,
+        **_keywords(strengths, offset),
+    )
 
 
 @agent_pages.post("/agents/<name:group>/<name:agent>/settings")
@@ -123,7 +149,9 @@ def configure(group: str, agent: str) -> ResponseReturnValue:
     if not wants_fragment():
         return redirect(url_for("agents.agent", group=group, agent=agent), 303)
     row = _row(group, agent)
-    return render_template("_agent_settings.html", group=group, agent=row, form=settings_fields(row.settings), saved=True)
+    return render_template(
+        "_agent_settings.html", group=group, agent=row, form=settings_fields(row.settings), saved=True
+    )
 
 
 action_form_route(
@@ -151,10 +179,18 @@ def _row(group: str, agent: str) -> AgentState:
 
 
 def _nodes(connection: Connection, group: str, agent: str) -> Context:
-    """The agent's memories as the address asks for them, and what it asks for, to be passed on to the next page."""
+    """The agent's memories as the address asks for them, and what it asks for, to be passed on to the next
+    page.
+    """
     type_, before = inputs.choice("type", NODE_TYPES), inputs.place(BY_NUMBER)
     begin, end = inputs.moment("from"), inputs.moment("to", end=True)
-    wanted = MemoryFilter(agent_id=agent, types=[type_] if type_ else (), archived="with", created_after=begin, created_before=end)
+    wanted = MemoryFilter(
+        agent_id=agent,
+        types=[type_] if type_ else (),
+        archived="with",
+        created_after=begin,
+        created_before=end,
+    )
     memory_rows = search(connection, group, wanted, before, NODES_PER_PAGE + 1)
     nodes = listed("nodes", memory_rows, NODES_PER_PAGE, "node_count")
     return {"type": type_, "begin": asked("from"), "end": asked("to"), **nodes}
@@ -165,22 +201,52 @@ SETTINGS: dict[str, tuple[tuple[str, ...], Any, Any]] = {
     "mode": (
         get_args(Mode),
         lazy_gettext("Recency"),
-        lazy_gettext("recent: by rank of the last access; elapsed: by hours since; stanford: as in the original"),
+        lazy_gettext(
+            "recent: by rank of the last access; elapsed: by hours since; stanford: as in the original"
+        ),
     ),
     "recency_w": ((), lazy_gettext("Weight of recency"), lazy_gettext("0 … 100, before the fixed gain 0.5")),
-    "relevance_w": ((), lazy_gettext("Weight of relevance"), lazy_gettext("0 … 100, before the fixed gain 3")),
-    "importance_w": ((), lazy_gettext("Weight of importance"), lazy_gettext("0 … 100, before the fixed gain 2")),
-    "recency_decay": ((), lazy_gettext("Decay of recency"), lazy_gettext("above 0, at most 1; per rank or per hour")),
-    "importance_trigger_max": ((), lazy_gettext("Importance for a reflection"), lazy_gettext("what events have to add up to")),
+    "relevance_w": (
+        (),
+        lazy_gettext("Weight of relevance"),
+        lazy_gettext("0 … 100, before the fixed gain 3"),
+    ),
+    "importance_w": (
+        (),
+        lazy_gettext("Weight of importance"),
+        lazy_gettext("0 … 100, before the fixed gain 2"),
+    ),
+    "recency_decay": (
+        (),
+        lazy_gettext("Decay of recency"),
+        lazy_gettext("above 0, at most 1; per rank or per hour"),
+    ),
+    "importance_trigger_max": (
+        (),
+        lazy_gettext("Importance for a reflection"),
+        lazy_gettext("what events have to add up to"),
+    ),
     "dedupe": (get_args(Dedupe), lazy_gettext("Repetitions"), lazy_gettext("exact: a content is kept once")),
-    "derive_poignancy": (get_args(Derive), lazy_gettext("Importance that is missing"), lazy_gettext("llm: is asked for")),
-    "derive_triple": (get_args(Derive), lazy_gettext("Triple that is missing"), lazy_gettext("llm: is asked for")),
+    "derive_poignancy": (
+        get_args(Derive),
+        lazy_gettext("Importance that is missing"),
+        lazy_gettext("llm: is asked for"),
+    ),
+    "derive_triple": (
+        get_args(Derive),
+        lazy_gettext("Triple that is missing"),
+        lazy_gettext("llm: is asked for"),
+    ),
     "derive_keywords": (
         get_args(DeriveKeywords),
         lazy_gettext("Keywords that are missing"),
         lazy_gettext("text: taken from the text; llm: asked for"),
     ),
-    "tz": ((), lazy_gettext("Time zone"), lazy_gettext("of days that its users talk about, and of its quiet hours: Asia/Shanghai")),
+    "tz": (
+        (),
+        lazy_gettext("Time zone"),
+        lazy_gettext("of days that its users talk about, and of its quiet hours: Asia/Shanghai"),
+    ),
 }
 
 
@@ -273,7 +339,9 @@ def _next(unit: str, start: datetime) -> datetime:
     return start + {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(weeks=1)}[unit]
 
 
-reflection_pages = Pages("reflections", __name__, Page("agents", lazy_gettext("Reflections"), "reflections.page"))
+reflection_pages = Pages(
+    "reflections", __name__, Page("agents", lazy_gettext("Reflections"), "reflections.page")
+)
 
 REFLECTIONS_PER_PAGE = 30
 STATES: tuple[State, ...] = get_args(State)
@@ -281,11 +349,24 @@ TRIGGERS: tuple[Trigger, ...] = get_args(Trigger)
 NO_REFLECTION = lazy_gettext("There is no reflection %(id)s in the group “%(group)s”.")
 
 
-@page(reflection_pages, "/reflections", "reflections.html", rows="_reflections.html", states=STATES, triggers=TRIGGERS)
+@page(
+    reflection_pages,
+    "/reflections",
+    "reflections.html",
+    rows="_reflections.html",
+    states=STATES,
+    triggers=TRIGGERS,
+)
 def reflections(connection: Connection, group: str) -> Context:
     agent, state, trigger = asked("agent"), inputs.choice("state", STATES), inputs.choice("trigger", TRIGGERS)
     reflections = reflection.reflection_page(
-        connection, group, agent_id=agent, state=state, trigger=trigger, before=inputs.place(BY_TIME), limit=REFLECTIONS_PER_PAGE + 1
+        connection,
+        group,
+        agent_id=agent,
+        state=state,
+        trigger=trigger,
+        before=inputs.place(BY_TIME),
+        limit=REFLECTIONS_PER_PAGE + 1,
     )
     return {
         "filters": {"agent": agent, "state": state, "trigger": trigger},
@@ -294,7 +375,13 @@ def reflections(connection: Connection, group: str) -> Context:
     }
 
 
-@page(reflection_pages, "/reflections/<name:group>/<uuid:reflection_id>", "reflection.html", name="reflection", missing=NO_REFLECTION)
+@page(
+    reflection_pages,
+    "/reflections/<name:group>/<uuid:reflection_id>",
+    "reflection.html",
+    name="reflection",
+    missing=NO_REFLECTION,
+)
 def one_reflection(connection: Connection, group: str, reflection_id: UUID) -> Context | None:
     reflection_ = reflection.find_reflection(connection, group, reflection_id)
     return None if reflection_ is None else {"reflection": reflection_}

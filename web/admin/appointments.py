@@ -1,4 +1,6 @@
-"""Appointments of agents, with a box to try how a sentence is read; heartbeats, and alerts that wait to be acknowledged."""
+"""Appointments of agents, with a box to try how a sentence is read; heartbeats, and alerts that wait to be
+acknowledged.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from web.admin.acting import action_form_route, perform
 from web.admin.frame import Page, Pages, asked, group
 from web.admin.pages import Context, listed, page, reads_database
 
-appointment_pages = Pages("appointments", __name__, Page("appointments", lazy_gettext("Appointments"), "appointments.page"))
+appointment_pages = Pages(
+    "appointments", __name__, Page("appointments", lazy_gettext("Appointments"), "appointments.page")
+)
 
 SCHEDULES_PER_PAGE, NEXT_RUNS = 50, 3
 RUNS_SHOWN = 50
@@ -32,19 +36,30 @@ def schedules_page() -> Context:
     return {"agent": agent, **_schedules(agent), "text": text, "tz": tz, "tried": tried}
 
 
-@page(appointment_pages, "/growth/schedules/<uuid:schedule_id>", "appointment.html", name="one", missing=NO_SCHEDULE)
+@page(
+    appointment_pages,
+    "/growth/schedules/<uuid:schedule_id>",
+    "appointment.html",
+    name="one",
+    missing=NO_SCHEDULE,
+)
 def schedule_page(connection: Connection, group: str, schedule_id: Any) -> Context | None:
     schedule = schedules.find(connection, group, schedule_id)
     if schedule is None:
         return None
-    return {"schedule": _with_next_runs(schedule), "runs": schedules.runs_of(connection, group, schedule_id, RUNS_SHOWN)}
+    return {
+        "schedule": _with_next_runs(schedule),
+        "runs": schedules.runs_of(connection, group, schedule_id, RUNS_SHOWN),
+    }
 
 
 def _taken_down(known: Context) -> str:
     """To the appointment; to what was read and why, if it was not clear."""
     if known["schedule"] is not None:
         return url_for("appointments.one", group=group(), schedule_id=known["schedule"].id)
-    return url_for("appointments.page", group=group(), agent=known["agent"], text=known.get("text"), tz=known.get("tz"))
+    return url_for(
+        "appointments.page", group=group(), agent=known["agent"], text=known.get("text"), tz=known.get("tz")
+    )
 
 
 action_form_route(
@@ -68,11 +83,17 @@ action_form_route(
 action_form_route(
     appointment_pages,
     "/growth/schedules/<uuid:schedule_id>/<any(pause, resume, delete):verb>",
-    {"pause": schedule_actions.update_schedule, "resume": schedule_actions.update_schedule, "delete": schedule_actions.delete_schedule},
+    {
+        "pause": schedule_actions.update_schedule,
+        "resume": schedule_actions.update_schedule,
+        "delete": schedule_actions.delete_schedule,
+    },
     "appointments.page",
     name="change",
     field_names={"id": "schedule_id"},
-    make_fields=lambda fields, parts: fields if parts["verb"] == "delete" else {**fields, "paused": parts["verb"] == "pause"},
+    make_fields=lambda fields, parts: (
+        fields if parts["verb"] == "delete" else {**fields, "paused": parts["verb"] == "pause"}
+    ),
     scope="admin",
 )
 
@@ -99,7 +120,9 @@ def _quiet_hours() -> dict[str, str] | None:
     return hours if any(hours.values()) else None
 
 
-heartbeat_pages = Pages("heartbeats", __name__, Page("appointments", lazy_gettext("Heartbeats"), "heartbeats.page"))
+heartbeat_pages = Pages(
+    "heartbeats", __name__, Page("appointments", lazy_gettext("Heartbeats"), "heartbeats.page")
+)
 
 AGENTS_PER_PAGE, ALERTS_SHOWN, TICKS_SHOWN = 50, 50, 50
 NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s” has no heartbeat.")
@@ -109,9 +132,16 @@ NO_HEARTBEAT = lazy_gettext("The agent “%(agent)s” of the group “%(group)s
 def heartbeats_page(connection: Connection, group: str) -> Context:
     rows = heartbeats.heartbeat_page(connection, group, inputs.place(BY_NAME) or "", AGENTS_PER_PAGE + 1)
     listing, now = listed("heartbeats", rows, AGENTS_PER_PAGE, "agent_id"), datetime.now(UTC)
-    waiting = heartbeats.alert_page(connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN, channel="ui")
+    waiting = heartbeats.alert_page(
+        connection, group, None, everything=False, after=None, limit=ALERTS_SHOWN, channel="ui"
+    )
     shown = [_heartbeat(row, now) for row in listing["heartbeats"]]
-    return {**listing, "heartbeats": shown, "alerts": waiting, "agents": agents.agent_names(connection, group)}
+    return {
+        **listing,
+        "heartbeats": shown,
+        "alerts": waiting,
+        "agents": agents.agent_names(connection, group),
+    }
 
 
 @page(heartbeat_pages, "/growth/heartbeats/<name:agent>", "heartbeat.html", name="one", missing=NO_HEARTBEAT)
@@ -119,7 +149,9 @@ def heartbeat_page(connection: Connection, group: str, agent: str) -> Context | 
     row = heartbeats.find(connection, (group, agent))
     if row is None:
         return None
-    alert_rows = heartbeats.alert_page(connection, group, agent, everything=True, after=None, limit=ALERTS_SHOWN)
+    alert_rows = heartbeats.alert_page(
+        connection, group, agent, everything=True, after=None, limit=ALERTS_SHOWN
+    )
     ticks = heartbeats.history(connection, (group, agent), TICKS_SHOWN)
     return {"heartbeat": _heartbeat(row, datetime.now(UTC)), "alerts": alert_rows, "ticks": ticks}
 

@@ -55,7 +55,15 @@ def _stored(connection: Connection, group: str, words: str) -> Context:
         known_id = UUID(words)
     except ValueError:
         memories = memory_reads.search(connection, group, MemoryFilter(words=words), None, SHOWN)
-        return {"agents": stored_agents.agent_names(connection, group, SHOWN, words), "memories": memories, "event": None}
+        return {
+            "agents": stored_agents.agent_names(connection, group, SHOWN, words),
+            "memories": memories,
+            "event": None,
+        }
     memory = memory_reads.node(connection, group, known_id)
     became = stored_events.became(connection, group, known_id)
-    return {"agents": [], "memories": [memory] if memory else [], "event": known_id if became.event or became.letters else None}
+    return {
+        "agents": [],
+        "memories": [memory] if memory else [],
+        "event": known_id if became.event or became.letters else None,
+    }

@@ -1,8 +1,9 @@
-"""Forms that are refused: their page answers again as they were filled in, with what is wrong beside the field that it is about.
+"""Forms that are refused: their page answers again as they were filled in, with what is wrong beside the
+field that it is about.
 
-A form says in a hidden field on which page it stands (``csrf()`` in the templates adds it). The page's function is asked for that page,
-and its template finds with ``form_of`` what was sent. To htmx only the problems are answered: the form is still there, and the script puts
-them beside its fields.
+A form says in a hidden field on which page it stands (``csrf()`` in the templates adds it). The page's
+function is asked for that page, and its template finds with ``form_of`` what was sent. To htmx only the
+problems are answered: the form is still there, and the script puts them beside its fields.
 """
 
 from __future__ import annotations
@@ -44,11 +45,17 @@ WORDS = {
         (lazy_gettext("must be at least %(ge)s"), ("greater_than_equal",)),
         (lazy_gettext("must be less than %(lt)s"), ("less_than",)),
         (lazy_gettext("must be at most %(le)s"), ("less_than_equal",)),
-        (lazy_gettext("must be a whole number"), ("int_parsing", "int_type", "int_parsing_size", "int_from_float")),
+        (
+            lazy_gettext("must be a whole number"),
+            ("int_parsing", "int_type", "int_parsing_size", "int_from_float"),
+        ),
         (lazy_gettext("must be a number"), ("float_type", "float_parsing", "finite_number")),
         (lazy_gettext("must be yes or no"), ("bool_parsing", "bool_type")),
         (lazy_gettext("must be a day, such as 2026-03-05"), ("date_parsing", "date_from_datetime_parsing")),
-        (lazy_gettext("must be a time, such as 2026-03-05T14:30"), ("datetime_parsing", "datetime_from_date_parsing")),
+        (
+            lazy_gettext("must be a time, such as 2026-03-05T14:30"),
+            ("datetime_parsing", "datetime_from_date_parsing"),
+        ),
         (lazy_gettext("must be a time of day, such as 22:00"), ("time_parsing",)),
         (lazy_gettext("must say its time zone, such as 2026-03-05T14:30+08:00"), ("timezone_aware",)),
         (lazy_gettext("must be a list"), ("list_type",)),
@@ -64,7 +71,9 @@ WORDS = {
 
 
 class Problem(NamedTuple):
-    """One sentence; ``field`` is the form's or the request's name of what it is about, empty if it is about the whole."""
+    """One sentence; ``field`` is the form's or the request's name of what it is about, empty if it is about
+    the whole.
+    """
 
     field: str
     text: str
@@ -73,7 +82,11 @@ class Problem(NamedTuple):
     def of(cls, sentence: str) -> Problem:
         """A sentence such as ``days: must be one of 1, 7``, in the language of the request."""
         field, colon, text = sentence.partition(": ")
-        return cls(field, told(text)) if colon and field.replace("_", "").replace(".", "").isalnum() else cls("", told(sentence))
+        return (
+            cls(field, told(text))
+            if colon and field.replace("_", "").replace(".", "").isalnum()
+            else cls("", told(sentence))
+        )
 
     def __str__(self) -> str:
         return f"{self.field}: {self.text}" if self.field else self.text
@@ -101,7 +114,10 @@ def refusal(error: InvalidRequest | NotFound | Conflict) -> Refused:
 
 def problems(error: ValidationError) -> list[Problem]:
     """A sentence for each wrong field of a request."""
-    return [_problem(item["type"], item.get("ctx", {}), text) for item, text in zip(first_errors(error), problems_of(error), strict=False)]
+    return [
+        _problem(item["type"], item.get("ctx", {}), text)
+        for item, text in zip(first_errors(error), problems_of(error), strict=False)
+    ]
 
 
 def _problem(kind: str, values: dict[str, object], sentence: str) -> Problem:
@@ -119,7 +135,8 @@ class Refusal(NamedTuple):
 
 
 class Form:
-    """A form for its template: as it was sent, where it is the one that is refused; otherwise as its page has it.
+    """A form for its template: as it was sent, where it is the one that is refused; otherwise as its page has
+    it.
 
     Args:
         refusal: of this form.
@@ -135,7 +152,14 @@ class Form:
         self.above: list[Problem] = []
         for problem in [] if refusal is None else refusal.problems:
             last = problem.field.rpartition(".")[2]
-            name = next((last.removesuffix(end) for end in ENDINGS if last.endswith(end) and last.removesuffix(end) in names), None)
+            name = next(
+                (
+                    last.removesuffix(end)
+                    for end in ENDINGS
+                    if last.endswith(end) and last.removesuffix(end) in names
+                ),
+                None,
+            )
             if name is None or name in self.problems:
                 self.above.append(problem)
             else:
@@ -153,9 +177,14 @@ class Form:
 
 
 def form_of(addresses: str | Sequence[str], *names: str) -> Form:
-    """The form that is sent to an address, or to one of several, with the fields ``names`` beside which words can stand."""
+    """The form that is sent to an address, or to one of several, with the fields ``names`` beside which words
+    can stand.
+    """
     refusal: Refusal | None = g.get("refusal")
-    paths = [unquote(urlsplit(address).path) for address in ([addresses] if isinstance(addresses, str) else addresses)]
+    paths = [
+        unquote(urlsplit(address).path)
+        for address in ([addresses] if isinstance(addresses, str) else addresses)
+    ]
     if refusal is None or refusal.address not in paths:
         return Form()
     g.refusal_shown = True
@@ -173,7 +202,10 @@ def this_page() -> str:
     if frame.wants_fragment():
         around = urlsplit(request.headers.get("HX-Current-URL", ""))
         return f"{around.path}?{around.query}"
-    return url_for(str(request.endpoint), **{"group": frame.group(), **request.args.to_dict(flat=False), **(request.view_args or {})})
+    return url_for(
+        str(request.endpoint),
+        **{"group": frame.group(), **request.args.to_dict(flat=False), **(request.view_args or {})},
+    )
 
 
 def register(app: Flask, blueprints: Collection[str]) -> None:
@@ -182,7 +214,9 @@ def register(app: Flask, blueprints: Collection[str]) -> None:
     app.jinja_env.globals.update(this_page=this_page, form_of=form_of, above_the_page=above_the_page)
     for rule in app.url_map.iter_rules():
         if "POST" in (rule.methods or ()) and rule.endpoint.partition(".")[0] in blueprints:
-            app.view_functions[rule.endpoint] = _answering_again(app.view_functions[rule.endpoint], blueprints)
+            app.view_functions[rule.endpoint] = _answering_again(
+                app.view_functions[rule.endpoint], blueprints
+            )
 
 
 def _answering_again(view: Callable[..., Any], blueprints: Collection[str]) -> Callable[..., Any]:
@@ -191,7 +225,11 @@ def _answering_again(view: Callable[..., Any], blueprints: Collection[str]) -> C
         try:
             return view(**parts)
         except HTTPException as error:
-            wrong = error.problems if isinstance(error, Refused) else [Problem.of(str(error.description or error.name))]
+            wrong = (
+                error.problems
+                if isinstance(error, Refused)
+                else [Problem.of(str(error.description or error.name))]
+            )
             again = _again(wrong, error.code, blueprints) if error.code in STATUSES else None
             if again is None:
                 raise
@@ -225,7 +263,9 @@ def _again(wrong: list[Problem], status: int | None, blueprints: Collection[str]
 
 
 def _page(address: str, blueprints: Collection[str], refusal: Refusal) -> Response | None:
-    """A page of the admin as it is now, for whoever sent the form; None if it is not one of ours. The request is from now on the page's."""
+    """A page of the admin as it is now, for whoever sent the form; None if it is not one of ours. The request
+    is from now on the page's.
+    """
     there = urlsplit(address)
     adapter = current_app.create_url_adapter(request)
     if adapter is None or there.scheme or there.netloc or not there.path.startswith("/"):

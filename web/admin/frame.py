@@ -1,7 +1,7 @@
 """What stands around every page: for whom it is, of which group, and the way to the other pages.
 
-Whoever asks is known before a page begins (``web.accounts.signin``); here the page's group is chosen and checked, and PostgreSQL
-is told that nothing of another group is to be seen while the page is made.
+Whoever asks is known before a page begins (``web.accounts.signin``); here the page's group is chosen and
+checked, and PostgreSQL is told that nothing of another group is to be seen while the page is made.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ MENU: dict[LazyString, dict[str, LazyString]] = {
         "stores": lazy_gettext("Stores"),
     },
     lazy_gettext("Ask"): {"retrieval": lazy_gettext("Retrieval")},
-    lazy_gettext("People and agents"): {"agents": lazy_gettext("Agents"), "conversations": lazy_gettext("Conversations")},
+    lazy_gettext("People and agents"): {
+        "agents": lazy_gettext("Agents"),
+        "conversations": lazy_gettext("Conversations"),
+    },
     lazy_gettext("Grow"): {"skills": lazy_gettext("Skills"), "appointments": lazy_gettext("Appointments")},
     lazy_gettext("Operate"): {
         "queues": lazy_gettext("Queues and work"),
@@ -82,7 +85,9 @@ class Pages(Blueprint):
 
 def register(app: Flask, blueprints: Sequence[Pages]) -> None:
     pages = [page for blueprint in blueprints for page in blueprint.entries]
-    needed: dict[str, Scope] = {blueprint.name: blueprint.entries[0].scope for blueprint in blueprints if blueprint.entries}
+    needed: dict[str, Scope] = {
+        blueprint.name: blueprint.entries[0].scope for blueprint in blueprints if blueprint.entries
+    }
     admin = {blueprint.name for blueprint in blueprints}
     app.extensions["jiyi.pages"] = pages
     app.extensions["jiyi.groups"] = LookupCache(_all_groups, fresh_seconds=GROUPS_KEPT, max_entries=1)
@@ -102,7 +107,9 @@ def register(app: Flask, blueprints: Sequence[Pages]) -> None:
 
 
 def enter_again() -> None:
-    """The request is another page's now: with its rights, and its group. Raises what a request for that page would."""
+    """The request is another page's now: with its rights, and its group. Raises what a request for that page
+    would.
+    """
     _close_scope()
     g.pop("group", None)
     current_app.extensions["jiyi.enter"]()
@@ -120,7 +127,9 @@ def group() -> str:
 
 @contextmanager
 def across_groups() -> Iterator[None]:
-    """What an operator sees of all groups, anybody else of theirs: letters of no known group, queues, schedules."""
+    """What an operator sees of all groups, anybody else of theirs: letters of no known group, queues,
+    schedules.
+    """
     if who().may("operator"):
         with whole_service():
             yield
@@ -180,7 +189,11 @@ def _all_groups(_: object) -> dict[str, list[str]]:
 def _home_group() -> str | None:
     """What an operator who has chosen no group sees."""
     with whole_service():
-        return attempt(lambda: from_database(lambda connection: users.home_group(connection, get_settings().group), GROUPS_TIMEOUT)).value
+        return attempt(
+            lambda: from_database(
+                lambda connection: users.home_group(connection, get_settings().group), GROUPS_TIMEOUT
+            )
+        ).value
 
 
 def _leave(response: Response) -> Response:
@@ -201,18 +214,36 @@ def menu() -> list[tuple[LazyString, list[Entry]]]:
     known = who()
     allowed = [page for page in current_app.extensions["jiyi.pages"] if known.may(page.scope)]
     sections = [
-        (section, [Entry(title, tuple(page for page in allowed if page.entry == name)) for name, title in entries.items()])
+        (
+            section,
+            [
+                Entry(title, tuple(page for page in allowed if page.entry == name))
+                for name, title in entries.items()
+            ],
+        )
         for section, entries in MENU.items()
     ]
-    return [(section, shown) for section, entries in sections if (shown := [entry for entry in entries if entry.pages])]
+    return [
+        (section, shown)
+        for section, entries in sections
+        if (shown := [entry for entry in entries if entry.pages])
+    ]
 
 
 def _surroundings() -> dict[str, object]:
     known, chosen = identity(), g.get("group")
-    around: dict[str, Any] = {"identity": known, "group": chosen, "groups": [], "navigation": [], "tabs": None}
+    around: dict[str, Any] = {
+        "identity": known,
+        "group": chosen,
+        "groups": [],
+        "navigation": [],
+        "tabs": None,
+    }
     if known is not None and not wants_fragment():
         around["groups"] = groups() if chosen else []
         around["navigation"] = menu()
         entries = [entry for _, section in around["navigation"] for entry in section]
-        around["tabs"] = next((entry for entry in entries if len(entry.pages) > 1 and entry.is_of(request.blueprint)), None)
+        around["tabs"] = next(
+            (entry for entry in entries if len(entry.pages) > 1 and entry.is_of(request.blueprint)), None
+        )
     return around

@@ -15,7 +15,17 @@ from jiyi.protocol.growth import ListPains
 from jiyi.protocol.growth import Status as PainStatus
 from jiyi.protocol.identity import FILES, PROPOSABLE, File, diff
 from jiyi.protocol.proposals import MAX_NOTE_CHARS, FileProposal, Kind, ListProposals, SkillProposal, Status
-from models.growth import artifacts, evolution, identity, identity_actions, pain_actions, pains, proposal_actions, proposals, trajectories
+from models.growth import (
+    artifacts,
+    evolution,
+    identity,
+    identity_actions,
+    pain_actions,
+    pains,
+    proposal_actions,
+    proposals,
+    trajectories,
+)
 from models.memory import agents
 from models.memory.reads import nodes_of
 from web.admin import frame, inputs
@@ -26,7 +36,8 @@ from web.admin.pages import NO_AGENT, Context, listed, page
 proposal_pages = Pages("proposals", __name__, Page("skills", lazy_gettext("Proposals"), "proposals.page"))
 
 PROPOSALS_PER_PAGE = 30
-#: Of each kind of evidence, of votes, of what happened, and of an agent's patterns and trajectories: the newest.
+#: Of each kind of evidence, of votes, of what happened, and of an agent's patterns and trajectories: the
+#: newest.
 LATEST = 20
 KINDS: tuple[Kind, ...] = get_args(Kind)
 STATUSES: tuple[Status, ...] = tuple(status for status in get_args(Status) if status != "deleted")
@@ -38,11 +49,19 @@ WITH_REASON = ("approve", "reject", "archive")
 @page(proposal_pages, "/proposals", "proposals.html", kinds=KINDS, statuses=STATUSES)
 def proposals_page(connection: Connection, group: str) -> Context:
     """Those of all kinds, the latest first."""
-    filters = {"kind": inputs.choice("kind", KINDS), "status": inputs.choice("status", STATUSES), "agent": asked("agent")}
+    filters = {
+        "kind": inputs.choice("kind", KINDS),
+        "status": inputs.choice("status", STATUSES),
+        "agent": asked("agent"),
+    }
     of_agent = {"kind": filters["kind"], "status": filters["status"], "agent_id": filters["agent"]}
     wanted = checked(ListProposals, **of_agent, cursor=asked("cursor"), limit=PROPOSALS_PER_PAGE)
     rows = proposals.find(connection, group, wanted)
-    return {"filters": filters, "agents": agents.agent_names(connection, group), **listed("rows", rows, PROPOSALS_PER_PAGE, "id")}
+    return {
+        "filters": filters,
+        "agents": agents.agent_names(connection, group),
+        **listed("rows", rows, PROPOSALS_PER_PAGE, "id"),
+    }
 
 
 @page(
@@ -62,7 +81,9 @@ def proposal_page(connection: Connection, group: str, proposal_id: UUID) -> Cont
         "proposal": proposal,
         "verbs": proposals.possible(proposal),
         "memories": nodes_of(connection, group, latest) if proposal.kind != "pipeline" else [],
-        "trajectories": trajectories.trajectories_by_id(connection, group, latest) if proposal.kind == "pipeline" else [],
+        "trajectories": trajectories.trajectories_by_id(connection, group, latest)
+        if proposal.kind == "pipeline"
+        else [],
     }
     if isinstance(proposal, SkillProposal):
         shown["pattern"] = artifacts.pattern_of(connection, group, proposal)
@@ -70,12 +91,22 @@ def proposal_page(connection: Connection, group: str, proposal_id: UUID) -> Cont
         shown["happened"] = evolution.evolution_events(connection, group, proposal_id, LATEST)
     if isinstance(proposal, FileProposal):  # from what is in force, or was when it was decided on
         pending = proposal.status == "pending"
-        current = identity.current_file(connection, (group, proposal.agent_id), proposal.file).content if pending else proposal.current
+        current = (
+            identity.current_file(connection, (group, proposal.agent_id), proposal.file).content
+            if pending
+            else proposal.current
+        )
         shown["lines"] = diff(current, proposal.suggested)
     return shown
 
 
-@page(proposal_pages, "/growth/agents/<name:group>/<name:agent>", "grown_agent.html", name="agent", missing=NO_AGENT)
+@page(
+    proposal_pages,
+    "/growth/agents/<name:group>/<name:agent>",
+    "grown_agent.html",
+    name="agent",
+    missing=NO_AGENT,
+)
 def learned_by_agent(connection: Connection, group: str, agent: str) -> Context | None:
     """An agent's patterns and latest trajectories."""
     if agents.agent_row(connection, group, agent) is None:
@@ -96,9 +127,21 @@ def _decided(known: Context) -> str:
 
 PROPOSAL = "/proposals/<uuid:proposal_id>"
 _OF_PROPOSAL = {"id": "proposal_id", "decision": "verb"}
-action_form_route(proposal_pages, f"{PROPOSAL}/<verb>", proposal_actions.decide_proposal, _decided, name="decide", field_names=_OF_PROPOSAL)
 action_form_route(
-    proposal_pages, f"{PROPOSAL}/vote", artifacts.give_feedback, "proposals.one", name="vote", field_names={"artifact_id": "proposal_id"}
+    proposal_pages,
+    f"{PROPOSAL}/<verb>",
+    proposal_actions.decide_proposal,
+    _decided,
+    name="decide",
+    field_names=_OF_PROPOSAL,
+)
+action_form_route(
+    proposal_pages,
+    f"{PROPOSAL}/vote",
+    artifacts.give_feedback,
+    "proposals.one",
+    name="vote",
+    field_names={"artifact_id": "proposal_id"},
 )
 
 
@@ -114,7 +157,9 @@ def pains_page(connection: Connection, group: str) -> Context:
     """Those felt last first."""
     agent, status = asked("agent"), inputs.choice("status", PAIN_STATUSES)
     rows = pains.pain_page(
-        connection, group, checked(ListPains, agent_id=agent, status=status, cursor=asked("cursor"), limit=PAINS_PER_PAGE)
+        connection,
+        group,
+        checked(ListPains, agent_id=agent, status=status, cursor=asked("cursor"), limit=PAINS_PER_PAGE),
     )
     return {
         "filters": {"agent": agent, "status": status},
@@ -134,9 +179,21 @@ def pain_page(connection: Connection, group: str, pain_id: UUID) -> Context | No
 
 
 PAIN = {"id": "pain_id"}
-action_form_route(pain_pages, "/pains/<uuid:pain_id>/resolve", pain_actions.resolve_pain, "pains.pain", name="resolve", field_names=PAIN)
 action_form_route(
-    pain_pages, "/pains/<uuid:pain_id>/propose", pain_actions.propose_solution, "pains.pain", name="propose", field_names=PAIN
+    pain_pages,
+    "/pains/<uuid:pain_id>/resolve",
+    pain_actions.resolve_pain,
+    "pains.pain",
+    name="resolve",
+    field_names=PAIN,
+)
+action_form_route(
+    pain_pages,
+    "/pains/<uuid:pain_id>/propose",
+    pain_actions.propose_solution,
+    "pains.pain",
+    name="propose",
+    field_names=PAIN,
 )
 
 
@@ -144,7 +201,14 @@ action_form_route(
 VERSIONS_SHOWN, SNAPSHOTS_SHOWN, PROPOSALS_SHOWN = 20, 20, 20
 
 
-@page(proposal_pages, "/identity/<name:group>/<name:agent>", "identity.html", name="identity", missing=NO_AGENT, proposable=PROPOSABLE)
+@page(
+    proposal_pages,
+    "/identity/<name:group>/<name:agent>",
+    "identity.html",
+    name="identity",
+    missing=NO_AGENT,
+    proposable=PROPOSABLE,
+)
 def identity_page(connection: Connection, group: str, agent: str) -> Context | None:
     """The four files with their versions, what is proposed, and snapshots to go back to."""
     if agents.agent_row(connection, group, agent) is None:
@@ -153,13 +217,17 @@ def identity_page(connection: Connection, group: str, agent: str) -> Context | N
     shown, compared = cast("File", inputs.choice("file", FILES) or "SOUL"), inputs.whole("version")
     current = identity.current_file(connection, name, shown)
     old = None if compared is None else identity.file_version(connection, name, shown, compared)
-    latest = proposals.find(connection, group, ListProposals(kind="identity", agent_id=agent, limit=PROPOSALS_SHOWN))
+    latest = proposals.find(
+        connection, group, ListProposals(kind="identity", agent_id=agent, limit=PROPOSALS_SHOWN)
+    )
     return {
         "agent_id": agent,
         "files": identity.current_files(connection, name),
         "shown": shown,
         "history": identity.file_history(connection, name, shown, None, VERSIONS_SHOWN),
-        "compared": None if old is None else {"version": old.version, "lines": diff(old.content, current.content)},
+        "compared": None
+        if old is None
+        else {"version": old.version, "lines": diff(old.content, current.content)},
         "proposals": latest[:PROPOSALS_SHOWN],
         "snapshots": identity.snapshot_page(connection, name, None, SNAPSHOTS_SHOWN),
         "max_chars": limits.MAX_IDENTITY_CHARS,
@@ -170,7 +238,15 @@ IDENTITY = "/identity/<name:group>/<name:agent>"
 AGENT, FILE = {"agent_id": "agent"}, ["file"]
 for _verb in ("propose", "snapshot", "rollback"):
     _action = getattr(identity_actions, _verb)
-    action_form_route(proposal_pages, f"{IDENTITY}/{_verb}", _action, "proposals.identity", name=_verb, field_names=AGENT, kept_fields=FILE)
+    action_form_route(
+        proposal_pages,
+        f"{IDENTITY}/{_verb}",
+        _action,
+        "proposals.identity",
+        name=_verb,
+        field_names=AGENT,
+        kept_fields=FILE,
+    )
 
 
 BLUEPRINTS = (proposal_pages, pain_pages)

@@ -66,15 +66,27 @@ WORDS: dict[str, dict[str, LazyString]] = {
         "checked": lazy_gettext("checked and found true"),
     },
     "item_kind": {"statement": lazy_gettext("statement"), "verdict": lazy_gettext("verdict")},
-    "item_source": {"hot": lazy_gettext("working memory"), "cold": lazy_gettext("long-term memory"), "external": lazy_gettext("web")},
+    "item_source": {
+        "hot": lazy_gettext("working memory"),
+        "cold": lazy_gettext("long-term memory"),
+        "external": lazy_gettext("web"),
+    },
     "tier_name": {
         "quarantine": lazy_gettext("Quarantine"),
         "working": lazy_gettext("Working memory"),
         "longterm": lazy_gettext("Long-term memory"),
         "web": lazy_gettext("Web search"),
     },
-    "change_name": {"promoted": lazy_gettext("promoted"), "demoted": lazy_gettext("demoted"), "edited": lazy_gettext("edited")},
-    "tier_state": {"ok": lazy_gettext("answered"), "failed": lazy_gettext("failed"), "skipped": lazy_gettext("not asked")},
+    "change_name": {
+        "promoted": lazy_gettext("promoted"),
+        "demoted": lazy_gettext("demoted"),
+        "edited": lazy_gettext("edited"),
+    },
+    "tier_state": {
+        "ok": lazy_gettext("answered"),
+        "failed": lazy_gettext("failed"),
+        "skipped": lazy_gettext("not asked"),
+    },
 }
 REASONS = WORDS["reason_name"]
 
@@ -93,7 +105,9 @@ quarantine_pages.add_app_template_filter(why, "why_rejected")
 quarantine_pages.add_app_template_filter(time_left, "time_left")
 for _filter, _words in WORDS.items():
     # The name itself if nobody has a word for it: a newer worker may know more than this process.
-    quarantine_pages.add_app_template_filter(lambda name, words=_words: str(words.get(name, name.replace("_", " "))), _filter)
+    quarantine_pages.add_app_template_filter(
+        lambda name, words=_words: str(words.get(name, name.replace("_", " "))), _filter
+    )
 
 ENTRIES_PER_PAGE = 30
 STATES: tuple[State, ...] = get_args(State)
@@ -103,9 +117,18 @@ NO_ENTRY = lazy_gettext("There is no entry %(id)s in the quarantine of the group
 ENTRY_FILTERS = ("q", "session", "node", "agent", "state", "reason", "at_least", "below", "unscored")
 
 
-@page(quarantine_pages, "/quarantine", "quarantine.html", rows="_quarantine.html", states=STATES, reasons=REASONS)
+@page(
+    quarantine_pages,
+    "/quarantine",
+    "quarantine.html",
+    rows="_quarantine.html",
+    states=STATES,
+    reasons=REASONS,
+)
 def entries_page(connection: Connection, group: str) -> Context:
-    entries = quarantine_reads.entries(connection, group, _wanted_entries(), inputs.place(BY_TIME), ENTRIES_PER_PAGE + 1)
+    entries = quarantine_reads.entries(
+        connection, group, _wanted_entries(), inputs.place(BY_TIME), ENTRIES_PER_PAGE + 1
+    )
     return {
         "filters": inputs.given(ENTRY_FILTERS),
         **listed("entries", entries, ENTRIES_PER_PAGE, "created_at", "entry_id"),
@@ -114,11 +137,20 @@ def entries_page(connection: Connection, group: str) -> Context:
 
 
 @page(
-    quarantine_pages, "/quarantine/<uuid:entry_id>", "quarantined.html", name="one", missing=NO_ENTRY, like=lambda data: data["entry"].like
+    quarantine_pages,
+    "/quarantine/<uuid:entry_id>",
+    "quarantined.html",
+    name="one",
+    missing=NO_ENTRY,
+    like=lambda data: data["entry"].like,
 )
 def entry_page(connection: Connection, group: str, entry_id: UUID) -> Context | None:
     entries = quarantine_reads.some_entries(connection, group, [entry_id])
-    return {"entry": entries[0], "knowledge": knowledge.pieces_of(connection, group, entry_id)} if entries else None
+    return (
+        {"entry": entries[0], "knowledge": knowledge.pieces_of(connection, group, entry_id)}
+        if entries
+        else None
+    )
 
 
 def _chosen(fields: Context, _parts: Context) -> Context:
@@ -149,7 +181,10 @@ def _offered(connection: Connection, group: str) -> dict[str, list[str]]:
     """What the form offers, which stands on the whole page only."""
     if frame.wants_fragment():
         return {}
-    return {"sessions": quarantine_reads.sessions(connection, group, OFFERED), "nodes": quarantine_reads.nodes(connection, group, OFFERED)}
+    return {
+        "sessions": quarantine_reads.sessions(connection, group, OFFERED),
+        "nodes": quarantine_reads.nodes(connection, group, OFFERED),
+    }
 
 
 def _wanted_entries() -> WantedEntries:
@@ -190,12 +225,22 @@ def digests_page(connection: Connection, group: str) -> Context:
     return listed("digests", rows, DIGESTS_PER_PAGE, "digest_id")
 
 
-@page(digest_pages, "/digests/<uuid:digest_id>", "digest.html", name="one", missing=NO_DIGEST, shown=ENTRIES_SHOWN, most=MAX_IDS)
+@page(
+    digest_pages,
+    "/digests/<uuid:digest_id>",
+    "digest.html",
+    name="one",
+    missing=NO_DIGEST,
+    shown=ENTRIES_SHOWN,
+    most=MAX_IDS,
+)
 def digest_page(connection: Connection, group: str, digest_id: UUID) -> Context | None:
     rows = digests.listed(connection, group, digest_id)
     if not rows:
         return None
-    shown = list(dict.fromkeys(entry_id for item in rows[0].items for entry_id in item.entry_ids[:ENTRIES_SHOWN]))
+    shown = list(
+        dict.fromkeys(entry_id for item in rows[0].items for entry_id in item.entry_ids[:ENTRIES_SHOWN])
+    )
     entries = quarantine_reads.some_entries(connection, group, shown, MAX_LISTED_CHARS)
     return {"digest": rows[0], "entries": {entry.entry_id: entry for entry in entries}}
 
@@ -212,14 +257,26 @@ promotion_pages = Pages("promotion", __name__)
 PIECE_KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-@page(promotion_pages, "/promotion", "promotion.html", kinds=PIECE_KINDS, size=SIZE, overlap=OVERLAP, longest_note=MAX_REASON_CHARS)
+@page(
+    promotion_pages,
+    "/promotion",
+    "promotion.html",
+    kinds=PIECE_KINDS,
+    size=SIZE,
+    overlap=OVERLAP,
+    longest_note=MAX_REASON_CHARS,
+)
 def beginning(connection: Connection, group: str) -> Context:
-    """Entries that were chosen (``entry``), a cluster of a digest (``digest`` and ``item``), knowledge that was demoted
-    (``knowledge``), or a text that is still to be written.
+    """Entries that were chosen (``entry``), a cluster of a digest (``digest`` and ``item``), knowledge that
+    was demoted (``knowledge``), or a text that is still to be written.
     """
     need("admin")
     ids = ids_of(request.args.getlist("entry"), "entry", MAX_IDS)
-    digest_id, number, again = inputs.identifier("digest"), inputs.whole("item"), inputs.identifier("knowledge")
+    digest_id, number, again = (
+        inputs.identifier("digest"),
+        inputs.whole("item"),
+        inputs.identifier("knowledge"),
+    )
     if digest_id:
         draft = actions.of_digest(connection, group, digest_id, number or 1)
     elif again:
@@ -260,9 +317,17 @@ def promote() -> str:
 
 def _sent(connection: Connection) -> Draft:
     """What the form says: of entries, once the database has told what those say."""
-    entries = actions.entries_of(connection, frame.group(), ids_of(request.form.getlist("entry"), "entry", MAX_IDS))
+    entries = actions.entries_of(
+        connection, frame.group(), ids_of(request.form.getlist("entry"), "entry", MAX_IDS)
+    )
     text, form = request.form.get("text", "").replace("\r\n", "\n"), request.form
-    return Draft(entries, text, form.get("kind") or "statement", form.get("agent", "").strip() or None, form.get("note", ""))
+    return Draft(
+        entries,
+        text,
+        form.get("kind") or "statement",
+        form.get("agent", "").strip() or None,
+        form.get("note", ""),
+    )
 
 
 knowledge_pages = Pages("knowledge", __name__, Page("tiers", lazy_gettext("Knowledge"), "knowledge.page"))
@@ -287,7 +352,14 @@ def pieces_page(connection: Connection, group: str) -> Context:
     }
 
 
-@page(knowledge_pages, "/knowledge/<uuid:knowledge_id>", "piece.html", name="one", missing=NO_PIECE, longest=MOST_SIZE)
+@page(
+    knowledge_pages,
+    "/knowledge/<uuid:knowledge_id>",
+    "piece.html",
+    name="one",
+    missing=NO_PIECE,
+    longest=MOST_SIZE,
+)
 def piece_page(connection: Connection, group: str, knowledge_id: UUID) -> Context | None:
     piece = knowledge.find(connection, group, knowledge_id)
     if piece is None:
@@ -298,8 +370,13 @@ def piece_page(connection: Connection, group: str, knowledge_id: UUID) -> Contex
 
 
 def _edited(known: Context) -> str:
-    became, changed = known["knowledge_id"], known["knowledge_id"] != (request.view_args or {}).get("knowledge_id")
-    return url_for("knowledge.one", knowledge_id=became, group=frame.group(), done="edited" if changed else None)
+    became, changed = (
+        known["knowledge_id"],
+        known["knowledge_id"] != (request.view_args or {}).get("knowledge_id"),
+    )
+    return url_for(
+        "knowledge.one", knowledge_id=became, group=frame.group(), done="edited" if changed else None
+    )
 
 
 def _demoted(known: Context) -> str:
@@ -307,7 +384,12 @@ def _demoted(known: Context) -> str:
 
 
 action_form_route(
-    knowledge_pages, "/knowledge/<uuid:knowledge_id>/edit", actions.edit, _edited, name="edit", field_names={"id": "knowledge_id"}
+    knowledge_pages,
+    "/knowledge/<uuid:knowledge_id>/edit",
+    actions.edit,
+    _edited,
+    name="edit",
+    field_names={"id": "knowledge_id"},
 )
 action_form_route(
     knowledge_pages,

@@ -1,4 +1,6 @@
-"""Memories of a group: search, sessions, export, adding one; events as they arrive; the archive; what conversations left."""
+"""Memories of a group: search, sessions, export, adding one; events as they arrive; the archive; what
+conversations left.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +70,17 @@ FILTERS = (
 def index() -> Response:
     group, gathered = frame.group(), _matches()
     names = attempt(lambda: from_database(lambda connection: stored_agents.agent_names(connection, group)))
-    data = {"group": group, "agents": names.value or [], "types": NODE_TYPES, "kinds": ALL_KINDS, "origins": ORIGINS, **gathered}
-    return answer("memories.html", 200 if gathered["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED)
+    data = {
+        "group": group,
+        "agents": names.value or [],
+        "types": NODE_TYPES,
+        "kinds": ALL_KINDS,
+        "origins": ORIGINS,
+        **gathered,
+    }
+    return answer(
+        "memories.html", 200 if gathered["nodes"] is not None else 503, data=data, archived_choices=ARCHIVED
+    )
 
 
 @memory_pages.get("/memories/rows")
@@ -82,8 +93,12 @@ def rows() -> str:
 def kinds() -> str:
     """How many of what is looked for there are of each kind: told after the page, since all are counted."""
     group, wanted = frame.group(), _wanted()
-    counts = attempt(lambda: from_database(lambda connection: memory_reads.kind_counts(connection, group, wanted)))
-    return render_template("_kinds.html", group=group, counts=counts.value, why_unknown=counts.reason, filters=_filters())
+    counts = attempt(
+        lambda: from_database(lambda connection: memory_reads.kind_counts(connection, group, wanted))
+    )
+    return render_template(
+        "_kinds.html", group=group, counts=counts.value, why_unknown=counts.reason, filters=_filters()
+    )
 
 
 def _added(told: Context) -> str:
@@ -91,11 +106,15 @@ def _added(told: Context) -> str:
 
 
 #: Sent again it adds another one, unless the agent remembers each content once.
-action_form_route(memory_pages, "/memories/add", add_memory, _added, name="add", field_names={"agent_id": "agent"})
+action_form_route(
+    memory_pages, "/memories/add", add_memory, _added, name="add", field_names={"agent_id": "agent"}
+)
 
 
 def _matches() -> Context:
-    """One page: with an agent the next one begins behind a number, without behind a time and an id. A search may take too long."""
+    """One page: with an agent the next one begins behind a number, without behind a time and an id. A search
+    may take too long.
+    """
     group, wanted = frame.group(), _wanted()
     before = inputs.place(BY_TIME) if wanted.agent_id is None else inputs.place(BY_NUMBER)
 
@@ -159,7 +178,9 @@ def export_chosen() -> Response:
 
 def chosen_ids() -> list[UUID]:
     """The memories of a form; 400 for none, and for too many."""
-    return ids_of(request.form.getlist("node_id"), "node_id", MAX_CHOSEN) or abort(400, _("Choose at least one memory."))
+    return ids_of(request.form.getlist("node_id"), "node_id", MAX_CHOSEN) or abort(
+        400, _("Choose at least one memory.")
+    )
 
 
 def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) -> Response:
@@ -170,15 +191,28 @@ def _file(action: Action[Any, Any], query: Callable[..., BaseModel], name: str) 
         return perform(action, query(agent_id=agent, cursor=cursor, limit=EXPORTED_AT_ONCE))
 
     of = "".join(character if character.isalnum() else "-" for character in agent or frame.group())[:80]
-    headers = {"Content-Disposition": f'attachment; filename="{name}-{of.encode("ascii", "replace").decode().replace("?", "-")}.jsonl"'}
+    headers = {
+        "Content-Disposition": (
+            f'attachment; filename="{name}-{of.encode("ascii", "replace").decode().replace("?", "-")}.jsonl"'
+        )
+    }
     first = gathered(None)  # what is wrong is said before the file begins
-    return Response(stream_with_context(_lines(gathered, first)), mimetype="application/x-ndjson", headers=headers)
+    return Response(
+        stream_with_context(_lines(gathered, first)), mimetype="application/x-ndjson", headers=headers
+    )
 
 
 def _lines(gathered: Callable[[str | None], Any], page: Any) -> Iterator[str]:
     while True:
         for row in page.rows:
-            yield json.dumps(row.model_dump(mode="json") if isinstance(row, BaseModel) else row, ensure_ascii=False, default=str) + "\n"
+            yield (
+                json.dumps(
+                    row.model_dump(mode="json") if isinstance(row, BaseModel) else row,
+                    ensure_ascii=False,
+                    default=str,
+                )
+                + "\n"
+            )
         if page.next is None:
             return
         page = gathered(page.next)
@@ -190,7 +224,13 @@ TURNS_PER_PAGE = 200
 NO_SESSION = lazy_gettext("The agent “%(agent)s” has no session “%(session)s” in the group “%(group)s”.")
 
 
-@page(memory_pages, "/sessions/<name:group>/<name:agent>/<name:session>", "session.html", name="session", missing=NO_SESSION)
+@page(
+    memory_pages,
+    "/sessions/<name:group>/<name:agent>/<name:session>",
+    "session.html",
+    name="session",
+    missing=NO_SESSION,
+)
 def session_page(connection: Connection, group: str, agent: str, session: str) -> Context | None:
     wanted = MemoryFilter(agent_id=agent, session_id=session, archived="with")
     before = inputs.place(BY_NUMBER)
@@ -199,9 +239,17 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
         return None
     found = listed("turns", nodes, TURNS_PER_PAGE, "node_count")
     numbers = {node.node_id: node.node_count for node in nodes if node.kind == "session"}
-    judged, remembered = entries.judgements(connection, group, numbers), entries.remembered_of(connection, (group, agent), numbers)
-    before_answers = entries.injections_for(connection, (group, agent), session, {node.node_id: node.description for node in nodes})
-    turns = [{**_turn(turn, judged, remembered), "injection": before_answers.get(turn.node_id)} for turn in reversed(found["turns"])]
+    judged, remembered = (
+        entries.judgements(connection, group, numbers),
+        entries.remembered_of(connection, (group, agent), numbers),
+    )
+    before_answers = entries.injections_for(
+        connection, (group, agent), session, {node.node_id: node.description for node in nodes}
+    )
+    turns = [
+        {**_turn(turn, judged, remembered), "injection": before_answers.get(turn.node_id)}
+        for turn in reversed(found["turns"])
+    ]
     return {
         "agent_id": agent,
         "session_id": session,
@@ -213,26 +261,39 @@ def session_page(connection: Connection, group: str, agent: str, session: str) -
 
 
 def _turn(memory: Memory, judged: Mapping[UUID, bool], remembered: Mapping[UUID, list[Memory]]) -> Context:
-    """A memory, who speaks if it is something that was said, what was remembered of it, and whether somebody said that it is worth that."""
+    """A memory, who speaks if it is something that was said, what was remembered of it, and whether somebody
+    said that it is worth that.
+    """
     speaker = memory.subject if memory.kind == "session" else None
     of_it = [fact.model_dump(exclude={"filling"}) for fact in remembered.get(memory.node_id, ())]
-    return {**memory.model_dump(), "speaker": speaker, "judged": judged.get(memory.node_id), "remembered": of_it}
+    return {
+        **memory.model_dump(),
+        "speaker": speaker,
+        "judged": judged.get(memory.node_id),
+        "remembered": of_it,
+    }
 
 
 def _injected(connection: Connection, group: str, injections: Iterable[InjectionRow]) -> dict[str, Memory]:
     """The memories that were put before answers, by their ids."""
     node_ids = {node_id for row in injections for node_id in row.node_ids}
-    return {str(memory.node_id): memory for memory in memory_reads.nodes_of(connection, group, list(node_ids))}
+    return {
+        str(memory.node_id): memory for memory in memory_reads.nodes_of(connection, group, list(node_ids))
+    }
 
 
 def _turn_address(shown: Context) -> str:
     """The same page of the session, at the turn that was judged."""
     place = {name: shown[name] for name in ("group", "agent", "session")}
-    return url_for("memories.session", **place, cursor=shown.get("cursor") or None, _anchor=f"t{shown['node_id']}")
+    return url_for(
+        "memories.session", **place, cursor=shown.get("cursor") or None, _anchor=f"t{shown['node_id']}"
+    )
 
 
 JUDGE = "/sessions/<name:group>/<name:agent>/<name:session>/<uuid:node_id>/judge"
-action_form_route(memory_pages, JUDGE, actions.judge_turn, _turn_address, name="judge", field_names={"id": "node_id"})
+action_form_route(
+    memory_pages, JUDGE, actions.judge_turn, _turn_address, name="judge", field_names={"id": "node_id"}
+)
 
 
 @memory_pages.get("/judged.jsonl")
@@ -262,7 +323,9 @@ def events_page(group: str) -> Context:
 
 @event_pages.get("/events/rows", endpoint="rows")
 def event_rows() -> str:
-    """The following events, to be put in the place of the button that asked for them; or, with ``after``, the news."""
+    """The following events, to be put in the place of the button that asked for them; or, with ``after``, the
+    news.
+    """
     after = inputs.whole("after", inputs.MAX_BIGINT, least=0)  # the first position is 1
     before = inputs.place(BY_POSITION)
     group = frame.group()
@@ -274,7 +337,11 @@ def event_rows() -> str:
 def _events(connection: Connection, group: str, before: int | None, after: int | None, limit: int) -> Context:
     agent = asked("agent")
     events = stored_events.events(connection, group, agent, before=before, after=after, limit=limit + 1)
-    return {"agent": agent, "agents": stored_agents.agent_names(connection, group), **listed("events", events, limit, "position")}
+    return {
+        "agent": agent,
+        "agents": stored_agents.agent_names(connection, group),
+        **listed("events", events, limit, "position"),
+    }
 
 
 @page(event_pages, "/events/<name:group>/<uuid:event_id>", "event.html", name="event", missing=NO_EVENT)
@@ -294,7 +361,12 @@ WHY_ARCHIVED = ("faded", "expired", "chosen")
 def archive(connection: Connection, group: str) -> Context:
     agent, reason = asked("agent"), inputs.choice("reason", WHY_ARCHIVED)
     archived = memory_reads.archived(
-        connection, group, agent_id=agent, reason=reason, before=inputs.place(BY_TIME), limit=ARCHIVED_PER_PAGE + 1
+        connection,
+        group,
+        agent_id=agent,
+        reason=reason,
+        before=inputs.place(BY_TIME),
+        limit=ARCHIVED_PER_PAGE + 1,
     )
     counts = memory_reads.archived_counts(connection, group, AGENTS_COUNTED)
     nodes = listed("nodes", archived, ARCHIVED_PER_PAGE, "archived_at", "node_id")
@@ -302,14 +374,20 @@ def archive(connection: Connection, group: str) -> Context:
 
 
 def _restored(known: Context) -> str:
-    return url_for("archive.page", group=frame.group(), agent=known.get("back") or None, restored=known["restored"])
+    return url_for(
+        "archive.page", group=frame.group(), agent=known.get("back") or None, restored=known["restored"]
+    )
 
 
 RESTORED = {"ids": "node_id", "agent_id": "agent"}
-action_form_route(archive_pages, "/archive/<name:group>/restore", restore, _restored, name="restore", field_names=RESTORED)
+action_form_route(
+    archive_pages, "/archive/<name:group>/restore", restore, _restored, name="restore", field_names=RESTORED
+)
 
 
-conversation_pages = Pages("conversations", __name__, Page("conversations", lazy_gettext("Conversations"), "conversations.index"))
+conversation_pages = Pages(
+    "conversations", __name__, Page("conversations", lazy_gettext("Conversations"), "conversations.index")
+)
 
 AGENTS_PER_PAGE, INJECTIONS_PER_PAGE = 50, 20
 #: Memories of each kind that the page of an agent shows, the newest; and changes.
@@ -324,7 +402,14 @@ def conversations(connection: Connection, group: str) -> Context:
     return listed("agents", agents, AGENTS_PER_PAGE, "agent_id")
 
 
-@page(conversation_pages, "/conversations/<name:group>/<name:agent>", "conversation.html", name="agent", missing=NO_AGENT, chars=LINE_CHARS)
+@page(
+    conversation_pages,
+    "/conversations/<name:group>/<name:agent>",
+    "conversation.html",
+    name="agent",
+    missing=NO_AGENT,
+    chars=LINE_CHARS,
+)
 def conversation(connection: Connection, group: str, agent: str) -> Context | None:
     name = (group, agent)
     before = inputs.place(BY_ID)

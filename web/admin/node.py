@@ -25,7 +25,8 @@ from web.admin.memory import chosen_ids, memory_pages
 from web.admin.pages import Context, page, reads_database
 from web.admin.retrieval import FILTERS
 
-#: Levels of evidence and memories of them that are shown: as `jiyi memory why` does, and as many as a page can hold.
+#: Levels of evidence and memories of them that are shown: as `jiyi memory why` does, and as many as a page
+#: can hold.
 DEPTH, MOST_REASONS = 5, 60
 #: Memories resting on one, its nearest, and those before and after it in its session, that a page shows.
 MAX_RESTING, NEAREST, BESIDE = 50, 8, 3
@@ -49,12 +50,16 @@ ADDRESS = "/nodes/<name:group>/<uuid:node_id>"
     graph=lambda data: Graph(data["reasons"], data["resting"] or []),
 )
 def one(group: str, node_id: UUID) -> Context | None:
-    """The memory with everything around it. What takes long is asked apart from the rest, and may fail by itself."""
+    """The memory with everything around it. What takes long is asked apart from the rest, and may fail by
+    itself.
+    """
     stored = _stored(group, node_id)
     if stored is None:
         return None
     agent_id = stored["node"]["agent_id"]
-    resting = attempt(lambda: from_database(lambda c: reads.resting_on(c, group, agent_id, node_id, MAX_RESTING)))
+    resting = attempt(
+        lambda: from_database(lambda c: reads.resting_on(c, group, agent_id, node_id, MAX_RESTING))
+    )
     return {**stored, "resting": resting.value, "resting_unknown": resting.reason or None}
 
 
@@ -78,27 +83,61 @@ def _stored(connection: Connection, group: str, node_id: UUID) -> Context | None
         "reasons": reasons,
         "evidence": [reasons.nodes[id_] for id_ in evidence if id_ in reasons.nodes],
         "evidence_count": len(evidence),  # with what is not there or not shown
-        "utterances": [{"speaker": str(speaker), "text": str(text)} for speaker, text in utterances[:MAX_UTTERANCES]],
+        "utterances": [
+            {"speaker": str(speaker), "text": str(text)} for speaker, text in utterances[:MAX_UTTERANCES]
+        ],
         "utterance_count": len(utterances),
         "session": reads.in_session(connection, group, node_id, BESIDE),
-        "replaced_by": next(iter(reads.nodes_of(connection, group, [node.superseded_by])), None) if node.superseded_by else None,
+        "replaced_by": next(iter(reads.nodes_of(connection, group, [node.superseded_by])), None)
+        if node.superseded_by
+        else None,
         "replaces": reads.nodes_of(connection, group, node.supersedes),
         **events.became(connection, group, node_id)._asdict(),
     }
 
 
 def _why_address(node: Context) -> str:
-    """Where its components for the question that led here are to be had, with the settings it was asked with."""
-    given: dict[str, Any] = {name: values for name, values in request.args.lists() if name.startswith("a.") or name in ("focal", *FILTERS)}
-    return url_for("playground.one", **given | {"group": frame.group(), "node_id": node["node_id"], "agent": node["agent_id"]})
+    """Where its components for the question that led here are to be had, with the settings it was asked
+    with.
+    """
+    given: dict[str, Any] = {
+        name: values
+        for name, values in request.args.lists()
+        if name.startswith("a.") or name in ("focal", *FILTERS)
+    }
+    return url_for(
+        "playground.one",
+        **given | {"group": frame.group(), "node_id": node["node_id"], "agent": node["agent_id"]},
+    )
 
 
 ID, IDS, ERASED = {"id": "node_id"}, {"ids": "node_id"}, {"node_ids": "node_id"}
-action_form_route(memory_pages, f"{ADDRESS}/archive", archive.archive, "memories.node", name="archive", field_names=IDS)
-action_form_route(memory_pages, f"{ADDRESS}/restore", archive.restore, "memories.node", name="restore", field_names=IDS)
-action_form_route(memory_pages, f"{ADDRESS}/delete", request_erasure, "erasure.one", name="delete", field_names=ERASED, scope="admin")
-action_form_route(memory_pages, f"{ADDRESS}/reinstate", archive.reinstate_memory, "memories.node", name="reinstate", field_names=ID)
-action_form_route(memory_pages, f"{ADDRESS}/correct", archive.update_memory, "memories.node", name="correct", field_names=ID)
+action_form_route(
+    memory_pages, f"{ADDRESS}/archive", archive.archive, "memories.node", name="archive", field_names=IDS
+)
+action_form_route(
+    memory_pages, f"{ADDRESS}/restore", archive.restore, "memories.node", name="restore", field_names=IDS
+)
+action_form_route(
+    memory_pages,
+    f"{ADDRESS}/delete",
+    request_erasure,
+    "erasure.one",
+    name="delete",
+    field_names=ERASED,
+    scope="admin",
+)
+action_form_route(
+    memory_pages,
+    f"{ADDRESS}/reinstate",
+    archive.reinstate_memory,
+    "memories.node",
+    name="reinstate",
+    field_names=ID,
+)
+action_form_route(
+    memory_pages, f"{ADDRESS}/correct", archive.update_memory, "memories.node", name="correct", field_names=ID
+)
 
 #: Seconds that looking for what rests on chosen memories may take.
 PREVIEW_TIMEOUT = 20.0
@@ -114,10 +153,30 @@ def chosen(group: str) -> str:
     return render_template("chosen.html", group=group, nodes=nodes, found=found)
 
 
-action_form_route(memory_pages, "/memories/<name:group>/archive", archive.archive, "memories.index", name="archive_chosen", field_names=IDS)
-action_form_route(memory_pages, "/memories/<name:group>/rate", archive.rate, "memories.index", name="rate_chosen", field_names=IDS)
 action_form_route(
-    memory_pages, "/memories/<name:group>/delete", request_erasure, "erasure.one", name="delete_chosen", field_names=ERASED, scope="admin"
+    memory_pages,
+    "/memories/<name:group>/archive",
+    archive.archive,
+    "memories.index",
+    name="archive_chosen",
+    field_names=IDS,
+)
+action_form_route(
+    memory_pages,
+    "/memories/<name:group>/rate",
+    archive.rate,
+    "memories.index",
+    name="rate_chosen",
+    field_names=IDS,
+)
+action_form_route(
+    memory_pages,
+    "/memories/<name:group>/delete",
+    request_erasure,
+    "erasure.one",
+    name="delete_chosen",
+    field_names=ERASED,
+    scope="admin",
 )
 
 
@@ -133,7 +192,9 @@ LINE_CHARS, LINES = 26, 2
 
 
 def tree(reasons: Reasons) -> dict[str, object]:
-    """The memory with its evidence beneath; one that was shown before has nothing beneath it the second time."""
+    """The memory with its evidence beneath; one that was shown before has nothing beneath it the second
+    time.
+    """
     shown: set[UUID] = set()
 
     def branch(node_id: UUID) -> dict[str, object]:
@@ -141,7 +202,12 @@ def tree(reasons: Reasons) -> dict[str, object]:
         if node is None or node_id in shown:
             return {"node_id": node_id, "node": node, "again": node is not None, "beneath": []}
         shown.add(node_id)
-        return {"node_id": node_id, "node": node, "again": False, "beneath": [branch(id_) for id_ in node.evidence]}
+        return {
+            "node_id": node_id,
+            "node": node,
+            "again": False,
+            "beneath": [branch(id_) for id_ in node.evidence],
+        }
 
     return branch(reasons.node_id)
 
@@ -180,7 +246,13 @@ class Graph:
         x = MARGIN + place * (WIDTH + COLUMN_GAP)
         top = (self.height - rows * (HEIGHT + ROW_GAP) + ROW_GAP) // 2
         for row, node in enumerate(shown):
-            yield Box(x, top + row * (HEIGHT + ROW_GAP), lines(node.description), node, here=node.node_id == self.here)
+            yield Box(
+                x,
+                top + row * (HEIGHT + ROW_GAP),
+                lines(node.description),
+                node,
+                here=node.node_id == self.here,
+            )
         if len(nodes) > len(shown):
             yield Box(x, top + len(shown) * (HEIGHT + ROW_GAP), [], None, len(nodes) - len(shown))
 

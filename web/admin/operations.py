@@ -1,4 +1,6 @@
-"""Operating the service: overview, queues, pending work, dead letters, scheduled jobs, and what LLMs were used for."""
+"""Operating the service: overview, queues, pending work, dead letters, scheduled jobs, and what LLMs were
+used for.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from engine.providers.llms import RULES, llm_endpoint
 from engine.providers.verdicts import verdict
 from jiyi.errors import SettingsError
 from jiyi.protocol.base import BY_NAME, BY_TIME
-from jiyi.protocol.operations import MAX_RESOLVED, JobState, LettersRequest, LetterState, Tick, TickRequest, WorkersReport
+from jiyi.protocol.operations import (
+    MAX_RESOLVED,
+    JobState,
+    LettersRequest,
+    LetterState,
+    Tick,
+    TickRequest,
+    WorkersReport,
+)
 from jiyi.protocol.providers import PromptByRules, UsageKey
 from jiyi.protocol.wire.broker import INTAKE_QUEUE
 from jiyi.settings import get_settings
@@ -50,7 +60,9 @@ def overview_page() -> Response:
 @overview_pages.get("/overview/live")
 def live() -> str:
     """The parts that a browser asks for again and again."""
-    return render_template("_overview.html", refreshed=True, **gather(frame.group(), inputs.place(BY_NAME) or ""))
+    return render_template(
+        "_overview.html", refreshed=True, **gather(frame.group(), inputs.place(BY_NAME) or "")
+    )
 
 
 @overview_pages.get("/overview/series.json")
@@ -69,17 +81,35 @@ def gather(group: str, after: str) -> Context:
 
 
 def plots() -> list[dict[str, object]]:
-    """``column`` is a path into what :func:`models.operations.rates.series` gives; with ``gaps`` there are steps without a value."""
+    """``column`` is a path into what :func:`models.operations.rates.series` gives; with ``gaps`` there are
+    steps without a value.
+    """
     refused, longest = "unreachable", "thought"  # their colours
     return [
-        _plot(_("Events accepted, a minute"), "", ("events", _("accepted")), ("events_rejected", _("refused")), refused),
+        _plot(
+            _("Events accepted, a minute"),
+            "",
+            ("events", _("accepted")),
+            ("events_rejected", _("refused")),
+            refused,
+        ),
         _plot(_("Tasks, a minute"), "", ("done", _("done")), ("failed", _("failed")), refused),
-        _plot(_("Retrieval, milliseconds"), "ms", ("retrieval_ms.p50", _("median")), ("retrieval_ms.p95", _("95th percentile")), longest),
-        _plot(_("Waiting for a worker, seconds"), "s", ("wait", _("mean")), ("wait_max", _("longest")), longest),
+        _plot(
+            _("Retrieval, milliseconds"),
+            "ms",
+            ("retrieval_ms.p50", _("median")),
+            ("retrieval_ms.p95", _("95th percentile")),
+            longest,
+        ),
+        _plot(
+            _("Waiting for a worker, seconds"), "s", ("wait", _("mean")), ("wait_max", _("longest")), longest
+        ),
     ]
 
 
-def _plot(title: str, unit: str, usual: tuple[str, str], other: tuple[str, str], colour: str) -> dict[str, object]:
+def _plot(
+    title: str, unit: str, usual: tuple[str, str], other: tuple[str, str], colour: str
+) -> dict[str, object]:
     """Durations have steps without a value, counts have none."""
     lines = ((*usual, "accent"), (*other, colour))
     gaps = {"gaps": True} if unit else {}
@@ -94,7 +124,9 @@ def spans() -> list[tuple[int, str]]:
     return [(60, _("1 hour")), (360, _("6 hours")), (1_440, _("1 day"))]
 
 
-queue_pages = Pages("queues", __name__, Page("queues", lazy_gettext("Queues"), "queues.page", "operator", of_service=True))
+queue_pages = Pages(
+    "queues", __name__, Page("queues", lazy_gettext("Queues"), "queues.page", "operator", of_service=True)
+)
 
 
 @page(queue_pages, "/queues", "queues.html", live="_queues.html")
@@ -117,13 +149,17 @@ def queue(queue: str) -> Context | None:
     settings = get_settings()
     if queue not in (INTAKE_QUEUE, *broker_queues.task_queues()):
         return None
-    messages = source("broker").ask(lambda: broker_queues.contents(overview_reads.address_of(settings), queue))
+    messages = source("broker").ask(
+        lambda: broker_queues.contents(overview_reads.address_of(settings), queue)
+    )
     states = overview_reads.state_of_queues(overview_reads.begin(settings)()).queues
     state = next(candidate for candidate in states if candidate.queue == queue)
     return {"queue": queue, "of_intake": queue == INTAKE_QUEUE, "contents": messages, "state": state}
 
 
-worker_pages = Pages("workers", __name__, Page("queues", lazy_gettext("Workers"), "workers.page", "operator", of_service=True))
+worker_pages = Pages(
+    "workers", __name__, Page("queues", lazy_gettext("Workers"), "workers.page", "operator", of_service=True)
+)
 
 
 @page(worker_pages, "/workers", "workers.html", live="_workers.html")
@@ -150,12 +186,18 @@ def work_kinds(connection: Connection, group: str) -> Context:
     return {"all_groups": _only(group) is None, "kinds": pending_work.by_kind(connection)}
 
 
-@page(work_pages, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html", across_groups=True)
+@page(
+    work_pages, "/work/<name:kind>", "work_kind.html", name="kind", rows="_work_rows.html", across_groups=True
+)
 def work_of_kind(connection: Connection, group: str, kind: str) -> Context:
     """One kind, row by row, the longest pending first."""
     only = _only(group)
     rows = pending_work.pending_rows(connection, kind, only, inputs.place(BY_TIME), PER_PAGE + 1)
-    return {"all_groups": only is None, "kind": kind, **listed("rows", rows, PER_PAGE, "created_at", "subject_id")}
+    return {
+        "all_groups": only is None,
+        "kind": kind,
+        **listed("rows", rows, PER_PAGE, "created_at", "subject_id"),
+    }
 
 
 action_form_route(
@@ -186,7 +228,9 @@ def letters(connection: Connection, group: str) -> Context:
     """Whoever has just decided about some is shown the first page."""
     kind, words = asked("kind", 100), asked("words", MAX_WORDS)
     cursor = asked("cursor") if request.method == "GET" else None
-    wanted = LettersRequest(state=inputs.choice("state", STATES) or "open", kind=kind, words=words, cursor=cursor, limit=PER_PAGE)
+    wanted = LettersRequest(
+        state=inputs.choice("state", STATES) or "open", kind=kind, words=words, cursor=cursor, limit=PER_PAGE
+    )
     filters = {"group": group, "state": wanted.state, "kind": kind, "words": words}
     return {
         **filters,
@@ -221,7 +265,9 @@ action_form_route(
 )
 
 
-job_pages = Pages("schedules", __name__, Page("jobs", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True))
+job_pages = Pages(
+    "schedules", __name__, Page("jobs", lazy_gettext("Jobs"), "schedules.page", "operator", of_service=True)
+)
 
 
 @page(job_pages, "/schedules", "schedules.html", live="_schedules.html")
@@ -237,14 +283,20 @@ action_form_route(job_pages, "/schedules/<name:job>/run", actions.run_job, Part(
 def progress(job: str) -> str:
     """How far the run is that was begun at ``slot``; asked again until it has ended."""
     wanted = checked(TickRequest, job=job, slot=request.args.get("slot", ""))
-    return render_template("_run.html", done=perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot))
+    return render_template(
+        "_run.html", done=perform(actions.get_tick, wanted) or Tick(job=job, slot=wanted.slot)
+    )
 
 
 def _job(row: JobState, now: datetime) -> Context:
     """In words for people, and how long it is until the next run."""
     job = JOBS[row.job]
     words = {"purpose": job.purpose, "schedule": job.schedule(get_settings()).words}
-    return {**dict(row), **words, "in_seconds": None if row.next is None else (row.next - now).total_seconds()}
+    return {
+        **dict(row),
+        **words,
+        "in_seconds": None if row.next is None else (row.next - now).total_seconds(),
+    }
 
 
 llm_pages = Pages("llm_use", __name__, Page("jobs", lazy_gettext("Cost of LLMs"), "llm_use.page"))
@@ -255,7 +307,10 @@ DAYS, DEFAULT_DAYS = ("1", "7", "30", "365"), 30
 @page(llm_pages, "/llm-use", "llm_use.html", choices=DAYS, keys=get_args(UsageKey), across_groups=True)
 def llm_use(connection: Connection, group: str) -> Context:
     """By group of all groups that may be seen, otherwise of the chosen one."""
-    days, by = int(inputs.choice("days", DAYS) or DEFAULT_DAYS), cast("UsageKey", inputs.choice("by", get_args(UsageKey)) or "task")
+    days, by = (
+        int(inputs.choice("days", DAYS) or DEFAULT_DAYS),
+        cast("UsageKey", inputs.choice("by", get_args(UsageKey)) or "task"),
+    )
     first = datetime.now(UTC).date() - timedelta(days=days - 1)
     rows = numbers.usage_by(connection, None if by == "group" else group, first, by)
     total = {"key": "", **{name: sum(row[name] for row in rows) for name in numbers.COUNTED}}

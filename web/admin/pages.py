@@ -51,21 +51,25 @@ def page(
     late: bool = False,
     **shown: Any,
 ) -> Callable[[Gather], Callable[..., Context]]:
-    """Make a function that gathers data a page with the endpoint ``name``; its JSON form is ``<name>_json``, at ``<path>.json``.
+    """Make a function that gathers data a page with the endpoint ``name``; its JSON form is ``<name>_json``,
+    at ``<path>.json``.
 
-    The function gets the path's parts by name; if it takes them, also the group, and the connection of a short read-only transaction.
-    What comes of this is a function that gathers the same, with the group.
+    The function gets the path's parts by name; if it takes them, also the group, and the connection of a
+    short read-only transaction. What comes of this is a function that gathers the same, with the group.
 
     Args:
         blueprint: of the module.
         path: its address.
         template: of the whole page.
         name: its endpoint.
-        rows: template of the following rows, at ``<path>/rows``: they take the place of the button that asked for them.
+        rows: template of the following rows, at ``<path>/rows``: they take the place of the button that asked
+        for them.
         live: template of the part that is asked for again and again, at ``<path>/live``.
-        missing: what a 404 says when there are no data; may name the parts, ``group``, and the last part as ``id``.
+        missing: what a 404 says when there are no data; may name the parts, ``group``, and the last part as
+        ``id``.
         across_groups: an operator sees those of all groups.
-        late: they take long, so the page comes first and then asks for what is on it; ``?whole`` gives it at once.
+        late: they take long, so the page comes first and then asks for what is on it; ``?whole`` gives it at
+        once.
         shown: what else the template gets; a function is called with the data.
     """
 
@@ -86,10 +90,17 @@ def page(
 
         def whole(**parts: Any) -> Response:
             if late and not (wants_json() or frame.wants_fragment() or "whole" in request.args):
-                here = url_for(str(request.endpoint), **request.args.to_dict(flat=False) | parts | {"group": frame.group(), "whole": 1})
+                here = url_for(
+                    str(request.endpoint),
+                    **request.args.to_dict(flat=False) | parts | {"group": frame.group(), "whole": 1},
+                )
                 return answer("late.html", data={"group": frame.group(), "address": here})
             gathered = data(**parts)
-            return answer(template, data=gathered, **{key: value(gathered) if callable(value) else value for key, value in shown.items()})
+            return answer(
+                template,
+                data=gathered,
+                **{key: value(gathered) if callable(value) else value for key, value in shown.items()},
+            )
 
         blueprint.add_url_rule(path, name, whole)
         blueprint.add_url_rule(f"{path}.json", f"{name}_json", whole)
@@ -105,7 +116,8 @@ def page(
 def reads_database(question: Callable[..., T]) -> Callable[..., T]:
     """Make a function of a connection one that asks the database, in a short read-only transaction.
 
-    What comes of this raises :class:`bounded_reads.Unanswered` if the database gives no answer, 400 or 404 for what cannot be asked.
+    What comes of this raises :class:`bounded_reads.Unanswered` if the database gives no answer, 400 or 404
+    for what cannot be asked.
     """
 
     @wraps(question)
@@ -122,8 +134,8 @@ def reads_database(question: Callable[..., T]) -> Callable[..., T]:
 
 
 def listed(name: str, fetched: Sequence[Any], size: int, *place: str) -> Context:
-    """One page of rows, of which one too many was asked for, under a name; ``next`` is the following page's cursor, None if there
-    is none: what the last row has in the fields of ``place``. ``cursor`` is this one's.
+    """One page of rows, of which one too many was asked for, under a name; ``next`` is the following page's
+    cursor, None if there is none: what the last row has in the fields of ``place``. ``cursor`` is this one's.
     """
     page: Context = {name: list(fetched[:size]), "cursor": frame.asked("cursor"), "next": None}
     if len(fetched) > size:

@@ -1,7 +1,8 @@
-"""The retrieval playground: ask an agent's memory, see why each memory ranks where it does, and compare two settings; and past retrievals.
+"""The retrieval playground: ask an agent's memory, see why each memory ranks where it does, and compare two
+settings; and past retrievals.
 
-The playground never touches what it finds: looking changes nothing. What is asked stands in the address, less what is as the agent
-has it, so that it can be sent to somebody.
+The playground never touches what it finds: looking changes nothing. What is asked stands in the address, less
+what is as the agent has it, so that it can be sent to somebody.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from web.admin.frame import Page, Pages, asked
 from web.admin.pages import Context, listed, page
 from web.show import translated
 
-playground_pages = Pages("playground", __name__, Page("retrieval", lazy_gettext("Retrieval"), "playground.page"))
+playground_pages = Pages(
+    "playground", __name__, Page("retrieval", lazy_gettext("Retrieval"), "playground.page")
+)
 playground_pages.add_app_template_filter(lambda value: f"{value:g}", "setting")
 
 NODE_TYPES: tuple[str, ...] = get_args(NodeType)
@@ -43,14 +46,24 @@ ALL_KINDS: tuple[str, ...] = ("memory", *KINDS)
 MODES: tuple[str, ...] = get_args(Mode)
 RELEVANCES: tuple[str, ...] = get_args(RelevanceMode)
 #: Settings that a side may have of its own.
-OF_A_SIDE = ("mode", "relevance", "recency_w", "relevance_w", "importance_w", "recency_decay", "top_k", "diversity")
+OF_A_SIDE = (
+    "mode",
+    "relevance",
+    "recency_w",
+    "relevance_w",
+    "importance_w",
+    "recency_decay",
+    "top_k",
+    "diversity",
+)
 SIDES = ("a", "b")
 DEFAULT_TOP_K, MOST_SHOWN = 15, 100
 #: Right end of the sliders; larger weights may stand in the address.
 SLIDER_WEIGHT = 5.0
 #: Left end of the decay's slider: below it only the last few memories are told apart.
 SLIDER_DECAY = 0.8
-#: What the other side begins with, until it is asked with settings of its own: two that are the same show nothing.
+#: What the other side begins with, until it is asked with settings of its own: two that are the same show
+#: nothing.
 OTHER_RELEVANCE = {"hybrid": "dense", "dense": "hybrid", "lexical": "hybrid"}
 FILTERS = (
     "type",
@@ -96,11 +109,20 @@ def answered(group: str) -> Context:
     if compare and not any(name.startswith("b.") for name in request.args):
         sides["b"] = sides["a"] | {"relevance": OTHER_RELEVANCE[sides["a"]["relevance"]]}
     shown = SIDES if compare else SIDES[:1]
-    answers = _ask(group, agent, focal, {side: _asked_for(sides[side], defaults) for side in shown}) if agent and focal.strip() else {}
+    answers = (
+        _ask(group, agent, focal, {side: _asked_for(sides[side], defaults) for side in shown})
+        if agent and focal.strip()
+        else {}
+    )
     lists = {side: ranking(side_answer, side, sides[side]) for side, side_answer in answers.items()}
     compared(lists)
-    for side, side_answer in lists.items():  # for the memories' own pages, which tell the components once more
-        own = {f"a.{name}": sides[side][name] for name in OF_A_SIDE[:-2] if sides[side][name] != defaults[name]}
+    for (
+        side,
+        side_answer,
+    ) in lists.items():  # for the memories' own pages, which tell the components once more
+        own = {
+            f"a.{name}": sides[side][name] for name in OF_A_SIDE[:-2] if sides[side][name] != defaults[name]
+        }
         side_answer["address"] = {**_filters(), **own}
     return {
         "agents": agents,
@@ -121,10 +143,16 @@ def answered(group: str) -> Context:
 def found() -> Response:
     """What was found, for the page that is there already; its address becomes that of the question."""
     data = answered()
-    return Response(render_template("_playground.html", **data), headers={"HX-Replace-Url": str(data["address"])}, mimetype="text/html")
+    return Response(
+        render_template("_playground.html", **data),
+        headers={"HX-Replace-Url": str(data["address"])},
+        mimetype="text/html",
+    )
 
 
-def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[str], str | None, Context | None]:
+def _known(
+    connection: Connection, group: str, agent: str | None
+) -> tuple[list[str], str | None, Context | None]:
     """The agents to choose from, the one chosen or the first, and its settings."""
     names = agent_names(connection, group)
     chosen = agent or next(iter(names), None)
@@ -135,12 +163,18 @@ def _known(connection: Connection, group: str, agent: str | None) -> tuple[list[
 def _defaults(settings: Context | None) -> Context:
     """What the agent's retrievals go by when a question says nothing."""
     own = AgentSettings(**settings or {}).over(get_settings()).model_dump()
-    usual = own | {"relevance": get_settings().agent_defaults.relevance, "top_k": DEFAULT_TOP_K, "diversity": 0.0}
+    usual = own | {
+        "relevance": get_settings().agent_defaults.relevance,
+        "top_k": DEFAULT_TOP_K,
+        "diversity": 0.0,
+    }
     return {name: usual[name] for name in OF_A_SIDE}
 
 
 def _given(side: str, defaults: Context) -> Context:
-    """What the address says of one side. An agent may have negative weights, a question has them from it only."""
+    """What the address says of one side. An agent may have negative weights, a question has them from it
+    only.
+    """
     given = {
         "mode": inputs.choice(f"{side}.mode", MODES),
         "relevance": inputs.choice(f"{side}.relevance", RELEVANCES),
@@ -153,7 +187,9 @@ def _given(side: str, defaults: Context) -> Context:
 
 
 def _asked_for(settings: Context, defaults: Context) -> Context:
-    """What a question says of its own: a weight that is as the agent has it may be one that no question can have."""
+    """What a question says of its own: a weight that is as the agent has it may be one that no question can
+    have.
+    """
     return {name: value for name, value in settings.items() if name not in WEIGHTS or value != defaults[name]}
 
 
@@ -198,15 +234,31 @@ def _request(group: str, agent: str, focal: str, settings: Context) -> Retrieval
         "superseded": asked("superseded") is not None,
     }
     times = {name: inputs.moment(name) for name in ("now", "as_of")}
-    asked_about = {"group_id": group, "agent_id": agent, "user_id": asked("user"), "queries": [focal], "touch": False}
+    asked_about = {
+        "group_id": group,
+        "agent_id": agent,
+        "user_id": asked("user"),
+        "queries": [focal],
+        "touch": False,
+    }
     return RetrievalRequest(**asked_about, **times, filters=filters, **settings)
 
 
-def _address(agent: str | None, focal: str, compare: bool, sides: dict[str, Context], defaults: Context) -> str:
+def _address(
+    agent: str | None, focal: str, compare: bool, sides: dict[str, Context], defaults: Context
+) -> str:
     """This question's address: short, because what is as the agent has it is left out."""
-    given = {"group": frame.group(), "agent": agent or None, "focal": focal or None, **_filters(), "compare": "1" if compare else None}
+    given = {
+        "group": frame.group(),
+        "agent": agent or None,
+        "focal": focal or None,
+        **_filters(),
+        "compare": "1" if compare else None,
+    }
     for side in SIDES if compare else SIDES[:1]:
-        given |= {f"{side}.{name}": sides[side][name] for name in OF_A_SIDE if sides[side][name] != defaults[name]}
+        given |= {
+            f"{side}.{name}": sides[side][name] for name in OF_A_SIDE if sides[side][name] != defaults[name]
+        }
     if compare:  # said in any case, so that the address does not begin with another one
         given["b.relevance"] = sides["b"]["relevance"]
     return url_for("playground.page", **given)
@@ -227,7 +279,12 @@ def one(group: str, node_id: Any) -> str:
     side = lists.get("a")
     row = next((row for row in side["rows"] if row["node_id"] == node_id), None) if side else None
     return render_template(
-        "_ranked_one.html", side=side, row=row, focal=focal, looked_at=settings["top_k"], message=gettext("Nothing was asked.")
+        "_ranked_one.html",
+        side=side,
+        row=row,
+        focal=focal,
+        looked_at=settings["top_k"],
+        message=gettext("Nothing was asked."),
     )
 
 
@@ -236,7 +293,19 @@ PARTS = ("recency", "relevance", "importance")
 #: Of relevance, where they played a part (``jiyi.protocol.retrieval.RelevanceParts``).
 RELEVANCE_PARTS = ("dense", "lexical", "second_hop", "neighbours", "named")
 #: What a row shows of a memory besides.
-SHOWN = {"node_id", "agent_id", "type", "kind", "node_count", "created_at", "last_accessed", "poignancy", "description", "score", *PARTS}
+SHOWN = {
+    "node_id",
+    "agent_id",
+    "type",
+    "kind",
+    "node_count",
+    "created_at",
+    "last_accessed",
+    "poignancy",
+    "description",
+    "score",
+    *PARTS,
+}
 #: A bar never fills its line quite, so that its end is seen.
 FULL = 98.0
 
@@ -244,7 +313,15 @@ FULL = 98.0
 def ranking(reading: Reading[Answer], side: str, settings: Context) -> Context:
     """One side: its rows, or in one sentence why there are none."""
     if reading.value is None:
-        return {"side": side, "settings": settings, "unknown": reading.reason, "rows": [], "debug": None, "message": "", "weights": {}}
+        return {
+            "side": side,
+            "settings": settings,
+            "unknown": reading.reason,
+            "rows": [],
+            "debug": None,
+            "message": "",
+            "weights": {},
+        }
     group = reading.value.groups[0]
     first = next(iter(group.retrieved_nodes), None)
     return {
@@ -269,7 +346,9 @@ def compared(lists: dict[str, Context]) -> None:
             row["bar"] = _bar(row, highest)
     if len(lists) < 2:
         return
-    ranks = {side: {row["node_id"]: row["rank"] for row in ranking_["rows"]} for side, ranking_ in lists.items()}
+    ranks = {
+        side: {row["node_id"]: row["rank"] for row in ranking_["rows"]} for side, ranking_ in lists.items()
+    }
     for side, ranking_ in lists.items():
         other = next(ranks[name] for name in lists if name != side)
         for row in ranking_["rows"]:
@@ -279,7 +358,11 @@ def compared(lists: dict[str, Context]) -> None:
 
 def _row(rank: int, node: ScoredMemory) -> Context:
     parts = node.relevance_parts.model_dump()
-    return {**node.model_dump(include=SHOWN), "rank": rank, "relevance_parts": {name: parts[name] for name in RELEVANCE_PARTS}}
+    return {
+        **node.model_dump(include=SHOWN),
+        "rank": rank,
+        "relevance_parts": {name: parts[name] for name in RELEVANCE_PARTS},
+    }
 
 
 def _bar(row: Context, highest: float) -> list[Context]:
@@ -292,8 +375,8 @@ def _bar(row: Context, highest: float) -> list[Context]:
     return segments
 
 
-#: Seconds that a page waits for a retrieval: a worker that is there answers in milliseconds, one that begins to load an
-#: agent in a second or two.
+#: Seconds that a page waits for a retrieval: a worker that is there answers in milliseconds, one that begins
+#: to load an agent in a second or two.
 RETRIEVAL_PATIENCE = 4.0
 #: The worker is told to give up a little earlier, so that the reason is its own.
 RETRIEVAL_TIMEOUT = 3.5
@@ -304,12 +387,16 @@ def retrieving(request: RetrievalRequest) -> Callable[[], Answer]:
     queue = retrieval_queue(request.group_id, request.agent_id, get_settings().retrieval_shards)
 
     def ask() -> Answer:
-        return Answer.model_validate_json(caller().call_for_json("retrieval.retrieve", queue, request, RETRIEVAL_TIMEOUT, actor=NOBODY))
+        return Answer.model_validate_json(
+            caller().call_for_json("retrieval.retrieve", queue, request, RETRIEVAL_TIMEOUT, actor=NOBODY)
+        )
 
     return source("retrieval worker").begin(ask, RETRIEVAL_PATIENCE)
 
 
-retrieval_pages = Pages("retrievals", __name__, Page("retrieval", lazy_gettext("Past retrievals"), "retrievals.page"))
+retrieval_pages = Pages(
+    "retrievals", __name__, Page("retrieval", lazy_gettext("Past retrievals"), "retrievals.page")
+)
 
 PER_PAGE = 30
 
@@ -319,10 +406,21 @@ def past_retrievals(connection: Connection, group: str) -> Context:
     agent, settings = asked("agent"), get_settings()
     rows = records.listed(connection, group, agent, inputs.place(BY_ID), PER_PAGE + 1)
     kept = {"retrievals": settings.retrievals_kept, "days": records.KEPT_DAYS}
-    return {"agent": agent, "agents": agent_names(connection, group), "kept": kept, **listed("rows", rows, PER_PAGE, "retrieval_id")}
+    return {
+        "agent": agent,
+        "agents": agent_names(connection, group),
+        "kept": kept,
+        **listed("rows", rows, PER_PAGE, "retrieval_id"),
+    }
 
 
-@page(retrieval_pages, "/retrievals/<name:group>/<uuid:retrieval_id>", "asked_again.html", name="again", late=True)
+@page(
+    retrieval_pages,
+    "/retrievals/<name:group>/<uuid:retrieval_id>",
+    "asked_again.html",
+    name="again",
+    late=True,
+)
 def asked_again(retrieval_id: UUID) -> Context:
     """A past retrieval, asked of what was known then and of what is known now, side by side."""
     again = perform(records.ask_again, id=retrieval_id)

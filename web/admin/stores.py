@@ -1,4 +1,6 @@
-"""Declared stores: what is in them, how far their indexes are, which node uses which; try one, index it anew, delete it."""
+"""Declared stores: what is in them, how far their indexes are, which node uses which; try one, index it anew,
+delete it.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,22 @@ def index(connection: Connection, group: str) -> Context:
     }
 
 
-@page(store_pages, "/stores/<name:name>", "store.html", name="one", missing=NO_STORE, chars=LINE_CHARS, query_chars=QUERY_CHARS)
+@page(
+    store_pages,
+    "/stores/<name:name>",
+    "store.html",
+    name="one",
+    missing=NO_STORE,
+    chars=LINE_CHARS,
+    query_chars=QUERY_CHARS,
+)
 def one(group: str, name: str) -> Context | None:
     query, run_id = asked("query", QUERY_CHARS), asked("run") or ""
     store = _store(group, name, run_id)
     if store is not None and query:
-        store["tried"] = perform(actions.retrieve, RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED))
+        store["tried"] = perform(
+            actions.retrieve, RetrieveItems(name=name, run_id=run_id, query=query, top_k=TRIED)
+        )
     return store and {"run_id": run_id, "query": query, "tried": None, **store}
 
 
@@ -46,9 +58,19 @@ def _store(connection: Connection, group: str, name: str, run_id: str) -> Contex
         store = reads.state(connection, group, name, run_id)
     except NotFound:
         return None
-    items = reads.page_of_items(connection, group, ItemsQuery(name=name, run_id=run_id, limit=ITEMS_PER_PAGE, cursor=asked("cursor")))
-    files = reads.page_of_files(connection, group, FilesQuery(name=name, run_id=run_id, limit=FILES_SHOWN, state=asked("state")))
-    return {"store": store, "items": items.rows, "next": items.next, "cursor": asked("cursor"), "files": files.rows}
+    items = reads.page_of_items(
+        connection, group, ItemsQuery(name=name, run_id=run_id, limit=ITEMS_PER_PAGE, cursor=asked("cursor"))
+    )
+    files = reads.page_of_files(
+        connection, group, FilesQuery(name=name, run_id=run_id, limit=FILES_SHOWN, state=asked("state"))
+    )
+    return {
+        "store": store,
+        "items": items.rows,
+        "next": items.next,
+        "cursor": asked("cursor"),
+        "files": files.rows,
+    }
 
 
 action_form_route(
@@ -60,7 +82,14 @@ action_form_route(
     field_names={"run_id": "run"},
     kept_fields=["run"],
 )
-action_form_route(store_pages, "/stores/<name:name>/delete", actions.delete, "stores.index", name="delete", field_names={"run_id": "run"})
+action_form_route(
+    store_pages,
+    "/stores/<name:name>/delete",
+    actions.delete,
+    "stores.index",
+    name="delete",
+    field_names={"run_id": "run"},
+)
 
 
 BLUEPRINTS = (store_pages,)

@@ -47,10 +47,18 @@ def working_memory(group: str) -> Context:
 
     stored = attempt(lambda: from_database(question))
     entries, notes = together(attempt(cached), stored)
-    return {"entries": entries, "notes": notes, "most": WM_ENTRIES, "hours": WM_HOURS, "as_of": datetime.now(UTC)}
+    return {
+        "entries": entries,
+        "notes": notes,
+        "most": WM_ENTRIES,
+        "hours": WM_HOURS,
+        "as_of": datetime.now(UTC),
+    }
 
 
-def together(cached: Reading[list[CachedEntry] | None], stored: Reading[list[EntryWithOrigin]]) -> tuple[list[EntryWithOrigin], list[str]]:
+def together(
+    cached: Reading[list[CachedEntry] | None], stored: Reading[list[EntryWithOrigin]]
+) -> tuple[list[EntryWithOrigin], list[str]]:
     """The entries, and what people should know about them.
 
     Raises:
@@ -61,14 +69,24 @@ def together(cached: Reading[list[CachedEntry] | None], stored: Reading[list[Ent
         notes = (
             []
             if stored.value is not None
-            else [_("The database does not answer (%(why)s): what the list in Valkey does not keep is left out.", why=stored.reason)]
+            else [
+                _(
+                    "The database does not answer (%(why)s): what the list in Valkey does not keep is left"
+                    " out.",
+                    why=stored.reason,
+                )
+            ]
         )
         return [known.get(entry.entry_id) or _only_cached(entry) for entry in cached.value], notes
     if stored.value is None:
         raise Unanswered("working memory", cached.reason or stored.reason)
     if cached.reason:
         return stored.value, [
-            _("Valkey does not answer (%(why)s), so agents get nothing of this now. It is what the database knows.", why=cached.reason)
+            _(
+                "Valkey does not answer (%(why)s), so agents get nothing of this now. It is what the database"
+                " knows.",
+                why=cached.reason,
+            )
         ]
     return stored.value, []  # not made yet, or lost: the next who reads or writes makes the list of these
 
@@ -76,8 +94,18 @@ def together(cached: Reading[list[CachedEntry] | None], stored: Reading[list[Ent
 def _only_cached(entry: CachedEntry) -> EntryWithOrigin:
     """An entry of which only Valkey can be asked: what it does not keep is empty."""
     kept = {name: getattr(entry, name) for name in EntryWithOrigin.model_fields if hasattr(entry, name)}
-    unknown = dict.fromkeys(EntryWithOrigin.model_fields) | {"depth": 0, "rejected_details": {}, "metadata": {}, "provenance": {}}
-    told = {"working_until": entry.expires_at, "state": "accepted", "chars": len(entry.content), "flags": list(entry.flags)}
+    unknown = dict.fromkeys(EntryWithOrigin.model_fields) | {
+        "depth": 0,
+        "rejected_details": {},
+        "metadata": {},
+        "provenance": {},
+    }
+    told = {
+        "working_until": entry.expires_at,
+        "state": "accepted",
+        "chars": len(entry.content),
+        "flags": list(entry.flags),
+    }
     return EntryWithOrigin(**unknown | kept | told)
 
 
@@ -135,25 +163,43 @@ def three_tiers(group: str) -> Context:
 
 
 def _states(stored: Reading[_Stored], told: list[str] | None) -> list[Context]:
-    """How each tier fares, by what it lives on; ``told``: the notes on working memory, None if nothing tells of it."""
+    """How each tier fares, by what it lives on; ``told``: the notes on working memory, None if nothing tells
+    of it.
+    """
     down = None if stored.value else _("The database does not answer: %(why)s", why=stored.reason)
     counts = stored.value.counts if stored.value else None
     since = None if counts is None else counts.waiting_since
     late = since is not None and (datetime.now(UTC) - since).total_seconds() > LATE_SECONDS
     notes = [_("Neither Valkey nor the database answers.")] if told is None else told
     return [
-        _state("quarantine", down, _("The filters are behind: is a worker for the queue “embedding” running?") if late else ""),
-        _state("working", notes[0] if notes and not (told is not None and stored.reason) else None, notes[0] if notes else ""),
+        _state(
+            "quarantine",
+            down,
+            _("The filters are behind: is a worker for the queue “embedding” running?") if late else "",
+        ),
+        _state(
+            "working",
+            notes[0] if notes and not (told is not None and stored.reason) else None,
+            notes[0] if notes else "",
+        ),
         _state(
             "longterm",
             down,
-            _("Some of it has no vector yet: it is found by its words until it has.") if counts and counts.without_vector else "",
+            (
+                _("Some of it has no vector yet: it is found by its words until it has.")
+                if counts and counts.without_vector
+                else ""
+            ),
         ),
     ]
 
 
 def _state(tier: str, down: str | None, note: str) -> Context:
-    return {"tier": tier, "state": "unreachable" if down else "attention" if note else "ok", "note": down or note}
+    return {
+        "tier": tier,
+        "state": "unreachable" if down else "attention" if note else "ok",
+        "note": down or note,
+    }
 
 
 def _outcomes(screened: dict[str, int] | None) -> list[Context]:
@@ -165,9 +211,18 @@ def _outcomes(screened: dict[str, int] | None) -> list[Context]:
         "low_confidence": _("below %(limit)s", limit=f"{rules.min_confidence:g}"),
         "too_short": _("below %(limit)s characters", limit=f"{rules.min_chars:g}"),
     }
-    names = ["accepted", *(name for name in REASONS if name in screened), *sorted(screened.keys() - REASONS.keys() - {"accepted"})]
+    names = [
+        "accepted",
+        *(name for name in REASONS if name in screened),
+        *sorted(screened.keys() - REASONS.keys() - {"accepted"}),
+    ]
     return [
-        {"outcome": name, "count": screened.get(name, 0), "share": screened.get(name, 0) / total, "limit": limits.get(name)}
+        {
+            "outcome": name,
+            "count": screened.get(name, 0),
+            "share": screened.get(name, 0) / total,
+            "limit": limits.get(name),
+        }
         for name in names
     ]
 
@@ -198,14 +253,24 @@ def answered(group: str) -> Context:
     got = _ask_tiers(group, query, wanted) if query else None
     text = format_history(got.value.results, wanted["language"]) if got and got.value else None
     unknown = (got and got.reason) or None
-    return {"query": query, "wanted": wanted, "answer": got and got.value, "unknown": unknown, "history_context": text}
+    return {
+        "query": query,
+        "wanted": wanted,
+        "answer": got and got.value,
+        "unknown": unknown,
+        "history_context": text,
+    }
 
 
 @recall_pages.get("/ask/answer")
 def found() -> Response:
     """The answer alone; the page's address becomes that of the question."""
     address = request.full_path.replace("/ask/answer", "/ask", 1)
-    return Response(render_template("_recall.html", **answered()), headers={"HX-Replace-Url": address}, mimetype="text/html")
+    return Response(
+        render_template("_recall.html", **answered()),
+        headers={"HX-Replace-Url": address},
+        mimetype="text/html",
+    )
 
 
 def _wanted() -> Context:
@@ -238,8 +303,12 @@ def _ask_tiers(group: str, query: str, wanted: Context) -> Reading[MemoryAnswer]
 
     def by_worker() -> MemoryAnswer:
         try:
-            return MemoryAnswer.model_validate_json(caller().call_for_json("retrieval.memory", queue, question, TIMEOUT))
-        except BrokerUnavailable:  # the queue is in Valkey, as working memory is: what is left of the tiers answers here
+            return MemoryAnswer.model_validate_json(
+                caller().call_for_json("retrieval.memory", queue, question, TIMEOUT)
+            )
+        except (
+            BrokerUnavailable
+        ):  # the queue is in Valkey, as working memory is: what is left of the tiers answers here
             return memory.query_memory(question)
 
     def ask() -> MemoryAnswer | JiyiError:
@@ -254,4 +323,12 @@ def _ask_tiers(group: str, query: str, wanted: Context) -> Reading[MemoryAnswer]
     return Reading(got.value, got.reason)
 
 
-BLUEPRINTS = (tier_pages, quarantine_pages, working_pages, knowledge_pages, promotion_pages, digest_pages, recall_pages)
+BLUEPRINTS = (
+    tier_pages,
+    quarantine_pages,
+    working_pages,
+    knowledge_pages,
+    promotion_pages,
+    digest_pages,
+    recall_pages,
+)

@@ -1,6 +1,7 @@
 """The REST API ``/api/v1``, for programs: identified by keys, never by cookies. A module a kind of thing.
 
-Every operation is told to ``web.api.registry``; its route, its checks, the OpenAPI document and the tests follow from that.
+Every operation is told to ``web.api.registry``; its route, its checks, the OpenAPI document and the tests
+follow from that.
 """
 
 from __future__ import annotations
@@ -22,12 +23,19 @@ from web.api.registry import OPERATIONS, Operation
 from web.api.running import run
 
 #: Their import is what registers their operations.
-MODULES = (memory, service, tools, *(import_module(module) for subject in subjects.on() for module in subject.api))
+MODULES = (
+    memory,
+    service,
+    tools,
+    *(import_module(module) for subject in subjects.on() for module in subject.api),
+)
 OPERATIONS.sort(key=lambda operation: list(TAGS).index(operation.tag))
 
 
 class AnythingConverter(BaseConverter):
-    """A name with whatever characters: slashes, too, once they are no longer percent-encoded, as servers hand them over."""
+    """A name with whatever characters: slashes, too, once they are no longer percent-encoded, as servers hand
+    them over.
+    """
 
     regex = ".+?"
     part_isolating = False

@@ -1,7 +1,8 @@
 """Bodies of requests: bounded in bytes and in what they become, before any of it is made.
 
-A body of small objects takes thirty times its size once it is parsed, and Python's lock is held meanwhile. So bodies are small but where
-events, imports and texts come in; the number of objects and lists is bounded; and large bodies come one after the other.
+A body of small objects takes thirty times its size once it is parsed, and Python's lock is held meanwhile. So
+bodies are small but where events, imports and texts come in; the number of objects and lists is bounded; and
+large bodies come one after the other.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Room:
         self._taken = 0
 
     def take(self, size: int, seconds: float) -> int:
-        """Wait until there is room for so many bytes; how many were taken, to be given back. 0: there was none in time."""
+        """Wait until there is room for so many bytes; how many were taken, to be given back. 0: there was
+        none in time.
+        """
         size = min(size, self._most)
         until = time.monotonic() + seconds
         with self._free:
@@ -79,7 +82,11 @@ def room_for_body() -> Iterator[None]:
     g.body_room = ROOM.take(size, BODY_PATIENCE)
     if not g.body_room:
         drain(size)
-        raise Refused(503, "Other large requests are being read; send fewer, or smaller ones, at a time.", Retry_After=str(RETRY_SECONDS))
+        raise Refused(
+            503,
+            "Other large requests are being read; send fewer, or smaller ones, at a time.",
+            Retry_After=str(RETRY_SECONDS),
+        )
     try:
         yield
     finally:
@@ -133,7 +140,11 @@ def checked_body(model: type[BaseModel], data: bytes) -> BaseModel:
 
 def _limit(operation: Operation, action: str | None) -> int:
     declared = None if action is None else TABLE.get(name_of(action))
-    return limits.MAX_MESSAGE_BYTES if operation.large or (declared is not None and declared.large) else BODY_BYTES
+    return (
+        limits.MAX_MESSAGE_BYTES
+        if operation.large or (declared is not None and declared.large)
+        else BODY_BYTES
+    )
 
 
 def _data(limit: int) -> bytes:
@@ -146,6 +157,8 @@ def _data(limit: int) -> bytes:
 
 
 def drain(most: int) -> None:
-    """Read on, within bounds: a client that is still sending would otherwise find its connection cut, and no answer."""
+    """Read on, within bounds: a client that is still sending would otherwise find its connection cut, and no
+    answer.
+    """
     while most > 0 and (chunk := request.environ["wsgi.input"].read(min(most, CHUNK))):
         most -= len(chunk)

@@ -1,4 +1,6 @@
-"""The document for programs, and as a page for people: plain HTML; operations are tried by a script (`static/api.js`)."""
+"""The document for programs, and as a page for people: plain HTML; operations are tried by a script
+(`static/api.js`).
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ def _written(form: str) -> bytes:
 def _page() -> bytes:
     document = _document()
     schemas = document["components"]["schemas"]
-    described = [{"operation": operation, "told": document["paths"][operation.url][operation.method.lower()]} for operation in OPERATIONS]
+    described = [
+        {"operation": operation, "told": document["paths"][operation.url][operation.method.lower()]}
+        for operation in OPERATIONS
+    ]
     return render_template(
         "api_docs.html",
         document=document,
@@ -87,7 +92,8 @@ def _page() -> bytes:
 def marked(text: str) -> Markup:
     """The text with what stands between back quotes as code."""
     return Markup("").join(
-        Markup("<code>{}</code>").format(part) if number % 2 else escape(part) for number, part in enumerate(text.split("`"))
+        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        for number, part in enumerate(text.split("`"))
     )
 
 

@@ -1,4 +1,6 @@
-"""REST operations on events, memories, agents, retrievals and erasures. All but retrievals work without workers."""
+"""REST operations on events, memories, agents, retrievals and erasures. All but retrievals work without
+workers.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ from engine import subjects
 from jiyi.errors import NoAnswer
 from jiyi.protocol.base import Made
 from jiyi.protocol.erasure import ErasureState
-from jiyi.protocol.event_requests import MAX_STATES_GET, Accepted, EventsBody, EventState, SessionEnd, ShortEvent, WaitQuery
+from jiyi.protocol.event_requests import (
+    MAX_STATES_GET,
+    Accepted,
+    EventsBody,
+    EventState,
+    SessionEnd,
+    ShortEvent,
+    WaitQuery,
+)
 from jiyi.protocol.events import Event
 from jiyi.protocol.openapi.document import PREFIX
 from jiyi.protocol.rest import FieldProblem, OnceQuery
@@ -38,7 +48,8 @@ from web.api.problems import RETRY_SECONDS, Refused
 from web.api.registry import expose, operation
 from web.api.running import Asker, Reply
 
-#: The database is away, gives no answer, or refuses a value, which is told apart when the request is answered.
+#: The database is away, gives no answer, or refuses a value, which is told apart when the request is
+#: answered.
 AWAY: tuple[type[Exception], ...] = (psycopg.OperationalError, psycopg.DataError, *FAILURES)
 
 
@@ -46,8 +57,8 @@ def keep(events: Sequence[Event]) -> Kept:
     """Return when they are in the database.
 
     Raises:
-        Refused: an id is taken, vectors do not fit, an event belongs to a subject that is off, or (504) the database is slow: then
-            whether they were stored is not known.
+        Refused: an id is taken, vectors do not fit, an event belongs to a subject that is off, or (504) the
+            database is slow: then whether they were stored is not known.
         Unanswered: the database refuses a value, or is away.
     """
     for event in events:
@@ -56,14 +67,17 @@ def keep(events: Sequence[Event]) -> Kept:
     try:
         return group_commit().store(events, PATIENCE)
     except Late:
-        raise Refused(504, _perhaps_stored(events), code=NoAnswer.code, Retry_After=str(RETRY_SECONDS)) from None
+        raise Refused(
+            504, _perhaps_stored(events), code=NoAnswer.code, Retry_After=str(RETRY_SECONDS)
+        ) from None
     except ReusedIds as error:
         problems = [FieldProblem(field="event_id", message=reason_of(event)) for event in error.events]
         raise Refused(409, str(error), problems, code=error.code) from None
     except MisfitVectors as error:
         places = {event.key: place for place, event in enumerate(events)}
         problems = [
-            FieldProblem(field=_vector_field(places[misfit.event.key], len(events)), message=misfit.reason) for misfit in error.misfits
+            FieldProblem(field=_vector_field(places[misfit.event.key], len(events)), message=misfit.reason)
+            for misfit in error.misfits
         ]
         raise Refused(422, str(error), problems, code=error.code) from None
     except inbox.CollisionError:
@@ -74,9 +88,14 @@ def keep(events: Sequence[Event]) -> Kept:
 
 def _perhaps_stored(events: Sequence[Event]) -> str:
     """What is to be told when the database has not confirmed in time."""
-    which = f"the event {events[0].event_id} may be" if len(events) == 1 else f"these {len(events)} events may be"
+    which = (
+        f"the event {events[0].event_id} may be" if len(events) == 1 else f"these {len(events)} events may be"
+    )
     again = "this event_id" if len(events) == 1 else "the same event_ids"
-    return f"The database has not confirmed within {PATIENCE:g} s: {which} stored. To send again with {again} is harmless."
+    return (
+        f"The database has not confirmed within {PATIENCE:g} s: {which} stored. To send again with {again} is"
+        " harmless."
+    )
 
 
 def _vector_field(place: int, count: int) -> str:
@@ -99,12 +118,23 @@ expose(
     present=_erasure_asked,
     doc="""Erase one memory.
 
-    The memory and everything derived from it goes, everywhere, for good, and so do its words in what was said. A job does it:
-    it is pending until the state is done, and the memory may be found until then. Erasing it again meanwhile begins nothing new,
+    The memory and everything derived from it goes, everywhere, for good, and so do its words in what was
+    said. A job does it:
+    it is pending until the state is done, and the memory may be found until then. Erasing it again meanwhile
+    begins nothing new,
     and tells how far it is, as get_erasure does; afterwards there is no such memory.
     """,
 )
-expose(erasure_actions.request_erasure, "POST", "/erasures", id="erase", tag="erasure", status=202, errors=(404,), present=_erasure_asked)
+expose(
+    erasure_actions.request_erasure,
+    "POST",
+    "/erasures",
+    id="erase",
+    tag="erasure",
+    status=202,
+    errors=(404,),
+    present=_erasure_asked,
+)
 
 
 expose(erasure_actions.list_erasures, "GET", "/erasures", id="list_erasures", tag="erasure")
@@ -124,7 +154,16 @@ expose(erasure_actions.get_erasure, "GET", "/erasures/<uuid:id>", id="get_erasur
     status=202,
     errors=(409, 504),
     flat=(
-        *("agent_id", "description", "node_type", "poignancy", "session_id", "user_id", "visibility", "origin"),
+        *(
+            "agent_id",
+            "description",
+            "node_type",
+            "poignancy",
+            "session_id",
+            "user_id",
+            "visibility",
+            "origin",
+        ),
         *("subject", "predicate", "object", "occurred_at", "event_id"),
     ),
     flat_body=ShortEvent,
@@ -133,12 +172,13 @@ def observe(asker: Asker, body: EventsBody, query: WaitQuery) -> Reply:
     """Remember what happened.
 
     Stores one event, or several as {"events": […]}, in an agent's long-term memory. Call it after something
-    worth remembering was seen, said, done or decided: one statement each, in any language, naming who did what. Answers as
-    soon as the events are stored durably (status 202); they can be retrieved a moment later. With wait (seconds) it answers
-    when they can be, or when the time is up; states says what has become of them. Several events are stored
-    together or not at all, in the order given. Give an event_id of your own to make sending it again harmless; an
-    event_id that another event has, with other content, is refused (409, code id_reused). Besides the short form
-    there are the full events (memory.observed, agent.configured, session.ended, node.executed) with type and payload.
+    worth remembering was seen, said, done or decided: one statement each, in any language, naming who did
+    what. Answers as soon as the events are stored durably (status 202); they can be retrieved a moment later.
+    With wait (seconds) it answers when they can be, or when the time is up; states says what has become of
+    them. Several events are stored together or not at all, in the order given. Give an event_id of your own
+    to make sending it again harmless; an event_id that another event has, with other content, is refused
+    (409, code id_reused). Besides the short form there are the full events (memory.observed,
+    agent.configured, session.ended, node.executed) with type and payload.
     """
     try:
         events = body.as_events(asker.group_id)
@@ -195,17 +235,22 @@ def end_session(asker: Asker, session_id: str, body: SessionEnd, query: OnceQuer
 
 
 def once(events: Sequence[Event], given: Sequence[Collection[str]], seconds: int) -> Sequence[Event]:
-    """The events with the ids that what they say has for so many seconds (:mod:`models.memory.repeats`); 0: with those that they have.
+    """The events with the ids that what they say has for so many seconds (:mod:`models.memory.repeats`); 0:
+    with those that they have.
 
     ``given``: the fields of the envelope that the sender gave, event by event.
     """
     if not seconds:
         return events
-    return from_database(lambda connection: repeats.with_ids(connection, events, given, seconds, datetime.now(UTC)))
+    return from_database(
+        lambda connection: repeats.with_ids(connection, events, given, seconds, datetime.now(UTC))
+    )
 
 
 def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
-    """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of them."""
+    """Store events durably, each once, and tell so; after up to ``wait`` seconds with what has become of
+    them.
+    """
     kept = keep(events)
     ids = [event.event_id for event in events]
     url, states = status_url(ids), None
@@ -213,7 +258,9 @@ def accepted(events: Sequence[Event], wait: float = 0) -> Reply:
         give_back_room()
         known = _states.wait(events[0].group_id, ids, wait)
         states = None if known is None else [known[event_id] for event_id in ids]
-    done = Accepted(event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states)
+    done = Accepted(
+        event_ids=ids, accepted=kept.accepted, repeated=kept.repeated, status_url=url, states=states
+    )
     return Reply(done.model_dump(mode="json", exclude_none=True), {"Location": url})
 
 
@@ -229,7 +276,11 @@ def status_url(ids: Sequence[UUID]) -> str:
     """Where the events' states are told; of more than fit into an address, where the ids are to be posted."""
     address = f"{PREFIX}/events/status"
     unique = list(dict.fromkeys(ids))
-    return address if len(unique) > MAX_STATES_GET else f"{address}?ids={quote(','.join(map(str, unique)), safe=',')}"
+    return (
+        address
+        if len(unique) > MAX_STATES_GET
+        else f"{address}?ids={quote(','.join(map(str, unique)), safe=',')}"
+    )
 
 
 @operation(
@@ -241,17 +292,28 @@ def status_url(ids: Sequence[UUID]) -> str:
     body=RetrieveBody,
     answer=Answer,
     errors=(504,),
-    flat=("agent_id", "query", "user_id", "top_k", "mode", "recency_w", "relevance_w", "importance_w", "recency_decay"),
+    flat=(
+        "agent_id",
+        "query",
+        "user_id",
+        "top_k",
+        "mode",
+        "recency_w",
+        "relevance_w",
+        "importance_w",
+        "recency_decay",
+    ),
     needed=("query",),
 )
 def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
     """Recall what matters now.
 
     Searches an agent's memory for what matters for a question, or for what is going on. Call it before
-    answering a user or deciding what to do. Memories are ranked by recency, relevance and importance; each comes with its
-    description, its score and every part of it. Ask in the language of the conversation; memories in another language are
-    found, too. What is returned counts as accessed. An agent without memories that fit gives the status
-    no_candidates, one that nothing has been stored of unknown_agent; neither is an error.
+    answering a user or deciding what to do. Memories are ranked by recency, relevance and importance; each
+    comes with its description, its score and every part of it. Ask in the language of the conversation;
+    memories in another language are found, too. What is returned counts as accessed. An agent without
+    memories that fit gives the status no_candidates, one that nothing has been stored of unknown_agent;
+    neither is an error.
     """
     settings = get_settings()
     fields = {name: getattr(body, name) for name in RetrievalRequest.model_fields if name != "group_id"}
@@ -262,7 +324,14 @@ def retrieve_memories(asker: Asker, body: RetrieveBody) -> bytes:
 
 
 expose(records.list_retrievals, "GET", "/retrievals", id="list_retrievals", tag="retrieval", errors=(404,))
-expose(records.ask_again, "GET", "/retrievals/<uuid:id>/again", id="ask_retrieval_again", tag="retrieval", errors=(404, 504))
+expose(
+    records.ask_again,
+    "GET",
+    "/retrievals/<uuid:id>/again",
+    id="ask_retrieval_again",
+    tag="retrieval",
+    errors=(404, 504),
+)
 
 
 expose(
@@ -272,11 +341,35 @@ expose(
     id="list_memories",
     tag="memories",
     errors=(404,),
-    flat=("agent_id", "words", "keyword", "session_id", "user_id", "created_after", "created_before", "limit", "cursor"),
+    flat=(
+        "agent_id",
+        "words",
+        "keyword",
+        "session_id",
+        "user_id",
+        "created_after",
+        "created_before",
+        "limit",
+        "cursor",
+    ),
 )
-expose(questions.get_memory, "GET", "/nodes/<uuid:id>", id="get_memory", tag="memories", missing="There is no memory {id}.")
+expose(
+    questions.get_memory,
+    "GET",
+    "/nodes/<uuid:id>",
+    id="get_memory",
+    tag="memories",
+    missing="There is no memory {id}.",
+)
 expose(archive.update_memory, "PATCH", "/nodes/<uuid:id>", id="update_memory", tag="memories")
-expose(archive.reinstate_memory, "POST", "/nodes/<uuid:id>/reinstate", id="reinstate_memory", tag="memories", errors=(404, 409))
+expose(
+    archive.reinstate_memory,
+    "POST",
+    "/nodes/<uuid:id>/reinstate",
+    id="reinstate_memory",
+    tag="memories",
+    errors=(404, 409),
+)
 expose(conversations.forget, "POST", "/forget", id="forget_memories", tag="memories", errors=(404, 504))
 expose(
     questions.build_context,
@@ -287,16 +380,30 @@ expose(
     errors=(504,),
     flat=("agent_id", "query", "user_id", "max_tokens", "session_id"),
 )
-expose(reflection.why, "GET", "/nodes/<uuid:id>/evidence", id="explain_memory", tag="memories", flat=("depth",))
+expose(
+    reflection.why, "GET", "/nodes/<uuid:id>/evidence", id="explain_memory", tag="memories", flat=("depth",)
+)
 expose(questions.keywords, "GET", "/keywords", id="list_keywords", tag="memories", errors=(404,))
 expose(questions.related, "GET", "/related", id="related_memories", tag="memories")
 
 
 expose(questions.agents, "GET", "/agents", id="list_agents", tag="agents", flat=("limit", "cursor"))
 expose(
-    conversations.agent_get, "GET", "/agents/<anything:agent_id>", id="get_agent", tag="agents", missing="There is no agent {agent_id!r}."
+    conversations.agent_get,
+    "GET",
+    "/agents/<anything:agent_id>",
+    id="get_agent",
+    tag="agents",
+    missing="There is no agent {agent_id!r}.",
 )
-expose(archive.configure, "PATCH", "/agents/<anything:agent_id>/settings", id="configure_agent", tag="agents", errors=(409, 504))
+expose(
+    archive.configure,
+    "PATCH",
+    "/agents/<anything:agent_id>/settings",
+    id="configure_agent",
+    tag="agents",
+    errors=(409, 504),
+)
 
 
 def _reflection_asked(_asker: Asker, done: Made) -> Reply:

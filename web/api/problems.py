@@ -13,7 +13,15 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, RequestEntityTo
 from werkzeug.exceptions import NotFound as WerkzeugNotFound
 
 from engine import subjects
-from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, first_errors, join_problems, problems_of
+from jiyi.errors import (
+    BrokerUnavailable,
+    InvalidEvent,
+    InvalidRequest,
+    JiyiError,
+    first_errors,
+    join_problems,
+    problems_of,
+)
 from jiyi.protocol.openapi.document import MEANINGS, MEDIA_TYPE, PREFIX, STATUSES, TITLES, field_problem
 from jiyi.protocol.rest import FieldProblem, Problem
 from jiyi.protocol.wire.calls import OF_VALKEY, state_of_valkey
@@ -31,7 +39,15 @@ RETRY_SECONDS = 1
 class Refused(Exception):  # noqa: N818 – its name says what happened
     """A request that is answered with a status and, perhaps, what is wrong with which field."""
 
-    def __init__(self, status: int, detail: str, errors: Iterable[FieldProblem] = (), *, code: str | None = None, **headers: str) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        errors: Iterable[FieldProblem] = (),
+        *,
+        code: str | None = None,
+        **headers: str,
+    ) -> None:
         self.status, self.detail, self.errors, self.code = status, detail, list(errors), code
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
         super().__init__(detail)
@@ -43,11 +59,16 @@ def is_api() -> bool:
 
 
 def answer_to(error: Exception) -> Response:
-    """The problem that an error is. Which socket or host is away is for the log, and for people who sign in."""
+    """The problem that an error is. Which socket or host is away is for the log, and for people who sign
+    in.
+    """
     if (refused := refused_value(error.__cause__ if isinstance(error, Unanswered) else error)) is not None:
         log.warning("%s %s: %s", request.method, request.path, error)
         error = refused
-    if isinstance(error, WerkzeugNotFound) and (subject := subjects.of_path(request.path.removeprefix(PREFIX))) is not None:
+    if (
+        isinstance(error, WerkzeugNotFound)
+        and (subject := subjects.of_path(request.path.removeprefix(PREFIX))) is not None
+    ):
         error = subject.refusal
     match error:
         case Refused():
@@ -68,13 +89,25 @@ def answer_to(error: Exception) -> Response:
 
 
 def problem(
-    status: int, detail: str, errors: Iterable[FieldProblem] = (), headers: Mapping[str, str] | None = None, code: str | None = None
+    status: int,
+    detail: str,
+    errors: Iterable[FieldProblem] = (),
+    headers: Mapping[str, str] | None = None,
+    code: str | None = None,
 ) -> Response:
     title = TITLES.get(status, "Refused")
     body = Problem(
-        type=f"{DOCS}#problem-{status}", title=title, status=status, detail=detail, instance=request.path, errors=list(errors), code=code
+        type=f"{DOCS}#problem-{status}",
+        title=title,
+        status=status,
+        detail=detail,
+        instance=request.path,
+        errors=list(errors),
+        code=code,
     )
-    return Response(to_json(body, exclude_none=True), status, mimetype=MEDIA_TYPE, headers=dict(headers or {}))
+    return Response(
+        to_json(body, exclude_none=True), status, mimetype=MEDIA_TYPE, headers=dict(headers or {})
+    )
 
 
 def refusal_of(error: ValidationError, model: type[BaseModel]) -> Refused:
@@ -93,7 +126,11 @@ def _of_service(error: JiyiError) -> Response:
         log.warning("%s %s: %s", request.method, request.path, error)
         detail = f"the broker or Valkey {OF_VALKEY[state_of_valkey(error)]}"
     told = getattr(error, "retry_after", None)
-    headers = {"Retry-After": str(RETRY_SECONDS if told is None else math.ceil(told))} if status in (429, 503, 504) else {}
+    headers = (
+        {"Retry-After": str(RETRY_SECONDS if told is None else math.ceil(told))}
+        if status in (429, 503, 504)
+        else {}
+    )
     return problem(status, detail, headers=headers, code=error.code)
 
 
@@ -102,9 +139,15 @@ def _of_werkzeug(error: HTTPException) -> Response:
         return Response(status=error.code or 500, headers=error.get_headers())  # a redirect
     own_words = error.description != type(error).description
     detail = (error.description if own_words else MEANINGS.get(error.code)) or error.name
-    if isinstance(error, RequestEntityTooLarge) and not own_words and (most := request.max_content_length) is not None:
+    if (
+        isinstance(error, RequestEntityTooLarge)
+        and not own_words
+        and (most := request.max_content_length) is not None
+    ):
         detail = f"The body has more than the {most:,} bytes that are taken here."
-    headers = {name: value for name, value in error.get_headers() if name in ("Retry-After", "WWW-Authenticate")}
+    headers = {
+        name: value for name, value in error.get_headers() if name in ("Retry-After", "WWW-Authenticate")
+    }
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         headers["Allow"] = ", ".join(sorted(error.valid_methods))
     if error.code == 401:

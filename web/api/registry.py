@@ -1,4 +1,6 @@
-"""Operations of the API: each is said once, and routes, checks, the OpenAPI document and tests follow from it."""
+"""Operations of the API: each is said once, and routes, checks, the OpenAPI document and tests follow from
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,12 @@ from models.db.actions import Action
 from web.actions import READ_TIMEOUT_MS, STATEMENT_TIMEOUT_MS, WORKER_SECONDS, perform
 from web.api.problems import Refused
 
-#: Operation → ``request`` (what it shows → body or query) and ``answer``, as the OpenAPI document has them. A file for each tag.
+#: Operation → ``request`` (what it shows → body or query) and ``answer``, as the OpenAPI document has them. A
+#: file for each tag.
 EXAMPLES: Mapping[str, Any] = {
-    name: example for path in Path(__file__).with_name("examples").glob("*.json") for name, example in from_json(path.read_bytes()).items()
+    name: example
+    for path in Path(__file__).with_name("examples").glob("*.json")
+    for name, example in from_json(path.read_bytes()).items()
 }
 
 Handler = Callable[..., Any]
@@ -46,8 +51,9 @@ OPERATIONS: list[Operation] = []
 def operation(method: Method, path: str, **told: Any) -> Callable[[Handler], Handler]:
     """Make a function an operation.
 
-    It gets an :class:`web.api.running.Asker`, the path's parts by name, and ``query`` and ``body`` where there are such
-    models, already checked. What it gives is the answer: a model, plain data, or JSON as bytes; or a
+    It gets an :class:`web.api.running.Asker`, the path's parts by name, and ``query`` and ``body`` where
+    there are such models, already checked. What it gives is the answer: a model, plain data, or JSON as
+    bytes; or a
     :class:`web.api.running.Reply`. Its docstring's first line is the summary, the rest the description.
     """
 
@@ -56,7 +62,9 @@ def operation(method: Method, path: str, **told: Any) -> Callable[[Handler], Han
             told.update(examples=example.get("request", {}), answer_example=example.get("answer"))
         summary, _, description = (handler.__doc__ or "").strip().partition("\n")
         told.setdefault("description", " ".join(description.split()) or summary)
-        OPERATIONS.append(Operation(method=method, path=path, summary=summary.rstrip("."), handler=handler, **told))
+        OPERATIONS.append(
+            Operation(method=method, path=path, summary=summary.rstrip("."), handler=handler, **told)
+        )
         return handler
 
     return register
@@ -75,12 +83,13 @@ def expose(
     timeout: float = WORKER_SECONDS,
     **told: Any,
 ) -> Operation:
-    """Make an action, or a read, an operation: its scope, its words (unless ``doc`` has others) and its behaviour are the action's.
+    """Make an action, or a read, an operation: its scope, its words (unless ``doc`` has others) and its
+    behaviour are the action's.
 
-    The action's request is what the path's parts say and, of a GET or DELETE, the query, else the body: all its fields but those of
-    ``without``. ``given``: the path's parts alone are, and it makes the request of them.
-    ``present`` makes the answer of an :class:`web.api.running.Asker` and the result; without it the result is the answer.
-    ``missing``: what a 404 says, with the path's parts in braces.
+    The action's request is what the path's parts say and, of a GET or DELETE, the query, else the body: all
+    its fields but those of ``without``. ``given``: the path's parts alone are, and it makes the request of
+    them. ``present`` makes the answer of an :class:`web.api.running.Asker` and the result; without it the
+    result is the answer. ``missing``: what a 404 says, with the path's parts in braces.
     """
     told.setdefault("answer", action.result)
     form = None if given is not None else without_fields(action.request, {*document.parts_of(path), *without})
@@ -88,8 +97,15 @@ def expose(
         told["query" if method in ("GET", "DELETE") else "body"] = form
     statement_ms = READ_TIMEOUT_MS if method == "GET" else STATEMENT_TIMEOUT_MS
 
-    def handler(asker: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any) -> Any:
-        fields = {name: getattr(model, name) for model in (body, query) if model is not None for name in model.model_fields_set} | parts
+    def handler(
+        asker: Any, body: BaseModel | None = None, query: BaseModel | None = None, **parts: Any
+    ) -> Any:
+        fields = {
+            name: getattr(model, name)
+            for model in (body, query)
+            if model is not None
+            for name in model.model_fields_set
+        } | parts
         try:
             request = action.request.model_validate(fields if given is None else given(fields))
         except ValidationError as error:
@@ -106,10 +122,18 @@ def expose(
 
 
 def without_fields(request: type[BaseModel], names: set[str]) -> type[BaseModel]:
-    """The request as a form that does not have these fields: what a path says, the body does not say again."""
+    """The request as a form that does not have these fields: what a path says, the body does not say
+    again.
+    """
     gone = names & request.model_fields.keys()
     if not gone:
         return request
-    told = {"__module__": request.__module__, "__doc__": request.__doc__, "__annotations__": dict.fromkeys(gone, ClassVar[None])}
-    form: type[BaseModel] = new_class(f"{request.__name__}Form", (request,), exec_body=lambda body: body.update(told | dict.fromkeys(gone)))
+    told = {
+        "__module__": request.__module__,
+        "__doc__": request.__doc__,
+        "__annotations__": dict.fromkeys(gone, ClassVar[None]),
+    }
+    form: type[BaseModel] = new_class(
+        f"{request.__name__}Form", (request,), exec_body=lambda body: body.update(told | dict.fromkeys(gone))
+    )
     return form

@@ -75,7 +75,9 @@ def scope_of(asker: Asker) -> AbstractContextManager[None]:
 
 
 def group_of(identity: Identity) -> str:
-    """The key's group; for an operator's key, which has none, the one in the header, else the deployment's."""
+    """The key's group; for an operator's key, which has none, the one in the header, else the
+    deployment's.
+    """
     named = _group_header()
     if identity.groups is None:
         return named or get_settings().group
@@ -97,7 +99,9 @@ def _group_header() -> str | None:
     return named
 
 
-def checked_query(model: type[BaseModel] | None, parameters: Iterable[tuple[str, list[str]]]) -> BaseModel | None:
+def checked_query(
+    model: type[BaseModel] | None, parameters: Iterable[tuple[str, list[str]]]
+) -> BaseModel | None:
     """The parameters behind the question mark. One that there is not, or that comes twice, is refused."""
     given: dict[str, Any] = {}
     wrong = []
@@ -143,10 +147,15 @@ class InHand:
         again = f"Ask again in {RETRY_SECONDS} s."
         with self._lock:
             if self._counts[group_id] >= self._most_of_group:
-                detail = f"{self._most_of_group} requests of this group are being answered; send fewer at a time. {again}"
+                detail = (
+                    f"{self._most_of_group} requests of this group are being answered; send fewer at a time."
+                    f" {again}"
+                )
                 raise TooManyRequests(detail, retry_after=RETRY_SECONDS)
             if self._counts.total() >= self._most:
-                raise Refused(503, f"{self._most} requests are being answered. {again}", Retry_After=str(RETRY_SECONDS))
+                raise Refused(
+                    503, f"{self._most} requests are being answered. {again}", Retry_After=str(RETRY_SECONDS)
+                )
             self._counts[group_id] += 1
         try:
             yield

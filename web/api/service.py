@@ -1,5 +1,5 @@
-"""The service itself: counts, queues, dead letters, scheduled jobs; every action by its name, or at an address that follows from an
-alias.
+"""The service itself: counts, queues, dead letters, scheduled jobs; every action by its name, or at an
+address that follows from an alias.
 """
 
 from __future__ import annotations
@@ -35,13 +35,20 @@ class ActionResult(RootModel[Any]):
 
 
 @operation(
-    "POST", "/actions/<anything:name>", id="perform_action", scope=None, tag="service", body=ActionBody, answer=ActionResult, errors=(504,)
+    "POST",
+    "/actions/<anything:name>",
+    id="perform_action",
+    scope=None,
+    tag="service",
+    body=ActionBody,
+    answer=ActionResult,
+    errors=(504,),
 )
 def perform_action(asker: Asker, name: str, body: ActionBody) -> Any:
     """Do or ask anything by its name.
 
-    Everything that the service can do for a program, by the name that it has in the audit log and on the broker (`agents.list`,
-    `memory.list`, `knowledge.promote` …), or by
+    Everything that the service can do for a program, by the name that it has in the audit log and on the
+    broker (`agents.list`, `memory.list`, `knowledge.promote` …), or by
     an alias: what the client library speaks. The key needs the right that the action needs. The
     other operations are the same actions with addresses and words of their own.
     """
@@ -65,23 +72,39 @@ expose(operations.count_group, "GET", "/stats", id="stats", tag="service")
 def list_queues(_asker: Asker) -> Queues:
     """See how full the queues are.
 
-    Messages that wait in each queue of the service, all groups together. Use it to slow down when it falls behind.
+    Messages that wait in each queue of the service, all groups together. Use it to slow down when it falls
+    behind.
     """
     return source("broker").ask(broker_queues.states)
 
 
 expose(queue_actions.list_letters, "GET", "/dead-letters", id="list_dead_letters", tag="service")
 expose(queue_actions.get_letter, "GET", "/dead-letters/<uuid:id>", id="get_dead_letter", tag="service")
-expose(queue_actions.resolve_letters, "POST", "/dead-letters/resolve", id="resolve_dead_letters", tag="service", errors=(404,))
+expose(
+    queue_actions.resolve_letters,
+    "POST",
+    "/dead-letters/resolve",
+    id="resolve_dead_letters",
+    tag="service",
+    errors=(404,),
+)
 expose(operations.list_jobs, "GET", "/schedules", id="list_jobs", tag="service")
 
 
 expose(
-    operations.run_job, "POST", "/schedules/<anything:job>/run", id="run_job", tag="service", body_required=False, status=202, errors=(504,)
+    operations.run_job,
+    "POST",
+    "/schedules/<anything:job>/run",
+    id="run_job",
+    tag="service",
+    body_required=False,
+    status=202,
+    errors=(504,),
 )
 
 
-#: Subjects whose actions are operations by their names, ``POST /<subject>/<verb>``, and the tag that these have.
+#: Subjects whose actions are operations by their names, ``POST /<subject>/<verb>``, and the tag that these
+#: have.
 TAG_OF: dict[str, Tag] = {
     "conversations": "conversations",
     "stores": "stores",
@@ -101,7 +124,9 @@ IN_CONFLICT = ("feedback", "identity", "pains", "proposals", "self_review")
 
 
 def _expose(tag: Tag, path: str, action: Action[Any, Any], operation_id: str) -> None:
-    """Make an action an operation. Without examples of its own it has those of the action's first operation with the tag."""
+    """Make an action an operation. Without examples of its own it has those of the action's first operation
+    with the tag.
+    """
     conflicts = action.mutates and action.name.startswith(IN_CONFLICT)
     errors = (404, 409) if conflicts else (404,)
     same = next((one for one in OPERATIONS if one.action is action and one.tag == tag), None)

@@ -1,6 +1,8 @@
-"""REST operations on the three tiers; the workers answer, who have the embedder, and without them the web by itself, by words alone.
+"""REST operations on the three tiers; the workers answer, who have the embedder, and without them the web by
+itself, by words alone.
 
-The queue is in Valkey, as working memory is: where one or the other is away the rest still answers, and says so.
+The queue is in Valkey, as working memory is: where one or the other is away the rest still answers, and says
+so.
 """
 
 from __future__ import annotations
@@ -11,7 +13,15 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, ServiceError, problems_of
+from jiyi.errors import (
+    BrokerUnavailable,
+    InvalidEvent,
+    InvalidRequest,
+    JiyiError,
+    NoAnswer,
+    ServiceError,
+    problems_of,
+)
 from jiyi.protocol.event_requests import WaitQuery
 from jiyi.protocol.events import Event, build
 from jiyi.protocol.knowledge import DigestState, IngestBody, IngestState, WorkingMemory, ingest_event
@@ -67,7 +77,9 @@ def ask(query: MemoryQuery, seconds: float) -> MemoryAnswer:
 class Retriever:
     """For :class:`jiyi.tiers.retrieval_node.MemoryRetrievalNode`, in a request's scope."""
 
-    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Any) -> MemoryAnswer:
+    def query_memory(
+        self, query: str, *, group_id: str, timeout: float | None = None, **options: Any
+    ) -> MemoryAnswer:
         try:
             asked = MemoryQuery(query=query, group_id=group_id, **options)
         except ValidationError as error:
@@ -78,7 +90,9 @@ class Retriever:
             raise
         except Exception as error:  # its words are not for whoever asks
             log.exception("the tiers could not be asked")
-            raise ServiceError("the memory could not be asked; the log of the process `web` has the details") from error
+            raise ServiceError(
+                "the memory could not be asked; the log of the process `web` has the details"
+            ) from error
 
 
 #: What the filters say of entries, for requests that wait for it.
@@ -99,10 +113,11 @@ NOT_SCREENED = "It is in quarantine; the filters have not decided yet whether it
 def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
     """Look up what the group knows.
 
-    Working memory (what agents of the group said in the last 24 hours: temporary, unverified) and long-term memory (what
-    somebody promoted: verified), newest and most similar first. Call it before you answer or decide. status is partial
-    when one of the two could not be asked; tiers says which, and why. What is in quarantine is never among it. Without
-    workers, long-term memory is found by its words, and its state says so.
+    Working memory (what agents of the group said in the last 24 hours: temporary, unverified) and long-term
+    memory (what somebody promoted: verified), newest and most similar first. Call it before you answer or
+    decide. status is partial when one of the two could not be asked; tiers says which, and why. What is in
+    quarantine is never among it. Without workers, long-term memory is found by its words, and its state says
+    so.
     """
     wanted = {name: getattr(body, name) for name in MemoryQuery.model_fields if name != "group_id"}
     return ask(MemoryQuery(group_id=asker.group_id, **wanted), body.timeout)
@@ -124,9 +139,10 @@ def query_memory(asker: Asker, body: QueryBody) -> MemoryAnswer:
 def ingest_memory(asker: Asker, body: IngestBody, query: WaitQuery) -> IngestState:
     """Tell what an agent said.
 
-    It goes into quarantine for good, and into working memory, where the group's agents find it for 24 hours, if the
-    filters let it: confident enough, long enough, not said before. 202 means that it is stored; accepted and reason say
-    what the filters did. It does not become verified knowledge: for that somebody promotes it.
+    It goes into quarantine for good, and into working memory, where the group's agents find it for 24 hours,
+    if the filters let it: confident enough, long enough, not said before. 202 means that it is stored;
+    accepted and reason say what the filters did. It does not become verified knowledge: for that somebody
+    promotes it.
     """
     [event] = once([_event(asker.group_id, body)], [body.model_fields_set], query.once)
     keep([event])
@@ -139,15 +155,17 @@ def ingest_memory(asker: Asker, body: IngestBody, query: WaitQuery) -> IngestSta
 def working_memory(asker: Asker) -> WorkingMemory:
     """Look at working memory.
 
-    What the group's agents said lately and the filters let in, newest first: temporary and unverified. From Valkey; if
-    that is away or has lost it, from the database, which knows the same.
+    What the group's agents said lately and the filters let in, newest first: temporary and unverified. From
+    Valkey; if that is away or has lost it, from the database, which knows the same.
     """
     told = attempt(source("valkey").begin(lambda: working.read(asker.group_id)))
     if told.value is not None:
         return WorkingMemory(rows=[entry.item() for entry in told.value], source="valkey")
     why = f"Valkey did not answer: {told.reason}." if told.reason else ""
     try:
-        stored = from_database(lambda connection: quarantine.stored_working_memory(connection, asker.group_id))
+        stored = from_database(
+            lambda connection: quarantine.stored_working_memory(connection, asker.group_id)
+        )
     except Unanswered as error:
         both = f"{error.reason}; Valkey: {told.reason}" if told.reason else error.reason
         raise Unanswered(error.source, both) from error
@@ -158,7 +176,9 @@ def _event(group_id: str, body: IngestBody) -> Event:
     try:
         return build(ingest_event(group_id, body))
     except InvalidEvent as error:  # what is the event's output is the body's content
-        raise InvalidEvent([problem.removeprefix("payload.").replace("output:", "content:", 1) for problem in error.problems]) from None
+        raise InvalidEvent(
+            [problem.removeprefix("payload.").replace("output:", "content:", 1) for problem in error.problems]
+        ) from None
 
 
 expose(
@@ -186,10 +206,10 @@ class NodeRan(TypedDict):
 def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
     """Run the memory-retrieval node.
 
-    Looks for what the group knows about the topic (else the content, else the document) of the inputs, and gives the
-    inputs back with history_context, markdown for an agent's prompt. It never fails for the memory's sake: if that is
-    away the history is empty, and an event memory_retrieval_error says so. That it runs, what it found and that it is
-    done also go over the live stream, as they happen, without any text.
+    Looks for what the group knows about the topic (else the content, else the document) of the inputs, and
+    gives the inputs back with history_context, markdown for an agent's prompt. It never fails for the
+    memory's sake: if that is away the history is empty, and an event memory_retrieval_error says so. That it
+    runs, what it found and that it is done also go over the live stream, as they happen, without any text.
     """
     if _name(body.inputs.get("group_id")) not in ("", asker.group_id):
         problem = FieldProblem(field="inputs.group_id", message=FOREIGN_GROUP.partition(": ")[2])
@@ -206,12 +226,20 @@ def run_memory_node(asker: Asker, body: NodeBody) -> NodeRan:
     return NodeRan(outputs={**body.inputs, CONTEXT_FIELD: done[CONTEXT_FIELD]}, events=told)
 
 
-@operation("GET", PATH, id="describe_memory_node", scope="read", tag="tiers", query=NodeDescriptionParameters, answer=NodeDescription)
+@operation(
+    "GET",
+    PATH,
+    id="describe_memory_node",
+    scope="read",
+    tag="tiers",
+    query=NodeDescriptionParameters,
+    answer=NodeDescription,
+)
 def describe_memory_node(_asker: Asker, query: NodeDescriptionParameters) -> NodeDescription:
     """Describe the memory-retrieval node.
 
-    Label, icon, colour, inputs and outputs, and a JSON schema of its properties: what an editor of workflows needs to
-    offer it.
+    Label, icon, colour, inputs and outputs, and a JSON schema of its properties: what an editor of workflows
+    needs to offer it.
     """
     return NodeDescription.model_validate(memory_node.description(query.language))
 
@@ -224,7 +252,14 @@ expose(actions.promote, "POST", "/memory/promote", id="promote_memory", tag="tie
 expose(actions.check, "POST", "/memory/check", id="check_memory", tag="tiers")
 expose(actions.demote, "POST", "/memory/demote", id="demote_memory", tag="tiers", errors=(404,))
 expose(questions.list_knowledge, "GET", "/knowledge", id="list_knowledge", tag="tiers")
-expose(questions.get_knowledge, "GET", "/knowledge/<uuid:id>", id="get_knowledge", tag="tiers", missing="There is no knowledge {id}.")
+expose(
+    questions.get_knowledge,
+    "GET",
+    "/knowledge/<uuid:id>",
+    id="get_knowledge",
+    tag="tiers",
+    missing="There is no knowledge {id}.",
+)
 expose(actions.edit, "PATCH", "/knowledge/<uuid:id>", id="edit_knowledge", tag="tiers")
 
 
@@ -242,7 +277,9 @@ expose(
     timeout=DIGEST_SECONDS,
     errors=(504,),
 )
-expose(questions.list_digests, "GET", "/memory/digests", id="list_digests", tag="tiers", without=("digest_id",))
+expose(
+    questions.list_digests, "GET", "/memory/digests", id="list_digests", tag="tiers", without=("digest_id",)
+)
 expose(
     questions.list_digests,
     "GET",

@@ -26,13 +26,22 @@ from web.api.running import Asker, Reply, checked_query
 TOLD = (JiyiError, Refused, Unanswered, HTTPException)
 
 
-@operation("GET", "/tools", id="list_tools", scope=None, tag="service", query=ToolsQuery, answer=Rows[Tool | JsonObject])
+@operation(
+    "GET",
+    "/tools",
+    id="list_tools",
+    scope=None,
+    tag="service",
+    query=ToolsQuery,
+    answer=Rows[Tool | JsonObject],
+)
 def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | JsonObject]:
     """List the tools for an LLM.
 
-    Operations that the key may use, each as what function calling and MCP take: a name, a description, a JSON schema of its
-    arguments; and how to call it over HTTP: arguments that are in the path or in the query, all others in the body. With `for`
-    they go into a request to a model as they are, and what it calls goes to call_tool.
+    Operations that the key may use, each as what function calling and MCP take: a name, a description, a JSON
+    schema of its arguments; and how to call it over HTTP: arguments that are in the path or in the query, all
+    others in the body. With `for` they go into a request to a model as they are, and what it calls goes to
+    call_tool.
     """
     may = [tool for tool, scope in _tools() if scope is None or asker.identity.may(scope)]
     if wrong := [name for name in query.names if name not in OFFERED]:
@@ -45,13 +54,22 @@ def list_tools(asker: Asker, query: ToolsQuery) -> Rows[Tool | JsonObject]:
     return Rows(rows=functions(map(tool_calls.offered, chosen), query.for_, strict=query.strict))
 
 
-@operation("POST", "/tools/call", id="call_tool", scope=None, tag="service", body=ToolCall, answer=JsonObject, errors=(504,))
+@operation(
+    "POST",
+    "/tools/call",
+    id="call_tool",
+    scope=None,
+    tag="service",
+    body=ToolCall,
+    answer=JsonObject,
+    errors=(504,),
+)
 def call_tool(asker: Asker, body: ToolCall) -> JsonObject:
     """Do what a model called a tool for.
 
-    The body is the call as the model's API gave it, of chat completions, the Responses API or Anthropic's messages; the answer is
-    what to append to the conversation. What is refused, or went wrong, is told to the model in the same form. The key needs
-    the right that the tool's operation needs.
+    The body is the call as the model's API gave it, of chat completions, the Responses API or Anthropic's
+    messages; the answer is what to append to the conversation. What is refused, or went wrong, is told to the
+    model in the same form. The key needs the right that the tool's operation needs.
     """
     try:
         return output_of(body, _performed(asker, body))
@@ -60,7 +78,9 @@ def call_tool(asker: Asker, body: ToolCall) -> JsonObject:
 
 
 def _performed(asker: Asker, call: ToolCall) -> Any:
-    """The answer to the model. Raises what the operation raises, and InvalidRequest for what is no call of it."""
+    """The answer to the model. Raises what the operation raises, and InvalidRequest for what is no call of
+    it.
+    """
     found = _named(call.name)
     if found is None:
         raise InvalidRequest([f"there is no tool {call.name!r}; there are {', '.join(OFFERED)}"])
@@ -78,7 +98,9 @@ def _performed(asker: Asker, call: ToolCall) -> Any:
 def _answer(asker: Asker, target: Operation, asked: tool_calls.Asked) -> Any:
     """What the operation answers, as JSON values."""
     given: dict[str, Any] = {name: _part(target, name, value) for name, value in asked.parts.items()}
-    if (query := checked_query(target.query, [(name, [value]) for name, value in asked.query.items()])) is not None:
+    if (
+        query := checked_query(target.query, [(name, [value]) for name, value in asked.query.items()])
+    ) is not None:
         given["query"] = query
     if target.body is not None:
         given["body"] = checked_body(target.body, to_json(asked.body or {}))

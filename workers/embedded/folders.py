@@ -39,8 +39,8 @@ def private_folder(path: Path, mode: int = 0o700, *, check_owner: bool = True) -
 def private_home(home: Path) -> None:
     """Make the home folder, or take away what others may do in one that is there.
 
-    Not of folders that are no home of Jiyi's alone (the user's own, a shared one such as ``/tmp``): what is private below it is
-    in folders of its own.
+    Not of folders that are no home of Jiyi's alone (the user's own, a shared one such as ``/tmp``): what is
+    private below it is in folders of its own.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = home.stat()

@@ -1,4 +1,6 @@
-"""The embedded PostgreSQL with pgvector, on a unix socket; its data folder is made whole or not at all, and checked before use."""
+"""The embedded PostgreSQL with pgvector, on a unix socket; its data folder is made whole or not at all, and
+checked before use.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ log = logging.getLogger(__name__)
 DATABASE = "jiyi"
 PORT = 5432  # no port is opened: the number is only part of the socket's file name.
 LONGEST_SOCKET = f".s.PGSQL.{PORT}.lock"  # the longest file name among its sockets and what belongs to them.
-#: Of the machine's memory PostgreSQL's own cache may take this share, in megabytes from a laptop's to all of a large agent's indexes.
-#: It is taken page by page, as data are read.
+#: Of the machine's memory PostgreSQL's own cache may take this share, in megabytes from a laptop's to all of
+#: a large agent's indexes. It is taken page by page, as data are read.
 CACHE_SHARE, CACHE_MEGABYTES = 8, (128, 4_096)
 
 
@@ -40,7 +42,8 @@ SETTINGS = {
     "port": str(PORT),  # stated, so that a port in postgresql.conf changes nothing.
     "cluster_name": "jiyi",  # recognisable in ps.
     "max_connections": "100",  # all processes with their pools stay well below it.
-    "shared_buffers": f"{shared_megabytes(psutil.virtual_memory().total)}MB",  # a large agent is asked twice as fast from its own cache.
+    # a large agent is asked twice as fast from its own cache.
+    "shared_buffers": f"{shared_megabytes(psutil.virtual_memory().total)}MB",
     "maintenance_work_mem": "256MB",  # an HNSW build slows down sharply once its graph spills.
     "fsync": "on",  # an accepted event survives a power cut.
     "synchronous_commit": "on",  # the same.
@@ -49,8 +52,10 @@ SETTINGS = {
     "jit": "off",  # compiling costs more than our short queries take.
     "timezone": "UTC",  # storage is UTC everywhere.
     "log_timezone": "UTC",
-    # The log is shown to people when a start fails, and holds nobody's words: errors of statements quote values.
-    "log_min_messages": "log",  # starts, stops, crashes, what is fatal; no errors of statements (these rank below).
+    # The log is shown to people when a start fails, and holds nobody's words: errors of statements quote
+    # values.
+    # starts, stops, crashes, what is fatal; no errors of statements (these rank below).
+    "log_min_messages": "log",
     "log_min_error_statement": "panic",  # no text of a statement that failed.
     "log_error_verbosity": "terse",  # no DETAIL, which quotes rows, and no CONTEXT.
     "log_parameter_max_length": "0",  # no values of parameters, whatever else is switched on.
@@ -86,7 +91,8 @@ class Postgres(Server):
 
     @property
     def url(self) -> str:
-        return f"postgresql+psycopg://{SUPERUSER}@/{DATABASE}?host={quote(str(self._sockets), safe='')}&port={PORT}"
+        folder = quote(str(self._sockets), safe="")
+        return f"postgresql+psycopg://{SUPERUSER}@/{DATABASE}?host={folder}&port={PORT}"
 
     def start(self) -> None:
         # Whoever reaches the socket is trusted without a password: the folder is the server's user's alone.
@@ -121,7 +127,12 @@ class Postgres(Server):
         """
         try:
             with psycopg.connect(
-                host=str(self._sockets), port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=CLIENT_SECONDS, autocommit=True
+                host=str(self._sockets),
+                port=PORT,
+                user=SUPERUSER,
+                dbname="postgres",
+                connect_timeout=CLIENT_SECONDS,
+                autocommit=True,
             ) as connection:
                 known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,))
                 if known.fetchone() is None:
@@ -237,8 +248,8 @@ def _check_version(data: Path) -> None:
     version = (data / "PG_VERSION").read_text(encoding="ascii", errors="replace").strip()
     if version != str(POSTGRES_VERSION):
         raise StackError(
-            f"{data} was made by PostgreSQL {version or '(unknown)'}, and this is PostgreSQL {POSTGRES_VERSION}: "
-            "dump it with the old version, or set JIYI_HOME to a new folder."
+            f"{data} was made by PostgreSQL {version or '(unknown)'}, and this is PostgreSQL"
+            f" {POSTGRES_VERSION}: dump it with the old version, or set JIYI_HOME to a new folder."
         )
 
 

@@ -1,4 +1,6 @@
-"""What the embedded servers have in common: programs out of wheels, a process with a log, awaited until it answers; leftovers ended."""
+"""What the embedded servers have in common: programs out of wheels, a process with a log, awaited until it
+answers; leftovers ended.
+"""
 
 from __future__ import annotations
 
@@ -57,19 +59,27 @@ class Server(ABC):
         """Start the server without waiting for it."""
 
     def restart(self) -> None:
-        """Start it again in the same data folder, without waiting for it. Nothing of the server that ended is left."""
+        """Start it again in the same data folder, without waiting for it. Nothing of the server that ended is
+        left.
+        """
         self.start()
 
     def end_leftovers(self) -> None:
-        """End what a server that was killed has left in its data folder (PostgreSQL's helpers take a moment)."""
+        """End what a server that was killed has left in its data folder (PostgreSQL's helpers take a
+        moment).
+        """
         end_servers([self.data])
 
     @abstractmethod
     def answers(self) -> bool:
         """Whether it does its work by now."""
 
-    def run(self, command: Sequence[str], folder: Path, user: struct_passwd | None = None) -> subprocess.Popen[bytes]:
-        """Begin a program in ``folder``, where a later start finds it after a crash, with its output in the log."""
+    def run(
+        self, command: Sequence[str], folder: Path, user: struct_passwd | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Begin a program in ``folder``, where a later start finds it after a crash, with its output in the
+        log.
+        """
         # LC_ALL keeps messages in English; PG… variables of the user's shell would change the server.
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
         with open_log(self.log) as output:
@@ -104,7 +114,10 @@ class Server(ABC):
 
     def failure(self, problem: str) -> StackError:
         """An error that shows what the server itself has said."""
-        return StackError(f"The embedded {self.name} cannot run: {problem}. Last lines of {self.log}:\n{tail(self.log, self._log_start)}")
+        return StackError(
+            f"The embedded {self.name} cannot run: {problem}. Last lines of"
+            f" {self.log}:\n{tail(self.log, self._log_start)}"
+        )
 
 
 def pgserver() -> ModuleType:

@@ -19,9 +19,24 @@ import psutil
 import redis
 
 from jiyi.settings import EMBEDDED_DATA, get_settings
-from workers.embedded.folders import HomeInUse, HomeLock, StackError, make_traversable, private_folder, private_home, socket_folder
+from workers.embedded.folders import (
+    HomeInUse,
+    HomeLock,
+    StackError,
+    make_traversable,
+    private_folder,
+    private_home,
+    socket_folder,
+)
 from workers.embedded.postgres import LONGEST_SOCKET, Postgres, unfinished_folder
-from workers.embedded.server import CLIENT_SECONDS, SERVER_STOP_SECONDS, ProcessNotes, Server, end_leftovers, valkey_program
+from workers.embedded.server import (
+    CLIENT_SECONDS,
+    SERVER_STOP_SECONDS,
+    ProcessNotes,
+    Server,
+    end_leftovers,
+    valkey_program,
+)
 from workers.supervision.processes import KILL_SECONDS, end_processes
 from workers.supervision.restarts import MAX_CRASHES, TOO_OFTEN, Restarts, describe
 
@@ -67,7 +82,9 @@ class Stack:
     def urls(self) -> Urls:
         """Where the servers answer. Raises StackError when they are not started."""
         if self._urls is None:
-            raise StackError(f"The stack in {self.home} is not started: call start() before using its addresses.")
+            raise StackError(
+                f"The stack in {self.home} is not started: call start() before using its addresses."
+            )
         return self._urls
 
     def start(self) -> Urls:
@@ -175,13 +192,17 @@ class ServerWatch:
         give_up: is told in one sentence that a server cannot live; called at most once for each.
     """
 
-    def __init__(self, servers: Iterable[Server], say: Callable[[str], None], give_up: Callable[[str], None]) -> None:
+    def __init__(
+        self, servers: Iterable[Server], say: Callable[[str], None], give_up: Callable[[str], None]
+    ) -> None:
         self._say, self._give_up = say, give_up
         self._stop = threading.Event()
         #: Held while a server is started, so that none is after :meth:`stop`.
         self._starting = threading.Lock()
         for server in servers:
-            threading.Thread(target=self._watch, args=(server,), name=f"watch-{server.name}", daemon=True).start()
+            threading.Thread(
+                target=self._watch, args=(server,), name=f"watch-{server.name}", daemon=True
+            ).start()
 
     def stop(self) -> None:
         """Start nothing any more; the servers may now be ended."""
@@ -198,7 +219,10 @@ class ServerWatch:
             # A server has nobody who asks it to end but us, so a clean exit is a crash here.
             pause = restarts.pause(child.returncode or 1, began, time.monotonic())
             if pause is None or failed_starts >= MAX_CRASHES:
-                self._give_up(f"the embedded {server.name} cannot live: {problem or ended}, {TOO_OFTEN}. Its log: {server.log}")
+                self._give_up(
+                    f"the embedded {server.name} cannot live: {problem or ended}, {TOO_OFTEN}. Its log:"
+                    f" {server.log}"
+                )
                 return
             self._say(f"the embedded {server.name} is away: {ended}; starting it again in {pause:g} s")
             if self._stop.wait(pause):
@@ -207,7 +231,10 @@ class ServerWatch:
             try:
                 self._restart(server)
             except (StackError, OSError) as error:
-                failed_starts, problem = failed_starts + 1, str(error).partition(" Last lines of ")[0].rstrip(".")
+                failed_starts, problem = (
+                    failed_starts + 1,
+                    str(error).partition(" Last lines of ")[0].rstrip("."),
+                )
             else:
                 failed_starts, problem = 0, ""
 
@@ -221,7 +248,8 @@ class ServerWatch:
             server.await_answers()
         except StackError:
             if server.child is not None and not self._stop.is_set():
-                server.child.kill()  # one that does not answer is as good as dead, and the next one needs its place
+                # one that does not answer is as good as dead, and the next one needs its place
+                server.child.kill()
                 server.child.wait()
             raise
         if not self._stop.is_set():

@@ -1,7 +1,8 @@
 """The intake: events from the exchange into the database, in batches, acknowledged after the commit.
 
-Take up to 256 messages, open them, store what they hold (``models.memory.ingest``), acknowledge. Several intakes open batches at the same
-time; they store them in the order in which they were taken, each shard of agents for itself (``workers.intake.sources``).
+Take up to 256 messages, open them, store what they hold (``models.memory.ingest``), acknowledge. Several
+intakes open batches at the same time; they store them in the order in which they were taken, each shard of
+agents for itself (``workers.intake.sources``).
 """
 
 from __future__ import annotations
@@ -31,11 +32,12 @@ from workers.intake.sources import BATCH, Batch, Source, begin_again, ended, ope
 
 log = logging.getLogger("jiyi.intake")
 
-#: Seconds after which a thread that computes lets another one go on. Python's 5 ms would be waited for at each answer of the
-#: database while the other thread opens the next batch: a dozen times a batch.
+#: Seconds after which a thread that computes lets another one go on. Python's 5 ms would be waited for at
+#: each answer of the database while the other thread opens the next batch: a dozen times a batch.
 SWITCH_INTERVAL = 0.0005
-#: New objects between two looks for cycles: more than those of two batches, each of them alive until its batch is stored. A look at
-#: 50,000 took as long as a thousand events. By the clock there is one a minute all the same.
+#: New objects between two looks for cycles: more than those of two batches, each of them alive until its
+#: batch is stored. A look at 50,000 took as long as a thousand events. By the clock there is one a minute all
+#: the same.
 GC_THRESHOLD = 500_000
 #: Seconds between attempts to reach a broker or a database that is away.
 FIRST_PAUSE, LAST_PAUSE = 0.5, 10.0
@@ -45,7 +47,8 @@ IDLE_WAIT = 1.0
 STORING_WAIT = 0.01
 #: Seconds between two looks whether earlier batches of other intakes are stored: at first, and at most.
 FIRST_LOOK, LAST_LOOK = 0.001, 0.05
-#: Intakes that may die with a message in hand after a first one did. Whoever watches over them gives up after five.
+#: Intakes that may die with a message in hand after a first one did. Whoever watches over them gives up after
+#: five.
 MOST_ATTEMPTS = 2
 POISON = "was in hand each time when several intakes ended; put aside without being looked into"
 
@@ -64,8 +67,8 @@ class Storing:
 class Intake:
     """Reads one queue until told to stop.
 
-    While one thread stores a batch, the other takes and opens the next one; so a busy queue fills batches by itself, and a
-    quiet one is not kept waiting.
+    While one thread stores a batch, the other takes and opens the next one; so a busy queue fills batches by
+    itself, and a quiet one is not kept waiting.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -94,7 +97,8 @@ class Intake:
     def _read(self, source: Source) -> None:
         storing: Storing | None = None
         while not self.stopping:
-            # While a batch is being stored look only for what is there: its end must not wait for the next message.
+            # While a batch is being stored look only for what is there: its end must not wait for the next
+            # message.
             batch = source.take(BATCH, IDLE_WAIT if storing is None else STORING_WAIT)
             opened = self._open(batch) if batch and not batch.again else None
             if storing is not None and (batch is not None or storing.result.done()):
@@ -119,10 +123,14 @@ class Intake:
         return open_messages(batch.messages, self._signatures)
 
     def _store(self, source: Source, batch: Batch, opened: Opened) -> bool:
-        """In the other thread, shard by shard, each in its turn. False: not stored, because the intake is to stop."""
+        """In the other thread, shard by shard, each in its turn. False: not stored, because the intake is to
+        stop.
+        """
         for shard, events in enumerate(by_shard(opened.events, self.settings.retrieval_shards)):
             step = partial(store_part, opened, events, shard)
-            if not (self._await_turn(source, batch, shard) and self._until_done("nothing is acknowledged", step)):
+            if not (
+                self._await_turn(source, batch, shard) and self._until_done("nothing is acknowledged", step)
+            ):
                 return False
         return True
 
@@ -140,9 +148,13 @@ class Intake:
         return False
 
     def _store_again(self, source: Source, batch: Batch) -> bool:
-        """A batch of which an intake may have died, message by message, so that it is seen of which one. It is nobody else's turn."""
+        """A batch of which an intake may have died, message by message, so that it is seen of which one. It
+        is nobody else's turn.
+        """
         signatures = Signatures(self.settings)  # the other thread is using its own
-        if not self._until_done("signatures wait", lambda: signatures.look_up(batch.messages)) or not self._await_turn(source, batch, 0):
+        if not self._until_done(
+            "signatures wait", lambda: signatures.look_up(batch.messages)
+        ) or not self._await_turn(source, batch, 0):
             return False
         for message in batch.messages:
             if begin_again(message) > MOST_ATTEMPTS:
@@ -150,14 +162,18 @@ class Intake:
                 opened = Opened(rejected=[refused(message, POISON, believed=False)])
             else:
                 opened = open_messages([message], signatures)
-            stored = self._until_done("nothing is acknowledged", partial(store_part, opened, opened.events, 0))
+            stored = self._until_done(
+                "nothing is acknowledged", partial(store_part, opened, opened.events, 0)
+            )
             ended(message)  # with its process alive
             if not stored:
                 return False
         return True
 
     def _until_done(self, meanwhile: str, step: Callable[[], object]) -> bool:
-        """Repeat a step for as long as the database is away. False: not done, because the intake is to stop."""
+        """Repeat a step for as long as the database is away. False: not done, because the intake is to
+        stop.
+        """
         pauses = self._pauses()
         while not self.stopping:
             try:
@@ -188,9 +204,14 @@ def acknowledge(source: Source, batch: Batch) -> None:
 
 
 def store(
-    events: Sequence[Event], rejected: Sequence[Rejected], ready: Prepared | None = None, traces: Mapping[EventKey, str] = NO_TRACES
+    events: Sequence[Event],
+    rejected: Sequence[Rejected],
+    ready: Prepared | None = None,
+    traces: Mapping[EventKey, str] = NO_TRACES,
 ) -> Stored:
-    """Store everything of a batch; an event that the database refuses becomes a dead letter. Raises as :meth:`Ingestor.ingest`."""
+    """Store everything of a batch; an event that the database refuses becomes a dead letter. Raises as
+    :meth:`Ingestor.ingest`.
+    """
     with tracing.batch("process events", traces, "stored"):
         return INGESTOR.ingest([Part([event]) for event in events], rejected, ready)
 

@@ -1,4 +1,6 @@
-"""What the messages of a batch hold: events, and what is no event or not of its sender's group, with the reason."""
+"""What the messages of a batch hold: events, and what is no event or not of its sender's group, with the
+reason.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ class Opened:
 
 
 def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
-    """Decode messages whose signers ``signatures`` has looked up. Raises nothing, whatever a message holds."""
+    """Decode messages whose signers ``signatures`` has looked up. Raises nothing, whatever a message
+    holds.
+    """
     opened = Opened()
     for packed in messages:
         try:
@@ -80,16 +84,23 @@ def open_messages(messages: Iterable[Taken], signatures: Signatures) -> Opened:
 
 
 def refused(message: Taken, problem: str, *, believed: bool = True) -> Rejected:
-    """A message that is not decoded. Of one that is too much only the beginning is kept: dead letters must not fill the database."""
+    """A message that is not decoded. Of one that is too much only the beginning is kept: dead letters must
+    not fill the database.
+    """
     body = message.body
     if len(body) > limits.MAX_MESSAGE_BYTES or event_bodies.excess_of(body):
         body = body[:KEPT_OF_TOO_LARGE]
-        problem += f"; only its first {len(body):,} bytes are kept, so it cannot be replayed: send its events again, in smaller messages"
+        problem += (
+            f"; only its first {len(body):,} bytes are kept, so it cannot be replayed: send its events again,"
+            " in smaller messages"
+        )
     return Rejected(readable(body), problem, believed=believed)
 
 
 def plain(message: Taken, limit: int) -> Taken:
-    """The message with its body decompressed, which is what was signed. Raises :class:`UnreadableBodyError`."""
+    """The message with its body decompressed, which is what was signed. Raises
+    :class:`UnreadableBodyError`.
+    """
     if not message.compression:
         return message
     return replace(message, body=decompressed(message.body, message.compression, limit))
@@ -100,7 +111,9 @@ def _decode(message: Taken, signed_for: str | None, opened: Opened) -> None:
         decoded = event_bodies.decode(message.body)
     except Exception as error:  # whatever a message does to us, it must not come back for ever
         log.exception("a message could not be opened")
-        opened.rejected.append(Rejected(readable(message.body), f"cannot be opened: {error!r}", traceback.format_exc()))
+        opened.rejected.append(
+            Rejected(readable(message.body), f"cannot be opened: {error!r}", traceback.format_exc())
+        )
         return
     rejected = [Rejected(*item) for item in decoded.rejected]
     if signed_for is not None:
@@ -151,7 +164,9 @@ class Signatures:
         self._known = self._keys.get_many(key_id for key_id in ids if ID.fullmatch(key_id))
 
     def problem(self, message: Taken) -> str:
-        """Why the message is refused before it is opened; empty if it is not. Its keys have been looked up."""
+        """Why the message is refused before it is opened; empty if it is not. Its keys have been looked
+        up.
+        """
         signature = message.signature
         if signature is None:
             return UNSIGNED if self._required else ""
@@ -166,7 +181,9 @@ class Signatures:
         return "" if "publish" in key.scopes else f"signed with the key {key.key_id}, which may not publish"
 
     def group(self, message: Taken) -> str | None:
-        """The one group that an accepted message is signed for; None: any, it is an operator's or not signed."""
+        """The one group that an accepted message is signed for; None: any, it is an operator's or not
+        signed.
+        """
         if message.signature is None:
             return None
         if message.signature.key_id == SERVICE:

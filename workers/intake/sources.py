@@ -5,7 +5,8 @@ in between takes the message along (kombu #305; our smoke test met it). So on Re
 of kombu's queue itself: messages *move* to a list of the intake's own, in one step and many at a time, and
 leave it when they are stored. Other brokers acknowledge properly; there kombu's consumer does.
 
-kombu itself would decompress whatever it delivers, however much that gives. After :func:`limit_kombu` it keeps to the limit, and after
+kombu itself would decompress whatever it delivers, however much that gives. After :func:`limit_kombu` it
+keeps to the limit, and after
 :func:`leave_to_intake` it leaves the bodies as they are, for the intake, which opens them one by one.
 """
 
@@ -53,23 +54,27 @@ BATCH = 256
 FILL_SECONDS = 0.05
 #: Bytes on the broker after which a batch is full: about two thousand events, which share one commit.
 BATCH_BYTES = 1_500_000
-#: As how many bytes a compressed message counts at least: its size says little about what is in it, up to a whole message's limit.
+#: As how many bytes a compressed message counts at least: its size says little about what is in it, up to a
+#: whole message's limit.
 COMPRESSED_BYTES = 64 * 1024
 #: A message as kombu puts it into a list of Redis: the body, in base64, and some headers.
 ENVELOPE = Bounds(2 * limits.MAX_MESSAGE_BYTES, 1_000)
-#: Seconds for which it is known how many intakes began with a message: they are started again at once, or by somebody, next day.
+#: Seconds for which it is known how many intakes began with a message: they are started again at once, or by
+#: somebody, next day.
 ATTEMPTS_SECONDS = 3 * 86_400
 #: Most intakes looked at in one go.
 MAX_INTAKES = 1_000
 #: Seconds; an answer takes a millisecond, blocking calls come on top.
 SOCKET_TIMEOUT = 5.0
-#: Seconds; RabbitMQ takes a consumer from which it heard nothing for twice as long for dead, and delivers its messages again.
+#: Seconds; RabbitMQ takes a consumer from which it heard nothing for twice as long for dead, and delivers its
+#: messages again.
 AMQP_HEARTBEAT = 60
 # Also when Valkey is full, or the intake could not make room (Redis 7 and Valkey know the flag).
 _ALLOW_OOM = "#!lua flags=allow-oom\n"
 #: Header in which kombu names what a body was compressed by.
 HEADER = "compression"
-#: Most memory that an xz body may ask for by its header: what `xz -6`, which kombu's lzma is, needs, and twice as much.
+#: Most memory that an xz body may ask for by its header: what `xz -6`, which kombu's lzma is, needs, and
+#: twice as much.
 LZMA_BYTES = 32 * 1024 * 1024
 #: What publishers call them.
 READ = "gzip, bzip2 and lzma"
@@ -99,7 +104,9 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Messages taken together; ``receipt`` is the source's own. ``again``: an intake that died had some of them in hand."""
+    """Messages taken together; ``receipt`` is the source's own. ``again``: an intake that died had some of
+    them in hand.
+    """
 
     messages: list[Taken]
     receipt: Any
@@ -114,9 +121,11 @@ class Source(Protocol):
         ...
 
     def turn(self, batch: Batch, shard: int) -> bool | Batch:
-        """Whether the batch's events of this shard may be stored: those of earlier batches are. The shards before it are stored.
+        """Whether the batch's events of this shard may be stored: those of earlier batches are. The shards
+        before it are stored.
 
-        A batch instead, where the one that all wait for was a dead intake's: it is to be stored first, and acknowledged.
+        A batch instead, where the one that all wait for was a dead intake's: it is to be stored first, and
+        acknowledged.
         """
         ...
 
@@ -130,19 +139,25 @@ class Source(Protocol):
 def open_source(settings: Settings) -> Source:
     """The source for the configured broker, its exchange and queue declared."""
     address = redis_address(settings.need("broker_url"))
-    with kombu.Connection(settings.broker_url, connect_timeout=SOCKET_TIMEOUT, transport_options=AMQP_TIMEOUTS) as connection:
+    with kombu.Connection(
+        settings.broker_url, connect_timeout=SOCKET_TIMEOUT, transport_options=AMQP_TIMEOUTS
+    ) as connection:
         connection.ensure_connection(max_retries=1)
-        with suppress(redis.OutOfMemoryError):  # a full Valkey knows its queue, or learns it with the intake's sign of life
+        with suppress(
+            redis.OutOfMemoryError
+        ):  # a full Valkey knows its queue, or learns it with the intake's sign of life
             intake_queue(settings)(connection.default_channel).declare()
     return KombuSource(settings) if address is None else RedisSource(address, settings)
 
 
 class RedisSource:
-    """Reads the list behind kombu's queue. Several intakes may share it; each holds what it took in lists of its own.
+    """Reads the list behind kombu's queue. Several intakes may share it; each holds what it took in lists of
+    its own.
 
-    It has two lists, for a batch being stored and one being taken. Batches are numbered as they are taken, and stored in that order, shard
-    by shard, whoever took them. What a dead intake held keeps its place: the next one stores it. To take a living one for dead does
-    no harm: a batch is stored to its end before the next one's turn comes, and the database stores each event once.
+    It has two lists, for a batch being stored and one being taken. Batches are numbered as they are taken,
+    and stored in that order, shard by shard, whoever took them. What a dead intake held keeps its place: the
+    next one stores it. To take a living one for dead does no harm: a batch is stored to its end before the
+    next one's turn comes, and the database stores each event once.
     """
 
     #: Names of those of this process that are open.
@@ -160,7 +175,10 @@ class RedisSource:
         self._free = list(self._own)
         self._order = valkey_keys.intake_order(self._queue)
         self._redis = redis.Redis.from_url(
-            address, socket_timeout=SOCKET_TIMEOUT, socket_connect_timeout=SOCKET_TIMEOUT, health_check_interval=15
+            address,
+            socket_timeout=SOCKET_TIMEOUT,
+            socket_connect_timeout=SOCKET_TIMEOUT,
+            health_check_interval=15,
         )
         self._live = self._redis.register_script(_LIVE)
         self._take = self._redis.register_script(_TAKE)
@@ -194,7 +212,9 @@ class RedisSource:
         return cast("list[bytes]", self._take(keys=keys, args=[limit, BATCH_BYTES, COMPRESSED_BYTES]))
 
     def _wait(self, wait: float) -> bool:
-        """For a message of the usual priority, which stays where it is; one of another priority is seen when the time is up."""
+        """For a message of the usual priority, which stays where it is; one of another priority is seen when
+        the time is up.
+        """
         try:
             return self._redis.blmove(self._queue, self._queue, wait, "RIGHT", "RIGHT") is not None  # type: ignore[arg-type]  # BLMOVE takes fractions
         except redis.OutOfMemoryError:  # full, perhaps of these very events: what is stored makes room
@@ -219,9 +239,13 @@ class RedisSource:
         self._redis.close()
 
     def _stay_alive(self) -> str:
-        """Say that this intake lives, and which queue it reads; now and then look after dead ones. Returns the first list in hand."""
+        """Say that this intake lives, and which queue it reads; now and then look after dead ones. Returns
+        the first list in hand.
+        """
         seconds = self._settings.intake_redelivery_seconds
-        keys = [bindings % EXCHANGE for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)]
+        keys = [
+            bindings % EXCHANGE for bindings in (Channel.keyprefix_queue, Channel.keyprefix_binding_permanent)
+        ]
         keys += [valkey_keys.intakes(self._queue), valkey_keys.intake_alive(self._name), self._order[0]]
         first = cast("bytes | None", self._live(keys=keys, args=[self._binding, self._name, seconds]))
         if time.monotonic() - self._looked >= seconds / 2:
@@ -230,19 +254,25 @@ class RedisSource:
         return (first or b"").decode()
 
     def _look_after_dead(self) -> None:
-        """Forget the names of those that held nothing, and give a place to what has none: a version that knew no order held it."""
+        """Forget the names of those that held nothing, and give a place to what has none: a version that knew
+        no order held it.
+        """
         for name in list(self._redis.sscan_iter(valkey_keys.intakes(self._queue), count=100))[:MAX_INTAKES]:
             intake = name.decode()
             if self._redis.exists(valkey_keys.intake_alive(intake)):
                 continue
-            held = [hold for hold in valkey_keys.intake_holds(self._queue, intake) if self._redis.exists(hold)]
+            held = [
+                hold for hold in valkey_keys.intake_holds(self._queue, intake) if self._redis.exists(hold)
+            ]
             if held:
                 self._redis.zadd(self._order[0], dict.fromkeys(held, 0), nx=True)
             else:
                 self._redis.srem(valkey_keys.intakes(self._queue), intake)
 
     def _is_orphan(self, hold: str) -> bool:
-        """Whether the intake that holds it is dead. One of this machine need not be waited for until its sign of life is gone."""
+        """Whether the intake that holds it is dead. One of this machine need not be waited for until its sign
+        of life is gone.
+        """
         intake = hold.split(":")[-2]
         host, _, rest = intake.partition("/")
         pid = int(rest.partition("/")[0] or 0)
@@ -261,14 +291,17 @@ class RedisSource:
 class KombuSource:
     """kombu's own consumer, for brokers that acknowledge properly (RabbitMQ).
 
-    One intake reads at a time, which keeps the order; others stand by. Who reads owns an exclusive queue, which goes with its connection.
-    (A queue's own ``x-single-active-consumer`` would have to be declared by all publishers, too.)
+    One intake reads at a time, which keeps the order; others stand by. Who reads owns an exclusive queue,
+    which goes with its connection. (A queue's own ``x-single-active-consumer`` would have to be declared by
+    all publishers, too.)
     """
 
     def __init__(self, settings: Settings) -> None:
         leave_to_intake()
         self._settings = settings
-        self._connection = kombu.Connection(settings.need("broker_url"), heartbeat=AMQP_HEARTBEAT, transport_options=AMQP_TIMEOUTS)
+        self._connection = kombu.Connection(
+            settings.need("broker_url"), heartbeat=AMQP_HEARTBEAT, transport_options=AMQP_TIMEOUTS
+        )
         self._taken: list[kombu.Message] = []
         self._consumer: kombu.Consumer | None = None
 
@@ -305,7 +338,8 @@ class KombuSource:
                 self._connection.drain_events(timeout=left)
             except TimeoutError:
                 break
-            # The first message has come: what follows it closely belongs to the batch, the rest to the next one.
+            # The first message has come: what follows it closely belongs to the batch, the rest to the next
+            # one.
             deadline = min(deadline, time.monotonic() + FILL_SECONDS)
         if not self._taken:
             return None
@@ -316,7 +350,11 @@ class KombuSource:
             messages.append(message)
             size += max(len(_bytes(message.body)), COMPRESSED_BYTES if compression_of(message.headers) else 0)
         taken = [_taken(_bytes(message.body), message.content_type, message.headers) for message in messages]
-        return Batch(taken, messages, again=any((message.delivery_info or {}).get("redelivered") for message in messages))
+        return Batch(
+            taken,
+            messages,
+            again=any((message.delivery_info or {}).get("redelivered") for message in messages),
+        )
 
     def acknowledge(self, batch: Batch) -> None:
         for message in batch.receipt:
@@ -327,7 +365,9 @@ class KombuSource:
 
 
 def begin_again(message: Taken) -> int:
-    """Which intake begins with a message that was delivered again: 1 for the first after the one that died."""
+    """Which intake begins with a message that was delivered again: 1 for the first after the one that
+    died.
+    """
     return int(valkey().eval(_BEGIN, 1, _attempts_at(message), ATTEMPTS_SECONDS))
 
 
@@ -341,7 +381,9 @@ def _attempts_at(message: Taken) -> str:
 
 
 def _opened(raw: bytes) -> Taken:
-    """A message in kombu's form. One that is not (somebody pushed to the list by hand) is passed on as it is."""
+    """A message in kombu's form. One that is not (somebody pushed to the list by hand) is passed on as it
+    is.
+    """
     try:
         ENVELOPE.check(raw)
         message = json.loads(raw)
@@ -353,7 +395,9 @@ def _opened(raw: bytes) -> Taken:
 
 
 def _taken(body: bytes, content_type: Any, headers: Any) -> Taken:
-    return Taken(body, str(content_type), signature_of(headers), compression_of(headers), tracing.received(headers))
+    return Taken(
+        body, str(content_type), signature_of(headers), compression_of(headers), tracing.received(headers)
+    )
 
 
 def compression_of(headers: Any) -> str:
@@ -390,25 +434,40 @@ def decompressed(body: bytes, name: str, limit: int) -> bytes:
     """The body as it was before ``name`` compressed it.
 
     Raises:
-        UnreadableBodyError: it is more than ``limit`` bytes, is not whole, or was compressed by something else.
+        UnreadableBodyError: it is more than ``limit`` bytes, is not whole, or was compressed by something
+        else.
     """
     make = _DECOMPRESSORS.get(name)
     if make is None:
-        raise UnreadableBodyError(f"compressed by {name!r}, which is not read: publish without compression, or with {READ}")
+        raise UnreadableBodyError(
+            f"compressed by {name!r}, which is not read: publish without compression, or with {READ}"
+        )
     decompressor = make()
     try:
         plain = decompressor.decompress(body, limit + 1)
-    except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError) as error:  # OSError and ValueError are bz2's
-        raise UnreadableBodyError(f"its header says {name!r}, but it cannot be decompressed: {error}") from None
+    except (
+        zlib.error,
+        lzma.LZMAError,
+        OSError,
+        ValueError,
+        EOFError,
+    ) as error:  # OSError and ValueError are bz2's
+        raise UnreadableBodyError(
+            f"its header says {name!r}, but it cannot be decompressed: {error}"
+        ) from None
     if len(plain) > limit:
-        raise UnreadableBodyError(f"a message of more than {limit:,} bytes, decompressed, is larger than {limit:,}")
+        raise UnreadableBodyError(
+            f"a message of more than {limit:,} bytes, decompressed, is larger than {limit:,}"
+        )
     if not decompressor.eof or decompressor.unused_data:
         raise UnreadableBodyError(f"its header says {name!r}, but it is not one whole compressed body")
     return plain
 
 
 def limit_kombu(limit: int) -> None:
-    """Make kombu decompress no body to more than ``limit`` bytes in this process: not that of a task either."""
+    """Make kombu decompress no body to more than ``limit`` bytes in this process: not that of a task
+    either.
+    """
     _replace_decoders(lambda name: partial(decompressed, name=name, limit=limit))
 
 
@@ -423,7 +482,8 @@ def _replace_decoders(decoder_of: Callable[[str], Callable[[bytes], bytes]]) -> 
         compression.register(encoder, decoder_of(name), name)
 
 
-# Each time: a broker may lose the bindings, for which producers wait, and the name, without which nobody looks for our lists.
+# Each time: a broker may lose the bindings, for which producers wait, and the name, without which nobody
+# looks for our lists.
 _LIVE = f"""{_ALLOW_OOM}
 redis.call('SADD', KEYS[1], ARGV[1])
 redis.call('SADD', KEYS[2], ARGV[1])
@@ -431,8 +491,9 @@ redis.call('SADD', KEYS[3], ARGV[2])
 redis.call('SET', KEYS[4], 1, 'EX', ARGV[3])
 return redis.call('ZRANGE', KEYS[5], 0, 0)[1]
 """
-# Kombu publishes at the left end of a list, so the oldest message is at the right; in a hold, too. Each list, which is a priority, first
-# gets its share, and then the most urgent what is left: so none waits for ever behind another one that is never empty.
+# Kombu publishes at the left end of a list, so the oldest message is at the right; in a hold, too. Each list,
+# which is a priority, first gets its share, and then the most urgent what is left: so none waits for ever
+# behind another one that is never empty.
 _TAKE = f"""{_ALLOW_OOM}
 local taken, bytes, limit, most, lists = {{}}, 0, tonumber(ARGV[1]), tonumber(ARGV[2]), #KEYS - 2
 local function move(list, count, most)
@@ -459,8 +520,9 @@ local count = redis.call('INCR', KEYS[1])
 redis.call('EXPIRE', KEYS[1], ARGV[1])
 return count
 """
-# Nothing: the turn has come, or it is no longer in hand (somebody stored it, or Valkey lost it: then it is stored all the same). Else the
-# list that all wait for. It is enough to look at the batch before: it did not go on either before its own turn.
+# Nothing: the turn has come, or it is no longer in hand (somebody stored it, or Valkey lost it: then it is
+# stored all the same). Else the list that all wait for. It is enough to look at the batch before: it did not
+# go on either before its own turn.
 _TURN = f"""{_ALLOW_OOM}
 local place = redis.call('ZRANK', KEYS[1], ARGV[1])
 if not place then return false end
@@ -470,7 +532,8 @@ local before = redis.call('ZRANGE', KEYS[1], place - 1, place - 1)[1]
 if tonumber(redis.call('HGET', KEYS[2], before) or 0) > tonumber(ARGV[2]) then return false end
 return redis.call('ZRANGE', KEYS[1], 0, 0)[1]
 """
-#: kombu's names of the compressions that are read: those that every Python has. All else is refused by its name.
+#: kombu's names of the compressions that are read: those that every Python has. All else is refused by its
+#: name.
 _DECOMPRESSORS: dict[str, Callable[[], _Decompressor]] = {
     "application/x-gzip": lambda: zlib.decompressobj(),  # noqa: PLW0108 – the type knows more parameters than the protocol
     "application/x-bz2": bz2.BZ2Decompressor,

@@ -15,7 +15,8 @@ from jiyi.polling import poll
 
 KILL_SECONDS = 5.0  # SIGKILL takes effect at once unless the disk hangs.
 POLL_SECONDS = 0.02  # how often a start or an end is looked for.
-#: The priority of this process's session, where Linux shares out cores by session first: ``nice`` then counts within one only.
+#: The priority of this process's session, where Linux shares out cores by session first: ``nice`` then counts
+#: within one only.
 AUTOGROUP = Path("/proc/self/autogroup")
 log = logging.getLogger("jiyi.processes")
 
@@ -58,7 +59,8 @@ def end_processes(processes: Mapping[psutil.Process, int | None], seconds: float
 
 
 def lower_priority(by: int) -> None:
-    """Let others go first: other processes, and other sessions unless this process shares its own with somebody's terminal.
+    """Let others go first: other processes, and other sessions unless this process shares its own with
+    somebody's terminal.
 
     Args:
         by: as of ``nice``, 1 to 19.
@@ -82,12 +84,16 @@ TAIL_BYTES = 16 * 1024  # read at most this much to find those lines.
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log file for appending, its owner's alone; one that has grown past LOG_BYTES becomes ``<name>.1`` first."""
+    """Open a log file for appending, its owner's alone; one that has grown past LOG_BYTES becomes
+    ``<name>.1`` first.
+    """
     with contextlib.suppress(FileNotFoundError):
         if path.stat().st_size > LOG_BYTES:
             path.replace(path.with_name(path.name + ".1"))
     opened = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab")
-    with contextlib.suppress(PermissionError):  # it is there already, and somebody else's: another user ran Jiyi before
+    with contextlib.suppress(
+        PermissionError
+    ):  # it is there already, and somebody else's: another user ran Jiyi before
         os.fchmod(opened.fileno(), 0o600)
     return opened
 

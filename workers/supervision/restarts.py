@@ -21,7 +21,8 @@ class Restarts:
         self._backoff = BACKOFF_FIRST_SECONDS
 
     def pause(self, code: int, began: float, now: float) -> float | None:
-        """Seconds to wait before it is started again; None if it has crashed too often, and is to be given up.
+        """Seconds to wait before it is started again; None if it has crashed too often, and is to be given
+        up.
 
         Args:
             code: how it ended. A clean exit (0) is no crash: whoever asked for it only has it started anew.

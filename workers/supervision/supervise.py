@@ -30,8 +30,12 @@ from workers.supervision import processes
 from workers.supervision.processes import open_log
 from workers.supervision.restarts import TOO_OFTEN, Restarts, describe
 
-GRACE_SECONDS = 8.0  # for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
-TICK_SECONDS = 0.2  # how often the watch looks for deadlines and for processes whose children hold their output open.
+GRACE_SECONDS = (
+    8.0  # for all processes together; then SIGKILL. Work that is cut off stays owed in the database.
+)
+TICK_SECONDS = (
+    0.2  # how often the watch looks for deadlines and for processes whose children hold their output open.
+)
 READERS_SECONDS = 2.0  # for the last lines of output after everything was killed.
 SIGNAL_EXIT_BASE = 128  # the shell's code for an end by signal N is 128 + N.
 EXIT_NOT_FOUND = 127  # the shell's code for a command that cannot be started.
@@ -41,7 +45,8 @@ T = TypeVar("T")
 
 
 class Supervisor:
-    """Runs named commands, each started again when it ends by itself; when one crashes too often, all are ended.
+    """Runs named commands, each started again when it ends by itself; when one crashes too often, all are
+    ended.
 
     Everything but :meth:`start` may be called from any thread. In the main thread, :meth:`start` also takes
     over SIGINT, SIGTERM and SIGHUP until :meth:`wait` returns: the first ends all, a second kills at once.
@@ -99,7 +104,9 @@ class Supervisor:
                 if self.ending:
                     break
                 log = open_log(self._log_dir / f"{name}.log") if self._log_dir else None
-                self._threads[name] = threading.Thread(target=self._run, args=(name, command, colour, log), name=f"run-{name}", daemon=True)
+                self._threads[name] = threading.Thread(
+                    target=self._run, args=(name, command, colour, log), name=f"run-{name}", daemon=True
+                )
                 self._threads[name].start()
         except BaseException:
             self.stop(1)
@@ -176,9 +183,15 @@ class Supervisor:
                     return
                 pause = restarts.pause(code, began, time.monotonic())
                 if pause is None:
-                    say(f"{describe(code)}; it has crashed {TOO_OFTEN}: giving up. The reason is in the lines above.")
+                    say(
+                        f"{describe(code)}; it has crashed {TOO_OFTEN}: giving up. The reason is in the lines"
+                        " above."
+                    )
                     break
-                say(f"{describe(code)} after {time.monotonic() - began:.1f} s; starting it again in {pause:g} s")
+                say(
+                    f"{describe(code)} after {time.monotonic() - began:.1f} s; starting it again in"
+                    f" {pause:g} s"
+                )
                 self._stopping.wait(pause)
         if not self.ending:
             code = code if code > 0 else SIGNAL_EXIT_BASE - code
@@ -197,7 +210,9 @@ class Supervisor:
                 start_new_session=True,  # Ctrl-C comes to us alone, and we end them in order
             )
         except OSError as error:
-            self._output.copy([f"{name}: {command[0]!r} cannot be started: {error.strerror}\n".encode()], name, colour, log)
+            self._output.copy(
+                [f"{name}: {command[0]!r} cannot be started: {error.strerror}\n".encode()], name, colour, log
+            )
             return EXIT_NOT_FOUND
         self._children[name] = child
         if self._stack is not None:
@@ -209,7 +224,9 @@ class Supervisor:
         with child.stdout:
             self._output.copy(child.stdout, name, colour, log)
         code = child.wait()
-        _kill_session(child)  # what it has left behind would hold its sockets and its locks against the next one
+        _kill_session(
+            child
+        )  # what it has left behind would hold its sockets and its locks against the next one
         return code
 
     def say(self, line: str) -> None:
@@ -257,7 +274,8 @@ def run(
         quiet: keep their output out of the terminal.
         on_started: foreground work, done in the main thread once all have been started. If it returns a
             number, that ends all and is the result; None keeps them running. An exception ends them too.
-        stack: the running embedded servers, which this restarts when they end by themselves, and does not stop.
+        stack: the running embedded servers, which this restarts when they end by themselves, and does not
+        stop.
 
     Returns:
         130 or 143 after a signal, ``on_started``'s number, or the exit code of the process that gave up.
@@ -287,7 +305,8 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Has SIGINT, SIGTERM and SIGHUP from :meth:`take` to :meth:`give_back`; outside the main thread, nothing.
+    """Has SIGINT, SIGTERM and SIGHUP from :meth:`take` to :meth:`give_back`; outside the main thread,
+    nothing.
 
     Args:
         on_signal: called in the main thread with the number of each signal.
@@ -366,7 +385,9 @@ class Output:
                     log.flush()
             self.show(line, name, colour)
 
-    def show(self, line: str | bytes, name: str = SYSTEM, colour: str | None = None, *, always: bool = False) -> None:
+    def show(
+        self, line: str | bytes, name: str = SYSTEM, colour: str | None = None, *, always: bool = False
+    ) -> None:
         """Print one line; ``always``: even if the rest is kept out of the terminal."""
         if self._gone or (self._quiet and not always):
             return

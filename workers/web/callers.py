@@ -1,4 +1,6 @@
-"""How many requests of one caller the web's threads answer at a time, so that those of others find a thread."""
+"""How many requests of one caller the web's threads answer at a time, so that those of others find a
+thread.
+"""
 
 from __future__ import annotations
 

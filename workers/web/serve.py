@@ -1,9 +1,10 @@
 """``python -m workers.web.serve``: the web, one process with many threads.
 
-The HTTP server is waitress, whose one loop reads whole requests before a thread sees them, and sends what threads leave to it.
-What a client may take its time with is bounded here: sending a request, being idle, reading an answer. However many are slow, the
-threads answer those that are not. waitress itself bounds headers and bodies, and has no limit on how slowly they come. A caller that
-asks again at once for what was refused as too much is answered a second later, so that it gains nothing and takes no thread from others.
+The HTTP server is waitress, whose one loop reads whole requests before a thread sees them, and sends what
+threads leave to it. What a client may take its time with is bounded here: sending a request, being idle,
+reading an answer. However many are slow, the threads answer those that are not. waitress itself bounds
+headers and bodies, and has no limit on how slowly they come. A caller that asks again at once for what was
+refused as too much is answered a second later, so that it gains nothing and takes no thread from others.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ from waitress.utilities import Error
 from engine.text.keywords import words_of
 from jiyi.errors import SettingsError
 from jiyi.protocol import limits
-from jiyi.protocol.limits import OTHER_THREADS, REQUESTS_AT_ONCE, REQUESTS_OF_CALLER, REQUESTS_WAITING, RETRY_SECONDS
+from jiyi.protocol.limits import (
+    OTHER_THREADS,
+    REQUESTS_AT_ONCE,
+    REQUESTS_OF_CALLER,
+    REQUESTS_WAITING,
+    RETRY_SECONDS,
+)
 from jiyi.protocol.wire.json_checks import schema_of
 from jiyi.protocol.wire.signatures import need_secret_key
 from jiyi.settings import Settings, get_settings
@@ -54,12 +61,14 @@ from web.stream import CONNECTION
 from workers import gc_tuning, logs, tracing
 from workers.web.callers import Callers
 
-#: Seconds after which a thread that computes gives way to those that wait: the loop that answers probes is one of a hundred when as many
-#: requests have waited for one thing, and a small request of another group stands behind a large body.
+#: Seconds after which a thread that computes gives way to those that wait: the loop that answers probes is
+#: one of a hundred when as many requests have waited for one thing, and a small request of another group
+#: stands behind a large body.
 SWITCH_INTERVAL = 0.0002
 #: Seconds that requests under way get when the process is told to stop.
 GRACEFUL_SECONDS = 5
-#: Bytes that a body may be too large and is still read, so that the application says in its own words that it is.
+#: Bytes that a body may be too large and is still read, so that the application says in its own words that it
+#: is.
 ROOM_FOR_413 = 1024 * 1024
 
 
@@ -79,9 +88,12 @@ def listen(settings: Settings) -> socket.socket:
         sock.close()
         place = f"port {settings.web_port} of {settings.web_host}"
         if error.errno == errno.EADDRINUSE:
-            raise SettingsError(f"{place} is taken by another program; choose another with JIYI_WEB_PORT") from None
+            raise SettingsError(
+                f"{place} is taken by another program; choose another with JIYI_WEB_PORT"
+            ) from None
         raise SettingsError(
-            f"cannot listen on {place} ({os.strerror(error.errno or 0)}); choose with JIYI_WEB_HOST and JIYI_WEB_PORT"
+            f"cannot listen on {place} ({os.strerror(error.errno or 0)}); choose with JIYI_WEB_HOST and"
+            " JIYI_WEB_PORT"
         ) from None
     return sock
 
@@ -93,12 +105,15 @@ def somebody_signs_in() -> bool:
             return users.any_at_all(connection)
     except SQLAlchemyError as error:
         raise SettingsError(
-            f"JIYI_WEB_HOST is not this machine alone, and the database does not tell whether anybody can sign in: {one_line(error)}"
+            "JIYI_WEB_HOST is not this machine alone, and the database does not tell whether anybody can"
+            f" sign in: {one_line(error)}"
         ) from None
 
 
 def warm_up(app: Flask) -> None:
-    """Make what the first requests would all wait for, some of it with Python's lock held: documents, types of bodies, Chinese words."""
+    """Make what the first requests would all wait for, some of it with Python's lock held: documents, types
+    of bodies, Chinese words.
+    """
     with app.app_context():
         docs.make()
     for operation in OPERATIONS:
@@ -108,12 +123,16 @@ def warm_up(app: Flask) -> None:
 
 
 def serve(sock: socket.socket) -> None:
-    """Serve until told to stop; whoever watches is let go at once, and requests under way get some seconds."""
+    """Serve until told to stop; whoever watches is let go at once, and requests under way get some
+    seconds.
+    """
     app = create_app()
     warm_up(app)
     sys.setswitchinterval(SWITCH_INTERVAL)
     gc.collect()
-    gc_tuning.tune_gc()  # to look through all of it for garbage took a fifth of a second, again and again, in which nobody was answered
+    # to look through all of it for garbage took a fifth of a second, again and again, in which nobody was
+    # answered
+    gc_tuning.tune_gc()
     server = Server(
         app,
         sock,
@@ -163,7 +182,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a request's head may take, and a new connection until it begins with one.
 HEAD_SECONDS = 10.0
-#: Bytes a second that a body has to come at, on average, beyond those seconds: the slowest mobile networks are faster.
+#: Bytes a second that a body has to come at, on average, beyond those seconds: the slowest mobile networks
+#: are faster.
 BODY_RATE = 16 * 1024
 #: Bytes of a request's head: questions may name many events in their address.
 MAX_HEAD = 64 * 1024
@@ -192,16 +212,24 @@ class _Task(WSGITask):  # type: ignore[misc]  # waitress has no types
     def finish(self) -> None:
         super().finish()
         if self.status.startswith("429"):
-            self.channel.server.refused[self.channel.caller(), self.channel.path()] = time.monotonic() + REFUSAL_PAUSE
+            self.channel.server.refused[self.channel.caller(), self.channel.path()] = (
+                time.monotonic() + REFUSAL_PAUSE
+            )
 
 
 class _Up(Task):  # type: ignore[misc]
-    """The answer of ``/healthz``, as the application would give it; the loop gives it, however busy the threads are."""
+    """The answer of ``/healthz``, as the application would give it; the loop gives it, however busy the
+    threads are.
+    """
 
     complete = True
 
     def execute(self) -> None:
-        self.response_headers += [*HEADERS.items(), ("Cache-Control", "no-store"), ("Content-Type", "application/json")]
+        self.response_headers += [
+            *HEADERS.items(),
+            ("Cache-Control", "no-store"),
+            ("Content-Type", "application/json"),
+        ]
         self.content_length = len(UP)
         self.write(b"" if self.request.command == "HEAD" else UP)
 
@@ -221,7 +249,12 @@ class _Problem(ErrorTask):  # type: ignore[misc]
 
     def execute(self) -> None:
         error = self.request.error
-        problem = {"type": "about:blank", "title": error.reason, "status": error.code, "detail": str(error.body)}
+        problem = {
+            "type": "about:blank",
+            "title": error.reason,
+            "status": error.code,
+            "detail": str(error.body),
+        }
         body = json.dumps(problem).encode()
         self.status = f"{error.code} {error.reason}"
         self.response_headers.append(("Content-Type", "application/problem+json"))
@@ -318,11 +351,18 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
     channel_class = Connection
 
     def __init__(
-        self, application: Callable[..., Any], sock: socket.socket, *, threads: int, max_body: int, patience: float, proxies: int = 0
+        self,
+        application: Callable[..., Any],
+        sock: socket.socket,
+        *,
+        threads: int,
+        max_body: int,
+        patience: float,
+        proxies: int = 0,
     ) -> None:
         self._patience, self._stopping, self.proxies = patience, False, proxies
-        #: Until when callers that were refused are held back, and the connections that are held, with the end of
-        #: each; on ``time.monotonic``'s clock.
+        #: Until when callers that were refused are held back, and the connections that are held, with the end
+        #: of each; on ``time.monotonic``'s clock.
         self.refused: dict[tuple[str, str], float] = {}
         self._held: deque[tuple[float, Connection]] = deque()
         #: Probes, which the loop answers; and whose requests the threads have.
@@ -337,12 +377,15 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
             outbuf_high_watermark=HIGH_WATERMARK,
             connection_limit=MAX_CONNECTIONS + threads,  # it is kept below by maintenance()
             cleanup_interval=LOOK_SECONDS,
-            clear_untrusted_proxy_headers=False,  # the application trusts as many proxies as it is told (ProxyFix)
+            # the application trusts as many proxies as it is told (ProxyFix)
+            clear_untrusted_proxy_headers=False,
             log_socket_errors=False,
         )
         name = (sock.family, sock.type, sock.proto, sock.getsockname())
         super().__init__(application, _sock=sock, adj=settings, bind_socket=False, sockinfo=name)
-        logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it would tell of every request that waits for a thread
+        logging.getLogger("waitress.queue").setLevel(
+            logging.ERROR
+        )  # it would tell of every request that waits for a thread
         _allow_files(2 * MAX_CONNECTIONS)
 
     def add_task(self, task: Connection) -> None:
@@ -396,8 +439,8 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
         wasyncore.close_all(self._map, ignore_all=True)
 
     def handle_accept(self) -> None:
-        """Take all connections that wait. The base takes one a turn, and a turn is long while many threads compute: a probe would wait
-        as many turns as there are connections before it.
+        """Take all connections that wait. The base takes one a turn, and a turn is long while many threads
+        compute: a probe would wait as many turns as there are connections before it.
         """
         for _ in range(BACKLOG):
             before = len(self.active_channels)
@@ -406,19 +449,28 @@ class Server(TcpWSGIServer):  # type: ignore[misc]
                 return
 
     def maintenance(self, now: float) -> None:
-        """Close connections whose clients have used up their time, and of too many those that can best be spared."""
-        self.refused = {caller: until for caller, until in self.refused.copy().items() if until > time.monotonic()}
+        """Close connections whose clients have used up their time, and of too many those that can best be
+        spared.
+        """
+        self.refused = {
+            caller: until for caller, until in self.refused.copy().items() if until > time.monotonic()
+        }
         for connection in self._connections():
             if connection.too_slow(now, self._patience):
-                connection.handle_close()  # at once: a client that does not read would never let it close in order
+                # at once: a client that does not read would never let it close in order
+                connection.handle_close()
         spare = len(self.active_channels) - MAX_CONNECTIONS * 9 // 10
         if spare > 0:
-            idle = sorted((each for each in self._connections() if each.idle), key=lambda each: each.idle_since)
+            idle = sorted(
+                (each for each in self._connections() if each.idle), key=lambda each: each.idle_since
+            )
             for connection in islice(idle, spare):
                 connection.handle_close()
 
     def _turn(self, seconds: float) -> None:
-        """Read and write what can be, wait for more if there is nothing; threads see what was held for long enough."""
+        """Read and write what can be, wait for more if there is nothing; threads see what was held for long
+        enough.
+        """
         if self._held:
             seconds = min(seconds, max(0.0, self._held[0][0] - time.monotonic()))
         wasyncore.loop(seconds, use_poll=True, map=self._map, count=1)

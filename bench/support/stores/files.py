@@ -1,8 +1,9 @@
-"""Quality of the store of files: LoCoMo's sessions as Markdown files, are the chunks found that answer a question?
+"""Quality of the store of files: LoCoMo's sessions as Markdown files, are the chunks found that answer a
+question?
 
-A conversation is a store, a session one ``.md`` of its date and its turns. A turn is found by a hit that says at least half of it;
-a file is found if it is among the first five different ones. The files are indexed and searched by the service's own code, in this
-process, with the default embedder.
+A conversation is a store, a session one ``.md`` of its date and its turns. A turn is found by a hit that says
+at least half of it; a file is found if it is among the first five different ones. The files are indexed and
+searched by the service's own code, in this process, with the default embedder.
 """
 
 from __future__ import annotations
@@ -68,8 +69,16 @@ def conversation(entry: Mapping[str, Any], number: int) -> Conversation:
             turns[turn_ids(turn["dia_id"])[0]] = (name, len(text), len(text) + len(said))
             text += f"{said}\n\n"
         files[name] = text
-    asked = ((row["question"], {key for told in row.get("evidence", ()) for key in turn_ids(told)} & turns.keys()) for row in entry["qa"])
-    return Conversation(f"conversation-{number}", files, turns, [(question, evidence) for question, evidence in asked if evidence])
+    asked = (
+        (row["question"], {key for told in row.get("evidence", ()) for key in turn_ids(told)} & turns.keys())
+        for row in entry["qa"]
+    )
+    return Conversation(
+        f"conversation-{number}",
+        files,
+        turns,
+        [(question, evidence) for question, evidence in asked if evidence],
+    )
 
 
 def said_by(one: Conversation) -> dict[Chunk, set[str]]:
@@ -85,7 +94,9 @@ def said_by(one: Conversation) -> dict[Chunk, set[str]]:
     return found
 
 
-def figures(ranked: Sequence[Chunk], evidence: set[str], one: Conversation, says: Mapping[Chunk, set[str]]) -> Figures:
+def figures(
+    ranked: Sequence[Chunk], evidence: set[str], one: Conversation, says: Mapping[Chunk, set[str]]
+) -> Figures:
     """Of one question: the share of its evidence, and of its files, that is found."""
     found = {most: set[str]().union(*(says[chunk] for chunk in ranked[:most])) for most in EVIDENCE_AT}
     made = {f"evidence@{most}": len(evidence & turns) / len(evidence) for most, turns in found.items()}
@@ -107,14 +118,19 @@ def do_owed() -> None:
 def declare(name: str, folder: Path) -> StoreRecord:
     """A store of a folder's files, whose scan is owed."""
     with unit_of_work() as connection:
-        store_id, _ = rows.declare(connection, GROUP, "", name, "file", {"file_sources": [{"path": str(folder)}]})
+        store_id, _ = rows.declare(
+            connection, GROUP, "", name, "file", {"file_sources": [{"path": str(folder)}]}
+        )
         pending_work.enqueue(connection, SCAN, [(store_id, GROUP)])
         return rows.need(connection, GROUP, name)
 
 
 def run(path: Path, limit: int | None = None, console: Console = QUIET) -> dict[str, Figures]:
     """Means over all questions, for each way to search."""
-    read = [conversation(entry, number) for number, entry in enumerate(json.loads(path.read_text(encoding="utf-8"))[:limit])]
+    read = [
+        conversation(entry, number)
+        for number, entry in enumerate(json.loads(path.read_text(encoding="utf-8"))[:limit])
+    ]
     with ephemeral.folder("jiyi-bench-") as home:
         folder = home / "files"
         with ephemeral.database(home, store_roots=str(folder)), whole_service():
@@ -140,6 +156,11 @@ def _answers(one: Conversation) -> Iterator[tuple[Search, Figures]]:
     with for_groups(GROUP):
         for question, evidence in one.questions:
             for search in SEARCHES:
-                found = searched(store, RetrieveItems(name=one.name, query=question, top_k=TOP_K, search=search))
-                ranked = [(str(hit.item.metadata["file_path"]), int(hit.item.metadata["chunk_index"])) for hit in found.hits]
+                found = searched(
+                    store, RetrieveItems(name=one.name, query=question, top_k=TOP_K, search=search)
+                )
+                ranked = [
+                    (str(hit.item.metadata["file_path"]), int(hit.item.metadata["chunk_index"]))
+                    for hit in found.hits
+                ]
                 yield search, figures(ranked, evidence, one, says)

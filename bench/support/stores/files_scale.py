@@ -2,8 +2,8 @@
 
     python -m bench.support.stores.files_scale STORE FOLDER
 
-is one process that indexes a folder in the database that the environment names, and prints what it took; its peak memory is its own.
-Vectors are hashed ones: a model of its own would be what is measured.
+is one process that indexes a folder in the database that the environment names, and prints what it took; its
+peak memory is its own. Vectors are hashed ones: a model of its own would be what is measured.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ QUESTIONS = 30
 FILE_NUMBER = re.compile(r"F\d{5}")
 SEED = 20240401
 WORDS = (
-    "kiln glaze clay wheel ash feldspar shelf cone bowl jar temperature log Monday Tuesday Harriet Tomas 窑 釉 林岚 橘子 温度 院子".split()
+    "kiln glaze clay wheel ash feldspar shelf cone bowl jar temperature log Monday Tuesday Harriet Tomas 窑"
+    " 釉 林岚 橘子 温度 院子".split()
 )
 
 
@@ -68,7 +69,10 @@ def scale_files(files: int, console: Console = QUIET) -> dict[str, Any]:
             for count, place in ((files // 10, few), (files, many)):
                 for number in range(count):
                     write(place, number)
-            found = {str(files // 10): _indexed("few", few, console), str(files): _indexed("many", many, console)}
+            found = {
+                str(files // 10): _indexed("few", few, console),
+                str(files): _indexed("many", many, console),
+            }
             ratio = found[str(files)]["peak_mb"] / found[str(files // 10)]["peak_mb"]
             _change(many, files)
             again = _indexed("many", many, console)
@@ -115,7 +119,9 @@ def _stale(name: str, folder: Path) -> int:
     expected = {
         chunk.item_id
         for path in folder.rglob("*.md")
-        for chunk in chunks_of(store.store_id, str(folder), path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8"))
+        for chunk in chunks_of(
+            store.store_id, str(folder), path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8")
+        )
     }
     return len(stored ^ expected) + int(unembedded)
 
@@ -155,7 +161,16 @@ def main() -> None:
         with unit_of_work() as connection:
             chunks = connection.execute(_COUNT, {"id": store.store_id}).scalar_one()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": round(seconds, 1), "peak_mb": round(peak), "chunks": chunks, "files_embedded": len(embedded)}))
+    print(
+        json.dumps(
+            {
+                "seconds": round(seconds, 1),
+                "peak_mb": round(peak),
+                "chunks": chunks,
+                "files_embedded": len(embedded),
+            }
+        )
+    )
 
 
 _ITEMS = text("SELECT item_id FROM store_items WHERE store_id = :id")

@@ -26,24 +26,39 @@ EMBEDDING_SECONDS, PAUSE = 900, 0.5
 
 
 def run(path: Path, limit: int | None, console: Console) -> dict[str, Any]:
-    """Recall@5 as shipped and by cosine alone, of each kind of question; messages that were lost, and said again."""
+    """Recall@5 as shipped and by cosine alone, of each kind of question; messages that were lost, and said
+    again.
+    """
     agents = read(path, limit)
     with running() as client:
-        stores = [{"name": _name(one), "type": "simple", "config": {"memory_path": f"{number}.json"}} for number, one in enumerate(agents)]
+        stores = [
+            {"name": _name(one), "type": "simple", "config": {"memory_path": f"{number}.json"}}
+            for number, one in enumerate(agents)
+        ]
         for start in range(0, len(stores), 50):
             client.stores.apply(graph=f"memdaily-{start}", memory=stores[start : start + 50])
         with ThreadPoolExecutor(THREADS) as pool:
             written = Counter(
                 one
                 for counts in track(
-                    pool.map(lambda agent: _write(client, agent), agents), description="writing", total=len(agents), console=console
+                    pool.map(lambda agent: _write(client, agent), agents),
+                    description="writing",
+                    total=len(agents),
+                    console=console,
                 )
                 for one in counts
             )
         kept = _await_vectors(client, len(agents))
         asked = [(agent, question) for agent in agents for question in agent.questions]
         with ThreadPoolExecutor(THREADS) as pool:
-            found = list(track(pool.map(lambda one: _ask(client, *one), asked), description="asking", total=len(asked), console=console))
+            found = list(
+                track(
+                    pool.map(lambda one: _ask(client, *one), asked),
+                    description="asking",
+                    total=len(asked),
+                    console=console,
+                )
+            )
     shipped, dense = summary([one for one, _ in found]), summary([one for _, one in found])
     messages = sum(len(agent.memories) for agent in agents)
     return {
@@ -60,7 +75,10 @@ def _name(agent: Agent) -> str:
 
 
 def _write(client: Client, agent: Agent) -> list[str]:
-    done = [client.stores.update(name=_name(agent), role="user", output_snapshot={"text": one.text}) for one in agent.memories]
+    done = [
+        client.stores.update(name=_name(agent), role="user", output_snapshot={"text": one.text})
+        for one in agent.memories
+    ]
     return ["stored" if one.item_id else "again" for one in done]
 
 
@@ -76,8 +94,12 @@ def _await_vectors(client: Client, stores: int) -> int:
         time.sleep(PAUSE)
 
 
-def _ask(client: Client, agent: Agent, question: Question) -> tuple[tuple[Question, list[str]], tuple[Question, list[str]]]:
-    """The question with what was found, and with the order by cosine alone; what was said again stands for the first time."""
+def _ask(
+    client: Client, agent: Agent, question: Question
+) -> tuple[tuple[Question, list[str]], tuple[Question, list[str]]]:
+    """The question with what was found, and with the order by cosine alone; what was said again stands for
+    the first time.
+    """
     keys = {one.text: one.key for one in reversed(agent.memories)}
     evidence = {keys[one.text] for one in agent.memories if one.key in question.evidence}
     mine = Question(question.text, evidence, question.kind, question.now)

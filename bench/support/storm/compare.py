@@ -7,7 +7,15 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.support.storm.lives import AGENTS, columns_that_differ, doubled, event_id, memory, settle, stored_ids
+from bench.support.storm.lives import (
+    AGENTS,
+    columns_that_differ,
+    doubled,
+    event_id,
+    memory,
+    settle,
+    stored_ids,
+)
 from jiyi import Client
 from models.db.connection import unit_of_work
 from models.db.scope import for_groups
@@ -27,12 +35,16 @@ EXAMPLES, EXAMPLE_LENGTH = 5, 300
 
 
 def compare(events: int) -> dict[str, Any]:
-    """What the groups ``storm`` and ``calm`` have of the same events, once all is stored and thought about: the figures."""
+    """What the groups ``storm`` and ``calm`` have of the same events, once all is stored and thought about:
+    the figures.
+    """
     groups = ("storm", "calm")
     for group in groups:
         settle(group, events, SETTLE_SECONDS)
         _archive(group)
-    with ephemeral.environment(request_timeout=str(SETTLE_SECONDS)):  # how quick a busy machine is, is not the question here
+    with ephemeral.environment(
+        request_timeout=str(SETTLE_SECONDS)
+    ):  # how quick a busy machine is, is not the question here
         for group in groups:
             with Client(group) as client:
                 for agent in AGENTS:
@@ -47,7 +59,9 @@ def compare(events: int) -> dict[str, Any]:
         "doubled": doubled(found["nodes"]),
         "different": sum(different.values()),
         "different_by_part": {part: count for part, count in different.items() if count},
-        "different_rows": {part: _examples(found[part], expected[part]) for part, count in different.items() if count},
+        "different_rows": {
+            part: _examples(found[part], expected[part]) for part, count in different.items() if count
+        },
         "different_columns": columns_that_differ(found["nodes"], expected["nodes"]),
         "thoughts": len(found["thoughts"]),
         "deaf": len(deaf()),
@@ -79,7 +93,11 @@ def deaf() -> list[str]:
     """Queues whose canary has not come back since now."""
     begun, deadline = time.time(), time.monotonic() + CANARY_SECONDS
     while True:
-        silent = [canary.queue for canary in signs_of_life.read_canaries(task_queues()) if (canary.ran_at or 0) < begun]
+        silent = [
+            canary.queue
+            for canary in signs_of_life.read_canaries(task_queues())
+            if (canary.ran_at or 0) < begun
+        ]
         if not silent or time.monotonic() > deadline:
             return silent
         time.sleep(1)

@@ -1,4 +1,6 @@
-"""What can go wrong on a bad day, done to the processes and servers of a running service: each fault by its name."""
+"""What can go wrong on a bad day, done to the processes and servers of a running service: each fault by its
+name.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,15 @@ from workers.embedded.stack import Stack
 
 #: Seconds that what is paused, full or exhausted stays so, unless told otherwise.
 PAUSE_SECONDS = 3.0
-#: Seconds that a fault itself may wait for PostgreSQL: one that is away for another reason is not struck again.
+#: Seconds that a fault itself may wait for PostgreSQL: one that is away for another reason is not struck
+#: again.
 CONNECT_SECONDS = 2
 #: Crashes of one target within its window: one more, and its supervisor would rightly give up.
 MOST_CRASHES, WINDOW_SECONDS = 3, 60.0
 #: What is done to a process or a server.
 DEEDS = ("kill", "pause", "stop", "restart", "cut", "hang", "crash")
-#: What costs seconds of computing: programs that start anew, PostgreSQL's recovery and its reconnected sessions, a hundred connections.
+#: What costs seconds of computing: programs that start anew, PostgreSQL's recovery and its reconnected
+#: sessions, a hundred connections.
 HEAVY = ("kill", "stop", "restart", "crash", "no")
 
 #: Does it, and tells whether there was something to strike.
@@ -82,7 +86,9 @@ class Faults:
         return struck
 
     def may(self, name: str) -> bool:
-        """Whether the target has not crashed too often lately, and faults as heavy as this have not been too many."""
+        """Whether the target has not crashed too often lately, and faults as heavy as this have not been too
+        many.
+        """
         deed, _, target = name.partition(" ")
         if deed in HEAVY and self._most_heavy is not None and _lately(self._heavy) >= self._most_heavy:
             return False
@@ -114,7 +120,11 @@ class Faults:
 
     def _cut(self, name: str) -> bool:
         """End a program's sessions of PostgreSQL, in the midst of what they are at."""
-        return bool(self._ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", name))
+        return bool(
+            self._ask(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", name
+            )
+        )
 
     def _hang(self, name: str) -> bool:
         """What serves a program's sessions stands still, with the locks that it holds."""
@@ -125,8 +135,12 @@ class Faults:
         return self._suspend(found)
 
     def _crash_postgres(self) -> bool:
-        """One of its processes dies, as under the hand of a kernel without memory: PostgreSQL ends all sessions and recovers."""
-        for (pid,) in self._ask("SELECT pid FROM pg_stat_activity WHERE backend_type = %s", "background writer"):
+        """One of its processes dies, as under the hand of a kernel without memory: PostgreSQL ends all
+        sessions and recovers.
+        """
+        for (pid,) in self._ask(
+            "SELECT pid FROM pg_stat_activity WHERE backend_type = %s", "background writer"
+        ):
             with suppress(psutil.NoSuchProcess):
                 psutil.Process(pid).kill()
                 self._crashes["postgres"].append(time.monotonic())

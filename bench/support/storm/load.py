@@ -1,4 +1,6 @@
-"""What programs do while the storm goes on: publish over the broker and over HTTP, retrieve, reflect, fill working memory, erase."""
+"""What programs do while the storm goes on: publish over the broker and over HTTP, retrieve, reflect, fill
+working memory, erase.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ ASIDE = "aside"
 
 
 class Load:
-    """Threads that work until they are stopped, whatever happens to what they ask, or until the service has given up.
+    """Threads that work until they are stopped, whatever happens to what they ask, or until the service has
+    given up.
 
     Args:
         group: whose events are published.
@@ -47,7 +50,9 @@ class Load:
         self._stop = threading.Event()
         self._key = _api_key(group)
         jobs: list[Callable[[], None]] = [self._over_broker, self._over_http, self._retrieve, self._aside]
-        self._threads = [threading.Thread(target=self._again_and_again, args=(job,), name=job.__name__) for job in jobs]
+        self._threads = [
+            threading.Thread(target=self._again_and_again, args=(job,), name=job.__name__) for job in jobs
+        ]
 
     def start(self) -> None:
         for thread in self._threads:
@@ -89,15 +94,22 @@ class Load:
 
     def _retrieve(self) -> None:
         with Client(self._group) as client:
-            client.retrieve(AGENTS[int(time.time()) % 3], "the long book", touch=False, timeout=REQUEST_SECONDS)
+            client.retrieve(
+                AGENTS[int(time.time()) % 3], "the long book", touch=False, timeout=REQUEST_SECONDS
+            )
 
     def _aside(self) -> None:
         """Reflections, working memory and erasures, in a group of their own."""
         agent = f"passing-{int(time.time()) % 5}"
         with Client(ASIDE) as client:
-            client.observe(agent, f"{agent} thinks about {time.time()}", poignancy=8, wait=True, timeout=REQUEST_SECONDS)
+            client.observe(
+                agent, f"{agent} thinks about {time.time()}", poignancy=8, wait=True, timeout=REQUEST_SECONDS
+            )
             client.reflect(agent, wait=False)
-            client.ingest(f"It is known that {agent} said something at {time.time()} which is long enough to be kept", node_id="storm")
+            client.ingest(
+                f"It is known that {agent} said something at {time.time()} which is long enough to be kept",
+                node_id="storm",
+            )
             if int(time.time()) % 7 == 0:
                 client.erasure.request(agent_id=agent)
 
@@ -124,5 +136,8 @@ def _post(path: str, key: str, body: bytes) -> Any:
 
 def _api_key(group: str) -> str:
     key = new_key()
-    create_key.perform(Actor(group, "bench.storm", operator=True), CreateKey(key=NewKey.of(key), name="storm", scopes=["publish", "read"]))
+    create_key.perform(
+        Actor(group, "bench.storm", operator=True),
+        CreateKey(key=NewKey.of(key), name="storm", scopes=["publish", "read"]),
+    )
     return str(key)

@@ -11,12 +11,16 @@ SERVERS = {"postgres": "postgres", "valkey": "valkey-server"}
 
 
 def named(commands: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The commands, each of which names its sessions of PostgreSQL, so that those of one program can be ended."""
+    """The commands, each of which names its sessions of PostgreSQL, so that those of one program can be
+    ended.
+    """
     return {name: ["env", f"PGAPPNAME={name}", *command] for name, command in commands.items()}
 
 
 def programs() -> dict[str, psutil.Process]:
-    """The supervised programs that run now, and the servers, by name. Those that are just starting are not among them."""
+    """The supervised programs that run now, and the servers, by name. Those that are just starting are not
+    among them.
+    """
     found: dict[str, psutil.Process] = {}
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):

@@ -22,7 +22,9 @@ def lose_bindings() -> bool:
 def cut() -> bool:
     """All connections of all programs to Valkey end, those of the broker among them."""
     with suppress(redis.RedisError):
-        return bool(sum(int(valkey().client_kill_filter(_type=kind, skipme=True)) for kind in ("normal", "pubsub")))
+        return bool(
+            sum(int(valkey().client_kill_filter(_type=kind, skipme=True)) for kind in ("normal", "pubsub"))
+        )
     return False
 
 

@@ -1,4 +1,6 @@
-"""Operations of the REST API, the OpenAPI 3.1 document made of them and of pydantic's schemas, and problem details (RFC 9457)."""
+"""Operations of the REST API, the OpenAPI 3.1 document made of them and of pydantic's schemas, and problem
+details (RFC 9457).
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ REF = "#/components/schemas/{model}"
 TITLE = "Jiyi 记忆"
 DESCRIPTION = """Memory for AI agents: tell it what happened, ask it what matters now.
 
-Send `Authorization: Bearer jiyi_…` with every request. The key says which group (tenant) it speaks for and what it may:
-`publish` events, `read` memories, `admin` the group, or (an `operator`'s key) all of the service. Whatever is not of the
+Send `Authorization: Bearer jiyi_…` with every request. The key says which group (tenant) it speaks for and
+what it may:
+`publish` events, `read` memories, `admin` the group, or (an `operator`'s key) all of the service. Whatever
+is not of the
 key's group is not found. Errors are problem details (RFC 9457)."""
 TAGS = {
     "events": "What happened: told in, and followed.",
@@ -42,7 +46,10 @@ TAGS = {
     "erasure": "Erasing for good.",
 }
 PART_TEXTS = {
-    "id": "Its id, as lists and other answers tell it. A memory has that of its event, and so has an entry of quarantine.",
+    "id": (
+        "Its id, as lists and other answers tell it. A memory has that of its event, and so has an entry of"
+        " quarantine."
+    ),
     "digest_id": "Id of a digest.",
     "agent_id": "Name of an agent. What has a meaning in addresses is percent-encoded: a/b is a%2Fb.",
     "session_id": "Name of a session, percent-encoded.",
@@ -75,8 +82,10 @@ STREAM = {
         "operationId": "stream",
         "tags": ["service"],
         "summary": "Watch what changes",
-        "description": "Server-sent events of the key's group, as they happen; `Last-Event-ID` goes on where one was cut "
-        "off. Only ids, names of agents, counts and durations go over it. Needs the right `read`.",
+        "description": (
+            "Server-sent events of the key's group, as they happen; `Last-Event-ID` goes on where one was cut"
+            " off. Only ids, names of agents, counts and durations go over it. Needs the right `read`."
+        ),
         "parameters": [
             {
                 "name": "Last-Event-ID",
@@ -87,7 +96,10 @@ STREAM = {
             }
         ],
         "responses": {
-            "200": {"description": "A stream that does not end.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            "200": {
+                "description": "A stream that does not end.",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
             "401": {"$ref": "#/components/responses/Problem401"},
             "403": {"$ref": "#/components/responses/Problem403"},
         },
@@ -135,25 +147,44 @@ TITLES: Mapping[int, str] = {
 }
 #: What each kind means and what to do about it: the docs page shows it.
 MEANINGS: Mapping[int, str] = {
-    400: "The request could not be read: its body is no JSON (or no UTF-8, or nested too deeply), or it came for another host.",
+    400: (
+        "The request could not be read: its body is no JSON (or no UTF-8, or nested too deeply), or it came"
+        " for another host."
+    ),
     401: "The header `Authorization: Bearer jiyi_…` is missing, or the key is unknown, expired or revoked.",
-    403: "The key is valid, but has not the right that this operation needs. Things of other groups are not forbidden but not found.",
+    403: (
+        "The key is valid, but has not the right that this operation needs. Things of other groups are not"
+        " forbidden but not found."
+    ),
     404: "There is no such thing in the key's group, or no such address.",
     405: "The address exists, but not for this method; the header `Allow` names those it has.",
-    409: "An id that was given is taken by something else; choose another. `code` is `id_reused` where an event's id was used again "
-    "with other content: nothing of the request is stored, and the first event stays as it is; `conflict` where "
-    "somebody else has changed, or decided on, the same thing meanwhile: look again.",
-    413: "The body is larger than 1 MiB (events, imports and texts: than 16 MiB), or has more than 100,000 values "
-    "(in large bodies one for every four bytes), lists and objects, or names; send several requests.",
+    409: (
+        "An id that was given is taken by something else; choose another. `code` is `id_reused` where an"
+        " event's id was used again with other content: nothing of the request is stored, and the first event"
+        " stays as it is; `conflict` where somebody else has changed, or decided on, the same thing"
+        " meanwhile: look again."
+    ),
+    413: (
+        "The body is larger than 1 MiB (events, imports and texts: than 16 MiB), or has more than 100,000"
+        " values (in large bodies one for every four bytes), lists and objects, or names; send several"
+        " requests."
+    ),
     415: "Bodies are JSON: send `Content-Type: application/json`.",
     422: "The request is JSON, but fields are missing, unknown or wrong; `errors` has a sentence for each.",
-    429: "The key has asked more often than it may, or it or its group has too many requests under way; the header `Retry-After` says "
-    "when to go on.",
+    429: (
+        "The key has asked more often than it may, or it or its group has too many requests under way; the"
+        " header `Retry-After` says when to go on."
+    ),
     500: "A failure of the service's own. Its log has the details.",
-    503: "The database, the broker or the embedding model is away, or too many requests are being answered; `Retry-After` says when to "
-    "ask again. Nothing was changed.",
-    504: "No worker answered within the time given; it may be slow or away. Reading again is harmless. Or the database has not confirmed "
-    "in time what was to be stored: it may be stored, and to send it again with the same `event_id` is harmless.",
+    503: (
+        "The database, the broker or the embedding model is away, or too many requests are being answered;"
+        " `Retry-After` says when to ask again. Nothing was changed."
+    ),
+    504: (
+        "No worker answered within the time given; it may be slow or away. Reading again is harmless. Or the"
+        " database has not confirmed in time what was to be stored: it may be stored, and to send it again"
+        " with the same `event_id` is harmless."
+    ),
 }
 
 _UNKNOWN = re.compile(r"unknown option '([^']{1,400})'")
@@ -175,7 +206,18 @@ GROUP_HEADER = "Jiyi-Group"
 
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 Tag = Literal[
-    "events", "retrieval", "memories", "agents", "reflections", "service", "erasure", "tiers", "conversations", "stores", "growth", "items"
+    "events",
+    "retrieval",
+    "memories",
+    "agents",
+    "reflections",
+    "service",
+    "erasure",
+    "tiers",
+    "conversations",
+    "stores",
+    "growth",
+    "items",
 ]
 
 #: ``<converter:name>`` of a path.
@@ -259,7 +301,9 @@ def document(root: str, operations: Sequence[Operation]) -> Json:
         "security": [{"key": []}],
         "paths": paths,
         "components": {
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key, `jiyi_…`."}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "An API key, `jiyi_…`."}
+            },
             "schemas": schemas,
             "responses": {f"Problem{status}": _problem(status) for status in TITLES if status in used},
         },
@@ -286,7 +330,13 @@ def parameters(operation: Operation, schemas: Json) -> list[Json]:
     if operation.query is None:
         return described
     schema = operation.query.model_json_schema(ref_template=REF)
-    schemas.update({name: _clean(definition) for name, definition in schema.pop("$defs", {}).items() if name not in schemas})
+    schemas.update(
+        {
+            name: _clean(definition)
+            for name, definition in schema.pop("$defs", {}).items()
+            if name not in schemas
+        }
+    )
     first: Json = next(iter(operation.examples.values()), {})
     for name, property_ in _clean(schema)["properties"].items():
         text = property_.pop("description", "")
@@ -306,8 +356,14 @@ def parameters(operation: Operation, schemas: Json) -> list[Json]:
 def not_null(schema: Json) -> Json:
     """The schema without the possibility of null."""
     options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
-    rest = {name: value for name, value in schema.items() if name != "anyOf" and not (name == "default" and value is None)}
-    return {**rest, **options[0]} if len(options) == 1 else {**rest, **({"anyOf": options} if options else {})}
+    rest = {
+        name: value
+        for name, value in schema.items()
+        if name != "anyOf" and not (name == "default" and value is None)
+    }
+    return (
+        {**rest, **options[0]} if len(options) == 1 else {**rest, **({"anyOf": options} if options else {})}
+    )
 
 
 _NAME = {"type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS, "pattern": NOT_BLANK}
@@ -317,7 +373,9 @@ def _operation(operation: Operation, refs: Refs, schemas: Json) -> Json:
     answer: Json = {"schema": refs[operation.answer, "serialization"]}
     if operation.answer_example is not None:
         answer["example"] = operation.answer_example
-    responses: Json = {str(operation.status): {"description": operation.summary, "content": {CONTENT_TYPE: answer}}}
+    responses: Json = {
+        str(operation.status): {"description": operation.summary, "content": {CONTENT_TYPE: answer}}
+    }
     for status in operation.statuses:
         if status != operation.status:
             responses[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
@@ -325,7 +383,9 @@ def _operation(operation: Operation, refs: Refs, schemas: Json) -> Json:
         "operationId": operation.id,
         "tags": [operation.tag],
         "summary": operation.summary,
-        "description": operation.description + (f" Needs the right `{operation.scope}`." if operation.scope else ""),
+        "description": (
+            operation.description + (f" Needs the right `{operation.scope}`." if operation.scope else "")
+        ),
         "parameters": parameters(operation, schemas),
         "responses": responses,
     }
@@ -355,9 +415,14 @@ def _schemas(operations: Iterable[Operation]) -> tuple[Refs, Json]:
     """(model, mode) → a reference, and the schemas by name."""
     wanted: list[Any] = [(operation.answer, "serialization") for operation in operations]
     wanted += [(operation.body, "validation") for operation in operations if operation.body is not None]
-    adapters = [(model, mode, TypeAdapter(model)) for model, mode in dict.fromkeys([*wanted, (Problem, "serialization")])]
+    adapters = [
+        (model, mode, TypeAdapter(model))
+        for model, mode in dict.fromkeys([*wanted, (Problem, "serialization")])
+    ]
     refs, defined = TypeAdapter.json_schemas(adapters, ref_template=REF)
-    return {key: dict(ref) for key, ref in refs.items()}, {name: _clean(definition) for name, definition in defined["$defs"].items()}
+    return {key: dict(ref) for key, ref in refs.items()}, {
+        name: _clean(definition) for name, definition in defined["$defs"].items()
+    }
 
 
 def _clean(schema: Any) -> Any:
@@ -366,13 +431,17 @@ def _clean(schema: Any) -> Any:
         return [_clean(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    cleaned = {name: _clean(value) for name, value in schema.items() if name != "title" or not isinstance(value, str)}
+    cleaned = {
+        name: _clean(value) for name, value in schema.items() if name != "title" or not isinstance(value, str)
+    }
     if isinstance(text := cleaned.get("description"), str):
         cleaned["description"] = " ".join(text.replace("``", "`").split())
     if cleaned.get("format") == "binary":  # pydantic's word for a vector (jiyi.protocol.wire.vectors)
         return VECTOR
     for name, (keyword, limit) in LIMITS.items():
-        property_ = cleaned.get("properties", {}).get(name) if isinstance(cleaned.get("properties"), dict) else None
+        property_ = (
+            cleaned.get("properties", {}).get(name) if isinstance(cleaned.get("properties"), dict) else None
+        )
         for typed in _typed(property_, keyword):
             typed[keyword] = limit
     return cleaned

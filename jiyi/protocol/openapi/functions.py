@@ -1,10 +1,11 @@
-"""Function calling as the APIs of OpenAI and Anthropic have it: tools in their form, a model's call as it comes, and its result.
+"""Function calling as the APIs of OpenAI and Anthropic have it: tools in their form, a model's call as it
+comes, and its result.
 
-A strict schema is in the subset that both APIs accept: objects are closed, what has no fixed fields is left out, and limits
-stand in the descriptions, where a model reads them; the service checks them in any case.
+A strict schema is in the subset that both APIs accept: objects are closed, what has no fixed fields is left
+out, and limits stand in the descriptions, where a model reads them; the service checks them in any case.
 
-A tool's call is made a request, and its answer what a model reads: the same for MCP and for function calling. No answer is longer than a
-host takes: what does not fit is asked for with its ``next``.
+A tool's call is made a request, and its answer what a model reads: the same for MCP and for function calling.
+No answer is longer than a host takes: what does not fit is asked for with its ``next``.
 """
 
 from __future__ import annotations
@@ -43,7 +44,12 @@ MOST_CHARS = 8
 CURSOR_TOKENS = 200
 #: Tokens of a short answer, and of one memory in it.
 SHORT_TOKENS, MEMORY_TOKENS = 1_500, 200
-DETAIL = {"type": "string", "enum": ["short", "full"], "default": "short", "description": "`full`: with every score explained."}
+DETAIL = {
+    "type": "string",
+    "enum": ["short", "full"],
+    "default": "short",
+    "description": "`full`: with every score explained.",
+}
 CURSOR = {"type": "string", "description": "`next` of the answer before: for what did not fit into it."}
 NEXT = {"type": "string", "description": "Give it as `cursor` for what did not fit."}
 LEFT_OUT = {"type": "integer", "description": "How many there are beyond these."}
@@ -95,7 +101,9 @@ def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
     """
     place_in(tool, arguments)  # a cursor that is none is said before anything is done
     own = {*(["detail"] if tool.name == RETRIEVE else []), *(["cursor"] if _is_paged(tool) else [])}
-    given: Json = {field: _trimmed(field, value) for field, value in without_nulls(arguments).items() if field not in own}
+    given: Json = {
+        field: _trimmed(field, value) for field, value in without_nulls(arguments).items() if field not in own
+    }
     if missing := [field for field in tool.in_path if field not in given]:
         raise InvalidRequest([f"missing: {', '.join(missing)}"])
     body = {field: value for field, value in given.items() if field not in (*tool.in_path, *tool.in_query)}
@@ -110,8 +118,8 @@ def asked(tool: Tool, arguments: Mapping[str, Any]) -> Asked:
 
 
 def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
-    """What the model is told of an operation's answer: without nulls, and as much as fits; of a retrieval the short form unless it asked
-    for more.
+    """What the model is told of an operation's answer: without nulls, and as much as fits; of a retrieval the
+    short form unless it asked for more.
     """
     answer = _once_each(without_nulls(answer))
     if not isinstance(answer, dict):
@@ -124,11 +132,17 @@ def told(tool: Tool, arguments: Mapping[str, Any], answer: Any) -> Any:
     if tool.name in TEXTS:
         return _piece(answer, TEXTS[tool.name], after)
     shorter = fitted(answer, after)
-    return shorter if _is_paged(tool) or "left_out" not in shorter else {**_without(shorter, "next"), **_only(answer, "next")}
+    return (
+        shorter
+        if _is_paged(tool) or "left_out" not in shorter
+        else {**_without(shorter, "next"), **_only(answer, "next")}
+    )
 
 
 def fewer(tool: Tool, request: Asked, answer: Any) -> Asked | None:
-    """The request to make instead where a list that goes on by a cursor of its own is too long: for as many rows as fit."""
+    """The request to make instead where a list that goes on by a cursor of its own is too long: for as many
+    rows as fit.
+    """
     if not {"cursor", "limit"} <= {*tool.in_query}:
         return None
     whole = _once_each(without_nulls(answer))
@@ -155,9 +169,14 @@ def _is_paged(tool: Tool) -> bool:
 
 
 def offered(tool: Tool) -> Tool:
-    """The tool as models are offered it: with the choice between a short answer and a full one, and with what did not fit."""
+    """The tool as models are offered it: with the choice between a short answer and a full one, and with what
+    did not fit.
+    """
     arguments, answer = tool.input_schema, _may_lack(tool.output_schema, "embedding_key")
-    more: Json = {**({"detail": DETAIL} if tool.name == RETRIEVE else {}), **({"cursor": CURSOR} if _is_paged(tool) else {})}
+    more: Json = {
+        **({"detail": DETAIL} if tool.name == RETRIEVE else {}),
+        **({"cursor": CURSOR} if _is_paged(tool) else {}),
+    }
     properties = answer.get("properties", {})
     if tool.name == OBSERVE and "event_ids" in properties:
         said = {"type": "string", "format": "uuid", "description": "The memory's id."}
@@ -167,13 +186,18 @@ def offered(tool: Tool) -> Tool:
     if _is_paged(tool):
         answer = {**answer, "properties": {**properties, "next": NEXT, "left_out": LEFT_OUT}}
     if tool.name == RETRIEVE:
-        answer = {"type": "object", "anyOf": [SHORT, _without(answer, "$defs")], "$defs": answer.get("$defs", {})}
+        answer = {
+            "type": "object",
+            "anyOf": [SHORT, _without(answer, "$defs")],
+            "$defs": answer.get("$defs", {}),
+        }
     arguments = {**arguments, "properties": {**arguments["properties"], **more}}
     return tool.model_copy(update={"input_schema": arguments, "output_schema": answer})
 
 
 def fitted(answer: Json, after: int, most: int = MOST_TOKENS) -> Json:
-    """As much of an answer as fits: with its texts cut, and of its longest list the rows behind ``after``, as long as there is room.
+    """As much of an answer as fits: with its texts cut, and of its longest list the rows behind ``after``, as
+    long as there is room.
 
     ``next`` is where it goes on, ``left_out`` how much there is.
     """
@@ -230,9 +254,21 @@ def _fits(value: Any, most: int) -> bool:
 
 def _longest(answer: Json) -> tuple[Any, ...]:
     """The path of an answer's longest list; empty if it has none."""
-    places = [((), answer), *((("groups", number), group) for number, group in enumerate(answer.get("groups", [])))]
-    paths = [(*path, field) for path, place in places for field, value in place.items() if isinstance(value, list | dict)]
-    return max((path for path in paths if path != ("groups",)), key=lambda path: len(to_json(reduce(getitem, path, answer))), default=())
+    places = [
+        ((), answer),
+        *((("groups", number), group) for number, group in enumerate(answer.get("groups", []))),
+    ]
+    paths = [
+        (*path, field)
+        for path, place in places
+        for field, value in place.items()
+        if isinstance(value, list | dict)
+    ]
+    return max(
+        (path for path in paths if path != ("groups",)),
+        key=lambda path: len(to_json(reduce(getitem, path, answer))),
+        default=(),
+    )
 
 
 def _with(value: Any, path: tuple[Any, ...], new: Any) -> Any:
@@ -257,7 +293,9 @@ def _once_each(value: Any) -> Any:
     """Without the texts that were embedded where they are the memories' own."""
     if isinstance(value, dict):
         said = value.get("description")
-        return {name: _once_each(part) for name, part in value.items() if name != "embedding_key" or part != said}
+        return {
+            name: _once_each(part) for name, part in value.items() if name != "embedding_key" or part != said
+        }
     return [_once_each(part) for part in value] if isinstance(value, list) else value
 
 
@@ -276,14 +314,31 @@ def _trimmed(field: str, value: Any) -> Any:
 
 
 def shortened(answer: Mapping[str, Any], after: int = 0) -> Json:
-    """A retrieval's answer in at most ``SHORT_TOKENS``: each memory once, the best first, those behind ``after``."""
-    rest = {"memories": [], "left_out": 0, "next": "00", **({"message": answer["message"]} if answer.get("message") else {})}
+    """A retrieval's answer in at most ``SHORT_TOKENS``: each memory once, the best first, those behind
+    ``after``.
+    """
+    rest = {
+        "memories": [],
+        "left_out": 0,
+        "next": "00",
+        **({"message": answer["message"]} if answer.get("message") else {}),
+    }
     room = SHORT_TOKENS - _tokens(rest)
-    nodes = [*{node["node_id"]: node for group in answer["groups"] for node in group["retrieved_nodes"]}.values()][after:]
+    nodes = [
+        *{node["node_id"]: node for group in answer["groups"] for node in group["retrieved_nodes"]}.values()
+    ][after:]
     memories: list[Json] = []
     for node in nodes:
-        brief = {name: node[name] for name in ("node_id", "kind", "created_at", "superseded_at") if node.get(name) is not None}
-        memory = {"text": cut_to_tokens(node["description"], MEMORY_TOKENS), **brief, "score": round(node["score"], 3)}
+        brief = {
+            name: node[name]
+            for name in ("node_id", "kind", "created_at", "superseded_at")
+            if node.get(name) is not None
+        }
+        memory = {
+            "text": cut_to_tokens(node["description"], MEMORY_TOKENS),
+            **brief,
+            "score": round(node["score"], 3),
+        }
         room -= estimate_tokens(to_json(memory).decode()) + 1
         if room < 0:
             break
@@ -319,10 +374,18 @@ class ToolsQuery(Request):
     """In which form?"""
 
     for_: Form | None = Field(
-        None, alias="for", description="As an API takes them: `openai` (chat completions), `openai-responses` or `anthropic`."
+        None,
+        alias="for",
+        description="As an API takes them: `openai` (chat completions), `openai-responses` or `anthropic`.",
     )
-    strict: bool = Field(False, description="With closed schemas, whose arguments models cannot get wrong in form. Needs `for`.")
-    names: list[str] = Field([], description="Only these: strict tools are compiled, and the APIs limit how many go into a request.")
+    strict: bool = Field(
+        False,
+        description="With closed schemas, whose arguments models cannot get wrong in form. Needs `for`.",
+    )
+    names: list[str] = Field(
+        [],
+        description="Only these: strict tools are compiled, and the APIs limit how many go into a request.",
+    )
 
 
 def functions(tools: Iterable[Tool], form: Form, *, strict: bool) -> list[Json]:
@@ -331,17 +394,23 @@ def functions(tools: Iterable[Tool], form: Form, *, strict: bool) -> list[Json]:
 
 
 def _function(tool: Tool, form: Form, *, strict: bool) -> Json:
-    # With OpenAI all that may be left out is null instead; Anthropic's may be left out, and it limits how many may be null.
+    # With OpenAI all that may be left out is null instead; Anthropic's may be left out, and it limits how
+    # many may be null.
     schema = strict_schema(tool.input_schema, nullable=form != "anthropic") if strict else tool.input_schema
     named: Json = {"name": tool.name, "description": tool.description}
     if form == "anthropic":
         return {**named, "input_schema": schema, **({"strict": True} if strict else {})}
     function = {**named, "parameters": schema, "strict": strict}
-    return {"type": "function", **function} if form == "openai-responses" else {"type": "function", "function": function}
+    return (
+        {"type": "function", **function}
+        if form == "openai-responses"
+        else {"type": "function", "function": function}
+    )
 
 
 def strict_schema(schema: Json, *, nullable: bool) -> Json:
-    """A tool's arguments in a form that can be kept to. ``nullable``: what is optional is required, and may be null.
+    """A tool's arguments in a form that can be kept to. ``nullable``: what is optional is required, and may
+    be null.
 
     Raises:
         ValueError: something that is required has no fixed form.
@@ -365,15 +434,24 @@ def _strict(schema: Json, *, nullable: bool) -> Json | None:
         return _described({"anyOf": forms}, schema) if forms else None
     if "$ref" in schema:
         return {"$ref": schema["$ref"]}
-    return _simple(schema) if schema.get("type") not in ("object", "array") else _nested(schema, nullable=nullable)
+    return (
+        _simple(schema)
+        if schema.get("type") not in ("object", "array")
+        else _nested(schema, nullable=nullable)
+    )
 
 
 def _simple(schema: Json) -> Json | None:
     if "enum" in schema or "const" in schema:
-        return _described({name: schema[name] for name in ("type", "enum", "const") if name in schema}, schema)
+        return _described(
+            {name: schema[name] for name in ("type", "enum", "const") if name in schema}, schema
+        )
     if schema.get("type") not in ("string", "integer", "number", "boolean", "null"):
         return None
-    return _described({"type": schema["type"], **({"format": schema["format"]} if schema.get("format") in FORMATS else {})}, schema)
+    return _described(
+        {"type": schema["type"], **({"format": schema["format"]} if schema.get("format") in FORMATS else {})},
+        schema,
+    )
 
 
 def _nested(schema: Json, *, nullable: bool) -> Json | None:
@@ -399,7 +477,9 @@ def _closed(schema: Json, *, nullable: bool) -> Json | None:
             strict = {"anyOf": [strict, {"type": "null"}], **text}
         properties[name] = strict
     kept = [*properties] if nullable else [name for name in properties if name in required]
-    return _described({"type": "object", "properties": properties, "required": kept, "additionalProperties": False}, schema)
+    return _described(
+        {"type": "object", "properties": properties, "required": kept, "additionalProperties": False}, schema
+    )
 
 
 def _described(strict: Json, schema: Json) -> Json:
@@ -471,8 +551,8 @@ class ToolCall(RootModel[Annotated[ChatCall | ResponsesCall | ToolUse, Field(dis
 
 
 def output_of(call: ToolCall, answer: Any = None, *, error: str = "") -> JsonObject:
-    """The result of a call in the form of its API, ready to be appended to the model's conversation: the answer as JSON, or what was
-    wrong with it. Nothing in it passes for a mark of the prompt.
+    """The result of a call in the form of its API, ready to be appended to the model's conversation: the
+    answer as JSON, or what was wrong with it. Nothing in it passes for a mark of the prompt.
     """
     text = visible(to_json({"error": error} if error else answer).decode())
     match call.root:

@@ -1,7 +1,8 @@
-"""Tools for LLMs, made of the operations: their names, descriptions and JSON schemas, and the document for Dify (``docs/integrations.md``).
+"""Tools for LLMs, made of the operations: their names, descriptions and JSON schemas, and the document for
+Dify (``docs/integrations.md``).
 
-Dify reads the first server, wants an ``operationId``, follows a reference only for a whole body, makes one parameter of
-each property at the top of a body and knows text, number and boolean.
+Dify reads the first server, wants an ``operationId``, follows a reference only for a whole body, makes one
+parameter of each property at the top of a body and knows text, number and boolean.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ _WORDS = {
     "predicate": "What the subject does or is.",
     "object": "What it does it to.",
 }
-#: Seconds for which what a model says again is the same: a minute beyond the time that a call may take (``jiyi.integrations.mcp``).
+#: Seconds for which what a model says again is the same: a minute beyond the time that a call may take
+#: (``jiyi.integrations.mcp``).
 ONCE_SECONDS = 100
 #: Parameters that no model need know, and what they are.
 FIXED = {"once": str(ONCE_SECONDS)}
@@ -69,15 +71,24 @@ def tools(operations: Sequence[Operation]) -> list[tuple[Tool, KeyScope | None]]
     """The tools in their order, each with the right that it needs."""
     document = openapi.document("", operations)
     by_id = {operation.id: operation for operation in operations}
-    return [(_tool(name, by_id[of], document), by_id[of].scope) for name, of in OFFERED.items() if of in by_id]
+    return [
+        (_tool(name, by_id[of], document), by_id[of].scope) for name, of in OFFERED.items() if of in by_id
+    ]
 
 
 def _tool(name: str, told: Operation, document: Json) -> Tool:
     schemas = document["components"]["schemas"]
     given = document["paths"][told.url][told.method.lower()]["parameters"]
     fixed = {parameter["name"]: FIXED[parameter["name"]] for parameter in given if parameter["name"] in FIXED}
-    parameters = [parameter for parameter in given if parameter["in"] in ("path", "query") and parameter["name"] not in fixed]
-    properties = {argument["name"]: {**argument["schema"], "description": argument.get("description", "")} for argument in parameters}
+    parameters = [
+        parameter
+        for parameter in given
+        if parameter["in"] in ("path", "query") and parameter["name"] not in fixed
+    ]
+    properties = {
+        argument["name"]: {**argument["schema"], "description": argument.get("description", "")}
+        for argument in parameters
+    }
     required = [argument["name"] for argument in parameters if argument["required"]]
     body = told.flat_body or told.body
     if body is not None:
@@ -90,13 +101,22 @@ def _tool(name: str, told: Operation, document: Json) -> Tool:
     for field, property_ in properties.items():
         property_.setdefault("description", _WORDS.get(field, ""))
     used: Json = {}
-    arguments = {"type": "object", "properties": _local(properties, schemas, used), "required": required, "additionalProperties": False}
+    arguments = {
+        "type": "object",
+        "properties": _local(properties, schemas, used),
+        "required": required,
+        "additionalProperties": False,
+    }
     return Tool(
         name=name,
         title=told.summary,
-        description=_OPERATION.sub(lambda match: _NAMES[match.group()], f"{told.summary}. {told.description}"),
+        description=_OPERATION.sub(
+            lambda match: _NAMES[match.group()], f"{told.summary}. {told.description}"
+        ),
         input_schema={**arguments, **({"$defs": used} if used else {})},
-        output_schema=_output(document["paths"][told.url][told.method.lower()]["responses"][str(told.status)], schemas),
+        output_schema=_output(
+            document["paths"][told.url][told.method.lower()]["responses"][str(told.status)], schemas
+        ),
         method=told.method,
         path=told.url,
         in_path=[argument["name"] for argument in parameters if argument["in"] == "path"],
@@ -125,8 +145,12 @@ def _absent(schema: Any) -> Any:
         return schema
     copied = {name: _absent(value) for name, value in schema.items() if name != "properties"}
     if isinstance(properties := schema.get("properties"), dict):
-        copied["properties"] = {name: openapi.not_null(_absent(property_)) for name, property_ in properties.items()}
-        copied["required"] = [name for name in schema.get("required", []) if not _may_be_null(properties[name])]
+        copied["properties"] = {
+            name: openapi.not_null(_absent(property_)) for name, property_ in properties.items()
+        }
+        copied["required"] = [
+            name for name in schema.get("required", []) if not _may_be_null(properties[name])
+        ]
     return copied
 
 
@@ -145,7 +169,11 @@ def _local(schema: Any, schemas: Json, used: Json) -> Any:
         return [_local(item, schemas, used) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    copied = {name: _local(value, schemas, used) for name, value in schema.items() if name not in ("$ref", "discriminator")}
+    copied = {
+        name: _local(value, schemas, used)
+        for name, value in schema.items()
+        if name not in ("$ref", "discriminator")
+    }
     if isinstance(reference := schema.get("$ref"), str):
         model = reference.rpartition("/")[2]
         copied["$ref"] = f"#/$defs/{model}"
@@ -162,14 +190,22 @@ class Tool(BaseModel):
     title: str
     description: str
     input_schema: dict[str, Any] = Field(description="JSON schema of its arguments.")
-    output_schema: dict[str, Any] = Field({"type": "object"}, description="JSON schema of its answer, in which nulls are left out.")
+    output_schema: dict[str, Any] = Field(
+        {"type": "object"}, description="JSON schema of its answer, in which nulls are left out."
+    )
     method: str
     path: str = Field(description="With the names of arguments in braces.")
-    in_path: list[str] = Field(description="Arguments that take the place of the path's braces, percent-encoded.")
-    in_query: list[str] = Field(description="Arguments behind the question mark; all others are fields of the body.")
+    in_path: list[str] = Field(
+        description="Arguments that take the place of the path's braces, percent-encoded."
+    )
+    in_query: list[str] = Field(
+        description="Arguments behind the question mark; all others are fields of the body."
+    )
     fixed: dict[str, str] = Field({}, description="What else stands behind the question mark of each call.")
     read_only: bool
-    idempotent: bool = Field(False, description="Whether a second call with the same arguments changes nothing more.")
+    idempotent: bool = Field(
+        False, description="Whether a second call with the same arguments changes nothing more."
+    )
     destructive: bool
 
 
@@ -213,7 +249,9 @@ def _operation(operation: Operation, schemas: Json) -> Json:
     body = operation.flat_body or operation.body
     if body is not None:
         schema = schemas[body.__name__]
-        properties = {name: flat(property_, schemas) for name, property_ in schema["properties"].items() if name in kept}
+        properties = {
+            name: flat(property_, schemas) for name, property_ in schema["properties"].items() if name in kept
+        }
         required = [name for name in kept if name in schema.get("required", []) or name in operation.needed]
         content = {"schema": {"type": "object", "properties": properties, "required": required}}
         described["requestBody"] = {"required": True, "content": {CONTENT_TYPE: content}}

@@ -1,7 +1,8 @@
 """JSON that would become too much in memory, known from its bytes before any of it is parsed.
 
-A number takes two bytes to send and thirty in memory, an empty object a hundred, and a validator's error about either a thousand and more.
-So whoever parses what others send counts first. Counting takes a hundredth of a second for a megabyte, and no memory to speak of.
+A number takes two bytes to send and thirty in memory, an empty object a hundred, and a validator's error
+about either a thousand and more. So whoever parses what others send counts first. Counting takes a hundredth
+of a second for a megabyte, and no memory to speak of.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ class Bounds:
 
     Attributes:
         size: bytes.
-        values: members of all lists and objects together; so many lists and objects, so many names of members, and so many texts.
-        density: there may be a member for each so many bytes, where that is more: vectors are many numbers. 0: not so.
+        values: members of all lists and objects together; so many lists and objects, so many names of
+        members, and so many texts.
+        density: there may be a member for each so many bytes, where that is more:
+        vectors are many numbers. 0: not so.
         depth: lists and objects within one another.
     """
 
@@ -45,7 +48,8 @@ class Bounds:
     depth: int = MAX_DEPTH
 
     def check(self, text: bytes) -> None:
-        """Look at a text's bytes. Of one that is no JSON what precedes its first error counts: a parser comes no further.
+        """Look at a text's bytes. Of one that is no JSON what precedes its first error counts: a parser comes
+        no further.
 
         Raises:
             TooMuchError: the text has more than it may.
@@ -66,7 +70,11 @@ class Bounds:
             containers += brackets.count(b"[") + brackets.count(b"{")
             names += structure.count(b":")
             quotes += more
-            counted = {"lists and objects": containers, "names of values": names, "texts": quotes // 2 - names}
+            counted = {
+                "lists and objects": containers,
+                "names of values": names,
+                "texts": quotes // 2 - names,
+            }
             for what, count in counted.items():
                 if count > self.values:
                     raise TooMuchError(f"more than {self.values:,} {what}")
@@ -79,7 +87,9 @@ MESSAGE = Bounds(MAX_MESSAGE_BYTES, density=BYTES_A_VALUE)
 
 
 def most_names(text: bytes) -> int:
-    """At least as many as a JSON text has lists, objects and names of their members: counted within its strings, too."""
+    """At least as many as a JSON text has lists, objects and names of their members: counted within its
+    strings, too.
+    """
     return text.count(b"[") + text.count(b"{") + text.count(b":")
 
 
@@ -89,7 +99,9 @@ def names_in(text: bytes) -> int:
 
 
 def _structure(text: bytes) -> Iterator[tuple[bytes, int]]:
-    """The commas, colons and brackets of a JSON text that are in no string, piece by piece, each with how many quotes are in it."""
+    """The commas, colons and brackets of a JSON text that are in no string, piece by piece, each with how
+    many quotes are in it.
+    """
     within = start = 0
     while start < len(text):
         piece = text[start : start + _CHUNK]
@@ -97,7 +109,9 @@ def _structure(text: bytes) -> Iterator[tuple[bytes, int]]:
         if b"\\" in piece:
             if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # the last one escapes what comes next
                 piece, start = piece + text[start : start + 1], start + 1
-            piece = piece.replace(rb"\\", b"").replace(rb"\"", b"")  # what remains of a backslash cannot hide a quote
+            piece = piece.replace(rb"\\", b"").replace(
+                rb"\"", b""
+            )  # what remains of a backslash cannot hide a quote
         parts = piece.translate(None, _OTHERS).split(b'"')
         yield b"".join(parts[within::2]), len(parts) - 1
         within = (within + len(parts) - 1) % 2

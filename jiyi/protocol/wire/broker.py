@@ -1,13 +1,16 @@
-"""The broker: the exchange and the queue of events, and kombu's transport for Redis and Valkey with less to do for each message.
+"""The broker: the exchange and the queue of events, and kombu's transport for Redis and Valkey with less to
+do for each message.
 
-The exchange and the queue are declared the same by whoever publishes and whoever reads. On Redis and Valkey kombu keeps an exchange's
-bindings in a set that it reads at each publication. The service declares its binding; programs that publish only read the set, so that
-they need no right to write there. What else is in it is not believed: a member that is no binding would end every publication with a
-``ValueError``, one with a pattern of its own could take for ever to match.
+The exchange and the queue are declared the same by whoever publishes and whoever reads. On Redis and Valkey
+kombu keeps an exchange's bindings in a set that it reads at each publication. The service declares its
+binding; programs that publish only read the set, so that they need no right to write there. What else is in
+it is not believed: a member that is no binding would end every publication with a ``ValueError``, one with a
+pattern of its own could take for ever to match.
 
-kombu makes a client of redis-py for each command, which takes as long as ten commands; here one is kept. What is delivered it keeps in
-two keys until it is acknowledged, so that another worker gets it if this one dies: two trips for each message. A transient message
-(AMQP's delivery mode 1) is worth nothing by then, and is kept in memory alone.
+kombu makes a client of redis-py for each command, which takes as long as ten commands; here one is kept. What
+is delivered it keeps in two keys until it is acknowledged, so that another worker gets it if this one dies:
+two trips for each message. A transient message (AMQP's delivery mode 1) is worth nothing by then, and is kept
+in memory alone.
 """
 
 from __future__ import annotations
@@ -40,14 +43,17 @@ BROKER_ERRORS: tuple[type[Exception], ...] = (OperationalError, AMQPError, Redis
 #: How long a connection is tried: kombu's own intervals are seconds. For ``transport_options``.
 CONNECT_RETRY = {"max_retries": 1, "interval_start": 0.1, "interval_step": 0.2, "interval_max": 0.5}
 
-#: Seconds for which RabbitMQ's answer is awaited, or for it to take what is sent: one that is just starting, or ending, may have
-#: accepted a connection and never answer. For ``transport_options``; what Redis's transport waits for has names of its own.
+#: Seconds for which RabbitMQ's answer is awaited, or for it to take what is sent: one that is just starting,
+#: or ending, may have accepted a connection and never answer. For ``transport_options``; what Redis's
+#: transport waits for has names of its own.
 AMQP_TIMEOUTS = {"read_timeout": 30.0, "write_timeout": 30.0}
-#: The same for who publishes, whichever the broker is: a Valkey that hangs is waited for so long. Who reads blocks for longer.
+#: The same for who publishes, whichever the broker is: a Valkey that hangs is waited for so long. Who reads
+#: blocks for longer.
 PUBLISH_TIMEOUTS = {"socket_timeout": 5.0, **AMQP_TIMEOUTS}
 
-#: The durable topic exchange that events are published to, and the durable queue that the intake reads. Installations that share a broker
-#: take a virtual host (RabbitMQ) or a database (Valkey) each: the queues of tasks have fixed names, too.
+#: The durable topic exchange that events are published to, and the durable queue that the intake reads.
+#: Installations that share a broker take a virtual host (RabbitMQ) or a database (Valkey) each: the queues of
+#: tasks have fixed names, too.
 EXCHANGE, INTAKE_QUEUE = "memory.events", "memory.intake"
 
 #: Header of every message: when it was sent, in epoch seconds by the sender's clock.
@@ -78,8 +84,8 @@ def intake_queue(settings: Settings) -> Queue:
 def restore_binding(queue: Queue, channel: Any) -> None:
     """Declare the queue if that was not done on this connection, and bind it in any case.
 
-    A broker that lost its bindings (Redis restarted without its files, FLUSHDB) drops what is published without
-    a word, and kombu, which remembers what it bound, would not bind again.
+    A broker that lost its bindings (Redis restarted without its files, FLUSHDB) drops what is published
+    without a word, and kombu, which remembers what it bound, would not bind again.
     """
     maybe_declare(queue, channel)
     if isinstance(channel, VirtualChannel):
@@ -90,9 +96,10 @@ def restore_binding(queue: Queue, channel: Any) -> None:
 class QoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
     """kombu's, which writes down what is delivered and not acknowledged; but for transient messages.
 
-    A message that cannot be acknowledged, because the server is away, is no longer counted as in hand; it is delivered again after
-    ``visibility_timeout``, as that of a worker that died. kombu counts it for ever: a worker whose tasks all ended during an outage
-    then has no room for another message, reads its connection no more, and never notices that it is lost.
+    A message that cannot be acknowledged, because the server is away, is no longer counted as in hand; it is
+    delivered again after ``visibility_timeout``, as that of a worker that died. kombu counts it for ever: a
+    worker whose tasks all ended during an outage then has no room for another message, reads its connection
+    no more, and never notices that it is lost.
     """
 
     def append(self, message: Any, delivery_tag: str) -> None:
@@ -121,14 +128,18 @@ class QoS(redis.QoS):  # type: ignore[misc]  # kombu has no types
             raise
 
     def restore_by_tag(self, tag: str, client: Any = None, leftmost: bool = False) -> None:
-        """Put a message back into its queue: a worker that stops in good order has some that it did not begin with."""
+        """Put a message back into its queue: a worker that stops in good order has some that it did not begin
+        with.
+        """
         message = self._delivered.get(tag)
         if not _is_transient(message):
             super().restore_by_tag(tag, client, leftmost)
             return
         came_by = message.delivery_info
         with self.channel.conn_or_acquire(client) as connected, connected.pipeline() as pipe:
-            self.channel._do_restore_message(message._raw, came_by["exchange"], came_by["routing_key"], pipe, leftmost)  # noqa: SLF001 – kombu's
+            raw = message._raw  # noqa: SLF001
+            restore = self.channel._do_restore_message  # noqa: SLF001
+            restore(raw, came_by["exchange"], came_by["routing_key"], pipe, leftmost)
             pipe.execute()
 
 
@@ -146,7 +157,9 @@ class Channel(redis.Channel):  # type: ignore[misc]
         if asynchronous:
             return super()._create_client(asynchronous=True)
         kept = self._kept
-        if kept is None or kept.connection_pool is not self.pool:  # after an outage the channel has a new pool
+        if (
+            kept is None or kept.connection_pool is not self.pool
+        ):  # after an outage the channel has a new pool
             kept = self._kept = super()._create_client()
         return kept
 
@@ -158,7 +171,8 @@ class Transport(redis.Transport):  # type: ignore[misc]
 
 
 def register() -> None:
-    """What kombu connects with from now on, in this process, to a Redis or Valkey (one behind sentinels keeps kombu's own).
+    """What kombu connects with from now on, in this process, to a Redis or Valkey (one behind sentinels keeps
+    kombu's own).
 
     By name, because kombu's pools make their connections from an address.
     """
@@ -179,9 +193,11 @@ class NotBoundError(Exception):
 
 
 def read_bindings_only(channel: Any, queue: Queue) -> None:
-    """Let a channel publish to the queue's exchange without declaring anything on the broker, and without trusting its bindings.
+    """Let a channel publish to the queue's exchange without declaring anything on the broker, and without
+    trusting its bindings.
 
-    A publication raises :class:`NotBoundError` as long as the exchange has no such queue: kombu would drop the message.
+    A publication raises :class:`NotBoundError` as long as the exchange has no such queue: kombu would drop
+    the message.
     """
     queue.exchange(channel).declare()  # in this process only: Redis knows no exchanges
     if hasattr(channel, "keyprefix_queue"):
@@ -197,9 +213,14 @@ def member_of(queue: Queue, separator: str) -> str:
 def _table(channel: Any, wanted: str, exchange: str) -> list[Binding]:
     with channel.conn_or_acquire() as client:
         members = client.smembers(channel.keyprefix_queue % exchange)
-    bindings = [binding for binding in (_binding(member, channel.sep) for member in members) if binding is not None]
+    bindings = [
+        binding for binding in (_binding(member, channel.sep) for member in members) if binding is not None
+    ]
     if not any(queue == wanted for _, _, queue in bindings):
-        raise NotBoundError(f"the exchange {exchange!r} has no queue {wanted!r} yet, which the service declares when it starts")
+        raise NotBoundError(
+            f"the exchange {exchange!r} has no queue {wanted!r} yet, which the service declares when it"
+            " starts"
+        )
     return bindings
 
 

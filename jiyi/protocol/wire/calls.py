@@ -1,7 +1,8 @@
-"""A call's reply on the wire, the queue that answers, the live stream's news, and what a broker or Valkey that fails is said to be.
+"""A call's reply on the wire, the queue that answers, the live stream's news, and what a broker or Valkey
+that fails is said to be.
 
-A reply is JSON, ``{"value": …}`` or ``{"error": {"code", "message", "problems"}}`` (with ``retry_after`` where that is known), on an
-expiring Redis list of its own.
+A reply is JSON, ``{"value": …}`` or ``{"error": {"code", "message", "problems"}}`` (with ``retry_after``
+where that is known), on an expiring Redis list of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pydantic_core import from_json, to_json
 from jiyi.errors import BY_CODE, JiyiError, ServiceError, TooManyQuestions
 from jiyi.text.translatable import Translatable
 
-#: The ``actor`` of a retrieval that nobody asked for, such as a look from the admin: it is not noted (``models.retrieval.records``).
+#: The ``actor`` of a retrieval that nobody asked for, such as a look from the admin: it is not noted
+#: (``models.retrieval.records``).
 NOBODY = ""
 REPLY_KEY = "jiyi:reply:"
 #: An answer that nobody fetches (a caller that gave up) is gone after this.
@@ -46,7 +48,11 @@ def reply_of(value: Any) -> bytes:
 
 
 def reply_of_error(error: JiyiError) -> bytes:
-    told: dict[str, Any] = {"code": error.code, "message": str(error), "problems": getattr(error, "problems", None)}
+    told: dict[str, Any] = {
+        "code": error.code,
+        "message": str(error),
+        "problems": getattr(error, "problems", None),
+    }
     if isinstance(error, TooManyQuestions):
         told["retry_after"] = error.retry_after
     return to_json({"error": told})
@@ -83,11 +89,13 @@ class News(BaseModel):
     data: dict[str, Any]
 
 
-#: ``ok``; ``away``: not reached, or it broke off; ``starting``; ``full``: no memory left; ``disk_full``: it cannot write to
-#: its disk; ``exhausted``: no connection is free; ``read_only``: a replica, or switched to read only.
+#: ``ok``; ``away``: not reached, or it broke off; ``starting``; ``full``: no memory left; ``disk_full``: it
+#: cannot write to its disk; ``exhausted``: no connection is free; ``read_only``: a replica, or switched to
+#: read only.
 State = Literal["ok", "away", "starting", "full", "disk_full", "exhausted", "read_only"]
 
-#: What Valkey's errors begin with. redis-py takes some of these words away and makes them classes: see :data:`_CLASSES`.
+#: What Valkey's errors begin with. redis-py takes some of these words away and makes them classes: see
+#: :data:`_CLASSES`.
 _WORDS: dict[str, State] = {
     "OOM ": "full",
     "MISCONF ": "disk_full",
@@ -104,7 +112,9 @@ _CLASSES: dict[str, State] = {
 OF_VALKEY: dict[State, str] = {
     "away": Translatable("cannot be reached"),
     "starting": Translatable("is still loading its data: it answers in a moment"),
-    "full": Translatable("has no memory left: it takes nothing more until it is emptied, or its maxmemory is raised"),
+    "full": Translatable(
+        "has no memory left: it takes nothing more until it is emptied, or its maxmemory is raised"
+    ),
     "disk_full": Translatable("cannot write to its disk: it takes nothing more until there is room on it"),
     "exhausted": Translatable("has no connection left: raise its maxclients, or run fewer processes"),
     "read_only": Translatable("is a replica that takes no writes: point the address to the primary"),
@@ -115,7 +125,9 @@ def state_of_valkey(error: BaseException) -> State:
     """What an error of redis-py, or kombu's around it, says of Valkey or a broker like it."""
     for cause in _causes(error):
         state = _CLASSES.get(type(cause).__name__)
-        message = str(cause).rpartition(" caused error: ")[2]  # of a pipeline, redis-py says first which command it was
+        message = str(cause).rpartition(" caused error: ")[
+            2
+        ]  # of a pipeline, redis-py says first which command it was
         state = state or next((state for word, state in _WORDS.items() if message.startswith(word)), None)
         if state is not None:
             return state

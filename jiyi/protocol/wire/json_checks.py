@@ -1,7 +1,8 @@
-"""JSON that parsers take for something else: keys given twice in an object, booleans for numbers, numbers for texts.
+"""JSON that parsers take for something else: keys given twice in an object, booleans for numbers, numbers for
+texts.
 
-Of a key that is given twice parsers take the first or the last, so that who checks and who acts may see different things. pydantic
-takes ``true`` for the number 1, and the number 60000 for a time in 1970.
+Of a key that is given twice parsers take the first or the last, so that who checks and who acts may see
+different things. pydantic takes ``true`` for the number 1, and the number 60000 for a time in 1970.
 """
 
 from __future__ import annotations
@@ -40,15 +41,18 @@ def repeated_key(text: bytes | str) -> str | None:
 
 
 def _unicode(text: bytes | str) -> str:
-    """Never UTF-16, which :func:`json.loads` would guess: who counts a text's bytes before has seen something else."""
+    """Never UTF-16, which :func:`json.loads` would guess: who counts a text's bytes before has seen something
+    else.
+    """
     return text if isinstance(text, str) else text.decode("utf-8-sig", "surrogatepass")
 
 
 def gives_each_once(text: bytes, keys: int) -> bool:
-    """Whether a JSON text gives no key twice, which was parsed into objects of so many ``keys`` in all, without another look at
-    each of them; False if that cannot be told.
+    """Whether a JSON text gives no key twice, which was parsed into objects of so many ``keys`` in all,
+    without another look at each of them; False if that cannot be told.
 
-    Where nothing stands between a key and its colon there is a ``":`` for each, and perhaps some more within strings.
+    Where nothing stands between a key and its colon there is a ``":`` for each, and perhaps some more within
+    strings.
     """
     return text.count(b'":') == keys and _COLON_APART.search(text) is None
 
@@ -96,7 +100,8 @@ NUMBERS = {"number", "integer"}
 
 
 def wrong_types(model: type[BaseModel], value: Any) -> Iterator[str]:
-    """A sentence for each boolean in a JSON value for which the model wants a number, and each number for which it wants a text.
+    """A sentence for each boolean in a JSON value for which the model wants a number, and each number for
+    which it wants a text.
 
     It begins with the path: ``max_results: must be a number, not true or false``.
 

@@ -1,12 +1,13 @@
 """API keys, and the signatures that are made with them: of messages and of calls on the broker.
 
-A key is ``jiyi_<id>_<secret>``, made where it is shown, so that no secret travels. The service knows a key's id, the SHA-256 of its
-secret (to recognise it over HTTP) and a signing key derived from the secret (to check signatures), from neither of which the secret
-follows. A secret of 256 random bits needs no slow hash.
+A key is ``jiyi_<id>_<secret>``, made where it is shown, so that no secret travels. The service knows a key's
+id, the SHA-256 of its secret (to recognise it over HTTP) and a signing key derived from the secret (to check
+signatures), from neither of which the secret follows. A secret of 256 random bits needs no slow hash.
 
-Events are signed as bytes, with a key's signing key or the service's own secret. Whoever calls a worker over the broker signs the
-task's name, its arguments and the time: an HMAC-SHA256 over canonical JSON, made again by the worker from what arrived. With an API
-key the caller has that key's rights; the service's own secret has all of them.
+Events are signed as bytes, with a key's signing key or the service's own secret. Whoever calls a worker over
+the broker signs the task's name, its arguments and the time: an HMAC-SHA256 over canonical JSON, made again
+by the worker from what arrived. With an API key the caller has that key's rights; the service's own secret
+has all of them.
 """
 
 from __future__ import annotations
@@ -64,8 +65,9 @@ def need_secret_key(settings: Settings) -> str:
         return secret
     state = f"has {len(secret)} characters" if secret else "is not set"
     raise SettingsError(
-        f"JIYI_SECRET_KEY {state}, and sessions are signed with it: set at least {MIN_SECRET_KEY} random characters, the "
-        "same for every process, such as `openssl rand -hex 32` prints (`jiyi up` makes its own)"
+        f"JIYI_SECRET_KEY {state}, and sessions are signed with it: set at least {MIN_SECRET_KEY} random"
+        " characters, the same for every process, such as `openssl rand -hex 32` prints (`jiyi up` makes its"
+        " own)"
     )
 
 
@@ -102,7 +104,9 @@ class KeyText:
 
 def new_key() -> KeyText:
     """A new key; nobody knows it yet."""
-    return KeyText("".join(secrets.choice(ALPHABET) for _ in range(ID_CHARS)), secrets.token_urlsafe(SECRET_BYTES))
+    return KeyText(
+        "".join(secrets.choice(ALPHABET) for _ in range(ID_CHARS)), secrets.token_urlsafe(SECRET_BYTES)
+    )
 
 
 def parse_key(text: str) -> KeyText | None:
@@ -126,7 +130,9 @@ def key_of(text: str) -> KeyText | None:
         return None
     key = parse_key(text)
     if key is None:
-        raise SettingsError("JIYI_KEY: not in the form of a key, jiyi_<12 characters>_<43 characters>; see `jiyi keys create`")
+        raise SettingsError(
+            "JIYI_KEY: not in the form of a key, jiyi_<12 characters>_<43 characters>; see `jiyi keys create`"
+        )
     return key
 
 
@@ -144,14 +150,20 @@ class CallSigner:
     signing_key: bytes = field(repr=False)
 
     def headers(self, task: str, args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, str]:
-        """The headers of a call that is sent now. ``args`` and ``options`` are JSON, as the task gets them."""
+        """The headers of a call that is sent now. ``args`` and ``options`` are JSON, as the task gets
+        them.
+        """
         at = f"{time.time():.3f}"
         signature = call_signature(self.signing_key, task, at, args, options)
         return {KEY_HEADER: self.key_id, AT_HEADER: at, SIGNATURE_HEADER: signature}
 
 
-def call_signature(signing_key: bytes, task: str, at: str, args: Sequence[Any], options: Mapping[str, Any]) -> str:
-    """Of what was signed at that time; the same for everybody who has the key, whatever JSON library carried it."""
+def call_signature(
+    signing_key: bytes, task: str, at: str, args: Sequence[Any], options: Mapping[str, Any]
+) -> str:
+    """Of what was signed at that time; the same for everybody who has the key, whatever JSON library carried
+    it.
+    """
     content = json.dumps([task, at, args, options], sort_keys=True, separators=(",", ":"))
     return hmac.digest(signing_key, CALL_LABEL + content.encode("ascii"), "sha256").hex()
 
@@ -162,7 +174,9 @@ def service_call_key(secret_key: str) -> bytes:
 
 
 def signer_of(settings: Settings, key: KeyText | None = None) -> CallSigner | None:
-    """Signs as the key, else as the service where its secret is known (``JIYI_SECRET_KEY``, or this home's); else nobody."""
+    """Signs as the key, else as the service where its secret is known (``JIYI_SECRET_KEY``, or this home's);
+    else nobody.
+    """
     if key is not None:
         return CallSigner(key.key_id, key.signing_key)
     secret_key = settings.secret_key.get_secret_value()

@@ -1,4 +1,6 @@
-"""Nobody sees every group by an empty field: adding a person without groups is refused at every door, all groups is a choice."""
+"""Nobody sees every group by an empty field: adding a person without groups is refused at every door, all
+groups is a choice.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,26 @@ def name() -> str:
     return f"mia-{uuid4().hex[:8]}"
 
 
-def test_the_admin_form_refuses_a_person_without_groups_and_shows_who_has_all(sign_in: SignIn, group: str, name: str) -> None:
+def test_the_admin_form_refuses_a_person_without_groups_and_shows_who_has_all(
+    sign_in: SignIn, group: str, name: str
+) -> None:
     browser = sign_in("operator")
-    refused = browser.post("/people", query_string={"group": group}, data={"name": name, "role": "admin", "groups": " , "})
+    refused = browser.post(
+        "/people", query_string={"group": group}, data={"name": name, "role": "admin", "groups": " , "}
+    )
     assert refused.status_code == 400
     assert REFUSAL in refused.text
-    both = browser.post("/people", data={"name": name, "role": "admin", "groups": group, "all_groups": "true"})
+    both = browser.post(
+        "/people", data={"name": name, "role": "admin", "groups": group, "all_groups": "true"}
+    )
     assert both.status_code == 400
     assert groups_of(name) == "nobody"
-    assert browser.post("/people", data={"name": name, "role": "viewer", "groups": "", "all_groups": "true"}).status_code == 201
+    assert (
+        browser.post(
+            "/people", data={"name": name, "role": "viewer", "groups": "", "all_groups": "true"}
+        ).status_code
+        == 201
+    )
     assert groups_of(name) is None
     assert name in warned_of(browser, group)
     with whole_service(), unit_of_work() as connection:
@@ -59,10 +72,18 @@ def warned_of(browser: Browser, group: str) -> str:
     return page.partition("without being operators")[2].partition("</p>")[0]
 
 
-@pytest.mark.parametrize(("access", "stored"), [({}, "nobody"), ({"groups": ["a"]}, ["a"]), ({"all_groups": True}, None)])
+@pytest.mark.parametrize(
+    ("access", "stored"), [({}, "nobody"), ({"groups": ["a"]}, ["a"]), ({"all_groups": True}, None)]
+)
 @pytest.mark.parametrize("door", ["broker", "http"])
 def test_programs_have_to_say_which_groups(
-    web_app: Flask, api_key: Callable[..., str], group: str, name: str, door: str, access: dict[str, Any], stored: list[str] | str | None
+    web_app: Flask,
+    api_key: Callable[..., str],
+    group: str,
+    name: str,
+    door: str,
+    access: dict[str, Any],
+    stored: list[str] | str | None,
 ) -> None:
     body = {"name": name, "password_hash": password_hash(), "role": "viewer", **access}
     if door == "http":

@@ -1,4 +1,6 @@
-"""API keys from their making to their end: over HTTP, on the exchange, from the command line; and how often they may ask."""
+"""API keys from their making to their end: over HTTP, on the exchange, from the command line; and how often
+they may ask.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ def test_a_key_s_secret_is_nowhere_in_the_database(api_key: ApiKeyMaker, group: 
     parsed = parse_key(key)
     assert parsed is not None
     with whole_service(), unit_of_work() as connection:
-        (row,) = connection.execute(text("SELECT * FROM api_keys WHERE key_id = :id"), {"id": parsed.key_id}).mappings()
+        (row,) = connection.execute(
+            text("SELECT * FROM api_keys WHERE key_id = :id"), {"id": parsed.key_id}
+        ).mappings()
         (details,) = connection.execute(
             text("SELECT details::text FROM audit_log WHERE target = :id"), {"id": f"key:{parsed.key_id}"}
         ).scalars()
@@ -112,7 +116,9 @@ def test_a_key_s_secret_is_nowhere_in_the_database(api_key: ApiKeyMaker, group: 
     assert not {"secret_hash", "signing_key"} & row_of(parsed.key_id).model_dump().keys()
 
 
-def test_a_key_may_be_made_before_its_group_has_any_memory_and_goes_with_it(api_key: ApiKeyMaker, group: str) -> None:
+def test_a_key_may_be_made_before_its_group_has_any_memory_and_goes_with_it(
+    api_key: ApiKeyMaker, group: str
+) -> None:
     key_id = id_of(api_key(group, "read"))
     change("DELETE FROM groups WHERE group_id = :group", group=group)
     with whole_service(), unit_of_work() as connection:
@@ -122,7 +128,12 @@ def test_a_key_may_be_made_before_its_group_has_any_memory_and_goes_with_it(api_
 def test_scopes_that_do_not_exist_and_an_end_that_is_past_are_refused(group: str) -> None:
     with pytest.raises(ValidationError, match="scopes"):
         CreateKey(key=NewKey.of(new_key()), name="x", scopes=["read", "everything"])  # type: ignore[list-item]
-    wanted = CreateKey(key=NewKey.of(new_key()), name="x", scopes=["read"], expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    wanted = CreateKey(
+        key=NewKey.of(new_key()),
+        name="x",
+        scopes=["read"],
+        expires_at=datetime.now(UTC) - timedelta(seconds=1),
+    )
     with pytest.raises(InvalidRequest, match="expires_at"):
         actions.create_key.perform(operator(group), wanted)
 
@@ -135,7 +146,9 @@ def test_only_an_operator_makes_an_operator_s_key_which_may_everything(group: st
     assert (made.group_id, made.scopes) == (None, list(SCOPES))
 
 
-def test_to_make_the_same_key_again_changes_nothing_and_another_of_its_id_is_refused(database: Any, group: str) -> None:
+def test_to_make_the_same_key_again_changes_nothing_and_another_of_its_id_is_refused(
+    database: Any, group: str
+) -> None:
     key, actor = new_key(), Actor(group, "test")
     wanted = CreateKey(key=NewKey.of(key), name="x", scopes=["read"])
     first_row = actions.create_key.perform(actor, wanted)
@@ -149,7 +162,10 @@ def test_to_make_the_same_key_again_changes_nothing_and_another_of_its_id_is_ref
 
 def test_a_key_is_revoked_once_and_for_good(api_key: ApiKeyMaker, group: str) -> None:
     key_id = id_of(api_key(group, "read"))
-    wanted, rotation = RevokeKey(id=key_id), RotateKey(id=key_id, key=NewKey.of(new_key()), grace=timedelta(hours=1))
+    wanted, rotation = (
+        RevokeKey(id=key_id),
+        RotateKey(id=key_id, key=NewKey.of(new_key()), grace=timedelta(hours=1)),
+    )
     for action, request in ((actions.revoke_key, wanted), (actions.rotate_key, rotation)):
         with pytest.raises(NotFound):
             action.perform(Actor("another", "test"), request)  # type: ignore[arg-type]
@@ -167,12 +183,21 @@ def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKey
     assert before.expires_at is not None
     rotation = RotateKey(id=old, key=NewKey.of(new_key()), grace=timedelta(hours=24))
     made = actions.rotate_key.perform(Actor(group, "test"), rotation)
-    assert (made.group_id, made.name, made.scopes, made.state) == (group, "test", ["publish", "read"], "alive")
+    assert (made.group_id, made.name, made.scopes, made.state) == (
+        group,
+        "test",
+        ["publish", "read"],
+        "alive",
+    )
     assert made.expires_at is not None
     # Its span; "now" is this machine's for the one, the database's for the other.
-    assert abs((made.expires_at - made.created_at) - (before.expires_at - before.created_at)) < timedelta(minutes=5)
+    assert abs((made.expires_at - made.created_at) - (before.expires_at - before.created_at)) < timedelta(
+        minutes=5
+    )
     assert timedelta(hours=23) < left_of(old) <= timedelta(hours=24)
-    assert actions.rotate_key.perform(Actor(group, "test"), rotation).key_id == made.key_id  # again: the same one
+    assert (
+        actions.rotate_key.perform(Actor(group, "test"), rotation).key_id == made.key_id
+    )  # again: the same one
     assert (audited(old), audited(made.key_id)) == (["keys.create", "keys.rotate"], [])
     # A grace beyond its end does not prolong it.
     longer = RotateKey(id=old, key=NewKey.of(new_key()), grace=timedelta(days=60))
@@ -181,7 +206,11 @@ def test_a_rotated_key_hands_its_rights_on_and_works_for_a_while(api_key: ApiKey
 
 
 def test_a_group_sees_its_own_keys_only(api_key: ApiKeyMaker, group: str) -> None:
-    mine, others, operators = id_of(api_key(group)), id_of(api_key(f"{group}-2")), id_of(api_key(None, "operator"))
+    mine, others, operators = (
+        id_of(api_key(group)),
+        id_of(api_key(f"{group}-2")),
+        id_of(api_key(None, "operator")),
+    )
     with for_groups(group), unit_of_work() as connection:
         assert [row.key_id for row in api_keys.listed(connection)] == [mine]  # row-level security
         assert set(api_keys.find(connection, [mine, others, operators])) == {mine}
@@ -190,7 +219,9 @@ def test_a_group_sees_its_own_keys_only(api_key: ApiKeyMaker, group: str) -> Non
         assert {mine, others, operators} <= {row.key_id for row in api_keys.listed(connection)}
     everything = ListKeys(all_groups=True)
     assert [row.key_id for row in actions.list_keys.perform(Actor(group, "user:mia"), everything)] == [mine]
-    assert {mine, others, operators} <= {row.key_id for row in actions.list_keys.perform(operator(group), everything)}
+    assert {mine, others, operators} <= {
+        row.key_id for row in actions.list_keys.perform(operator(group), everything)
+    }
 
 
 # Over HTTP
@@ -220,7 +251,9 @@ def forget(browser: FlaskClient) -> None:
     browser.application.extensions.pop("jiyi.keys", None)
 
 
-def test_a_key_tells_who_asks_and_for_which_group(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
+def test_a_key_tells_who_asks_and_for_which_group(
+    program: FlaskClient, api_key: ApiKeyMaker, group: str
+) -> None:
     key = api_key(group, "read", "publish")
     found = program.get("/api/test/who", headers=bearer(key)).json
     assert found == {"actor": f"key:{id_of(key)} (test)", "scopes": ["publish", "read"], "groups": [group]}
@@ -228,7 +261,9 @@ def test_a_key_tells_who_asks_and_for_which_group(program: FlaskClient, api_key:
     assert (found["scopes"], found["groups"]) == (["admin", "operator", "publish", "read"], None)
 
 
-def test_every_bad_key_gets_one_sentence_and_unknown_and_wrong_the_same(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
+def test_every_bad_key_gets_one_sentence_and_unknown_and_wrong_the_same(
+    program: FlaskClient, api_key: ApiKeyMaker, group: str
+) -> None:
     good = api_key(group, "read")
     expired = api_key(group, "read", expires_at=datetime.now(UTC) + timedelta(hours=1))
     change("UPDATE api_keys SET expires_at = now() WHERE key_id = :id", id=id_of(expired))
@@ -272,14 +307,20 @@ def test_a_key_is_remembered_for_seconds_and_no_longer(
     monkeypatch.setattr(known, "fresh_seconds", 3_600.0)  # a busy machine may take longer for the next lines
     entry = known._entries[id_of(ending)]
     known._entries[id_of(ending)] = replace(entry, value=replace(entry.value, expires_at=datetime.now(UTC)))
-    assert program.get("/api/test/who", headers=bearer(ending)).status_code == 401  # its end is remembered with it
+    assert (
+        program.get("/api/test/who", headers=bearer(ending)).status_code == 401
+    )  # its end is remembered with it
     change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(revoked))
-    assert program.get("/api/test/who", headers=bearer(revoked)).status_code == 200  # within the bound that is documented
+    assert (
+        program.get("/api/test/who", headers=bearer(revoked)).status_code == 200
+    )  # within the bound that is documented
     monkeypatch.setattr(known, "fresh_seconds", -1.0)
     assert program.get("/api/test/who", headers=bearer(revoked)).status_code == 401
 
 
-def test_the_use_of_a_key_is_noted_at_most_once_a_minute(program: FlaskClient, api_key: ApiKeyMaker, group: str) -> None:
+def test_the_use_of_a_key_is_noted_at_most_once_a_minute(
+    program: FlaskClient, api_key: ApiKeyMaker, group: str
+) -> None:
     key = api_key(group, "read")
     assert row_of(id_of(key)).last_used_at is None
     program.get("/api/test/who", headers=bearer(key))
@@ -331,10 +372,14 @@ def limited(web_app: Flask, monkeypatch: pytest.MonkeyPatch) -> Limited:
     return make
 
 
-def test_a_key_that_asks_too_often_waits_and_is_told_how_long(limited: Limited, api_key: ApiKeyMaker, group: str) -> None:
+def test_a_key_that_asks_too_often_waits_and_is_told_how_long(
+    limited: Limited, api_key: ApiKeyMaker, group: str
+) -> None:
     browser, key = limited("3/hour"), api_key(group)
     for left in (2, 1, 0):
-        answer = browser.get("/api/test/other" if left == 1 else "/api/test/who", headers=bearer(key))  # of all together
+        answer = browser.get(
+            "/api/test/other" if left == 1 else "/api/test/who", headers=bearer(key)
+        )  # of all together
         assert answer.status_code == 200
         assert (answer.headers["RateLimit-Limit"], answer.headers["RateLimit-Remaining"]) == ("3", str(left))
         assert 0 < int(answer.headers["RateLimit-Reset"]) <= 3_600
@@ -344,11 +389,15 @@ def test_a_key_that_asks_too_often_waits_and_is_told_how_long(limited: Limited, 
         assert 0 < int(answer.headers["Retry-After"]) <= 3_600
         assert answer.headers["RateLimit-Remaining"] == "0"
     assert browser.get("/api/test/who", headers=bearer(api_key(group))).status_code == 200  # each for itself
-    assert limited("3/hour").get("/api/test/who", headers=bearer(key)).status_code == 429  # in whatever process
+    assert (
+        limited("3/hour").get("/api/test/who", headers=bearer(key)).status_code == 429
+    )  # in whatever process
     assert limited("").get("/api/test/who", headers=bearer(key)).status_code == 200
 
 
-def test_who_tries_keys_waits_too(limited: Limited, api_key: ApiKeyMaker, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_tries_keys_waits_too(
+    limited: Limited, api_key: ApiKeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("web.accounts.api_keys.REFUSED", "2/hour")
     browser = limited("")
     browser.environ_base["REMOTE_ADDR"] = f"2001:db8::{uuid4().hex[:4]}:{uuid4().hex[:4]}"
@@ -415,13 +464,24 @@ def test_signed_events_are_stored(signed_queue: Settings, api_key: ApiKeyMaker, 
         body = event_bodies.encode([compressed])
         publish(signed_queue, body, signed(api_key(group, "publish"), body), compression="gzip")
         until(lambda: len(nodes(group)) == 6)
-    assert {node["node_id"] for node in nodes(group)} == {one, *many, by_operator.event_id, compressed.event_id}
+    assert {node["node_id"] for node in nodes(group)} == {
+        one,
+        *many,
+        by_operator.event_id,
+        compressed.event_id,
+    }
 
 
 @pytest.mark.parametrize("required", [True, False])
-def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, api_key: ApiKeyMaker, group: str, required: bool) -> None:
+def test_what_is_signed_wrongly_is_kept_under_no_group(
+    signed_queue: Settings, api_key: ApiKeyMaker, group: str, required: bool
+) -> None:
     good, reader = api_key(group, "publish"), api_key(group, "read")
-    foreign, gone, late = api_key(f"{group}-2", "publish"), api_key(group, "publish"), api_key(group, "publish")
+    foreign, gone, late = (
+        api_key(f"{group}-2", "publish"),
+        api_key(group, "publish"),
+        api_key(group, "publish"),
+    )
     change("UPDATE api_keys SET revoked_at = now() WHERE key_id = :id", id=id_of(gone))
     change("UPDATE api_keys SET expires_at = now() WHERE key_id = :id", id=id_of(late))
     secret_key = signed_queue.secret_key.get_secret_value()
@@ -455,13 +515,18 @@ def test_what_is_signed_wrongly_is_kept_under_no_group(signed_queue: Settings, a
     assert nodes(group) == []
 
 
-def test_one_event_of_another_group_condemns_the_message(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
+def test_one_event_of_another_group_condemns_the_message(
+    signed_queue: Settings, api_key: ApiKeyMaker, group: str
+) -> None:
     """An event that is only wrong does not; it is not put down to a group that did not sign it."""
     mine, others, good = observed(group), observed(f"{group}-2"), observed(group)
     wrong = [json.loads(event_bodies.encode([observed(name)])) for name in (group, f"{group}-2")]
     for event in wrong:
         event["payload"]["poignancy"] = 11
-    bodies = (event_bodies.encode([mine, others]), json.dumps({"events": [json.loads(event_bodies.encode([good])), *wrong]}).encode())
+    bodies = (
+        event_bodies.encode([mine, others]),
+        json.dumps({"events": [json.loads(event_bodies.encode([good])), *wrong]}).encode(),
+    )
     for body in bodies:
         publish(signed_queue, body, signed(api_key(group, "publish"), body))
     with reading():
@@ -472,14 +537,18 @@ def test_one_event_of_another_group_condemns_the_message(signed_queue: Settings,
     assert ([node["node_id"] for node in nodes(group)], nodes(f"{group}-2")) == ([good.event_id], [])
 
 
-def test_where_signatures_are_not_required_unsigned_events_are_stored(signed_queue: Settings, group: str) -> None:
+def test_where_signatures_are_not_required_unsigned_events_are_stored(
+    signed_queue: Settings, group: str
+) -> None:
     with environment(accept_unsigned="events"):
         publish(signed_queue, event_bodies.encode([observed(group)]), {})
         with reading():
             until(lambda: nodes(group))
 
 
-def test_a_replay_is_for_the_group_of_whoever_replays_whoever_signed(signed_queue: Settings, group: str) -> None:
+def test_a_replay_is_for_the_group_of_whoever_replays_whoever_signed(
+    signed_queue: Settings, group: str
+) -> None:
     event = observed(group)
     publish(signed_queue, event_bodies.encode([event]), {})
     with reading():
@@ -521,9 +590,13 @@ def test_a_database_that_is_away_refuses_no_signature(
     assert tries == []
 
 
-def test_signatures_come_through_other_brokers_too(signed_queue: Settings, api_key: ApiKeyMaker, group: str) -> None:
+def test_signatures_come_through_other_brokers_too(
+    signed_queue: Settings, api_key: ApiKeyMaker, group: str
+) -> None:
     name = f"memory-{uuid4().hex}"
-    on_memory = signed_queue.model_copy(update={"broker_url": "memory://", "intake_queue": name, "exchange": f"{name}-exchange"})
+    on_memory = signed_queue.model_copy(
+        update={"broker_url": "memory://", "intake_queue": name, "exchange": f"{name}-exchange"}
+    )
     reader = sources.open_source(on_memory)
     try:
         assert reader.take(1, 0.05) is None
@@ -551,7 +624,9 @@ def jiyi(*arguments: str, given: str | None = None, status: int = 0) -> tuple[An
 
 
 def test_keys_are_made_listed_rotated_and_revoked_from_the_command_line(service: str) -> None:
-    made, _ = jiyi("keys", "create", "crawler", "--group", service, "--scopes", "publish", "--expires", "90d", "--json")
+    made, _ = jiyi(
+        "keys", "create", "crawler", "--group", service, "--scopes", "publish", "--expires", "90d", "--json"
+    )
     assert parse_key(made["key"]) is not None
     assert (made["group_id"], made["scopes"], made["created_by"]) == (service, ["publish"], "operator")
     printed, notice = jiyi("keys", "create", "reader", "--group", service)
@@ -562,7 +637,11 @@ def test_keys_are_made_listed_rotated_and_revoked_from_the_command_line(service:
     revoked, _ = jiyi("keys", "revoke", new["key_id"], "--json")
     assert revoked["state"] == "revoked"
     listed, _ = jiyi("keys", "list", "--group", service, "--json")
-    assert [key["state"] for key in sorted(listed, key=lambda key: key["created_at"])] == ["alive", "alive", "revoked"]
+    assert [key["state"] for key in sorted(listed, key=lambda key: key["created_at"])] == [
+        "alive",
+        "alive",
+        "revoked",
+    ]
     assert not any("secret" in name or "signing" in name for key in listed for name in key)
     assert "crawler" in jiyi("keys", "list", "--group", service)[0]
     _, notice = jiyi("keys", "revoke", "aaaaaaaaaaaa", status=1)
@@ -573,19 +652,27 @@ def test_keys_are_made_listed_rotated_and_revoked_from_the_command_line(service:
 
 def test_people_are_added_given_passwords_and_disabled_from_the_command_line(service: str) -> None:
     name = f"mia-{uuid4().hex[:8]}"
-    made, _ = jiyi("people", "add", name, "--role", "admin", "--groups", service, "--groups", "b", "--generate", "--json")
+    made, _ = jiyi(
+        "people", "add", name, "--role", "admin", "--groups", service, "--groups", "b", "--generate", "--json"
+    )
     assert made["groups"] == sorted([service, "b"])
     with whole_service(), unit_of_work() as connection:
-        hashed = connection.execute(text("SELECT password_hash FROM users WHERE name = :n"), {"n": name}).scalar_one()
+        hashed = connection.execute(
+            text("SELECT password_hash FROM users WHERE name = :n"), {"n": name}
+        ).scalar_one()
     assert check_password_hash(hashed, made["password"])
     jiyi("people", "set_password", name, given="a password from a pipe\n")
     with whole_service(), unit_of_work() as connection:
-        row = connection.execute(text("SELECT password_hash, epoch FROM users WHERE name = :n"), {"n": name}).one()
+        row = connection.execute(
+            text("SELECT password_hash, epoch FROM users WHERE name = :n"), {"n": name}
+        ).one()
     assert check_password_hash(row.password_hash, "a password from a pipe")
     assert row.epoch == 1
     assert jiyi("people", "update", name, "--disabled", "--json")[0]["disabled_at"] is not None
     assert name in jiyi("people", "list")[0]
-    everywhere, notice = jiyi("people", "add", f"all-{name}", "--role", "viewer", "--all-groups", "--generate")
+    everywhere, notice = jiyi(
+        "people", "add", f"all-{name}", "--role", "viewer", "--all-groups", "--generate"
+    )
     assert everywhere.strip()
     assert "will see every group" in notice
     for arguments, given, reason in (
@@ -593,8 +680,16 @@ def test_people_are_added_given_passwords_and_disabled_from_the_command_line(ser
         (["set_password", name], "short\n", "at least 10"),
         (["update", "nobody-here", "--no-disabled"], None, "nobody here is called"),
         (["add", "a b", "--role", "viewer"], "x" * 12, "name"),
-        (["add", "without-groups", "--role", "viewer", "--generate"], None, "groups: name at least one group"),
-        (["add", "without-groups", "--role", "viewer", "--groups", "b", "--all-groups", "--generate"], None, "groups: give either"),
+        (
+            ["add", "without-groups", "--role", "viewer", "--generate"],
+            None,
+            "groups: name at least one group",
+        ),
+        (
+            ["add", "without-groups", "--role", "viewer", "--groups", "b", "--all-groups", "--generate"],
+            None,
+            "groups: give either",
+        ),
     ):
         assert reason in jiyi("people", *arguments, given=given, status=1)[1]
 
@@ -638,16 +733,25 @@ def test_the_first_person_is_made_where_there_is_none(database: Any, monkeypatch
 # The broker's user for programs
 
 
-def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(database: Stack, group: str) -> None:
-    (command,) = re.findall(r"^ACL SETUSER (.*)$", (CHECKOUT / "docs" / "tenants.md").read_text(encoding="utf-8"), re.MULTILINE)
+def test_the_broker_s_user_that_is_described_can_publish_and_nothing_else(
+    database: Stack, group: str
+) -> None:
+    (command,) = re.findall(
+        r"^ACL SETUSER (.*)$", (CHECKOUT / "docs" / "tenants.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert database.urls is not None
     with redis.Redis.from_url(database.urls.redis_url) as valkey:
         name, *rules = command.split()
         valkey.execute_command("ACL", "SETUSER", name, "reset", *rules)
         try:
             address = database.urls.broker_url.replace("://", f"://{name}:PASSWORD@", 1)
-            with environment(broker_url=address, request_timeout="60"), Client(group, key=str(new_key())) as client:
-                open_source(Settings(broker_url=database.urls.broker_url)).close()  # the service has declared its queue
+            with (
+                environment(broker_url=address, request_timeout="60"),
+                Client(group, key=str(new_key())) as client,
+            ):
+                open_source(
+                    Settings(broker_url=database.urls.broker_url)
+                ).close()  # the service has declared its queue
                 before = valkey.llen("memory.intake")
                 client.observe("a", "hello")
                 assert valkey.llen("memory.intake") == before + 1

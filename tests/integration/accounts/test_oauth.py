@@ -1,4 +1,6 @@
-"""OAuth for MCP: a person lets a program in, and what becomes of its tokens; the whole way with the official SDK's own client."""
+"""OAuth for MCP: a person lets a program in, and what becomes of its tokens; the whole way with the official
+SDK's own client.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def program(web_app: Flask, _on: None) -> FlaskClient:
 
 @pytest.fixture
 def client_id(program: FlaskClient) -> str:
-    answer = program.post("/api/oauth/register", json={"client_name": "Claude", "redirect_uris": [BACK, "http://127.0.0.1/cb"]})
+    answer = program.post(
+        "/api/oauth/register", json={"client_name": "Claude", "redirect_uris": [BACK, "http://127.0.0.1/cb"]}
+    )
     assert answer.status_code == 201, answer.text
     assert answer.json["token_endpoint_auth_method"] == "none"
     return str(answer.json["client_id"])
@@ -62,7 +66,13 @@ def client_id(program: FlaskClient) -> str:
 
 def asking(client_id: str, **other: str) -> dict[str, str]:
     challenge = create_s256_code_challenge(VERIFIER)
-    wanted = {"response_type": "code", "client_id": client_id, "redirect_uri": BACK, "state": "s&t", "resource": URL}
+    wanted = {
+        "response_type": "code",
+        "client_id": client_id,
+        "redirect_uri": BACK,
+        "state": "s&t",
+        "resource": URL,
+    }
     return {**wanted, "code_challenge": challenge, "code_challenge_method": "S256", **other}
 
 
@@ -77,12 +87,21 @@ def consent(browser: Browser, client_id: str, group: str, *allow: str, **other: 
 
 
 def spend(program: FlaskClient, client_id: str, code: str, /, **other: str) -> Any:
-    given = {"grant_type": "authorization_code", "code": code, "redirect_uri": BACK, "client_id": client_id, "code_verifier": VERIFIER}
+    given = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": BACK,
+        "client_id": client_id,
+        "code_verifier": VERIFIER,
+    }
     return program.post("/api/oauth/token", data={**given, "resource": URL, **other})
 
 
 def renew(program: FlaskClient, client_id: str, token: str) -> Any:
-    return program.post("/api/oauth/token", data={"grant_type": "refresh_token", "refresh_token": token, "client_id": client_id})
+    return program.post(
+        "/api/oauth/token",
+        data={"grant_type": "refresh_token", "refresh_token": token, "client_id": client_id},
+    )
 
 
 def connect(program: FlaskClient, browser: Browser, client_id: str, group: str, *allow: str) -> Row:
@@ -93,7 +112,9 @@ def connect(program: FlaskClient, browser: Browser, client_id: str, group: str, 
 
 def works(program: FlaskClient, told: Row) -> int:
     """The status of a request with an access token."""
-    return program.get("/api/v1/agents", headers={"Authorization": f"Bearer {told['access_token']}"}).status_code
+    return program.get(
+        "/api/v1/agents", headers={"Authorization": f"Bearer {told['access_token']}"}
+    ).status_code
 
 
 def change(statement: str, **values: Any) -> None:
@@ -106,7 +127,8 @@ def ended(user: User) -> list[str]:
     with whole_service(), unit_of_work() as connection:
         rows = connection.execute(
             text(
-                "SELECT details ->> 'reason' AS reason FROM audit_log WHERE actor = :who AND action = 'connection ended' ORDER BY audit_id"
+                "SELECT details ->> 'reason' AS reason FROM audit_log WHERE actor = :who AND action ="
+                " 'connection ended' ORDER BY audit_id"
             ),
             {"who": user.actor},
         )
@@ -131,7 +153,15 @@ def test_hosts_find_out_where_to_ask(program: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["http://host.example/", "cursor://x", "https://a.example/#x", "https://u@a.example/", "https://a.example\\x", "javascript:x"]
+    "uri",
+    [
+        "http://host.example/",
+        "cursor://x",
+        "https://a.example/#x",
+        "https://u@a.example/",
+        "https://a.example\\x",
+        "javascript:x",
+    ],
 )
 def test_only_safe_addresses_are_registered(program: FlaskClient, uri: str) -> None:
     answer = program.post("/api/oauth/register", json={"redirect_uris": [uri]})
@@ -193,16 +223,24 @@ def test_a_connection_has_the_rights_that_were_given_in_its_group(
     assert ended(person(browser)) == ["by the person"]
 
 
-def test_nobody_gives_what_they_have_not(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
+def test_nobody_gives_what_they_have_not(
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
+) -> None:
     viewer = sign_in("viewer", [group])
-    assert connect(program, viewer, client_id, group, "read", "publish", "admin", "operator")["scope"] == "read"
+    assert (
+        connect(program, viewer, client_id, group, "read", "publish", "admin", "operator")["scope"] == "read"
+    )
     other = {**asking(client_id), "group": uuid4().hex, "allow": "read", "answer": "yes"}
     assert viewer.post("/oauth/authorize", data=other).status_code == 400
-    assert viewer.post("/oauth/authorize", data={**other, "group": group, "allow": "admin"}).status_code == 400
+    assert (
+        viewer.post("/oauth/authorize", data={**other, "group": group, "allow": "admin"}).status_code == 400
+    )
     assert consent(viewer, client_id, group, answer="no")["error"] == "access_denied"
 
 
-def test_a_connection_makes_no_keys(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
+def test_a_connection_makes_no_keys(
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
+) -> None:
     """They would go on working when its person may nothing any more."""
     told = connect(program, sign_in("admin", [group]), client_id, group, "read", "admin")
     headers = {"Authorization": f"Bearer {told['access_token']}"}
@@ -231,7 +269,9 @@ def test_a_code_is_for_whoever_asked_for_it(
     assert (answer.status_code, answer.json["error"]) == (401 if error == "invalid_client" else 400, error)
 
 
-def test_another_program_can_do_nothing_with_a_code_or_token(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
+def test_another_program_can_do_nothing_with_a_code_or_token(
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
+) -> None:
     browser = sign_in("admin", [group])
     other = str(program.post("/api/oauth/register", json={"redirect_uris": [BACK]}).json["client_id"])
     code = consent(browser, client_id, group)["code"]
@@ -241,7 +281,9 @@ def test_another_program_can_do_nothing_with_a_code_or_token(program: FlaskClien
     assert works(program, told) == 200
 
 
-def test_a_code_that_comes_twice_ends_the_connection(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
+def test_a_code_that_comes_twice_ends_the_connection(
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
+) -> None:
     browser = sign_in("admin", [group])
     code = consent(browser, client_id, group)["code"]
     told = spend(program, client_id, code).json
@@ -271,28 +313,43 @@ def test_refresh_tokens_rotate_and_an_old_one_ends_the_connection(
 
 
 @pytest.mark.parametrize("kind", ["access_token", "refresh_token"])
-def test_a_program_ends_its_own_connection(program: FlaskClient, sign_in: SignIn, client_id: str, group: str, kind: str) -> None:
+def test_a_program_ends_its_own_connection(
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str, kind: str
+) -> None:
     told = connect(program, sign_in("admin", [group]), client_id, group)
     for token, whose in ((told[kind], "other"), ("x", client_id), (told[kind][:-5] + "aaaaa", client_id)):
         assert program.post("/api/oauth/revoke", data={"token": token, "client_id": whose}).status_code == 200
     assert works(program, told) == 200
-    assert program.post("/api/oauth/revoke", data={"token": told[kind], "client_id": client_id}).status_code == 200
+    assert (
+        program.post("/api/oauth/revoke", data={"token": told[kind], "client_id": client_id}).status_code
+        == 200
+    )
     assert works(program, told) == 401
 
 
-def test_tokens_end_with_what_their_person_may(program: FlaskClient, sign_in: SignIn, client_id: str, group: str) -> None:
+def test_tokens_end_with_what_their_person_may(
+    program: FlaskClient, sign_in: SignIn, client_id: str, group: str
+) -> None:
     browser = sign_in("admin", [group])
     told, name = connect(program, browser, client_id, group), person(browser).name
     for change_it, back in (
-        ("UPDATE users SET groups = '{other}' WHERE name = :n", "UPDATE users SET groups = NULL WHERE name = :n"),
-        ("UPDATE users SET role = 'viewer' WHERE name = :n", "UPDATE users SET role = 'admin' WHERE name = :n"),
+        (
+            "UPDATE users SET groups = '{other}' WHERE name = :n",
+            "UPDATE users SET groups = NULL WHERE name = :n",
+        ),
+        (
+            "UPDATE users SET role = 'viewer' WHERE name = :n",
+            "UPDATE users SET role = 'admin' WHERE name = :n",
+        ),
     ):
         change(change_it, n=name)
         assert works(program, told) == 401
         change(back, n=name)
         assert works(program, told) == 200
     key_id = told["access_token"].split("_")[1]
-    actions.revoke_key.perform(Actor(group, "user:other", admin=True), RevokeKey(id=key_id))  # on the page of keys
+    actions.revoke_key.perform(
+        Actor(group, "user:other", admin=True), RevokeKey(id=key_id)
+    )  # on the page of keys
     assert works(program, told) == 401
     assert renew(program, client_id, told["refresh_token"]).json["error"] == "invalid_grant"
     told = connect(program, browser, client_id, group)
@@ -301,8 +358,12 @@ def test_tokens_end_with_what_their_person_may(program: FlaskClient, sign_in: Si
     assert renew(program, client_id, told["refresh_token"]).json["error"] == "invalid_grant"
 
 
-def test_the_official_client_finds_its_way(web_app: Flask, sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Discovery, registration, consent, the token, a tool, and another token when it has ended, at one address as behind a proxy."""
+def test_the_official_client_finds_its_way(
+    web_app: Flask, sign_in: SignIn, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Discovery, registration, consent, the token, a tool, and another token when it has ended, at one
+    address as behind a proxy.
+    """
     pytest.importorskip("mcp", reason="needs the package mcp (the extra `mcp`)")
     import httpx2
     from mcp import Client as McpClient
@@ -362,7 +423,9 @@ def test_the_official_client_finds_its_way(web_app: Flask, sign_in: SignIn, grou
         first = kept.tokens.access_token
         assert len(back) == 1
         change("UPDATE api_keys SET expires_at = now() WHERE group_id = :g", g=group)
-        asyncio.run(talk("expired"))  # the server has known the key a moment ago: from the next request on it sends a 401
+        asyncio.run(
+            talk("expired")
+        )  # the server has known the key a moment ago: from the next request on it sends a 401
         assert kept.tokens.access_token != first
 
 
@@ -388,8 +451,15 @@ class BehindOneName:
                 message = await receive()
                 body, more = body + message.get("body", b""), message.get("more_body", False)
             headers = [(name.decode(), value.decode()) for name, value in scope["headers"]]
-            asked = {"method": scope["method"], "query_string": scope["query_string"], "data": body, "headers": headers}
-            answer = await asyncio.to_thread(lambda: FlaskClient(self._app, self._app.response_class).open(scope["path"], **asked))
+            asked = {
+                "method": scope["method"],
+                "query_string": scope["query_string"],
+                "data": body,
+                "headers": headers,
+            }
+            answer = await asyncio.to_thread(
+                lambda: FlaskClient(self._app, self._app.response_class).open(scope["path"], **asked)
+            )
             told = [(name.lower().encode(), value.encode()) for name, value in answer.headers]
             await send({"type": "http.response.start", "status": answer.status_code, "headers": told})
             await send({"type": "http.response.body", "body": answer.data})

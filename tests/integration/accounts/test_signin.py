@@ -68,7 +68,9 @@ def token(browser: FlaskClient, path: str = "/sign-in") -> str:
 
 
 def enter(browser: FlaskClient, name: str, password: str = PASSWORD, **fields: str) -> Any:
-    return browser.post("/sign-in", data={"name": name, "password": password, "csrf_token": token(browser), **fields})
+    return browser.post(
+        "/sign-in", data={"name": name, "password": password, "csrf_token": token(browser), **fields}
+    )
 
 
 def audited(target: str | None = None, **details: str) -> list[str]:
@@ -102,14 +104,18 @@ def test_who_signs_in_sees_the_admin_and_who_signs_out_does_not(stranger: FlaskC
     assert audited(f"user:{person.name}") == ["people.add", "signed in", "signed out"]
 
 
-def test_over_https_the_cookie_is_secure_and_browsers_are_told_to_stay(web_app: Flask, person: User, address: str) -> None:
+def test_over_https_the_cookie_is_secure_and_browsers_are_told_to_stay(
+    web_app: Flask, person: User, address: str
+) -> None:
     browser = client_of(web_app, address)
     secure = {"base_url": "https://localhost"}
     page = browser.get("/sign-in", **secure)
     assert page.headers["Strict-Transport-Security"].startswith("max-age=")
     found = re.search(r'name="csrf_token" value="([^"]+)"', page.text)
     assert found is not None
-    answer = browser.post("/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": found[1]}, **secure)
+    answer = browser.post(
+        "/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": found[1]}, **secure
+    )
     assert answer.status_code == 303, answer.text
     cookie = answer.headers["Set-Cookie"]
     assert cookie.startswith("__Host-jiyi_session=")
@@ -118,7 +124,9 @@ def test_over_https_the_cookie_is_secure_and_browsers_are_told_to_stay(web_app: 
     assert browser.get("/").status_code == 303  # not over plain http
 
 
-def test_a_password_is_taken_over_plain_http_on_this_machine_only(database: Any, monkeypatch: pytest.MonkeyPatch, person: User) -> None:
+def test_a_password_is_taken_over_plain_http_on_this_machine_only(
+    database: Any, monkeypatch: pytest.MonkeyPatch, person: User
+) -> None:
     settings = get_settings().model_copy(update={"web_hosts": "localhost,memory.example"})
     monkeypatch.setattr("web.security.get_settings", lambda: settings)
     browser = create_app().test_client()
@@ -130,8 +138,14 @@ def test_a_password_is_taken_over_plain_http_on_this_machine_only(database: Any,
     assert browser.get("/sign-in", base_url="https://evil.example").status_code == 400
 
 
-def test_behind_a_proxy_its_word_counts_and_without_one_nobody_s(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9", "X-Forwarded-Host": "evil.example"}
+def test_behind_a_proxy_its_word_counts_and_without_one_nobody_s(
+    database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forwarded = {
+        "X-Forwarded-Proto": "https",
+        "X-Forwarded-For": "203.0.113.9",
+        "X-Forwarded-Host": "evil.example",
+    }
     for proxies, secure in ((0, False), (1, True)):
         settings = get_settings().model_copy(update={"web_proxies": proxies})
         monkeypatch.setattr("web.security.get_settings", lambda settings=settings: settings)
@@ -142,7 +156,9 @@ def test_behind_a_proxy_its_word_counts_and_without_one_nobody_s(database: Any, 
             assert ("Strict-Transport-Security" in answer.headers) is secure
 
 
-def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(stranger: FlaskClient, person: User, address: str) -> None:
+def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(
+    stranger: FlaskClient, person: User, address: str
+) -> None:
     disabled = somebody("viewer")
     actions.update_person.perform(OPERATOR, UpdatePerson(name=disabled.name, disabled=True))
     for name, password in (
@@ -163,7 +179,11 @@ def test_unknown_names_wrong_passwords_and_disabled_people_are_told_the_same(str
         rows = connection.execute(
             text("SELECT target FROM audit_log WHERE details ->> 'address' = :address"), {"address": address}
         ).scalars()
-        assert set(rows) == {f"user:{person.name}", f"user:{disabled.name}", "nobody"}  # what else was typed is not kept
+        assert set(rows) == {
+            f"user:{person.name}",
+            f"user:{disabled.name}",
+            "nobody",
+        }  # what else was typed is not kept
 
 
 @pytest.fixture
@@ -196,7 +216,9 @@ def test_after_five_wrong_passwords_the_next_waits_whether_the_name_exists_or_no
 
 
 def test_pauses_double_up_to_a_minute(address: str, database: Any, clock: Callable[[float], None]) -> None:
-    """Guesses are counted before they are looked at, so that many at the same moment get no further than one after the other."""
+    """Guesses are counted before they are looked at, so that many at the same moment get no further than one
+    after the other.
+    """
     name, waits = "x" + uuid4().hex, []
     for _ in range(sign_in_.FREE_BY_PAIR - 1):
         assert sign_in_.count_guess(name, address).wait == 0
@@ -209,7 +231,9 @@ def test_pauses_double_up_to_a_minute(address: str, database: Any, clock: Callab
     assert sign_in_.count_guess(name, address).wait == 0
 
 
-def test_whoever_guesses_at_a_name_locks_nobody_out(web_app: Flask, person: User, address: str, clock: Callable[[float], None]) -> None:
+def test_whoever_guesses_at_a_name_locks_nobody_out(
+    web_app: Flask, person: User, address: str, clock: Callable[[float], None]
+) -> None:
     guesser = client_of(web_app, address)
     assert enter(client_of(web_app, "198.51.100.7"), person.name).status_code == 303  # where the person works
     for _ in range(5):
@@ -226,7 +250,9 @@ def test_whoever_guesses_at_a_name_locks_nobody_out(web_app: Flask, person: User
     assert enter(client_of(web_app, "198.51.100.7"), person.name).status_code == 303
 
 
-def test_a_name_that_is_guessed_at_from_everywhere_is_guessed_at_slowly(database: Any, clock: Callable[[float], None]) -> None:
+def test_a_name_that_is_guessed_at_from_everywhere_is_guessed_at_slowly(
+    database: Any, clock: Callable[[float], None]
+) -> None:
     name, looked_at = "x" + uuid4().hex, 0
     for second in range(600):  # from a new address each time
         looked_at += sign_in_.count_guess(name, f"10.{second // 250}.{second % 250}.1").wait == 0
@@ -234,7 +260,9 @@ def test_a_name_that_is_guessed_at_from_everywhere_is_guessed_at_slowly(database
     assert looked_at <= sign_in_.FREE_BY_NAME + 4 + 600 / sign_in_.PAUSE_BY_NAME
 
 
-def test_an_address_that_guesses_at_many_names_waits(web_app: Flask, address: str, clock: Callable[[float], None]) -> None:
+def test_an_address_that_guesses_at_many_names_waits(
+    web_app: Flask, address: str, clock: Callable[[float], None]
+) -> None:
     browser = client_of(web_app, address)
     for _ in range(sign_in_.FREE_BY_ADDRESS):
         assert enter(browser, "nobody-" + uuid4().hex, "wrong").status_code == 403
@@ -245,7 +273,9 @@ def test_an_address_that_guesses_at_many_names_waits(web_app: Flask, address: st
     assert enter(neighbour, somebody().name).status_code == 303
 
 
-def test_right_passwords_are_no_guesses_and_forgive_the_wrong_ones_before(web_app: Flask, person: User, address: str) -> None:
+def test_right_passwords_are_no_guesses_and_forgive_the_wrong_ones_before(
+    web_app: Flask, person: User, address: str
+) -> None:
     for _ in range(sign_in_.FREE_BY_ADDRESS + 2):
         assert enter(client_of(web_app, address), person.name).status_code == 303
     browser = client_of(web_app, address)
@@ -275,7 +305,9 @@ def test_without_the_database_nobody_signs_in_and_no_guess_is_counted(
         nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder")
         away.setattr(base, "engine", lambda: nowhere)
         for _ in range(6):
-            answer = stranger.post("/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": given})
+            answer = stranger.post(
+                "/sign-in", data={"name": person.name, "password": PASSWORD, "csrf_token": given}
+            )
             assert answer.status_code == 503
     assert enter(stranger, person.name).status_code == 303
 
@@ -304,18 +336,30 @@ def test_who_is_not_signed_in_is_led_to_the_page_and_back(stranger: FlaskClient)
     address = urlsplit(answer.headers["Location"])
     assert (address.path, parse_qs(address.query)) == ("/sign-in", {"next": ["/letters?kind=embed&group=g"]})
     assert 'value="/letters?kind=embed&amp;group=g"' in stranger.get(answer.headers["Location"]).text
-    answer = stranger.get("/overview/live", headers={"HX-Request": "true", "HX-Current-URL": "http://localhost/?group=g"})
+    answer = stranger.get(
+        "/overview/live", headers={"HX-Request": "true", "HX-Current-URL": "http://localhost/?group=g"}
+    )
     assert answer.status_code == 401
     assert answer.headers["HX-Redirect"] == "/sign-in?next=/?group%3Dg"
     answer = stranger.get("/overview.json")
     assert (answer.status_code, answer.json["error"]["code"]) == (401, 401)
     assert stranger.get("/events/tail", headers={"Accept": "text/event-stream"}).status_code == 401
-    assert stranger.get("/there-is-no-such-page").status_code == 303  # strangers learn nothing of what there is
+    assert (
+        stranger.get("/there-is-no-such-page").status_code == 303
+    )  # strangers learn nothing of what there is
 
 
 def test_no_route_can_be_forgotten(web_app: Flask, stranger: FlaskClient) -> None:
     """Every rule of the app, with every method it has, against somebody without a session."""
-    openly = {"/sign-in", "/sign-in/oidc", "/sign-in/oidc/back", "/healthz", "/readyz", "/metrics", "/static/<path:filename>"}
+    openly = {
+        "/sign-in",
+        "/sign-in/oidc",
+        "/sign-in/oidc/back",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/static/<path:filename>",
+    }
     oauth = {"oauth-protected-resource", "oauth-protected-resource/<path:path>", "oauth-authorization-server"}
     openly |= {f"/.well-known/{name}" for name in oauth}
     assert openly == signin.OPEN
@@ -324,7 +368,9 @@ def test_no_route_can_be_forgotten(web_app: Flask, stranger: FlaskClient) -> Non
     for rule in web_app.url_map.iter_rules():
         if rule.rule in openly or rule.rule.startswith("/api/"):
             continue
-        path = re.sub(r"<(?:(\w+)(?:\([^)]*\))?:)?\w+>", lambda found: values.get(found[1] or "default", "x"), rule.rule)
+        path = re.sub(
+            r"<(?:(\w+)(?:\([^)]*\))?:)?\w+>", lambda found: values.get(found[1] or "default", "x"), rule.rule
+        )
         for method in (rule.methods or set()) - {"OPTIONS"}:
             answer = stranger.open(path, method=method)
             led_away = answer.status_code == 303 and answer.headers["Location"].startswith("/sign-in")
@@ -378,7 +424,9 @@ def test_signing_in_begins_a_new_session(stranger: FlaskClient, person: User) ->
         assert session.get("csrf_token") != raw
 
 
-def test_a_copied_cookie_is_worth_nothing_after_signing_out(web_app: Flask, stranger: FlaskClient, person: User) -> None:
+def test_a_copied_cookie_is_worth_nothing_after_signing_out(
+    web_app: Flask, stranger: FlaskClient, person: User
+) -> None:
     enter(stranger, person.name)
     with stranger.session_transaction() as session:
         copied = dict(session)
@@ -393,7 +441,9 @@ def test_a_copied_cookie_is_worth_nothing_after_signing_out(web_app: Flask, stra
 @pytest.mark.parametrize(
     "end",
     [
-        lambda name: actions.set_password.perform(OPERATOR, SetPassword(name=name, password_hash=password_hash())),
+        lambda name: actions.set_password.perform(
+            OPERATOR, SetPassword(name=name, password_hash=password_hash())
+        ),
         lambda name: actions.update_person.perform(OPERATOR, UpdatePerson(name=name, disabled=True)),
     ],
 )
@@ -404,7 +454,9 @@ def test_a_new_password_or_being_disabled_ends_every_session(
     assert browser.get("/").status_code == 200
     known = browser.application.extensions["jiyi.people"]
     assert known.fresh_seconds == sessions.USER_SECONDS
-    monkeypatch.setattr(known, "fresh_seconds", 3_600.0)  # a busy machine may take longer for the next two lines
+    monkeypatch.setattr(
+        known, "fresh_seconds", 3_600.0
+    )  # a busy machine may take longer for the next two lines
     end(browser.user.name)  # type: ignore[attr-defined]
     assert browser.get("/").status_code == 200  # within the bound that is documented
     monkeypatch.setattr(known, "fresh_seconds", -1.0)
@@ -430,7 +482,11 @@ def test_a_session_ends_by_itself(sign_in: SignIn) -> None:
 def test_what_an_open_page_asks_for_by_itself_is_no_visit(sign_in: SignIn) -> None:
     browser = sign_in("viewer")
     before = int(time.time()) - 3_600
-    for headers, moved in (({"HX-Request": "true"}, False), ({"Accept": "text/event-stream"}, False), ({}, True)):
+    for headers, moved in (
+        ({"HX-Request": "true"}, False),
+        ({"Accept": "text/event-stream"}, False),
+        ({}, True),
+    ):
         with browser.session_transaction() as session:
             session["seen"] = before
         browser.get("/healthz")
@@ -493,7 +549,12 @@ def test_the_last_operator_cannot_be_disabled(database: Any) -> None:
     with whole_service(), base.engine().connect() as connection, connection.begin() as transaction:
         connection.execute(text("DELETE FROM users"))
         for name in ("one", "two"):
-            done_within(connection, actions.add_person, OPERATOR, AddPerson(name=name, password_hash=password_hash(), role="operator"))
+            done_within(
+                connection,
+                actions.add_person,
+                OPERATOR,
+                AddPerson(name=name, password_hash=password_hash(), role="operator"),
+            )
         done_within(connection, actions.update_person, OPERATOR, UpdatePerson(name="one", disabled=True))
         with pytest.raises(ValueError, match="last operator"):
             done_within(connection, actions.update_person, OPERATOR, UpdatePerson(name="two", disabled=True))
@@ -503,7 +564,9 @@ def test_the_last_operator_cannot_be_disabled(database: Any) -> None:
 @pytest.mark.usefixtures("clock")
 def test_guesses_at_the_old_password_are_counted_as_at_the_sign_in_page(signed_in: Browser) -> None:
     for status in [403] * 5 + [429] * 2:
-        answer = signed_in.post("/account/password", data={"old": "wrong", "new": "a" * 12, "again": "a" * 12})
+        answer = signed_in.post(
+            "/account/password", data={"old": "wrong", "new": "a" * 12, "again": "a" * 12}
+        )
         assert answer.status_code == status, answer.text
 
 
@@ -513,7 +576,9 @@ def test_bodies_have_a_bound(web_app: Flask, signed_in: Browser) -> None:
     assert answer.status_code == 413
 
 
-def test_a_web_for_others_does_not_start_when_nobody_can_be_asked(database: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_web_for_others_does_not_start_when_nobody_can_be_asked(
+    database: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert isinstance(serve.somebody_signs_in(), bool)
     nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder")
     monkeypatch.setattr("models.db.connection.engine", lambda: nowhere)
@@ -522,7 +587,9 @@ def test_a_web_for_others_does_not_start_when_nobody_can_be_asked(database: Any,
 
 
 def test_the_secret_is_not_shown_with_the_settings() -> None:
-    shown = get_settings().model_copy(update={"secret_key": SecretStr("hunter2"), "key": SecretStr("hunter3")})
+    shown = get_settings().model_copy(
+        update={"secret_key": SecretStr("hunter2"), "key": SecretStr("hunter3")}
+    )
     assert "hunter" not in repr(shown)
     assert "hunter" not in shown.model_dump_json()
 

@@ -50,7 +50,11 @@ class Provider:
         def configuration() -> Any:
             names = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks"}
             algorithms = {"id_token_signing_alg_values_supported": ["RS256"]}
-            return {"issuer": self.url, **algorithms, **{name: f"{self.url}/{path}" for name, path in names.items()}}
+            return {
+                "issuer": self.url,
+                **algorithms,
+                **{name: f"{self.url}/{path}" for name, path in names.items()},
+            }
 
         @flask.get("/jwks")
         def keys() -> Any:
@@ -65,7 +69,14 @@ class Provider:
             assert credentials is not None
             assert (credentials.username, credentials.password) == ("jiyi", SECRET)
             now = int(time.time())
-            told = {"iss": self.url, "aud": "jiyi", "iat": now, "exp": now + 60, "nonce": asked["nonce"], **self.claims}
+            told = {
+                "iss": self.url,
+                "aud": "jiyi",
+                "iat": now,
+                "exp": now + 60,
+                "nonce": asked["nonce"],
+                **self.claims,
+            }
             signed = jwt.encode({"alg": "RS256", "kid": "1"}, told, self.signs_with)
             return {"access_token": "a", "token_type": "Bearer", "id_token": signed}
 
@@ -130,17 +141,28 @@ def called(name: str) -> User | None:
         return users.by_name(connection, name)
 
 
-def test_who_has_a_role_at_the_provider_comes_in_with_it_and_with_what_it_is_by_now(browser: FlaskClient, provider: Provider) -> None:
+def test_who_has_a_role_at_the_provider_comes_in_with_it_and_with_what_it_is_by_now(
+    browser: FlaskClient, provider: Provider
+) -> None:
     sub, name = uuid4().hex, f"mia.{uuid4().hex[:8]}@example.org"
     assert "Sign in with Acme" in browser.get("/sign-in").text
-    answer = enter(browser, provider, "/sign-in/oidc?next=/queues", sub=sub, email=name, groups=["staff", "shop-leads", "chess"])
+    answer = enter(
+        browser,
+        provider,
+        "/sign-in/oidc?next=/queues",
+        sub=sub,
+        email=name,
+        groups=["staff", "shop-leads", "chess"],
+    )
     assert (answer.status_code, answer.headers["Location"]) == (303, "/queues")
     user = called(name)
     assert user is not None
     assert (user.role, user.groups) == ("admin", ("help", "shop"))
     assert audited(f"user:{name}") == ["signed in"]
     assert browser.get("/account").status_code == 200
-    enter(browser, provider, sub=sub, email="new." + name, groups="ops")  # known by sub; another address changes no name
+    enter(
+        browser, provider, sub=sub, email="new." + name, groups="ops"
+    )  # known by sub; another address changes no name
     user = called(name)
     assert user is not None
     assert (user.role, user.groups) == ("operator", None)
@@ -150,7 +172,9 @@ def test_who_has_a_role_at_the_provider_comes_in_with_it_and_with_what_it_is_by_
     assert (user.role, user.groups) == ("viewer", None)
 
 
-def test_who_has_none_or_is_disabled_or_bears_another_s_name_stays_out(browser: FlaskClient, provider: Provider) -> None:
+def test_who_has_none_or_is_disabled_or_bears_another_s_name_stays_out(
+    browser: FlaskClient, provider: Provider
+) -> None:
     local = somebody("operator")
     name = f"tom-{uuid4().hex[:8]}"
     for claims in ({"groups": ["chess"]}, {}, {"groups": ["everywhere"]}):
@@ -173,14 +197,20 @@ def test_who_has_none_or_is_disabled_or_bears_another_s_name_stays_out(browser: 
     [{"aud": "other"}, {"iss": "https://evil.example"}, {"exp": 1}, {"nonce": "other"}, {"sub": ""}],
     ids=lambda claims: next(iter(claims)),
 )
-def test_a_token_that_is_not_for_this_sign_in_is_refused(browser: FlaskClient, provider: Provider, forged: dict[str, Any]) -> None:
-    answer = enter(browser, provider, **{"sub": uuid4().hex, "email": "eve@example.org", "groups": ["ops"], **forged})
+def test_a_token_that_is_not_for_this_sign_in_is_refused(
+    browser: FlaskClient, provider: Provider, forged: dict[str, Any]
+) -> None:
+    answer = enter(
+        browser, provider, **{"sub": uuid4().hex, "email": "eve@example.org", "groups": ["ops"], **forged}
+    )
     assert answer.status_code == 403
     assert "Acme did not let you in" in answer.text
     assert browser.get("/").status_code == 303
 
 
-def test_nor_one_that_another_key_signed_nor_an_answer_that_nobody_asked_for(browser: FlaskClient, provider: Provider) -> None:
+def test_nor_one_that_another_key_signed_nor_an_answer_that_nobody_asked_for(
+    browser: FlaskClient, provider: Provider
+) -> None:
     provider.signs_with = RSAKey.generate_key(2048, {"kid": "1"})
     assert enter(browser, provider, sub="x", email="eve@example.org", groups=["ops"]).status_code == 403
     assert browser.get("/sign-in/oidc/back?code=1&state=2").status_code == 403
@@ -198,7 +228,12 @@ def test_attempts_that_were_broken_off_keep_nobody_out(browser: FlaskClient, pro
     for _ in range(20):
         answer = browser.get("/sign-in/oidc")
     assert len(answer.headers["Set-Cookie"]) < 4_096
-    assert enter(browser, provider, sub=uuid4().hex, email=f"ida-{uuid4().hex[:8]}", groups=["staff"]).status_code == 303
+    assert (
+        enter(
+            browser, provider, sub=uuid4().hex, email=f"ida-{uuid4().hex[:8]}", groups=["staff"]
+        ).status_code
+        == 303
+    )
 
 
 def test_a_provider_that_is_away_is_said(database: Any, file: Path) -> None:
@@ -210,9 +245,16 @@ def test_a_provider_that_is_away_is_said(database: Any, file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "told"),
-    [({"roles": {"ops": "boss"}}, "roles"), ({"issuer": "http://example.org"}, "issuer"), ({"secret": "x"}, "secret"), (None, "not JSON")],
+    [
+        ({"roles": {"ops": "boss"}}, "roles"),
+        ({"issuer": "http://example.org"}, "issuer"),
+        ({"secret": "x"}, "secret"),
+        (None, "not JSON"),
+    ],
 )
-def test_a_wrong_file_is_refused_at_the_start_without_its_secret(file: Path, change: dict[str, Any] | None, told: str) -> None:
+def test_a_wrong_file_is_refused_at_the_start_without_its_secret(
+    file: Path, change: dict[str, Any] | None, told: str
+) -> None:
     file.write_text("{" if change is None else json.dumps({**json.loads(file.read_text()), **change}))
     with pytest.raises(SettingsError, match=told) as refused:
         create_app()

@@ -8,7 +8,16 @@ from uuid import uuid4
 
 from sqlalchemy import text
 
-from jiyi.protocol.accounts import AddPerson, CreateKey, NewKey, RevokeKey, RotateKey, SetPassword, UpdatePerson, hash_password
+from jiyi.protocol.accounts import (
+    AddPerson,
+    CreateKey,
+    NewKey,
+    RevokeKey,
+    RotateKey,
+    SetPassword,
+    UpdatePerson,
+    hash_password,
+)
 from jiyi.protocol.wire.signatures import new_key
 from models.accounts import actions
 from models.db.actions import Actor
@@ -37,7 +46,10 @@ def a_name(_group: str) -> str:
 
 def somebody(group: str) -> str:
     name = a_name(group)
-    actions.add_person.perform(Actor(group, "test", operator=True), AddPerson(name=name, password_hash=HASH, role="viewer", groups=["a"]))
+    actions.add_person.perform(
+        Actor(group, "test", operator=True),
+        AddPerson(name=name, password_hash=HASH, role="viewer", groups=["a"]),
+    )
     return name
 
 
@@ -55,7 +67,11 @@ CASES = (
         effect=keys,
         admin=lambda _made: ("/keys", {"name": "crawler", "scope": ["publish", "read"], "days": "0"}),
     ),
-    Case(action=actions.rotate_key, prepare=a_key, request=lambda made: RotateKey(id=made, key=NewKey.of(new_key()), grace=GRACE)),
+    Case(
+        action=actions.rotate_key,
+        prepare=a_key,
+        request=lambda made: RotateKey(id=made, key=NewKey.of(new_key()), grace=GRACE),
+    ),
     Case(action=actions.revoke_key, prepare=a_key, request=lambda made: RevokeKey(id=made)),
     Case(
         action=actions.add_person,
@@ -67,11 +83,22 @@ CASES = (
         prepare=somebody,
         request=lambda made: SetPassword(name=made, password_hash=hash_password("a good new password")),
     ),
-    Case(action=actions.update_person, name="disable", prepare=somebody, request=lambda made: UpdatePerson(name=made, disabled=True)),
-    Case(action=actions.update_person, name="enable", prepare=disabled, request=lambda made: UpdatePerson(name=made, disabled=False)),
+    Case(
+        action=actions.update_person,
+        name="disable",
+        prepare=somebody,
+        request=lambda made: UpdatePerson(name=made, disabled=True),
+    ),
+    Case(
+        action=actions.update_person,
+        name="enable",
+        prepare=disabled,
+        request=lambda made: UpdatePerson(name=made, disabled=False),
+    ),
 )
 
 
 _KEYS = text("""
-    SELECT name, scopes, expires_at IS NOT NULL AS expires, revoked_at IS NOT NULL AS revoked FROM api_keys WHERE group_id = :group
+    SELECT name, scopes, expires_at IS NOT NULL AS expires, revoked_at IS NOT NULL AS revoked
+    FROM api_keys WHERE group_id = :group
 """)

@@ -13,6 +13,10 @@ from tests.integration.actions.tiers import entry
 CANCELS = "查房的提醒取消吧"
 
 CASES = (
-    Case(action=schedule_actions.ask, prepare=scheduled, request=lambda _made: AskSchedules(agent_id=AGENT, text=CANCELS)),
+    Case(
+        action=schedule_actions.ask,
+        prepare=scheduled,
+        request=lambda _made: AskSchedules(agent_id=AGENT, text=CANCELS),
+    ),
     Case(action=actions.make_digest, prepare=entry, request=lambda _made: DigestBody(days=7)),
 )

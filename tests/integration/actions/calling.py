@@ -17,12 +17,16 @@ from models.db.valkey import valkey
 
 
 def register_tasks() -> None:
-    """Import every module of tasks that workers import; they read the settings, so not before those are there."""
+    """Import every module of tasks that workers import; they read the settings, so not before those are
+    there.
+    """
     for module in import_module("workers.app").app.conf.include:
         import_module(module)
 
 
-def headers_of(signer: CallSigner | None, task: str, args: list[Any], options: dict[str, Any]) -> dict[str, str]:
+def headers_of(
+    signer: CallSigner | None, task: str, args: list[Any], options: dict[str, Any]
+) -> dict[str, str]:
     return {} if signer is None else signer.headers(task, args, options)
 
 
@@ -31,7 +35,9 @@ def service() -> CallSigner | None:
     return signer_of(get_settings())
 
 
-def deliver(task: str, args: list[Any], headers: Mapping[str, str], options: dict[str, Any] | None = None) -> bytes:
+def deliver(
+    task: str, args: list[Any], headers: Mapping[str, str], options: dict[str, Any] | None = None
+) -> bytes:
     """Run the task as if the message had come just now; the reply that it left."""
     register_tasks()
     found, options = current_app.tasks[task], options or {}

@@ -21,7 +21,8 @@ class Case:
     action: Action[Any, Any]
     prepare: Callable[[str], Any]
     request: Callable[[Any], BaseModel]
-    #: ``effect(group, made)``: what is there afterwards, without ids and times, for those that another door has to have, too.
+    #: ``effect(group, made)``: what is there afterwards, without ids and times, for those that another door
+    #: has to have, too.
     effect: Callable[[str, Any], Any] | None = None
     #: ``rest(made)``: method, path below /api/v1, body; None: it is not tried there.
     rest: Callable[[Any], tuple[str, str, dict[str, Any] | None]] | None = None

@@ -37,7 +37,9 @@ def memories(group: str, _made: Any) -> list[Any]:
 
 def told(group: str) -> str:
     """The id of an experience."""
-    return str(experiences.store_experience.perform(Actor(group, "test"), TellExperience.model_validate(_TOLD)).id)
+    return str(
+        experiences.store_experience.perform(Actor(group, "test"), TellExperience.model_validate(_TOLD)).id
+    )
 
 
 def _adding(action: Any, fields: dict[str, Any], rest: str | None = None) -> Case:
@@ -54,7 +56,13 @@ _ENTRY = {"agent_id": "小伴", "content": SAID, "category": "allergy", "importa
 _TOLD = {"agent_id": "小伴", "pain_pattern": "釉面开裂", "solution_steps": ["慢慢降温"], "outcome": "success"}
 _IMPORT = {"memories": [{"agent_id": "小伴", "memory_type": "knowledge", "uri": URI, "content": SAID}]}
 _TALK = {"agent_id": "小伴", "session_id": "s", "messages": [{"role": "user", "text": SAID}]}
-_RESOURCE = {"uri": URI, "content": SAID, "keywords": ["花生"], "importance": 9, "metadata": {"source": "form"}}
+_RESOURCE = {
+    "uri": URI,
+    "content": SAID,
+    "keywords": ["花生"],
+    "importance": 9,
+    "metadata": {"source": "form"},
+}
 
 CASES = (
     _adding(actions.store_memory, _ENTRY, rest="/conversations/memory_store"),
@@ -62,7 +70,11 @@ CASES = (
     _adding(actions.add_resource, _RESOURCE),
     _adding(actions.extract_and_store, _TALK),
     _adding(experiences.store_experience, _TOLD),
-    Case(action=experiences.update_experience, prepare=told, request=lambda made: UpdateExperience(id=made, outcome="partial")),
+    Case(
+        action=experiences.update_experience,
+        prepare=told,
+        request=lambda made: UpdateExperience(id=made, outcome="partial"),
+    ),
     Case(action=experiences.delete_experience, prepare=told, request=lambda made: ById(id=made)),
     Case(action=actions.judge_turn, prepare=turn, request=lambda made: JudgeTurn(id=made, lasting=True)),
     Case(action=actions.delete, prepare=stored, request=lambda made: ByIdForUser(id=made)),
@@ -75,4 +87,6 @@ CASES = (
     ),
 )
 
-_MEMORIES = text("SELECT kind, uri, description, poignancy, keywords, provenance FROM memory_nodes WHERE group_id = :group")
+_MEMORIES = text(
+    "SELECT kind, uri, description, poignancy, keywords, provenance FROM memory_nodes WHERE group_id = :group"
+)

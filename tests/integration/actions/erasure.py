@@ -20,12 +20,22 @@ def a_memory(group: str) -> tuple[str, str]:
 
 
 CASES = (
-    Case(action=actions.request_erasure, prepare=a_memory, request=lambda _made: Erasure(agent_id="klaus"), name="agent"),
+    Case(
+        action=actions.request_erasure,
+        prepare=a_memory,
+        request=lambda _made: Erasure(agent_id="klaus"),
+        name="agent",
+    ),
     Case(
         action=actions.request_erasure,
         prepare=a_memory,
         request=lambda _made: Erasure(person="Maria Lopez", aliases=["玛丽亚"], delete_backups=True),
         name="person",
     ),
-    Case(action=actions.request_erasure, prepare=a_memory, request=lambda made: Erasure(node_ids=[made[1]]), name="nodes"),
+    Case(
+        action=actions.request_erasure,
+        prepare=a_memory,
+        request=lambda made: Erasure(node_ids=[made[1]]),
+        name="nodes",
+    ),
 )

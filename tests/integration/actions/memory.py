@@ -30,7 +30,9 @@ def remembered(group: str) -> str:
 def superseded(group: str) -> str:
     """The id of a memory that a newer one has taken the place of."""
     made = remembered(group)
-    archive.update_memory.perform(Actor(group, "test"), UpdateMemory(id=UUID(made), description="窑温一千三百度"))
+    archive.update_memory.perform(
+        Actor(group, "test"), UpdateMemory(id=UUID(made), description="窑温一千三百度")
+    )
     return made
 
 
@@ -52,13 +54,20 @@ def expired(group: str) -> str:
     """The id of an archived memory whose expiry has passed."""
     made = archived(group)
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE memory_nodes SET expires_at = now() - interval '1 day' WHERE group_id = :g"), {"g": group})
+        connection.execute(
+            text("UPDATE memory_nodes SET expires_at = now() - interval '1 day' WHERE group_id = :g"),
+            {"g": group},
+        )
     return made
 
 
 def settings(group: str, _made: Any) -> list[Any]:
     agents = rows("SELECT settings FROM agents WHERE group_id = :g", g=group)
-    events = rows("SELECT payload, outcome FROM events WHERE group_id = :g AND type = 'agent.configured' ORDER BY position", g=group)
+    events = rows(
+        "SELECT payload, outcome FROM events WHERE group_id = :g AND type = 'agent.configured' ORDER BY"
+        " position",
+        g=group,
+    )
     return [*agents, *events]
 
 
@@ -97,17 +106,31 @@ CASES = (
         action=archive.reinstate_memory,
         prepare=superseded,
         request=lambda made: ReinstateMemory(id=made, reason="a mistake"),
-        effect=lambda group, _made: rows("SELECT superseded_by, superseded_at FROM memory_nodes WHERE group_id = :g", g=group),
+        effect=lambda group, _made: rows(
+            "SELECT superseded_by, superseded_at FROM memory_nodes WHERE group_id = :g", g=group
+        ),
         admin=lambda made: (f"/nodes/{{group}}/{made}/reinstate", {}),
     ),
     Case(
         action=archive.rate,
         prepare=remembered,
         request=lambda made: RateMemories(ids=[made], importance=9),
-        effect=lambda group, _made: rows("SELECT poignancy, provenance FROM memory_nodes WHERE group_id = :g", g=group),
+        effect=lambda group, _made: rows(
+            "SELECT poignancy, provenance FROM memory_nodes WHERE group_id = :g", g=group
+        ),
         admin=lambda made: ("/memories/{group}/rate", {"node_id": made, "importance": "9"}),
     ),
     Case(action=archive.archive, prepare=remembered, request=lambda made: ByIds(ids=[made])),
-    Case(name="named", action=archive.restore, prepare=archived, request=lambda made: RestoreRequest(ids=[made])),
-    Case(name="all of an agent", action=archive.restore, prepare=expired, request=lambda _made: RestoreRequest(agent_id=AGENT)),
+    Case(
+        name="named",
+        action=archive.restore,
+        prepare=archived,
+        request=lambda made: RestoreRequest(ids=[made]),
+    ),
+    Case(
+        name="all of an agent",
+        action=archive.restore,
+        prepare=expired,
+        request=lambda _made: RestoreRequest(agent_id=AGENT),
+    ),
 )

@@ -22,7 +22,10 @@ def _worker(group: str) -> str:
 
 def _of_worker(mode: WorkerMode) -> Case:
     return Case(
-        action=worker_actions.set_worker_mode, name=mode, prepare=_worker, request=lambda name: SetWorkerMode(worker=name, mode=mode)
+        action=worker_actions.set_worker_mode,
+        name=mode,
+        prepare=_worker,
+        request=lambda name: SetWorkerMode(worker=name, mode=mode),
     )
 
 

@@ -32,7 +32,9 @@ def buried(group: str) -> list[str]:
     good, bad = observed(group, "mended"), json.loads(encode([observed(group)]))
     bad["payload"]["poignancy"] = 99
     with unit_of_work() as connection:
-        dead_letters.add_message(connection, encode([good]).decode(), "a mistake of ours", good.event_id, group)
+        dead_letters.add_message(
+            connection, encode([good]).decode(), "a mistake of ours", good.event_id, group
+        )
         dead_letters.add_message(connection, json.dumps(bad), "poignancy", UUID(bad["event_id"]), group)
         pending_work.enqueue(connection, KIND, [(uuid4(), group)])
         pending_work.dead_letter_exhausted(connection, KIND, 0)
@@ -42,12 +44,19 @@ def buried(group: str) -> list[str]:
 
 def resolution(action: str) -> Case:
     return Case(
-        action=actions.resolve_letters, name=action, prepare=buried, request=lambda made: ResolveBody(action=action, letter_ids=made)
+        action=actions.resolve_letters,
+        name=action,
+        prepare=buried,
+        request=lambda made: ResolveBody(action=action, letter_ids=made),
     )
 
 
 CASES = (
-    Case(action=actions.retry_work, prepare=pending, request=lambda made: RetryWork(kind=KIND, subject_ids=[made])),
+    Case(
+        action=actions.retry_work,
+        prepare=pending,
+        request=lambda made: RetryWork(kind=KIND, subject_ids=[made]),
+    ),
     resolution("replay"),
     resolution("discard"),
     Case(

@@ -1,4 +1,6 @@
-"""Who may call over the broker: every action, and every question, for another group, unsigned, and with keys that are not good."""
+"""Who may call over the broker: every action, and every question, for another group, unsigned, and with keys
+that are not good.
+"""
 
 from __future__ import annotations
 
@@ -99,9 +101,13 @@ def victim(group: str) -> str:
 
 
 def names() -> list[tuple[str, KeyScope]]:
-    """Every task that answers calls, with the right that it needs; of aliases, which are the same tasks once more, two."""
+    """Every task that answers calls, with the right that it needs; of aliases, which are the same tasks once
+    more, two.
+    """
     questions: list[tuple[str, KeyScope]] = [(task, "read") for task in QUESTIONS]
-    return questions + [(f"rpc.{name}", ACTIONS[name_of(name)].scope) for name in (*ACTIONS, "memory_store", "viking_remove")]
+    return questions + [
+        (f"rpc.{name}", ACTIONS[name_of(name)].scope) for name in (*ACTIONS, "memory_store", "viking_remove")
+    ]
 
 
 def body(task: str, group: str) -> dict[str, Any]:
@@ -109,26 +115,49 @@ def body(task: str, group: str) -> dict[str, Any]:
     if task in QUESTIONS:
         return {"group_id": group, **QUESTIONS[task]}
     action = ACTIONS[name_of(task.removeprefix("rpc."))]
-    given = {name: FITTING.get(name, ANY_ID) for name, field in action.request.model_fields.items() if field.is_required()}
+    given = {
+        name: FITTING.get(name, ANY_ID)
+        for name, field in action.request.model_fields.items()
+        if field.is_required()
+    }
     return {"group_id": group, **given, **BODIES.get(action.name, {})}
 
 
 def fingerprint(group: str) -> dict[str, str]:
-    """Everything that is stored of a group, and of no group, as text; not when keys were made for the test."""
+    """Everything that is stored of a group, and of no group, as text; not when keys were made for the
+    test.
+    """
     found = {}
     with unit_of_work() as connection:
         for table, columns in traces.tables(connection).items():
-            if "group_id" in {name for name, _ in columns} and table not in ("api_keys", "audit_log", "groups"):
-                statement = f"SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {table} t WHERE group_id = :g"
+            if "group_id" in {name for name, _ in columns} and table not in (
+                "api_keys",
+                "audit_log",
+                "groups",
+            ):
+                statement = (
+                    f"SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {table} t"
+                    " WHERE group_id = :g"
+                )
                 found[table] = connection.execute(text(statement), {"g": group}).scalar_one()
-        audit = connection.execute(text("SELECT count(*) FROM audit_log WHERE group_id = :g AND action NOT LIKE 'keys.%'"), {"g": group})
+        audit = connection.execute(
+            text("SELECT count(*) FROM audit_log WHERE group_id = :g AND action NOT LIKE 'keys.%'"),
+            {"g": group},
+        )
         found["audit_log"] = str(audit.scalar_one())
-        found["people"] = str(connection.execute(text("SELECT md5(string_agg(u::text, '' ORDER BY u::text)) FROM users u")).scalar_one())
+        found["people"] = str(
+            connection.execute(
+                text("SELECT md5(string_agg(u::text, '' ORDER BY u::text)) FROM users u")
+            ).scalar_one()
+        )
     return found
 
 
 def expired(key: CallSigner) -> CallSigner:
-    rows("UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE key_id = :id RETURNING 1", id=key.key_id)
+    rows(
+        "UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE key_id = :id RETURNING 1",
+        id=key.key_id,
+    )
     return key
 
 
@@ -169,11 +198,15 @@ def test_every_task_that_answers_calls_is_tried(victim: str) -> None:
     from celery import current_app
 
     register_tasks()
-    answering = {name for name, task in current_app.tasks.items() if "request_id" in signature(task.run).parameters}
+    answering = {
+        name for name, task in current_app.tasks.items() if "request_id" in signature(task.run).parameters
+    }
     assert answering - {f"rpc.{alias}" for alias in ALIASES} <= {task for task, _ in names()} <= answering
 
 
-def test_of_every_action_nobody_gets_or_does_anything_for_another_group_or_without_a_good_key(victim: str, signer: Signer) -> None:
+def test_of_every_action_nobody_gets_or_does_anything_for_another_group_or_without_a_good_key(
+    victim: str, signer: Signer
+) -> None:
     before, leaks = fingerprint(victim), []
     tried = 0
     for task, scope in names():
@@ -202,7 +235,13 @@ def test_operators_actions_never_go_unsigned_and_the_rest_only_by_an_explicit_se
 
 def test_with_the_right_key_one_is_answered_and_its_use_is_noted(victim: str, signer: Signer) -> None:
     for task, scope in names():
-        if task in ("rpc.agents.list", "rpc.stats.show", "rpc.dead_letters.list", "rpc.keys.list", *QUESTIONS):
+        if task in (
+            "rpc.agents.list",
+            "rpc.stats.show",
+            "rpc.dead_letters.list",
+            "rpc.keys.list",
+            *QUESTIONS,
+        ):
             mine = signer(victim, scope)
             reply = called(task, body(task, victim), mine)
             assert "value" in json.loads(reply), (task, reply)
@@ -215,7 +254,9 @@ def test_with_the_right_key_one_is_answered_and_its_use_is_noted(victim: str, si
     assert isinstance(open_reply(called("rpc.people.list", {"group_id": victim}, operator)), list)
 
 
-def test_a_key_s_actions_are_the_key_s_in_the_audit_log_whatever_it_claims(victim: str, signer: Signer) -> None:
+def test_a_key_s_actions_are_the_key_s_in_the_audit_log_whatever_it_claims(
+    victim: str, signer: Signer
+) -> None:
     mine = signer(victim, "publish")
     asked = {"group_id": victim, **BODIES["agents.configure"]}
     open_reply(called("rpc.agents.configure", asked, mine, actor="operator"))
@@ -224,11 +265,15 @@ def test_a_key_s_actions_are_the_key_s_in_the_audit_log_whatever_it_claims(victi
 
 
 def used_at(group: str, key: CallSigner) -> datetime | None:
-    found = rows("SELECT last_used_at FROM api_keys WHERE group_id = :g AND key_id = :id", g=group, id=key.key_id)
+    found = rows(
+        "SELECT last_used_at FROM api_keys WHERE group_id = :g AND key_id = :id", g=group, id=key.key_id
+    )
     return found[0]["last_used_at"]  # type: ignore[no-any-return]
 
 
-def test_a_changing_call_is_accepted_once_and_a_signature_grows_old(victim: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changing_call_is_accepted_once_and_a_signature_grows_old(
+    victim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task, asked = "rpc.agents.configure", {"group_id": victim, **BODIES["agents.configure"]}
     args = [str(uuid4()), asked]
     headers = headers_of(service(), task, args, {})
@@ -252,18 +297,25 @@ def test_a_changing_call_is_accepted_once_and_a_signature_grows_old(victim: str,
 
 def test_a_worker_without_the_secret_says_so(victim: str) -> None:
     signer = service()
-    with environment(secret_key="", home="/nonexistent"), pytest.raises(NotAllowed, match="does not know JIYI_SECRET_KEY"):
+    with (
+        environment(secret_key="", home="/nonexistent"),
+        pytest.raises(NotAllowed, match="does not know JIYI_SECRET_KEY"),
+    ):
         open_reply(called("rpc.agents.list", {"group_id": victim}, signer))
 
 
-def test_a_run_of_a_job_beside_its_schedule_is_the_service_s_to_send(monkeypatch: pytest.MonkeyPatch, signer: Signer, victim: str) -> None:
+def test_a_run_of_a_job_beside_its_schedule_is_the_service_s_to_send(
+    monkeypatch: pytest.MonkeyPatch, signer: Signer, victim: str
+) -> None:
     from celery import current_app
 
     from engine.operations import JOBS
     from tasks.framework import jobs
 
     ran: list[Any] = []
-    monkeypatch.setattr(jobs, "perform", lambda known, slot, group_id: ran.append((known.name, slot, group_id)))
+    monkeypatch.setattr(
+        jobs, "perform", lambda known, slot, group_id: ran.append((known.name, slot, group_id))
+    )
     job, args = JOBS["reconcile"], [datetime.now(UTC).isoformat(), victim]
     task = current_app.tasks[job.task]
     for one in (None, signer(victim, *EVERYTHING), CallSigner(SERVICE, b"x")):
@@ -290,7 +342,9 @@ def test_signing_and_checking_are_cheap(victim: str) -> None:
         def get(self, name: str) -> str | None:
             return headers.get(name)
 
-    with environment(redis_url="unix:///nonexistent?db=0", database_url="postgresql+psycopg://nobody@/nowhere"):
+    with environment(
+        redis_url="unix:///nonexistent?db=0", database_url="postgresql+psycopg://nobody@/nowhere"
+    ):
         found = caller(Request(), "retrieval.retrieve", victim, "read", changes=False)
     assert found == Actor(victim, found.name, operator=True, admin=True)
 

@@ -1,4 +1,6 @@
-"""Every mutation of the table has its effect and leaves one audit row; each door does the same, shown by some that stand for all."""
+"""Every mutation of the table has its effect and leaves one audit row; each door does the same, shown by some
+that stand for all.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,18 @@ from models.actions import ACTIONS
 from models.db.connection import unit_of_work
 from models.db.scope import Scope, within
 from models.erasure import traces
-from tests.integration.actions import accounts, by_workers, conversations, erasure, items, memory, operations, queue, reflection, tiers
+from tests.integration.actions import (
+    accounts,
+    by_workers,
+    conversations,
+    erasure,
+    items,
+    memory,
+    operations,
+    queue,
+    reflection,
+    tiers,
+)
 from tests.integration.actions.calling import called, register_tasks, service
 from tests.integration.actions.cases import Case
 from tests.integration.actions.growth import myself as growth_self
@@ -55,7 +68,15 @@ class Workers:
     """In place of the web's caller: what it asks of workers is done here, as a worker does it."""
 
     @staticmethod
-    def act(action: str, _queue: str, group_id: str, request: BaseModel, _timeout: float | None = None, *, actor: str) -> Any:
+    def act(
+        action: str,
+        _queue: str,
+        group_id: str,
+        request: BaseModel,
+        _timeout: float | None = None,
+        *,
+        actor: str,
+    ) -> Any:
         body = {"group_id": group_id, **request.model_dump(mode="json", exclude_none=True)}
         return open_reply(called(f"rpc.{action}", body, service(), actor=actor))
 
@@ -84,7 +105,9 @@ def tried(case: Case, group: str, door: Door) -> dict[str, Any]:
     before = {row["audit_id"] for row in audit_rows(case.action.name)}
     actor = door(case, group, made)
     after = audit_rows(case.action.name)
-    rows = [row for row in after if row["audit_id"] not in before and row["actor"] != "test"]  # a door may need a key, or a person
+    rows = [
+        row for row in after if row["audit_id"] not in before and row["actor"] != "test"
+    ]  # a door may need a key, or a person
     assert len(rows) == 1, f"{case} left {len(rows)} audit rows"
     assert rows[0]["actor"].startswith(actor)
     left = {
@@ -100,9 +123,15 @@ def tried(case: Case, group: str, door: Door) -> dict[str, Any]:
 def stored_of(group: str) -> dict[str, str]:
     """Everything that is stored of a group, and of people, but for what is on record."""
     with unit_of_work() as connection:
-        tables = [name for name, columns in traces.tables(connection).items() if "group_id" in {column for column, _ in columns}]
+        tables = [
+            name
+            for name, columns in traces.tables(connection).items()
+            if "group_id" in {column for column, _ in columns}
+        ]
         found = {
-            name: connection.execute(text(_ROWS.format(name)), {"group": group}).scalar_one() for name in tables if name != "audit_log"
+            name: connection.execute(text(_ROWS.format(name)), {"group": group}).scalar_one()
+            for name in tables
+            if name != "audit_log"
         }
         return found | {"people": connection.execute(_PEOPLE).scalar_one()}
 
@@ -115,7 +144,9 @@ def forgotten(group: str) -> None:
 
 
 def test_every_mutation_has_a_case() -> None:
-    assert {name for name, action in ACTIONS.items() if action.mutates} == {case.action.name for case in CASES} | ELSEWHERE
+    assert {name for name, action in ACTIONS.items() if action.mutates} == {
+        case.action.name for case in CASES
+    } | ELSEWHERE
 
 
 def test_every_action_and_alias_is_answered_over_the_broker(web_app: Flask) -> None:
@@ -125,7 +156,9 @@ def test_every_action_and_alias_is_answered_over_the_broker(web_app: Flask) -> N
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_change_has_its_effect_and_one_audit_row(case: Case, group: str, web_app: Flask) -> None:
-    """Tried over the broker, which has all of them: other rows are stored than before. Which, its subject's own tests show."""
+    """Tried over the broker, which has all of them: other rows are stored than before. Which, its subject's
+    own tests show.
+    """
     left = tried(case, group, through_rpc)
     assert left["changed"] is (case.action.name not in WITHOUT_A_TRACE)
 
@@ -162,13 +195,20 @@ def test_the_admin_does_the_same(case: Case, group: str, sign_in: SignIn) -> Non
         path, form = case.admin(made)
         browser = sign_in("operator")
         with within(NOBODY):
-            answer = browser.post(path.replace("{group}", group_id), query_string={"group": group_id}, data=form)
+            answer = browser.post(
+                path.replace("{group}", group_id), query_string={"group": group_id}, data=form
+            )
         assert answer.status_code in (200, 201, 204, 303), answer.text
         return "user:"
 
     assert tried(case, f"{group}-page", through_page) == tried(case, group, through_rpc)
 
 
-_AUDIT = text("SELECT audit_id, group_id, actor, target, details FROM audit_log WHERE action = :action ORDER BY audit_id")
-_ROWS = "SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {} t WHERE group_id = :group"
+_AUDIT = text(
+    "SELECT audit_id, group_id, actor, target, details FROM audit_log WHERE action = :action ORDER BY"
+    " audit_id"
+)
+_ROWS = (
+    "SELECT md5(coalesce(string_agg(t::text, '|' ORDER BY t::text), '')) FROM {} t WHERE group_id = :group"
+)
 _PEOPLE = text("SELECT md5(string_agg(u::text, '' ORDER BY u::text)) FROM users u")

@@ -23,7 +23,14 @@ def known(group: str) -> str:
 
 def entry(group: str) -> UUID:
     """The id of an entry of quarantine."""
-    said = build({"type": "node.executed", "group_id": group, "agent_id": "n1", "payload": {"node_id": "n1", "output": SAID}})
+    said = build(
+        {
+            "type": "node.executed",
+            "group_id": group,
+            "agent_id": "n1",
+            "payload": {"node_id": "n1", "output": SAID},
+        }
+    )
     with unit_of_work() as connection:
         store(connection, [said])
     return said.event_id
@@ -31,10 +38,28 @@ def entry(group: str) -> UUID:
 
 CASES = (
     Case(
-        action=actions.promote, prepare=lambda _group: None, request=lambda _made: PromoteBody(text=SAID, kind="verdict", reason="agreed")
+        action=actions.promote,
+        prepare=lambda _group: None,
+        request=lambda _made: PromoteBody(text=SAID, kind="verdict", reason="agreed"),
     ),
-    Case(action=actions.demote, prepare=known, request=lambda made: DemoteBody(knowledge_ids=[made], reason="wrong")),
-    Case(action=actions.edit, prepare=known, request=lambda made: EditKnowledge(id=made, content="Fire it twice.", reason="thick cups")),
-    Case(action=actions.check, prepare=entry, request=lambda made: CheckBody(entry_ids=[made], verdict="true", reason="looked up")),
-    Case(action=actions.delete, prepare=entry, request=lambda made: DeleteEntries(entry_ids=[made], reason="noise")),
+    Case(
+        action=actions.demote,
+        prepare=known,
+        request=lambda made: DemoteBody(knowledge_ids=[made], reason="wrong"),
+    ),
+    Case(
+        action=actions.edit,
+        prepare=known,
+        request=lambda made: EditKnowledge(id=made, content="Fire it twice.", reason="thick cups"),
+    ),
+    Case(
+        action=actions.check,
+        prepare=entry,
+        request=lambda made: CheckBody(entry_ids=[made], verdict="true", reason="looked up"),
+    ),
+    Case(
+        action=actions.delete,
+        prepare=entry,
+        request=lambda made: DeleteEntries(entry_ids=[made], reason="noise"),
+    ),
 )

@@ -1,4 +1,6 @@
-"""The admin's pages of appointments and heartbeats: next runs, the box to try a sentence, alerts; none of another group."""
+"""The admin's pages of appointments and heartbeats: next runs, the box to try a sentence, alerts; none of
+another group.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ AGENT = "小伴"
 @pytest.fixture
 def scheduled(group: str) -> str:
     """The id of a schedule of the group."""
-    made = schedule_actions.create_schedule.perform(Actor(group, "test"), CreateSchedule(agent_id=AGENT, text="每天早上9点提醒我查房"))
+    made = schedule_actions.create_schedule.perform(
+        Actor(group, "test"), CreateSchedule(agent_id=AGENT, text="每天早上9点提醒我查房")
+    )
     assert made.schedule is not None
     return str(made.schedule.id)
 
@@ -39,7 +43,9 @@ def beating(group: str) -> str:
     return group
 
 
-def test_a_viewer_sees_appointments_tries_a_sentence_and_changes_nothing(group: str, scheduled: str, sign_in: SignIn) -> None:
+def test_a_viewer_sees_appointments_tries_a_sentence_and_changes_nothing(
+    group: str, scheduled: str, sign_in: SignIn
+) -> None:
     browser = sign_in("viewer", groups=[group])
     page = browser.get("/growth/schedules", query_string={"group": group})
     assert page.status_code == 200
@@ -48,15 +54,24 @@ def test_a_viewer_sees_appointments_tries_a_sentence_and_changes_nothing(group: 
     one = browser.get(f"/growth/schedules/{scheduled}", query_string={"group": group})
     assert one.status_code == 200
     assert "0 9 * * *" in one.text
-    page = browser.get("/growth/schedules", query_string={"group": group, "text": "每天3点提醒我喝水", "tz": "Asia/Shanghai"})
+    page = browser.get(
+        "/growth/schedules", query_string={"group": group, "text": "每天3点提醒我喝水", "tz": "Asia/Shanghai"}
+    )
     assert page.status_code == 200
     for text in ("0 15 * * *", "0 3 * * *", "喝水", "ambiguous"):
         assert text in page.text, text
-    wrong = browser.get("/growth/schedules", query_string={"group": group, "text": "每天3点提醒我", "tz": "Mars/Olympus"})
+    wrong = browser.get(
+        "/growth/schedules", query_string={"group": group, "text": "每天3点提醒我", "tz": "Mars/Olympus"}
+    )
     assert wrong.status_code == 400
-    assert browser.post(f"/growth/schedules/{scheduled}/delete", query_string={"group": group}).status_code == 403
+    assert (
+        browser.post(f"/growth/schedules/{scheduled}/delete", query_string={"group": group}).status_code
+        == 403
+    )
     found: Any = browser.get("/growth/schedules.json", query_string={"group": group}).json
-    assert [len(row["next_runs"]) for row in found["schedules"]] == [3], "a sentence that is tried stores nothing"
+    assert [len(row["next_runs"]) for row in found["schedules"]] == [3], (
+        "a sentence that is tried stores nothing"
+    )
     stranger = sign_in("viewer", groups=[f"{group}-other"])
     assert stranger.get(f"/growth/schedules/{scheduled}").status_code in (403, 404)
     assert "查房" not in stranger.get("/growth/schedules").text
@@ -76,25 +91,43 @@ def test_heartbeats_and_what_they_have_to_say(beating: str, sign_in: SignIn) -> 
 def test_an_appointment_is_added_on_its_page_as_one_of_its_readings(group: str, sign_in: SignIn) -> None:
     browser = sign_in("admin", [group])
     page = browser.get(
-        "/growth/schedules", query_string={"group": group, "agent": AGENT, "text": "remind me every day at 9 to water the plants"}
+        "/growth/schedules",
+        query_string={"group": group, "agent": AGENT, "text": "remind me every day at 9 to water the plants"},
     )
     assert page.text.count('action="/growth/schedules?') == 2  # at 9 and at 21 o'clock
     form = {"agent": AGENT, "kind": "cron", "cron": "0 9 * * *", "tz": "UTC", "task": "water the plants"}
     made = browser.post("/growth/schedules", query_string={"group": group}, data=form)
     assert made.status_code == 303
     assert "water the plants" in browser.get(made.location).text
-    assert sign_in("viewer", [group]).post("/growth/schedules", query_string={"group": group}, data=form).status_code == 403
+    assert (
+        sign_in("viewer", [group])
+        .post("/growth/schedules", query_string={"group": group}, data=form)
+        .status_code
+        == 403
+    )
 
 
 def test_a_heartbeat_is_given_and_changed_on_its_page(group: str, sign_in: SignIn) -> None:
     browser = sign_in("admin", [group])
-    form = {"agent": AGENT, "enabled": "true", "interval_minutes": "45", "quiet_start": "23:00", "quiet_end": "07:00", "tz": "UTC"}
+    form = {
+        "agent": AGENT,
+        "enabled": "true",
+        "interval_minutes": "45",
+        "quiet_start": "23:00",
+        "quiet_end": "07:00",
+        "tz": "UTC",
+    }
     made = browser.post("/growth/heartbeats", query_string={"group": group}, data=form)
     assert made.status_code == 303
     assert "23:00–07:00" in browser.get(made.location).text
-    wrong = browser.post("/growth/heartbeats", query_string={"group": group}, data={**form, "interval_minutes": "0"})
+    wrong = browser.post(
+        "/growth/heartbeats", query_string={"group": group}, data={**form, "interval_minutes": "0"}
+    )
     assert wrong.status_code == 400
-    assert browser.post("/growth/heartbeats", query_string={"group": group}, data={"agent": AGENT}).status_code == 303
+    assert (
+        browser.post("/growth/heartbeats", query_string={"group": group}, data={"agent": AGENT}).status_code
+        == 303
+    )
     assert "23:00" not in browser.get(made.location).text  # no quiet hours
 
 
@@ -106,8 +139,15 @@ def test_an_appointment_is_changed_on_its_page(beating: str, scheduled: str, sig
     page = browser.get(changed.location).text
     assert all(text in page for text in ("30 10 * * *", "查房、换药", "Asia/Shanghai"))
     unread = browser.post(
-        f"/growth/schedules/{scheduled}", query_string=where, data={**form, "text": "some day", "from_page": changed.location}
+        f"/growth/schedules/{scheduled}",
+        query_string=where,
+        data={**form, "text": "some day", "from_page": changed.location},
     )
     assert unread.status_code == 400
     assert "some day" in unread.text, "what was typed is kept"
-    assert sign_in("viewer", [beating]).post(f"/growth/schedules/{scheduled}", query_string=where, data=form).status_code == 403
+    assert (
+        sign_in("viewer", [beating])
+        .post(f"/growth/schedules/{scheduled}", query_string=where, data=form)
+        .status_code
+        == 403
+    )

@@ -67,7 +67,10 @@ def test_appointments_are_made_moved_listed_and_cancelled_in_words(
             assert loop.before(AGENT, "You are kind.", said).reply is not None
         before = state(client)
         assert len(before) == len(taken)
-        ward, water, dog = [next(task for task, (_, cron) in before.items() if cron == f"0 {hour} * * *") for hour in (9, 15, 20)]
+        ward, water, dog = [
+            next(task for task, (_, cron) in before.items() if cron == f"0 {hour} * * *")
+            for hour in (9, 15, 20)
+        ]
 
         for unclear in (several, unknown):
             asked = loop.before(AGENT, "You are kind.", unclear)
@@ -87,7 +90,11 @@ def test_appointments_are_made_moved_listed_and_cancelled_in_words(
         assert gone.reply is not None
         assert ward in gone.reply
         assert ward in gone.system_prompt
-        assert state(client) == {ward: ("ended", "0 9 * * *"), water: ("active", "0 16 * * *"), dog: ("active", "0 20 * * *")}
+        assert state(client) == {
+            ward: ("ended", "0 9 * * *"),
+            water: ("active", "0 16 * * *"),
+            dog: ("active", "0 20 * * *"),
+        }
         assert done(client) == ["new", "new", "new", "move", "cancel"]
 
         for idle in ("今天天气怎么样", "The meeting was cancelled"):
@@ -97,7 +104,9 @@ def test_appointments_are_made_moved_listed_and_cancelled_in_words(
 
 def test_the_same_request_twice_cancels_one(client: Client) -> None:
     def ask(text: str, request_id: object = None) -> AskedSchedules:
-        found = client.command("appointments.ask", SECONDS, agent_id=AGENT, text=text, tz=TZ, request_id=request_id or uuid4())
+        found = client.command(
+            "appointments.ask", SECONDS, agent_id=AGENT, text=text, tz=TZ, request_id=request_id or uuid4()
+        )
         assert isinstance(found, AskedSchedules)
         return found
 
@@ -136,18 +145,34 @@ def test_another_groups_appointments_are_neither_seen_nor_changed(client: Client
     ],
     ids=["zh", "en"],
 )
-def test_one_person_s_appointments_are_no_other_s(service: str, plan: str, other: str, lists: str, cancels: str, word: str) -> None:
+def test_one_person_s_appointments_are_no_other_s(
+    service: str, plan: str, other: str, lists: str, cancels: str, word: str
+) -> None:
     with Client(service) as client:
         for user, text in (("zoe", plan), ("ben", other)):
-            assert client.within(SECONDS).appointments.ask(agent_id=AGENT, text=text, tz=TZ, user_id=user).asked == "new"
+            assert (
+                client.within(SECONDS).appointments.ask(agent_id=AGENT, text=text, tz=TZ, user_id=user).asked
+                == "new"
+            )
         told = {
-            user: client.within(SECONDS).appointments.ask(agent_id=AGENT, text=lists, tz=TZ, user_id=user).confirmation or ""
+            user: client.within(SECONDS)
+            .appointments.ask(agent_id=AGENT, text=lists, tz=TZ, user_id=user)
+            .confirmation
+            or ""
             for user in ("zoe", "ben")
         }
         assert [word in told["zoe"], word in told["ben"]] == [True, False]
         assert client.within(SECONDS).appointments.ask(agent_id=AGENT, text=lists, tz=TZ).schedules == []
-        assert client.within(SECONDS).appointments.ask(agent_id=AGENT, text=cancels, tz=TZ, user_id="ben").certainty == "unclear"
-        assert client.within(SECONDS).appointments.ask(agent_id=AGENT, text=cancels, tz=TZ, user_id="zoe").asked == "cancel"
+        assert (
+            client.within(SECONDS)
+            .appointments.ask(agent_id=AGENT, text=cancels, tz=TZ, user_id="ben")
+            .certainty
+            == "unclear"
+        )
+        assert (
+            client.within(SECONDS).appointments.ask(agent_id=AGENT, text=cancels, tz=TZ, user_id="zoe").asked
+            == "cancel"
+        )
         listed = client.command("appointments.list", SECONDS, agent_id=AGENT, user_id="ben")
         assert isinstance(listed, Rows)
         assert [schedule.user_id for schedule in listed.rows] == ["ben"]

@@ -35,7 +35,9 @@ def me(group: str) -> Actor:
 
 
 def configure(group: str, **fields: Any) -> Any:
-    return heartbeat_actions.configure_heartbeat.perform(me(group), ConfigureHeartbeat(agent_id="helper", **fields))
+    return heartbeat_actions.configure_heartbeat.perform(
+        me(group), ConfigureHeartbeat(agent_id="helper", **fields)
+    )
 
 
 def troubled(group: str) -> None:
@@ -62,13 +64,18 @@ def beat() -> int:
 
 
 def alerts(group: str, **options: Any) -> list[Any]:
-    return heartbeat_actions.heartbeat_alerts.perform(me(group), ListAlerts(agent_id="helper", **options)).rows
+    return heartbeat_actions.heartbeat_alerts.perform(
+        me(group), ListAlerts(agent_id="helper", **options)
+    ).rows
 
 
 def quiet_now() -> dict[str, str]:
     """Quiet hours around now."""
     now = datetime.now(UTC)
-    return {"start": (now - timedelta(hours=1)).strftime("%H:%M"), "end": (now + timedelta(hours=2)).strftime("%H:%M")}
+    return {
+        "start": (now - timedelta(hours=1)).strftime("%H:%M"),
+        "end": (now + timedelta(hours=2)).strftime("%H:%M"),
+    }
 
 
 def test_zc_134_configured_switched_on_and_off(group: str) -> None:
@@ -82,7 +89,9 @@ def test_zc_134_configured_switched_on_and_off(group: str) -> None:
     assert heartbeat_actions.heartbeat_status.perform(me(group), AGENT).config == on.config
     off = configure(group, enabled=False)
     assert (off.config.enabled, off.next_tick_at) == (False, None)
-    kept = configure(group, tz=None, quiet_hours=None).config  # null switches quiet hours off and keeps everything else
+    kept = configure(
+        group, tz=None, quiet_hours=None
+    ).config  # null switches quiet hours off and keeps everything else
     assert (kept.tz, kept.quiet_hours) == ("Asia/Shanghai", None)
     assert configure(group, interval_minutes=5).config.quiet_hours is None
 
@@ -145,7 +154,12 @@ def test_zc_136_reminders_memory_and_pains_are_looked_after(group: str) -> None:
     result = heartbeat_actions.tick_heartbeat.perform(me(group), AGENT)
     assert result.checks == {"tasks": 1, "memory": 2, "pain": 1}
     assert sorted(alert.source for alert in result.alerts) == ["memory", "memory", "pain", "tasks"]
-    assert {alert.source for alert in alerts(group, channel="desktop")} == {"memory", "pain", "schedule", "tasks"}
+    assert {alert.source for alert in alerts(group, channel="desktop")} == {
+        "memory",
+        "pain",
+        "schedule",
+        "tasks",
+    }
     assert {alert.source for alert in alerts(group, channel="ui")} == {"schedule"}, "that is for all"
     say(group, "Hello there.", agent_id="other")
     health = heartbeat_actions.health_snapshot
@@ -168,23 +182,32 @@ def test_zc_142_health_of_memory_heartbeats_and_growth(group: str) -> None:
     assert found.heartbeat["enabled"] == 1
     assert {"nodes", "overdue", "dead_letters"} <= found.memory.keys()
     assert {"schedules", "missed_runs"} <= found.growth.keys()
-    assert heartbeat_actions.health_snapshot.perform(Actor(f"{group}-other", "t"), HealthRequest()).heartbeat["enabled"] == 0
+    assert (
+        heartbeat_actions.health_snapshot.perform(Actor(f"{group}-other", "t"), HealthRequest()).heartbeat[
+            "enabled"
+        ]
+        == 0
+    )
 
 
 _TROUBLES = (
     text("""
-        INSERT INTO alerts (alert_id, group_id, agent_id, source, title, content, urgency, channel, deliver_at, delivered_at)
+        INSERT INTO alerts (alert_id, group_id, agent_id, source, title, content, urgency, channel,
+        deliver_at, delivered_at)
         VALUES (:id, :group, 'helper', 'schedule', 'tea', 'tea', 'high', 'all', :at, :at)
     """),
     text("""
         INSERT INTO dead_letters (letter_id, kind, subject_id, group_id, reason, state)
-        SELECT :id, 'embed', node_id, group_id, 'no answer', 'open' FROM memory_nodes WHERE group_id = :group AND :at IS NOT NULL
+        SELECT :id, 'embed', node_id, group_id, 'no answer', 'open' FROM memory_nodes
+        WHERE group_id = :group AND :at IS NOT NULL
     """),
     text("UPDATE memory_nodes SET stored_at = :at WHERE group_id = :group AND :id IS NOT NULL"),
     text("""
-        INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, category, severity, occurrence_count, confidence, status,
+        INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, category, severity,
+        occurrence_count, confidence, status,
             first_seen, last_seen)
-        VALUES (:id, :group, 'helper', 'helper', 'the kiln never gets hot', 'fault', 'high', 1, 0.5, 'open', :at, :at)
+        VALUES (:id, :group, 'helper', 'helper', 'the kiln never gets hot', 'fault', 'high', 1, 0.5, 'open',
+        :at, :at)
     """),
 )
 _NOTHING_OWED = text("DELETE FROM pending_work WHERE kind = 'heartbeat' AND group_id = :group")

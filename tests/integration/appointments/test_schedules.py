@@ -13,7 +13,14 @@ from pydantic import ValidationError
 from sqlalchemy import text
 
 from jiyi.errors import InvalidRequest, NotFound
-from jiyi.protocol.appointments import CreateSchedule, ListAlerts, ListSchedules, ParseSchedule, Target, UpdateSchedule
+from jiyi.protocol.appointments import (
+    CreateSchedule,
+    ListAlerts,
+    ListSchedules,
+    ParseSchedule,
+    Target,
+    UpdateSchedule,
+)
 from jiyi.protocol.base import ById, ByIds
 from models.appointments import heartbeat_actions, schedule_actions
 from models.appointments.schedules import FIRE, runs_of
@@ -37,13 +44,17 @@ def me(group: str) -> Actor:
 
 
 def create(group: str, said: str = "每天早上9点提醒我查房", **fields: Any) -> UUID:
-    found = schedule_actions.create_schedule.perform(me(group), CreateSchedule(agent_id=AGENT, text=said, **fields))
+    found = schedule_actions.create_schedule.perform(
+        me(group), CreateSchedule(agent_id=AGENT, text=said, **fields)
+    )
     assert found.schedule is not None, found.reason
     return found.schedule.id
 
 
 def due(schedule_id: UUID, ago: timedelta = timedelta(seconds=1)) -> datetime:
-    """Make a schedule due, of which nothing is owed yet: a scan less than a minute before its own time has owed that one."""
+    """Make a schedule due, of which nothing is owed yet: a scan less than a minute before its own time has
+    owed that one.
+    """
     moment = datetime.now(UTC) - ago
     with whole_service(), unit_of_work() as connection:
         connection.execute(_NOTHING_OWED, {"id": schedule_id})
@@ -73,11 +84,16 @@ def runs(group: str, schedule_id: UUID) -> list[Any]:
 
 def test_zc_95_a_message_becomes_a_schedule_with_a_confirmation(group: str) -> None:
     found = schedule_actions.create_schedule.perform(
-        me(group), CreateSchedule(agent_id=AGENT, text="每天早上9点提醒我查房", tz="Asia/Shanghai", session_id="s")
+        me(group),
+        CreateSchedule(agent_id=AGENT, text="每天早上9点提醒我查房", tz="Asia/Shanghai", session_id="s"),
     )
     assert found.certainty == "exact"
     assert found.schedule is not None
-    assert (found.schedule.cron, found.schedule.task_description, found.schedule.target_type) == ("0 9 * * *", "查房", "reminder")
+    assert (found.schedule.cron, found.schedule.task_description, found.schedule.target_type) == (
+        "0 9 * * *",
+        "查房",
+        "reminder",
+    )
     assert found.confirmation is not None
     assert "查房" in found.confirmation
     listed = schedule_actions.list_schedules.perform(me(group), ListSchedules(agent_id=AGENT))
@@ -93,13 +109,19 @@ def test_zc_95_a_message_becomes_a_schedule_with_a_confirmation(group: str) -> N
 
 
 def test_what_is_unclear_is_asked_back_and_nothing_stored_of_what_is_only_read(group: str) -> None:
-    read = schedule_actions.parse_schedule.perform(me(group), ParseSchedule(text="每天3点提醒我", tz="Asia/Shanghai"))
+    read = schedule_actions.parse_schedule.perform(
+        me(group), ParseSchedule(text="每天3点提醒我", tz="Asia/Shanghai")
+    )
     assert (read.certainty, read.intent, len(read.readings)) == ("ambiguous", True, 2)
     assert all(len(one.next_runs) == 3 for one in read.readings)
-    found = schedule_actions.create_schedule.perform(me(group), CreateSchedule(agent_id=AGENT, text="每天25点提醒我"))
+    found = schedule_actions.create_schedule.perform(
+        me(group), CreateSchedule(agent_id=AGENT, text="每天25点提醒我")
+    )
     assert (found.certainty, found.schedule) == ("unclear", None)
     assert found.confirmation is not None
-    nothing = schedule_actions.create_schedule.perform(me(group), CreateSchedule(agent_id=AGENT, text="今天天气怎么样"))
+    nothing = schedule_actions.create_schedule.perform(
+        me(group), CreateSchedule(agent_id=AGENT, text="今天天气怎么样")
+    )
     assert (nothing.certainty, nothing.confirmation) == ("none", None)
     assert schedule_actions.list_schedules.perform(me(group), ListSchedules()).rows == []
 
@@ -134,7 +156,9 @@ def test_zc_92_an_alert_says_what_its_schedule_is_to_start(group: str) -> None:
     assert {"target_type": "workflow", "target_id": "weekly-report"}.items() <= json.loads(news.data).items()
 
 
-@pytest.mark.parametrize(("said", "hours", "skipped"), [("每10分钟提醒我喝水", 3, False), ("10分钟后提醒我关火", 25, True)])
+@pytest.mark.parametrize(
+    ("said", "hours", "skipped"), [("每10分钟提醒我喝水", 3, False), ("10分钟后提醒我关火", 25, True)]
+)
 def test_what_was_missed_within_a_day_runs_once_and_what_longer_ago_is_only_noted(
     group: str, said: str, hours: int, *, skipped: bool
 ) -> None:
@@ -150,7 +174,8 @@ def test_what_was_missed_within_a_day_runs_once_and_what_longer_ago_is_only_note
 
 
 def test_bad_input_a_clock_that_is_put_back_fires_nothing_twice(group: str) -> None:
-    # Its own time of day is in six hours: it does not come due by the clock that was put back, whatever the time is now.
+    # Its own time of day is in six hours: it does not come due by the clock that was put back, whatever the
+    # time is now.
     schedule_id = create(group, f"每天{datetime.now(UTC) + timedelta(hours=6):%H}点30分提醒我查房", tz="UTC")
     due(schedule_id)
     scan()
@@ -195,7 +220,9 @@ def test_two_beats_and_200_schedules_due_each_once(group: str) -> None:
     assert (counted.runs, counted.alerts) == (200, 200)
 
 
-def test_a_run_that_dies_before_its_commit_is_taken_over_and_done_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_dies_before_its_commit_is_taken_over_and_done_once(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schedule_id = create(group)
     due(schedule_id)
     scan()
@@ -237,13 +264,18 @@ def test_a_paused_or_deleted_schedule_does_not_run_and_a_resumed_one_does(group:
     due(schedule_id)
     due(deleted)
     scan()
-    assert schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=True)).state == "paused"
+    assert (
+        schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=True)).state
+        == "paused"
+    )
     assert schedule_actions.delete_schedule.perform(me(group), ById(id=deleted)).done
     assert fire() == 2
     assert alerts(group) == []
     with pytest.raises(NotFound, match="no schedule"):
         schedule_actions.delete_schedule.perform(me(group), ById(id=deleted))
-    resumed = schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=False))
+    resumed = schedule_actions.update_schedule.perform(
+        me(group), UpdateSchedule(id=schedule_id, paused=False)
+    )
     assert resumed.state == "active"
     assert resumed.next_run_at is not None
     assert resumed.next_run_at > datetime.now(UTC)
@@ -251,7 +283,9 @@ def test_a_paused_or_deleted_schedule_does_not_run_and_a_resumed_one_does(group:
 
 def test_a_schedule_gets_another_time_or_other_words_and_runs_by_them(group: str) -> None:
     schedule_id = create(group)
-    change = lambda **fields: schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, **fields))
+    change = lambda **fields: schedule_actions.update_schedule.perform(
+        me(group), UpdateSchedule(id=schedule_id, **fields)
+    )
     before = schedule_actions.get_schedule.perform(me(group), ById(id=schedule_id))
     assert change(task="浇花") == before.model_copy(update={"task_description": "浇花", "next_runs": []})
     elsewhere = change(tz="Asia/Tokyo")
@@ -260,7 +294,12 @@ def test_a_schedule_gets_another_time_or_other_words_and_runs_by_them(group: str
     schedule_actions.update_schedule.perform(me(group), UpdateSchedule(id=schedule_id, paused=True))
     assert change(tz="Europe/Paris").next_run_at is None
     moved = change(text="every day at 17:45", tz="Europe/Berlin")
-    assert (moved.cron, moved.tz, moved.task_description, moved.state) == ("45 17 * * *", "Europe/Berlin", "浇花", "active")
+    assert (moved.cron, moved.tz, moved.task_description, moved.state) == (
+        "45 17 * * *",
+        "Europe/Berlin",
+        "浇花",
+        "active",
+    )
     assert change(kind="interval", every_seconds=3_600).every_seconds == 3_600
     for wrong in ({"text": "some day"}, {"kind": "once", "at": datetime(2020, 1, 1, tzinfo=UTC)}):
         with pytest.raises(InvalidRequest):
@@ -276,7 +315,8 @@ def test_a_schedule_gets_another_time_or_other_words_and_runs_by_them(group: str
 
 def test_schedules_field_by_field_and_what_is_wrong_with_them(group: str) -> None:
     made = schedule_actions.create_schedule.perform(
-        me(group), CreateSchedule(agent_id=AGENT, kind="cron", cron="0 9 * * 1-5", task="stand-up", tz="Europe/Berlin")
+        me(group),
+        CreateSchedule(agent_id=AGENT, kind="cron", cron="0 9 * * 1-5", task="stand-up", tz="Europe/Berlin"),
     )
     assert made.schedule is not None
     assert made.schedule.tz == "Europe/Berlin"
@@ -291,7 +331,8 @@ def test_schedules_field_by_field_and_what_is_wrong_with_them(group: str) -> Non
             CreateSchedule(agent_id=AGENT, **wrong)
     with pytest.raises(InvalidRequest, match="passed"):
         schedule_actions.create_schedule.perform(
-            me(group), CreateSchedule(agent_id=AGENT, kind="once", at=datetime(2020, 1, 1, tzinfo=UTC), task="x")
+            me(group),
+            CreateSchedule(agent_id=AGENT, kind="once", at=datetime(2020, 1, 1, tzinfo=UTC), task="x"),
         )
 
 
@@ -302,7 +343,10 @@ _LONG_AGO = (
 _NOTHING_OWED = text("DELETE FROM pending_work WHERE kind = 'fire_schedule' AND subject_id = :id")
 _DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = :id")
 _ALL_DUE = text("UPDATE schedules SET next_run_at = :due, owed_for = NULL WHERE schedule_id = ANY(:ids)")
-_OWE = text("INSERT INTO pending_work (kind, subject_id, group_id) VALUES ('fire_schedule', :id, :group) ON CONFLICT DO NOTHING")
+_OWE = text(
+    "INSERT INTO pending_work (kind, subject_id, group_id) VALUES ('fire_schedule', :id, :group) ON CONFLICT"
+    " DO NOTHING"
+)
 _OWED = text("SELECT count(*) FROM pending_work WHERE kind = 'fire_schedule' AND subject_id = :id")
 _COUNTED = text("""
     SELECT (SELECT count(*) FROM schedule_runs WHERE group_id = :group) AS runs,

@@ -1,4 +1,6 @@
-"""What only the client in asyncio has to keep: no thread a call, calls that are cancelled; and the live stream of both clients."""
+"""What only the client in asyncio has to keep: no thread a call, calls that are cancelled; and the live
+stream of both clients.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,16 @@ def address(web_app: Flask) -> Iterator[str]:
 
 
 @pytest.fixture(params=["broker", "http"])
-def make(request: pytest.FixtureRequest, service: str, address: str, api_key: KeyMaker) -> Callable[[], AsyncClient]:
+def make(
+    request: pytest.FixtureRequest, service: str, address: str, api_key: KeyMaker
+) -> Callable[[], AsyncClient]:
     """Makes a client in asyncio, of either way."""
     key = api_key(service, "publish", "read", "admin")
-    return (lambda: AsyncClient(service, key=key)) if request.param == "broker" else (lambda: AsyncClient(url=address, key=key))
+    return (
+        (lambda: AsyncClient(service, key=key))
+        if request.param == "broker"
+        else (lambda: AsyncClient(url=address, key=key))
+    )
 
 
 def test_many_calls_are_under_way_and_hold_no_threads(make: Callable[[], AsyncClient]) -> None:
@@ -59,7 +67,10 @@ def test_many_calls_are_under_way_and_hold_no_threads(make: Callable[[], AsyncCl
 
 def own_threads() -> int:
     """Threads but for those of the server, which is of this process, too."""
-    return sum(not thread.name.startswith(("Thread-", "store-", "process_request")) for thread in threading.enumerate())
+    return sum(
+        not thread.name.startswith(("Thread-", "store-", "process_request"))
+        for thread in threading.enumerate()
+    )
 
 
 def test_a_cancelled_call_ends_at_once_and_the_client_goes_on(service: str) -> None:
@@ -130,7 +141,9 @@ def test_the_live_stream_is_iterated_over(make: Callable[[], AsyncClient]) -> No
 
 
 @pytest.mark.parametrize("way", ["broker", "http"])
-def test_the_live_stream_of_the_blocking_client(way: str, service: str, address: str, api_key: KeyMaker) -> None:
+def test_the_live_stream_of_the_blocking_client(
+    way: str, service: str, address: str, api_key: KeyMaker
+) -> None:
     key = api_key(service, "publish", "read")
     with Client(service, key=key) if way == "broker" else Client(url=address, key=key) as client:
         client.observe("klaus", "Klaus reads", wait=True)

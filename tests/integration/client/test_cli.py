@@ -19,7 +19,8 @@ from tests.integration.client.test_service import publish_raw, until
 
 ROOT = Path(__file__).resolve().parents[3]
 DIARY = ROOT / "examples" / "diary" / "events.jsonl"
-#: What an answer about a broker that is down may take, with Python's start; the ordinary case is about two seconds.
+#: What an answer about a broker that is down may take, with Python's start; the ordinary case is about two
+#: seconds.
 FEW_SECONDS = 60.0
 
 
@@ -70,22 +71,39 @@ def test_jobs_and_the_archive(jiyi, ask, service):
     assert thought["node_id"] in jiyi("memory", "list", "klaus", "--archived", "only")
     found = ask("retrieve", "klaus", "naps", "--no-touch")["groups"][0]["retrieved_nodes"]
     assert {node["description"] for node in found} == {"Klaus napped", "Klaus wakes up"}
-    wide = ask("retrieve", "klaus", "naps", "--no-touch", "--archived", "--expired")["groups"][0]["retrieved_nodes"]
+    wide = ask("retrieve", "klaus", "naps", "--no-touch", "--archived", "--expired")["groups"][0][
+        "retrieved_nodes"
+    ]
     assert len(wide) == 3
     assert ask("archive", "restore", thought["node_id"]) == {"restored": 1, "agents": {"klaus": 1}}
     found = ask("retrieve", "klaus", "naps")["groups"][0]["retrieved_nodes"]
     assert [node["expires_at"] for node in found if node["type"] == "thought"] == [None]
     assert ask("jobs", "run", "archive", "--no-whole-service")["summary"]["archived"] == 0
-    assert "nothing here" in CliRunner().invoke(app, ["-g", service, "memory", "list", "klaus", "--archived", "only"]).stderr
+    assert (
+        "nothing here"
+        in CliRunner().invoke(app, ["-g", service, "memory", "list", "klaus", "--archived", "only"]).stderr
+    )
     unknown = CliRunner().invoke(app, ["jobs", "run", "sleep"])
     assert (unknown.exit_code, "no job 'sleep'" in unknown.stderr) == (1, True)
 
 
 def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service, tmp_path):
-    seen = ask("observe", "klaus", "Klaus reads a book on gentrification", "--poignancy", 4, "--keyword", "book")["event_ids"]
+    seen = ask(
+        "observe", "klaus", "Klaus reads a book on gentrification", "--poignancy", 4, "--keyword", "book"
+    )["event_ids"]
     lines = "克劳斯今天去了图书馆\nKlaus drinks tea\n"
     more = ask("observe", "klaus", "-", input=lines)["event_ids"]
-    thought = ask("observe", "klaus", "Klaus likes books", "--type", "thought", "--evidence", seen[0], "--keyword", "book")
+    thought = ask(
+        "observe",
+        "klaus",
+        "Klaus likes books",
+        "--type",
+        "thought",
+        "--evidence",
+        seen[0],
+        "--keyword",
+        "book",
+    )
     answer = ask("retrieve", "klaus", "Klaus reads a book on gentrification", "图书馆", "-k", 2)
     assert [group["status"] for group in answer["groups"]] == ["ok", "ok"]
     assert answer["groups"][0]["retrieved_nodes"][0]["node_id"] == seen[0]
@@ -100,8 +118,12 @@ def test_what_was_observed_is_found_listed_counted_and_copied(jiyi, ask, service
     assert ask("memory", "list", "klaus", "--origins", "tool", "--origins", "document")["rows"] == []
     assert len(ask("memory", "list", "klaus", "--origins", "user", "--min-trust", 0.8)["rows"]) == 4
     page = ask("memory", "list", "klaus", "--limit", 3)
-    assert [node["node_id"] for node in ask("memory", "list", "klaus", "--cursor", page["next"])["rows"]] == seen
-    strengths = until(lambda: [row for row in ask("memory", "keywords", "klaus")["rows"] if row["keyword"] == "book"])
+    assert [
+        node["node_id"] for node in ask("memory", "list", "klaus", "--cursor", page["next"])["rows"]
+    ] == seen
+    strengths = until(
+        lambda: [row for row in ask("memory", "keywords", "klaus")["rows"] if row["keyword"] == "book"]
+    )
     assert {row["memory_type"] for row in strengths} <= {"event", "thought"}
     related = ask("memory", "related", "klaus", "--object", "Book")
     assert [node["node_id"] for node in related["events"]] == seen
@@ -157,14 +179,27 @@ def test_refused_events_are_listed_shown_replayed_and_discarded(jiyi, ask, servi
     assert again["letter_id"] != own["letter_id"]
     assert ask("dead_letters", "get", own["letter_id"])["state"] == "replayed"
 
-    assert ask("dead_letters", "resolve", "discard", again["letter_id"], "--yes") == {"resolved": 1, "refused_again": 0}
+    assert ask("dead_letters", "resolve", "discard", again["letter_id"], "--yes") == {
+        "resolved": 1,
+        "refused_again": 0,
+    }
     assert ask("dead_letters", "get", again["letter_id"])["state"] == "discarded"
     assert letters() == []
-    assert ask("dead_letters", "resolve", "discard", again["letter_id"], "--yes", code=1)["error"]["code"] == "not_found"
+    assert (
+        ask("dead_letters", "resolve", "discard", again["letter_id"], "--yes", code=1)["error"]["code"]
+        == "not_found"
+    )
 
 
 def test_15_a_memory_of_the_originals_own_code_comes_in_and_what_is_left_out_is_told(ask, tmp_path):
-    saved = {"type": "event", "created": "2023-02-13 07:15:00", "expiration": None, "subject": "Ann", "predicate": "is", "object": "in"}
+    saved = {
+        "type": "event",
+        "created": "2023-02-13 07:15:00",
+        "expiration": None,
+        "subject": "Ann",
+        "predicate": "is",
+        "object": "in",
+    }
     saved |= {"description": "Ann is in", "embedding_key": "Ann is in", "poignancy": 3, "filling": []}
     nodes = {"node_2": {**saved, "keywords": ["ann", ""]}, "node_1": {**saved, "keywords": ["ann"]}}
     (tmp_path / "nodes.json").write_text(json.dumps(nodes))
@@ -195,7 +230,9 @@ def test_what_is_not_there_is_said(jiyi, ask):
 
 def test_a_closed_pipe_ends_an_export_silently(jiyi, service, tmp_path):
     file = tmp_path / "many.jsonl"
-    file.write_text("".join(json.dumps({"agent_id": "a", "description": f"{n} {'x' * 2_000}"}) + "\n" for n in range(200)))
+    file.write_text(
+        "".join(json.dumps({"agent_id": "a", "description": f"{n} {'x' * 2_000}"}) + "\n" for n in range(200))
+    )
     jiyi("import", "jsonl", file)
     command = f"{sys.executable} -m jiyi export jsonl -g {service} | head -n 1"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -208,7 +245,9 @@ def test_a_broker_that_is_down_is_told_in_one_line(command):
     address = "redis://127.0.0.1:1/0"
     environment = {**os.environ, "JIYI_BROKER_URL": address, "JIYI_REDIS_URL": address}
     words = [sys.executable, "-m", "jiyi", *command, "--json"]
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=FEW_SECONDS)
+    done = subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=FEW_SECONDS
+    )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert re.match(r"jiyi: the broker( or Valkey)? cannot be reached \(", done.stderr)

@@ -1,4 +1,6 @@
-"""``jiyi hook``: what a host's hooks print and tell, against a real service, and their silence without one."""
+"""``jiyi hook``: what a host's hooks print and tell, against a real service, and their silence without
+one.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,12 @@ def connected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str,
 
 def run(event: str, **given: Any) -> str:
     printed = io.StringIO()
-    assert hook.main([event], io.StringIO(json.dumps({"hook_event_name": event, "session_id": "s", **given})), printed) == 0
+    assert (
+        hook.main(
+            [event], io.StringIO(json.dumps({"hook_event_name": event, "session_id": "s", **given})), printed
+        )
+        == 0
+    )
     return printed.getvalue()
 
 
@@ -63,7 +70,13 @@ def test_what_was_said_is_told_once_and_recalled_in_the_next_session(
     transcript = tmp_path / "t.jsonl"
     lines = [
         entry("user", "我们用 pnpm，不用 npm。"),
-        entry("assistant", [{"type": "text", "text": "Noted: pnpm."}, {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}]),
+        entry(
+            "assistant",
+            [
+                {"type": "text", "text": "Noted: pnpm."},
+                {"type": "tool_use", "id": "t", "name": "Bash", "input": {}},
+            ],
+        ),
         entry("user", [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]),
         entry("user", "<command-name>/clear</command-name>"),
         entry("user", "of a helper", isSidechain=True),
@@ -74,9 +87,15 @@ def test_what_was_said_is_told_once_and_recalled_in_the_next_session(
         assert run("Stop", transcript_path=str(transcript)) == ""
     run("PreCompact", transcript_path=str(transcript), trigger="auto")
     with Client(group) as client:
-        nodes = poll(lambda: list(client.list("coder", kinds=["session"])), lambda found: len(found) >= 2, PATIENCE)
+        nodes = poll(
+            lambda: list(client.list("coder", kinds=["session"])), lambda found: len(found) >= 2, PATIENCE
+        )
         assert {node.description for node in nodes} == {"我们用 pnpm，不用 npm。", "Noted: pnpm."}
-    told = poll(lambda: run("UserPromptSubmit", prompt="我们用哪个包管理器？", session_id="later"), lambda text: "pnpm" in text, PATIENCE)
+    told = poll(
+        lambda: run("UserPromptSubmit", prompt="我们用哪个包管理器？", session_id="later"),
+        lambda text: "pnpm" in text,
+        PATIENCE,
+    )
     assert json.loads(told)["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
     run("SessionStart", source="startup")
 

@@ -43,7 +43,9 @@ def test_hundreds_of_threads_of_one_client_are_all_answered(client: Client) -> N
 
 def test_hundreds_of_threads_publish_with_one_client(client: Client) -> None:
     with ThreadPoolExecutor(THREADS) as threads:
-        ids = list(threads.map(lambda number: client.observe("klaus", f"Klaus counts to {number}"), range(THREADS)))
+        ids = list(
+            threads.map(lambda number: client.observe("klaus", f"Klaus counts to {number}"), range(THREADS))
+        )
     assert len(set(ids)) == THREADS
     client.observe("klaus", "and stops", wait=True)
     states = client.events.states(ids=ids).rows
@@ -75,7 +77,9 @@ def test_a_store_of_langgraph_takes_many_puts_at_a_time(service: str) -> None:
     async def run() -> list[object]:
         async with AsyncClient(service) as async_client:
             store = AsyncJiyiStore(async_client)
-            await asyncio.gather(*(store.aput(("many",), f"k{number}", {"n": number}) for number in range(CALLS)))
+            await asyncio.gather(
+                *(store.aput(("many",), f"k{number}", {"n": number}) for number in range(CALLS))
+            )
             return [(await store.aget(("many",), f"k{number}")).value["n"] for number in range(0, CALLS, 50)]  # type: ignore[union-attr]
 
     assert asyncio.run(run()) == list(range(0, CALLS, 50))

@@ -1,4 +1,6 @@
-"""``jiyi mcp`` through the official SDK's own client: over standard input and output, and over streamable HTTP."""
+"""``jiyi mcp`` through the official SDK's own client: over standard input and output, and over streamable
+HTTP.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ from jiyi.protocol.wire.signatures import new_key
 from jiyi.text.budget import estimate_tokens
 
 pytestmark = [
-    pytest.mark.usefixtures("service"),  # its workers are running: after the tests that do their work themselves
+    pytest.mark.usefixtures(
+        "service"
+    ),  # its workers are running: after the tests that do their work themselves
     pytest.mark.xdist_group("mcp"),  # one web for all of them
 ]
 
@@ -50,7 +54,9 @@ def address(unlimited_web: int, _workers: None) -> str:
 @pytest.fixture(scope="module")
 def mcp_address(address: str) -> Iterator[str]:
     """Of ``jiyi mcp --http``."""
-    server = uvicorn.Server(uvicorn.Config(http_app(address), host="127.0.0.1", port=0, log_level="warning", lifespan="on"))
+    server = uvicorn.Server(
+        uvicorn.Config(http_app(address), host="127.0.0.1", port=0, log_level="warning", lifespan="on")
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -115,18 +121,31 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
     async def say(client: McpClient) -> None:
         assert "Call `memory_retrieve` before answering" in (client.instructions or "")
         told = said(
-            await client.call_tool("memory_observe", {"agent_id": "mia", "description": "Mia is allergic to peanuts", "poignancy": 8})
+            await client.call_tool(
+                "memory_observe",
+                {"agent_id": "mia", "description": "Mia is allergic to peanuts", "poignancy": 8},
+            )
         )
         node_id = told["node_id"]
         await retrievable(client, node_id)
         found = said(
-            await client.call_tool("memory_retrieve", {"agent_id": "mia", "query": "What must Mia not eat?", "top_k": 3, "now": None})
+            await client.call_tool(
+                "memory_retrieve",
+                {"agent_id": "mia", "query": "What must Mia not eat?", "top_k": 3, "now": None},
+            )
         )
         assert [memory["node_id"] for memory in found["memories"]] == [node_id]
         # The name from before, and all that is known of it.
-        found = said(await client.call_tool("retrieve", {"agent_id": "mia", "query": "What must Mia not eat?", "detail": "full"}))
+        found = said(
+            await client.call_tool(
+                "retrieve", {"agent_id": "mia", "query": "What must Mia not eat?", "detail": "full"}
+            )
+        )
         assert [node["node_id"] for node in found["groups"][0]["retrieved_nodes"]] == [node_id]
-        talk = [{"role": "user", "content": "Mia comes for dinner"}, {"role": "user", "content": "What must she not eat?"}]
+        talk = [
+            {"role": "user", "content": "Mia comes for dinner"},
+            {"role": "user", "content": "What must she not eat?"},
+        ]
         found = said(await client.call_tool("memory_retrieve", {"agent_id": "mia", "messages": talk}))
         assert [memory["node_id"] for memory in found["memories"]] == [node_id]
         listed = said(await client.call_tool("memory_list", {"agent_id": "mia", "limit": 5}))
@@ -135,14 +154,20 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         [read] = (await client.read_resource(f"jiyi://memories/{node_id}")).contents
         assert "allergic to peanuts" in read.text
         assert (await client.read_resource("jiyi://agents/mia/profile")).contents
-        [recalled] = (await client.get_prompt("recall", {"agent_id": "mia", "query": "What must Mia not eat?"})).messages
+        [recalled] = (
+            await client.get_prompt("recall", {"agent_id": "mia", "query": "What must Mia not eat?"})
+        ).messages
         assert "peanuts" in recalled.content.text
         assert recalled.content.text.endswith("What must Mia not eat?")
         with pytest.raises(MCPError, match="missing: text"):
             await client.get_prompt("remember", {"agent_id": "mia"})
-        changed = said(await client.call_tool("memory_update", {"id": node_id, "description": "米娅对花生和虾过敏"}))
+        changed = said(
+            await client.call_tool("memory_update", {"id": node_id, "description": "米娅对花生和虾过敏"})
+        )
         await retrievable(client, changed["node_id"])
-        again = said(await client.call_tool("memory_context", {"agent_id": "mia", "query": "米娅不能吃什么？"}))
+        again = said(
+            await client.call_tool("memory_context", {"agent_id": "mia", "query": "米娅不能吃什么？"})
+        )
         assert "花生和虾" in json.dumps(again, ensure_ascii=False)
         erased = said(await client.call_tool("memory_delete", {"id": changed["node_id"]}))
         assert erased["erasure_id"]
@@ -150,10 +175,21 @@ def test_a_host_remembers_recalls_corrects_and_explains(opens: Opens, api_key: K
         await what_is_wrong(client)
 
     async def tiers(client: McpClient) -> None:
-        entry = {"content": "The kiln needs two hours to cool down after a firing.", "agent_id": "potter", "node_id": "n1", "wait": 30}
+        entry = {
+            "content": "The kiln needs two hours to cool down after a firing.",
+            "agent_id": "potter",
+            "node_id": "n1",
+            "wait": 30,
+        }
         assert said(await client.call_tool("memory_ingest", entry))
-        assert said(await client.call_tool("memory_promote", {"text": "The kiln cools for two hours.", "kind": "statement"}))
-        known = said(await client.call_tool("memory_query_knowledge", {"query": "The kiln cools for two hours."}))
+        assert said(
+            await client.call_tool(
+                "memory_promote", {"text": "The kiln cools for two hours.", "kind": "statement"}
+            )
+        )
+        known = said(
+            await client.call_tool("memory_query_knowledge", {"query": "The kiln cools for two hours."})
+        )
         assert any("kiln" in item["content"] for item in known["results"])
 
     async def what_is_wrong(client: McpClient) -> None:
@@ -193,7 +229,11 @@ def test_a_key_bounds_its_tools_and_its_group(mcp_address: str, api_key: KeyMake
     async def writer(client: McpClient) -> None:
         assert "memory_observe" in await names(client)
         assert "memory_retrieve" not in await names(client)
-        said(await client.call_tool("memory_observe", {"agent_id": "mia", "description": f"A secret of {group}"}))
+        said(
+            await client.call_tool(
+                "memory_observe", {"agent_id": "mia", "description": f"A secret of {group}"}
+            )
+        )
 
     talk(over_http(mcp_address), api_key(group, "publish"), writer)
     talk(over_http(mcp_address), api_key(f"{group}-other", "read"), reader)
@@ -204,7 +244,9 @@ def test_tools_say_what_an_llm_needs(mcp_address: str, api_key: KeyMaker, group:
         for tool in (await client.list_tools()).tools:
             assert len(tool.description or "") > 40, tool.name
             assert "`" not in tool.name
-            assert {"properties", "anyOf"} & (tool.output_schema or {}).keys(), tool.name  # the client checks answers against it
+            assert {"properties", "anyOf"} & (tool.output_schema or {}).keys(), (
+                tool.name
+            )  # the client checks answers against it
             for name, schema in tool.input_schema["properties"].items():
                 assert schema.get("description") or "$ref" in json.dumps(schema), (tool.name, name)
             for other in ("retrieve_memories", "list_memories", "get_memory"):
@@ -219,8 +261,13 @@ def test_tools_say_what_an_llm_needs(mcp_address: str, api_key: KeyMaker, group:
 
 
 def test_a_short_answer_has_each_memory_once_and_is_short() -> None:
-    nodes = [{"node_id": str(uuid4()), "description": f"{n} 她说 " + "word " * 400, "score": 0.5, "kind": None} for n in range(30)]
-    answer = shortened({"message": "", "groups": [{"retrieved_nodes": nodes}, {"retrieved_nodes": nodes[:2]}]})
+    nodes = [
+        {"node_id": str(uuid4()), "description": f"{n} 她说 " + "word " * 400, "score": 0.5, "kind": None}
+        for n in range(30)
+    ]
+    answer = shortened(
+        {"message": "", "groups": [{"retrieved_nodes": nodes}, {"retrieved_nodes": nodes[:2]}]}
+    )
     assert len(answer["memories"]) + answer["left_out"] == 30
     assert answer["memories"][0]["text"].endswith("…")
     assert estimate_tokens(json.dumps(answer, ensure_ascii=False)) <= SHORT_TOKENS
@@ -229,16 +276,31 @@ def test_a_short_answer_has_each_memory_once_and_is_short() -> None:
 def test_nobody_comes_in_without_a_key(mcp_address: str, api_key: KeyMaker, group: str) -> None:
     """Nor a page of another site by DNS rebinding: its name leads to this machine."""
     for headers in ({}, {"Authorization": "Bearer jiyi_wrong"}, {"Authorization": "Basic eA=="}):
-        answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60)
+        answer = httpx2.post(
+            mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60
+        )
         assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
-    headers = {"Authorization": f"Bearer {api_key(group, 'read')}", "Host": "evil.example", "Accept": "application/json, text/event-stream"}
-    answer = httpx2.post(mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60)
+    headers = {
+        "Authorization": f"Bearer {api_key(group, 'read')}",
+        "Host": "evil.example",
+        "Accept": "application/json, text/event-stream",
+    }
+    answer = httpx2.post(
+        mcp_address, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers, timeout=60
+    )
     assert answer.status_code == 421
 
 
 def test_the_command_says_what_it_needs(address: str) -> None:
     env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": ""}
-    done = subprocess.run([sys.executable, "-m", "jiyi", "mcp"], env=env, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "jiyi", "mcp"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
     assert done.returncode != 0
     assert "JIYI_KEY: set it to an API key" in done.stderr
     done = subprocess.run(

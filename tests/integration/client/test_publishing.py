@@ -29,9 +29,13 @@ OWN_DATABASE = 9
 
 @pytest.fixture
 def broker(database: Stack) -> Iterator[redis.Redis]:
-    """A broker without a service, apart from others; ``JIYI_BROKER_URL`` is its producer's, as docs/tenants.md describes them."""
+    """A broker without a service, apart from others; ``JIYI_BROKER_URL`` is its producer's, as
+    docs/tenants.md describes them.
+    """
     assert database.urls is not None
-    (command,) = re.findall(r"^ACL SETUSER (.*)$", (CHECKOUT / "docs" / "tenants.md").read_text(encoding="utf-8"), re.MULTILINE)
+    (command,) = re.findall(
+        r"^ACL SETUSER (.*)$", (CHECKOUT / "docs" / "tenants.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     name, *rules = command.split()
     own = database.urls.broker_url.replace("virtual_host=0", f"virtual_host={OWN_DATABASE}")
     with redis.Redis.from_url(database.urls.redis_url.replace("db=0", f"db={OWN_DATABASE}")) as valkey:
@@ -40,7 +44,11 @@ def broker(database: Stack) -> Iterator[redis.Redis]:
         try:
             with environment(broker_url=own):
                 open_source(get_settings()).close()  # the service was here
-            with environment(broker_url=own.replace("://", f"://{name}:PASSWORD@", 1), request_timeout="60", key=str(new_key())):
+            with environment(
+                broker_url=own.replace("://", f"://{name}:PASSWORD@", 1),
+                request_timeout="60",
+                key=str(new_key()),
+            ):
                 yield valkey
         finally:
             valkey.execute_command("ACL", "DELUSER", name)
@@ -57,7 +65,9 @@ def test_a_producer_publishes_and_can_do_nothing_else(broker: redis.Redis, group
         client.observe_many([{"agent_id": "a", "description": f"hello {number}"} for number in range(3)])
     assert published(broker) == 2
     settings = get_settings()
-    with redis.Redis.from_url(settings.broker_url.replace("redis+socket", "unix").replace("virtual_host", "db")) as producer:
+    with redis.Redis.from_url(
+        settings.broker_url.replace("redis+socket", "unix").replace("virtual_host", "db")
+    ) as producer:
         for command in (
             ("SADD", BINDINGS, "x"),
             ("SREM", BINDINGS, "x"),
@@ -93,12 +103,17 @@ def test_a_producer_publishes_and_can_do_nothing_else(broker: redis.Redis, group
         b".".join([b"#"] * 60) + b"\x06\x16.*\x06\x16somebodys",
     ],
 )
-def test_what_a_hostile_program_writes_among_the_bindings_stops_nobody(broker: redis.Redis, group: str, member: bytes) -> None:
+def test_what_a_hostile_program_writes_among_the_bindings_stops_nobody(
+    broker: redis.Redis, group: str, member: bytes
+) -> None:
     broker.sadd(BINDINGS, member)
     with Client(group) as client:
         client.observe("a", "hello")
     assert published(broker) == 1
-    with environment(key="", broker_url=_service_address()), Client(group) as service:  # the service's own programs read it, too
+    with (
+        environment(key="", broker_url=_service_address()),
+        Client(group) as service,
+    ):  # the service's own programs read it, too
         service.observe("a", "hello again")
     assert published(broker) == 2
 
@@ -113,7 +128,11 @@ def test_a_queue_that_others_have_bound_gets_its_copy(broker: redis.Redis, group
 
 def test_without_a_binding_nothing_is_dropped_without_a_word(broker: redis.Redis, group: str) -> None:
     broker.delete(BINDINGS)
-    with environment(request_timeout="0.6"), Client(group) as client, pytest.raises(BrokerUnavailable, match="nothing was published"):
+    with (
+        environment(request_timeout="0.6"),
+        Client(group) as client,
+        pytest.raises(BrokerUnavailable, match="nothing was published"),
+    ):
         client.observe("a", "hello")
     assert published(broker) == 0
 
@@ -142,7 +161,9 @@ def test_an_intake_binds_its_queue_again_and_again(broker: redis.Redis) -> None:
         for _ in range(2):
             broker.delete(BINDINGS)
             assert source.take(1, 0.01) is None
-            assert broker.smembers(BINDINGS) == {member_of(intake_queue(get_settings()), Channel.sep).encode()}
+            assert broker.smembers(BINDINGS) == {
+                member_of(intake_queue(get_settings()), Channel.sep).encode()
+            }
         source.close()
 
 

@@ -1,4 +1,6 @@
-"""A connection that is cut after the service has taken what was sent: the client sends it again, and it counts once."""
+"""A connection that is cut after the service has taken what was sent: the client sends it again, and it
+counts once.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +55,17 @@ class CutAsync(httpx2.AsyncBaseTransport):
 
 
 def entries(group: str) -> list[str]:
-    return [str(row["content"]) for row in rows("SELECT content FROM quarantine_logs WHERE group_id = :g", g=group)]
+    return [
+        str(row["content"])
+        for row in rows("SELECT content FROM quarantine_logs WHERE group_id = :g", g=group)
+    ]
 
 
 def memories(group: str) -> list[str]:
-    return [str(row["description"]) for row in rows("SELECT description FROM memory_nodes WHERE group_id = :g", g=group)]
+    return [
+        str(row["description"])
+        for row in rows("SELECT description FROM memory_nodes WHERE group_id = :g", g=group)
+    ]
 
 
 def tell_all(client: Client) -> None:
@@ -78,7 +86,9 @@ def test_over_http(web_app: Flask, api_key: Callable[..., str], group: str) -> N
     settings, cut = get_settings(), Cut(web_app)
     key = api_key(group, "publish", "read")
     http = httpx2.Client(transport=cut)
-    with Client(group, settings=settings, transport=HttpTransport("http://localhost", settings, group, key, http)) as client:
+    with Client(
+        group, settings=settings, transport=HttpTransport("http://localhost", settings, group, key, http)
+    ) as client:
         tell_all(client)
     assert "/api/v1/events" in cut.lost
     check_each_once(group)

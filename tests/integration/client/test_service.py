@@ -1,4 +1,6 @@
-"""The whole service through its client: told through the broker, remembered by workers, asked through queues."""
+"""The whole service through its client: told through the broker, remembered by workers, asked through
+queues.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def publish_raw(body: str) -> None:
 
 
 def publish_bad(group: str, event_id: UUID) -> None:
-    publish_raw(f'{{"type": "memory.observed", "event_id": "{event_id}", "group_id": "{group}", "agent_id": "klaus"}}')
+    publish_raw(
+        f'{{"type": "memory.observed", "event_id": "{event_id}", "group_id": "{group}", "agent_id": "klaus"}}'
+    )
 
 
 def pages(ask: Callable[..., Rows[Any]], **fields: Any) -> Iterator[Any]:
@@ -55,9 +59,13 @@ def pages(ask: Callable[..., Rows[Any]], **fields: Any) -> Iterator[Any]:
         yield from page.rows
 
 
-def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered_in_order(client: Client) -> None:
+def test_twelve_hundred_observations_travel_in_several_messages_and_are_numbered_in_order(
+    client: Client,
+) -> None:
     client.configure("klaus", importance_trigger_max=1_000_000, wait=True)  # no thoughts in between
-    observations = [{"agent_id": "klaus", "description": f"observation {i}", "keywords": ["k"]} for i in range(1_200)]
+    observations = [
+        {"agent_id": "klaus", "description": f"observation {i}", "keywords": ["k"]} for i in range(1_200)
+    ]
     ids = client.observe_many(observations, wait=True, timeout=60)
     assert len(set(ids)) == 1_200
     found = list(pages(client.memory.list, agent_id="klaus", limit=500))
@@ -83,7 +91,12 @@ def test_a_retrieval_is_written_down_as_an_access(client: Client) -> None:
 
 def test_observations_with_a_wrong_one_among_them_are_not_published_at_all(client: Client) -> None:
     with pytest.raises(InvalidEvent, match=r"1\.payload\.poignancy"):
-        client.observe_many([{"agent_id": "klaus", "description": "good"}, {"agent_id": "klaus", "description": "bad", "poignancy": 11}])
+        client.observe_many(
+            [
+                {"agent_id": "klaus", "description": "good"},
+                {"agent_id": "klaus", "description": "bad", "poignancy": 11},
+            ]
+        )
     assert client.agents.list().rows == []
 
 
@@ -95,7 +108,12 @@ def test_related_finds_keywords_whatever_the_case_in_chinese_and_by_the_end_of_a
             {"agent_id": "klaus", "description": "three", "keywords": ["book"], "node_type": "thought"},
             {"agent_id": "klaus", "description": "four", "keywords": ["book"], "node_type": "chat"},
             {"agent_id": "maria", "description": "five", "keywords": ["book"]},
-            {"agent_id": "klaus", "description": "six", "subject": "the Ville:Hobbs Cafe:kitchen:Stove", "object": "hot"},
+            {
+                "agent_id": "klaus",
+                "description": "six",
+                "subject": "the Ville:Hobbs Cafe:kitchen:Stove",
+                "object": "hot",
+            },
         ],
         wait=True,
     )
@@ -134,7 +152,9 @@ def test_every_state_of_an_event_is_told_in_the_order_asked(client: Client) -> N
     held = observed(client.group, "not embedded yet")
     with unit_of_work() as connection:  # in one transaction, so that no worker gets at it in between
         store(connection, [held])
-        connection.execute(text("UPDATE pending_work SET due_at = 'infinity' WHERE subject_id = :id"), {"id": held.event_id})
+        connection.execute(
+            text("UPDATE pending_work SET due_at = 'infinity' WHERE subject_id = :id"), {"id": held.event_id}
+        )
     dead, unknown = uuid7(), uuid4()
     publish_bad(client.group, dead)
     until(lambda: client.events.states(ids=[dead]).rows[0].final)
@@ -159,7 +179,10 @@ def test_what_nobody_reads_is_not_answered_in_time_but_no_event_is_lost(service:
             client.observe("klaus", "Klaus waits", wait=True, timeout=0.3)
         with pytest.raises(NoAnswer, match="nobody"):
             client.transport.call("retrieval.retrieve", "nobody", {"group_id": service}, 0.3)
-        with kombu.Connection(settings.broker_url) as connection, connection.SimpleQueue(intake_queue(settings)) as queue:
+        with (
+            kombu.Connection(settings.broker_url) as connection,
+            connection.SimpleQueue(intake_queue(settings)) as queue,
+        ):
             assert queue.qsize() == 1
             queue.clear()
 
@@ -194,22 +217,33 @@ def test_sixteen_threads_use_one_client_and_each_gets_its_own_answer(client: Cli
 
 def test_an_export_published_again_gives_an_equal_memory(client: Client, group: str) -> None:
     client.configure("klaus", mode="elapsed", recency_w=0.5)
-    first = client.observe("klaus", "Klaus reads 书", poignancy=4, session_id="s-1", occurred_at=T0, wait=True)
+    first = client.observe(
+        "klaus", "Klaus reads 书", poignancy=4, session_id="s-1", occurred_at=T0, wait=True
+    )
     client.observe("klaus", "a thought", node_type="thought", evidence=[first], keywords=["Klaus"], wait=True)
-    client.observe("klaus", "a talk", node_type="chat", utterances=[["Klaus", "hello"], ["林岚", "你好"]], wait=True)
-    client.observe("maria", "imported", vector=[0.1, 0.2], embedding_model="mine", provenance={"from": "test"}, wait=True)
+    client.observe(
+        "klaus", "a talk", node_type="chat", utterances=[["Klaus", "hello"], ["林岚", "你好"]], wait=True
+    )
+    client.observe(
+        "maria", "imported", vector=[0.1, 0.2], embedding_model="mine", provenance={"from": "test"}, wait=True
+    )
 
     def exported() -> list[dict[str, Any]]:
         return list(pages(client.memory.export, with_vectors=True, limit=2))
 
-    until(lambda: all("poignancy" in event["payload"] for event in exported()[1:]))  # what is derived belongs to it
+    until(
+        lambda: all("poignancy" in event["payload"] for event in exported()[1:])
+    )  # what is derived belongs to it
     events = exported()
     assert [event["type"] for event in events] == ["agent.configured"] + ["memory.observed"] * 4
 
     def copied(event: dict[str, Any]) -> dict[str, Any]:
         moved = {**event, "group_id": copy.group, "event_id": new_ids[event["event_id"]]}
         if "evidence" in event["payload"]:
-            moved["payload"] = {**event["payload"], "evidence": [new_ids[old] for old in event["payload"]["evidence"]]}
+            moved["payload"] = {
+                **event["payload"],
+                "evidence": [new_ids[old] for old in event["payload"]["evidence"]],
+            }
         return moved
 
     new_ids = {event["event_id"]: str(uuid7()) for event in events}
@@ -225,7 +259,12 @@ def test_an_export_published_again_gives_an_equal_memory(client: Client, group: 
         copy.observe_many([copied(event) for event in events], wait=True)  # a second time nothing happens
         assert len(list(pages(copy.memory.export, limit=500))) == len(events)
         question: dict[str, Any] = {"now": T0 + timedelta(days=1), "touch": False}
-        answers = [one.retrieve("klaus", "Klaus reads 书", **question).model_dump(mode="json") for one in (client, copy)]
-        scores = [[(n["description"], n["score"]) for n in a["groups"][0]["retrieved_nodes"]] for a in answers]
+        answers = [
+            one.retrieve("klaus", "Klaus reads 书", **question).model_dump(mode="json")
+            for one in (client, copy)
+        ]
+        scores = [
+            [(n["description"], n["score"]) for n in a["groups"][0]["retrieved_nodes"]] for a in answers
+        ]
         assert scores[0] == scores[1]
         assert len(scores[0]) == 2

@@ -30,7 +30,9 @@ def jiyi(service: str) -> Run:
 
 
 def test_an_action_is_asked_with_arguments_and_options(jiyi: Run) -> None:
-    made = json.loads(jiyi("appointments", "create", "小伴", "--text", "每天早上8点提醒我喝水", "--json").stdout)
+    made = json.loads(
+        jiyi("appointments", "create", "小伴", "--text", "每天早上8点提醒我喝水", "--json").stdout
+    )
     assert made["schedule"]["cron"] == "0 8 * * *"
     listed = json.loads(jiyi("appointments", "list", "小伴", "--limit", "5", "--json").stdout)
     assert [one["id"] for one in listed["rows"]] == [made["schedule"]["id"]]
@@ -38,7 +40,16 @@ def test_an_action_is_asked_with_arguments_and_options(jiyi: Run) -> None:
     assert "by_type" in json.loads(jiyi("memory_init", "--json").stdout), "an alias"
     assert jiyi("tokens", "estimate", "--content", "four words of text").stdout.strip().isdigit()
     when = json.loads(
-        jiyi("appointments", "parse", "remind me every day at 8am to a=b", "--runs", "2", "--tz", "Asia/Shanghai", "--json").stdout
+        jiyi(
+            "appointments",
+            "parse",
+            "remind me every day at 8am to a=b",
+            "--runs",
+            "2",
+            "--tz",
+            "Asia/Shanghai",
+            "--json",
+        ).stdout
     )
     assert len(when["readings"][0]["next_runs"]) == 2
 

@@ -17,7 +17,16 @@ from flask import Flask
 
 from jiyi import AsyncClient, Client
 from jiyi.client.http import AsyncHttpTransport, HttpTransport
-from jiyi.errors import BrokerUnavailable, InvalidEvent, InvalidRequest, JiyiError, NoAnswer, NotAllowed, NotFound, ServiceError
+from jiyi.errors import (
+    BrokerUnavailable,
+    InvalidEvent,
+    InvalidRequest,
+    JiyiError,
+    NoAnswer,
+    NotAllowed,
+    NotFound,
+    ServiceError,
+)
 from jiyi.protocol.wire.signatures import KeyScope
 from jiyi.settings import get_settings
 from jiyi.text.prompting import PREFACE
@@ -33,7 +42,9 @@ WAYS = ("broker", "http", "broker, async", "http, async")
 def over_http(web_app: Flask, key: str, group: str | None = None) -> Client:
     settings = get_settings()
     http = httpx2.Client(transport=httpx2.WSGITransport(app=web_app.wsgi_app))
-    return Client(group, settings=settings, transport=HttpTransport("http://localhost", settings, group, key, http))
+    return Client(
+        group, settings=settings, transport=HttpTransport("http://localhost", settings, group, key, http)
+    )
 
 
 class Served(httpx2.AsyncBaseTransport):
@@ -43,7 +54,9 @@ class Served(httpx2.AsyncBaseTransport):
         self._wsgi = httpx2.WSGITransport(app=app.wsgi_app)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        sent = httpx2.Request(request.method, request.url, headers=request.headers, content=await request.aread())
+        sent = httpx2.Request(
+            request.method, request.url, headers=request.headers, content=await request.aread()
+        )
         answer = await asyncio.to_thread(self._wsgi.handle_request, sent)
         return httpx2.Response(answer.status_code, headers=answer.headers, content=answer.read())
 
@@ -51,11 +64,15 @@ class Served(httpx2.AsyncBaseTransport):
 def over_http_async(web_app: Flask, key: str, group: str | None = None) -> AsyncClient:
     settings = get_settings()
     http = httpx2.AsyncClient(transport=Served(web_app))
-    return AsyncClient(group, settings=settings, transport=AsyncHttpTransport("http://localhost", settings, group, key, http))
+    return AsyncClient(
+        group, settings=settings, transport=AsyncHttpTransport("http://localhost", settings, group, key, http)
+    )
 
 
 class Awaited:
-    """A client in asyncio, or one of its namespaces, as if it were blocking: every verb is awaited, every list gathered."""
+    """A client in asyncio, or one of its namespaces, as if it were blocking: every verb is awaited, every
+    list gathered.
+    """
 
     def __init__(self, of: Any, runner: asyncio.Runner) -> None:
         self._of, self._runner = of, runner
@@ -93,7 +110,11 @@ def client_of(way: str, web_app: Flask, api_key: KeyMaker, group: str, *scopes: 
     if not way.endswith("async"):
         return Client(group, key=key) if way == "broker" else over_http(web_app, key)
     runner = asyncio.Runner()
-    over = (lambda: AsyncClient(group, key=key)) if way.startswith("broker") else (lambda: over_http_async(web_app, key))
+    over = (
+        (lambda: AsyncClient(group, key=key))
+        if way.startswith("broker")
+        else (lambda: over_http_async(web_app, key))
+    )
     return Awaited(runner.run(made(over)), runner)
 
 
@@ -111,7 +132,9 @@ def either(way: str, service: str, web_app: Flask, api_key: KeyMaker) -> Iterato
 def test_what_is_told_is_retrieved_listed_page_by_page_and_got(either: Client) -> None:
     either.configure("klaus", mode="elapsed", wait=True)
     told = either.observe("klaus", "Klaus is reading a book on gentrification", poignancy=4, wait=True)
-    days = either.observe_many([{"agent_id": "klaus", "description": f"克劳斯第{number}天"} for number in range(6)], wait=True)
+    days = either.observe_many(
+        [{"agent_id": "klaus", "description": f"克劳斯第{number}天"} for number in range(6)], wait=True
+    )
     either.observe("anna", "Anna is allergic to nuts", wait=True)
     answer = either.retrieve("klaus", "What does Klaus read?", top_k=2)
     assert (answer.status, answer.debug.mode) == ("ok", "elapsed")
@@ -119,7 +142,9 @@ def test_what_is_told_is_retrieved_listed_page_by_page_and_got(either: Client) -
     assert answer.retrieved_nodes[0].relevance.raw > 0
     assert either.retrieve("klaus", "第四天", top_k=1).retrieved_nodes[0].node_id in days
     assert [memory.node_id for memory in either.list("klaus", page_size=3)] == [*days[::-1], told]
-    assert [memory.description for memory in either.list("klaus", words="gentrification")] == ["Klaus is reading a book on gentrification"]
+    assert [memory.description for memory in either.list("klaus", words="gentrification")] == [
+        "Klaus is reading a book on gentrification"
+    ]
     assert len(list(either.list(page_size=3))) == 8
     one = either.get(told)
     assert (one.poignancy, one.agent_id, one.superseded_at) == (4, "klaus", None)
@@ -127,7 +152,9 @@ def test_what_is_told_is_retrieved_listed_page_by_page_and_got(either: Client) -
     assert [row.node_id for row in either.memory.list(agent_id="klaus", limit=1).rows] == days[-1:]
     assert [state.state for state in either.events.states(ids=[told]).rows] == ["retrievable"]
     assert either.memory.why(id=told).node_id == told
-    again = either.observe("klaus", "Klaus is reading a book on gentrification", poignancy=4, event_id=told, wait=True)
+    again = either.observe(
+        "klaus", "Klaus is reading a book on gentrification", poignancy=4, event_id=told, wait=True
+    )
     assert again == told  # the same again is the same
 
 
@@ -136,12 +163,23 @@ def test_an_update_is_found_instead_of_what_it_replaces(either: Client) -> None:
     since = datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
     event_id = uuid4()
     second = either.update(first, "Klaus lives in Osaka", occurred_at=since, event_id=event_id, wait=True)
-    assert second == either.update(first, "Klaus lives in Osaka", occurred_at=since, event_id=event_id) == event_id
+    assert (
+        second
+        == either.update(first, "Klaus lives in Osaka", occurred_at=since, event_id=event_id)
+        == event_id
+    )
     old, new = either.get(first), either.get(second)
     assert (old.superseded_by, old.superseded_at) == (second, since)
-    assert (new.description, new.created_at, new.poignancy, new.superseded_at) == ("Klaus lives in Osaka", since, 6, None)
+    assert (new.description, new.created_at, new.poignancy, new.superseded_at) == (
+        "Klaus lives in Osaka",
+        since,
+        6,
+        None,
+    )
     assert new.provenance["replaces"] == str(first)
-    assert [node.node_id for node in either.retrieve("klaus", "Where does Klaus live?").retrieved_nodes] == [second]
+    assert [node.node_id for node in either.retrieve("klaus", "Where does Klaus live?").retrieved_nodes] == [
+        second
+    ]
     wide = either.retrieve("klaus", "Where does Klaus live?", filters={"superseded": True}).retrieved_nodes
     assert {node.node_id for node in wide} == {first, second}
     assert [memory.node_id for memory in either.list("klaus")] == [second]
@@ -185,14 +223,26 @@ def test_a_deleted_memory_is_gone(either: Client) -> None:
 
 def test_what_is_refused_is_the_same_error_with_the_same_words(either: Client) -> None:
     refused: list[tuple[type[JiyiError], str, Callable[[], Any]]] = [
-        (InvalidRequest, r"^unknown option 'topk': did you mean top_k\?$", lambda: either.retrieve("klaus", "x", topk=3)),
+        (
+            InvalidRequest,
+            r"^unknown option 'topk': did you mean top_k\?$",
+            lambda: either.retrieve("klaus", "x", topk=3),
+        ),
         (
             InvalidRequest,
             r"^unknown option 'filters.sesion_id': did you mean session_id\?$",
             lambda: either.retrieve("klaus", "x", filters={"sesion_id": "s"}),
         ),
-        (InvalidEvent, r"^unknown option 'poignency': did you mean poignancy\?$", lambda: either.observe("klaus", "x", poignency=3)),
-        (InvalidEvent, r"^unknown option 'recency_weight': did you mean recency_w\?$", lambda: either.configure("klaus", recency_weight=3)),
+        (
+            InvalidEvent,
+            r"^unknown option 'poignency': did you mean poignancy\?$",
+            lambda: either.observe("klaus", "x", poignency=3),
+        ),
+        (
+            InvalidEvent,
+            r"^unknown option 'recency_weight': did you mean recency_w\?$",
+            lambda: either.configure("klaus", recency_weight=3),
+        ),
         (InvalidEvent, "give one of them", lambda: either.observe("klaus", "x", poignancy=3, importance=4)),
         (InvalidEvent, "poignancy", lambda: either.observe("klaus", "x", poignancy=99)),
         (InvalidRequest, "top_k", lambda: either.retrieve("klaus", "x", top_k=0)),
@@ -209,7 +259,10 @@ def test_what_is_refused_is_the_same_error_with_the_same_words(either: Client) -
 
 
 def test_rights_count_by_either_way(way: str, service: str, web_app: Flask, api_key: KeyMaker) -> None:
-    with client_of(way, web_app, api_key, service, "publish", "read") as modest, pytest.raises(NotAllowed, match="operator"):
+    with (
+        client_of(way, web_app, api_key, service, "publish", "read") as modest,
+        pytest.raises(NotAllowed, match="operator"),
+    ):
         modest.jobs.run("prune")
     with client_of(way, web_app, api_key, service, "publish") as mute, pytest.raises(NotAllowed):
         mute.retrieve("klaus", "x")
@@ -244,19 +297,30 @@ def test_without_a_good_key(web_app: Flask, key: str) -> None:
 
 
 def test_an_address_that_nobody_answers() -> None:
-    with Client(url="http://127.0.0.1:9") as client, pytest.raises(BrokerUnavailable, match=r"cannot reach http://127\.0\.0\.1:9"):
+    with (
+        Client(url="http://127.0.0.1:9") as client,
+        pytest.raises(BrokerUnavailable, match=r"cannot reach http://127\.0\.0\.1:9"),
+    ):
         client.agents.list()
 
 
 @pytest.mark.parametrize(
-    ("status", "error"), [(401, NotAllowed), (404, NotFound), (500, ServiceError), (502, ServiceError), (504, NoAnswer)]
+    ("status", "error"),
+    [(401, NotAllowed), (404, NotFound), (500, ServiceError), (502, ServiceError), (504, NoAnswer)],
 )
 def test_answers_that_are_no_problem_details(status: int, error: type[JiyiError]) -> None:
     settings = get_settings()
     for content in (b"<html>a proxy's page</html>", b'{"detail": "why", "title": "t"}', b""):
-        http = httpx2.Client(transport=httpx2.MockTransport(lambda _request, content=content: httpx2.Response(status, content=content)))
+        http = httpx2.Client(
+            transport=httpx2.MockTransport(
+                lambda _request, content=content: httpx2.Response(status, content=content)
+            )
+        )
         expected = error if b"detail" in content else ServiceError
-        with Client(transport=HttpTransport("http://service", settings, None, "", http)) as client, pytest.raises(expected):
+        with (
+            Client(transport=HttpTransport("http://service", settings, None, "", http)) as client,
+            pytest.raises(expected),
+        ):
             client.agents.list()
 
 
@@ -268,19 +332,26 @@ def test_no_redirect_takes_the_key_elsewhere() -> None:
         return httpx2.Response(307, headers={"Location": "http://elsewhere/"})
 
     http = httpx2.Client(transport=httpx2.MockTransport(redirect), follow_redirects=False)
-    with Client(transport=HttpTransport("http://service", get_settings(), None, "", http)) as client, pytest.raises(ServiceError):
+    with (
+        Client(transport=HttpTransport("http://service", get_settings(), None, "", http)) as client,
+        pytest.raises(ServiceError),
+    ):
         client.agents.list()
     assert asked == ["http://service/api/v1/actions/agents.list"]
 
 
 def test_an_unknown_action_is_not_found(service: str, web_app: Flask, api_key: KeyMaker) -> None:
     answer = web_app.test_client().post(
-        "/api/v1/actions/agents.nothing", json={}, headers={"Authorization": f"Bearer {api_key(service, 'read')}"}
+        "/api/v1/actions/agents.nothing",
+        json={},
+        headers={"Authorization": f"Bearer {api_key(service, 'read')}"},
     )
     assert (answer.status_code, answer.json["detail"]) == (404, "There is no action 'agents.nothing'.")
 
 
-def test_a_request_may_wait_until_its_events_are_found(service: str, web_app: Flask, api_key: KeyMaker) -> None:
+def test_a_request_may_wait_until_its_events_are_found(
+    service: str, web_app: Flask, api_key: KeyMaker
+) -> None:
     headers = {"Authorization": f"Bearer {api_key(service, 'publish', 'read')}"}
     event = {"agent_id": "klaus", "description": "Klaus reads", "importance": 4}
 
@@ -296,4 +367,7 @@ def test_a_request_may_wait_until_its_events_are_found(service: str, web_app: Fl
     assert told["errors"][0]["field"] == "wiat"
     event["poignency"] = 4
     status, told = posted("")
-    assert (status, told["errors"][0]["message"]) == (422, "unknown option 'poignency': did you mean poignancy?")
+    assert (status, told["errors"][0]["message"]) == (
+        422,
+        "unknown option 'poignency': did you mean poignancy?",
+    )

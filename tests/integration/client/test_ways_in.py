@@ -1,4 +1,6 @@
-"""Memories from other services come in whole, once, whatever happens meanwhile; and go out and in again as they were."""
+"""Memories from other services come in whole, once, whatever happens meanwhile; and go out and in again as
+they were.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,18 @@ TEXT = "Mia noted item number {} of her list"
 
 
 def conversation(number: int) -> dict[str, Any]:
-    return {"uuid": f"c{number}", "chat_messages": [{"uuid": f"m{number}", "sender": "human", "text": TEXT.format(number)}]}
+    return {
+        "uuid": f"c{number}",
+        "chat_messages": [{"uuid": f"m{number}", "sender": "human", "text": TEXT.format(number)}],
+    }
 
 
 def tree(number: int) -> dict[str, Any]:
-    message = {"id": f"m{number}", "author": {"role": "user"}, "content": {"content_type": "text", "parts": [TEXT.format(number)]}}
+    message = {
+        "id": f"m{number}",
+        "author": {"role": "user"},
+        "content": {"content_type": "text", "parts": [TEXT.format(number)]},
+    }
     return {"id": f"c{number}", "mapping": {"n": {"parent": None, "message": message}}, "current_node": "n"}
 
 
@@ -47,7 +56,11 @@ EACH: dict[str, Callable[[int], dict[str, Any]]] = {
     "claude": conversation,
     "mem0": lambda number: {"id": f"m{number}", "memory": TEXT.format(number), "user_id": "mia"},
     "zep": session,
-    "langmem": lambda number: {"namespace": ["m"], "key": str(number), "value": {"content": TEXT.format(number)}},
+    "langmem": lambda number: {
+        "namespace": ["m"],
+        "key": str(number),
+        "value": {"content": TEXT.format(number)},
+    },
     "jsonl": lambda number: {"agent_id": "assistant", "description": TEXT.format(number)},
 }
 
@@ -57,11 +70,16 @@ def written(source: str, count: int, folder: Path) -> Path:
     numbers = range(count)
     if source == "openclaw":
         (folder / "openclaw").mkdir(exist_ok=True)
-        (folder / "openclaw" / "MEMORY.md").write_text("".join(f"- {TEXT.format(number)}\n" for number in numbers))
+        (folder / "openclaw" / "MEMORY.md").write_text(
+            "".join(f"- {TEXT.format(number)}\n" for number in numbers)
+        )
         return folder / "openclaw"
     if source == "letta":
         passages = [{"id": f"p{number}", "text": TEXT.format(number)} for number in numbers]
-        content: Any = {"agents": [{"name": "assistant", "messages": [], "archival_passages": passages}], "blocks": []}
+        content: Any = {
+            "agents": [{"name": "assistant", "messages": [], "archival_passages": passages}],
+            "blocks": [],
+        }
     elif source == "jsonl":
         path = folder / "memories.jsonl"
         path.write_text("".join(json.dumps(EACH[source](number)) + "\n" for number in numbers))
@@ -81,7 +99,9 @@ SOURCES = [*EACH, "letta", "openclaw"]
 
 
 def bring(group: str, source: str, path: object, *options: object, code: int = 0) -> dict[str, Any]:
-    result = CliRunner().invoke(app, ["--group", group, "import", source, str(path), "--json", *map(str, options)])
+    result = CliRunner().invoke(
+        app, ["--group", group, "import", source, str(path), "--json", *map(str, options)]
+    )
     assert result.exit_code == code, result.output
     report: dict[str, Any] = json.loads(result.stdout)
     return report
@@ -113,7 +133,12 @@ def test_an_import_that_is_killed_and_run_again_loses_nothing_and_has_no_twin(
         assert (report["taken"], report["complete"], report["problem"]) == (40, False, "interrupted")
         until(lambda: len(stored(service)) == 40)
         report = bring(service, source, path)
-        assert (report["taken"], report["already"], report["left_out"], report["complete"]) == (20, 40, 0, True)
+        assert (report["taken"], report["already"], report["left_out"], report["complete"]) == (
+            20,
+            40,
+            0,
+            True,
+        )
         assert bring(service, source, path)["already"] == 60
     else:
         for _ in range(2):
@@ -129,7 +154,11 @@ def test_ten_thousand_memories_killed_in_the_middle_and_run_again(
     source: str, service: str, unlimited_web: int, api_key: KeyMaker, tmp_path: Path
 ) -> None:
     path, count = written(source, 10_000, tmp_path), 10_000
-    environment = {**os.environ, "JIYI_URL": f"http://127.0.0.1:{unlimited_web}", "JIYI_KEY": api_key(service, "publish", "read")}
+    environment = {
+        **os.environ,
+        "JIYI_URL": f"http://127.0.0.1:{unlimited_web}",
+        "JIYI_KEY": api_key(service, "publish", "read"),
+    }
     command = [sys.executable, "-m", "jiyi", "import", source, str(path), "--no-wait", "--json"]
     first = subprocess.Popen(command, env=environment, cwd=ROOT, stdout=subprocess.DEVNULL)
     until(lambda: len(stored(service)) >= 1_000 or first.poll() is not None)
@@ -148,19 +177,46 @@ def test_ten_thousand_memories_killed_in_the_middle_and_run_again(
 def test_what_was_told_is_found_with_its_time_user_and_session_and_a_check_compares_nothing_with_itself(
     service: str, tmp_path: Path
 ) -> None:
-    said = {"sender": "human", "text": "My sister Ingrid lives in Bergen", "created_at": "2024-05-06T07:08:09Z"}
-    export = [{"uuid": "c1", "name": "Family", "chat_messages": [{"uuid": "m1", **said}, {"uuid": "m2", "sender": "human", "text": " "}]}]
+    said = {
+        "sender": "human",
+        "text": "My sister Ingrid lives in Bergen",
+        "created_at": "2024-05-06T07:08:09Z",
+    }
+    export = [
+        {
+            "uuid": "c1",
+            "name": "Family",
+            "chat_messages": [{"uuid": "m1", **said}, {"uuid": "m2", "sender": "human", "text": " "}],
+        }
+    ]
     path, questions = tmp_path / "conversations.json", tmp_path / "questions.jsonl"
     path.write_text(json.dumps(export))
     questions.write_text(
-        '{"question": "Where does Ingrid live?", "expected": ["bergen", "卑尔根"]}\n{"question": "What is eaten?", "expected": "fårikål"}\n'
+        '{"question": "Where does Ingrid live?", "expected": ["bergen", "卑尔根"]}\n{"question": "What is'
+        ' eaten?", "expected": "fårikål"}\n'
     )
     report = bring(service, "claude", path, "--user", "mia", "--check", questions)
-    assert (report["taken"], report["reasons"], report["retrievable"], report["agents"]) == (1, {"empty": 1}, True, ["assistant"])
-    assert report["check"] == {"questions": 2, "among_first": 10, "ours": 0.5, "theirs": None, "missed": ["What is eaten?"]}
+    assert (report["taken"], report["reasons"], report["retrievable"], report["agents"]) == (
+        1,
+        {"empty": 1},
+        True,
+        ["assistant"],
+    )
+    assert report["check"] == {
+        "questions": 2,
+        "among_first": 10,
+        "ours": 0.5,
+        "theirs": None,
+        "missed": ["What is eaten?"],
+    }
     with Client(service) as client:
         (memory,) = client.list("assistant", kinds=["session"], user_id="mia")
-        assert (memory.session_id, memory.user_id, memory.created_at.year, memory.origin) == ("c1", "mia", 2024, "import")
+        assert (memory.session_id, memory.user_id, memory.created_at.year, memory.origin) == (
+            "c1",
+            "mia",
+            2024,
+            "import",
+        )
         assert list(client.list("assistant", kinds=["session"], user_id="leo")) == []
     said["text"] = "My sister Ingrid lives in Oslo"
     path.write_text(json.dumps([{"uuid": "c1", "chat_messages": [{"uuid": "m1", **said}]}]))
@@ -170,9 +226,15 @@ def test_what_was_told_is_found_with_its_time_user_and_session_and_a_check_compa
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(b"\x00\x01binary", "binary"), (b'[{"uuid": "c", "chat_messages": []}, {"uu', "no whole JSON"), (b"", "is empty")],
+    [
+        (b"\x00\x01binary", "binary"),
+        (b'[{"uuid": "c", "chat_messages": []}, {"uu', "no whole JSON"),
+        (b"", "is empty"),
+    ],
 )
-def test_a_file_that_ends_badly_still_has_a_report(content: bytes, problem: str, service: str, tmp_path: Path) -> None:
+def test_a_file_that_ends_badly_still_has_a_report(
+    content: bytes, problem: str, service: str, tmp_path: Path
+) -> None:
     path = tmp_path / "conversations.json"
     path.write_bytes(content)
     report = bring(service, "claude", path, code=1)
@@ -204,7 +266,8 @@ def recorded(name: str) -> Flask:
 
     if name == "mem0":
         server.add_url_rule(
-            "/v1/entities/", view_func=lambda: {"results": [{"type": "user", "name": "mia"}, {"type": "agent", "name": "x"}]}
+            "/v1/entities/",
+            view_func=lambda: {"results": [{"type": "user", "name": "mia"}, {"type": "agent", "name": "x"}]},
         )
 
         @server.post("/v3/memories/")
@@ -216,17 +279,31 @@ def recorded(name: str) -> Flask:
         @server.post("/v3/memories/search/")
         def search() -> Any:
             return {"results": [row for row in rows if row["memory"] == BEES]}
+
     else:
         sessions = [{"session_id": "s/1", "user_id": "mia", "created_at": "2026-01-01T00:00:00Z"}]
-        messages = [{"uuid": f"m{n}", "role_type": "user", "content": told_as(n), "created_at": "2026-01-01T00:00:01Z"} for n in range(130)]
-        server.add_url_rule("/api/v2/sessions-ordered", view_func=lambda: {"sessions": sessions, "total_count": 1})
+        messages = [
+            {
+                "uuid": f"m{n}",
+                "role_type": "user",
+                "content": told_as(n),
+                "created_at": "2026-01-01T00:00:01Z",
+            }
+            for n in range(130)
+        ]
+        server.add_url_rule(
+            "/api/v2/sessions-ordered", view_func=lambda: {"sessions": sessions, "total_count": 1}
+        )
         facts = {"facts": [{"uuid": "f", "fact": "Mia keeps a list"}]}
         server.add_url_rule("/api/v2/sessions/<path:_name>/facts", "facts", lambda _name: facts)
 
         @server.get("/api/v2/sessions/<path:_name>/messages")
         def told(_name: str) -> Any:
             first = int(request.args["cursor"])
-            return {"messages": messages[first : first + int(request.args["limit"])], "total_count": len(messages)}
+            return {
+                "messages": messages[first : first + int(request.args["limit"])],
+                "total_count": len(messages),
+            }
 
         @server.post("/api/v2/sessions/search")
         def find() -> Any:
@@ -250,7 +327,9 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
         thread.join(30)
 
 
-@pytest.mark.parametrize(("address", "source", "count"), [("mem0", "mem0", 150), ("zep", "zep", 131)], indirect=["address"])
+@pytest.mark.parametrize(
+    ("address", "source", "count"), [("mem0", "mem0", 150), ("zep", "zep", 131)], indirect=["address"]
+)
 def test_a_running_service_gives_all_pages_and_is_asked_the_same_questions(
     address: str, source: str, count: int, service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +339,12 @@ def test_a_running_service_gives_all_pages_and_is_asked_the_same_questions(
     assert "401" in refused["problem"]
     monkeypatch.setenv("JIYI_SOURCE_KEY", "s3cret")
     report = bring(service, source, address, "--check", questions)
-    assert (report["taken"], report["left_out"], report["check"]["theirs"], report["check"]["ours"]) == (count, 0, 1.0, 1.0)
+    assert (report["taken"], report["left_out"], report["check"]["theirs"], report["check"]["ours"]) == (
+        count,
+        0,
+        1.0,
+        1.0,
+    )
     assert "s3cret" not in json.dumps(report)
     assert bring(service, source, address)["already"] == count
     gone = bring(service, source, "http://127.0.0.1:9", code=1)
@@ -274,18 +358,32 @@ def lines(path: Path, group: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["event_id"])
 
 
-def test_an_export_of_all_into_an_empty_group_is_exported_the_same(service: str, group: str, tmp_path: Path) -> None:
+def test_an_export_of_all_into_an_empty_group_is_exported_the_same(
+    service: str, group: str, tmp_path: Path
+) -> None:
     copy = f"{group}-copy"
 
     with Client(service) as client:
         client.observe("klaus", "Klaus reads a book", importance=4, user_id="mia")
         client.observe(
-            "klaus", "克劳斯在喝茶", keywords=["茶"], occurred_at="2026-01-01T00:00:00Z", provenance={"from": "diary"}, wait=True
+            "klaus",
+            "克劳斯在喝茶",
+            keywords=["茶"],
+            occurred_at="2026-01-01T00:00:00Z",
+            provenance={"from": "diary"},
+            wait=True,
         )
         client.configure("klaus", mode="elapsed", wait=True)
-        client.add_turn("klaus", "user", "I am allergic to peanuts and I live in Bergen.", "s1", user_id="mia", wait=True)
+        client.add_turn(
+            "klaus", "user", "I am allergic to peanuts and I live in Bergen.", "s1", user_id="mia", wait=True
+        )
         client.end_session("klaus", "s1", user_id="mia")
-        until(lambda: any("peanut" in memory.description for memory in client.list("klaus", kinds=["preference", "knowledge"])))
+        until(
+            lambda: any(
+                "peanut" in memory.description
+                for memory in client.list("klaus", kinds=["preference", "knowledge"])
+            )
+        )
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     for name, file in ((service, first), (copy, second)):
         if name == copy:
@@ -293,6 +391,13 @@ def test_an_export_of_all_into_an_empty_group_is_exported_the_same(service: str,
         result = CliRunner().invoke(app, ["--group", name, "export", "--all", "--file", str(file), "--json"])
         assert result.exit_code == 0, result.output
     exported, again = lines(first, service), lines(second, copy)
-    assert {row["type"] for row in exported} == {"turn.recorded", "agent.configured", "memory.observed", "session.ended"}
-    assert any(row["payload"].get("kind") in ("preference", "knowledge") for row in exported), "what was taken from the conversation"
+    assert {row["type"] for row in exported} == {
+        "turn.recorded",
+        "agent.configured",
+        "memory.observed",
+        "session.ended",
+    }
+    assert any(row["payload"].get("kind") in ("preference", "knowledge") for row in exported), (
+        "what was taken from the conversation"
+    )
     assert again == exported

@@ -22,8 +22,18 @@ START = datetime(2026, 5, 1, 9, tzinfo=UTC)
 
 def turn(group: str, said: str, **fields: Any) -> wire.Event:
     """A turn of a user, unless told otherwise."""
-    envelope: dict[str, Any] = {name: fields.pop(name) for name in ("agent_id", "session_id", "occurred_at", "event_id") if name in fields}
-    event: dict[str, Any] = {"type": "turn.recorded", "group_id": group, "agent_id": "helper", "session_id": "s1", "occurred_at": START}
+    envelope: dict[str, Any] = {
+        name: fields.pop(name)
+        for name in ("agent_id", "session_id", "occurred_at", "event_id")
+        if name in fields
+    }
+    event: dict[str, Any] = {
+        "type": "turn.recorded",
+        "group_id": group,
+        "agent_id": "helper",
+        "session_id": "s1",
+        "occurred_at": START,
+    }
     return wire.build({**event, **envelope, "payload": {"role": "user", **fields, "text": said}})
 
 
@@ -45,7 +55,13 @@ def save(events: Iterable[wire.Event]) -> Stored:
 
 def end_session(group: str, session_id: str = "s1", agent_id: str = "helper") -> UUID:
     event_id = uuid4()
-    ended = {"type": "session.ended", "event_id": event_id, "group_id": group, "agent_id": agent_id, "session_id": session_id}
+    ended = {
+        "type": "session.ended",
+        "event_id": event_id,
+        "group_id": group,
+        "agent_id": agent_id,
+        "session_id": session_id,
+    }
     save([wire.build(ended)])
     return event_id
 
@@ -58,12 +74,17 @@ def run() -> int:
 def hurry() -> None:
     """What waits for its window is due now."""
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = :kind"), {"kind": EXTRACT})
+        connection.execute(
+            text("UPDATE pending_work SET due_at = now() WHERE kind = :kind"), {"kind": EXTRACT}
+        )
 
 
 def owed() -> list[Any]:
     with unit_of_work() as connection:
-        found = connection.execute(text("SELECT due_at, attempts, last_error FROM pending_work WHERE kind = :kind"), {"kind": EXTRACT})
+        found = connection.execute(
+            text("SELECT due_at, attempts, last_error FROM pending_work WHERE kind = :kind"),
+            {"kind": EXTRACT},
+        )
         return list(found.mappings())
 
 
@@ -72,7 +93,8 @@ def nodes(group: str, *kinds: str) -> list[Any]:
     with unit_of_work() as connection:
         found = connection.execute(
             text("""
-                SELECT * FROM memory_nodes WHERE group_id = :group AND (cardinality(CAST(:kinds AS text[])) = 0 OR kind = ANY(:kinds))
+                SELECT * FROM memory_nodes WHERE group_id = :group AND (cardinality(CAST(:kinds AS text[])) =
+                0 OR kind = ANY(:kinds))
                 ORDER BY node_count
             """),
             {"group": group, "kinds": list(kinds)},
@@ -82,7 +104,9 @@ def nodes(group: str, *kinds: str) -> list[Any]:
 
 def facts(group: str) -> list[str]:
     """Preferences and knowledge in force."""
-    return [row["description"] for row in nodes(group, "preference", "knowledge") if row["superseded_by"] is None]
+    return [
+        row["description"] for row in nodes(group, "preference", "knowledge") if row["superseded_by"] is None
+    ]
 
 
 def window() -> float:

@@ -1,4 +1,6 @@
-"""The admin's pages of conversations: the four kinds, the profile, what changed, what was injected and why; none of another group."""
+"""The admin's pages of conversations: the four kinds, the profile, what changed, what was injected and why;
+none of another group.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,16 @@ def talked(group: str) -> str:
     hurry()
     run()
     with unit_of_work() as connection:
-        injections.update_profile(connection, (group, "helper"), ProfileSignals(industry="pottery"), datetime.now(UTC))
+        injections.update_profile(
+            connection, (group, "helper"), ProfileSignals(industry="pottery"), datetime.now(UTC)
+        )
     injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query="Where do I live now?"))
     return group
 
 
-def test_pages_of_conversations_show_all_of_them_and_to_another_group_none(talked: str, sign_in: SignIn) -> None:
+def test_pages_of_conversations_show_all_of_them_and_to_another_group_none(
+    talked: str, sign_in: SignIn
+) -> None:
     browser = sign_in("viewer", groups=[talked])
     page = browser.get("/conversations", query_string={"group": talked})
     assert page.status_code == 200
@@ -64,8 +70,16 @@ def test_what_people_say_of_turns_is_training_data_and_goes_with_them(talked: st
     assert "Lisbon" in remembered["description"]
     assert moved["judged"] is None
     small = next(turn for text, turn in turns.items() if "Nice weather" in text)
-    for turn, lasting in ((small, "true"), (small, "false"), (moved, "true")):  # said again, it counts as it was said last
-        browser.post(f"/sessions/{talked}/helper/s2/{turn['node_id']}/judge", data={"lasting": lasting}, follow_redirects=True)
+    for turn, lasting in (
+        (small, "true"),
+        (small, "false"),
+        (moved, "true"),
+    ):  # said again, it counts as it was said last
+        browser.post(
+            f"/sessions/{talked}/helper/s2/{turn['node_id']}/judge",
+            data={"lasting": lasting},
+            follow_redirects=True,
+        )
     assert {turn["judged"] for turn in _session(browser, talked, "s2")} == {None, True, False}
     rows = _rows(browser, talked)
     assert [(row["text"], row["lasting"], row["kind"], row["subject"]) for row in rows] == [
@@ -84,7 +98,12 @@ def test_what_people_say_of_turns_is_training_data_and_goes_with_them(talked: st
         connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": moved["node_id"]})
     assert _rows(browser, talked) == []
     reader = sign_in("viewer", groups=[talked])
-    assert reader.post(f"/sessions/{talked}/helper/s2/{small['node_id']}/judge", data={"lasting": "true"}).status_code == 403
+    assert (
+        reader.post(
+            f"/sessions/{talked}/helper/s2/{small['node_id']}/judge", data={"lasting": "true"}
+        ).status_code
+        == 403
+    )
 
 
 def _session(browser: Any, group: str, session: str) -> list[dict[str, Any]]:

@@ -12,7 +12,13 @@ from jiyi.errors import InvalidRequest, NotFound
 from jiyi.protocol.base import ById, OfAgents, encode_cursor
 from jiyi.protocol.conversation_commands import ImportMemories, MemoryEntryInput, PersistentMemory
 from jiyi.protocol.conversations import ContextRequest
-from jiyi.protocol.experiences import Experience, FindExperiences, ListExperiences, TellExperience, UpdateExperience
+from jiyi.protocol.experiences import (
+    Experience,
+    FindExperiences,
+    ListExperiences,
+    TellExperience,
+    UpdateExperience,
+)
 from jiyi.protocol.recall import UpdateMemory
 from models.conversations import actions
 from models.conversations import experience_actions as experiences
@@ -38,7 +44,13 @@ def me(group: str) -> Actor:
 
 
 def tell(group: str, problem: str = JAM, **fields: Any) -> Experience:
-    told = {"agent_id": AGENT, "pain_pattern": problem, "solution_steps": STEPS, "outcome": "success", **fields}
+    told = {
+        "agent_id": AGENT,
+        "pain_pattern": problem,
+        "solution_steps": STEPS,
+        "outcome": "success",
+        **fields,
+    }
     return experiences.store_experience.perform(me(group), TellExperience.model_validate(told))
 
 
@@ -59,12 +71,17 @@ def _no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_workers")
 def test_an_experience_is_told_listed_changed_and_erased(group: str) -> None:
     first, second = tell(group), tell(group, GLAZE, solution_steps=["慢慢降温"], outcome="partial")
-    assert [(row.pain_pattern, row.outcome) for row in listed(group)] == [(GLAZE, "partial"), (JAM, "success")]
+    assert [(row.pain_pattern, row.outcome) for row in listed(group)] == [
+        (GLAZE, "partial"),
+        (JAM, "success"),
+    ]
     page = experiences.list_experiences.perform(me(group), ListExperiences(agent_id=AGENT, limit=1))
     assert [row.id for row in listed(group, cursor=page.next)] == [first.id]
     assert [row.id for row in listed(group, words="开裂")] == [second.id]
     assert [row.id for row in listed(group, outcome="success")] == [first.id]
-    changed = experiences.update_experience.perform(me(group), UpdateExperience(id=second.id, outcome="success", tools_used=["kiln"]))
+    changed = experiences.update_experience.perform(
+        me(group), UpdateExperience(id=second.id, outcome="success", tools_used=["kiln"])
+    )
     assert (changed.outcome, changed.solution_steps, changed.tools_used, changed.created_at) == (
         "success",
         ["慢慢降温"],
@@ -83,14 +100,21 @@ def test_an_experience_is_told_listed_changed_and_erased(group: str) -> None:
 def test_the_same_problem_is_one_however_it_came(group: str) -> None:
     experienced(group, times=1)
     content = {"agent_id": AGENT, "memory_type": "experience"}
-    entry = MemoryEntryInput(content=JAM, metadata={"solution_steps": ["call a technician"], "outcome": "failed"}, **content)
+    entry = MemoryEntryInput(
+        content=JAM, metadata={"solution_steps": ["call a technician"], "outcome": "failed"}, **content
+    )
     actions.store_memory.perform(me(group), entry)
     actions.add_resource.perform(
-        me(group), MemoryEntryInput(uri=f"agent://{AGENT}/experience/printer", content=f"{JAM} | Steps: 1. dust it")
+        me(group),
+        MemoryEntryInput(uri=f"agent://{AGENT}/experience/printer", content=f"{JAM} | Steps: 1. dust it"),
     )
     save(observed(group, JAM.upper(), agent_id=AGENT, kind="experience", uri=f"agent://{AGENT}/experience/x"))
     [row] = listed(group)
-    assert (row.solution_steps, row.outcome, row.reuse_count) == ([*STEPS, "call a technician", "dust it"], "success", 3)
+    assert (row.solution_steps, row.outcome, row.reuse_count) == (
+        [*STEPS, "call a technician", "dust it"],
+        "success",
+        3,
+    )
     assert in_force(group) == [row.id]
     assert grow() > 0, "what is used again may make a pattern"
 
@@ -124,7 +148,11 @@ def test_a_correction_replaces_what_the_experience_said(group: str) -> None:
         ["open it"],
         "partial",
     )
-    assert (after.reuse_count, after.created_at, after.confidence) == (2, before.created_at, before.confidence)
+    assert (after.reuse_count, after.created_at, after.confidence) == (
+        2,
+        before.created_at,
+        before.confidence,
+    )
 
 
 def test_an_export_brings_experiences_back(group: str) -> None:
@@ -157,7 +185,9 @@ def test_bad_input_is_refused_with_its_field(group: str) -> None:
     first = tell(group)
     tell(group, GLAZE)
     with pytest.raises(InvalidRequest, match=f"pain_pattern: is the problem of the experience {first.id}"):
-        experiences.update_experience.perform(me(group), UpdateExperience(id=listed(group, words="开裂")[0].id, pain_pattern=JAM))
+        experiences.update_experience.perform(
+            me(group), UpdateExperience(id=listed(group, words="开裂")[0].id, pain_pattern=JAM)
+        )
     with pytest.raises(InvalidRequest, match="cursor"):
         listed(group, cursor=encode_cursor(uuid4()))
     assert experiences.delete_experience.perform(me(group), ById(id=uuid4())).count == 0

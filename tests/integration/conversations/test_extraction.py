@@ -1,4 +1,6 @@
-"""From turns to memories: when they are looked through, what is stored, what supersedes what, and what a failure leaves."""
+"""From turns to memories: when they are looked through, what is stored, what supersedes what, and what a
+failure leaves.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,26 @@ from models.conversations.extractions import KNOWN_FACTS, known_facts
 from models.db.connection import unit_of_work
 from tasks.conversations import extraction
 from tasks.framework import work
-from tests.integration.conversations.talk import START, end_session, facts, hurry, nodes, owed, run, save, say, turn, window
+from tests.integration.conversations.talk import (
+    START,
+    end_session,
+    facts,
+    hurry,
+    nodes,
+    owed,
+    run,
+    save,
+    say,
+    turn,
+    window,
+)
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
 #: More things than facts are known anyway.
 LIKED = """apples pears plums figs dates grapes melons cherries olives onions leeks carrots beets turnips radishes peas beans lentils
-    rice oats barley rye honey jam butter cheese yoghurt milk tea cocoa bread cake pies soup stew tofu noodles dumplings kimchi pickles
+    rice oats barley rye honey jam butter cheese yoghurt milk tea cocoa bread cake pies soup stew tofu noodles
+    dumplings kimchi pickles
     pepper mustard vinegar crackers waffles pancakes muffins biscuits truffles"""
 SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
 
@@ -33,7 +48,11 @@ def test_a_turn_is_a_memory_of_kind_session_about_its_speaker(group: str) -> Non
     one, two = nodes(group)
     assert [one["node_id"], two["node_id"]] == said
     assert (one["kind"], one["subject"], one["description"]) == ("session", "user", "I live in Porto.")
-    assert (two["subject"], two["description"], two["uri"]) == ("小林", "小林: 我在杭州工作", "agent://helper/session/s2")
+    assert (two["subject"], two["description"], two["uri"]) == (
+        "小林",
+        "小林: 我在杭州工作",
+        "agent://helper/session/s2",
+    )
     event = turn(group, "It rains.")
     assert [save([event]).repeated, save([event]).repeated] == [0, 1]
     assert len(nodes(group)) == 3
@@ -42,7 +61,11 @@ def test_a_turn_is_a_memory_of_kind_session_about_its_speaker(group: str) -> Non
 def test_turns_tell_memories_that_name_them(group: str) -> None:
     def kinds() -> set[str]:
         with unit_of_work() as connection:
-            return set(connection.execute(text("SELECT kind FROM pending_work WHERE group_id = :group"), {"group": group}).scalars())
+            return set(
+                connection.execute(
+                    text("SELECT kind FROM pending_work WHERE group_id = :group"), {"group": group}
+                ).scalars()
+            )
 
     said = say(group, *SMALL_TALK, "I am allergic to peanuts.")
     assert kinds() == {"embed", EXTRACT}
@@ -66,7 +89,9 @@ def test_few_messages_wait_for_more_or_for_the_end_of_the_session(group: str) ->
     assert facts(group) == ["User: I live in Porto."]
 
 
-def test_a_session_that_ends_while_turns_are_looked_through_is_looked_through_next(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_ends_while_turns_are_looked_through_is_looked_through_next(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = extraction._extracted
 
     def meanwhile(*about: Any) -> object:
@@ -108,9 +133,13 @@ def test_the_newer_of_a_single_valued_attribute_supersedes_the_older_with_both_d
     assert new["superseded_by"] is None
     turns = {row["node_id"]: row for row in nodes(group, "session")}
     ended = [turns[turn]["provenance"].get("marks") for turn in (first[3], second[3])]
-    assert [(mark["why"], mark["start"], mark["end"]) for mark in ended[0]] == [("ended", 0, len("I live in Porto"))]
+    assert [(mark["why"], mark["start"], mark["end"]) for mark in ended[0]] == [
+        ("ended", 0, len("I live in Porto"))
+    ]
     assert ended[1] is None
-    assert all(row["superseded_by"] is None for row in turns.values())  # a turn was said, whatever has ended of it
+    assert all(
+        row["superseded_by"] is None for row in turns.values()
+    )  # a turn was said, whatever has ended of it
 
 
 def test_what_says_something_else_of_the_same_attribute_takes_nothing_back(group: str) -> None:
@@ -124,13 +153,25 @@ def test_what_says_something_else_of_the_same_attribute_takes_nothing_back(group
 @pytest.mark.parametrize(
     ("first", "start", "second", "holds"),
     [
-        ([*SMALL_TALK, "I live in Lisbon."], START + timedelta(days=30), [*SMALL_TALK, "I live in Porto."], "Lisbon"),
-        ([*SMALL_TALK, "I live in Porto."], datetime.now(UTC) + timedelta(days=400), [*SMALL_TALK, "I live in Lisbon."], "Lisbon"),
+        (
+            [*SMALL_TALK, "I live in Lisbon."],
+            START + timedelta(days=30),
+            [*SMALL_TALK, "I live in Porto."],
+            "Lisbon",
+        ),
+        (
+            [*SMALL_TALK, "I live in Porto."],
+            datetime.now(UTC) + timedelta(days=400),
+            [*SMALL_TALK, "I live in Lisbon."],
+            "Lisbon",
+        ),
         (["I live in Porto.", "I live in Lisbon.", "I live in Porto.", "Hello."], START, [], "Porto"),
     ],
     ids=["whatever comes later", "unless it is dated ahead", "a value that comes back within one run"],
 )
-def test_what_was_said_later_holds(group: str, first: list[str], start: datetime, second: list[str], holds: str) -> None:
+def test_what_was_said_later_holds(
+    group: str, first: list[str], start: datetime, second: list[str], holds: str
+) -> None:
     say(group, *first, start=start, session_id="s2")
     run()
     if second:
@@ -148,7 +189,9 @@ def test_bug_h2_the_same_content_at_the_same_address_is_stored_once_and_lists_gr
     assert len(nodes(group, "knowledge")) == len(facts(group)) == 2
 
 
-def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(llms, "llm", _away)
     say(group, *SMALL_TALK, "I live in Porto.")
     run()
@@ -161,7 +204,9 @@ def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkey
     assert len(facts(group)) == 1
 
 
-def test_rules_stand_in_for_an_llm_that_is_away_if_told_to(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_stand_in_for_an_llm_that_is_away_if_told_to(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = get_settings().model_copy(update={"extract_fallback": "rules"})
     monkeypatch.setattr(work, "get_settings", lambda: settings)
     monkeypatch.setattr(llms, "llm", _away)
@@ -189,7 +234,9 @@ def test_of_two_runs_over_the_same_turns_one_counts(group: str, monkeypatch: pyt
 def test_extraction_of_an_agent_that_was_erased_is_no_longer_owed(group: str) -> None:
     say(group, *SMALL_TALK, "I live in Porto.")
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE agents SET agent_key = gen_random_uuid() WHERE group_id = :group"), {"group": group})
+        connection.execute(
+            text("UPDATE agents SET agent_key = gen_random_uuid() WHERE group_id = :group"), {"group": group}
+        )
     assert run() == 1
     assert owed() == []
 
@@ -212,9 +259,14 @@ def test_an_old_fact_is_known_again_when_a_turn_is_about_it(group: str) -> None:
     [turn_id] = say(group, "Porto is over, I moved.", start=START + timedelta(days=2))
     name = (group, "helper")
     with unit_of_work() as connection:
-        assert old["node_id"] not in [one.node_id for one in known_facts(connection, name, [turn_id])]  # the turn has no vector yet
+        assert old["node_id"] not in [
+            one.node_id for one in known_facts(connection, name, [turn_id])
+        ]  # the turn has no vector yet
         connection.execute(
-            text("UPDATE memory_nodes SET embedding = '[1,0]', embedding_model = 'm' WHERE group_id = :group AND node_id = ANY(:ids)"),
+            text(
+                "UPDATE memory_nodes SET embedding = '[1,0]', embedding_model = 'm' WHERE group_id = :group"
+                " AND node_id = ANY(:ids)"
+            ),
             {"group": group, "ids": [old["node_id"], turn_id]},
         )
         known = known_facts(connection, name, [turn_id])

@@ -1,4 +1,6 @@
-"""What still holds is shown without a mark, whatever was said later of something near it; a wrong mark is worse than none."""
+"""What still holds is shown without a mark, whatever was said later of something near it; a wrong mark is
+worse than none.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,12 @@ def context(group: str, question: str, older: tuple[str, ...], newer: tuple[str,
     ("older", "newer", "question", "word"),
     [
         ("I'm allergic to shrimp, it put me in hospital.", "I eat fish now.", "Can I eat shrimp?", "shrimp"),
-        ("I live in Oslo, in a flat by the river.", "I was in Rome last weekend, lovely city.", "Where do I live?", "Oslo"),
+        (
+            "I live in Oslo, in a flat by the river.",
+            "I was in Rome last weekend, lovely city.",
+            "Where do I live?",
+            "Oslo",
+        ),
         ("I have a cat called Miso.", "My sister has got a dog now.", "Which pet do I have?", "Miso"),
         ("我对虾过敏，进过医院。", "我现在吃鱼了。", "我能吃虾吗？", "虾"),
         ("我住在杭州，房子在河边。", "上周末我去了北京玩。", "我住在哪里？", "杭州"),
@@ -60,7 +67,9 @@ def test_what_still_holds_is_not_marked(group: str, older: str, newer: str, ques
     ],
     ids=["a home", "住处"],
 )
-def test_what_was_changed_in_words_is_marked(group: str, older: str, newer: str, question: str, word: str) -> None:
+def test_what_was_changed_in_words_is_marked(
+    group: str, older: str, newer: str, question: str, word: str
+) -> None:
     """Else the test above would hold of a service that marks nothing."""
     held = [line for line in context(group, question, (older,), (newer,)) if word in line]
     assert held

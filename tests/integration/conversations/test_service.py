@@ -14,7 +14,9 @@ from jiyi.errors import InvalidRequest
 from jiyi.settings import get_settings
 
 
-def test_the_companion_remembers_what_only_its_first_session_told_learns_and_keeps_to_its_budget(client: Client) -> None:
+def test_the_companion_remembers_what_only_its_first_session_told_learns_and_keeps_to_its_budget(
+    client: Client,
+) -> None:
     told = json.loads(json.dumps(companion.report(client)))
     learned = told.pop("learned")
     assert set(told) == {"zh", "en", "people"}
@@ -31,7 +33,11 @@ def test_the_companion_remembers_what_only_its_first_session_told_learns_and_kee
 
 def test_the_loop_neither_raises_nor_waits_when_nobody_answers(group: str) -> None:
     settings = get_settings().model_copy(
-        update={"broker_url": "redis://127.0.0.1:1/0", "redis_url": "redis://127.0.0.1:1/0", "request_timeout": 0.4}
+        update={
+            "broker_url": "redis://127.0.0.1:1/0",
+            "redis_url": "redis://127.0.0.1:1/0",
+            "request_timeout": 0.4,
+        }
     )
     with Client(group, settings=settings) as away, ConversationLoop(away, seconds=0.3) as loop:
         begun = time.monotonic()

@@ -1,4 +1,6 @@
-"""A session's prompts: what stays the same, when it is made anew, what is recalled once, and never more than the budget."""
+"""A session's prompts: what stays the same, when it is made anew, what is recalled once, and never more than
+the budget.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,14 @@ TEA, SHRIMP = "The user likes green tea. 喜欢绿茶。", "The user fishes for 
 
 
 def ask(group: str, query: str, turn: int | None = None, **fields: Any) -> InjectedContext:
-    asked = ContextRequest(agent_id="helper", query=query, base_prompt="Be kind.", split=True, turn=turn, **{"session_id": "s9", **fields})
+    asked = ContextRequest(
+        agent_id="helper",
+        query=query,
+        base_prompt="Be kind.",
+        split=True,
+        turn=turn,
+        **{"session_id": "s9", **fields},
+    )
     return injection.build(Actor(group, "test"), asked)
 
 
@@ -36,18 +45,28 @@ def prefer(group: str, what: str, category: str) -> None:
 
 def kept(group: str) -> list[Any]:
     with unit_of_work() as connection:
-        return list(connection.execute(text("SELECT * FROM session_prompts WHERE group_id = :g"), {"g": group}).mappings())
+        return list(
+            connection.execute(
+                text("SELECT * FROM session_prompts WHERE group_id = :g"), {"g": group}
+            ).mappings()
+        )
 
 
 def test_a_session_s_prompt_begins_with_the_same_bytes_until_something_in_it_is_withdrawn(group: str) -> None:
     prefer(group, TEA, "tea")
     add(group, SHRIMP)
     with unit_of_work() as connection:
-        injections.update_profile(connection, (group, "helper"), ProfileSignals(role="potter", recent_topics=["rain"]), START)
+        injections.update_profile(
+            connection, (group, "helper"), ProfileSignals(role="potter", recent_topics=["rain"]), START
+        )
     first = ask(group, "Do I fish for shrimp?", 1)
     assert first.prompt == f"{first.stable}\n\n{first.recalled}"
     assert first.stable.startswith("Be kind.\n\n")
-    assert ("potter" in first.stable, "green tea" in first.stable, "rain" in first.stable) == (True, True, False)
+    assert ("potter" in first.stable, "green tea" in first.stable, "rain" in first.stable) == (
+        True,
+        True,
+        False,
+    )
     assert ("shrimp" in first.recalled, "green tea" in first.recalled) == (True, False)
     prefer(group, "The user likes oat milk.", "milk")
     again, second = ask(group, "Do I fish for shrimp?", 1), ask(group, "Shrimp, you said? 虾？", 2)
@@ -59,7 +78,8 @@ def test_a_session_s_prompt_begins_with_the_same_bytes_until_something_in_it_is_
     assert "oat milk" in ask(group, "And now?", 1, session_id="unknown").stable
     with unit_of_work() as connection:
         connection.execute(
-            text("UPDATE memory_nodes SET superseded_at = now() WHERE group_id = :g AND description = :tea"), {"g": group, "tea": TEA}
+            text("UPDATE memory_nodes SET superseded_at = now() WHERE group_id = :g AND description = :tea"),
+            {"g": group, "tea": TEA},
         )
     renewed = ask(group, "And what do I drink?", 4)
     assert ("green tea" in renewed.stable, "oat milk" in renewed.stable, renewed.earlier) == (False, True, [])
@@ -67,16 +87,25 @@ def test_a_session_s_prompt_begins_with_the_same_bytes_until_something_in_it_is_
 
 def test_nothing_is_split_unless_asked_for(group: str) -> None:
     prefer(group, TEA, "tea")
-    plain = injection.build(Actor(group, "test"), ContextRequest(agent_id="helper", query="Do I like tea?", base_prompt="Be kind."))
+    plain = injection.build(
+        Actor(group, "test"),
+        ContextRequest(agent_id="helper", query="Do I like tea?", base_prompt="Be kind."),
+    )
     assert (plain.prompt, plain.stable) == (f"Be kind.\n\n{plain.context}", "Be kind.")
     assert kept(group) == []
 
 
 @pytest.mark.parametrize("budget", [1, 30, 120, 400, 2_000])
-def test_stable_and_recalled_together_keep_to_the_budget_however_long_the_session(group: str, budget: int) -> None:
+def test_stable_and_recalled_together_keep_to_the_budget_however_long_the_session(
+    group: str, budget: int
+) -> None:
     for place in range(12):
         prefer(group, f"The user likes tea number {place}, and 第{place}种茶。", f"tea{place}")
-        add(group, f"The user keeps kiln number {place} at {place} degrees.", f"agent://helper/knowledge/kiln{place}")
+        add(
+            group,
+            f"The user keeps kiln number {place} at {place} degrees.",
+            f"agent://helper/knowledge/kiln{place}",
+        )
     stable = {}
     for turn in range(1, 9):
         got = ask(group, f"How hot is kiln number {turn}?", turn, max_tokens=budget)
@@ -88,9 +117,12 @@ def test_stable_and_recalled_together_keep_to_the_budget_however_long_the_sessio
 
 
 @pytest.mark.parametrize(
-    ("hello", "told", "asked"), [("Hi!", "I was in town.", "How hot is the kiln?"), ("你好！", "我进城了。", "窑温多少？")]
+    ("hello", "told", "asked"),
+    [("Hi!", "I was in town.", "How hot is the kiln?"), ("你好！", "我进城了。", "窑温多少？")],
 )
-def test_a_session_begins_with_what_matters_most_and_goes_on_with_what_is_asked_for(group: str, hello: str, told: str, asked: str) -> None:
+def test_a_session_begins_with_what_matters_most_and_goes_on_with_what_is_asked_for(
+    group: str, hello: str, told: str, asked: str
+) -> None:
     add(group, SHRIMP)
     first = ask(group, hello, 1)
     assert "shrimp" in first.recalled

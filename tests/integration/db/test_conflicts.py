@@ -1,4 +1,6 @@
-"""Transactions that need the same rows: one order of locks, and another try for whoever was ended in favour of another."""
+"""Transactions that need the same rows: one order of locks, and another try for whoever was ended in favour
+of another.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,15 @@ class Nothing(BaseModel):
 
 
 def ended(group: str, session: str = "s", agent_id: str = "klaus") -> object:
-    return build({"type": "session.ended", "group_id": group, "agent_id": agent_id, "session_id": session, "payload": {}})
+    return build(
+        {
+            "type": "session.ended",
+            "group_id": group,
+            "agent_id": agent_id,
+            "session_id": session,
+            "payload": {},
+        }
+    )
 
 
 def until_it_waits_for_a_lock(future: Future[object]) -> None:
@@ -63,23 +73,36 @@ def asked_for(group: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("other", ["conversation", "scan"])
-def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does_or_the_scan_finds_its_hours_over(group: str, other: str) -> None:
-    """Whoever stores the end has the agent and wants its reflection; whoever reflects may not have that and want the agent."""
+def test_a_reflection_that_ends_while_a_conversation_of_its_agent_does_or_the_scan_finds_its_hours_over(
+    group: str, other: str
+) -> None:
+    """Whoever stores the end has the agent and wants its reflection; whoever reflects may not have that and
+    want the agent.
+    """
     name = asked_for(group)
     with Threads(1) as pool, unit_of_work() as connection:
         if other == "conversation":
             agents.lock_agents(connection, [name])
         else:
-            connection.execute(text("SELECT FROM self_reflections WHERE group_id = :g FOR UPDATE"), {"g": group})
+            connection.execute(
+                text("SELECT FROM self_reflections WHERE group_id = :g FOR UPDATE"), {"g": group}
+            )
         reflected = pool.submit(work.run_due, work.KINDS[REFLECT], reflecting.reflect)
         until_it_waits_for_a_lock(reflected)
-        reflections.ask(connection, *name, "conversations" if other == "conversation" else "hours")  # no deadlock: nobody waits for us
+        reflections.ask(
+            connection, *name, "conversations" if other == "conversation" else "hours"
+        )  # no deadlock: nobody waits for us
         connection.commit()
         assert reflected.result(PATIENCE) == 1
-    assert {row["state"] for row in rows("SELECT state FROM reflections WHERE group_id = :g", g=group)} & {"done", "nothing"}
+    assert {row["state"] for row in rows("SELECT state FROM reflections WHERE group_id = :g", g=group)} & {
+        "done",
+        "nothing",
+    }
 
 
-def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Over the intake's own code, without another try: no transaction is ended in favour of another."""
     monkeypatch.setattr(errors, "TRIES", 1)
     name = asked_for(group)
@@ -101,11 +124,16 @@ def test_many_sessions_of_one_agent_end_at_once_beside_its_reflections(group: st
         work.run_due(work.KINDS[REFLECT_CONVERSATION], reflecting.reflect_on_conversation)
 
     with for_groups(group), Threads(8) as pool:
-        running = [pool.submit(end, number) for number in range(80)] + [pool.submit(reflect_again) for _ in range(10)]
+        running = [pool.submit(end, number) for number in range(80)] + [
+            pool.submit(reflect_again) for _ in range(10)
+        ]
         for one in running:
             one.result(PATIENCE * 2)
     assert refused == []
-    assert rows("SELECT last_error FROM pending_work WHERE group_id = :g AND last_error IS NOT NULL", g=group) == []
+    assert (
+        rows("SELECT last_error FROM pending_work WHERE group_id = :g AND last_error IS NOT NULL", g=group)
+        == []
+    )
 
 
 def test_two_that_owe_the_same_subjects_in_opposite_order_do_not_meet(group: str) -> None:
@@ -140,7 +168,13 @@ def test_an_action_that_met_another_is_done_once(group: str) -> None:
         return len(calls)
 
     action: Action[Nothing, int] = Action(
-        name="test.change", request=Nothing, result=int, scope="admin", function=change, doc="A test's.", queue="upkeep"
+        name="test.change",
+        request=Nothing,
+        result=int,
+        scope="admin",
+        function=change,
+        doc="A test's.",
+        queue="upkeep",
     )
     assert action.perform(Actor(group, "test"), Nothing()) == errors.TRIES
     assert after == [1]
@@ -148,7 +182,10 @@ def test_an_action_that_met_another_is_done_once(group: str) -> None:
 
 
 def test_what_is_no_conflict_is_not_tried_again_and_what_is_not_for_ever() -> None:
-    for error, tries in ((psycopg.errors.UniqueViolation("twice"), 1), (psycopg.errors.DeadlockDetected("deadlock"), errors.TRIES)):
+    for error, tries in (
+        (psycopg.errors.UniqueViolation("twice"), 1),
+        (psycopg.errors.DeadlockDetected("deadlock"), errors.TRIES),
+    ):
         broken = Mock(side_effect=DBAPIError("SELECT …", {}, error))
         with pytest.raises(DBAPIError):
             errors.tried_again(broken)
@@ -160,11 +197,15 @@ def test_work_that_met_another_transaction_costs_no_attempt(group: str) -> None:
     save(event)
     assert embed is not None  # its kind is known
     work.run_due(work.KINDS[EMBED], Mock(side_effect=conflict()))
-    (row,) = rows("SELECT attempts FROM pending_work WHERE kind = 'embed' AND subject_id = :id", id=event.event_id)
+    (row,) = rows(
+        "SELECT attempts FROM pending_work WHERE kind = 'embed' AND subject_id = :id", id=event.event_id
+    )
     assert row["attempts"] == 0
 
 
-def test_an_intake_that_met_another_transaction_stores_its_batch_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_intake_that_met_another_transaction_stores_its_batch_once(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = observed(group)
     store, calls = ingest.inbox.store, []
 

@@ -1,4 +1,6 @@
-"""models.db.connection: a connection whose server is gone is replaced before it is used, and one in use costs no trip."""
+"""models.db.connection: a connection whose server is gone is replaced before it is used, and one in use costs
+no trip.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def pid(pool: Engine) -> int:
 
 
 def end(pids: list[int]) -> None:
-    with psycopg.connect(engine().url.set(drivername="postgresql").render_as_string(hide_password=False)) as other:
+    with psycopg.connect(
+        engine().url.set(drivername="postgresql").render_as_string(hide_password=False)
+    ) as other:
         for one in pids:
             assert other.execute("SELECT pg_terminate_backend(%s, 5000)", [one]).fetchone() == (True,)
 
@@ -58,7 +62,11 @@ def test_one_that_was_used_lately_is_not_tried(pool: Engine, monkeypatch: pytest
     before = pid(pool)
     asked = []
     execute = psycopg.Connection.execute
-    monkeypatch.setattr(psycopg.Connection, "execute", lambda *given, **named: asked.append(given[1]) or execute(*given, **named))
+    monkeypatch.setattr(
+        psycopg.Connection,
+        "execute",
+        lambda *given, **named: asked.append(given[1]) or execute(*given, **named),
+    )
     assert pid(pool) == before
     assert "SELECT 1" not in asked
     monkeypatch.setattr(connections, "TRIED_AFTER", 0.0)
@@ -66,9 +74,13 @@ def test_one_that_was_used_lately_is_not_tried(pool: Engine, monkeypatch: pytest
     assert "SELECT 1" in asked
 
 
-def test_what_is_read_beside_has_a_connection_and_the_scope_and_none_that_is_busy_is_waited_for(database: Stack) -> None:
+def test_what_is_read_beside_has_a_connection_and_the_scope_and_none_that_is_busy_is_waited_for(
+    database: Stack,
+) -> None:
     def look(connection: Connection) -> tuple[int, str]:
-        pid, groups = connection.execute(text("SELECT pg_backend_pid(), current_setting('jiyi.groups')")).one()
+        pid, groups = connection.execute(
+            text("SELECT pg_backend_pid(), current_setting('jiyi.groups')")
+        ).one()
         return pid, groups
 
     with for_groups("g"), reading() as connection:
@@ -88,7 +100,10 @@ def test_what_is_read_beside_has_a_connection_and_the_scope_and_none_that_is_bus
 
 def test_what_stored_json_says_is_not_kept_by_its_reader(pool: Engine) -> None:
     with pool.connect() as connection:
-        said, again = (connection.execute(text("""SELECT '["Anna has asthma"]'::jsonb""")).scalar_one()[0] for _ in range(2))
+        said, again = (
+            connection.execute(text("""SELECT '["Anna has asthma"]'::jsonb""")).scalar_one()[0]
+            for _ in range(2)
+        )
     assert said == again
     assert said is not again
 
@@ -103,7 +118,10 @@ _PLANNING = text("SELECT current_setting('plan_cache_mode')")
 
 def test_what_people_ask_is_planned_for_the_group_that_is_asked_about(database: Stack) -> None:
     for _ in range(12):  # from the eleventh on PostgreSQL might use a plan for any group
-        assert from_database(lambda connection: connection.execute(_PLANNING).scalar_one()) == "force_custom_plan"
+        assert (
+            from_database(lambda connection: connection.execute(_PLANNING).scalar_one())
+            == "force_custom_plan"
+        )
     assert _planning.perform(Actor("group", "nobody"), Request()) == ["force_custom_plan"]
     with unit_of_work() as connection:
         assert connection.execute(_PLANNING).scalar_one() == "auto"

@@ -1,4 +1,6 @@
-"""alembic in databases of its own: from nothing to the newest, back, and from every earlier revision with data in it."""
+"""alembic in databases of its own: from nothing to the newest, back, and from every earlier revision with
+data in it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ from workers.migrate import WrongRevision, upgrade
 CHECKOUT = Path(__file__).resolve().parents[3]
 ALEMBIC_SECONDS = 120
 #: From the first to the newest.
-REVISIONS = [script.revision for script in ScriptDirectory.from_config(Config(CHECKOUT / "alembic.ini")).walk_revisions()][::-1]
+REVISIONS = [
+    script.revision
+    for script in ScriptDirectory.from_config(Config(CHECKOUT / "alembic.ini")).walk_revisions()
+][::-1]
 
 #: Columns that a migration may write again, because they follow from a row's text.
 READ_FROM_TEXT = {"health"}
@@ -83,8 +88,18 @@ ROWS = {
         "embedding": "[0.25,0.5,1]",
         "embedding_model": "m",
     },
-    "node_access": {"node_id": "00000000-0000-7000-8000-000000000002", "last_accessed": "2026-03-02 08:00+00", "access_count": 7},
-    "kw_strength": {"group_id": "g", "agent_id": "klaus", "memory_type": "event", "keyword": "书", "strength": 5},
+    "node_access": {
+        "node_id": "00000000-0000-7000-8000-000000000002",
+        "last_accessed": "2026-03-02 08:00+00",
+        "access_count": 7,
+    },
+    "kw_strength": {
+        "group_id": "g",
+        "agent_id": "klaus",
+        "memory_type": "event",
+        "keyword": "书",
+        "strength": 5,
+    },
     "pending_work": {
         "kind": "strengthen",
         "subject_id": "00000000-0000-7000-8000-000000000002",
@@ -92,7 +107,12 @@ ROWS = {
         "attempts": 2,
         "last_error": "none",
     },
-    "dead_letters": {"letter_id": "00000000-0000-7000-8000-000000000003", "kind": "intake", "reason": "not JSON", "body": "{"},
+    "dead_letters": {
+        "letter_id": "00000000-0000-7000-8000-000000000003",
+        "kind": "intake",
+        "reason": "not JSON",
+        "body": "{",
+    },
     "job_ticks": {"job": "reconcile", "slot": "2026-03-01 08:00+00", "summary": '{"buried": 0}'},
 }
 
@@ -136,7 +156,11 @@ class Database:
         return {name for (name,) in found} - {"alembic_version"}
 
     def columns(self, table: str) -> set[str]:
-        found = self.query("SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped", table)
+        found = self.query(
+            "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT"
+            " attisdropped",
+            table,
+        )
         return {name for (name,) in found}
 
     def revision(self) -> str | None:
@@ -148,7 +172,8 @@ class Database:
             names = {"group_id": "g", "job": "reconcile"}
             own = {name: f"{value}{number or ''}" for name, value in names.items() if name in row}
             values = [
-                str(value).replace("00000000-", f"{number:08}-") if "-7000-" in str(value) else value for value in (row | own).values()
+                str(value).replace("00000000-", f"{number:08}-") if "-7000-" in str(value) else value
+                for value in (row | own).values()
             ]
             marks = ", ".join(["%s"] * len(row))
             self.query(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", *values)
@@ -156,7 +181,11 @@ class Database:
     def content(self, of: dict[str, list[str]]) -> dict[str, set[tuple[Any, ...]]]:
         """Each table's rows as text, of the columns given."""
         return {
-            table: set(self.query("SELECT " + ", ".join(f"CAST({column} AS text)" for column in columns) + f" FROM {table}"))
+            table: set(
+                self.query(
+                    "SELECT " + ", ".join(f"CAST({column} AS text)" for column in columns) + f" FROM {table}"
+                )
+            )
             for table, columns in of.items()
         }
 
@@ -173,7 +202,9 @@ def empty(database: Stack) -> Iterator[Database]:
 
 
 @pytest.mark.filterwarnings("ignore:Did not recognize type 'xid8'")
-def test_an_empty_database_is_brought_to_the_newest_revision_equals_the_models_and_back(empty: Database) -> None:
+def test_an_empty_database_is_brought_to_the_newest_revision_equals_the_models_and_back(
+    empty: Database,
+) -> None:
     done = empty.python("alembic", "upgrade", "head")
     assert done.returncode == 0, done.stdout + done.stderr
     assert empty.revision() == REVISIONS[-1]
@@ -190,7 +221,9 @@ def test_an_empty_database_is_brought_to_the_newest_revision_equals_the_models_a
 
 
 def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database) -> None:
-    """One database: at each revision rows are added as that revision's code wrote them; in the end none has changed."""
+    """One database: at each revision rows are added as that revision's code wrote them; in the end none has
+    changed.
+    """
     before: dict[str, tuple[dict[str, list[str]], dict[str, set[tuple[Any, ...]]]]] = {}
     for number, revision in enumerate(REVISIONS, start=1):
         empty.upgrade(revision)
@@ -202,7 +235,9 @@ def test_an_upgrade_keeps_the_data_of_an_earlier_revision(empty: Database) -> No
     assert empty.revision() == REVISIONS[-1]
     for revision, (columns, rows) in before.items():
         missing = {table: set(columns[table]) - empty.columns(table) for table in ROWS}
-        assert not any(missing.values()), f"columns that the code of {revision} still uses are gone: {missing}"
+        assert not any(missing.values()), (
+            f"columns that the code of {revision} still uses are gone: {missing}"
+        )
         after = empty.content(columns)  # a migration may add rows (work that is owed anew), but change none
         assert [(revision, table) for table in ROWS if not rows[table] <= after[table]] == []
 
@@ -232,8 +267,18 @@ def test_vectors_that_are_not_of_their_models_size_are_owed_anew(empty: Database
             ('m', 'compatible:m', 3, 'retired', now())
     """)
     first, model = "00000000-0000-7000-8000-00000000001", "hashing-8"
-    others = [("1", "[1,2]", model), ("2", "[1,2,3,4,5,6,7,8]", model), ("3", "[1]", "m"), ("4", "[1,2]", "theirs"), ("5", None, None)]
-    kept = [name for name in ROWS["memory_nodes"] if name not in ("node_id", "node_count", "type_count", "embedding", "embedding_model")]
+    others = [
+        ("1", "[1,2]", model),
+        ("2", "[1,2,3,4,5,6,7,8]", model),
+        ("3", "[1]", "m"),
+        ("4", "[1,2]", "theirs"),
+        ("5", None, None),
+    ]
+    kept = [
+        name
+        for name in ROWS["memory_nodes"]
+        if name not in ("node_id", "node_count", "type_count", "embedding", "embedding_model")
+    ]
     for last, vector, name in others:
         empty.query(
             f"INSERT INTO memory_nodes (node_id, node_count, type_count, embedding, embedding_model, {', '.join(kept)}) "
@@ -243,11 +288,24 @@ def test_vectors_that_are_not_of_their_models_size_are_owed_anew(empty: Database
     before = empty.query("SELECT coalesce(max(changed_xid::text::bigint), 0) FROM memory_nodes")[0][0]
     empty.upgrade("0023")
     assert empty.query("SELECT dimensions FROM embedding_models ORDER BY model") == [(8,), (3,)]
-    left = empty.query("SELECT node_count, embedding_model, vector_dims(embedding) FROM memory_nodes ORDER BY node_count")
-    assert left == [(1, "m", 3), (2, None, None), (3, model, 8), (4, None, None), (5, "theirs", 2), (6, None, None)]
-    owed = empty.query("SELECT subject_id::text FROM pending_work WHERE kind = 'embed' AND group_id = 'g' ORDER BY 1")
+    left = empty.query(
+        "SELECT node_count, embedding_model, vector_dims(embedding) FROM memory_nodes ORDER BY node_count"
+    )
+    assert left == [
+        (1, "m", 3),
+        (2, None, None),
+        (3, model, 8),
+        (4, None, None),
+        (5, "theirs", 2),
+        (6, None, None),
+    ]
+    owed = empty.query(
+        "SELECT subject_id::text FROM pending_work WHERE kind = 'embed' AND group_id = 'g' ORDER BY 1"
+    )
     assert owed == [(first + "1",), (first + "3",)]
-    touched = empty.query("SELECT node_count FROM memory_nodes WHERE changed_xid::text::bigint > %s ORDER BY 1", before)
+    touched = empty.query(
+        "SELECT node_count FROM memory_nodes WHERE changed_xid::text::bigint > %s ORDER BY 1", before
+    )
     assert touched == [(2,), (4,)]  # so indexes in memory read them again
 
 
@@ -262,7 +320,11 @@ def test_where_stored_memories_come_from_is_told_by_their_columns(empty: Databas
         ("event", "session", '{"role": "assistant"}'),
         ("event", "session", '{"role": "tool"}'),
     ]
-    kept = [name for name in ROWS["memory_nodes"] if name not in ("node_id", "node_count", "type_count", "type", "kind", "provenance")]
+    kept = [
+        name
+        for name in ROWS["memory_nodes"]
+        if name not in ("node_id", "node_count", "type_count", "type", "kind", "provenance")
+    ]
     for number, (type_, kind, provenance) in enumerate(told, 10):
         empty.query(
             f"INSERT INTO memory_nodes (node_id, node_count, type_count, type, kind, provenance, {', '.join(kept)}) "
@@ -271,12 +333,24 @@ def test_where_stored_memories_come_from_is_told_by_their_columns(empty: Databas
         )  # fmt: skip
     empty.upgrade("0031")
     came = empty.query("SELECT origin, trust FROM memory_nodes WHERE node_count >= 10 ORDER BY node_count")
-    assert came == [("rules", 0.8), ("model", 0.7), ("user", 0.8), ("user", 0.8), ("assistant", 0.5), ("tool", 0.3)]
+    assert came == [
+        ("rules", 0.8),
+        ("model", 0.7),
+        ("user", 0.8),
+        ("user", 0.8),
+        ("assistant", 0.5),
+        ("tool", 0.3),
+    ]
 
 
 def test_indexes_of_nearest_vectors_get_their_size_into_their_names(empty: Database) -> None:
     def names() -> list[str]:
-        return [row[0] for row in empty.query("SELECT indexname FROM pg_indexes WHERE indexname LIKE 'memory_nodes_nearest%%' ORDER BY 1")]
+        return [
+            row[0]
+            for row in empty.query(
+                "SELECT indexname FROM pg_indexes WHERE indexname LIKE 'memory_nodes_nearest%%' ORDER BY 1"
+            )
+        ]
 
     empty.upgrade("0023")
     before = [f"memory_nodes_nearest_{digit * 12}" for digit in "ab"]
@@ -302,18 +376,26 @@ def test_large_agents_are_owed_smaller_indexes(empty: Database) -> None:
     empty.query("UPDATE agents SET large_from = 7, large_ready_at = now()")
     empty.upgrade("0038")
     assert empty.query("SELECT count(*) FROM pg_indexes WHERE indexname = %s", name) == [(0,)]
-    owed = "SELECT count(*) FROM agents JOIN pending_work ON kind = 'enlarge' AND subject_id = agent_key WHERE large_ready_at IS NULL"
+    owed = (
+        "SELECT count(*) FROM agents JOIN pending_work ON kind = 'enlarge' AND subject_id = agent_key WHERE"
+        " large_ready_at IS NULL"
+    )
     assert empty.query(owed) == empty.query("SELECT count(*) FROM agents") != [(0,)]
 
 
 def test_two_upgrades_at_once_take_turns(empty: Database) -> None:
     with Threads(2) as pool:
-        both = [future.result() for future in [pool.submit(empty.python, "alembic", "upgrade", "head") for _ in range(2)]]
+        both = [
+            future.result()
+            for future in [pool.submit(empty.python, "alembic", "upgrade", "head") for _ in range(2)]
+        ]
     assert [done.returncode for done in both] == [0, 0], both
     assert empty.revision() == REVISIONS[-1]
 
 
-def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_behind_it(empty: Database) -> None:
+def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_behind_it(
+    empty: Database,
+) -> None:
     empty.upgrade()
     with psycopg.connect(empty.url.replace("+psycopg", "")) as connection:
         connection.execute("SELECT 1 FROM memory_nodes")  # an open transaction of somebody who reads
@@ -326,7 +408,9 @@ def test_a_lock_that_is_held_fails_the_migration_instead_of_queueing_everybody_b
     assert empty.revision() == REVISIONS[-1]
 
 
-def test_a_migration_may_take_longer_than_the_services_statements(empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_may_take_longer_than_the_services_statements(
+    empty: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     empty.query("""
         CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.4); END';
         CREATE EVENT TRIGGER slow ON ddl_command_start WHEN TAG IN ('CREATE INDEX') EXECUTE FUNCTION slow()
@@ -338,23 +422,37 @@ def test_a_migration_may_take_longer_than_the_services_statements(empty: Databas
     assert empty.revision() == "0005"
 
 
-def test_a_memorys_foreign_key_is_checked_by_the_primary_key_before_the_first_analyze(empty: Database) -> None:
+def test_a_memorys_foreign_key_is_checked_by_the_primary_key_before_the_first_analyze(
+    empty: Database,
+) -> None:
     empty.upgrade()
     row = {**ROWS["memory_nodes"], "node_id": None, "node_count": None, "type_count": None}
-    marks = ", ".join({"node_id": "gen_random_uuid()", "node_count": "n", "type_count": "n"}.get(column, "%s") for column in row)
+    marks = ", ".join(
+        {"node_id": "gen_random_uuid()", "node_count": "n", "type_count": "n"}.get(column, "%s")
+        for column in row
+    )
     empty.fill()
-    check = "EXPLAIN (GENERIC_PLAN) SELECT FROM ONLY memory_nodes x WHERE node_id = $1 AND group_id = $2 FOR KEY SHARE OF x"
-    with psycopg.connect(empty.url.replace("+psycopg", "")) as connection:  # uncommitted, so nothing can be analysed meanwhile
+    check = (
+        "EXPLAIN (GENERIC_PLAN) SELECT FROM ONLY memory_nodes x WHERE node_id = $1 AND group_id = $2 FOR KEY"
+        " SHARE OF x"
+    )
+    with psycopg.connect(
+        empty.url.replace("+psycopg", "")
+    ) as connection:  # uncommitted, so nothing can be analysed meanwhile
         connection.execute(
             f"INSERT INTO memory_nodes ({', '.join(row)}) SELECT {marks} FROM generate_series(2, 300) n".encode(),
             [value for value in row.values() if value is not None],
         )
 
         def plan() -> str:
-            return "\n".join(line for (line,) in psycopg.ClientCursor(connection).execute(check.encode()).fetchall())
+            return "\n".join(
+                line for (line,) in psycopg.ClientCursor(connection).execute(check.encode()).fetchall()
+            )
 
         assert "using memory_nodes_pkey" in plan()
-        connection.execute("SELECT pg_clear_attribute_stats(current_schema(), 'memory_nodes', 'group_id', false)")
+        connection.execute(
+            "SELECT pg_clear_attribute_stats(current_schema(), 'memory_nodes', 'group_id', false)"
+        )
         assert "using memory_nodes_pkey" not in plan()  # so the line above can fail
 
 
@@ -390,7 +488,9 @@ def test_17_code_on_a_database_that_was_not_migrated_yet_says_what_to_run(empty:
     assert (told.count("\n"), "is empty" in told, "python -m workers.migrate" in told) == (0, True, True)
     with environment(database_url=empty.url):
         upgrade(REVISIONS[0])
-        with pytest.raises(WrongRevision, match=f"is at revision {REVISIONS[0]}, this version needs {REVISIONS[-1]}"):
+        with pytest.raises(
+            WrongRevision, match=f"is at revision {REVISIONS[0]}, this version needs {REVISIONS[-1]}"
+        ):
             migrate.check()
         with pytest.raises(WrongRevision, match="there is no revision 'nonsense'"):
             upgrade("nonsense")
@@ -402,7 +502,8 @@ def test_users_are_told_from_the_agent_and_are_one_however_they_are_spelt(empty:
     empty.upgrade("0042")
     empty.fill()
     empty.query(
-        "INSERT INTO agents SELECT 'g', 'ida', gen_random_uuid(), settings, 0, type_counts, 1, 1 FROM agents WHERE agent_id = 'klaus'"
+        "INSERT INTO agents SELECT 'g', 'ida', gen_random_uuid(), settings, 0, type_counts, 1, 1 FROM agents"
+        " WHERE agent_id = 'klaus'"
     )
     nfd, nfc = "Cafe\u0301", "Caf\u00e9"
     kept = [name for name in ROWS["memory_nodes"] if name not in ("node_id", "node_count", "type_count")]
@@ -413,24 +514,42 @@ def test_users_are_told_from_the_agent_and_are_one_however_they_are_spelt(empty:
             number, number, user,
         )  # fmt: skip
     empty.query("UPDATE events SET payload = payload || jsonb_build_object('user_id', %s::text)", nfd)
-    for day, (agent, user) in enumerate((("klaus", "klaus"), ("ida", "ida"), ("ida", "klaus"), ("ida", nfc), ("ida", nfd)), 1):
+    for day, (agent, user) in enumerate(
+        (("klaus", "klaus"), ("ida", "ida"), ("ida", "klaus"), ("ida", nfc), ("ida", nfd)), 1
+    ):
         at = f"2026-03-0{day}"
         empty.query(
-            "INSERT INTO user_profiles (group_id, agent_id, user_id, role, updated_at) VALUES ('g', %s, %s, %s, %s)", agent, user, at, at
+            "INSERT INTO user_profiles (group_id, agent_id, user_id, role, updated_at) VALUES ('g', %s, %s,"
+            " %s, %s)",
+            agent,
+            user,
+            at,
+            at,
         )
         empty.query(
             "INSERT INTO pain_points (pain_id, group_id, agent_id, user_id, summary, first_seen, last_seen) "
             "VALUES (gen_random_uuid(), 'g', %s, %s, 's', now(), now())",
             agent, user,
         )  # fmt: skip
-        empty.query("INSERT INTO session_prompts (group_id, agent_id, user_id, session_id) VALUES ('g', %s, %s, 's')", agent, user)
+        empty.query(
+            "INSERT INTO session_prompts (group_id, agent_id, user_id, session_id) VALUES ('g', %s, %s, 's')",
+            agent,
+            user,
+        )
     empty.upgrade("0043")
-    assert empty.query("SELECT user_id FROM memory_nodes ORDER BY node_count") == [(None,), (nfc,), (nfc,), ("klaus",)]
+    assert empty.query("SELECT user_id FROM memory_nodes ORDER BY node_count") == [
+        (None,),
+        (nfc,),
+        (nfc,),
+        ("klaus",),
+    ]
     assert empty.query("SELECT payload ->> 'user_id' FROM events") == [(nfc,)]
     profiles = empty.query("SELECT agent_id, user_id, role FROM user_profiles ORDER BY role")
     assert profiles == [("ida", "", "2026-03-02"), ("ida", "klaus", "2026-03-03"), ("ida", nfc, "2026-03-05")]
     pains = empty.query("SELECT agent_id, user_id FROM pain_points ORDER BY agent_id, user_id")
-    assert sorted(pains, key=str) == sorted([("ida", nfc), ("ida", nfc), ("ida", "klaus"), ("ida", None), ("klaus", "klaus")], key=str)
+    assert sorted(pains, key=str) == sorted(
+        [("ida", nfc), ("ida", nfc), ("ida", "klaus"), ("ida", None), ("klaus", "klaus")], key=str
+    )
     assert empty.query("SELECT count(*) FROM session_prompts") == [(4,)]
     empty.alembic(command.downgrade, "0042")
     assert ("ida", "ida") in empty.query("SELECT agent_id, user_id FROM user_profiles")
@@ -439,7 +558,9 @@ def test_users_are_told_from_the_agent_and_are_one_however_they_are_spelt(empty:
 def test_what_waits_for_approval_becomes_one_table_and_back(empty: Database) -> None:
     empty.upgrade("0050")
     empty.fill()
-    skill, file, pain, solution = (f"00000000-0000-7000-8000-0000000000{number}" for number in ("a1", "a2", "a3", "a4"))
+    skill, file, pain, solution = (
+        f"00000000-0000-7000-8000-0000000000{number}" for number in ("a1", "a2", "a3", "a4")
+    )
     empty.query(
         "INSERT INTO artifacts (artifact_id, group_id, agent_id, artifact, user_id, pattern_hash, name, description, triggers, body, "
         "confidence, issues, status, enabled, evidence, evidence_count, decided_evidence, decided_by) "
@@ -447,13 +568,14 @@ def test_what_waits_for_approval_becomes_one_table_and_back(empty: Database) -> 
         skill, '{"a, b"}', '["too short"]', f"{{{pain}}}",
     )  # fmt: skip
     empty.query(
-        "INSERT INTO feedback (group_id, feedback_id, agent_id, artifact_id, signal, sentiment, given_by, given_at) "
-        "VALUES ('g', gen_random_uuid(), 'klaus', %s, 'explicit', 'positive', 'user:mia', now())",
+        "INSERT INTO feedback (group_id, feedback_id, agent_id, artifact_id, signal, sentiment, given_by,"
+        " given_at) VALUES ('g', gen_random_uuid(), 'klaus', %s, 'explicit', 'positive', 'user:mia', now())",
         skill,
     )
     empty.query(
-        "INSERT INTO identity_proposals (proposal_id, group_id, agent_id, file, reason, base_version, suggested, status, author, note) "
-        "VALUES (%s, 'g', 'klaus', 'SOUL', 'agreed', 2, 'kind', 'rejected', 'user:lin', 'no')",
+        "INSERT INTO identity_proposals (proposal_id, group_id, agent_id, file, reason, base_version,"
+        " suggested, status, author, note) VALUES (%s, 'g', 'klaus', 'SOUL', 'agreed', 2, 'kind', 'rejected',"
+        " 'user:lin', 'no')",
         file,
     )
     of_pain = "INSERT INTO pain_points (pain_id, group_id, agent_id, summary, first_seen, last_seen)"
@@ -464,11 +586,19 @@ def test_what_waits_for_approval_becomes_one_table_and_back(empty: Database) -> 
         solution, pain,
     )  # fmt: skip
     for number, step in ((2, "wait"), (1, "click")):
-        empty.query("INSERT INTO proposal_steps (group_id, proposal_id, number, step) VALUES ('g', %s, %s, %s)", solution, number, step)
+        empty.query(
+            "INSERT INTO proposal_steps (group_id, proposal_id, number, step) VALUES ('g', %s, %s, %s)",
+            solution,
+            number,
+            step,
+        )
     tables = ("artifacts", "identity_proposals", "proposals", "proposal_steps", "feedback")
     before = empty.content({table: sorted(empty.columns(table)) for table in tables})
     empty.upgrade("0051")
-    shown = "SELECT kind, status, enabled, evidence_count, decided_evidence, made_by, note, user_id FROM proposals ORDER BY proposal_id"
+    shown = (
+        "SELECT kind, status, enabled, evidence_count, decided_evidence, made_by, note, user_id FROM"
+        " proposals ORDER BY proposal_id"
+    )
     assert empty.query(shown) == [
         ("pipeline", "approved", True, 6, 3, "growth", "", "mia"),
         ("identity", "rejected", False, 0, 0, "user:lin", "no", None),

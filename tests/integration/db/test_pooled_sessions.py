@@ -1,4 +1,6 @@
-"""Behind a PgBouncer that pools transactions a session is another's after each: nothing is left in it, nothing is expected there."""
+"""Behind a PgBouncer that pools transactions a session is another's after each: nothing is left in it,
+nothing is expected there.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from jiyi.errors import SettingsError
-from models.db.connection import check_sessions, driver, engine, is_pooled, reading, session_engine, unit_of_work
+from models.db.connection import (
+    check_sessions,
+    driver,
+    engine,
+    is_pooled,
+    reading,
+    session_engine,
+    unit_of_work,
+)
 from models.db.errors import state_of_database
 from models.db.scope import ROLE, Scope, for_groups, within
 from models.queue import pending_work
@@ -40,7 +50,10 @@ def _bounced(database: Stack) -> Iterator[None]:
     if reason := pgbouncer.why_absent():
         pytest.skip(reason)
     own = database.urls.database_url
-    with pgbouncer.in_front_of(own) as address, ephemeral.environment(database_url=address, database_direct_url=own):
+    with (
+        pgbouncer.in_front_of(own) as address,
+        ephemeral.environment(database_url=address, database_direct_url=own),
+    ):
         yield
 
 
@@ -52,7 +65,11 @@ def test_nothing_is_left_in_a_session_that_another_gets_next(group: str) -> None
             user, groups, limit = connection.execute(WHO).one()
             assert (user, groups, limit) == (ROLE, f"{{{group}}}", "1min")
             raw.append(driver(connection))
-        left = raw[-1].execute("SELECT current_setting('role'), current_setting('jiyi.groups', true), pg_backend_pid()").fetchone()
+        left = (
+            raw[-1]
+            .execute("SELECT current_setting('role'), current_setting('jiyi.groups', true), pg_backend_pid()")
+            .fetchone()
+        )
         raw[-1].rollback()
         assert left is not None
         assert left[:2] == ("none", "")
@@ -113,7 +130,8 @@ def test_who_finds_no_session_free_is_told_so(database: Stack) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "direct", "refused"), [("transaction", False, True), ("transaction", True, False), ("session", False, False)]
+    ("mode", "direct", "refused"),
+    [("transaction", False, True), ("transaction", True, False), ("session", False, False)],
 )
 def test_pooled_transactions_without_the_second_address_are_refused_at_the_start(
     database: Stack, mode: str, *, direct: bool, refused: bool
@@ -126,7 +144,9 @@ def test_pooled_transactions_without_the_second_address_are_refused_at_the_start
     with (
         pgbouncer.in_front_of(own, mode=mode) as address,
         ephemeral.environment(database_url=address, database_direct_url=own if direct else ""),
-        pytest.raises(SettingsError, match=r"PgBouncer that pools transactions.*JIYI_DATABASE_DIRECT_URL") if refused else nullcontext(),
+        pytest.raises(SettingsError, match=r"PgBouncer that pools transactions.*JIYI_DATABASE_DIRECT_URL")
+        if refused
+        else nullcontext(),
     ):
         check_sessions()
 

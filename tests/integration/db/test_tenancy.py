@@ -141,7 +141,9 @@ def tenants_tables(owner: psycopg.Connection[dict[str, Any]]) -> list[str]:
 
 
 def fill(owner: psycopg.Connection[dict[str, Any]], group: str) -> None:
-    """A row in every table, made up from the catalogue; a node of an agent ``klaus``. Its texts are the group's name."""
+    """A row in every table, made up from the catalogue; a node of an agent ``klaus``. Its texts are the
+    group's name.
+    """
     ids = ("node_id", "erasure_id", "pain_id", "proposal_id", "schedule_id", "store_id", "item_id")
     known = {"group_id": group, "agent_id": "klaus", **{name: str(uuid4()) for name in ids}}
     known["artifact_id"] = known["proposal_id"]
@@ -156,7 +158,9 @@ def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[s
         if name in known:
             row[name] = known[name]
         elif column["needed"]:
-            row[name] = FITTING[name] if name in FITTING else known["group_id"] if kind == "text" else OF_TYPE[kind]()
+            row[name] = (
+                FITTING[name] if name in FITTING else known["group_id"] if kind == "text" else OF_TYPE[kind]()
+            )
     if table == "experiences":
         row["outcome"] = "partial"
     if table in ("schedules", "proposals"):
@@ -164,13 +168,19 @@ def made_up(owner: psycopg.Connection[dict[str, Any]], table: str, known: dict[s
     if table == "oauth_connections":
         row["user_id"] = str(somebody().user_id)
     if table == "memory_nodes":
-        row |= {"description": f"a secret of {known['group_id']}", "embedding": "[0.5,1]", "embedding_model": "m"}
+        row |= {
+            "description": f"a secret of {known['group_id']}",
+            "embedding": "[0.5,1]",
+            "embedding_model": "m",
+        }
     return row
 
 
 def insert(connection: Any, table: str, row: dict[str, Any]) -> None:
     columns = ", ".join(row)
-    statement = f"INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_populate_record(NULL::{table}, %s)"
+    statement = (
+        f"INSERT INTO {table} ({columns}) SELECT {columns} FROM jsonb_populate_record(NULL::{table}, %s)"
+    )
     connection.execute(statement.encode(), [psycopg.types.json.Jsonb(row)])
 
 
@@ -197,14 +207,18 @@ def test_no_table_is_forgotten(owner: psycopg.Connection[dict[str, Any]]) -> Non
         assert forgotten(owner) == {"forgotten", "kw_strength", "events"}
 
 
-def test_the_service_works_as_a_role_that_row_level_security_concerns(owner: psycopg.Connection[dict[str, Any]]) -> None:
+def test_the_service_works_as_a_role_that_row_level_security_concerns(
+    owner: psycopg.Connection[dict[str, Any]],
+) -> None:
     for connect in (unit_of_work, reading):
         with connect() as connection:
             row = connection.execute(text("SELECT current_user, row_security_active('memory_nodes')")).one()
             assert tuple(row) == (ROLE, True)
     role = owner.execute("SELECT * FROM pg_roles WHERE rolname = %s", [ROLE]).fetchone()
     assert role is not None
-    assert not any(role[right] for right in ("rolsuper", "rolbypassrls", "rolcreaterole", "rolcreatedb", "rolcanlogin"))
+    assert not any(
+        role[right] for right in ("rolsuper", "rolbypassrls", "rolcreaterole", "rolcreatedb", "rolcanlogin")
+    )
     may = {row["privilege_type"] for row in owner.execute(_PRIVILEGES, [ROLE])}
     assert may == {"SELECT", "INSERT", "UPDATE", "DELETE"}  # TRUNCATE would ask no policy
 
@@ -226,7 +240,9 @@ def test_the_role_may_not_alter_what_confines_it() -> None:
 
 def count(table: str, where: str = "true", **parameters: Any) -> int:
     with unit_of_work() as connection:
-        return int(connection.execute(text(f"SELECT count(*) FROM {table} WHERE {where}"), parameters).scalar_one())
+        return int(
+            connection.execute(text(f"SELECT count(*) FROM {table} WHERE {where}"), parameters).scalar_one()
+        )
 
 
 def test_of_two_tenants_with_rows_in_every_table_each_sees_its_own(
@@ -248,23 +264,38 @@ def test_of_two_tenants_with_rows_in_every_table_each_sees_its_own(
             assert count(table) == 0, table
 
 
-def test_no_tenant_writes_anothers_rows_in_any_table(groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]) -> None:
+def test_no_tenant_writes_anothers_rows_in_any_table(
+    groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]
+) -> None:
     ours, theirs = groups
     for table in tenants_tables(owner):
-        row = owner.execute(f"SELECT to_jsonb(t) AS row FROM {table} t WHERE group_id = %s".encode(), [theirs]).fetchone()
+        row = owner.execute(
+            f"SELECT to_jsonb(t) AS row FROM {table} t WHERE group_id = %s".encode(), [theirs]
+        ).fetchone()
         assert row is not None
         before = row["row"]
-        taken = {name: value for name, value in before.items() if name != "position"}  # an identity, given out
+        taken = {
+            name: value for name, value in before.items() if name != "position"
+        }  # an identity, given out
         with for_groups(ours):
             with unit_of_work() as connection:
-                changed = connection.execute(text(f"UPDATE {table} SET group_id = group_id WHERE group_id = :g"), {"g": theirs})
+                changed = connection.execute(
+                    text(f"UPDATE {table} SET group_id = group_id WHERE group_id = :g"), {"g": theirs}
+                )
                 gone = connection.execute(text(f"DELETE FROM {table} WHERE group_id = :g"), {"g": theirs})
                 assert (changed.rowcount, gone.rowcount) == (0, 0), table
-            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"), unit_of_work() as connection:
+            with (
+                pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"),
+                unit_of_work() as connection,
+            ):
                 insert(driver(connection), table, taken)
             with pytest.raises(ProgrammingError, match="row-level security"), unit_of_work() as connection:
-                connection.execute(text(f"UPDATE {table} SET group_id = :b WHERE group_id = :a"), {"a": ours, "b": theirs})
-        after = owner.execute(f"SELECT to_jsonb(t) AS row FROM {table} t WHERE group_id = %s".encode(), [theirs]).fetchone()
+                connection.execute(
+                    text(f"UPDATE {table} SET group_id = :b WHERE group_id = :a"), {"a": ours, "b": theirs}
+                )
+        after = owner.execute(
+            f"SELECT to_jsonb(t) AS row FROM {table} t WHERE group_id = %s".encode(), [theirs]
+        ).fetchone()
         assert after is not None, table
         assert after["row"] == before, table
 
@@ -324,7 +355,9 @@ def test_the_owners_rights_end_with_the_block_and_with_a_copy_that_fails(groups:
 
 #: Question → whether it has an answer for a group with a row in every table.
 QUESTIONS: dict[str, Callable[[Connection, str, UUID], Any]] = {
-    "nodes": lambda c, g, _: reads.search(c, g, reads.MemoryFilter(agent_id="klaus", types=["event"]), None, 100),
+    "nodes": lambda c, g, _: reads.search(
+        c, g, reads.MemoryFilter(agent_id="klaus", types=["event"]), None, 100
+    ),
     "keywords": lambda c, g, _: agents.keywords(c, g, "klaus", 1_000),
     "agents": lambda c, g, _: agents.agent_rows(c, g, "", 1_000),
     "related": lambda c, g, _: reads.related(c, g, "klaus", ["x"], 1_000).events,
@@ -342,7 +375,9 @@ def neutralised() -> Iterator[list[str]]:
     """Take the condition on the group out of every statement that is executed; gives those that had one."""
     changed: list[str] = []
 
-    def neutralise(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> tuple[str, Any]:
+    def neutralise(
+        _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any
+    ) -> tuple[str, Any]:
         if _CONDITION.search(statement):
             changed.append(statement)
         return _CONDITION.sub("true", statement), parameters
@@ -356,25 +391,37 @@ def neutralised() -> Iterator[list[str]]:
 
 @pytest.fixture
 def secrets(groups: tuple[str, str], owner: psycopg.Connection[dict[str, Any]]) -> dict[str, UUID]:
-    """The node of each group, and what gives away that a row is a group's: its name is in every answer's rows."""
+    """The node of each group, and what gives away that a row is a group's: its name is in every answer's
+    rows.
+    """
     found: dict[str, UUID] = {}
     for group in groups:
         row = owner.execute("SELECT node_id FROM memory_nodes WHERE group_id = %s", [group]).fetchone()
         assert row is not None
         found[group] = row["node_id"]
         # Where an answer does not name its group, something in it does.
-        owner.execute("UPDATE kw_strength SET keyword = %s WHERE group_id = %s", [f"secret of {group}", group])
-        owner.execute("UPDATE agents SET settings = jsonb_build_object('x', %s::text) WHERE group_id = %s", [group, group])
+        owner.execute(
+            "UPDATE kw_strength SET keyword = %s WHERE group_id = %s", [f"secret of {group}", group]
+        )
+        owner.execute(
+            "UPDATE agents SET settings = jsonb_build_object('x', %s::text) WHERE group_id = %s",
+            [group, group],
+        )
         owner.execute("UPDATE dead_letters SET reason = %s WHERE group_id = %s", [group, group])
         owner.execute("UPDATE memory_nodes SET embedding_key = description WHERE group_id = %s", [group])
     return found
 
 
-def test_a_query_that_forgot_its_condition_gives_away_nothing(groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
+def test_a_query_that_forgot_its_condition_gives_away_nothing(
+    groups: tuple[str, str], secrets: dict[str, UUID]
+) -> None:
     ours, theirs = groups
     for question, ask in QUESTIONS.items():
         with neutralised() as changed:
-            with whole_service(), unit_of_work() as connection:  # so the test can fail: without row-level security it is given away
+            with (
+                whole_service(),
+                unit_of_work() as connection,
+            ):  # so the test can fail: without row-level security it is given away
                 everything = repr(ask(connection, ours, secrets[theirs]))
                 others = ask(connection, "no such group", secrets[theirs])
             assert changed, question
@@ -387,7 +434,10 @@ def test_a_query_that_forgot_its_condition_gives_away_nothing(groups: tuple[str,
             for scope in (Scope(("no such group",)), NOBODY):
                 with within(scope), unit_of_work() as connection:
                     assert not any(flatten(ask(connection, theirs, secrets[theirs]))), question
-        with for_groups(ours), unit_of_work() as connection:  # asked for another group by name, with its condition
+        with (
+            for_groups(ours),
+            unit_of_work() as connection,
+        ):  # asked for another group by name, with its condition
             assert not any(flatten(ask(connection, theirs, secrets[theirs]))), question
 
 
@@ -395,7 +445,9 @@ def flatten(answer: Any) -> list[Any]:
     return list(answer.values()) if isinstance(answer, dict) else [answer]
 
 
-def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
+def test_asked_for_another_group_by_name_every_query_is_silent(
+    groups: tuple[str, str], secrets: dict[str, UUID]
+) -> None:
     ours, theirs = groups
     with for_groups(ours), unit_of_work() as connection:
         assert numbers.totals(connection, theirs) == numbers.Totals(0, 0)
@@ -404,7 +456,10 @@ def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str
         assert reads.resting_on(connection, theirs, "klaus", secrets[theirs], 10) == []
         assert numbers.open_letters(connection, theirs) == 0
         assert [row.state for row in events.states(connection, theirs, [secrets[theirs]])] == ["unknown"]
-        assert reads.search(connection, theirs, reads.MemoryFilter(agent_id="klaus", archived="only"), None, 10) == []
+        assert (
+            reads.search(connection, theirs, reads.MemoryFilter(agent_id="klaus", archived="only"), None, 10)
+            == []
+        )
         assert agents.agent_names(connection, theirs, 10) == []
         assert reads.nearest(connection, theirs, secrets[theirs], 10) == []
         assert dead_letters.close(connection, theirs, [], "agent", "replayed") == []
@@ -415,20 +470,31 @@ def test_asked_for_another_group_by_name_every_query_is_silent(groups: tuple[str
             assert taken.size == size
 
 
-def test_functions_of_the_owner_ask_for_the_scope_themselves(groups: tuple[str, str], secrets: dict[str, UUID]) -> None:
+def test_functions_of_the_owner_ask_for_the_scope_themselves(
+    groups: tuple[str, str], secrets: dict[str, UUID]
+) -> None:
     ours, theirs = groups
     calls = [
         "jiyi_with_keywords(:g, 'klaus', '{x}')",
         "jiyi_with_terms(:g, 'klaus', '{x}', '{1}', '{event}', NULL, NULL, NULL, NULL, NULL, true, 9)",
-        f"jiyi_best_with_terms(:g, 'klaus', '{{x}}', '{{1}}', '{{event}}', '{{memory}}', {'NULL, ' * 9}true, true, 9)",
+        (
+            "jiyi_best_with_terms(:g, 'klaus', '{x}', '{1}', '{event}', '{memory}',"
+            f" {'NULL, ' * 9}true, true, 9)"
+        ),
         "jiyi_ranked_by_terms(:g, 'klaus', '{x}', '{1}')",
     ]
     with whole_service(), unit_of_work() as connection:
         connection.execute(
-            text("UPDATE memory_nodes SET large = true, tokens = 'x y' WHERE node_id = ANY(:ids)"), {"ids": list(secrets.values())}
+            text("UPDATE memory_nodes SET large = true, tokens = 'x y' WHERE node_id = ANY(:ids)"),
+            {"ids": list(secrets.values())},
         )
     for call in calls:
-        for scope, seen in ((Scope((ours,)), 0), (NOBODY, 0), (Scope((theirs,)), 1), (Scope(whole_service=True), 1)):
+        for scope, seen in (
+            (Scope((ours,)), 0),
+            (NOBODY, 0),
+            (Scope((theirs,)), 1),
+            (Scope(whole_service=True), 1),
+        ):
             with within(scope), unit_of_work() as connection:
                 found = connection.execute(text(f"SELECT * FROM {call}"), {"g": theirs}).scalars().all()
             assert found == [secrets[theirs]] * seen, (call, scope)
@@ -441,7 +507,9 @@ def test_functions_are_nobody_elses(owner: psycopg.Connection[dict[str, Any]]) -
         ) AS everybodys FROM pg_proc WHERE proname LIKE 'jiyi\\_%' AND prosecdef
     """).fetchall()
     assert len(found) >= 3
-    assert not [row for row in found if row["everybodys"] or row["proconfig"] != ["search_path=public, pg_temp"]]
+    assert not [
+        row for row in found if row["everybodys"] or row["proconfig"] != ["search_path=public, pg_temp"]
+    ]
 
 
 # Scopes come and go
@@ -449,10 +517,20 @@ def test_functions_are_nobody_elses(owner: psycopg.Connection[dict[str, Any]]) -
 
 def test_scopes_do_not_leak_between_the_users_of_a_connection(groups: tuple[str, str]) -> None:
     ours, theirs = groups
-    for scope in (Scope((ours,)), NOBODY, Scope((theirs,)), Scope(whole_service=True), NOBODY, Scope((ours, theirs))) * 3:
+    for scope in (
+        Scope((ours,)),
+        NOBODY,
+        Scope((theirs,)),
+        Scope(whole_service=True),
+        NOBODY,
+        Scope((ours, theirs)),
+    ) * 3:
         for connect in (unit_of_work, reading):
             with within(scope), connect() as connection:
-                found = set(connection.execute(text("SELECT group_id FROM groups")).scalars()) & {ours, theirs}
+                found = set(connection.execute(text("SELECT group_id FROM groups")).scalars()) & {
+                    ours,
+                    theirs,
+                }
             assert found == ({ours, theirs} if scope.whole_service else set(scope.groups))
     for connect in (unit_of_work, reading):  # a scope ends with an exception and a rollback
         with pytest.raises(ProgrammingError), whole_service(), connect() as connection:
@@ -509,7 +587,9 @@ def test_a_question_is_answered_for_the_group_that_it_names() -> None:
     with whole_service():  # whatever was there before
         for model, request in ((Named, {"group_id": "g"}), (Unnamed, {})):
             parse = partial(model.model_validate, request)
-            answering.reply_to("test", "id", parse, partial(answering._scoped, lambda _: seen.append(current())))
+            answering.reply_to(
+                "test", "id", parse, partial(answering._scoped, lambda _: seen.append(current()))
+            )
     assert seen == [Scope(("g",)), NOBODY]
 
 
@@ -524,13 +604,26 @@ def test_an_action_is_done_for_the_actor_s_group_unless_it_says_otherwise(groups
         ({"whole_service": True}, False, Scope(("g",)), everything),
     ):
         asked: Action[Unnamed, Scope] = Action(
-            name="test.ask", request=Unnamed, result=Scope, scope="read", function=lambda *_: current(), doc="", queue="", **wide
+            name="test.ask",
+            request=Unnamed,
+            result=Scope,
+            scope="read",
+            function=lambda *_: current(),
+            doc="",
+            queue="",
+            **wide,
         )
         with within(begun):
-            assert asked.perform(Actor("g", operator=operator), Unnamed()) == expected, (wide, operator, begun)
+            assert asked.perform(Actor("g", operator=operator), Unnamed()) == expected, (
+                wide,
+                operator,
+                begun,
+            )
 
 
-def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_works_for_the_whole_service_or_the_group_it_was_asked_to_see_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seen: list[Scope] = []
     job = Job("test", "A test's.", "reconcile_seconds")
     monkeypatch.setitem(tasks_jobs.FUNCTIONS, "test", lambda _run: seen.append(current()))
@@ -558,7 +651,9 @@ def test_work_of_several_groups_is_done_for_one_at_a_time(groups: tuple[str, str
         assert count("pending_work", "kind = :k", k=kind.name) == 0
 
 
-def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(groups: tuple[str, str], intake: Any) -> None:
+def test_the_intake_stores_a_batch_of_several_groups_and_what_is_of_none(
+    groups: tuple[str, str], intake: Any
+) -> None:
     made = [observed(group, f"of {group}", agent_id="maria") for group in (*groups, f"new-{uuid4().hex[:8]}")]
     broken = uuid4()
     rejected = [
@@ -593,8 +688,8 @@ def many(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[str]:
         insert(owner, "agents", made_up(owner, "agents", known) | {"created_at": T0.isoformat()})
         owner.execute(_MANY, [group, agent, ROWS])
     owner.execute(
-        "INSERT INTO node_access (node_id, group_id, last_accessed) SELECT node_id, group_id, created_at FROM memory_nodes "
-        "WHERE group_id = %s",
+        "INSERT INTO node_access (node_id, group_id, last_accessed) SELECT node_id, group_id, created_at FROM"
+        " memory_nodes WHERE group_id = %s",
         [group],
     )
     enlargement.build_index("m", 3)
@@ -605,16 +700,24 @@ def many(owner: psycopg.Connection[dict[str, Any]]) -> Iterator[str]:
 
 
 def plan(connection: Connection, statement: str, **parameters: Any) -> str:
-    return "\n".join(row[0] for row in driver(connection).execute(f"EXPLAIN {statement}".encode(), parameters))
+    return "\n".join(
+        row[0] for row in driver(connection).execute(f"EXPLAIN {statement}".encode(), parameters)
+    )
 
 
 def test_what_changed_or_expires_is_found_by_its_index(many: str) -> None:
     with for_groups(many), unit_of_work() as connection:
-        since = driver(connection).execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint").fetchone()
+        since = (
+            driver(connection)
+            .execute("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
+            .fetchone()
+        )
         assert since is not None
         wanted = index_rows._CHANGED.as_string(driver(connection))
         changed = plan(connection, wanted, group=many, agent="klaus", model="m", user_id=None, since=since[0])
-        expires = plan(connection, str(archive._SOONEST.compile(connection)), group=many, agent="klaus", at=T0, limit=10)
+        expires = plan(
+            connection, str(archive._SOONEST.compile(connection)), group=many, agent="klaus", at=T0, limit=10
+        )
     for told, index, condition in (
         (changed, "memory_nodes_group_id_agent_id_changed_xid_idx", "changed_xid >="),
         (expires, "memory_nodes_expiring_idx", "expires_at <="),
@@ -628,12 +731,19 @@ def scans(owner: psycopg.Connection[dict[str, Any]], name: str) -> int:
     return int(row["n"])
 
 
-def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(many: str, owner: psycopg.Connection[dict[str, Any]]) -> None:
+def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(
+    many: str, owner: psycopg.Connection[dict[str, Any]]
+) -> None:
     by_words = {
         "memory_nodes_keywords_idx": "jiyi_with_keywords(:g, 'klaus', '{key7}')",
         "memory_nodes_tokens_idx": "jiyi_ranked_by_terms(:g, 'klaus', '{key7}', '{1}')",
     }
-    indexes = [*by_words, enlargement.index_name("m", 3), "memory_nodes_poignancy_idx", "memory_nodes_times_idx"]
+    indexes = [
+        *by_words,
+        enlargement.index_name("m", 3),
+        "memory_nodes_poignancy_idx",
+        "memory_nodes_times_idx",
+    ]
     before = {name: scans(owner, name) for name in indexes}
     flush = text("SELECT pg_stat_force_next_flush()")
     with for_groups(many), unit_of_work() as connection:
@@ -641,7 +751,9 @@ def test_words_the_nearest_and_the_most_important_are_found_by_their_indexes(man
             assert connection.execute(text(f"SELECT count(*) FROM {call}"), {"g": many}).scalar_one() == 1
         connection.execute(flush)
     with for_groups(many), reading() as connection, driver(connection).transaction():
-        search = large_agents._Search(driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, of_question(Filters(), T0), 10)
+        search = large_agents._Search(
+            driver(connection), IndexKey(many, "klaus", "m", 2), ROWS, of_question(Filters(), T0), 10
+        )
         assert search.nearest(agent_index.np.array([0.1, 0.2, 0.3], dtype=agent_index.np.float32))
         assert search.first("coalesce(n.poignancy, 0) DESC", 10)
         search.of_days([(T0, T0 + timedelta(days=1))], None)
@@ -656,11 +768,16 @@ def test_neighbours_are_found_by_their_numbers_in_an_index(many: str) -> None:
     with for_groups(many), reading() as connection, driver(connection).transaction():
         raw = driver(connection)
         raw.execute("SET LOCAL enable_seqscan = off")  # few rows: it would be as quick
-        search = large_agents._Search(raw, IndexKey(many, "klaus", "m", 2), ROWS, of_question(Filters(), T0), 10)
+        search = large_agents._Search(
+            raw, IndexKey(many, "klaus", "m", 2), ROWS, of_question(Filters(), T0), 10
+        )
         (first,) = search.first("n.node_count", 1)
         assert len(search.around([first])) == 1 + len(large_agents.NEIGHBOUR_SHARES)
         asked = sql.SQL("EXPLAIN ") + large_agents._AROUND.format(search._where)
-        told = "\n".join(row[0] for row in raw.execute(asked, search._parameters | {"ids": [first], "distances": [-1, 0, 1]}))
+        told = "\n".join(
+            row[0]
+            for row in raw.execute(asked, search._parameters | {"ids": [first], "distances": [-1, 0, 1]})
+        )
     assert re.search(r"Index Cond: .*node_count = ANY", told), told
 
 
@@ -687,10 +804,14 @@ def test_a_database_from_before_is_brought_under_row_level_security(empty: Datab
     empty.query("DELETE FROM node_access; DELETE FROM next_vectors")
     empty.query("INSERT INTO node_access (node_id, last_accessed) VALUES (%s, now())", node)
     empty.query("INSERT INTO next_vectors (node_id, model, embedding) VALUES (%s, 'n', '[1]')", node)
-    assert empty.query("SELECT a.group_id, v.group_id FROM node_access a JOIN next_vectors v USING (node_id)") == [("g", "g")]
+    assert empty.query(
+        "SELECT a.group_id, v.group_id FROM node_access a JOIN next_vectors v USING (node_id)"
+    ) == [("g", "g")]
 
 
-def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(empty: Database, owner: psycopg.Connection[dict[str, Any]]) -> None:
+def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(
+    empty: Database, owner: psycopg.Connection[dict[str, Any]]
+) -> None:
     user, name = f"user_{uuid4().hex[:8]}", re.search(r"/(migrations_\w+)\?", empty.url)
     assert name is not None
     owner.execute(f"CREATE ROLE {user} LOGIN NOSUPERUSER".encode())
@@ -713,7 +834,10 @@ def test_a_user_who_may_not_make_roles_is_told_what_to_ask_for(empty: Database, 
                 assert count("memory_nodes") == 1
             assert count("memory_nodes") == 0
             with unit_of_work() as connection:
-                assert tuple(connection.execute(text("SELECT session_user, current_user")).one()) == (user, ROLE)
+                assert tuple(connection.execute(text("SELECT session_user, current_user")).one()) == (
+                    user,
+                    ROLE,
+                )
     finally:
         empty.query(f"REASSIGN OWNED BY {user} TO CURRENT_USER")
         empty.query(f"DROP OWNED BY {user}")
@@ -726,7 +850,9 @@ def test_a_downgrade_takes_everything_back_but_the_role(empty: Database) -> None
     empty.alembic(command.downgrade, "0007")
     for left in ("pg_policies", "pg_proc WHERE starts_with(proname, 'jiyi_')", "pg_default_acl"):
         assert empty.query(f"SELECT count(*) FROM {left}") == [(0,)], left
-    assert empty.query("SELECT count(*) FROM information_schema.role_table_grants WHERE grantee = %s", ROLE) == [(0,)]
+    assert empty.query(
+        "SELECT count(*) FROM information_schema.role_table_grants WHERE grantee = %s", ROLE
+    ) == [(0,)]
 
 
 _CONDITION = re.compile(r"(?<!\w)(?:\w+\.)?group_id = %\(\w+\)s(?:::\w+)?")
@@ -734,12 +860,14 @@ _CONDITION = re.compile(r"(?<!\w)(?:\w+\.)?group_id = %\(\w+\)s(?:::\w+)?")
 _TABLES = """
     WITH permissive AS (SELECT * FROM pg_policies WHERE schemaname = 'public' AND permissive = 'PERMISSIVE')
     SELECT c.relname, c.relrowsecurity,
-        EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = 'group_id' AND NOT attisdropped) AS has_group,
+        EXISTS (SELECT FROM pg_attribute WHERE attrelid = c.oid AND attname = 'group_id'
+        AND NOT attisdropped) AS has_group,
         (SELECT count(*) FROM permissive p WHERE p.tablename = c.relname) AS policies,
         (SELECT count(*) FROM permissive p WHERE p.tablename = c.relname
             AND p.cmd = 'ALL' AND p.qual = p.with_check AND p.qual LIKE '%group_id = ANY%'
             AND p.qual = (SELECT qual FROM permissive WHERE tablename = 'memory_nodes')) AS same
-    FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace AND c.relname NOT LIKE 'bare\\_%'
+    FROM pg_class c WHERE c.relkind IN ('r', 'p') AND c.relnamespace = 'public'::regnamespace
+    AND c.relname NOT LIKE 'bare\\_%'
 """
 _COLUMNS = """
     SELECT attname, format_type(atttypid, atttypmod) AS type,
@@ -750,10 +878,13 @@ _PRIVILEGES = """
     SELECT DISTINCT privilege_type FROM information_schema.role_table_grants WHERE grantee = %s
 """
 _MANY = """
-    INSERT INTO memory_nodes (node_id, group_id, agent_id, type, node_count, type_count, depth, created_at, description,
-        embedding_key, key_hash, content_hash, keywords, keywords_lower, tokens, is_idle, poignancy, embedding, embedding_model,
+    INSERT INTO memory_nodes (node_id, group_id, agent_id, type, node_count, type_count, depth, created_at,
+    description,
+        embedding_key, key_hash, content_hash, keywords, keywords_lower, tokens, is_idle, poignancy,
+        embedding, embedding_model,
         large, expires_at, changed_xid)
-    SELECT gen_random_uuid(), %s, %s, 'event', i, i, 0, now(), 'x', 'x', '', '', ARRAY['key' || i], ARRAY['key' || i],
+    SELECT gen_random_uuid(), %s, %s, 'event', i, i, 0, now(), 'x', 'x', '', '', ARRAY['key' || i],
+    ARRAY['key' || i],
         'key' || i, false, i %% 10, ARRAY[i, i %% 7, 1]::vector, 'm', true, now() + make_interval(days => i),
         (i + 10)::text::xid8
     FROM generate_series(1, %s) AS i

@@ -39,7 +39,11 @@ def _helm() -> None:
 
 @cache
 def rendered(name: str, version: str = "v4") -> list[Manifest]:
-    return [document for document in yaml.safe_load_all(helm.template([helm.VALUES / f"{name}.yaml"], version)) if document]
+    return [
+        document
+        for document in yaml.safe_load_all(helm.template([helm.VALUES / f"{name}.yaml"], version))
+        if document
+    ]
 
 
 def of(manifests: list[Manifest], kind: str) -> dict[str, Manifest]:
@@ -69,7 +73,9 @@ def test_manifests_are_what_kubernetes_takes(name: str, version: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_helm_has_nothing_to_say_against_it(name: str) -> None:
-    assert '"passed": true' in helm.ask("helm_lint", paths=[str(helm.CHART)], strict=True, values_files=[str(helm.VALUES / f"{name}.yaml")])
+    assert '"passed": true' in helm.ask(
+        "helm_lint", paths=[str(helm.CHART)], strict=True, values_files=[str(helm.VALUES / f"{name}.yaml")]
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -112,11 +118,16 @@ def test_production_is_watched_scaled_reached_by_its_name_and_migrated_first() -
     deployments = of(manifests, "Deployment")
     assert all("replicas" not in deployments[name]["spec"] for name in scaled)
     assert deployments["jiyi-intake"]["spec"]["strategy"] == {"type": "Recreate"}
-    web = {variable["name"]: variable.get("value") for variable in container_of(deployments["jiyi-web"])["env"]}
+    web = {
+        variable["name"]: variable.get("value") for variable in container_of(deployments["jiyi-web"])["env"]
+    }
     assert "memory.example.org" in str(web["JIYI_WEB_HOSTS"]).split(",")
     assert of(manifests, "Ingress")["jiyi"]["spec"]["tls"][0]["hosts"] == ["memory.example.org"]
     assert of(manifests, "ServiceMonitor")["jiyi"]["spec"]["endpoints"][0]["path"] == "/metrics"
-    assert of(manifests, "Job")["jiyi-migrate"]["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    assert (
+        of(manifests, "Job")["jiyi-migrate"]["metadata"]["annotations"]["helm.sh/hook"]
+        == "pre-install,pre-upgrade"
+    )
     policies = of(manifests, "NetworkPolicy")
     assert "ingress" not in policies["jiyi"]["spec"]
     assert len(policies["jiyi-web"]["spec"]["ingress"][0]["from"]) == 2
@@ -131,12 +142,19 @@ def test_small_brings_its_own_servers_and_backups() -> None:
     manifests = rendered("small")
     assert of(manifests, "Cluster")["jiyi-postgres"]["spec"]["instances"] == 1
     assert of(manifests, "StatefulSet")["jiyi-valkey"]["spec"]["serviceName"] == "jiyi-valkey"
-    backup = of(manifests, "CronJob")["jiyi-backup"]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    backup = of(manifests, "CronJob")["jiyi-backup"]["spec"]["jobTemplate"]["spec"]["template"]["spec"][
+        "containers"
+    ][0]
     environment = {variable["name"]: variable for variable in backup["env"]}
     assert environment["JIYI_BACKUP_DIR"]["value"] == "/backups"
-    assert environment["JIYI_DATABASE_URL"]["valueFrom"]["secretKeyRef"] == {"name": "jiyi-postgres-app", "key": "uri"}
+    assert environment["JIYI_DATABASE_URL"]["valueFrom"]["secretKeyRef"] == {
+        "name": "jiyi-postgres-app",
+        "key": "uri",
+    }
     assert "jiyi-migrate" not in of(manifests, "Job")
-    assert all(spec["initContainers"] for name, spec in pods(manifests) if name in of(manifests, "Deployment"))
+    assert all(
+        spec["initContainers"] for name, spec in pods(manifests) if name in of(manifests, "Deployment")
+    )
 
 
 def test_without_a_secret_it_says_what_to_give() -> None:

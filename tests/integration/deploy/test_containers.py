@@ -23,16 +23,30 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="their wheels ar
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
     """The compose file as Docker's own program understands it, with all profiles."""
-    command = [str(BIN / "docker-compose"), *(f"--profile={name}" for name in PROFILES), "config", "--format=json"]
+    command = [
+        str(BIN / "docker-compose"),
+        *(f"--profile={name}" for name in PROFILES),
+        "config",
+        "--format=json",
+    ]
     environment = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "JIYI_SECRET_KEY": "s" * 32}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     services: dict[str, Any] = json.loads(done.stdout)
     return services
 
 
 def test_the_linter_has_nothing_to_say_against_the_dockerfile() -> None:
-    done = subprocess.run([str(BIN / "hadolint"), "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [str(BIN / "hadolint"), "Dockerfile"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -64,7 +78,10 @@ def test_compose_runs_each_process_confined_bounded_and_on_the_same_settings(com
 def test_compose_backs_up_into_a_volume_and_knows_rabbitmq(compose: dict[str, Any]) -> None:
     services = compose["services"]
     (volume,) = services["upkeep"]["volumes"]
-    assert (volume["source"], volume["target"]) == ("backups", services["beat"]["environment"]["JIYI_BACKUP_DIR"])
+    assert (volume["source"], volume["target"]) == (
+        "backups",
+        services["beat"]["environment"]["JIYI_BACKUP_DIR"],
+    )
     assert "JIYI_JOBS_OFF" not in services["beat"]["environment"]
     assert services["intake"]["depends_on"]["rabbitmq"]["required"] is False
     assert services["rabbitmq"]["profiles"] == ["rabbitmq"]

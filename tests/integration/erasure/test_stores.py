@@ -22,7 +22,10 @@ def test_a_person_goes_from_stores_with_what_was_attached(group: str) -> None:
     kept.apply(SIMPLE)
     block = {"data": base64.b64encode(b"x" * 99).decode(), "mime_type": "image/png"}
     output = Snapshot(text=f"The cups are for {name}.", blocks=[SnapshotBlock(role="user", block=block)])
-    kept.perform(actions.update, UpdateStore(name="notes", role="writer", inputs_text="For whom?", output_snapshot=output))
+    kept.perform(
+        actions.update,
+        UpdateStore(name="notes", role="writer", inputs_text="For whom?", output_snapshot=output),
+    )
     kept.say("The cups are blue, and there are nine of them.")
     embed()
     assert len(kept.ask("cups").hits) == 2
@@ -30,7 +33,9 @@ def test_a_person_goes_from_stores_with_what_was_attached(group: str) -> None:
     kept.perform(actions.log, done)
     report = erase(group, person=name)
     tables = report["looked_through"]["tables"]
-    assert {"stores", "store_items", "store_files", "attachments", "store_nodes", "store_operations"} <= set(tables)
+    assert {"stores", "store_items", "store_files", "attachments", "store_nodes", "store_operations"} <= set(
+        tables
+    )
     assert places(name) == []
     assert [hit.item.content_summary for hit in kept.ask("cups").hits] == [
         "Input: \nOutput: The cups are blue, and there are nine of them."

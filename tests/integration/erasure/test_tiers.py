@@ -52,10 +52,14 @@ def test_a_person_goes_from_every_tier_with_what_was_made_of_their_words(group: 
     report = erase(group, person=name)
     assert report["erased"]["quarantine_logs"] == 1
     assert report["erased"]["knowledge"] == 4
-    assert {"quarantine_logs", "knowledge", "knowledge_history", "digests", "digest_items"} <= set(report["looked_through"]["tables"])
+    assert {"quarantine_logs", "knowledge", "knowledge_history", "digests", "digest_items"} <= set(
+        report["looked_through"]["tables"]
+    )
     assert contents(group, "quarantine_logs") == {TEXTS[0]}
     assert contents(group, "knowledge") == {TEXTS[0]}
-    assert anonymous not in {row["knowledge_id"] for row in rows("SELECT knowledge_id FROM knowledge_history")}
+    assert anonymous not in {
+        row["knowledge_id"] for row in rows("SELECT knowledge_id FROM knowledge_history")
+    }
     assert places(name, group=group) == [f"jiyi:wm:entries:{elsewhere}"]
     found = ask(group, "the second firing", relevance_threshold=-1)
     assert [item.content for item in found.results] == [TEXTS[0]]
@@ -64,7 +68,9 @@ def test_a_person_goes_from_every_tier_with_what_was_made_of_their_words(group: 
     assert [item.content for item in ask(elsewhere, "x").results] == [words]
 
 
-def test_an_agent_that_only_spoke_in_workflows_goes_with_what_is_known_to_it_and_what_is_owed(group: str) -> None:
+def test_an_agent_that_only_spoke_in_workflows_goes_with_what_is_known_to_it_and_what_is_owed(
+    group: str,
+) -> None:
     events = [output(group, TEXTS[0], agent_id="Ada"), output(group, TEXTS[1], agent_id="Bob")]
     save(*events)
     screen()

@@ -1,4 +1,6 @@
-"""A benchmark or example that is ended in the middle leaves nothing behind: no server, no process, no folder."""
+"""A benchmark or example that is ended in the middle leaves nothing behind: no server, no process, no
+folder.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,18 @@ def test_ended_in_the_middle_it_leaves_nothing(number: signal.Signals, command: 
         environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
         environment |= {"JIYI_HOME": f"{folder}/none", "TMPDIR": str(folder), "JIYI_EMBEDDER": "hashing"}
         run = subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            [sys.executable, "-m", *command],
+            cwd=CHECKOUT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         try:
             begun = poll(
-                lambda: of_folder(folder), lambda names: {"postgres", "valkey-server"} <= names or run.poll() is not None, START_SECONDS
+                lambda: of_folder(folder),
+                lambda names: {"postgres", "valkey-server"} <= names or run.poll() is not None,
+                START_SECONDS,
             )
             assert run.poll() is None, run.communicate()[0]
             assert {"postgres", "valkey-server"} <= begun

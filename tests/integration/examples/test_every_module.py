@@ -1,4 +1,6 @@
-"""Every benchmark and every example runs on tiny input. A new module is in by itself, without arguments until it is named here."""
+"""Every benchmark and every example runs on tiny input. A new module is in by itself, without arguments until
+it is named here.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ ARGUMENTS: dict[str, list[str]] = {
     "bench.tune": [LOCOMO, MEMDAILY],
     "bench.web": ["--clients", "1", "--memories", "20", "--seconds", "0.2"],
 }
-#: Those that take seconds, because they need no worker; nor does bench.due, which ``test_ended`` starts. ``make test-long`` has the others.
+#: Those that take seconds, because they need no worker; nor does bench.due, which ``test_ended`` starts.
+#: ``make test-long`` has the others.
 QUICK = {"bench.intents", "bench.schedule"}
 #: Modules that end with exit code 1 where a bound is exceeded, as it is on a machine that does much else.
 BOUNDED = {"bench.attack"}
@@ -104,11 +107,25 @@ LIVED = {
     "id": "life-1",
     "language": "en",
     "kind": "part-ends",
-    "turns": [{"at": "2026-03-02T09:00:00+02:00", "role": "user", "text": "I have a cat and a bike.", "session": "s1"}],
-    "questions": [{"q": "What do I have?", "at": "2026-05-02T09:00:00+02:00", "has": [["cat"]], "not": ["dog"]}],
+    "turns": [
+        {
+            "at": "2026-03-02T09:00:00+02:00",
+            "role": "user",
+            "text": "I have a cat and a bike.",
+            "session": "s1",
+        }
+    ],
+    "questions": [
+        {"q": "What do I have?", "at": "2026-05-02T09:00:00+02:00", "has": [["cat"]], "not": ["dog"]}
+    ],
 }
 MODULES = sorted(
-    {f"{path.parent.name}.{path.stem}" for room in ("bench", "examples") for path in (CHECKOUT / room).glob("[!_]*.py")} - SUPPORT
+    {
+        f"{path.parent.name}.{path.stem}"
+        for room in ("bench", "examples")
+        for path in (CHECKOUT / room).glob("[!_]*.py")
+    }
+    - SUPPORT
 )
 
 
@@ -138,7 +155,9 @@ def run(module: str, folder: Path, environment: dict[str, str]) -> None:
             timeout=SECONDS,
             check=False,
         )
-        assert done.returncode in ({0, 1} if module in BOUNDED else {0}), done.stdout[-3_000:] + done.stderr[-3_000:]
+        assert done.returncode in ({0, 1} if module in BOUNDED else {0}), (
+            done.stdout[-3_000:] + done.stderr[-3_000:]
+        )
         assert done.stdout.strip() or done.stderr.strip()
         assert "Traceback" not in done.stderr
         assert list(Path(temporary).glob("jiyi-*")) == []

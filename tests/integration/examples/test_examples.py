@@ -40,7 +40,12 @@ def test_the_debate_starts_a_service_of_its_own_and_all_its_claims_are_true() ->
 
 def debate(folder: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JIYI_")}
-    environment |= {"JIYI_HOME": str(folder), "PYTHONPATH": str(ROOT), "COLUMNS": "160", "TMPDIR": str(folder)}
+    environment |= {
+        "JIYI_HOME": str(folder),
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "160",
+        "TMPDIR": str(folder),
+    }
     done = subprocess.run(
         [sys.executable, "-m", "examples.debate"],
         cwd=ROOT,
@@ -79,7 +84,9 @@ def test_prompts_have_what_the_group_knows_and_keep_their_budgets(service: str) 
         prompt.known(client)
         for persona in prompt.PERSONAS.values():
             whole, short = prompt.prompts(client, persona)
-            assert all(text in whole.text for text in (prompt.SYSTEM, persona, prompt.QUESTION, *prompt.KNOWN))
+            assert all(
+                text in whole.text for text in (prompt.SYSTEM, persona, prompt.QUESTION, *prompt.KNOWN)
+            )
             assert not whole.cut
             assert short.tokens <= short.budget < whole.tokens
             assert persona in short.text
@@ -99,7 +106,9 @@ def test_langgraph_runs_the_nodes(service: str) -> None:
         assert memory.flush(30)
         until(lambda: client.working_memory.show().rows)
         events: list[Any] = []
-        for mode, chunk in graph.stream({**state, "topic": "The glaze cracks: why?"}, stream_mode=["custom", "values"]):
+        for mode, chunk in graph.stream(
+            {**state, "topic": "The glaze cracks: why?"}, stream_mode=["custom", "values"]
+        ):
             if mode == "custom":
                 events.append(chunk["event"])
     assert events[0] == "node_state_change"
@@ -113,11 +122,15 @@ _REFERENCE = re.compile(r"\{\{#(\w+)\.(\w+)#\}\}")
 
 
 class Dify:
-    """As much of Dify as the workflow needs: start, code, template-transform, http-request, end; in the order of the edges."""
+    """As much of Dify as the workflow needs: start, code, template-transform, http-request, end; in the order
+    of the edges.
+    """
 
     def __init__(self, text: str, client: Any, key: str) -> None:
         self.workflow, self.client = yaml.safe_load(text)["workflow"], client
-        self.variables: dict[tuple[str, str], Any] = {("env", one["name"]): one["value"] for one in self.workflow["environment_variables"]}
+        self.variables: dict[tuple[str, str], Any] = {
+            ("env", one["name"]): one["value"] for one in self.workflow["environment_variables"]
+        }
         self.variables["env", "JIYI_KEY"] = key
 
     def run(self, **inputs: Any) -> dict[str, Any]:
@@ -128,7 +141,9 @@ class Dify:
             for name, value in self.outputs(nodes[here], inputs).items():
                 self.variables[here, name] = value
             here = after[here]
-        return {one["variable"]: self.variables[tuple(one["value_selector"])] for one in nodes[here]["outputs"]}
+        return {
+            one["variable"]: self.variables[tuple(one["value_selector"])] for one in nodes[here]["outputs"]
+        }
 
     def outputs(self, data: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:
         given = {  # what a node did not put out is None, such as error_message
@@ -179,26 +194,35 @@ def test_the_workflow_for_dify_remembers(service: str, web_app: Flask, api_key: 
     assert second["history_context"].startswith("## 历史上下文")
 
 
-def test_the_workflow_for_dify_finds_what_was_promoted_last_year(service: str, web_app: Flask, api_key: Callable[..., str]) -> None:
+def test_the_workflow_for_dify_finds_what_was_promoted_last_year(
+    service: str, web_app: Flask, api_key: Callable[..., str]
+) -> None:
     text = (ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8")
     topic = "The glaze cracks when the kiln cools too fast, so the door stays shut until the morning."
     with Client(service) as client:
         client.knowledge.promote(text=topic)
         until(lambda: client.query_memory(topic).results)
     long_ago(service)
-    found = Dify(text, web_app.test_client(), api_key(service, "publish", "read")).run(topic=topic, session_id="today")
+    found = Dify(text, web_app.test_client(), api_key(service, "publish", "read")).run(
+        topic=topic, session_id="today"
+    )
     assert topic in found["history_context"]
 
 
 def test_without_jiyi_the_workflow_for_dify_has_an_empty_history() -> None:
     """What Dify puts in the place of an answer that did not come is what the next node can read."""
-    workflow = yaml.safe_load((ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8"))["workflow"]
+    workflow = yaml.safe_load((ROOT / "examples" / "dify_workflow.yml").read_text(encoding="utf-8"))[
+        "workflow"
+    ]
     nodes = {node["id"]: node["data"] for node in workflow["graph"]["nodes"]}
     default = {one["key"]: one["value"] for one in nodes["load_history"]["default_value"]}
     names: dict[str, Any] = {}
     exec(nodes["history"]["code"], names)
     assert names["main"](default["body"]) == {"history_context": "", "message": ""}
-    assert names["main"](default["body"], "Connection refused") == {"history_context": "", "message": "Connection refused"}
+    assert names["main"](default["body"], "Connection refused") == {
+        "history_context": "",
+        "message": "Connection refused",
+    }
 
 
 def test_retrieval_as_a_workflow_for_dify_gives_nodes_ids_status_and_debug(
@@ -209,10 +233,12 @@ def test_retrieval_as_a_workflow_for_dify_gives_nodes_ids_status_and_debug(
         client.observe("klaus", 'Klaus reads a book about "gentrification".', wait=True)
         client.observe("klaus", "克劳斯喝茶。", wait=True)
     dify = Dify(text, web_app.test_client(), api_key(service, "read"))
-    found = dify.run(persona_name="klaus", focal_text='What does "Klaus" read?\n读什么？', top_k=1, recency_decay=0.9)
-    assert [(node["node_id"], "gentrification" in node["description"]) for node in found["retrieved_nodes"]] == [
-        (*found["accessed_ids"], True)
-    ]
+    found = dify.run(
+        persona_name="klaus", focal_text='What does "Klaus" read?\n读什么？', top_k=1, recency_decay=0.9
+    )
+    assert [
+        (node["node_id"], "gentrification" in node["description"]) for node in found["retrieved_nodes"]
+    ] == [(*found["accessed_ids"], True)]
     assert (found["status"], found["debug"]["total_candidates"]) == ("ok", 2)
     nobody = dify.run(persona_name="nobody", focal_text="?")
     assert (nobody["retrieved_nodes"], nobody["status"]) == ([], "unknown_agent")

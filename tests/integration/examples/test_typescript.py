@@ -1,4 +1,6 @@
-"""The TypeScript example: its client is generated from the live service's document, compiled, and run; the document passes a linter."""
+"""The TypeScript example: its client is generated from the live service's document, compiled, and run; the
+document passes a linter.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,12 @@ from tests.integration.proxy.test_proxy import turns
 SOURCE = Path(__file__).resolve().parents[3] / "examples" / "typescript"
 
 pytestmark = [
-    pytest.mark.usefixtures("service"),  # its workers are running: after the tests that do their work themselves
-    pytest.mark.skipif(shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm"),
+    pytest.mark.usefixtures(
+        "service"
+    ),  # its workers are running: after the tests that do their work themselves
+    pytest.mark.skipif(
+        shutil.which("node") is None or shutil.which("npm") is None, reason="needs node and npm"
+    ),
     pytest.mark.timeout(600),  # of the registry's, mostly
     pytest.mark.xdist_group("typescript"),  # one installation for all of them
 ]
@@ -41,7 +47,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, *command: str, **env: str) -> str:
-    done = subprocess.run(command, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -52,7 +66,9 @@ def test_the_generated_client_is_compiled_and_does_what_it_says(
 ) -> None:
     run(project, "npm", "run", "generate", JIYI_URL=address)
     run(project, "npm", "run", "check")
-    said = run(project, "node", "quickstart.mjs", JIYI_URL=address, JIYI_KEY=api_key(group, "publish", "read"))
+    said = run(
+        project, "node", "quickstart.mjs", JIYI_URL=address, JIYI_KEY=api_key(group, "publish", "read")
+    )
     assert said.splitlines() == [
         "told: 3 memories",
         "What does Klaus read? → Klaus is reading a book on gentrification",
@@ -64,7 +80,15 @@ def test_the_generated_client_is_compiled_and_does_what_it_says(
 def test_what_is_wrong_is_said(project: Path, address: str) -> None:
     for key, sentence in (("", "JIYI_KEY: set it to an API key"), ("jiyi_wrong", "401: ")):
         env = {**os.environ, "JIYI_URL": address, "JIYI_KEY": key}
-        done = subprocess.run(["node", "quickstart.mjs"], cwd=project, env=env, capture_output=True, text=True, timeout=200, check=False)
+        done = subprocess.run(
+            ["node", "quickstart.mjs"],
+            cwd=project,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
         assert done.returncode != 0
         assert sentence in done.stderr
 
@@ -75,7 +99,9 @@ def test_the_document_passes_a_linter_without_a_warning(project: Path, address: 
     assert "warning" not in said.lower().replace("deprecation warning", ""), said
 
 
-def test_models_of_the_ai_sdk_know_what_another_session_said(project: Path, address: str, api_key: Callable[..., str], group: str) -> None:
+def test_models_of_the_ai_sdk_know_what_another_session_said(
+    project: Path, address: str, api_key: Callable[..., str], group: str
+) -> None:
     env = {"JIYI_URL": address, "JIYI_KEY": api_key(group, "publish", "read")}
     assert run(project, "node", "memory.test.mjs", "I am allergic to peanuts.", **env) == "Noted.\n"
     assert sorted(turns(group, "ai-sdk", 2)) == ["I am allergic to peanuts.", "Noted."]

@@ -1,4 +1,6 @@
-"""Claude's memory tool beside the SDK's own, which keeps files: case by case the same answers; and nothing leads out of it."""
+"""Claude's memory tool beside the SDK's own, which keeps files: case by case the same answers; and nothing
+leads out of it.
+"""
 
 from __future__ import annotations
 
@@ -47,21 +49,61 @@ def rename(old: str, new: str) -> dict[str, Any]:
 
 A = "/memories/a.md"
 COMMANDS = [
-    *(view("/memories/none.md"), create(A), view(A), view(A, view_range=[2, 3]), view(A, view_range=[3, -1]), view(A, view_range=[9, 99])),
+    *(
+        view("/memories/none.md"),
+        create(A),
+        view(A),
+        view(A, view_range=[2, 3]),
+        view(A, view_range=[3, -1]),
+        view(A, view_range=[9, 99]),
+    ),
     *(create(A), create("/memories/empty.md", ""), view("/memories/empty.md")),
-    *(replace(A, "afternoon", "evening"), view(A), replace(A, "not there", "x"), replace(A, "n", "x"), replace("/memories/b.md", "a", "b")),
-    *(insert(A, 0, "First\n"), insert(A, 2, "中间"), insert(A, 99, "x"), insert(A, -1, "x"), view(A), insert("/memories/b", 0, "x")),
-    *(create("/memories/people/mia/tea.md"), create("/memories/people/leo.md"), rename("/memories/people", "/memories/friends")),
+    *(
+        replace(A, "afternoon", "evening"),
+        view(A),
+        replace(A, "not there", "x"),
+        replace(A, "n", "x"),
+        replace("/memories/b.md", "a", "b"),
+    ),
+    *(
+        insert(A, 0, "First\n"),
+        insert(A, 2, "中间"),
+        insert(A, 99, "x"),
+        insert(A, -1, "x"),
+        view(A),
+        insert("/memories/b", 0, "x"),
+    ),
+    *(
+        create("/memories/people/mia/tea.md"),
+        create("/memories/people/leo.md"),
+        rename("/memories/people", "/memories/friends"),
+    ),
     *(
         view("/memories/people/leo.md"),
         view("/memories/friends/mia/tea.md"),
         rename(A, "/memories/friends/leo.md"),
         rename("/memories/x", A),
     ),
-    *(rename(A, "/memories/deep/er/a.md"), view("/memories/deep/er/a.md"), delete("/memories/friends"), view("/memories/friends/leo.md")),
+    *(
+        rename(A, "/memories/deep/er/a.md"),
+        view("/memories/deep/er/a.md"),
+        delete("/memories/friends"),
+        view("/memories/friends/leo.md"),
+    ),
     *(delete("/memories/none"), delete("/memories/deep/er/a.md"), view("/memories/deep/er/a.md")),
-    *(delete("/memories"), rename("/memories", "/memories/x"), view("/elsewhere"), create("/etc/x"), view("/memories/../../etc/x")),
-    *(create("/memories/../x"), rename("/memories/empty.md", "/memories/../y"), delete("/memories/a/../.."), view("/memoriesx/a")),
+    *(
+        delete("/memories"),
+        rename("/memories", "/memories/x"),
+        view("/elsewhere"),
+        create("/etc/x"),
+        view("/memories/../../etc/x"),
+    ),
+    *(
+        create("/memories/../x"),
+        rename("/memories/empty.md", "/memories/../y"),
+        delete("/memories/a/../.."),
+        view("/memoriesx/a"),
+    ),
 ]
 
 
@@ -75,13 +117,18 @@ def said(tool: Any, command: dict[str, Any]) -> str:
 
 
 def test_it_answers_as_the_one_that_keeps_files(client: Client, tmp_path: Path) -> None:
-    ours, theirs = JiyiMemoryTool(client, namespace=["mia", "memories"]), BetaLocalFilesystemMemoryTool(str(tmp_path))
+    ours, theirs = (
+        JiyiMemoryTool(client, namespace=["mia", "memories"]),
+        BetaLocalFilesystemMemoryTool(str(tmp_path)),
+    )
     assert ours.to_dict() == theirs.to_dict()
     for command in COMMANDS:
         assert said(ours, command) == said(theirs, command), command
     listed = said(ours, view("/memories"))
     assert listed.splitlines()[1:] == ["0B\t/memories", "0B\t/memories/empty.md"]
-    assert said(JiyiMemoryTool(client, namespace=["leo", "memories"]), view("/memories")).splitlines()[1:] == ["0B\t/memories"]
+    assert said(JiyiMemoryTool(client, namespace=["leo", "memories"]), view("/memories")).splitlines()[
+        1:
+    ] == ["0B\t/memories"]
     [found] = client.items.search(prefix=["mia"], limit=1).rows
     assert found.key == "empty.md"
     ours.clear_all_memory()
@@ -98,10 +145,20 @@ def test_folders_are_listed_two_levels_deep_without_hidden_files(client: Client)
         "5B\t/memories/notes/tea.md",
         "5B\t/memories/top.md",
     ]
-    assert said(tool, view("/memories/notes/deep")).splitlines()[2:] == ["5B\t/memories/notes/deep/er/", "5B\t/memories/notes/deep/er/a.md"]
+    assert said(tool, view("/memories/notes/deep")).splitlines()[2:] == [
+        "5B\t/memories/notes/deep/er/",
+        "5B\t/memories/notes/deep/er/a.md",
+    ]
 
 
-SOME = [create(A), view(A), replace(A, "Mia", "Leo"), insert(A, 1, "x"), rename(A, "/memories/b"), delete("/memories/b")]
+SOME = [
+    create(A),
+    view(A),
+    replace(A, "Mia", "Leo"),
+    insert(A, 1, "x"),
+    rename(A, "/memories/b"),
+    delete("/memories/b"),
+]
 
 
 def test_awaited_it_is_the_same(client: Client) -> None:
@@ -117,7 +174,9 @@ def test_awaited_it_is_the_same(client: Client) -> None:
     assert asyncio.run(talk()) == [said(tool, command) for command in SOME]
 
 
-def test_what_the_service_refuses_and_its_absence_are_told_to_the_model(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_service_refuses_and_its_absence_are_told_to_the_model(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tool = JiyiMemoryTool(client)
     with pytest.raises(ToolError, match="larger than 500,000 bytes"):
         tool.call(create("/memories/large.md", "x" * 600_000))

@@ -1,4 +1,6 @@
-"""Hermes' memory provider as ``jiyi connect hermes`` leaves it: what was said is recalled in the next session, also after an outage."""
+"""Hermes' memory provider as ``jiyi connect hermes`` leaves it: what was said is recalled in the next
+session, also after an outage.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ STAND_IN = "class MemoryProvider:\n    pass\n"
 PATIENCE = 60.0
 
 
-@pytest.fixture(params=["stand-in", pytest.param("package", marks=[pytest.mark.long, pytest.mark.timeout(600)])])
+@pytest.fixture(
+    params=["stand-in", pytest.param("package", marks=[pytest.mark.long, pytest.mark.timeout(600)])]
+)
 def provider(
     request: pytest.FixtureRequest,
     service: str,
@@ -55,7 +59,15 @@ def provider(
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "hermes"))
     monkeypatch.setenv("JIYI_KEY", api_key(service, "publish", "read"))
     get_settings.cache_clear()
-    command = ["connect", "hermes", "--yes", "--agent", "helper", "--url", f"http://127.0.0.1:{unlimited_web}"]
+    command = [
+        "connect",
+        "hermes",
+        "--yes",
+        "--agent",
+        "helper",
+        "--url",
+        f"http://127.0.0.1:{unlimited_web}",
+    ]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     monkeypatch.delenv("JIYI_KEY")
@@ -86,17 +98,29 @@ def test_what_was_said_is_recalled_in_the_next_session(provider: Any, client: Cl
     provider.sync_turn("I am allergic to peanuts.", "I will keep that in mind.", session_id="s-1")
     provider.on_session_end([{"role": "user", "content": "I am allergic to peanuts."}])
     provider.initialize("s-2", hermes_home="x", platform="cli", user_id="mia")
-    recalled = poll(lambda: provider.prefetch("What am I allergic to?", session_id="s-2"), lambda found: "peanuts" in found, PATIENCE, str)
+    recalled = poll(
+        lambda: provider.prefetch("What am I allergic to?", session_id="s-2"),
+        lambda found: "peanuts" in found,
+        PATIENCE,
+        str,
+    )
     assert "peanuts" in recalled
     provider.initialize("s-3", user_id="tom")
     assert "peanuts" not in provider.prefetch("What am I allergic to?")
 
 
-def test_a_model_remembers_and_recalls_by_tools_and_is_told_what_is_wrong(provider: Any, client: Client) -> None:
+def test_a_model_remembers_and_recalls_by_tools_and_is_told_what_is_wrong(
+    provider: Any, client: Client
+) -> None:
     provider.initialize("s-1")
     call = provider.handle_tool_call
     assert json.loads(call("jiyi_remember", {"text": "The office closes at six."})) == {"remembered": True}
-    found = poll(lambda: call("jiyi_recall", {"query": "When does the office close?"}), lambda found: "six" in found, PATIENCE, str)
+    found = poll(
+        lambda: call("jiyi_recall", {"query": "When does the office close?"}),
+        lambda found: "six" in found,
+        PATIENCE,
+        str,
+    )
     assert "six" in json.loads(found)["memories"]
     assert {tool["name"] for tool in provider.get_tool_schemas()} == {"jiyi_recall", "jiyi_remember"}
     assert "query" in json.loads(call("jiyi_recall", {}))["error"]
@@ -114,17 +138,25 @@ def test_while_the_service_is_away_answers_go_on_and_turns_wait(provider: Any, c
     provider.on_session_end([{"role": "user", "content": "I am allergic to walnuts."}])
     file.write_text(json.dumps(config))
     provider.initialize("s-2")
-    assert poll(lambda: provider.prefetch("What am I allergic to?"), lambda found: "walnuts" in found, PATIENCE, str)
+    assert poll(
+        lambda: provider.prefetch("What am I allergic to?"), lambda found: "walnuts" in found, PATIENCE, str
+    )
 
 
-def test_a_turn_that_is_refused_holds_up_no_other_and_a_provider_begins_again(provider: Any, client: Client) -> None:
+def test_a_turn_that_is_refused_holds_up_no_other_and_a_provider_begins_again(
+    provider: Any, client: Client
+) -> None:
     provider.initialize("s-1")
     provider.shutdown()
     provider.initialize("s-1")
-    provider.sync_turn("I am allergic to \x00 nothing.", "I am allergic to hazelnuts, you said.", session_id="s-1")
+    provider.sync_turn(
+        "I am allergic to \x00 nothing.", "I am allergic to hazelnuts, you said.", session_id="s-1"
+    )
     provider.sync_turn("I am allergic to hazelnuts.", "Noted.", session_id="s-1")
     provider.on_session_end([{"role": "user", "content": "I am allergic to hazelnuts."}])
-    assert poll(lambda: provider.prefetch("What am I allergic to?"), lambda found: "hazelnuts" in found, PATIENCE, str)
+    assert poll(
+        lambda: provider.prefetch("What am I allergic to?"), lambda found: "hazelnuts" in found, PATIENCE, str
+    )
     # The turn is found as soon as it is stored, the end of the session is published after it.
     poll(lambda: len(provider._memory.waiting), lambda waiting: not waiting, PATIENCE, str)
 

@@ -1,4 +1,6 @@
-"""Open WebUI's filter as ``jiyi connect open-webui`` writes it by its API: a new chat knows what an earlier one said."""
+"""Open WebUI's filter as ``jiyi connect open-webui`` writes it by its API: a new chat knows what an earlier
+one said.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ class Host:
         @flask.before_request
         def administrators() -> tuple[dict[str, str], int] | None:
             self.calls.append(f"{request.method} {request.path.removeprefix('/api/v1/functions')}")
-            return None if request.headers["Authorization"] == "Bearer sk-admin" else ({"detail": "401 Unauthorized"}, 401)
+            return (
+                None
+                if request.headers["Authorization"] == "Bearer sk-admin"
+                else ({"detail": "401 Unauthorized"}, 401)
+            )
 
         @flask.get("/api/v1/functions/export")
         def export() -> Any:
@@ -84,7 +90,9 @@ class Host:
         self._loaded.valves = self._loaded.Valves(**self.valves)
         handler = getattr(self._loaded, which)
         given = {"__user__": user, "__metadata__": {}, "__request__": None}
-        named = {name: value for name, value in given.items() if name in inspect.signature(handler).parameters}
+        named = {
+            name: value for name, value in given.items() if name in inspect.signature(handler).parameters
+        }
         answer: dict[str, Any] = asyncio.run(handler(body, **named))
         return answer
 
@@ -139,7 +147,12 @@ def test_a_new_chat_knows_what_an_earlier_one_said(
 
     said = [
         {"id": "m-1", "role": "user", "content": "I am allergic to peanuts.", "timestamp": 1_795_000_000},
-        {"id": "m-2", "role": "assistant", "content": "I will keep that in mind.", "timestamp": 1_795_000_002},
+        {
+            "id": "m-2",
+            "role": "assistant",
+            "content": "I will keep that in mind.",
+            "timestamp": 1_795_000_002,
+        },
     ]
     for chat in ("c-1", "c-1", "temporary:c-0", ""):  # the second time an answer that was made anew
         host.of.filter("outlet", {"chat_id": chat, "messages": said}, MIA)
@@ -147,7 +160,12 @@ def test_a_new_chat_knows_what_an_earlier_one_said(
     client.end_session("helper", "c-1")
 
     def asked(user: dict[str, Any]) -> list[dict[str, Any]]:
-        body = {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What am I allergic to?"}]}
+        body = {
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "What am I allergic to?"},
+            ]
+        }
         messages: list[dict[str, Any]] = host.of.filter("inlet", body, user)["messages"]
         return messages
 

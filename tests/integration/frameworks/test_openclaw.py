@@ -1,6 +1,8 @@
-"""OpenClaw's plug-in as ``jiyi connect openclaw`` leaves it: another session knows what was said, also after an outage.
+"""OpenClaw's plug-in as ``jiyi connect openclaw`` leaves it: another session knows what was said, also after
+an outage.
 
-OpenClaw itself, a gigabyte that wants Node 24, is not installed for it: the hooks are called as OpenClaw 2026.9.6 calls them.
+OpenClaw itself, a gigabyte that wants Node 24, is not installed for it: the hooks are called as OpenClaw
+2026.9.6 calls them.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from tests.integration.proxy.test_proxy import turns
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 PATIENCE = 60.0
-#: Reads steps from its standard input, a line each: a hook's name or a tool's, an event, a context; writes what each answers.
+#: Reads steps from its standard input, a line each: a hook's name or a tool's, an event, a context; writes
+#: what each answers.
 HOST = """
 import { createInterface } from "node:readline";
 const hooks = {}, warned = [];
@@ -45,18 +48,35 @@ for await (const line of createInterface({ input: process.stdin })) {
 
 
 @pytest.fixture
-def folder(service: str, unlimited_web: int, api_key: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(
+    service: str,
+    unlimited_web: int,
+    api_key: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
     monkeypatch.setenv("OPENCLAW_STATE_DIR", str(tmp_path))
     monkeypatch.delenv("OPENCLAW_CONFIG_PATH", raising=False)
     (tmp_path / "openclaw.json").write_text('{"agents": {}}')
-    command = ["connect", "openclaw", "--yes", "--agent", "helper", "--url", f"http://127.0.0.1:{unlimited_web}"]
+    command = [
+        "connect",
+        "openclaw",
+        "--yes",
+        "--agent",
+        "helper",
+        "--url",
+        f"http://127.0.0.1:{unlimited_web}",
+    ]
     with patch.dict(os.environ, {"JIYI_KEY": api_key(service, "publish", "read")}):
         get_settings.cache_clear()  # now, as threads of other tests ask for settings, too
         done = CliRunner().invoke(app, command)
     get_settings.cache_clear()  # nobody else speaks with this key
     assert done.exit_code == 0, done.output
     config = json.loads((tmp_path / "openclaw.json").read_text())
-    assert config == {"agents": {}, "plugins": {"entries": {"jiyi": {"enabled": True, "hooks": {"allowConversationAccess": True}}}}}
+    assert config == {
+        "agents": {},
+        "plugins": {"entries": {"jiyi": {"enabled": True, "hooks": {"allowConversationAccess": True}}}},
+    }
     (tmp_path / "host.mjs").write_text(HOST)
     return tmp_path
 
@@ -65,7 +85,9 @@ class Host:
     def __init__(self, folder: Path) -> None:
         command = ["node", str(folder / "host.mjs"), str(folder / "extensions/jiyi/index.js")]
         environment = {"PATH": str(Path(str(shutil.which("node"))).parent), "JIYI_RECALL_MS": "20000"}
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
 
     def call(self, name: str, event: dict[str, Any], **ctx: Any) -> dict[str, Any]:
         assert self._process.stdin
@@ -77,11 +99,19 @@ class Host:
 
     def say(self, run: str, question: str, answer: str, **ctx: Any) -> dict[str, Any]:
         """A turn, with what the hooks put before it in its messages."""
-        prepared = self.call("before_prompt_build", {"prompt": question, "currentUserMessage": question, "messages": []}, runId=run, **ctx)
+        prepared = self.call(
+            "before_prompt_build",
+            {"prompt": question, "currentUserMessage": question, "messages": []},
+            runId=run,
+            **ctx,
+        )
         known = (prepared.get("answer") or {}).get("prependContext", "")
         said = [
             {"role": "user", "content": f"{known}\n\n{question}"},
-            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": answer}]},
+            {
+                "role": "assistant",
+                "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": answer}],
+            },
         ]
         self.call("agent_end", {"success": True, "messages": said}, runId=run, **ctx)
         return prepared
@@ -103,24 +133,39 @@ def test_another_session_knows_what_was_said(folder: Path, service: str, client:
         host.say("r0", "Sort the files.", "Done.", sessionKey="agent:main:subagent:1", **mia)
         host.say("r1", "I am allergic to peanuts.", "Noted.", sessionKey="agent:main:s1", **mia)
         assert sorted(turns(service, "helper", 2)) == ["I am allergic to peanuts.", "Noted."]
-        host.call("session_end", {"sessionId": "s1", "sessionKey": "agent:main:s1", "reason": "restart"}, **mia)
+        host.call(
+            "session_end", {"sessionId": "s1", "sessionKey": "agent:main:s1", "reason": "restart"}, **mia
+        )
         host.call("session_end", {"sessionId": "s1", "sessionKey": "agent:main:s1", "reason": "new"}, **mia)
 
         def asked(**ctx: Any) -> str:
             event = {"prompt": "What am I allergic to?", "messages": []}
-            return str((host.call("before_prompt_build", event, runId="r2", **ctx).get("answer") or {}).get("prependContext", ""))
+            return str(
+                (host.call("before_prompt_build", event, runId="r2", **ctx).get("answer") or {}).get(
+                    "prependContext", ""
+                )
+            )
 
         assert "peanuts" in poll(lambda: asked(**mia), lambda known: "peanuts" in known, PATIENCE, str)
         assert asked(senderId="tom") == ""
-        assert host.call("jiyi_remember", {"text": "The office closes at six."})["answer"]["content"][0]["text"] == "Remembered."
+        assert (
+            host.call("jiyi_remember", {"text": "The office closes at six."})["answer"]["content"][0]["text"]
+            == "Remembered."
+        )
 
         def found() -> str:
-            return str(host.call("jiyi_recall", {"query": "When does the office close?"})["answer"]["content"][0]["text"])
+            return str(
+                host.call("jiyi_recall", {"query": "When does the office close?"})["answer"]["content"][0][
+                    "text"
+                ]
+            )
 
         assert poll(found, lambda text: "six" in text, PATIENCE, str)
 
 
-def test_while_the_service_is_away_answers_go_on_and_turns_wait(folder: Path, service: str, client: Client) -> None:
+def test_while_the_service_is_away_answers_go_on_and_turns_wait(
+    folder: Path, service: str, client: Client
+) -> None:
     file = folder / "extensions/jiyi/jiyi.json"
     config = file.read_text()
     file.write_text(json.dumps({**json.loads(config), "url": "http://127.0.0.1:1"}))
@@ -129,4 +174,7 @@ def test_while_the_service_is_away_answers_go_on_and_turns_wait(folder: Path, se
         assert "answer" not in prepared
         assert "nothing is recalled" in prepared["warned"][0]
         file.write_text(config)
-        assert set(turns(service, "helper", 2)) == {"I am allergic to walnuts.", "Noted  that."}  # without what cannot be stored
+        assert set(turns(service, "helper", 2)) == {
+            "I am allergic to walnuts.",
+            "Noted  that.",
+        }  # without what cannot be stored

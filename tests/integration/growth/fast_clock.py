@@ -30,15 +30,19 @@ BEATS, HOUR = 2, timedelta(hours=1)
 def keep_time(begun: datetime, days: int) -> dict[str, int]:
     """What the appointments and alerts of some days come to, counted in the service's tables.
 
-    By its own job and tasks, in a database whose only clock is this one. Two beats look at once, hour by hour: a reminder every morning
-    at nine, and a heartbeat every two hours that has something to say.
+    By its own job and tasks, in a database whose only clock is this one. Two beats look at once, hour by
+    hour: a reminder every morning at nine, and a heartbeat every two hours that has something to say.
     """
     with ephemeral.folder("jiyi-days-") as home, ephemeral.database(home), ThreadPoolExecutor(BEATS) as beats:
         _plan(begun)
         for hour in range(1, days * 24 + 1):
             list(beats.map(_beat, [begun + hour * HOUR] * BEATS))
         with whole_service(), unit_of_work() as connection:
-            return dict(connection.execute(_COUNTED, {"tz": TZ, "quiet_from": QUIET.start, "quiet_to": QUIET.end}).mappings().one())
+            return dict(
+                connection.execute(_COUNTED, {"tz": TZ, "quiet_from": QUIET.start, "quiet_to": QUIET.end})
+                .mappings()
+                .one()
+            )
 
 
 def _plan(begun: datetime) -> None:
@@ -53,8 +57,12 @@ def _plan(begun: datetime) -> None:
         agent = lock_agents(connection, [name])[name]
         agent.configure(Configuration(tz=TZ))
         save_agents(connection, [agent])
-        schedules.change(connection, name[0], schedule.id, "active", schedules.timing_of(schedule).after(begun))
-        pains.merge_pain(connection, name, pain, pains.PainReport(source_id=uuid4(), quote=pain.summary, said_at=begun))
+        schedules.change(
+            connection, name[0], schedule.id, "active", schedules.timing_of(schedule).after(begun)
+        )
+        pains.merge_pain(
+            connection, name, pain, pains.PainReport(source_id=uuid4(), quote=pain.summary, said_at=begun)
+        )
         heartbeats.configure(connection, name, agent.agent_key, config, begun)
 
 
@@ -70,9 +78,11 @@ def _beat(now: datetime) -> None:
 _COUNTED = text("""
     WITH told AS (SELECT source, subject, (delivered_at AT TIME ZONE :tz)::time AS at FROM alerts)
     SELECT (SELECT count(*) FROM schedule_runs WHERE NOT skipped) AS runs,
-        count(*) FILTER (WHERE source = 'schedule') - count(DISTINCT subject) FILTER (WHERE source = 'schedule') AS fired_twice,
+        count(*) FILTER (WHERE source = 'schedule') - count(DISTINCT subject) FILTER (WHERE source =
+        'schedule') AS fired_twice,
         count(*) FILTER (WHERE source <> 'schedule') AS alerts,
-        count(*) FILTER (WHERE source <> 'schedule' AND (at >= CAST(:quiet_from AS time) OR at < CAST(:quiet_to AS time)))
+        count(*) FILTER (WHERE source <> 'schedule' AND (at >= CAST(:quiet_from AS time)
+        OR at < CAST(:quiet_to AS time)))
             AS alerts_in_quiet_hours
     FROM told
 """)

@@ -37,16 +37,31 @@ def save(events: Iterable[wire.Event]) -> Stored:
         return store(connection, list(events))
 
 
-def step(group: str, index: int, step_type: str = "tool_call", session_id: str = "s1", **fields: Any) -> wire.Event:
+def step(
+    group: str, index: int, step_type: str = "tool_call", session_id: str = "s1", **fields: Any
+) -> wire.Event:
     envelope = {name: fields.pop(name) for name in ("event_id", "agent_id", "occurred_at") if name in fields}
     if step_type.startswith("tool"):
         fields.setdefault("tool", "search")
     at = START + timedelta(seconds=index)
-    event = {"type": "turn.step", "group_id": group, "agent_id": AGENT, "session_id": session_id, "occurred_at": at}
+    event = {
+        "type": "turn.step",
+        "group_id": group,
+        "agent_id": AGENT,
+        "session_id": session_id,
+        "occurred_at": at,
+    }
     return wire.build({**event, **envelope, "payload": {"index": index, "step_type": step_type, **fields}})
 
 
-def chain(group: str, session_id: str, *tools: str, start: int = 0, ok: bool = True, request: str = "find the invoice") -> list[wire.Event]:
+def chain(
+    group: str,
+    session_id: str,
+    *tools: str,
+    start: int = 0,
+    ok: bool = True,
+    request: str = "find the invoice",
+) -> list[wire.Event]:
     """A request, each tool with its result, an answer."""
     found = [step(group, start, "user_request", session_id, input=request)]
     for tool in tools:
@@ -57,7 +72,15 @@ def chain(group: str, session_id: str, *tools: str, start: int = 0, ok: bool = T
 
 
 def end(group: str, session_id: str = "s1") -> wire.Event:
-    return wire.build({"type": "session.ended", "event_id": uuid4(), "group_id": group, "agent_id": AGENT, "session_id": session_id})
+    return wire.build(
+        {
+            "type": "session.ended",
+            "event_id": uuid4(),
+            "group_id": group,
+            "agent_id": AGENT,
+            "session_id": session_id,
+        }
+    )
 
 
 def experienced(
@@ -70,14 +93,23 @@ def experienced(
 ) -> None:
     """An experience that was told so many times."""
     told = ExtractedExperience.model_validate(
-        {"pain_pattern": pain, "solution_steps": STEPS, "outcome": "success", "confidence": 0.9, "turns": [0], **fields}
+        {
+            "pain_pattern": pain,
+            "solution_steps": STEPS,
+            "outcome": "success",
+            "confidence": 0.9,
+            "turns": [0],
+            **fields,
+        }
     )
     for time in range(times):
         at = START + timedelta(days=time)
         with unit_of_work() as connection:
             found = lock_agents(connection, [(group, agent_id)])[group, agent_id]
             said = [Message(role="user", text=pain, at=at)]
-            source = Source(group, agent_id, f"s{time}", said, [uuid4()], "rules", "extraction@1", user_id=user_id)
+            source = Source(
+                group, agent_id, f"s{time}", said, [uuid4()], "rules", "extraction@1", user_id=user_id
+            )
             experiences.keep_extracted(connection, (group, agent_id), told, source, at)
             pending_work.enqueue(connection, AGGREGATE, [(found.agent_key, group)])
 
@@ -89,7 +121,11 @@ def run(*kinds: str) -> int:
 
 def owed(kind: str) -> list[Any]:
     with unit_of_work() as connection:
-        return list(connection.execute(text("SELECT * FROM pending_work WHERE kind = :kind"), {"kind": kind}).mappings())
+        return list(
+            connection.execute(
+                text("SELECT * FROM pending_work WHERE kind = :kind"), {"kind": kind}
+            ).mappings()
+        )
 
 
 def artifacts(group: str, kind: ArtifactKind = "skill", **fields: Any) -> list[SkillProposal]:

@@ -43,7 +43,9 @@ def agent(group: str) -> str:
 
 
 def propose(group: str, suggested: str = KIND, file: Any = "SOUL", **fields: Any) -> FileProposal:
-    request = ProposeChange(agent_id=AGENT, file=file, suggested=suggested, reason="users asked for it", **fields)
+    request = ProposeChange(
+        agent_id=AGENT, file=file, suggested=suggested, reason="users asked for it", **fields
+    )
     return identity_actions.propose.perform(actor(group, "user:lin"), request)
 
 
@@ -57,12 +59,20 @@ def reject(group: str, proposal: FileProposal, reason: str = "") -> FileProposal
 
 
 def read(group: str, file: Any = "SOUL", version: int | None = None) -> IdentityFile:
-    return identity_actions.get_file.perform(actor(group), GetFile(agent_id=AGENT, file=file, version=version))
+    return identity_actions.get_file.perform(
+        actor(group), GetFile(agent_id=AGENT, file=file, version=version)
+    )
 
 
 def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(agent: str) -> None:
     made = propose(agent)
-    assert (made.status, made.reason, made.current, made.suggested, made.base_version) == ("pending", "users asked for it", "", KIND, 0)
+    assert (made.status, made.reason, made.current, made.suggested, made.base_version) == (
+        "pending",
+        "users asked for it",
+        "",
+        KIND,
+        0,
+    )
     assert made.made_by == "user:lin"
     assert (read(agent).version, read(agent).content) == (0, "")
     assert propose(agent, file="Heartbeat.md").file == "HEARTBEAT"  # as it is named in a folder
@@ -76,15 +86,26 @@ def test_a_proposal_has_reason_current_and_suggested_text_and_changes_nothing(ag
 def test_approved_it_is_the_next_version_and_every_change_leaves_an_audit_row(agent: str) -> None:
     made = propose(agent)
     written = approve(agent, made)
-    assert (written.version, written.content, written.author, written.reason) == (1, KIND, "user:mia", "users asked for it")
+    assert (written.version, written.content, written.author, written.reason) == (
+        1,
+        KIND,
+        "user:mia",
+        "users asked for it",
+    )
     [decided] = list_proposals.perform(actor(agent), ListProposals(agent_id=AGENT)).rows
     assert (decided.status, decided.decided_by, decided.stale) == ("approved", "user:mia", False)
     with pytest.raises(InvalidRequest, match="says already"):
         propose(agent)
-    assert identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1)).rows == []
+    assert (
+        identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1)).rows
+        == []
+    )
     identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=0))
     found = rows("SELECT action, actor, target FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=agent)
-    assert [row["action"] for row in found if row["action"] != "identity.rollback"] == ["identity.propose", "proposals.decide"]
+    assert [row["action"] for row in found if row["action"] != "identity.rollback"] == [
+        "identity.propose",
+        "proposals.decide",
+    ]
     assert found[-1]["action"] == "identity.rollback"
     assert {row["target"] for row in found} == {AGENT, str(made.id)}
     assert len(approve(agent, propose(agent, "忠" * 20_000)).content) == 20_000
@@ -109,7 +130,9 @@ def test_of_two_who_approve_at_once_one_is_told_that_it_was_decided(agent: str) 
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == ["approved", "conflict"]
-    assert [row["version"] for row in rows("SELECT version FROM identity_versions WHERE group_id = :g", g=agent)] == [1]
+    assert [
+        row["version"] for row in rows("SELECT version FROM identity_versions WHERE group_id = :g", g=agent)
+    ] == [1]
 
 
 def test_a_proposal_whose_base_has_changed_is_in_conflict_and_stays_pending(agent: str) -> None:
@@ -137,11 +160,18 @@ def test_a_proposal_whose_base_has_changed_is_in_conflict_and_stays_pending(agen
         ({"extra": 1}, "extra"),
     ],
 )
-def test_wrong_proposals_are_refused_with_the_field_and_the_reason(fields: dict[str, Any], problem: str) -> None:
+def test_wrong_proposals_are_refused_with_the_field_and_the_reason(
+    fields: dict[str, Any], problem: str
+) -> None:
     right = {"agent_id": AGENT, "file": "SOUL", "suggested": KIND, "reason": "because"}
     with pytest.raises(ValidationError, match=problem):
         ProposeChange(**{**right, **fields})
-    for wrong in ({}, {"file": "SOUL"}, {"file": "SOUL", "version": 1, "snapshot_id": uuid4()}, {"version": 1}):
+    for wrong in (
+        {},
+        {"file": "SOUL"},
+        {"file": "SOUL", "version": 1, "snapshot_id": uuid4()},
+        {"version": 1},
+    ):
         with pytest.raises(ValidationError, match="give a file with a version, or a snapshot_id"):
             Rollback(agent_id=AGENT, **wrong)
 
@@ -161,20 +191,30 @@ def test_user_follows_the_profile_and_what_people_add_stays(group: str) -> None:
     assert found.content.endswith("## Notes\nPrefers to be called Mia.")
 
 
-def test_old_versions_of_user_are_pruned_and_of_no_other_file(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_versions_of_user_are_pruned_and_of_no_other_file(
+    agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("models.growth.identity.USER_VERSIONS", 2)
     for number in range(4):
-        identity_actions.update_user.perform(actor(agent), UpdateUser(agent_id=AGENT, notes=f"Note {number}."))
+        identity_actions.update_user.perform(
+            actor(agent), UpdateUser(agent_id=AGENT, notes=f"Note {number}.")
+        )
         approve(agent, propose(agent, f"You are {number}."))
     found = rows("SELECT file, version FROM identity_versions WHERE group_id = :g ORDER BY 1, 2", g=agent)
-    assert [(row["file"], row["version"]) for row in found] == [*(("SOUL", number) for number in (1, 2, 3, 4)), ("USER", 3), ("USER", 4)]
+    assert [(row["file"], row["version"]) for row in found] == [
+        *(("SOUL", number) for number in (1, 2, 3, 4)),
+        ("USER", 3),
+        ("USER", 4),
+    ]
 
 
 def test_rollback_is_a_new_version(agent: str) -> None:
     approve(agent, propose(agent))
     approve(agent, propose(agent, "You are terse."))
     with pytest.raises(Conflict, match="not 1"):  # it was decided on an older version
-        identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1, base_version=1))
+        identity_actions.rollback.perform(
+            actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1, base_version=1)
+        )
     done = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, file="SOUL", version=1))
     assert [(one.version, one.content, one.reason) for one in done.rows] == [(3, KIND, "back to version 1")]
     history = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL"))
@@ -185,19 +225,28 @@ def test_rollback_is_a_new_version(agent: str) -> None:
 
 def test_rollback_to_a_snapshot_brings_back_every_file(agent: str) -> None:
     approve(agent, propose(agent))
-    taken = identity_actions.snapshot.perform(actor(agent), TakeSnapshot(agent_id=AGENT, name="before the trip"))
+    taken = identity_actions.snapshot.perform(
+        actor(agent), TakeSnapshot(agent_id=AGENT, name="before the trip")
+    )
     assert taken.versions == {"SOUL": 1, "AGENTS": 0, "USER": 0, "HEARTBEAT": 0}
     approve(agent, propose(agent, "You are terse."))
     approve(agent, propose(agent, "Answer in one line.", file="AGENTS"))
     [listed] = identity_actions.list_snapshots.perform(actor(agent), ListSnapshots(agent_id=AGENT)).rows
     assert listed == taken
-    done = identity_actions.rollback.perform(actor(agent), Rollback(agent_id=AGENT, snapshot_id=taken.snapshot_id))
-    assert {one.file: (one.version, one.content) for one in done.rows} == {"SOUL": (3, KIND), "AGENTS": (2, "")}
+    done = identity_actions.rollback.perform(
+        actor(agent), Rollback(agent_id=AGENT, snapshot_id=taken.snapshot_id)
+    )
+    assert {one.file: (one.version, one.content) for one in done.rows} == {
+        "SOUL": (3, KIND),
+        "AGENTS": (2, ""),
+    }
 
 
 def test_the_files_in_a_prompt(agent: str) -> None:
     approve(agent, propose(agent))
-    identity_actions.update_user.perform(actor(agent), UpdateUser(agent_id=AGENT, notes='Says "hello" <b>often</b>'))
+    identity_actions.update_user.perform(
+        actor(agent), UpdateUser(agent_id=AGENT, notes='Says "hello" <b>often</b>')
+    )
     made = identity_actions.compose.perform(actor(agent), ComposePrompt(agent_id=AGENT))
     assert made.prompt.startswith(f"<SOUL>\n{KIND}\n</SOUL>")
     assert '"Says \\"hello\\" \\u003cb>often\\u003c/b>"' in made.prompt
@@ -239,9 +288,13 @@ def test_lists_go_page_by_page(agent: str) -> None:
     for number in range(3):
         approve(agent, propose(agent, f"You are {number}."))
         identity_actions.snapshot.perform(actor(agent), TakeSnapshot(agent_id=AGENT, name=f"{number}"))
-    history = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2))
+    history = identity_actions.history.perform(
+        actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2)
+    )
     assert [one.version for one in history.rows] == [3, 2]
-    rest = identity_actions.history.perform(actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2, cursor=history.next))
+    rest = identity_actions.history.perform(
+        actor(agent), FileHistory(agent_id=AGENT, file="SOUL", limit=2, cursor=history.next)
+    )
     assert ([one.version for one in rest.rows], rest.next) == ([1], None)
     first = list_proposals.perform(actor(agent), ListProposals(limit=2))
     following = list_proposals.perform(actor(agent), ListProposals(limit=2, cursor=first.next))

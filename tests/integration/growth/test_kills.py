@@ -97,7 +97,8 @@ def lived(group: str) -> None:
 
 
 Case = tuple[str, str, str, Callable[[str], Any], list[str]]
-#: Kind, module and name of its work, what makes it owed, and where its effect is; each is made owed when those before it are.
+#: Kind, module and name of its work, what makes it owed, and where its effect is; each is made owed when
+#: those before it are.
 CASES: list[Case] = [
     (REFLECT, "tasks.reflection", "reflect", looked, ["proposals", "memory_nodes WHERE type = 'thought'"]),
     (SOLVE_PAIN, "tasks.growth.pains", "solve_pain", asked, ["proposals"]),
@@ -115,17 +116,29 @@ CASES: list[Case] = [
 def test_a_worker_that_is_killed_in_any_kind_of_work_loses_and_doubles_nothing(group: str) -> None:
     for kind, *_, prepare, _tables in CASES:
         prepare(f"{group}-{kind}")
-    rows("DELETE FROM pending_work WHERE group_id <> :g || '-' || kind RETURNING 1", g=group)  # whatever else came of it
+    rows(
+        "DELETE FROM pending_work WHERE group_id <> :g || '-' || kind RETURNING 1", g=group
+    )  # whatever else came of it
     hurry()
     killed = [text for kind, module, handler, *_ in CASES for text in (kind, module, handler)]
-    done = subprocess.run([sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, check=False, timeout=240, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, check=False, timeout=240, capture_output=True
+    )
     assert done.returncode == 0, done.stderr
     for kind, *_, tables in CASES:
-        assert (kind, counted(f"{group}-{kind}", tables), attempts(f"{group}-{kind}", kind)) == (kind, [0] * len(tables), [1])
+        assert (kind, counted(f"{group}-{kind}", tables), attempts(f"{group}-{kind}", kind)) == (
+            kind,
+            [0] * len(tables),
+            [1],
+        )
     hurry()
     for kind, module, handler, _, tables in CASES:
         run_until_idle(kind, getattr(import_module(module), handler))
-        assert (kind, counted(f"{group}-{kind}", tables), attempts(f"{group}-{kind}", kind)) == (kind, [1] * len(tables), [])
+        assert (kind, counted(f"{group}-{kind}", tables), attempts(f"{group}-{kind}", kind)) == (
+            kind,
+            [1] * len(tables),
+            [],
+        )
 
 
 def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -> None:
@@ -137,20 +150,36 @@ def test_of_two_people_who_confirm_and_decline_at_once_one_decides(group: str) -
     def answer_to(decision: Verb, who: str) -> str:
         together.wait(60)
         try:
-            return str(decide_proposal.perform(Actor(group, who), Deciding(id=skill.id, decision=decision)).status)
+            return str(
+                decide_proposal.perform(Actor(group, who), Deciding(id=skill.id, decision=decision)).status
+            )
         except Conflict as error:
             return str(error)
 
     with Threads(2) as pool:
-        answers = [one.result() for one in [pool.submit(answer_to, "approve", "user:mia"), pool.submit(answer_to, "reject", "user:leo")]]
+        answers = [
+            one.result()
+            for one in [
+                pool.submit(answer_to, "approve", "user:mia"),
+                pool.submit(answer_to, "reject", "user:leo"),
+            ]
+        ]
     decided = artifacts(group)[0].status
     assert decided in answers
     assert sum("decided by" in answer for answer in answers) == 1
 
 
 def counted(group: str, tables: list[str]) -> list[int]:
-    return [len(rows(f"SELECT 1 FROM {table} {'AND' if 'WHERE' in table else 'WHERE'} group_id = :g", g=group)) for table in tables]
+    return [
+        len(rows(f"SELECT 1 FROM {table} {'AND' if 'WHERE' in table else 'WHERE'} group_id = :g", g=group))
+        for table in tables
+    ]
 
 
 def attempts(group: str, kind: str) -> list[int]:
-    return [row["attempts"] for row in rows("SELECT attempts FROM pending_work WHERE group_id = :g AND kind = :k", g=group, k=kind)]
+    return [
+        row["attempts"]
+        for row in rows(
+            "SELECT attempts FROM pending_work WHERE group_id = :g AND kind = :k", g=group, k=kind
+        )
+    ]

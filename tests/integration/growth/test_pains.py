@@ -20,7 +20,18 @@ from models.growth.work import MERGE_PAINS
 from tasks.framework.work import run_until_idle
 from tasks.growth.pains import merge_pains
 from tests.integration.conversations import talk
-from tests.integration.growth.living import AGENT, SMALL_TALK, TROUBLE, actor, grow, hurry, pain, pains, rows, say
+from tests.integration.growth.living import (
+    AGENT,
+    SMALL_TALK,
+    TROUBLE,
+    actor,
+    grow,
+    hurry,
+    pain,
+    pains,
+    rows,
+    say,
+)
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
@@ -92,27 +103,47 @@ def test_confirmed_by_command_it_becomes_an_experience(group: str) -> None:
     assert done.pain.status == "solved"
     assert done.experience is not None
     [experience] = rows("SELECT * FROM experiences WHERE group_id = :g", g=group)
-    assert (experience["pain_pattern"], experience["outcome"], experience["solution_steps"]) == (TROUBLE[0], "success", STEPS)
+    assert (experience["pain_pattern"], experience["outcome"], experience["solution_steps"]) == (
+        TROUBLE[0],
+        "success",
+        STEPS,
+    )
     [node] = talk.nodes(group, "experience")
     assert (node["uri"], node["provenance"]["prompt"]) == (done.experience, "proposal")
     say(group, *SMALL_TALK, TROUBLE[2])  # what was solved and hurts again counts anew
     found = pain(group)
-    assert (found.pain_id, found.status, found.occurrence_count, found.confidence) == (pain_id, "open", 1, 0.25)
+    assert (found.pain_id, found.status, found.occurrence_count, found.confidence) == (
+        pain_id,
+        "open",
+        1,
+        0.25,
+    )
     assert len(found.evidence) == 3
 
 
 @pytest.mark.parametrize(
     ("trouble", "steps", "talked"),
     [
-        (TROUBLE[0], STEPS, ("报表怎么导出？", ("assistant", "把报表拆成每月一份，再逐份导出。"), "好", "这个办法好用！")),
+        (
+            TROUBLE[0],
+            STEPS,
+            ("报表怎么导出？", ("assistant", "把报表拆成每月一份，再逐份导出。"), "好", "这个办法好用！"),
+        ),
         (
             "The export of the sales report keeps failing.",
             ["Split the sales report by month", "Export each month separately"],
-            ("How?", ("assistant", "Split the sales report by month and export each month separately."), "Ok.", "That worked!"),
+            (
+                "How?",
+                ("assistant", "Split the sales report by month and export each month separately."),
+                "Ok.",
+                "That worked!",
+            ),
         ),
     ],
 )
-def test_confirmed_in_words_it_becomes_an_experience(group: str, trouble: str, steps: list[str], talked: tuple[Any, ...]) -> None:
+def test_confirmed_in_words_it_becomes_an_experience(
+    group: str, trouble: str, steps: list[str], talked: tuple[Any, ...]
+) -> None:
     hurts = say(group, *SMALL_TALK, trouble)
     pain_actions.propose_solution.perform(actor(group), ProposeSolution(id=pain(group).pain_id, steps=steps))
     said = say(group, *talked)
@@ -153,11 +184,15 @@ def test_a_rejected_proposal_comes_back_when_twice_as_many_turns_tell_of_it(grou
 
 def test_what_was_dismissed_is_counted_but_nothing_is_proposed(group: str) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
-    pain_actions.resolve_pain.perform(actor(group), ResolvePain(id=pain(group).pain_id, resolution="dismissed"))
+    pain_actions.resolve_pain.perform(
+        actor(group), ResolvePain(id=pain(group).pain_id, resolution="dismissed")
+    )
     for trouble in TROUBLE * 2:
         say(group, *SMALL_TALK, trouble)
     assert (pain(group).status, pain(group).proposals, pain(group).confidence) == ("dismissed", [], 1.0)
-    pain_actions.resolve_pain.perform(actor(group), ResolvePain(id=pain(group).pain_id, resolution="reopened"))
+    pain_actions.resolve_pain.perform(
+        actor(group), ResolvePain(id=pain(group).pain_id, resolution="reopened")
+    )
     assert pain(group).status == "open"
 
 
@@ -192,7 +227,9 @@ def test_two_people_who_decide_at_once_get_one_decision(group: str) -> None:
     assert len(rows("SELECT 1 FROM experiences WHERE group_id = :g", g=group)) == outcomes.count("confirmed")
 
 
-def test_without_steps_a_worker_thinks_of_some_and_those_that_override_instructions_are_refused(group: str) -> None:
+def test_without_steps_a_worker_thinks_of_some_and_those_that_override_instructions_are_refused(
+    group: str,
+) -> None:
     say(group, *SMALL_TALK, TROUBLE[0])
     pain_id = pain(group).pain_id
     with pytest.raises(Conflict, match="nothing is proposed"):
@@ -233,7 +270,13 @@ def test_what_is_not_there_is_not_found(group: str) -> None:
 
 
 def test_different_troubles_are_different_and_listed_page_by_page_and_to_no_other_group(group: str) -> None:
-    say(group, *SMALL_TALK, "登录页面太慢了", "会议室总是订不上，太麻烦了", "The printer on our floor is broken again.")
+    say(
+        group,
+        *SMALL_TALK,
+        "登录页面太慢了",
+        "会议室总是订不上，太麻烦了",
+        "The printer on our floor is broken again.",
+    )
     first = pain_actions.list_pains.perform(actor(group), ListPains(limit=2))
     assert (len(first.rows), first.next is None) == (2, False)
     rest = pain_actions.list_pains.perform(actor(group), ListPains(limit=2, cursor=first.next))
@@ -250,7 +293,9 @@ def test_secrets_are_masked(group: str) -> None:
     assert "hunter2secret" not in str(rows("SELECT summary FROM pain_points WHERE group_id = :g", g=group))
 
 
-def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Away:
         model = "away"
 
@@ -260,7 +305,10 @@ def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkey
     talk.say(group, *SMALL_TALK, TROUBLE[0])
     talk.run()
     monkeypatch.setattr(llms, "llm", Away)
-    monkeypatch.setattr("tasks.framework.work.get_settings", lambda: get_settings().model_copy(update={"extract_fallback": "wait"}))
+    monkeypatch.setattr(
+        "tasks.framework.work.get_settings",
+        lambda: get_settings().model_copy(update={"extract_fallback": "wait"}),
+    )
     assert run_until_idle(MERGE_PAINS, merge_pains, limit=1) == 0
     assert pains(group) == []
     monkeypatch.undo()
@@ -269,7 +317,9 @@ def test_work_waits_for_an_llm_that_is_away_and_moves_nothing(group: str, monkey
     assert len(pains(group)) == 1
 
 
-def test_turns_beyond_one_run_are_looked_through_in_the_next(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_beyond_one_run_are_looked_through_in_the_next(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     talk.say(group, *SMALL_TALK, *TROUBLE[:2])
     talk.run()
     monkeypatch.setattr("tasks.growth.pains.EXTRACT_MAX_MESSAGES", 2)

@@ -16,7 +16,11 @@ from tests.integration.growth.fast_clock import keep_time
 def test_thirty_days_of_the_example(client: Client) -> None:
     found = growth.run(client)
     assert found["days"] == 30
-    assert found["skill_accepted"] == {"name": "Handle: The nightly build keeps failing on CI.", "enabled": True, "trust": 0.86}
+    assert found["skill_accepted"] == {
+        "name": "Handle: The nightly build keeps failing on CI.",
+        "enabled": True,
+        "trust": 0.86,
+    }
     assert "orders to the model" in found["skill_refused"]["issues"][0]
     assert found["workflow_run"]["completed"]
     assert found["workflow_run"]["mailed"] == ["invoice 31"]

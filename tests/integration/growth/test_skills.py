@@ -1,4 +1,6 @@
-"""From experiences to a skill: pattern, candidate, gate, decision, return; votes on it, trust and recommendations."""
+"""From experiences to a skill: pattern, candidate, gate, decision, return; votes on it, trust and
+recommendations.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,9 @@ def test_a_vote_on_a_deleted_skill_is_refused_or_noted(group: str, skill: UUID) 
     decide_proposal.perform(Actor(group, "test"), Deciding(decision="delete", id=skill))
     for gone in (skill, uuid4()):
         with pytest.raises(NotFound, match="may have been deleted"):
-            give_feedback.perform(Actor(group, "test"), GiveFeedback(artifact="skill", artifact_id=gone, sentiment="positive"))
+            give_feedback.perform(
+                Actor(group, "test"), GiveFeedback(artifact="skill", artifact_id=gone, sentiment="positive")
+            )
     save([feedback(group, skill)])
     assert run() == 1
     assert kinds(group)[-1] == "feedback_ignored"

@@ -24,7 +24,10 @@ def trajectories(group: str) -> list[dict[str, Any]]:
 
 
 def raw_steps(group: str, session_id: str = "s1") -> list[RowMapping]:
-    wanted = text("SELECT * FROM trajectory_events WHERE group_id = :g AND session_id = :s ORDER BY step_index, event_id")
+    wanted = text(
+        "SELECT * FROM trajectory_events WHERE group_id = :g AND session_id = :s ORDER BY step_index,"
+        " event_id"
+    )
     with unit_of_work() as connection:
         return list(connection.execute(wanted, {"g": group, "s": session_id}).mappings())
 
@@ -39,7 +42,12 @@ def test_the_end_of_a_session_compresses_it_at_once(group: str) -> None:
     save([*chain(group, "s1", "search", "mail"), end(group)])
     run()
     [one] = trajectories(group)
-    assert (one["steps"], one["tools_used"], one["outcome"], one["satisfaction"]) == (6, ["search", "mail"], "success", "neutral")
+    assert (one["steps"], one["tools_used"], one["outcome"], one["satisfaction"]) == (
+        6,
+        ["search", "mail"],
+        "success",
+        "neutral",
+    )
     assert [link.get("tool") for link in one["execution_chain"]] == [None, "search", "mail", None]
     assert owed(COMPRESS) == []
 
@@ -85,7 +93,9 @@ def test_secrets_are_masked_before_they_are_stored(group: str) -> None:
     assert "Hunter2" not in found["input_summary"]
     assert len(found["input_summary"]) == 200
     with unit_of_work() as connection:
-        assert "Hunter2" not in str(connection.execute(text("SELECT payload FROM events WHERE group_id = :g"), {"g": group}).all())
+        assert "Hunter2" not in str(
+            connection.execute(text("SELECT payload FROM events WHERE group_id = :g"), {"g": group}).all()
+        )
 
 
 def test_old_steps_are_pruned_and_their_trajectory_stays(group: str) -> None:
@@ -93,7 +103,10 @@ def test_old_steps_are_pruned_and_their_trajectory_stays(group: str) -> None:
     run()
     age(group, minutes=8 * 24 * 60)
     with unit_of_work() as connection:
-        assert numbers.delete_old(connection, "trajectory_events", datetime.now(UTC) - timedelta(days=7), 1_000) >= 4
+        assert (
+            numbers.delete_old(connection, "trajectory_events", datetime.now(UTC) - timedelta(days=7), 1_000)
+            >= 4
+        )
     assert stored_steps(group) == []
     assert len(trajectories(group)) == 1
 
@@ -115,7 +128,13 @@ def test_three_runs_in_two_sessions_become_a_workflow_and_runs_that_failed_none(
 
 def test_a_workflow_has_no_words_and_no_inputs_of_what_was_said_in_private(group: str) -> None:
     for session, asked in (("s1", "mail my doctor"), ("s2", "mail the office"), ("s3", "mail the office")):
-        turn = {"type": "turn.recorded", "group_id": group, "agent_id": AGENT, "session_id": session, "occurred_at": START}
+        turn = {
+            "type": "turn.recorded",
+            "group_id": group,
+            "agent_id": AGENT,
+            "session_id": session,
+            "occurred_at": START,
+        }
         user = {"user_id": "zoe"} if session == "s1" else {}
         save([wire.build({**turn, "payload": {"role": "user", "text": asked, **user}})])
         save([*chain(group, session, "search", "mail", request=asked), end(group, session)])
@@ -130,7 +149,10 @@ def age(group: str, minutes: float) -> None:
     """As if everything had come so much earlier."""
     with unit_of_work() as connection:
         connection.execute(
-            text("UPDATE trajectory_events SET received_at = received_at - make_interval(mins => :m) WHERE group_id = :g"),
+            text(
+                "UPDATE trajectory_events SET received_at = received_at - make_interval(mins => :m) WHERE"
+                " group_id = :g"
+            ),
             {"m": minutes, "g": group},
         )
         connection.execute(text("UPDATE pending_work SET due_at = now() WHERE group_id = :g"), {"g": group})

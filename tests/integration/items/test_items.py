@@ -118,7 +118,13 @@ def test_another_group_has_items_of_its_own(group: str) -> None:
 @pytest.mark.usefixtures("alone")
 def test_erasure_takes_what_names_a_person_and_what_is_an_agents(group: str) -> None:
     name = f"Maria Quill{uuid4().hex[:8]}"
-    put(group, ["notes"], "one", {"deep": [{"said": f"Ask {name} about the glaze."}]}, texts=["Ask about the glaze."])
+    put(
+        group,
+        ["notes"],
+        "one",
+        {"deep": [{"said": f"Ask {name} about the glaze."}]},
+        texts=["Ask about the glaze."],
+    )
     put(group, ["notes"], "two", {"said": "Nobody."}, texts=[f"{name} again"])
     put(group, ["notes"], "three", {"said": "Nobody."})
     erase(group, person=name)

@@ -1,4 +1,6 @@
-"""``JiyiStore`` beside LangGraph's own ``PostgresStore``, on the same server with the same embedder: case by case the same answer."""
+"""``JiyiStore`` beside LangGraph's own ``PostgresStore``, on the same server with the same embedder: case by
+case the same answer.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,21 @@ from uuid import uuid4
 
 import pytest
 
-pytest.importorskip("langgraph.store.postgres", reason="needs langgraph and langgraph-checkpoint-postgres (the extra `dev`)")
+pytest.importorskip(
+    "langgraph.store.postgres", reason="needs langgraph and langgraph-checkpoint-postgres (the extra `dev`)"
+)
 
 import psycopg
 from flask import Flask
-from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, Item, MatchCondition, PutOp, SearchOp
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    InvalidNamespaceError,
+    Item,
+    MatchCondition,
+    PutOp,
+    SearchOp,
+)
 from langgraph.store.base import ListNamespacesOp as ListOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.postgres import PostgresStore
@@ -45,7 +57,13 @@ def told(found: Any) -> Any:
         return [told(one) for one in found]
     if isinstance(found, Item):
         score = getattr(found, "score", None)
-        return type(found).__name__, found.namespace, found.key, found.value, None if score is None else round(score, 4)
+        return (
+            type(found).__name__,
+            found.namespace,
+            found.key,
+            found.value,
+            None if score is None else round(score, 4),
+        )
     return found
 
 
@@ -90,19 +108,37 @@ def a_delete_and_a_put_of_nothing(store: BaseStore) -> Any:
 
 def the_newest_first_without_a_query_and_page_by_page(store: BaseStore) -> Any:
     filled(store)
-    return told(store.search(("docs",))), [told(store.search((), limit=2, offset=offset)) for offset in (0, 2, 4, 6)]
+    return told(store.search(("docs",))), [
+        told(store.search((), limit=2, offset=offset)) for offset in (0, 2, 4, 6)
+    ]
 
 
 @case
 def a_prefix_is_of_whole_labels(store: BaseStore) -> Any:
-    return [told(filled(store).search(prefix)) for prefix in [(), ("docs",), ("docs", "old"), ("doc",), ("docs_",)]]
+    return [
+        told(filled(store).search(prefix))
+        for prefix in [(), ("docs",), ("docs", "old"), ("doc",), ("docs_",)]
+    ]
 
 
 @case
 def equal_filters(store: BaseStore) -> Any:
     filters: list[dict[str, Any]] = [
-        *({"n": 9}, {"n": 9.0}, {"n": "9"}, {"ok": True}, {"tags": ["drink", "mia"]}, {"nothing": None}, {"missing": None}),
-        *({"text": "米娅下午喝乌龙茶"}, {"n": {"$eq": 10}, "ok": False}, {"n": {"$ne": 10}}, {"deep": {"$eq": {"a": 1}}}),
+        *(
+            {"n": 9},
+            {"n": 9.0},
+            {"n": "9"},
+            {"ok": True},
+            {"tags": ["drink", "mia"]},
+            {"nothing": None},
+            {"missing": None},
+        ),
+        *(
+            {"text": "米娅下午喝乌龙茶"},
+            {"n": {"$eq": 10}, "ok": False},
+            {"n": {"$ne": 10}},
+            {"deep": {"$eq": {"a": 1}}},
+        ),
         {"it's": 'a "quoted" name; --'},
     ]
     filled(store)
@@ -113,16 +149,22 @@ def equal_filters(store: BaseStore) -> Any:
 def compared_filters(store: BaseStore) -> Any:
     for number in range(1, 8):
         store.put(("n",), f"k{number}", {"n": number, "word": f"w{number}"})
-    filters = [{"n": {"$gt": 3}}, {"n": {"$gte": 3, "$lt": 6}}, {"n": {"$lte": 2}}, {"word": {"$gt": "w5"}}, {"word": {"$lt": "w2"}}]
+    filters = [
+        {"n": {"$gt": 3}},
+        {"n": {"$gte": 3, "$lt": 6}},
+        {"n": {"$lte": 2}},
+        {"word": {"$gt": "w5"}},
+        {"word": {"$lt": "w2"}},
+    ]
     unknown = raised(lambda: store.search(("a",), filter={"n": {"$regex": "x"}}))
     return [[item.key for item in store.search(("n",), filter=one)] for one in filters], unknown
 
 
 @case
 def the_most_similar_first(store: BaseStore) -> Any:
-    return [told(filled(store).search(("docs",), query=query)) for query in ("oolong tea for Mia", "the kiln")], told(
-        store.search(("docs",), query="乌龙茶")[:1]
-    )
+    return [
+        told(filled(store).search(("docs",), query=query)) for query in ("oolong tea for Mia", "the kiln")
+    ], told(store.search(("docs",), query="乌龙茶")[:1])
 
 
 @case
@@ -135,12 +177,20 @@ def a_query_with_a_filter_and_a_limit(store: BaseStore) -> Any:
 def what_is_not_indexed_is_got_but_not_found(store: BaseStore) -> Any:
     store.put(("a",), "seen", {"text": "tea"})
     store.put(("a",), "hidden", {"text": "tea"}, index=False)
-    return told(store.get(("a",), "hidden")), told(store.search(("a",), query="tea")), len(store.search(("a",)))
+    return (
+        told(store.get(("a",), "hidden")),
+        told(store.search(("a",), query="tea")),
+        len(store.search(("a",))),
+    )
 
 
 @case
 def paths_of_an_index(store: BaseStore) -> Any:
-    value = {"text": "nothing of this", "parts": [{"said": "oolong tea"}, {"said": "the kiln is hot"}], "meta": {"title": "Glaze"}}
+    value = {
+        "text": "nothing of this",
+        "parts": [{"said": "oolong tea"}, {"said": "the kiln is hot"}],
+        "meta": {"title": "Glaze"},
+    }
     store.put(("a",), "parts", value, index=["parts[*].said"])
     store.put(("a",), "title", value, index=["meta.title"])
     return told(store.search(("a",), query="oolong tea")), told(store.search(("a",), query="Glaze"))
@@ -156,7 +206,13 @@ def a_value_that_changed_is_found_as_it_is(store: BaseStore) -> Any:
 
 @case
 def namespaces(store: BaseStore) -> Any:
-    for place in [("users", "mia", "notes"), ("users", "mia", "plans"), ("users", "tom", "notes"), ("docs",), ("用户", "米娅")]:
+    for place in [
+        ("users", "mia", "notes"),
+        ("users", "mia", "plans"),
+        ("users", "tom", "notes"),
+        ("docs",),
+        ("用户", "米娅"),
+    ]:
         store.put(place, "k", {})
     return [
         sorted(store.list_namespaces()),
@@ -193,9 +249,20 @@ def namespaces_that_are_refused(store: BaseStore) -> Any:
 
 @case
 def odd_values(store: BaseStore) -> Any:
-    value = {"": "empty name", "'; DROP TABLE items; --": 1, "emoji": "🍵", "big": 10**15, "small": -1.5e-7, "list": [[], {}, None]}
+    value = {
+        "": "empty name",
+        "'; DROP TABLE items; --": 1,
+        "emoji": "🍵",
+        "big": 10**15,
+        "small": -1.5e-7,
+        "list": [[], {}, None],
+    }
     store.put(("a_b", "%"), "key with spaces / ü", value)
-    return told(store.get(("a_b", "%"), "key with spaces / ü")), told(store.search(("a_b",))), told(store.search(("aXb",)))
+    return (
+        told(store.get(("a_b", "%"), "key with spaces / ü")),
+        told(store.search(("a_b",))),
+        told(store.search(("aXb",))),
+    )
 
 
 @case
@@ -203,7 +270,11 @@ def time_that_has_come(store: BaseStore) -> Any:
     store.put(("a",), "short", {"text": "tea"}, ttl=0.001)
     store.put(("a",), "long", {"text": "tea"}, ttl=60)
     poll(lambda: store.get(("a",), "short", refresh_ttl=False) is None, bool, 30)
-    return told(store.get(("a",), "short", refresh_ttl=False)), told(store.search(("a",), refresh_ttl=False)), store.list_namespaces()
+    return (
+        told(store.get(("a",), "short", refresh_ttl=False)),
+        told(store.search(("a",), refresh_ttl=False)),
+        store.list_namespaces(),
+    )
 
 
 @case
@@ -271,7 +342,9 @@ DOORS = [(name, "broker") for name in CASES] + [
 
 
 @pytest.fixture(params=["broker"])
-def ours(request: pytest.FixtureRequest, service: str, web_app: Flask, api_key: Callable[..., str]) -> Iterator[JiyiStore]:
+def ours(
+    request: pytest.FixtureRequest, service: str, web_app: Flask, api_key: Callable[..., str]
+) -> Iterator[JiyiStore]:
     with client_of(str(request.param), web_app, api_key, service, "publish", "read") as client:
         yield JiyiStore(client, fields=["text"])
 
@@ -284,7 +357,9 @@ def test_the_store_does_what_langgraphs_does(name: str, ours: JiyiStore, theirs:
 #: Where LangGraph's own two stores do not agree, or what they do harms: what they say, and what we say.
 
 
-def test_numbers_are_compared_as_numbers_as_in_memory_not_as_texts(ours: JiyiStore, theirs: PostgresStore) -> None:
+def test_numbers_are_compared_as_numbers_as_in_memory_not_as_texts(
+    ours: JiyiStore, theirs: PostgresStore
+) -> None:
     memory = InMemoryStore()
     for store in (ours, theirs, memory):
         store.put(("n",), "nine", {"n": 9})
@@ -316,7 +391,9 @@ def test_a_default_time_counts_for_every_put(ours: JiyiStore) -> None:
 def test_what_is_wrong_is_said_with_its_field(ours: JiyiStore) -> None:
     without_fields = JiyiStore(ours.client, fields=None)  # ignores queries
     without_fields.put(("a",), "k", {"text": "tea"})
-    assert told(without_fields.search(("a",), query="anything")) == [("SearchItem", ("a",), "k", {"text": "tea"}, None)]
+    assert told(without_fields.search(("a",), query="anything")) == [
+        ("SearchItem", ("a",), "k", {"text": "tea"}, None)
+    ]
     with pytest.raises(InvalidRequest, match=r"filter: n: unknown operator '\$regex': use \$eq, \$ne"):
         ours.search(("a",), filter={"n": {"$regex": "x"}})
     with pytest.raises(InvalidRequest, match="value"):

@@ -53,7 +53,9 @@ def counters() -> dict[str, int]:
 
 def old_flush(hours: int = 1) -> UUID:
     """The name of a flush that began long ago: a UUIDv7 begins with its time in milliseconds."""
-    return UUID(int=(int((time.time() - hours * 3600) * 1000) << 80) | (7 << 76) | (2 << 62) | uuid4().int & 0xFFFF)
+    return UUID(
+        int=(int((time.time() - hours * 3600) * 1000) << 80) | (7 << 76) | (2 << 62) | uuid4().int & 0xFFFF
+    )
 
 
 def test_within_one_buffer_the_latest_access_wins_and_all_are_counted(group: str) -> None:
@@ -72,7 +74,10 @@ def test_within_one_buffer_the_latest_access_wins_and_all_are_counted(group: str
     for hours in (6, 7):
         access.touch(group, [one], at(hours))
     access.flush()
-    assert {name: count - before[name] for name, count in counters().items()} == {"access_updates_total": 1, "access_coalesced_total": 1}
+    assert {name: count - before[name] for name, count in counters().items()} == {
+        "access_updates_total": 1,
+        "access_coalesced_total": 1,
+    }
     assert not valkey().keys(f"{valkey_keys.ACCESS}*[!d]")  # nothing is left but the flag "due"
 
 
@@ -102,8 +107,14 @@ def test_a_later_flush_with_an_earlier_access_never_moves_it_back(group: str) ->
     assert accessed(node) == (T0 + timedelta(hours=5), 2)
 
 
-def test_one_flush_is_due_per_interval_and_nothing_touched_is_none(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (access.flush(), access.recover(), access.touch("g", [], at(1))) == (FlushResult(0, 0), FlushResult(0, 0), False)
+def test_one_flush_is_due_per_interval_and_nothing_touched_is_none(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (access.flush(), access.recover(), access.touch("g", [], at(1))) == (
+        FlushResult(0, 0),
+        FlushResult(0, 0),
+        False,
+    )
     assert not valkey().keys(f"{valkey_keys.ACCESS}*")  # others keep theirs in this Valkey
     nodes = remembered(group, 2)
     monkeypatch.setattr(access, "DUE_SECONDS", 30.0)  # which do not pass meanwhile
@@ -114,7 +125,9 @@ def test_one_flush_is_due_per_interval_and_nothing_touched_is_none(group: str, m
     assert access.touch(group, nodes, at(4)) is True
 
 
-def test_what_dead_flushes_left_is_recovered_and_touches_meanwhile_are_kept(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_dead_flushes_left_is_recovered_and_touches_meanwhile_are_kept(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     *dead, other = remembered(group, 3)
     with monkeypatch.context() as patch:
         patch.setattr(access, "_write", Mock(side_effect=SystemExit))  # killed
@@ -137,7 +150,9 @@ def test_what_dead_flushes_left_is_recovered_and_touches_meanwhile_are_kept(grou
 def test_a_flush_under_way_is_not_taken_for_a_dead_one(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     unit_of_work = access.unit_of_work
 
-    def unit_of_work_while_the_reconciler_looks() -> object:  # the flush has read its buffer and is about to write
+    def unit_of_work_while_the_reconciler_looks() -> (
+        object
+    ):  # the flush has read its buffer and is about to write
         monkeypatch.setattr(access, "unit_of_work", unit_of_work)
         access.recover()
         return unit_of_work()
@@ -150,10 +165,15 @@ def test_a_flush_under_way_is_not_taken_for_a_dead_one(group: str, monkeypatch: 
     assert counters()["access_updates_total"] == 1
 
 
-def test_a_buffer_larger_than_one_statement_is_written_whole_and_rewrites_no_memory(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffer_larger_than_one_statement_is_written_whole_and_rewrites_no_memory(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(access, "FLUSH_IDS", 7)
     nodes = remembered(group, 20)
-    places = "SELECT node_id, CAST(ctid AS text) AS place, CAST(xmin AS text) AS writer FROM memory_nodes WHERE group_id = :g"
+    places = (
+        "SELECT node_id, CAST(ctid AS text) AS place, CAST(xmin AS text) AS writer FROM memory_nodes WHERE"
+        " group_id = :g"
+    )
     before = sorted(rows(places, g=group), key=str)
     access.touch(group, nodes, at(1))
     assert access.flush() == FlushResult(touches=20, nodes=20)
@@ -180,7 +200,9 @@ def test_counts_that_the_flush_finds_before_the_times_are_written_with_their_own
     assert not valkey().keys(f"{valkey_keys.ACCESS}*[!d]")
 
 
-def test_only_so_many_accesses_wait_to_be_counted_and_no_time_is_lost(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_accesses_wait_to_be_counted_and_no_time_is_lost(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(access, "COUNTED", 2)
     one, other = remembered(group, 2)
     access.touch(group, [other], at(5))
@@ -188,7 +210,10 @@ def test_only_so_many_accesses_wait_to_be_counted_and_no_time_is_lost(group: str
         access.touch(group, [one], at(hours))
     access.keep_bounded()
     assert access.flush() == FlushResult(touches=2, nodes=2)
-    assert [accessed(node) for node in (one, other)] == [(T0 + timedelta(hours=2), 2), (T0 + timedelta(hours=5), 0)]
+    assert [accessed(node) for node in (one, other)] == [
+        (T0 + timedelta(hours=2), 2),
+        (T0 + timedelta(hours=5), 0),
+    ]
 
 
 def test_an_erased_memory_is_taken_out_of_what_was_accessed_together(group: str) -> None:

@@ -1,4 +1,6 @@
-"""The pages of memories, retrieval, agents, reflections, archive and events: with data, with nothing, with bad input."""
+"""The pages of memories, retrieval, agents, reflections, archive and events: with data, with nothing, with
+bad input.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ EVIL = "<script>alert('记')</script>\" onmouseover=\"x"
 RTL = "\u202eمرحبا"
 
 
-def observed(group: str, agent: str = AGENT, *, at: datetime | None = None, session: str | None = None, **payload: Any) -> Any:
+def observed(
+    group: str, agent: str = AGENT, *, at: datetime | None = None, session: str | None = None, **payload: Any
+) -> Any:
     return build(
         {
             "type": "memory.observed",
@@ -60,7 +64,8 @@ def observe(group: str, agent: str = AGENT, **fields: Any) -> UUID:
 def embed(node_id: UUID, *vector: float) -> None:
     with unit_of_work() as connection:
         connection.exec_driver_sql(
-            "UPDATE memory_nodes SET embedding = %s, embedding_model = 'test' WHERE node_id = %s", (str(list(vector)), node_id)
+            "UPDATE memory_nodes SET embedding = %s, embedding_model = 'test' WHERE node_id = %s",
+            (str(list(vector)), node_id),
         )
 
 
@@ -96,8 +101,12 @@ def test_a_group_without_anything_has_pages(signed_in: FlaskClient, group: str) 
 
 
 def test_all_pages_escape_what_others_wrote(signed_in: FlaskClient, group: str) -> None:
-    ground = observe(group, EVIL, description=EVIL, keywords=[EVIL], subject=EVIL, provenance={"from": EVIL}, session=EVIL)
-    thought = observe(group, EVIL, node_type="thought", description=EVIL + RTL, evidence=[str(ground)], session=EVIL)
+    ground = observe(
+        group, EVIL, description=EVIL, keywords=[EVIL], subject=EVIL, provenance={"from": EVIL}, session=EVIL
+    )
+    thought = observe(
+        group, EVIL, node_type="thought", description=EVIL + RTL, evidence=[str(ground)], session=EVIL
+    )
     chat = observe(group, EVIL, node_type="chat", utterances=[[EVIL, EVIL]])
     archive(group, chat)
     with unit_of_work() as connection:
@@ -143,7 +152,11 @@ def test_search_finds_by_text_and_by_what_is_known(signed_in: FlaskClient, group
     days = {"猫": 1, "cats": 2, "river": 3, "thought": 4, "gone": 5}
     at = {name: datetime(2026, 3, day, 7, 15, tzinfo=UTC) for name, day in days.items()}
     observe(group, description="门口来了一只流浪猫", at=at["猫"], session="s1", provenance={"name": "猫"})
-    embed(observe(group, description="Two cats sleep by the stove", at=at["cats"], provenance={"name": "cats"}), 1, 0)
+    embed(
+        observe(group, description="Two cats sleep by the stove", at=at["cats"], provenance={"name": "cats"}),
+        1,
+        0,
+    )
     observe(group, "Tomas", description="100% of the river", keywords=["River"], poignancy=7, at=at["river"])
     observe(group, node_type="thought", description="so be it", at=at["thought"])
     archive(group, observe(group, description="nothing", at=at["gone"]))
@@ -166,17 +179,25 @@ def test_search_finds_by_text_and_by_what_is_known(signed_in: FlaskClient, group
         ({"vector": "without"}, "猫 river thought"),
     ]
     for query, expected in queries:
-        found = [datetime.fromisoformat(node["created_at"]) for node in data(signed_in, "/memories.json", group=group, **query)["nodes"]]
+        found = [
+            datetime.fromisoformat(node["created_at"])
+            for node in data(signed_in, "/memories.json", group=group, **query)["nodes"]
+        ]
         assert found == sorted((at[name] for name in expected.split()), reverse=True), query
         html = page(signed_in, "/memories", group=group, **query)
         assert html.count('title="Open this memory"') == len(found), query
         assert ("<mark>" in html) == bool(found and "q" in query), query
 
 
-def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(signed_in: FlaskClient, group: str) -> None:
+def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(
+    signed_in: FlaskClient, group: str
+) -> None:
     moment = datetime(2026, 3, 2, tzinfo=UTC)
     with unit_of_work() as connection:
-        store(connection, [observed(group, description=f"day {n}", at=moment + timedelta(hours=n // 3)) for n in range(75)])
+        store(
+            connection,
+            [observed(group, description=f"day {n}", at=moment + timedelta(hours=n // 3)) for n in range(75)],
+        )
     for of in ({"agent": AGENT}, {}):
         first = data(signed_in, "/memories.json", group=group, **of)
         seen, before = [text for text in texts(first) if text != "late"], first["next"]
@@ -187,19 +208,28 @@ def test_pages_of_a_search_have_no_gaps_and_no_doubles_while_memories_arrive(sig
         assert sorted(seen) == sorted(f"day {n}" for n in range(75))
     rows = page(signed_in, "/memories/rows", group=group, cursor=first["next"])
     assert "<html" not in rows
-    assert not set(re.findall(r"/nodes/[^\"]+", rows)) & {f"/nodes/{group}/{node['node_id']}" for node in first["nodes"]}
+    assert not set(re.findall(r"/nodes/[^\"]+", rows)) & {
+        f"/nodes/{group}/{node['node_id']}" for node in first["nodes"]
+    }
 
 
-def test_a_search_that_takes_too_long_says_what_to_do(signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_takes_too_long_says_what_to_do(
+    signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     observe(group)
-    slow = text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")  # this statement alone has so little time
+    slow = text(
+        "SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)"
+    )  # this statement alone has so little time
     monkeypatch.setattr("web.admin.memory.search", lambda connection, *_: connection.execute(slow))
     answer = signed_in.get("/memories", query_string={"group": group, "q": "雨"})
     assert answer.status_code == 503
     assert "statement timeout" in answer.text
     assert "Choose an agent" in answer.text
     assert 'value="雨"' in answer.text
-    assert "statement timeout" in signed_in.get("/memories.json", query_string={"group": group}).json["why_unknown"]
+    assert (
+        "statement timeout"
+        in signed_in.get("/memories.json", query_string={"group": group}).json["why_unknown"]
+    )
 
 
 def test_a_memory_stands_among_its_like_its_session_and_its_work(signed_in: FlaskClient, group: str) -> None:
@@ -270,11 +300,15 @@ def test_changes_ask_for_a_right_and_leave_a_trace(sign_in: SignIn, group: str, 
 
 def audits(group: str) -> list[tuple[str, str, str]]:
     with unit_of_work() as connection:
-        rows = connection.exec_driver_sql("SELECT action, actor, target FROM audit_log WHERE group_id = %s ORDER BY audit_id", (group,))
+        rows = connection.exec_driver_sql(
+            "SELECT action, actor, target FROM audit_log WHERE group_id = %s ORDER BY audit_id", (group,)
+        )
         return [(row.action, row.actor, row.target) for row in rows]
 
 
-def test_the_archive_is_listed_page_by_page_and_restores_the_chosen_or_all_of_an_agent(sign_in: SignIn, group: str) -> None:
+def test_the_archive_is_listed_page_by_page_and_restores_the_chosen_or_all_of_an_agent(
+    sign_in: SignIn, group: str
+) -> None:
     events = [observed(group, description=f"old {n}") for n in range(60)]
     foreign = observe(f"{group}-other")
     archive(f"{group}-other", foreign)
@@ -289,18 +323,24 @@ def test_the_archive_is_listed_page_by_page_and_restores_the_chosen_or_all_of_an
     assert sorted(texts(first) + texts(second)) == sorted(f"old {n}" for n in range(60))
     assert page(admin, "/archive/rows", group=group, cursor=first["next"]).count('name="node_id"') == 10
     assert data(admin, "/archive.json", group=group, reason="faded")["nodes"] == []
-    answer = admin.post(f"/archive/{group}/restore", data={"node_id": [str(events[0].event_id), str(foreign)]})
+    answer = admin.post(
+        f"/archive/{group}/restore", data={"node_id": [str(events[0].event_id), str(foreign)]}
+    )
     assert "Restored: 1" in page(admin, answer.location)
     assert admin.post(f"/archive/{group}/restore", data={"agent": AGENT}).status_code == 303
     assert data(admin, "/archive.json", group=group)["nodes"] == []
     for wrong in ({}, {"agent": AGENT, "node_id": str(foreign)}, {"node_id": "x"}):
         assert admin.post(f"/archive/{group}/restore", data=wrong).status_code == 400
     with unit_of_work() as connection:
-        left = connection.exec_driver_sql("SELECT archived_at FROM memory_nodes WHERE node_id = %s", (foreign,)).scalar()
+        left = connection.exec_driver_sql(
+            "SELECT archived_at FROM memory_nodes WHERE node_id = %s", (foreign,)
+        ).scalar()
     assert left is not None
 
 
-def test_chosen_memories_are_shown_with_what_goes_along_before_they_are_archived_or_erased(service: str, sign_in: SignIn) -> None:
+def test_chosen_memories_are_shown_with_what_goes_along_before_they_are_archived_or_erased(
+    service: str, sign_in: SignIn
+) -> None:
     nodes = [observe(service, f"chosen {uuid4()}", description=f"tea {n}") for n in range(3)]
     foreign = observe(f"{service}-other")
     viewer, admin = sign_in("viewer", [service]), sign_in("admin", [service])
@@ -317,7 +357,11 @@ def test_chosen_memories_are_shown_with_what_goes_along_before_they_are_archived
         assert admin.post(f"/memories/{service}/chosen", data=wrong).status_code == 400
     assert data(admin, f"/nodes/{service}/{nodes[0]}.json")["node"]["archived_at"] is None
     assert admin.post(f"/memories/{service}/archive", data=two).status_code == 303
-    assert [data(admin, f"/nodes/{service}/{node}.json")["node"]["archived_reason"] for node in nodes] == ["chosen", "chosen", None]
+    assert [data(admin, f"/nodes/{service}/{node}.json")["node"]["archived_reason"] for node in nodes] == [
+        "chosen",
+        "chosen",
+        None,
+    ]
     assert admin.post(f"/memories/{service}/archive", data={"node_id": str(foreign)}).status_code == 404
     assert admin.post(f"/memories/{service}/delete", data=two).location.startswith("/erasure/")
 
@@ -327,7 +371,10 @@ def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
     admin = sign_in("admin", [group])
     path = f"/agents/{group}/{AGENT}"
     every = dict.fromkeys(agent_pages.SETTINGS, "")
-    assert admin.post(f"{path}/settings", data={**every, "mode": "elapsed", "recency_w": "2.5"}).status_code == 303
+    assert (
+        admin.post(f"{path}/settings", data={**every, "mode": "elapsed", "recency_w": "2.5"}).status_code
+        == 303
+    )
     assert data(admin, f"{path}.json")["agent"]["settings"] == {"mode": "elapsed", "recency_w": 2.5}
     html = page(admin, path)
     assert "<option selected>elapsed</option>" in html
@@ -343,7 +390,9 @@ def test_an_agents_settings_are_a_form(sign_in: SignIn, group: str) -> None:
     assert admin.post(f"/agents/{group}/nobody/settings", data={"recency_w": "1"}).status_code == 404
 
 
-def test_reflections_are_owed_listed_and_shown_with_thoughts_and_evidence(sign_in: SignIn, group: str, nothing_owed: None) -> None:
+def test_reflections_are_owed_listed_and_shown_with_thoughts_and_evidence(
+    sign_in: SignIn, group: str, nothing_owed: None
+) -> None:
     ground = observe(group, "A", description="the river rises")
     observe(group, "B")
     with unit_of_work() as connection:
@@ -354,12 +403,19 @@ def test_reflections_are_owed_listed_and_shown_with_thoughts_and_evidence(sign_i
             "evidence": [str(ground)],
             "provenance": {"focal_point": "why?"},
         }
-        thought = {"type": "memory.observed", "event_id": thought_id(begun.reflection_id, 0), "group_id": group, "agent_id": "A"}
+        thought = {
+            "type": "memory.observed",
+            "event_id": thought_id(begun.reflection_id, 0),
+            "group_id": group,
+            "agent_id": "A",
+        }
         store(connection, [build({**thought, "payload": payload})])
         reflections.finish(connection, begun, focal_points=["why?"], thoughts=1)
         waiting = reflections.begin(connection, group, "B", "rules-2")
         reflections.interrupt(connection, waiting, "the LLM is away")
-        key = connection.exec_driver_sql("SELECT agent_key FROM agents WHERE group_id = %s AND agent_id = 'B'", (group,)).scalar_one()
+        key = connection.exec_driver_sql(
+            "SELECT agent_key FROM agents WHERE group_id = %s AND agent_id = 'B'", (group,)
+        ).scalar_one()
         enqueue(connection, REFLECT, [(key, group)])
     admin = sign_in("admin", [group])
 
@@ -405,7 +461,9 @@ def test_events_are_listed_as_they_arrived_and_the_news_alone(signed_in: FlaskCl
     embed(late, 1, 0)
     assert 'class="state retrievable"' in page(signed_in, "/events/rows", group=group, after=newest)
     assert page(signed_in, "/events/rows", group=group, after=newest, agent=AGENT).count("<li") == 0
-    assert [row["summary"] for row in data(signed_in, "/events.json", group=group, agent="Tomas")["events"]] == ["news"]
+    assert [
+        row["summary"] for row in data(signed_in, "/events.json", group=group, agent="Tomas")["events"]
+    ] == ["news"]
     with unit_of_work() as connection:
         store(connection, [observed(group) for _ in range(101)])
     flood = page(signed_in, "/events/rows", group=group, after=newest)
@@ -417,7 +475,19 @@ def test_an_event_tells_what_became_of_it(signed_in: FlaskClient, group: str) ->
     event = observed(group, description="as it came")
     with unit_of_work() as connection:
         store(connection, [event])
-        store(connection, [build({"type": "agent.configured", "group_id": group, "agent_id": AGENT, "payload": {"dedupe": "exact"}})])
+        store(
+            connection,
+            [
+                build(
+                    {
+                        "type": "agent.configured",
+                        "group_id": group,
+                        "agent_id": AGENT,
+                        "payload": {"dedupe": "exact"},
+                    }
+                )
+            ],
+        )
     again = observe(group, description="as it came")
     html = page(signed_in, f"/events/{group}/{event.event_id}")
     assert "&#34;description&#34;: &#34;as it came&#34;" in html
@@ -431,7 +501,9 @@ def test_an_event_tells_what_became_of_it(signed_in: FlaskClient, group: str) ->
 def test_bad_input_nothing_chosen_is_not_everything(signed_in: FlaskClient, group: str) -> None:
     observe(group, description="as it came")
     for path in ("/memories/chosen.jsonl", f"/memories/{group}/chosen"):
-        answer = signed_in.post(path, query_string={"group": group}, data={"from_page": f"/memories?group={group}"})
+        answer = signed_in.post(
+            path, query_string={"group": group}, data={"from_page": f"/memories?group={group}"}
+        )
         assert (answer.status_code, "Choose at least one memory." in answer.text) == (400, True), path
 
 
@@ -460,7 +532,9 @@ def test_keywords_go_on_page_by_page(signed_in: FlaskClient, group: str) -> None
     observe(group)
     with unit_of_work() as connection:
         connection.exec_driver_sql(
-            "INSERT INTO kw_strength SELECT %s, %s, 'event', 'word ' || n, 100 - n FROM generate_series(1, 45) n", (group, AGENT)
+            "INSERT INTO kw_strength SELECT %s, %s, 'event', 'word ' || n, 100 - n FROM generate_series(1,"
+            " 45) n",
+            (group, AGENT),
         )
     html, seen, address = page(signed_in, f"/agents/{group}/{AGENT}"), [], ""
     while True:
@@ -510,10 +584,13 @@ def test_another_groups_things_are_not_there(sign_in: SignIn, group: str) -> Non
         begun = reflections.begin(connection, other, AGENT, "rules-2").reflection_id
     admin = sign_in("admin", [group])
     observe(group, "ours")
-    paths = [f"/{page}?group={other}" for page in ("memories", "playground", "archive", "events", "events/rows")]
+    paths = [
+        f"/{page}?group={other}" for page in ("memories", "playground", "archive", "events", "events/rows")
+    ]
     for whose in (group, other):
         paths += [
-            f"/{what}/{whose}/{which}" for what, which in (("nodes", node), ("agents", AGENT), ("events", node), ("reflections", begun))
+            f"/{what}/{whose}/{which}"
+            for what, which in (("nodes", node), ("agents", AGENT), ("events", node), ("reflections", begun))
         ]
     paths += [f"/agents/{other}/{AGENT}/{part}" for part in ("memories", "keywords")]
     for path in [*paths, f"/playground/one/{other}/{node}?agent={AGENT}&focal=x"]:
@@ -521,13 +598,24 @@ def test_another_groups_things_are_not_there(sign_in: SignIn, group: str) -> Non
         bare, mark, query = path.partition("?")
         if "/rows" not in bare and "/one/" not in bare and not bare.endswith(("/memories", "/keywords")):
             assert admin.get(f"{bare}.json{mark}{query}").status_code == 404, path
-    changes = [f"nodes/{group}/{node}/archive", f"nodes/{other}/{node}/archive", f"nodes/{group}/{node}/delete"]
-    for path in [*changes, f"agents/{other}/{AGENT}/reflect", f"agents/{group}/{AGENT}/settings", f"archive/{other}/restore"]:
+    changes = [
+        f"nodes/{group}/{node}/archive",
+        f"nodes/{other}/{node}/archive",
+        f"nodes/{group}/{node}/delete",
+    ]
+    for path in [
+        *changes,
+        f"agents/{other}/{AGENT}/reflect",
+        f"agents/{group}/{AGENT}/settings",
+        f"archive/{other}/restore",
+    ]:
         assert admin.post(f"/{path}", data={"agent": AGENT, "mode": "elapsed"}).status_code == 404, path
     assert "雨" not in page(admin, f"/agents/{group}/{AGENT}/memories")
 
 
-def test_without_a_worker_the_playground_says_so(signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_worker_the_playground_says_so(
+    signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     observe(group)
     monkeypatch.setattr(asking, "RETRIEVAL_TIMEOUT", 0.2)
     html = page(signed_in, "/playground", group=group, agent=AGENT, focal="rain", compare="1")
@@ -536,7 +624,9 @@ def test_without_a_worker_the_playground_says_so(signed_in: FlaskClient, group: 
     assert "No answer:" in page(signed_in, f"/playground/one/{group}/{uuid4()}", agent=AGENT, focal="rain")
 
 
-def test_without_valkey_the_pages_answer(signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_valkey_the_pages_answer(
+    signed_in: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     node = observe(group)
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("models.db.valkey.valkey", lambda: nowhere)
@@ -550,17 +640,40 @@ def test_without_valkey_the_pages_answer(signed_in: FlaskClient, group: str, mon
 
 def test_a_question_that_cannot_be_asked_is_told_in_a_sentence(signed_in: FlaskClient, group: str) -> None:
     observe(group)
-    html = page(signed_in, "/playground", **{"group": group, "agent": AGENT, "focal": "rain", "a.mode": "stanford", "a.diversity": "0.5"})
+    html = page(
+        signed_in,
+        "/playground",
+        **{"group": group, "agent": AGENT, "focal": "rain", "a.mode": "stanford", "a.diversity": "0.5"},
+    )
     assert "the stanford mode ranks as the original does" in html
     assert "8,000" in page(signed_in, "/playground", group=group, agent=AGENT, focal="x" * 8_001)
 
 
 def test_the_address_of_a_question_leaves_out_what_the_agent_has(signed_in: FlaskClient, group: str) -> None:
     with unit_of_work() as connection:
-        store(connection, [build({"type": "agent.configured", "group_id": group, "agent_id": AGENT, "payload": {"recency_w": 2.0}})])
+        store(
+            connection,
+            [
+                build(
+                    {
+                        "type": "agent.configured",
+                        "group_id": group,
+                        "agent_id": AGENT,
+                        "payload": {"recency_w": 2.0},
+                    }
+                )
+            ],
+        )
     answer = signed_in.get(
         "/playground/answer",
-        query_string={"group": group, "agent": AGENT, "focal": "", "a.recency_w": "2", "a.relevance_w": "3", "b.relevance_w": "4"},
+        query_string={
+            "group": group,
+            "agent": AGENT,
+            "focal": "",
+            "a.recency_w": "2",
+            "a.relevance_w": "3",
+            "b.relevance_w": "4",
+        },
     )
     address = answer.headers["HX-Replace-Url"]
     assert "a.relevance_w=3.0" in address
@@ -573,11 +686,23 @@ def test_the_playground_ranks_explains_and_compares(client: Client, service: str
     """With a running service."""
     told = ["the bees swarm", "rain on the roof", "the bees are gone", "a letter from the office"]
     client.observe_many(
-        [{"agent_id": AGENT, "description": text, "poignancy": place * 3 + 1} for place, text in enumerate(told)], wait=True, timeout=60
+        [
+            {"agent_id": AGENT, "description": text, "poignancy": place * 3 + 1}
+            for place, text in enumerate(told)
+        ],
+        wait=True,
+        timeout=60,
     )
     before = client.retrieve(AGENT, "bees", touch=False).retrieved_nodes
     viewer = sign_in("viewer", [service])
-    query = {"group": service, "agent": AGENT, "focal": "bees", "compare": "1", "b.relevance_w": "0", "b.recency_w": "0"}
+    query = {
+        "group": service,
+        "agent": AGENT,
+        "focal": "bees",
+        "compare": "1",
+        "b.relevance_w": "0",
+        "b.recency_w": "0",
+    }
     found = data(viewer, "/playground.json", **query)["found"]
     assert [row["node_id"] for row in found["a"]["rows"]] == [str(node.node_id) for node in before]
     for side in found.values():
@@ -599,9 +724,13 @@ def test_the_playground_ranks_explains_and_compares(client: Client, service: str
     one = found["a"]["rows"][0]
     fragment = page(viewer, f"/playground/one/{service}/{one['node_id']}", agent=AGENT, focal="bees")
     assert f"Rank 1 of {len(told)} candidates" in fragment
-    assert "It is not among the best" in page(viewer, f"/playground/one/{service}/{uuid4()}", agent=AGENT, focal="bees")
+    assert "It is not among the best" in page(
+        viewer, f"/playground/one/{service}/{uuid4()}", agent=AGENT, focal="bees"
+    )
     after = client.retrieve(AGENT, "bees", touch=False).retrieved_nodes
-    assert [node.last_accessed for node in after] == [node.last_accessed for node in before]  # looking touches nothing
+    assert [node.last_accessed for node in after] == [
+        node.last_accessed for node in before
+    ]  # looking touches nothing
     linked = page(viewer, f"/nodes/{service}/{one['node_id']}", focal="bees")
     assert f"/playground/one/{service}/{one['node_id']}" in linked
 
@@ -626,7 +755,10 @@ def test_matches_are_marked(text: str, words: str, marked: list[str]) -> None:
 
 def test_texts_fit_their_boxes() -> None:
     assert evidence.lines("") == []
-    assert evidence.lines("two lines of words that are broken here") == ["two lines of words that", "are broken here"]
+    assert evidence.lines("two lines of words that are broken here") == [
+        "two lines of words that",
+        "are broken here",
+    ]
     assert evidence.lines("记" * 40) == ["记" * 13, "记" * 12 + "…"]
 
 
@@ -640,5 +772,7 @@ def test_a_timeline_has_bars_for_empty_months_too() -> None:
     assert [bar["memories"] for bar in drawn.bars] == [4, 0, 0, 2]
     assert [bar["start"].month for bar in drawn.bars] == [11, 12, 1, 2]
     assert not agent_pages.Timeline("day", [])
-    long = agent_pages.Timeline("day", [spans[0], spans[1].model_copy(update={"start": start + timedelta(days=1_000)})])
+    long = agent_pages.Timeline(
+        "day", [spans[0], spans[1].model_copy(update={"start": start + timedelta(days=1_000)})]
+    )
     assert (len(long.bars), long.cut) == (agent_pages.MOST_BARS, True)

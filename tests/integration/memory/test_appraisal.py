@@ -96,19 +96,25 @@ def settle() -> None:
 
 
 def kinds_owed(event: Event) -> set[str]:
-    found = rows("SELECT kind FROM pending_work WHERE subject_id = :id AND kind <> 'embed'", id=event.event_id)
+    found = rows(
+        "SELECT kind FROM pending_work WHERE subject_id = :id AND kind <> 'embed'", id=event.event_id
+    )
     return {str(row["kind"]) for row in found}
 
 
 def left(event: Event) -> tuple[object, object]:
     """Attempts and last error of its appraisal, which is still owed."""
-    (row,) = rows("SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id)
+    (row,) = rows(
+        "SELECT * FROM pending_work WHERE kind = 'appraise' AND subject_id = :id", id=event.event_id
+    )
     return row["attempts"], row["last_error"]
 
 
 def counted(group: str) -> tuple[object, ...]:
     """All that appraisal feeds: strengths and counters."""
-    strengths = rows("SELECT memory_type, keyword, strength FROM kw_strength WHERE group_id = :g ORDER BY 1, 2", g=group)
+    strengths = rows(
+        "SELECT memory_type, keyword, strength FROM kw_strength WHERE group_id = :g ORDER BY 1, 2", g=group
+    )
     agents = rows("SELECT importance_trigger_curr, importance_ele_n FROM agents WHERE group_id = :g", g=group)
     return strengths, agents
 
@@ -121,18 +127,36 @@ def test_importance_is_asked_for_and_noted(group: str, llm: Scripted) -> None:
     for event in events:
         node = node_of(event)
         assert node["poignancy"] == IMPORTANCE[event.payload.description]
-        assert node["provenance"] == {"channel": "diary", "appraised": {"poignancy": {"llm": "scripted-1", "prompt": "poignancy@1"}}}
+        assert node["provenance"] == {
+            "channel": "diary",
+            "appraised": {"poignancy": {"llm": "scripted-1", "prompt": "poignancy@1"}},
+        }
         assert kinds_owed(event) == {STRENGTHEN, ACCUMULATE}
-    assert {question.text: question.language for question in llm.asked} == dict(zip(IMPORTANCE, ("en", "zh"), strict=True))
+    assert {question.text: question.language for question in llm.asked} == dict(
+        zip(IMPORTANCE, ("en", "zh"), strict=True)
+    )
 
 
 def test_what_is_asked_for_counts_as_if_it_had_been_brought(group: str, llm: Scripted) -> None:
     twin, brought = f"{group}-twin", [9, 6, 1, 4]
-    told = [*zip([*IMPORTANCE, "the kiln is idle", "an insight"], ["event", "event", "event", "thought"], brought, strict=True)]
+    told = [
+        *zip(
+            [*IMPORTANCE, "the kiln is idle", "an insight"],
+            ["event", "event", "event", "thought"],
+            brought,
+            strict=True,
+        )
+    ]
     for whose in (group, twin):
         save(
             *(
-                observed(whose, text, node_type=kind, keywords=["Tea", "书"], poignancy=poignancy if whose == twin else None)
+                observed(
+                    whose,
+                    text,
+                    node_type=kind,
+                    keywords=["Tea", "书"],
+                    poignancy=poignancy if whose == twin else None,
+                )
                 for text, kind, poignancy in told
             )
         )
@@ -175,11 +199,19 @@ def test_only_what_is_missing_is_asked_for(group: str, llm: Scripted, configure:
         ("Keywords", "a promise"),
     }
     node = node_of(partly)
-    assert [node[name] for name in ("subject", "predicate", "object", "keywords", "poignancy")] == ["Ann", "proposes to", "Bo", ["Ann"], 2]
+    assert [node[name] for name in ("subject", "predicate", "object", "keywords", "poignancy")] == [
+        "Ann",
+        "proposes to",
+        "Bo",
+        ["Ann"],
+        2,
+    ]
     assert [node["keywords"] for node in nodes(group)][-1] == ["Promise", "promise"], "书 is no word of it"
 
 
-def test_an_agent_may_want_nothing_derived_also_of_what_is_owed_already(group: str, llm: Scripted, configure: Callable[..., None]) -> None:
+def test_an_agent_may_want_nothing_derived_also_of_what_is_owed_already(
+    group: str, llm: Scripted, configure: Callable[..., None]
+) -> None:
     before, after = mute(group, "Klaus proposes to Maria"), mute(group, "Klaus proposes to Maria")
     save(before)
     configure(derive_poignancy="off")
@@ -198,10 +230,14 @@ def one_by_one() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("one_by_one")
-def test_an_llm_that_is_away_is_waited_for_and_the_rest_of_the_batch_not_tried(group: str, llm: Scripted) -> None:
+def test_an_llm_that_is_away_is_waited_for_and_the_rest_of_the_batch_not_tried(
+    group: str, llm: Scripted
+) -> None:
     event, *others = events = [mute(group, text) for text in ("Klaus proposes to Maria", *map(str, range(7)))]
     save(*events)
-    llm.broken.update({event.payload.description: LLMUnavailable("no route to the model") for event in events})
+    llm.broken.update(
+        {event.payload.description: LLMUnavailable("no route to the model") for event in events}
+    )
     appraise_once()
     assert len(llm.asked) == 1
     for _ in range(MAX_ATTEMPTS + 1):
@@ -220,13 +256,16 @@ def test_an_llm_that_asks_to_be_left_alone_is(group: str, llm: Scripted) -> None
     llm.broken[event.payload.description] = busy
     appraise_once()
     (row,) = rows(
-        "SELECT due_at > now() + interval '1700 s' AS later FROM pending_work WHERE subject_id = :id AND kind = 'appraise'",
+        "SELECT due_at > now() + interval '1700 s' AS later FROM pending_work WHERE subject_id = :id AND kind"
+        " = 'appraise'",
         id=event.event_id,
     )
     assert row["later"]
 
 
-def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_that_is_wrong_buries_nothing(
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nobody, prompt = mute(group, "Klaus proposes to Maria"), mute(group, "林岚答应周五还书")
     save(nobody)
     with monkeypatch.context() as patch:
@@ -235,13 +274,17 @@ def test_a_setting_that_is_wrong_buries_nothing(group: str, llm: Scripted, monke
     assert left(nobody)[0] == 0
     assert "JIYI_LLM: unknown provider 'openia'" in str(left(nobody)[1])
     save(prompt)
-    llm.broken[prompt.payload.description] = SettingsError("/home/prompts/poignancy.zh.md must begin with ---")
+    llm.broken[prompt.payload.description] = SettingsError(
+        "/home/prompts/poignancy.zh.md must begin with ---"
+    )
     appraise_once()
     assert left(prompt) == (0, "/home/prompts/poignancy.zh.md must begin with ---")
     assert node_of(nobody)["poignancy"] == 9
 
 
-def test_a_batch_that_takes_too_long_writes_what_it_has(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_takes_too_long_writes_what_it_has(
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     event = mute(group, "Klaus proposes to Maria")
     save(event)
     with monkeypatch.context() as patch:
@@ -262,7 +305,9 @@ def test_answers_that_do_not_fit_count_while_the_rest_waits_for_the_llm(group: s
     assert left(bad) == (1, "BadReply: poignancy: 11 is more than 10")
 
 
-def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written(group: str, llm: Scripted) -> None:
+def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written(
+    group: str, llm: Scripted
+) -> None:
     good, bad = mute(group, "林岚答应周五还书"), mute(group, "Klaus proposes to Maria")
     save(good, bad)
     llm.broken[bad.payload.description] = BadReply("poignancy: 11 is more than 10")
@@ -282,7 +327,9 @@ def test_answers_that_do_not_fit_end_as_a_dead_letter_and_the_others_are_written
     assert counted(group)[1] == [{"importance_trigger_curr": 150.0 - 6 - 9, "importance_ele_n": 2}]
 
 
-def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_once(group: str, llm: Scripted) -> None:
+def test_a_worker_killed_after_asking_leaves_all_owed_and_the_next_one_writes_once(
+    group: str, llm: Scripted
+) -> None:
     event = mute(group, "Klaus proposes to Maria")
     save(event)
     with unit_of_work() as connection:
@@ -317,7 +364,9 @@ def test_more_than_a_batch_is_appraised_and_a_node_that_is_gone_is_settled(group
         connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": gone.event_id})
     do(APPRAISE, appraise_memories)
     assert kinds_owed(gone) == set()
-    assert {UUID(str(node["node_id"])) for node in nodes(group) if node["poignancy"] == 4} == {e.event_id for e in events}
+    assert {UUID(str(node["node_id"])) for node in nodes(group) if node["poignancy"] == 4} == {
+        e.event_id for e in events
+    }
 
 
 def test_the_claim_is_renewed_for_as_long_as_the_slowest_question_may_take(group: str, llm: Scripted) -> None:

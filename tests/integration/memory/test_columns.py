@@ -1,4 +1,6 @@
-"""A column of ``memory_nodes`` is said once: the recipe of docs/architecture.md, followed in a copy of the checkout."""
+"""A column of ``memory_nodes`` is said once: the recipe of docs/architecture.md, followed in a copy of the
+checkout.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 FOLDERS = ("jiyi", "models", "tasks", "workers", "web", "alembic")
 SECONDS = 120
 #: A code block of the recipe: where its lines belong, and the lines.
-_BLOCK = re.compile(r"^( *)```python\n *# ([^\s,]+)(?:, class (\w+))?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"^( *)```python\n *# ([^\s,]+)(?:, class (\w+))?\n(.*?)^ *```$", re.MULTILINE | re.DOTALL
+)
 
 #: What the copy is asked: an event in, the same memory out of everything that gives memories.
 SCRIPT = """
@@ -58,14 +62,19 @@ print(json.dumps({name: [json.loads(one.model_dump_json())["place"] for one in r
 
 
 def follow(recipe: str, copy: Path) -> int:
-    """Write the recipe's code blocks to where they belong: to the end of a class's fields, or to a new file. How many there were."""
+    """Write the recipe's code blocks to where they belong: to the end of a class's fields, or to a new file.
+    How many there were.
+    """
     blocks = _BLOCK.findall(recipe)
     for _, path, name, code in blocks:
         file = copy / path
         if not name:
             latest = max(other.name[:4] for other in file.parent.glob("[0-9]*.py"))
             migration, numbered = re.subn(
-                r'^(revision, down_revision) = ".*".*$', rf'\1 = "{int(latest) + 1:04}", "{latest}"', dedent(code), flags=re.MULTILINE
+                r'^(revision, down_revision) = ".*".*$',
+                rf'\1 = "{int(latest) + 1:04}", "{latest}"',
+                dedent(code),
+                flags=re.MULTILINE,
             )
             assert numbered == 1, f"{path} has no revision"
             file.write_text("from alembic import op\n\n" + migration)
@@ -79,20 +88,40 @@ def follow(recipe: str, copy: Path) -> int:
 
 def run(copy: Path, environment: Mapping[str, str], *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=copy, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        [sys.executable, *arguments],
+        cwd=copy,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 @pytest.mark.long
-def test_three_edits_and_a_migration_bring_a_column_from_the_event_to_every_answer(empty: Database, tmp_path: Path) -> None:
+def test_three_edits_and_a_migration_bring_a_column_from_the_event_to_every_answer(
+    empty: Database, tmp_path: Path
+) -> None:
     for folder in FOLDERS:
-        shutil.copytree(CHECKOUT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "static", "*.mo"))
+        shutil.copytree(
+            CHECKOUT / folder,
+            tmp_path / folder,
+            ignore=shutil.ignore_patterns("__pycache__", "static", "*.mo"),
+        )
     shutil.copy(CHECKOUT / "alembic.ini", tmp_path)
-    recipe = (CHECKOUT / "docs/architecture.md").read_text(encoding="utf-8").split("## Adding a column to memory_nodes")[1]
+    recipe = (
+        (CHECKOUT / "docs/architecture.md")
+        .read_text(encoding="utf-8")
+        .split("## Adding a column to memory_nodes")[1]
+    )
     assert follow(recipe.split("\n## ")[0], tmp_path) == 3 + 1
-    environment = os.environ | {"JIYI_DATABASE_URL": empty.url, "JIYI_DATABASE_DIRECT_URL": "", "PYTHONPATH": str(tmp_path)}
+    environment = os.environ | {
+        "JIYI_DATABASE_URL": empty.url,
+        "JIYI_DATABASE_DIRECT_URL": "",
+        "PYTHONPATH": str(tmp_path),
+    }
     run(tmp_path, environment, "-m", "alembic", "upgrade", "head")
     assert "No new upgrade operations detected" in run(tmp_path, environment, "-m", "alembic", "check")
     found = json.loads(run(tmp_path, environment, "-c", SCRIPT).splitlines()[-1])
@@ -115,7 +144,16 @@ HAND_WRITTEN = {"models/retrieval/agent_index.py": "expressions, each named once
 @pytest.mark.parametrize("folder", ["models/memory", "models/retrieval", "models/reflection"])
 def test_no_list_of_a_memory_s_columns_is_written_by_hand(folder: str) -> None:
     """Most columns of an answer in one string are a list that somebody would have to keep up to date."""
-    shown = {"node_id", "session_id", "node_count", "embedding_key", "poignancy", "provenance", "filling", "keywords"}
+    shown = {
+        "node_id",
+        "session_id",
+        "node_count",
+        "embedding_key",
+        "poignancy",
+        "provenance",
+        "filling",
+        "keywords",
+    }
     for path in sorted((CHECKOUT / folder).glob("*.py")):
         if str(path.relative_to(CHECKOUT)) not in HAND_WRITTEN:
             for statement in re.findall(r'"""(.*?)"""', path.read_text(encoding="utf-8"), re.DOTALL):

@@ -32,7 +32,11 @@ def test_an_events_state_is_the_same_wherever_it_is_told(group: str) -> None:
     first = observed(group, "said", retention=1, subject="a", predicate="b", object="c")
     again = observed(group, "said again", retention=1, subject="a", predicate="b", object="c")
     save(stored, retrievable, gone, first, again)
-    execute(group, "UPDATE memory_nodes SET embedding = '[1]', embedding_model = 'm' WHERE node_id = :id", retrievable.event_id)
+    execute(
+        group,
+        "UPDATE memory_nodes SET embedding = '[1]', embedding_model = 'm' WHERE node_id = :id",
+        retrievable.event_id,
+    )
     execute(group, "DELETE FROM memory_nodes WHERE node_id = :id", gone.event_id)
     expected = {
         stored.event_id: "stored",
@@ -42,8 +46,13 @@ def test_an_events_state_is_the_same_wherever_it_is_told(group: str) -> None:
         again.event_id: "duplicate",
     }
     with for_groups(group), unit_of_work() as connection:
-        assert {one.event_id: one.state for one in events.states(connection, group, list(expected))} == expected
-        assert {one.event_id: one.state for one in events.events(connection, group, None, before=None, after=None, limit=9)} == expected
+        assert {
+            one.event_id: one.state for one in events.states(connection, group, list(expected))
+        } == expected
+        assert {
+            one.event_id: one.state
+            for one in events.events(connection, group, None, before=None, after=None, limit=9)
+        } == expected
         for event_id, state in expected.items():
             found = events.event(connection, events.EventRecord, group, event_id)
             assert found is not None
@@ -64,15 +73,23 @@ def test_a_refused_event_is_dead_and_one_that_never_came_is_unknown(group: str) 
             (of_nobody, "dead", "too long"),
             (refused, "dead", "too long"),
         ]
-    with for_groups(group), unit_of_work() as connection:  # what names no group is shown to whoever sees all of them
-        assert [one.state for one in events.states(connection, group, [of_nobody, refused])] == ["unknown", "dead"]
+    with (
+        for_groups(group),
+        unit_of_work() as connection,
+    ):  # what names no group is shown to whoever sees all of them
+        assert [one.state for one in events.states(connection, group, [of_nobody, refused])] == [
+            "unknown",
+            "dead",
+        ]
     with whole_service(), unit_of_work() as connection:
         connection.execute(text("DELETE FROM dead_letters WHERE subject_id = :id"), {"id": of_nobody})
 
 
 @pytest.mark.usefixtures("nothing_owed")
 @pytest.mark.parametrize("door", ["the intake", "an action"])
-def test_that_a_memory_is_stored_is_news_before_what_workers_make_of_it(group: str, door: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_a_memory_is_stored_is_news_before_what_workers_make_of_it(
+    group: str, door: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However quick they are: here they have done their work when they are woken."""
 
     def done_at_once(*kinds: str) -> None:

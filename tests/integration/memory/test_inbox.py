@@ -20,10 +20,16 @@ from tests.integration.waiting import until
 pytestmark = pytest.mark.usefixtures("database")
 
 
-def observed(group: str, description: str = "Klaus is reading a book", agent_id: str = "klaus", **fields: object) -> Event:
-    envelope = {name: fields.pop(name) for name in ("event_id", "occurred_at", "session_id") if name in fields}
+def observed(
+    group: str, description: str = "Klaus is reading a book", agent_id: str = "klaus", **fields: object
+) -> Event:
+    envelope = {
+        name: fields.pop(name) for name in ("event_id", "occurred_at", "session_id") if name in fields
+    }
     payload = {"description": description, "poignancy": 3, **fields}
-    return build({"type": "memory.observed", "group_id": group, "agent_id": agent_id, **envelope, "payload": payload})
+    return build(
+        {"type": "memory.observed", "group_id": group, "agent_id": agent_id, **envelope, "payload": payload}
+    )
 
 
 def save(*events: Event) -> object:
@@ -41,12 +47,22 @@ def nodes(group: str) -> list[dict[str, object]]:
 
 
 def owed(group: str) -> set[tuple[str, UUID]]:
-    return {(row["kind"], row["subject_id"]) for row in rows("SELECT kind, subject_id FROM pending_work WHERE group_id = :g", g=group)}
+    return {
+        (row["kind"], row["subject_id"])
+        for row in rows("SELECT kind, subject_id FROM pending_work WHERE group_id = :g", g=group)
+    }
 
 
 def test_an_event_becomes_one_node_with_its_derived_fields(group: str) -> None:
     at = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
-    event = observed(group, "Klaus liest 很多书", keywords=["Klaus", "书", "Klaus"], poignancy=4, occurred_at=at, session_id="s1")
+    event = observed(
+        group,
+        "Klaus liest 很多书",
+        keywords=["Klaus", "书", "Klaus"],
+        poignancy=4,
+        occurred_at=at,
+        session_id="s1",
+    )
     stored = save(event)
     (node,) = nodes(group)
     assert (stored.events, stored.repeated) == (1, 0)
@@ -107,7 +123,9 @@ def test_depth_counts_from_the_deepest_known_evidence_of_the_same_agent(group: s
     second = observed(group, "two", node_type="thought", evidence=[event.event_id, first.event_id])
     third = observed(group, "three", node_type="thought", evidence=[second.event_id])  # within the same batch
     unknown = observed(group, "of nothing known", node_type="thought", evidence=[uuid4()])
-    foreign = observed(group, "of another's", agent_id="maria", node_type="thought", evidence=[first.event_id])
+    foreign = observed(
+        group, "of another's", agent_id="maria", node_type="thought", evidence=[first.event_id]
+    )
     without = observed(group, "of nothing", node_type="thought")
     save(second, third, unknown, foreign, without)
     depths = {node["description"]: node["depth"] for node in nodes(group)}
@@ -131,8 +149,15 @@ def test_numbers_have_no_gap_under_concurrent_writers_of_one_agent(group: str) -
     def write(writer: int) -> None:
         barrier.wait()
         for batch in range(batches):
-            others = [observed(group, f"{writer}.{batch}", agent_id=agent) for agent in (agents if writer % 2 else agents[::-1])]
-            save(*others[:4], *(observed(group, f"{writer}.{batch}.{i}", node_type=kind) for i, kind in enumerate(kinds)), *others[4:])
+            others = [
+                observed(group, f"{writer}.{batch}", agent_id=agent)
+                for agent in (agents if writer % 2 else agents[::-1])
+            ]
+            save(
+                *others[:4],
+                *(observed(group, f"{writer}.{batch}.{i}", node_type=kind) for i, kind in enumerate(kinds)),
+                *others[4:],
+            )
 
     with Threads(writers) as pool:
         list(pool.map(write, range(writers)))
@@ -150,7 +175,9 @@ def test_two_intakes_with_the_same_event_collide_and_one_repeats(group: str) -> 
         store(first, [event])
         pid = first.execute(text("SELECT pg_backend_pid()")).scalar_one()
         second = pool.submit(save, event)
-        until(lambda: rows("SELECT pid FROM pg_stat_activity WHERE :pid = ANY(pg_blocking_pids(pid))", pid=pid))
+        until(
+            lambda: rows("SELECT pid FROM pg_stat_activity WHERE :pid = ANY(pg_blocking_pids(pid))", pid=pid)
+        )
         first.commit()
         with pytest.raises(CollisionError):
             second.result(60)
@@ -158,7 +185,16 @@ def test_two_intakes_with_the_same_event_collide_and_one_repeats(group: str) -> 
 
 
 def test_dedupe_exact_keeps_equal_content_once_and_says_which(group: str) -> None:
-    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"dedupe": "exact"}}))
+    save(
+        build(
+            {
+                "type": "agent.configured",
+                "group_id": group,
+                "agent_id": "klaus",
+                "payload": {"dedupe": "exact"},
+            }
+        )
+    )
     first = observed(group, "Klaus reads  ＡＢＣ")
     same_batch = observed(group, "klaus reads abc")
     save(first, same_batch)
@@ -166,7 +202,10 @@ def test_dedupe_exact_keeps_equal_content_once_and_says_which(group: str) -> Non
     other_type = observed(group, "klaus reads abc", node_type="thought")
     save(later, other_type)
     assert [node["node_id"] for node in nodes(group)] == [first.event_id, other_type.event_id]
-    outcomes = {row["event_id"]: (row["outcome"], row["node_id"]) for row in rows("SELECT * FROM events WHERE group_id = :g", g=group)}
+    outcomes = {
+        row["event_id"]: (row["outcome"], row["node_id"])
+        for row in rows("SELECT * FROM events WHERE group_id = :g", g=group)
+    }
     assert outcomes[same_batch.event_id] == ("duplicate", first.event_id)
     assert outcomes[later.event_id] == ("duplicate", first.event_id)
 

@@ -1,4 +1,6 @@
-"""workers.intake.consumer and workers.intake.sources on a real Valkey: nothing is lost, nothing is taken twice, the bad is set aside."""
+"""workers.intake.consumer and workers.intake.sources on a real Valkey: nothing is lost, nothing is taken
+twice, the bad is set aside.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def valkey(settings: Settings) -> Iterator[redis.Redis]:
 
 @pytest.fixture(autouse=True)
 def _no_letters_for_everybody(database: Stack) -> Iterator[None]:
-    """Dead letters of no known group are shown to every group, so to other tests too: none is left, and none was there."""
+    """Dead letters of no known group are shown to every group, so to other tests too: none is left, and none
+    was there.
+    """
     _drop_letters_of_no_group()
     yield
     _drop_letters_of_no_group()
@@ -110,11 +114,20 @@ def source(settings: Settings) -> Iterator[Callable[[], RedisSource]]:
 
 
 def publish(
-    settings: Settings, *bodies: bytes | str, content_type: str = "application/json", steps: Sequence[int] | None = None, **options: Any
+    settings: Settings,
+    *bodies: bytes | str,
+    content_type: str = "application/json",
+    steps: Sequence[int] | None = None,
+    **options: Any,
 ) -> None:
-    """``options`` are the producer's: ``priority``, ``compression``. ``steps``: the priorities that have lists of their own on Redis."""
+    """``options`` are the producer's: ``priority``, ``compression``. ``steps``: the priorities that have
+    lists of their own on Redis.
+    """
     transport_options = {} if steps is None else {"priority_steps": steps}
-    with kombu.Connection(settings.broker_url, transport_options=transport_options) as connection, connection.Producer() as producer:
+    with (
+        kombu.Connection(settings.broker_url, transport_options=transport_options) as connection,
+        connection.Producer() as producer,
+    ):
         for body in bodies:
             producer.publish(
                 body if isinstance(body, bytes) else body.encode(),
@@ -191,7 +204,9 @@ def test_the_age_of_a_queue_is_that_of_its_oldest_message_of_any_priority(settin
     assert broker_queues.oldest(address, [queue])[queue] == pytest.approx(1_000, abs=60)
 
 
-def test_no_priority_waits_for_ever_behind_another(settings: Settings, source: Callable[[], RedisSource]) -> None:
+def test_no_priority_waits_for_ever_behind_another(
+    settings: Settings, source: Callable[[], RedisSource]
+) -> None:
     publish(settings, *numbered(0, 100))
     publish(settings, *numbered(900, 903), priority=9)
     reader = source()
@@ -208,7 +223,9 @@ def test_no_priority_waits_for_ever_behind_another(settings: Settings, source: C
     assert [body for body in bodies(first) + rest if json.loads(body)["number"] < 900] == numbered(0, 100)
 
 
-def test_a_batch_is_full_when_its_bytes_are(settings: Settings, source: Callable[[], RedisSource], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_full_when_its_bytes_are(
+    settings: Settings, source: Callable[[], RedisSource], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sources, "BATCH_BYTES", 3_500)
     publish(settings, *[json.dumps("x" * 900)] * 5, json.dumps("y" * 9_000), json.dumps("z"))
     reader = source()
@@ -216,7 +233,8 @@ def test_a_batch_is_full_when_its_bytes_are(settings: Settings, source: Callable
     while (batch := reader.take(100, SOON)) is not None:
         sizes.append([len(message.body) for message in batch.messages])
         reader.acknowledge(batch)
-    # Each of 902 bytes is about 1,400 on the broker; one that is over the limit by itself comes none the less.
+    # Each of 902 bytes is about 1,400 on the broker; one that is over the limit by itself comes none the
+    # less.
     assert sizes == [[902, 902, 902], [902, 902, 9_002], [3]]
 
 
@@ -258,7 +276,12 @@ def test_a_batch_is_stored_shard_by_shard_after_those_that_were_taken_before(
     assert second is not None
     assert third is not None
     assert (one.turn(first, 0), two.turn(second, 0), one.turn(third, 0)) == (True, False, False)
-    assert (one.turn(first, 1), two.turn(second, 0), two.turn(second, 1), one.turn(third, 0)) == (True, True, False, True)
+    assert (one.turn(first, 1), two.turn(second, 0), two.turn(second, 1), one.turn(third, 0)) == (
+        True,
+        True,
+        False,
+        True,
+    )
     one.acknowledge(first)
     assert two.turn(second, 1) is True
     two.close()  # with what it did not store: what waits for it gets it
@@ -271,7 +294,9 @@ def test_a_batch_is_stored_shard_by_shard_after_those_that_were_taken_before(
     assert one.turn(third, 2) is True  # a broker that forgot everything keeps nothing from being stored
 
 
-def test_two_intakes_share_a_queue_without_loss_or_overlap(settings: Settings, source: Callable[[], RedisSource]) -> None:
+def test_two_intakes_share_a_queue_without_loss_or_overlap(
+    settings: Settings, source: Callable[[], RedisSource]
+) -> None:
     publish(settings, *numbered(100, 300))
     together = threading.Barrier(2)
 
@@ -279,7 +304,9 @@ def test_two_intakes_share_a_queue_without_loss_or_overlap(settings: Settings, s
         taken: list[str] = []
         while (batch := reader.take(7, SOON)) is not None:
             if not taken:
-                together.wait(PATIENCE_SECONDS)  # each has some: neither empties the queue before the other has begun
+                together.wait(
+                    PATIENCE_SECONDS
+                )  # each has some: neither empties the queue before the other has begun
             taken += bodies(batch)
             reader.acknowledge(batch)
         return taken
@@ -292,7 +319,9 @@ def test_two_intakes_share_a_queue_without_loss_or_overlap(settings: Settings, s
 
 def test_other_brokers_are_read_in_order_in_batches_and_acknowledged_by_kombu(settings: Settings) -> None:
     queue = f"memory-{uuid4().hex}"
-    on_memory = settings.model_copy(update={"broker_url": "memory://", "intake_queue": queue, "exchange": f"{queue}-exchange"})
+    on_memory = settings.model_copy(
+        update={"broker_url": "memory://", "intake_queue": queue, "exchange": f"{queue}-exchange"}
+    )
     with closing(open_source(on_memory)) as reader:
         assert isinstance(reader, KombuSource)
         assert reader.take(10, SOON) is None
@@ -303,7 +332,9 @@ def test_other_brokers_are_read_in_order_in_batches_and_acknowledged_by_kombu(se
         assert second is not None
         assert first.messages[0].content_type == "application/json"
         reader.acknowledge(first)
-        assert [message.acknowledged for message in (*first.receipt, *second.receipt)] == [True] * 3 + [False] * 2
+        assert [message.acknowledged for message in (*first.receipt, *second.receipt)] == [True] * 3 + [
+            False
+        ] * 2
         assert reader.take(3, SOON) is None
 
 
@@ -325,7 +356,10 @@ def reading() -> Iterator[None]:
 
 
 def letter_with(part: str) -> dict[str, Any] | None:
-    found = rows("SELECT * FROM dead_letters WHERE kind = 'intake' AND state = 'open' AND strpos(body, :part) > 0", part=part)
+    found = rows(
+        "SELECT * FROM dead_letters WHERE kind = 'intake' AND state = 'open' AND strpos(body, :part) > 0",
+        part=part,
+    )
     assert len(found) < 2
     return found[0] if found else None
 
@@ -341,7 +375,12 @@ def test_what_is_no_message_of_kombus_is_kept_as_a_dead_letter_and_stops_nothing
     publish(settings, encoded(good))
     mark = uuid4().hex
     garbage = [f"by hand {mark}-0", json.dumps([f"{mark}-1"]), json.dumps({"no body": f"{mark}-2"})]
-    valkey.lpush(INTAKE_QUEUE, *garbage, b"\xff\x00\xfe" + f"{mark}-3".encode(), json.dumps({"body": {"a": f"{mark}-4"}}))
+    valkey.lpush(
+        INTAKE_QUEUE,
+        *garbage,
+        b"\xff\x00\xfe" + f"{mark}-3".encode(),
+        json.dumps({"body": {"a": f"{mark}-4"}}),
+    )
     with reading():
         found = [until(lambda number=number: letter_with(f"{mark}-{number}")) for number in range(5)]
         until(lambda: nodes(group))
@@ -362,7 +401,9 @@ def test_another_content_type_and_a_message_over_the_limit_are_refused_with_the_
     publish(settings, encoded(pickled), content_type="application/x-python-serialize")
     publish(settings, body, encoded(small))
     with reading():
-        refused, too_large = [until(lambda event=event: letter_with(str(event.event_id))) for event in (pickled, large)]
+        refused, too_large = [
+            until(lambda event=event: letter_with(str(event.event_id))) for event in (pickled, large)
+        ]
         until(lambda: nodes(group))
     assert "application/x-python-serialize" in refused["reason"]
     assert "application/json" in refused["reason"]
@@ -383,29 +424,45 @@ def test_events_are_stored_whatever_their_priority_and_compression(settings: Set
 
 
 @pytest.mark.parametrize("compression", ["gzip", "bzip2", "lzma"])
-def test_a_small_message_that_would_fill_the_memory_is_refused_with_the_limit(settings: Settings, group: str, compression: str) -> None:
+def test_a_small_message_that_would_fill_the_memory_is_refused_with_the_limit(
+    settings: Settings, group: str, compression: str
+) -> None:
     good, size = observed(group), 64 * 1024 * 1024
     publish(settings, b" " * size, compression=compression)
     publish(settings, encoded(good))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with reading():
         until(lambda: nodes(group))
-        (letter,) = until(lambda: rows("SELECT reason FROM dead_letters WHERE group_id IS NULL AND state = 'open'"))
+        (letter,) = until(
+            lambda: rows("SELECT reason FROM dead_letters WHERE group_id IS NULL AND state = 'open'")
+        )
     assert f"is larger than {limits.MAX_MESSAGE_BYTES:,}" in letter["reason"]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < size / 1024 / 2
 
 
-def test_a_compressed_message_that_cannot_be_read_is_refused_with_the_reason(settings: Settings, group: str) -> None:
+def test_a_compressed_message_that_cannot_be_read_is_refused_with_the_reason(
+    settings: Settings, group: str
+) -> None:
     event = observed(group)
     whole = zlib.compress(encoded(event))
-    wrong = {"application/x-gzip": [whole[:-5], whole + b"more", b"plain"], "application/x-unknown": [whole], "application/x-lzma": [whole]}
+    wrong = {
+        "application/x-gzip": [whole[:-5], whole + b"more", b"plain"],
+        "application/x-unknown": [whole],
+        "application/x-lzma": [whole],
+    }
     for name, bodies_of in wrong.items():
         publish(settings, *bodies_of, headers={"compression": name})
     publish(settings, encoded(event))
     with reading():
         until(lambda: nodes(group))
         letters = until(
-            lambda: len(found := rows("SELECT reason FROM dead_letters WHERE group_id IS NULL AND state = 'open'")) == 5 and found
+            lambda: (
+                len(
+                    found := rows("SELECT reason FROM dead_letters WHERE group_id IS NULL AND state = 'open'")
+                )
+                == 5
+                and found
+            )
         )
     reasons = [str(letter["reason"]) for letter in letters]
     assert sum("application/x-gzip" in reason for reason in reasons) == 3
@@ -416,7 +473,9 @@ def test_one_bad_event_of_a_message_takes_no_other_along(settings: Settings, gro
     good = [observed(group, f"good {i}") for i in range(2)]
     bad = json.loads(encoded(observed(group)))
     bad["payload"]["poignancy"] = 11
-    publish(settings, json.dumps({"events": [json.loads(encoded(good[0])), bad, json.loads(encoded(good[1]))]}))
+    publish(
+        settings, json.dumps({"events": [json.loads(encoded(good[0])), bad, json.loads(encoded(good[1]))]})
+    )
     with reading():
         letter = until(lambda: letter_with(bad["event_id"]))
     assert letter["reason"].startswith("payload.poignancy:")
@@ -434,7 +493,9 @@ def test_a_database_that_is_away_is_waited_for_and_the_batch_is_stored_once(
             return original(*arguments)
         if len(in_hand) > 1:
             tried.set()
-        raise inbox.CollisionError("still colliding") if len(in_hand) == 1 else psycopg.OperationalError("gone")
+        raise (
+            inbox.CollisionError("still colliding") if len(in_hand) == 1 else psycopg.OperationalError("gone")
+        )
 
     monkeypatch.setattr(intake(), "store", away_at_first)
     monkeypatch.setattr(intake(), "FIRST_PAUSE", 0.01)
@@ -466,7 +527,9 @@ def stored(group: str) -> list[UUID]:
     return [node["node_id"] for node in nodes(group)]
 
 
-def check_stored_one_by_one(group: str, bad: MemoryObserved, good: Sequence[MemoryObserved]) -> dict[str, Any]:
+def check_stored_one_by_one(
+    group: str, bad: MemoryObserved, good: Sequence[MemoryObserved]
+) -> dict[str, Any]:
     unreadable = f"unreadable {uuid4().hex}"
     result = intake().store([good[0], bad, good[1]], [Rejected(unreadable, "not JSON")])
     assert result.events == 2
@@ -483,7 +546,9 @@ def check_stored_one_by_one(group: str, bad: MemoryObserved, good: Sequence[Memo
 
 
 @pytest.mark.usefixtures("database")
-def test_a_batch_the_database_or_its_driver_refuses_is_stored_one_by_one_and_the_bad_event_kept(group: str) -> None:
+def test_a_batch_the_database_or_its_driver_refuses_is_stored_one_by_one_and_the_bad_event_kept(
+    group: str,
+) -> None:
     bad = with_payload(observed(group), description="a NUL \x00 in a text")
     letter = check_stored_one_by_one(group, bad, [observed(group, "one"), observed(group, "two")])
     assert letter["group_id"] == group
@@ -569,10 +634,14 @@ def own_queue(database: Stack) -> Iterator[Settings]:
 
 
 def replay(group: str, letter_id: UUID) -> Resolved:
-    return actions.resolve_letters.perform(Actor(group, operator=True), ResolveBody(action="replay", letter_ids=[letter_id]))
+    return actions.resolve_letters.perform(
+        Actor(group, operator=True), ResolveBody(action="replay", letter_ids=[letter_id])
+    )
 
 
-def test_a_refused_event_is_stored_by_a_replay_once_the_limit_is_raised(own_queue: Settings, group: str) -> None:
+def test_a_refused_event_is_stored_by_a_replay_once_the_limit_is_raised(
+    own_queue: Settings, group: str
+) -> None:
     event = observed(group, "x" * 3_000)
     body = encoded(event)
     with pytest.MonkeyPatch.context() as patch:

@@ -28,7 +28,12 @@ OTHERWISE = {"last_accessed", "access_count", *OF_ONE}
 
 def test_every_way_to_read_a_memory_gives_the_same(group: str) -> None:
     me = Actor(group, "test")
-    content = {"content": "Mia eats no peanuts.", "keywords": ["peanuts"], "metadata": {"page": 3}, "user_id": "zoe"}
+    content = {
+        "content": "Mia eats no peanuts.",
+        "keywords": ["peanuts"],
+        "metadata": {"page": 3},
+        "user_id": "zoe",
+    }
     node_id = actions.add_resource.perform(me, MemoryEntryInput(uri=URI, **content)).id  # type: ignore[arg-type]
     whose: dict[str, Any] = {"agent_id": "mia", "user_id": "zoe"}
     ways = {
@@ -66,7 +71,12 @@ def test_archived_memories_are_listed_without_with_or_alone(group: str) -> None:
     archive.perform(me, ByIds(ids=[node_id]))
 
     def listed(archived: Any) -> list[str]:
-        return [memory.description for memory in questions.list_memories.perform(me, ListMemories(agent_id="mia", archived=archived)).rows]
+        return [
+            memory.description
+            for memory in questions.list_memories.perform(
+                me, ListMemories(agent_id="mia", archived=archived)
+            ).rows
+        ]
 
     assert listed("without") == ["Mia eats no peanuts."]
     assert listed("with") == ["Mia eats figs.", "Mia eats no peanuts."]

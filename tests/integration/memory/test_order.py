@@ -26,11 +26,15 @@ AGENTS = 20
 #: Events of a message, small beside a batch of the intake: so that there are many batches.
 EVENTS_A_MESSAGE = 4
 _STORED = text("SELECT count(*) FROM memory_nodes WHERE group_id = :group")
-_ORDER = text("SELECT agent_id, description FROM memory_nodes WHERE group_id = :group ORDER BY agent_id, node_count")
+_ORDER = text(
+    "SELECT agent_id, description FROM memory_nodes WHERE group_id = :group ORDER BY agent_id, node_count"
+)
 
 
 @pytest.mark.parametrize(
-    ("count", "kills"), [(3_000, 2), pytest.param(100_000, 6, marks=[pytest.mark.long, pytest.mark.timeout(570)])], ids=["few", "many"]
+    ("count", "kills"),
+    [(3_000, 2), pytest.param(100_000, 6, marks=[pytest.mark.long, pytest.mark.timeout(570)])],
+    ids=["few", "many"],
 )
 def test_two_intakes_keep_the_order_of_each_agent_while_they_are_killed(
     database: Stack, group: str, tmp_path: Path, count: int, kills: int
@@ -59,14 +63,19 @@ def test_two_intakes_keep_the_order_of_each_agent_while_they_are_killed(
             return int(connection.execute(_STORED, {"group": group}).scalar_one())
 
     with environment(**own, retrieval_shards="2"), ExitStack() as running:
-        intakes = [running.enter_context(ephemeral.processes(tmp_path / name, ["intake"]))["intake"] for name in ("0", "1")]
+        intakes = [
+            running.enter_context(ephemeral.processes(tmp_path / name, ["intake"]))["intake"]
+            for name in ("0", "1")
+        ]
         publisher = threading.Thread(target=publish)
         publisher.start()
         for kill, place in zip(range(kills), cycle(range(2)), strict=False):
             least = count * (kill + 1) // (kills + 2)
             until(lambda least=least: stored() >= least, seconds=500)  # type: ignore[misc]
             intakes[place].kill()
-            intakes[place] = running.enter_context(ephemeral.processes(tmp_path / f"{place}-{kill}", ["intake"]))["intake"]
+            intakes[place] = running.enter_context(
+                ephemeral.processes(tmp_path / f"{place}-{kill}", ["intake"])
+            )["intake"]
         publisher.join()
         until(lambda: stored() >= count, seconds=500)
     with for_groups(group), unit_of_work() as connection:

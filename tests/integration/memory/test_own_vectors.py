@@ -1,4 +1,6 @@
-"""Vectors that come with events: one of a wrong size is refused at every way in, and one that is stored stops no retrieval."""
+"""Vectors that come with events: one of a wrong size is refused at every way in, and one that is stored stops
+no retrieval.
+"""
 
 from __future__ import annotations
 
@@ -72,14 +74,16 @@ def letters(group: str) -> list[dict[str, Any]]:
 def spoil(node_id: UUID) -> None:
     """Make it one as could be stored before the sizes were compared."""
     rows(
-        "UPDATE memory_nodes SET embedding = '[1,0]', embedding_model = :model, changed_xid = pg_current_xact_id() "
-        "WHERE node_id = :id RETURNING node_id",
+        "UPDATE memory_nodes SET embedding = '[1,0]', embedding_model = :model, changed_xid ="
+        " pg_current_xact_id() WHERE node_id = :id RETURNING node_id",
         model=embedder().model,
         id=node_id,
     )
 
 
-def test_the_intake_keeps_a_wrong_one_that_comes_first_as_a_dead_letter_and_stores_the_others(group: str) -> None:
+def test_the_intake_keeps_a_wrong_one_that_comes_first_as_a_dead_letter_and_stores_the_others(
+    group: str,
+) -> None:
     bad, good = observed(group, BOOK, **wrong()), observed(group, TEA, **own(TEA))
     for _ in range(2):  # a message may be delivered twice
         done = from_broker(bad, good)
@@ -110,7 +114,9 @@ def test_rest_answers_422_with_the_field(api: Program, group: str, several: bool
     fine = {"type": "memory.observed", "agent_id": "klaus", "payload": {"description": TEA, **own(TEA)}}
     problem = api.post("/events", {"events": [fine, one]} if several else one, status=422)
     check_refused(problem["detail"])
-    assert [error["field"] for error in problem["errors"]] == ["events.1.payload.vector" if several else "payload.vector"]
+    assert [error["field"] for error in problem["errors"]] == [
+        "events.1.payload.vector" if several else "payload.vector"
+    ]
     assert nodes(group) == []
 
 
@@ -132,7 +138,10 @@ def test_imports_of_lines_and_of_a_simulations_folder_are_told(client: Client, t
         assert result.exit_code == 1, result.output
         return " ".join(result.output.split())
 
-    lines = [{"agent_id": "klaus", "description": text, **vector} for text, vector in ((BOOK, wrong()), (TEA, own(TEA)))]
+    lines = [
+        {"agent_id": "klaus", "description": text, **vector}
+        for text, vector in ((BOOK, wrong()), (TEA, own(TEA)))
+    ]
     file = tmp_path / "events.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     check_refused(refused("import", "jsonl", str(file)))
@@ -177,7 +186,8 @@ def test_a_stored_vector_that_is_too_long_spoils_no_other_score(group: str) -> N
     save(first, second)
     huge = np.full(embedder().dimensions or 0, 3e38, dtype=np.float32).tolist()
     rows(
-        "UPDATE memory_nodes SET embedding = :v, embedding_model = :m WHERE node_id = :id RETURNING 1 AS done",
+        "UPDATE memory_nodes SET embedding = :v, embedding_model = :m WHERE node_id = :id RETURNING 1 AS"
+        " done",
         v=str(huge),
         m=embedder().model,
         id=first.event_id,

@@ -1,4 +1,6 @@
-"""Item 16: an event id used again with other content is refused at every door, and the same content again changes nothing."""
+"""Item 16: an event id used again with other content is refused at every door, and the same content again
+changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def state(group: str, event_id: UUID) -> EventState:
 
 
 def letters(group: str) -> list[dict[str, Any]]:
-    return rows("SELECT subject_id, reason, body, state FROM dead_letters WHERE group_id = :g ORDER BY letter_id", g=group)  # type: ignore[return-value]
+    return rows(
+        "SELECT subject_id, reason, body, state FROM dead_letters WHERE group_id = :g ORDER BY letter_id",
+        g=group,
+    )  # type: ignore[return-value]
 
 
 def pair(group: str) -> tuple[Event, Event]:
@@ -61,7 +66,9 @@ def test_16_other_content_is_not_stored_and_told(group: str) -> None:
     assert [node["description"] for node in nodes(group)] == [FIRST, "new"]
 
 
-def test_16_the_same_again_at_another_time_and_with_the_llms_answers_of_an_export_is_the_same(group: str) -> None:
+def test_16_the_same_again_at_another_time_and_with_the_llms_answers_of_an_export_is_the_same(
+    group: str,
+) -> None:
     fields = {"event_id": uuid4(), "provenance": {"size": 1e22, "n": 0.1}, "poignancy": None}
     stored(observed(group, FIRST, occurred_at="2026-03-02T09:00:00Z", **fields))
     assert stored(observed(group, FIRST, occurred_at="2026-03-03T09:00:00Z", **fields)).repeated == 1
@@ -78,8 +85,17 @@ def test_16_every_type_of_event_counts(group: str) -> None:
         common = {"group_id": group, "agent_id": "klaus", "session_id": "s"}
         return [
             build({"type": "agent.configured", "event_id": ids[0], **common, "payload": {"recency_w": n}}),
-            build({"type": "node.executed", "event_id": ids[1], **common, "payload": {"node_id": "n", "output": f"say {n}"}}),
-            build({"type": "session.ended", "event_id": ids[2], **common, "payload": {"partner": f"Maria {n}"}}),
+            build(
+                {
+                    "type": "node.executed",
+                    "event_id": ids[1],
+                    **common,
+                    "payload": {"node_id": "n", "output": f"say {n}"},
+                }
+            ),
+            build(
+                {"type": "session.ended", "event_id": ids[2], **common, "payload": {"partner": f"Maria {n}"}}
+            ),
         ]
 
     assert stored(*some(1)).events == 3
@@ -89,7 +105,14 @@ def test_16_every_type_of_event_counts(group: str) -> None:
 
 def test_16_an_event_whose_record_was_pruned_is_known_by_what_it_became(group: str) -> None:
     first, other = pair(group)
-    output = build({"type": "node.executed", "group_id": group, "agent_id": "n", "payload": {"node_id": "n", "output": "one"}})
+    output = build(
+        {
+            "type": "node.executed",
+            "group_id": group,
+            "agent_id": "n",
+            "payload": {"node_id": "n", "output": "one"},
+        }
+    )
     changed = output.model_copy(update={"payload": output.payload.model_copy(update={"output": "two"})})
     stored(first, output)
     with unit_of_work() as connection:
@@ -102,7 +125,10 @@ def test_16_what_was_erased_cannot_be_compared_and_stays_erased(group: str) -> N
     first, other = pair(group)
     stored(first)
     with unit_of_work() as connection:
-        connection.exec_driver_sql("UPDATE events SET outcome = 'erased', payload = '{}', agent_id = '' WHERE group_id = %s", (group,))
+        connection.exec_driver_sql(
+            "UPDATE events SET outcome = 'erased', payload = '{}', agent_id = '' WHERE group_id = %s",
+            (group,),
+        )
     assert (stored(other).repeated, stored(first).repeated) == (1, 1)
 
 
@@ -124,7 +150,9 @@ def test_16_the_intake_keeps_it_as_one_dead_letter_and_event_states_says_so(grou
     assert told.reason == letter["reason"]
 
 
-def test_16_replayed_it_is_refused_again_and_discarded_the_first_is_what_the_id_stands_for(group: str) -> None:
+def test_16_replayed_it_is_refused_again_and_discarded_the_first_is_what_the_id_stands_for(
+    group: str,
+) -> None:
     first, other = pair(group)
     from_broker(first, other)
 
@@ -164,10 +192,16 @@ def test_16_a_request_with_a_reused_id_is_refused_as_a_whole(api: Program, group
     assert api.post("/events", {"events": [one]})["accepted"] == 1
     again = api.post("/events", {"events": [one, one]})
     assert (again["event_ids"], again["accepted"], again["repeated"]) == ([one["event_id"]] * 2, 0, 2)
-    problem = api.post("/events", {"events": [{"agent_id": "klaus", "description": "new"}, {**one, "description": OTHER}]}, status=409)
+    problem = api.post(
+        "/events",
+        {"events": [{"agent_id": "klaus", "description": "new"}, {**one, "description": OTHER}]},
+        status=409,
+    )
     assert problem["code"] == "id_reused"
     assert one["event_id"] in problem["detail"]
-    assert [(error["field"], error["message"].partition(":")[0]) for error in problem["errors"]] == [("event_id", "id_reused")]
+    assert [(error["field"], error["message"].partition(":")[0]) for error in problem["errors"]] == [
+        ("event_id", "id_reused")
+    ]
     assert [node["description"] for node in nodes(group)] == [FIRST]
     (told,) = api.get("/events/status", ids=one["event_id"])["rows"]
     assert (told["state"], told["node_id"]) == ("id_reused", one["event_id"])

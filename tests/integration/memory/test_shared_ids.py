@@ -23,7 +23,10 @@ from tests.integration.tiers.outputs import TEXTS, output
 
 pytestmark = pytest.mark.usefixtures("database", "nothing_owed")
 
-SAID = {"a": "Klaus keeps his savings in the blue teapot on the shelf", "b": "Maria sells tomatoes at the market every morning"}
+SAID = {
+    "a": "Klaus keeps his savings in the blue teapot on the shelf",
+    "b": "Maria sells tomatoes at the market every morning",
+}
 
 
 @pytest.fixture
@@ -38,7 +41,13 @@ def of(table: str, group: str, **where: Any) -> list[dict[str, Any]]:
 
 def do(kind: str) -> None:
     """All due work of a kind, in this process."""
-    module = {EMBED: "memory", STRENGTHEN: "memory", ACCUMULATE: "memory", INGRESS: "tiers", REFLECT_CONVERSATION: "reflection"}[kind]
+    module = {
+        EMBED: "memory",
+        STRENGTHEN: "memory",
+        ACCUMULATE: "memory",
+        INGRESS: "tiers",
+        REFLECT_CONVERSATION: "reflection",
+    }[kind]
     handler = {EMBED: "embed", REFLECT_CONVERSATION: "reflect_on_conversation"}.get(kind, kind)
     work = import_module("tasks.framework.work")
     work.run_until_idle(kind, getattr(import_module(f"tasks.{module}"), handler))
@@ -46,7 +55,10 @@ def do(kind: str) -> None:
 
 def same_id(pair: tuple[str, str], **fields: Any) -> tuple[Event, Event]:
     event_id = uuid4()
-    a, b = (observed(group, SAID[name], event_id=event_id, **fields) for group, name in zip(pair, "ab", strict=True))
+    a, b = (
+        observed(group, SAID[name], event_id=event_id, **fields)
+        for group, name in zip(pair, "ab", strict=True)
+    )
     return a, b
 
 
@@ -71,7 +83,9 @@ def test_an_id_that_one_group_has_erased_is_free_for_the_other(pair: tuple[str, 
     assert {row["outcome"] for row in of("events", pair[1])} == {"stored"}
 
 
-def test_each_gets_the_vector_of_its_own_text_the_counts_of_its_own_words_and_its_own_importance(pair: tuple[str, str]) -> None:
+def test_each_gets_the_vector_of_its_own_text_the_counts_of_its_own_words_and_its_own_importance(
+    pair: tuple[str, str],
+) -> None:
     a, b = same_id(pair)
     save(a)
     for kind in (STRENGTHEN, ACCUMULATE):
@@ -89,11 +103,15 @@ def test_each_gets_the_vector_of_its_own_text_the_counts_of_its_own_words_and_it
         assert not of("pending_work", group)
 
 
-def test_over_http_the_second_is_accepted_and_there(pair: tuple[str, str], program: Callable[..., Program]) -> None:
+def test_over_http_the_second_is_accepted_and_there(
+    pair: tuple[str, str], program: Callable[..., Program]
+) -> None:
     taken = observed(pair[0], SAID["a"])
     save(taken)
     api = program(pair[1])
-    done = api.post("/events", {"agent_id": "klaus", "description": SAID["b"], "event_id": str(taken.event_id)})
+    done = api.post(
+        "/events", {"agent_id": "klaus", "description": SAID["b"], "event_id": str(taken.event_id)}
+    )
     assert (done["accepted"], done["repeated"]) == (1, 0)
     assert SAID["a"] not in str(api.get(f"/events/{taken.event_id}"))
     assert of("memory_nodes", pair[1])[0]["description"] == SAID["b"]
@@ -102,7 +120,9 @@ def test_over_http_the_second_is_accepted_and_there(pair: tuple[str, str], progr
 def test_an_access_moves_the_time_of_the_group_that_asked(pair: tuple[str, str]) -> None:
     at = datetime(2026, 3, 1, 8, tzinfo=UTC)
     save(*same_id(pair, occurred_at=at))
-    found = answered(RetrievalRequest(group_id=pair[1], agent_id="klaus", queries=["market"], relevance="lexical"))
+    found = answered(
+        RetrievalRequest(group_id=pair[1], agent_id="klaus", queries=["market"], relevance="lexical")
+    )
     assert len(found["groups"][0]["retrieved_nodes"]) == 1  # its own, and once
     access.flush()
     assert [of("node_access", group)[0]["access_count"] for group in pair] == [0, 1]
@@ -111,7 +131,12 @@ def test_an_access_moves_the_time_of_the_group_that_asked(pair: tuple[str, str])
 
 def test_outputs_of_workflows_are_screened_each_by_itself(pair: tuple[str, str]) -> None:
     entry_id = uuid4()
-    save(*(output(group, said, event_id=entry_id, confidence=0.9) for group, said in zip(pair, TEXTS, strict=False)))
+    save(
+        *(
+            output(group, said, event_id=entry_id, confidence=0.9)
+            for group, said in zip(pair, TEXTS, strict=False)
+        )
+    )
     do(INGRESS)
     (mine,), (theirs,) = (of("quarantine_logs", group) for group in pair)
     assert (mine["content"], theirs["content"]) == (TEXTS[0], TEXTS[1])
@@ -123,8 +148,20 @@ def test_outputs_of_workflows_are_screened_each_by_itself(pair: tuple[str, str])
 def test_conversations_that_end_with_the_same_id_have_a_reflection_each(pair: tuple[str, str]) -> None:
     ending = uuid4()
     for group, name in zip(pair, "ab", strict=True):
-        chat = observed(group, "a conversation", session_id="s", node_type="chat", utterances=[["Klaus", SAID[name]], ["Maria", "I see"]])
-        event: dict[str, Any] = {"type": "session.ended", "event_id": ending, "group_id": group, "agent_id": "klaus", "session_id": "s"}
+        chat = observed(
+            group,
+            "a conversation",
+            session_id="s",
+            node_type="chat",
+            utterances=[["Klaus", SAID[name]], ["Maria", "I see"]],
+        )
+        event: dict[str, Any] = {
+            "type": "session.ended",
+            "event_id": ending,
+            "group_id": group,
+            "agent_id": "klaus",
+            "session_id": "s",
+        }
         save(chat, build(event))
     do(REFLECT_CONVERSATION)
     for group in pair:
@@ -132,12 +169,17 @@ def test_conversations_that_end_with_the_same_id_have_a_reflection_each(pair: tu
         assert (reflection["reflection_id"], reflection["state"]) == (ending, "done")
         thoughts = of("memory_nodes", group, type="thought")
         assert len(thoughts) == reflection["thoughts"] > 0
-    texts = {group: " ".join(node["description"] for node in of("memory_nodes", group, type="thought")) for group in pair}
+    texts = {
+        group: " ".join(node["description"] for node in of("memory_nodes", group, type="thought"))
+        for group in pair
+    }
     assert "tomatoes" not in texts[pair[0]]
     assert "teapot" not in texts[pair[1]]
 
 
-def test_a_failed_attempt_counts_for_the_group_whose_it_was(pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_attempt_counts_for_the_group_whose_it_was(
+    pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(*same_id(pair))
     work = import_module("tasks.framework.work")
     seen: list[UUID] = []

@@ -1,4 +1,6 @@
-"""What was embedded once is not embedded again: a text of a group by one model has one vector, which is copied."""
+"""What was embedded once is not embedded again: a text of a group by one model has one vector, which is
+copied.
+"""
 
 from __future__ import annotations
 

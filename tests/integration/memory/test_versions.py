@@ -1,4 +1,6 @@
-"""A corrected memory keeps what it was: its time, triple, keywords, evidence and the thoughts that rest on it."""
+"""A corrected memory keeps what it was: its time, triple, keywords, evidence and the thoughts that rest on
+it.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def detail(group: str, node_id: UUID) -> Any:
 
 
 def filling(group: str, node_id: UUID) -> list[str]:
-    return rows("SELECT filling FROM memory_nodes WHERE group_id = :g AND node_id = :id", g=group, id=node_id)[0]["filling"]  # type: ignore[return-value]
+    return rows(
+        "SELECT filling FROM memory_nodes WHERE group_id = :g AND node_id = :id", g=group, id=node_id
+    )[0]["filling"]  # type: ignore[return-value]
 
 
 @pytest.fixture
@@ -57,7 +61,10 @@ def said(group: str) -> UUID:
     )
     save(event)
     with unit_of_work() as connection:
-        connection.exec_driver_sql("UPDATE node_access SET last_accessed = %s, access_count = 4 WHERE node_id = %s", (SEEN, event.event_id))
+        connection.exec_driver_sql(
+            "UPDATE node_access SET last_accessed = %s, access_count = 4 WHERE node_id = %s",
+            (SEEN, event.event_id),
+        )
     return event.event_id
 
 
@@ -80,14 +87,19 @@ def test_what_the_new_description_no_longer_says_is_dropped_from_the_triple(grou
     assert (again.object, again.description, again.created_at) == ("peanuts", new.description, MARCH)
 
 
-def test_a_change_may_say_since_when_it_is_so_and_derived_keywords_are_derived_anew(group: str, said: UUID) -> None:
+def test_a_change_may_say_since_when_it_is_so_and_derived_keywords_are_derived_anew(
+    group: str, said: UUID
+) -> None:
     new = corrected(group, said, description=MENDED, occurred_at=SEEN)
     assert detail(group, new).created_at == SEEN
     assert detail(group, said).superseded_at == SEEN
     event = observed(group, "Klaus reads about kilns", occurred_at=MARCH)
     save(event)
     assert "kilns" in detail(group, event.event_id).keywords
-    assert "glazes" in detail(group, corrected(group, event.event_id, description="Klaus reads about glazes")).keywords
+    assert (
+        "glazes"
+        in detail(group, corrected(group, event.event_id, description="Klaus reads about glazes")).keywords
+    )
 
 
 def test_thoughts_rest_on_the_new_version_and_both_say_which_replaces_which(group: str, said: UUID) -> None:
@@ -98,8 +110,15 @@ def test_thoughts_rest_on_the_new_version_and_both_say_which_replaces_which(grou
     new = corrected(group, said, description=MENDED)
     assert filling(group, thought.event_id) == [str(new), str(other.event_id)]
     with unit_of_work() as connection:
-        assert why_thought(connection, group, thought.event_id, 2, 10).nodes[thought.event_id].evidence == [new, other.event_id]
-    assert (detail(group, said).superseded_by, detail(group, said).supersedes, detail(group, new).supersedes) == (new, [], [said])
+        assert why_thought(connection, group, thought.event_id, 2, 10).nodes[thought.event_id].evidence == [
+            new,
+            other.event_id,
+        ]
+    assert (
+        detail(group, said).superseded_by,
+        detail(group, said).supersedes,
+        detail(group, new).supersedes,
+    ) == (new, [], [said])
     newest = corrected(group, new, poignancy=9)
     assert filling(group, thought.event_id) == [str(newest), str(other.event_id)]
     assert detail(group, newest).supersedes == [new]
@@ -135,7 +154,10 @@ def test_correct_in_the_admin_and_both_pages(sign_in: SignIn, group: str, said: 
     page = browser.get(f"/nodes/{group}/{said}").text
     assert f"/nodes/{group}/{new}" in page[page.index('id="replaced-by"') :].partition('class="beside"')[0]
     found = browser.get(f"/nodes/{group}/{new}.json").json
-    assert (found["node"]["created_at"], [one["node_id"] for one in found["replaces"]]) == ("2026-03-02T08:30:00Z", [str(said)])
+    assert (found["node"]["created_at"], [one["node_id"] for one in found["replaces"]]) == (
+        "2026-03-02T08:30:00Z",
+        [str(said)],
+    )
     listed = browser.get(f"/memories.json?group={group}&q=shrimp").json["nodes"]
     assert [node["node_id"] for node in listed] == [str(new)], "a search shows the version in force"
     assert len(browser.get(f"/memories.json?group={group}&superseded=1").json["nodes"]) == 2
@@ -148,4 +170,8 @@ def test_update_over_http(api: Program, said: UUID) -> None:
     done = api.ask("PATCH", f"/nodes/{said}", json={"description": MENDED, "event_id": event_id}).json
     assert (done["node_id"], done["supersedes"]) == (event_id, str(said))
     new = api.get(f"/nodes/{event_id}")
-    assert (new["created_at"], new["object"], new["supersedes"]) == ("2026-03-02T08:30:00Z", "shrimp", [str(said)])
+    assert (new["created_at"], new["object"], new["supersedes"]) == (
+        "2026-03-02T08:30:00Z",
+        "shrimp",
+        [str(said)],
+    )

@@ -37,8 +37,12 @@ class Collector:
     def receive(self, body: bytes) -> None:
         self.raw += body
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
-            process = {pair.key: pair.value.string_value for pair in resource.resource.attributes}["service.name"]
-            self.spans.extend(span_of(span, process) for scope in resource.scope_spans for span in scope.spans)
+            process = {pair.key: pair.value.string_value for pair in resource.resource.attributes}[
+                "service.name"
+            ]
+            self.spans.extend(
+                span_of(span, process) for scope in resource.scope_spans for span in scope.spans
+            )
 
     def of(self, traceparent: str) -> list[Span]:
         return [span for span in list(self.spans) if span.trace == traceparent[3:35]]
@@ -49,7 +53,9 @@ class Collector:
         ids = {span.id for span in spans}
 
         def below(parent: str, indent: str) -> Iterator[str]:
-            for span in [span for span in spans if span.parent == parent or (not parent and span.parent not in ids)]:
+            for span in [
+                span for span in spans if span.parent == parent or (not parent and span.parent not in ids)
+            ]:
                 yield f"{indent}{span.name}  [{span.process}] {1_000 * span.seconds:.1f} ms"
                 yield from below(span.id, indent + "  ")
 
@@ -80,7 +86,9 @@ def collecting() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            collector.receive(gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body)
+            collector.receive(
+                gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
+            )
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()

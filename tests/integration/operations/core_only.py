@@ -1,6 +1,8 @@
-"""The core by itself: run as a process with ``JIYI_SUBJECTS=none``, it does what a program and a person do, and tells how it went.
+"""The core by itself: run as a process with ``JIYI_SUBJECTS=none``, it does what a program and a person do,
+and tells how it went.
 
-``python -m tests.integration.operations.core_only GROUP PERSON`` prints one line of JSON. Web and worker are in this process.
+``python -m tests.integration.operations.core_only GROUP PERSON`` prints one line of JSON. Web and worker are
+in this process.
 """
 
 from __future__ import annotations
@@ -31,13 +33,17 @@ SECONDS, WAIT = 60.0, 10.0
 def main(group: str, person: str) -> dict[str, Any]:
     web = create_app()
     key = new_key()
-    create_key.perform(Actor(group), CreateKey(key=NewKey.of(key), name="test", scopes=["publish", "read", "admin"]))
+    create_key.perform(
+        Actor(group), CreateKey(key=NewKey.of(key), name="test", scopes=["publish", "read", "admin"])
+    )
     program, browser = web.test_client(), web.test_client()
     with browser.session_transaction() as session:
         session.update(sessions.fresh(somebody("operator"), int(time.time())))
 
     def api(method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        answer = program.open(f"/api/v1{path}", method=method, json=body, headers={"Authorization": f"Bearer {key}"})
+        answer = program.open(
+            f"/api/v1{path}", method=method, json=body, headers={"Authorization": f"Bearer {key}"}
+        )
         return answer.status_code, answer.get_json()
 
     def refusal(ask: Any) -> str:
@@ -47,11 +53,21 @@ def main(group: str, person: str) -> dict[str, Any]:
             return f"{error.code}: {error}"
 
     with (
-        start_worker(app, pool="threads", concurrency=8, perform_ping_check=False, queues=",".join(task_queues())),
+        start_worker(
+            app, pool="threads", concurrency=8, perform_ping_check=False, queues=",".join(task_queues())
+        ),
         Client(group) as client,
     ):
-        stored = api("POST", f"/events?wait={WAIT:g}", {"agent_id": "klaus", "description": "Klaus planted nine apricot trees"})
-        api("POST", f"/events?wait={WAIT:g}", {"agent_id": "klaus", "description": f"{person} came to see the trees"})
+        stored = api(
+            "POST",
+            f"/events?wait={WAIT:g}",
+            {"agent_id": "klaus", "description": "Klaus planted nine apricot trees"},
+        )
+        api(
+            "POST",
+            f"/events?wait={WAIT:g}",
+            {"agent_id": "klaus", "description": f"{person} came to see the trees"},
+        )
         found = client.retrieve("klaus", "How many apricot trees?", timeout=SECONDS)
         told = {
             "stored": stored[0],
@@ -63,14 +79,25 @@ def main(group: str, person: str) -> dict[str, Any]:
             "path": api("POST", "/items/get", {"items": []}),
             "no_path": api("POST", "/nothing", {}),
             "event": api(
-                "POST", "/events", {"type": "node.executed", "agent_id": "a", "payload": {"node_id": "n", "output": "An output."}}
+                "POST",
+                "/events",
+                {
+                    "type": "node.executed",
+                    "agent_id": "a",
+                    "payload": {"node_id": "n", "output": "An output."},
+                },
             ),
             "document": browser.get("/api/openapi.json").get_json(),
             "menu": browser.get("/").get_data(as_text=True),
             "agent": browser.get(f"/agents/{group}/klaus").status_code,
-            "pages": {path: browser.get(path).status_code for path in ("/memories", "/growth", "/stores", "/tiers", "/heartbeats")},
+            "pages": {
+                path: browser.get(path).status_code
+                for path in ("/memories", "/growth", "/stores", "/tiers", "/heartbeats")
+            },
         }
-        erasure = client.erasure.wait_for(client.erasure.request(person=person).erasure_id, timeout=2 * SECONDS)
+        erasure = client.erasure.wait_for(
+            client.erasure.request(person=person).erasure_id, timeout=2 * SECONDS
+        )
         return {**told, "erased": erasure.state, "left": (erasure.report or {}).get("left")}
 
 

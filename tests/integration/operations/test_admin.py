@@ -1,4 +1,6 @@
-"""The operators' pages: what each shows with data and with nothing, who may see and do what, and what it does."""
+"""The operators' pages: what each shows with data and with nothing, who may see and do what, and what it
+does.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def bury(group: str | None, reason: str = "why", kind: str = "intake", count: in
     with whole_service(), unit_of_work() as connection:
         for n in range(count):
             dead_letters.add_message(connection, '{"n": "坏"}', f"{reason} {n}", uuid4(), group)
-        connection.execute(text("UPDATE dead_letters SET kind = :kind WHERE reason LIKE :like"), {"kind": kind, "like": f"{reason}%"})
+        connection.execute(
+            text("UPDATE dead_letters SET kind = :kind WHERE reason LIKE :like"),
+            {"kind": kind, "like": f"{reason}%"},
+        )
 
 
 def owe(group: str, kind: str, error: str | None = None) -> UUID:
@@ -52,7 +57,9 @@ def owe(group: str, kind: str, error: str | None = None) -> UUID:
 
 
 def remember(group: str, agent: str = "林岚") -> None:
-    event = build({"type": "memory.observed", "group_id": group, "agent_id": agent, "payload": {"description": "雨"}})
+    event = build(
+        {"type": "memory.observed", "group_id": group, "agent_id": agent, "payload": {"description": "雨"}}
+    )
     with whole_service(), unit_of_work() as connection:
         store(connection, [event])
 
@@ -92,7 +99,9 @@ def _nothing_is_left(database: object) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("filled", [False, True])
-def test_every_page_answers_in_both_forms_with_data_and_with_nothing(operator: Browser, group: str, filled: bool) -> None:
+def test_every_page_answers_in_both_forms_with_data_and_with_nothing(
+    operator: Browser, group: str, filled: bool
+) -> None:
     if filled:
         remember(group)
         bury(group)
@@ -107,7 +116,9 @@ def test_every_page_answers_in_both_forms_with_data_and_with_nothing(operator: B
         assert isinstance(answer.json, dict)
 
 
-def test_what_a_person_may_not_do_is_refused_and_not_shown(viewer: Browser, admin: Browser, operator: Browser) -> None:
+def test_what_a_person_may_not_do_is_refused_and_not_shown(
+    viewer: Browser, admin: Browser, operator: Browser
+) -> None:
     expected = {
         viewer: (PAGES, [*OF_ADMINS, *OF_OPERATORS]),
         admin: ([*PAGES, *OF_ADMINS], OF_OPERATORS),
@@ -127,13 +138,26 @@ def test_what_a_person_may_not_do_is_refused_and_not_shown(viewer: Browser, admi
 def test_no_change_is_open_to_who_may_only_look(viewer: Browser, web_app: Flask, group: str) -> None:
     """Taken from the table of routes, so that a new one cannot be forgotten."""
     names = {pages.name for pages in BLUEPRINTS} - {"account"}
-    values = {"group": group, "agent": "a", "job": "prune", "kind": "embed", "name": "n", "key_id": "k", "queue": "upkeep", "worker": "w"}
+    values = {
+        "group": group,
+        "agent": "a",
+        "job": "prune",
+        "kind": "embed",
+        "name": "n",
+        "key_id": "k",
+        "queue": "upkeep",
+        "worker": "w",
+    }
     tried, open_ones = 0, []
     with web_app.test_request_context():
         urls = web_app.url_map.bind("localhost")
         for rule in web_app.url_map.iter_rules():
             if rule.endpoint.partition(".")[0] in names and "POST" in (rule.methods or ()):
-                chosen = {name: min(one.items) for name, one in rule._converters.items() if isinstance(one, AnyConverter)}
+                chosen = {
+                    name: min(one.items)
+                    for name, one in rule._converters.items()
+                    if isinstance(one, AnyConverter)
+                }
                 filled = {name: chosen.get(name) or values.get(name, uuid4()) for name in rule.arguments}
                 path = urls.build(rule.endpoint, filled, method="POST")
                 if viewer.post(path).status_code != 403:
@@ -157,7 +181,9 @@ def test_another_group_does_not_exist_for_who_may_not_see_it(admin: Browser, gro
         assert "their reason" not in page
 
 
-def test_the_chosen_group_language_and_colours_are_kept_and_the_address_is_clean(operator: Browser, group: str) -> None:
+def test_the_chosen_group_language_and_colours_are_kept_and_the_address_is_clean(
+    operator: Browser, group: str
+) -> None:
     remember(group)
     assert f'href="/queues?group={group}"' in html(operator, "/", group=group)
     assert operator.get("/dead.json").json["group"] == group
@@ -181,9 +207,16 @@ def test_text_of_others_is_escaped_on_every_page(operator: Browser, group: str) 
     subject = owe(group, EVIL, EVIL * 100)
     with whole_service(), unit_of_work() as connection:
         audit.record(connection, group_id=group, actor=EVIL, action=EVIL, target=EVIL, note=EVIL)
-    assert operator.post("/keys", query_string={"group": group}, data={"name": EVIL, "scope": "read"}).status_code == 201
+    assert (
+        operator.post(
+            "/keys", query_string={"group": group}, data={"name": EVIL, "scope": "read"}
+        ).status_code
+        == 201
+    )
     assert operator.post("/people", data={"name": EVIL, "role": "viewer", "groups": group}).status_code == 400
-    letter = operator.get("/dead.json", query_string={"group": group, "words": "alert"}).json["letters"][0]["letter_id"]
+    letter = operator.get("/dead.json", query_string={"group": group, "words": "alert"}).json["letters"][0][
+        "letter_id"
+    ]
     link = re.search(r'href="(/work/%3Cscript[^"]+)"', html(operator, "/work"))
     assert link is not None
     paths = ("/dead", f"/dead/{letter}", "/work", link[1].replace("&amp;", "&"), "/keys", "/audit")
@@ -237,9 +270,14 @@ def test_letters_are_decided_about_without_a_worker(operator: Browser, group: st
         ({"action": "discard", "all_of": "embed"}, "3 are discarded."),
     ):
         assert told in operator.post("/dead/resolve", query_string={"group": group}, data=form).text
-    assert operator.get(f"/dead/{mine[0]}.json", query_string={"group": group}).json["letter"]["state"] == "replayed"
+    assert (
+        operator.get(f"/dead/{mine[0]}.json", query_string={"group": group}).json["letter"]["state"]
+        == "replayed"
+    )
     with whole_service(), unit_of_work() as connection:
-        noted = [row for row in audit.entries(connection, group, None, 10) if row.action == "dead_letters.resolve"]
+        noted = [
+            row for row in audit.entries(connection, group, None, 10) if row.action == "dead_letters.resolve"
+        ]
     assert {row.actor for row in noted} == {operator.user.actor}  # type: ignore[attr-defined]
     assert [row.details["count"] for row in noted] == [3, 1, 1]
     for wrong in ({}, {"action": "burn", "letter": mine[0]}, {"action": "replay"}, {"action": "replay", "letter": "x"},
@@ -258,11 +296,17 @@ def test_the_schedule_is_shown_without_a_worker(sign_in: SignIn, service: str) -
 
 
 def test_work_is_made_due_and_noted(operator: Browser, admin: Browser, group: str) -> None:
-    first, second, theirs = owe(group, "test-retry"), owe(group, "test-retry"), owe(f"{group}-other", "test-retry")
+    first, second, theirs = (
+        owe(group, "test-retry"),
+        owe(group, "test-retry"),
+        owe(f"{group}-other", "test-retry"),
+    )
     assert "1 is due now." in admin.post("/work/test-retry/retry", data={"subject": str(first)}).text
     assert "2 are due now." in admin.post("/work/test-retry/retry").text
     with whole_service(), unit_of_work() as connection:
-        rows = connection.execute(text("SELECT subject_id, attempts FROM pending_work WHERE kind = 'test-retry'")).all()
+        rows = connection.execute(
+            text("SELECT subject_id, attempts FROM pending_work WHERE kind = 'test-retry'")
+        ).all()
         assert dict(rows) == {first: 0, second: 0, theirs: 3}  # type: ignore[arg-type]
     assert actions(group) == ["pending_work.retry"] * 2
     assert "1 is due now." in operator.post("/work/test-retry/retry", data={"subject": str(theirs)}).text
@@ -284,7 +328,12 @@ def test_a_key_is_made_shown_once_replaced_and_revoked(admin: Browser, group: st
     states = {key["key_id"]: key["state"] for key in admin.get("/keys.json").json["keys"]}
     assert states == {secret[2]: "expired", new[2]: "revoked"}
     assert set(actions(group)) == {"keys.create", "keys.rotate", "keys.revoke"}
-    for form in ({"name": ""}, {"name": "x"}, {"name": "x", "scope": "operator"}, {"name": "x", "scope": "read", "days": "7"}):
+    for form in (
+        {"name": ""},
+        {"name": "x"},
+        {"name": "x", "scope": "operator"},
+        {"name": "x", "scope": "read", "days": "7"},
+    ):
         assert admin.post("/keys", data=form).status_code == 400, form
     assert admin.post("/keys/aaaaaaaaaaaa/revoke").status_code == 404
 
@@ -308,7 +357,9 @@ def test_people_are_added_disabled_and_given_passwords(operator: Browser, web_ap
     assert len(mine) == 2
     for link in mine:
         assert operator.post(link).status_code in (200, 201)
-    assert next(one for one in operator.get("/people.json").json["people"] if one["name"] == name)["disabled_at"]
+    assert next(one for one in operator.get("/people.json").json["people"] if one["name"] == name)[
+        "disabled_at"
+    ]
     assert operator.post("/people", data={"name": name, "role": "viewer", "groups": group}).status_code == 400
     assert operator.post("/people", data={"name": "x", "role": "king"}).status_code == 400
     assert operator.post("/people/nobody-here/disable").status_code == 404
@@ -327,9 +378,13 @@ def test_ones_own_password_is_changed_with_the_old_one(viewer: Browser) -> None:
     assert "is changed" in html(viewer, answer.headers["Location"])
 
 
-def test_a_dead_database_and_valkey_leave_the_frame_standing(operator: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_database_and_valkey_leave_the_frame_standing(
+    operator: Browser, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     html(operator, "/", group=group)
-    nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1})
+    nowhere = create_engine(
+        "postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1}
+    )
     monkeypatch.setattr(base, "engine", lambda: nowhere)
     for path in ("/work", "/dead", "/keys", "/people", "/audit", "/erasure"):
         answer = operator.get(path)
@@ -363,9 +418,13 @@ def test_an_audit_is_read_page_by_page_with_filters(operator: Browser, admin: Br
             audit.record(connection, group_id=group, actor=f"user:{n % 2}", action="tested", target=f"t{n}")
     first = admin.get("/audit.json").json
     second = admin.get("/audit.json", query_string={"cursor": first["next"]}).json
-    assert [entry["target"] for entry in first["entries"] + second["entries"]] == [f"t{n}" for n in reversed(range(60))]
+    assert [entry["target"] for entry in first["entries"] + second["entries"]] == [
+        f"t{n}" for n in reversed(range(60))
+    ]
     assert second["next"] is None
-    one = operator.get("/audit.json", query_string={"group": group, "only": "group", "actor": "user:1", "target": "t1"}).json
+    one = operator.get(
+        "/audit.json", query_string={"group": group, "only": "group", "actor": "user:1", "target": "t1"}
+    ).json
     assert {entry["target"] for entry in one["entries"]} == {"t1", *(f"t{n}" for n in range(11, 20, 2))}
 
 
@@ -379,7 +438,10 @@ def test_an_erasure_wants_the_name_typed_once_more(admin: Browser, group: str) -
         {"names": "x", "kind": "person", "again": "x"},
     ):
         assert admin.post("/erasure", data=form).status_code == 400, form
-    assert admin.post("/erasure", data={"names": "Nobody", "kind": "agent", "again": "Nobody"}).status_code == 404
+    assert (
+        admin.post("/erasure", data={"names": "Nobody", "kind": "agent", "again": "Nobody"}).status_code
+        == 404
+    )
     answer = admin.post("/erasure", data={"names": "Klaus", "kind": "agent", "again": "Klaus"})
     assert answer.status_code == 303
     page = html(admin, answer.headers["Location"])
@@ -389,6 +451,12 @@ def test_an_erasure_wants_the_name_typed_once_more(admin: Browser, group: str) -
 
 
 def test_unknown_things_are_not_found(operator: Browser) -> None:
-    for path in ("/queues/celery", f"/dead/{uuid4()}", f"/erasure/{uuid4()}", "/dead?cursor=x", "/work?group=a%00b"):
+    for path in (
+        "/queues/celery",
+        f"/dead/{uuid4()}",
+        f"/erasure/{uuid4()}",
+        "/dead?cursor=x",
+        "/work?group=a%00b",
+    ):
         assert operator.get(path).status_code in (400, 404), path
     assert "No work of this kind is pending." in html(operator, "/work/no-such-kind")

@@ -83,7 +83,9 @@ def _execute(url: str, statement: str) -> list[tuple[Any, ...]]:
 
 def digests(url: str) -> dict[str, tuple[int, str]]:
     """Rows and a digest of their content, of each table."""
-    tables = [name for (name,) in _execute(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+    tables = [
+        name for (name,) in _execute(url, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    ]
     found = {}
     for table in tables:
         content = [row for (row,) in _execute(url, f"SELECT t::text FROM {table} t ORDER BY 1")]
@@ -141,12 +143,16 @@ def test_a_backup_restored_into_a_fresh_database_has_the_same_content(url: str, 
         assert rows == {table: count for table, (count, _) in before.items()}
         upgrade()  # finds nothing to do
         save(observed("demo", "new"))  # numbering goes on: sequences and counters came along
-        assert _execute(empty, "SELECT vector_dims(embedding) FROM memory_nodes WHERE embedding IS NOT NULL") == [(3,)]
+        assert _execute(
+            empty, "SELECT vector_dims(embedding) FROM memory_nodes WHERE embedding IS NOT NULL"
+        ) == [(3,)]
         forget()
     assert _execute(empty, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'jiyi%'") == []
 
 
-def test_indexes_are_made_anew_in_memory_and_other_options_stay(url: str, empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_indexes_are_made_anew_in_memory_and_other_options_stay(
+    url: str, empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill()
     made = backups.make()
     monkeypatch.setenv("PGOPTIONS", "-c jit=off")
@@ -155,8 +161,14 @@ def test_indexes_are_made_anew_in_memory_and_other_options_stay(url: str, empty:
     with environment(database_url=empty):
         restore.restore(made.path)
         forget()
-    (options,) = {call.args[1]["PGOPTIONS"] for call in run.call_args_list if "--single-transaction" in call.args[0]}
-    assert options.split("-c ")[1:] == ["jit=off ", "maintenance_work_mem=2048MB ", "max_parallel_maintenance_workers=0"]
+    (options,) = {
+        call.args[1]["PGOPTIONS"] for call in run.call_args_list if "--single-transaction" in call.args[0]
+    }
+    assert options.split("-c ")[1:] == [
+        "jit=off ",
+        "maintenance_work_mem=2048MB ",
+        "max_parallel_maintenance_workers=0",
+    ]
 
 
 def test_a_backup_is_private_checked_and_the_last_few_are_kept_beside_other_files(url: str) -> None:
@@ -166,11 +178,19 @@ def test_a_backup_is_private_checked_and_the_last_few_are_kept_beside_other_file
     for name in [*names, "jiyi.dump", "notes.txt", f"{names[0]}.sha256"]:
         (folder / name).write_text("x")
     made = backups.make(keep=3)
-    assert {path.name for path in folder.iterdir()} == {made.path.name, f"{made.path.name}.sha256", *names[2:], "jiyi.dump", "notes.txt"}
+    assert {path.name for path in folder.iterdir()} == {
+        made.path.name,
+        f"{made.path.name}.sha256",
+        *names[2:],
+        "jiyi.dump",
+        "notes.txt",
+    }
     assert made.path.parent == folder
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    subprocess.run(["sha256sum", "--check", f"{made.path.name}.sha256"], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        ["sha256sum", "--check", f"{made.path.name}.sha256"], cwd=folder, check=True, capture_output=True
+    )
     assert made.path in backups.existing()
     assert abs(backups.made_at(made.path) - datetime.now(UTC)) < timedelta(minutes=1)
     assert backups.verify(made.path) >= 10
@@ -182,7 +202,10 @@ def test_a_backup_overwrites_nothing_and_one_that_fails_leaves_nothing(url: str,
     with pytest.raises(BackupError, match="overwrites nothing"):
         backups.make(taken)
     assert taken.read_text() == "mine"
-    with environment(database_url=url.replace("/backup_", "/nowhere_")), pytest.raises(BackupError, match="cannot be reached"):
+    with (
+        environment(database_url=url.replace("/backup_", "/nowhere_")),
+        pytest.raises(BackupError, match="cannot be reached"),
+    ):
         backups.make()
     with pytest.raises(BackupError, match="pg_dump had not ended"):
         backups.make(seconds=0.001)
@@ -194,7 +217,13 @@ def test_a_password_is_not_on_the_command_line() -> None:
         address, variables = backups.conninfo()
     assert "cret" not in address
     assert variables["PGPASSWORD"] == "s@cret"
-    assert set(address.split()) == {"user=jiyi", "host=db.example", "port=6543", "dbname=jiyi", "sslmode=require"}
+    assert set(address.split()) == {
+        "user=jiyi",
+        "host=db.example",
+        "port=6543",
+        "dbname=jiyi",
+        "sslmode=require",
+    }
 
 
 def test_programs_fit_the_server_or_are_missed_with_a_sentence() -> None:
@@ -240,10 +269,14 @@ def test_a_restore_that_fails_leaves_everything_as_it_was(url: str, monkeypatch:
     assert (digests(url), structure(url)) == before
 
 
-def test_nothing_is_restored_while_somebody_is_connected_but_who_is_just_ending_is_waited_for(url: str) -> None:
+def test_nothing_is_restored_while_somebody_is_connected_but_who_is_just_ending_is_waited_for(
+    url: str,
+) -> None:
     made = backups.make()
     with psycopg.connect(url.replace("+psycopg", "")) as other:
-        with pytest.raises(BackupError, match="1 programs are connected to the database: stop the service first"):
+        with pytest.raises(
+            BackupError, match="1 programs are connected to the database: stop the service first"
+        ):
             restore.restore(made.path)
         threading.Timer(0.2, other.close).start()
         restore.restore(made.path)
@@ -272,16 +305,23 @@ def test_rows_of_a_server_that_was_further_ahead_are_no_news_for_ever(url: str, 
     made = backups.make()
     with environment(database_url=empty):
         restore.restore(made.path)
-    assert _execute(empty, "SELECT count(*) FROM memory_nodes WHERE changed_xid > pg_current_xact_id()") == [(0,)]
+    assert _execute(empty, "SELECT count(*) FROM memory_nodes WHERE changed_xid > pg_current_xact_id()") == [
+        (0,)
+    ]
     places = "split_part(trim('()' FROM ctid::text), ',', 2)::int"
-    assert _execute(empty, f"SELECT count(*), max({places}) FROM memory_nodes") == [(4, 4)]  # none was changed once it was indexed
+    assert _execute(empty, f"SELECT count(*), max({places}) FROM memory_nodes") == [
+        (4, 4)
+    ]  # none was changed once it was indexed
 
 
 def test_a_backup_of_a_later_version_is_refused(url: str, empty: str) -> None:
     _execute(url, "UPDATE alembic_version SET version_num = '9999'")
     made = backups.make()
     assert backups.revision(made.path) == "9999"
-    with environment(database_url=empty), pytest.raises(BackupError, match=r"a later version of Jiyi \(revision 9999\)"):
+    with (
+        environment(database_url=empty),
+        pytest.raises(BackupError, match=r"a later version of Jiyi \(revision 9999\)"),
+    ):
         command.restore(made.path, force=False)
     assert digests(empty) == {}
 
@@ -334,7 +374,9 @@ def jiyi(*arguments: object, code: int = 0, **variables: str) -> subprocess.Comp
     return done
 
 
-def test_the_commands_back_up_and_restore(url: str, empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_back_up_and_restore(
+    url: str, empty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """What ``jiyi`` becomes; the next test starts it."""
 
     def told(address: str, *arguments: str, code: int = 0) -> Any:

@@ -19,10 +19,19 @@ TICKS = 3
 
 
 def test_two_beats_run_every_slot_once(client: Client, tmp_path: Path) -> None:
-    finished = "SELECT * FROM job_ticks WHERE job = 'reconcile' AND started_at > :began AND state <> 'running' ORDER BY slot"
+    finished = (
+        "SELECT * FROM job_ticks WHERE job = 'reconcile' AND started_at > :began AND state <> 'running' ORDER"
+        " BY slot"
+    )
     began = datetime.now(UTC)
     with ephemeral.processes(tmp_path, ["beat"]):  # the service has one already
-        until(lambda: len(rows(finished, began=began)) >= TICKS and "Scheduler: Sending" in (tmp_path / "beat.log").read_text(), 180)
+        until(
+            lambda: (
+                len(rows(finished, began=began)) >= TICKS
+                and "Scheduler: Sending" in (tmp_path / "beat.log").read_text()
+            ),
+            180,
+        )
     ticks = rows(finished, began=began)
     assert {(tick["state"], tick["attempts"]) for tick in ticks} == {("done", 1)}
     assert min(later["slot"] - earlier["slot"] for earlier, later in pairwise(ticks)) >= timedelta(seconds=2)
@@ -30,8 +39,12 @@ def test_two_beats_run_every_slot_once(client: Client, tmp_path: Path) -> None:
 
 def test_every_job_has_a_function_in_a_module_that_beat_imports(database: Stack) -> None:
     app = import_module("workers.app")
-    paths = [path for path in (CHECKOUT / "tasks").rglob("*.py") if "\n@job(" in path.read_text(encoding="utf-8")]
-    assert {".".join(path.relative_to(CHECKOUT).with_suffix("").parts) for path in paths} == set(app.JOB_MODULES)
+    paths = [
+        path for path in (CHECKOUT / "tasks").rglob("*.py") if "\n@job(" in path.read_text(encoding="utf-8")
+    ]
+    assert {".".join(path.relative_to(CHECKOUT).with_suffix("").parts) for path in paths} == set(
+        app.JOB_MODULES
+    )
     functions = import_module("tasks.framework.jobs").FUNCTIONS
     assert functions.keys() == JOBS.keys()
     assert all("Safe to repeat because" in (function.__doc__ or "") for function in functions.values())

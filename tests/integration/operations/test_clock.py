@@ -63,7 +63,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
     return found
 
 
-def test_a_job_runs_by_the_right_clock_and_again_when_the_wrong_time_has_come(set_clock: SetClock, ran: list[datetime]) -> None:
+def test_a_job_runs_by_the_right_clock_and_again_when_the_wrong_time_has_come(
+    set_clock: SetClock, ran: list[datetime]
+) -> None:
     job = JOBS["expire_items"]
     for ahead in (WRONG, timedelta(0), timedelta(0), WRONG):
         set_clock(ahead)
@@ -71,11 +73,16 @@ def test_a_job_runs_by_the_right_clock_and_again_when_the_wrong_time_has_come(se
     assert len(ran) == 3
 
 
-def test_a_run_that_died_while_the_clock_was_wrong_holds_up_no_other(set_clock: SetClock, ran: list[datetime]) -> None:
+def test_a_run_that_died_while_the_clock_was_wrong_holds_up_no_other(
+    set_clock: SetClock, ran: list[datetime]
+) -> None:
     job = JOBS["expire_items"]
     with unit_of_work() as connection:
         died = ticks.begin(connection, job.name, datetime.now(UTC) - timedelta(hours=1), 15)
-        connection.execute(text("UPDATE job_ticks SET due_by = now() + interval '3 days' WHERE job = :job"), {"job": job.name})
+        connection.execute(
+            text("UPDATE job_ticks SET due_by = now() + interval '3 days' WHERE job = :job"),
+            {"job": job.name},
+        )
     assert died is not None
     jobs.perform(job)
     assert len(ran) == 1
@@ -85,12 +92,21 @@ def test_work_that_was_claimed_or_owed_while_the_clock_was_wrong_is_due_at_the_n
     far, soon = observed(group, "far"), observed(group, "soon")
     save(far, soon)
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now() + interval '3 days' WHERE subject_id = :id"), {"id": far.event_id})
-        connection.execute(text("UPDATE pending_work SET due_at = now() + interval '60 s' WHERE subject_id = :id"), {"id": soon.event_id})
+        connection.execute(
+            text("UPDATE pending_work SET due_at = now() + interval '3 days' WHERE subject_id = :id"),
+            {"id": far.event_id},
+        )
+        connection.execute(
+            text("UPDATE pending_work SET due_at = now() + interval '60 s' WHERE subject_id = :id"),
+            {"id": soon.event_id},
+        )
     run = Run("reconcile", datetime.now(UTC))
     with run.scope():
         maintenance.reconcile(run)
-    due = {row["subject_id"] for row in rows("SELECT subject_id FROM pending_work WHERE kind = :k AND due_at <= now()", k=EMBED)}
+    due = {
+        row["subject_id"]
+        for row in rows("SELECT subject_id FROM pending_work WHERE kind = :k AND due_at <= now()", k=EMBED)
+    }
     assert due == {far.event_id}  # what waits for its time still does
 
 
@@ -134,7 +150,8 @@ def test_what_was_configured_for_later_waits_without_being_looked_at_again_and_a
     test_schedules.scan()
     with unit_of_work() as connection:
         connection.execute(
-            text("UPDATE schedules SET next_run_at = now() + interval '3 hours' WHERE schedule_id = :id"), {"id": schedule_id}
+            text("UPDATE schedules SET next_run_at = now() + interval '3 hours' WHERE schedule_id = :id"),
+            {"id": schedule_id},
         )
     test_schedules.fire()
     assert rows("SELECT FROM pending_work WHERE subject_id = :id", id=schedule_id) == []
@@ -148,7 +165,13 @@ def test_an_alert_of_the_wrong_time_is_delivered(group: str) -> None:
     test_heartbeats.configure(group, enabled=True)
     ahead = datetime.now(UTC) + WRONG
     alert = heartbeats.NewAlert(
-        agent_id="helper", source="schedule", title="water", content="", urgency="low", channel="ui", deliver_at=ahead + timedelta(hours=1)
+        agent_id="helper",
+        source="schedule",
+        title="water",
+        content="",
+        urgency="low",
+        channel="ui",
+        deliver_at=ahead + timedelta(hours=1),
     )
     with unit_of_work() as connection:
         heartbeats.add(connection, group, [alert], ahead)

@@ -1,7 +1,8 @@
 """With ``JIYI_SUBJECTS=none`` the core works by itself, and what is switched off says so.
 
-Promised: events are stored and retrieved; actions, calls, events and paths of subjects that are off are refused with the sentence that
-says how to switch them on; the API's document and the menu lack them; an erasure reaches their tables nevertheless.
+Promised: events are stored and retrieved; actions, calls, events and paths of subjects that are off are
+refused with the sentence that says how to switch them on; the API's document and the menu lack them; an
+erasure reaches their tables nevertheless.
 """
 
 from __future__ import annotations
@@ -33,16 +34,26 @@ from tests.integration.tiers.outputs import output
 ROOT = Path(__file__).resolve().parents[3]
 #: Tables of subjects in which the person stands before.
 TABLES = {"items", "schedules", "store_items", "quarantine_logs"}
-SWITCHED_OFF = "is switched off in this deployment: add it to JIYI_SUBJECTS and start the service anew (docs/configuration.md)"
+SWITCHED_OFF = (
+    "is switched off in this deployment: add it to JIYI_SUBJECTS and start the service anew"
+    " (docs/configuration.md)"
+)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("alone", "nothing_owed")
 def test_the_core_works_by_itself_and_what_is_off_says_so(group: str) -> None:
     person = f"Mia Quill{uuid4().hex[:8]}"
-    put_items.perform(Actor(group), PutItems(items=[ItemWrite(namespace=["people"], key="one", value={"name": person})]))
-    request = CreateSchedule(agent_id="klaus", kind="interval", every_seconds=3_600, task=f"Write to {person}")
-    save(observed(group), output(group, f"The first kiln of the spring was opened by {person}, and no cup had cracked."))
+    put_items.perform(
+        Actor(group), PutItems(items=[ItemWrite(namespace=["people"], key="one", value={"name": person})])
+    )
+    request = CreateSchedule(
+        agent_id="klaus", kind="interval", every_seconds=3_600, task=f"Write to {person}"
+    )
+    save(
+        observed(group),
+        output(group, f"The first kiln of the spring was opened by {person}, and no cup had cracked."),
+    )
     create_schedule.perform(Actor(group), request)
     stores = Kept(group)
     stores.apply(SIMPLE)
@@ -61,12 +72,28 @@ def test_the_core_works_by_itself_and_what_is_off_says_so(group: str) -> None:
     assert told["no_path"][0] == 404
     assert "code" not in told["no_path"][1]
     document = told["document"]
-    assert {subject.name for subject in subjects.ALL.values()}.isdisjoint(tag["name"] for tag in document["tags"])
+    assert {subject.name for subject in subjects.ALL.values()}.isdisjoint(
+        tag["name"] for tag in document["tags"]
+    )
     assert f"{PREFIX}/events" in document["paths"]
-    assert [path for path in document["paths"] if any(re.match(PREFIX + subject.paths, path) for subject in subjects.ALL.values())] == []
-    assert [address for address in ("/growth", "/stores", "/tiers", "/heartbeats") if f'href="{address}"' in told["menu"]] == []
+    assert [
+        path
+        for path in document["paths"]
+        if any(re.match(PREFIX + subject.paths, path) for subject in subjects.ALL.values())
+    ] == []
+    assert [
+        address
+        for address in ("/growth", "/stores", "/tiers", "/heartbeats")
+        if f'href="{address}"' in told["menu"]
+    ] == []
     assert told["agent"] == 200
-    assert told["pages"] == {"/memories": 200, "/growth": 404, "/stores": 404, "/tiers": 404, "/heartbeats": 404}
+    assert told["pages"] == {
+        "/memories": 200,
+        "/growth": 404,
+        "/stores": 404,
+        "/tiers": 404,
+        "/heartbeats": 404,
+    }
     assert (told["erased"], told["left"]) == ("done", 0)
     assert places(person) == []
 
@@ -75,7 +102,9 @@ def of_core(group: str, person: str) -> dict[str, Any]:
     """What a process of the core alone tells."""
     command = [sys.executable, "-m", "tests.integration.operations.core_only", group, person]
     environment = os.environ | {"JIYI_SUBJECTS": "none"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=280
+    )
     assert done.returncode == 0, done.stderr
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return told

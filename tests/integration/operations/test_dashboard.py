@@ -1,4 +1,6 @@
-"""What the dashboard and the alerts ask Prometheus for is what the service really tells, and what histograms count."""
+"""What the dashboard and the alerts ask Prometheus for is what the service really tells, and what histograms
+count.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ from models.operations import histograms, meters
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 #: What a family's samples are called beyond its own name, by its type.
-SAMPLES = {"counter": ["_total"], "histogram": ["_bucket", "_sum", "_count"], "gauge": [""], "info": ["_info"], "unknown": [""]}
+SAMPLES = {
+    "counter": ["_total"],
+    "histogram": ["_bucket", "_sum", "_count"],
+    "gauge": [""],
+    "info": ["_info"],
+    "unknown": [""],
+}
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
 
@@ -51,7 +59,9 @@ def scraped(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., str]:
 
     def scrape(accept: str = "") -> str:
         meters.flush()
-        answer = web_app.test_client().get("/metrics", headers=headers | ({"Accept": accept} if accept else {}))
+        answer = web_app.test_client().get(
+            "/metrics", headers=headers | ({"Accept": accept} if accept else {})
+        )
         assert answer.status_code == 200
         return answer.text
 
@@ -59,7 +69,11 @@ def scraped(web_app: Flask, api_key: Callable[..., str]) -> Callable[..., str]:
 
 
 def told(text: str) -> dict[str, Metric]:
-    return {family.name + suffix: family for family in text_string_to_metric_families(text) for suffix in SAMPLES[family.type]}
+    return {
+        family.name + suffix: family
+        for family in text_string_to_metric_families(text)
+        for suffix in SAMPLES[family.type]
+    }
 
 
 def test_each_expression_asks_for_metrics_and_labels_that_there_are(scraped: Callable[..., str]) -> None:
@@ -77,8 +91,20 @@ def test_each_expression_asks_for_metrics_and_labels_that_there_are(scraped: Cal
     labels = {label for family in families.values() for sample in family.samples for label in sample.labels}
     groups = ["".join(group) for text in asked for group in re.findall(r"\{(.*?)\}|by \((.*?)\)", text)]
     used = {label for group in groups for label in re.findall(r"(\w+)(?:[=!]|,|$)", group)}
-    # What nothing was counted of yet has no sample here: labels of models, breakers, servers that are away and indexes.
-    assert used <= labels | {"le", "job", "provider", "operation", "model", "direction", "error", "worker", "server", "state"}
+    # What nothing was counted of yet has no sample here: labels of models, breakers, servers that are away
+    # and indexes.
+    assert used <= labels | {
+        "le",
+        "job",
+        "provider",
+        "operation",
+        "model",
+        "direction",
+        "error",
+        "worker",
+        "server",
+        "state",
+    }
 
 
 def test_panels_of_the_dashboard_do_not_lie_on_one_another_and_have_ids_of_their_own() -> None:
@@ -95,10 +121,16 @@ def test_panels_of_the_dashboard_do_not_lie_on_one_another_and_have_ids_of_their
 
 def value(text: str, name: str, **labels: str) -> float:
     families = told(text)
-    return sum(sample.value for sample in families[name].samples if sample.name == name and labels.items() <= sample.labels.items())
+    return sum(
+        sample.value
+        for sample in families[name].samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
 
 
-def test_requests_are_counted_by_their_route_and_never_by_what_they_ask(web_app: Flask, scraped: Callable[..., str]) -> None:
+def test_requests_are_counted_by_their_route_and_never_by_what_they_ask(
+    web_app: Flask, scraped: Callable[..., str]
+) -> None:
     name = "jiyi_http_request_seconds_count"
     before = scraped()
     client = web_app.test_client()
@@ -132,21 +164,29 @@ def test_a_models_calls_tokens_and_failures_are_counted(scraped: Callable[..., s
     assert value(text, "jiyi_model_errors_total", error="LLMUnavailable", **labels) == 1
 
 
-def test_a_traced_duration_is_an_exemplar_in_openmetrics(scraped: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_traced_duration_is_an_exemplar_in_openmetrics(
+    scraped: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(histograms.tracing, "ids", lambda: ("a" * 32, "b" * 16))
     route = f"/{uuid4().hex}"
     histograms.HTTP.observe([0.02], "GET", route, "200")
     families = list(parse_openmetrics(scraped(OPENMETRICS)))
-    samples = [sample for family in families for sample in family.samples if sample.labels.get("route") == route]
+    samples = [
+        sample for family in families for sample in family.samples if sample.labels.get("route") == route
+    ]
     (exemplar,) = [sample.exemplar for sample in samples if sample.exemplar is not None]
     assert exemplar.labels == {"trace_id": "a" * 32, "span_id": "b" * 16}
     assert (exemplar.value, float(exemplar.timestamp)) == (0.02, pytest.approx(time.time(), abs=60))
 
 
-def test_what_may_fail_begins_at_nothing_so_that_the_first_failure_is_a_growth(scraped: Callable[..., str]) -> None:
+def test_what_may_fail_begins_at_nothing_so_that_the_first_failure_is_a_growth(
+    scraped: Callable[..., str],
+) -> None:
     meters.task(task := f"test-{uuid4().hex}", "done", 1.0, None)
     text = scraped()
-    (failed,) = [s for s in told(text)["jiyi_tasks_total"].samples if s.labels == {"task": task, "outcome": "failed"}]
+    (failed,) = [
+        s for s in told(text)["jiyi_tasks_total"].samples if s.labels == {"task": task, "outcome": "failed"}
+    ]
     assert failed.value == 0
     assert {sample.labels["kind"] for sample in told(text)["jiyi_work_total"].samples} >= {"embed", "reflect"}
     assert value(text, "jiyi_build_info") == 1

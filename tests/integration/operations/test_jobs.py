@@ -95,7 +95,10 @@ def audit_of(group: str) -> list[dict[str, Any]]:
 def letter(group: str, kind: str, **fields: Any) -> None:
     """A dead letter."""
     fields = {"letter_id": uuid4(), "kind": kind, "group_id": group, "reason": "x", **fields}
-    execute(f"INSERT INTO dead_letters ({', '.join(fields)}) VALUES ({', '.join(f':{name}' for name in fields)})", **fields)
+    execute(
+        f"INSERT INTO dead_letters ({', '.join(fields)}) VALUES ({', '.join(f':{name}' for name in fields)})",
+        **fields,
+    )
 
 
 # The mechanism
@@ -113,11 +116,18 @@ def test_a_slot_is_run_once_by_many_beats_at_once_and_leaves_a_row(a_job: Callab
         assert sum(tick is not None for tick in pool.map(beat, range(6))) == 1
     assert perform(job) is None
     (tick,) = tick_of(job)
-    assert (tick["state"], tick["summary"], tick["error"], tick["attempts"]) == ("done", {"things": 2}, None, 1)
+    assert (tick["state"], tick["summary"], tick["error"], tick["attempts"]) == (
+        "done",
+        {"things": 2},
+        None,
+        1,
+    )
     assert tick["finished_at"] >= tick["started_at"]
 
 
-def test_a_clock_that_goes_back_finds_its_slots_run(a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_goes_back_finds_its_slots_run(
+    a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran = []
     job = a_job(lambda run: ran.append(run.now), setting="reconcile_seconds")
 
@@ -148,7 +158,8 @@ def test_a_job_that_may_overlap_does_not_wait_for_a_run_that_died(a_job: Callabl
     ran = []
     job = a_job(ran.append, setting="reconcile_seconds", overlaps=True)
     execute(
-        "INSERT INTO job_ticks (job, slot, state, due_by) VALUES (:job, now() - interval '1 hour', 'running', now() + interval '1 hour')",
+        "INSERT INTO job_ticks (job, slot, state, due_by) VALUES (:job, now() - interval '1 hour', 'running',"
+        " now() + interval '1 hour')",
         job=job.name,
     )
     assert perform(job) is not None
@@ -187,7 +198,9 @@ def test_a_job_that_fails_says_so_in_one_line_and_is_tried_again(
     assert (tick["state"], tick["error"], tick["attempts"]) == ("done", None, 2)
 
 
-def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(
+    a_job: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
     dying = a_job(Mock(side_effect=SystemExit))
     with pytest.raises(SystemExit):
         perform(dying)
@@ -209,8 +222,14 @@ def test_a_run_that_died_is_seen_as_failed_and_its_slot_is_taken_over(a_job: Cal
 
 def test_the_reconciler_marks_runs_that_died(a_job: Callable[..., Job]) -> None:
     job, of_old = a_job(lambda _: None), a_job(lambda _: None, setting="reconcile_seconds")
-    execute("INSERT INTO job_ticks (job, slot, state, due_by) VALUES (:job, now(), 'running', now() - interval '1 s')", job=job.name)
-    execute("INSERT INTO job_ticks (job, slot) VALUES (:job, now() - interval '1 hour')", job=of_old.name)  # before there were states
+    execute(
+        "INSERT INTO job_ticks (job, slot, state, due_by) VALUES (:job, now(), 'running', now() - interval"
+        " '1 s')",
+        job=job.name,
+    )
+    execute(
+        "INSERT INTO job_ticks (job, slot) VALUES (:job, now() - interval '1 hour')", job=of_old.name
+    )  # before there were states
     run = Run("reconcile", NOW)
     maintenance.reconcile(run)
     assert job.name in run.summary["jobs_found_dead"]
@@ -244,11 +263,17 @@ def old(*node_ids: UUID, days: float = 100) -> None:
     """As if they had been stored, and accessed last, so long ago."""
     past = NOW - timedelta(days=days)
     execute("UPDATE memory_nodes SET stored_at = :at WHERE node_id = ANY(:ids)", at=past, ids=list(node_ids))
-    execute("UPDATE node_access SET last_accessed = :at WHERE node_id = ANY(:ids)", at=past, ids=list(node_ids))
+    execute(
+        "UPDATE node_access SET last_accessed = :at WHERE node_id = ANY(:ids)", at=past, ids=list(node_ids)
+    )
 
 
 def archived(group: str) -> dict[str, str]:
-    return {node["description"]: node["archived_reason"] for node in nodes(group) if node["archived_at"] is not None}
+    return {
+        node["description"]: node["archived_reason"]
+        for node in nodes(group)
+        if node["archived_at"] is not None
+    }
 
 
 def run_in(group: str, function: Callable[[Run], None], **options: Any) -> dict[str, Any]:
@@ -265,19 +290,28 @@ def test_expired_thoughts_are_archived_with_the_reason_and_a_record(group: str) 
     assert run_in(group, expire_thoughts) == {"agents": 1, "expired": 1}
     assert archived(group) == {"gone": "expired"}
     (entry,) = audit_of(group)
-    assert (entry["actor"], entry["action"], entry["target"]) == ("job:expire_thoughts", "archive.archive", "klaus")
+    assert (entry["actor"], entry["action"], entry["target"]) == (
+        "job:expire_thoughts",
+        "archive.archive",
+        "klaus",
+    )
     assert entry["details"]["node_ids"] == [str(gone.event_id)]
     assert entry["details"]["reason"] == "expired"
     changed = {node["description"] for node, was in zip(nodes(group), before, strict=True) if node != was}
     assert changed == {"gone"}
-    assert [n["changed_xid"] > w["changed_xid"] for n, w in zip(nodes(group), before, strict=True)].count(True) == 1
+    assert [n["changed_xid"] > w["changed_xid"] for n, w in zip(nodes(group), before, strict=True)].count(
+        True
+    ) == 1
     assert run_in(group, expire_thoughts) == {}
     assert len(audit_of(group)) == 1
 
 
 def test_thoughts_of_an_agent_in_simulated_time_expire_by_its_own_clock(group: str) -> None:
     past = datetime(2023, 2, 13, tzinfo=UTC)
-    save(thought(group, "simulated", occurred_at=past), observed(group, "now there", occurred_at=past + timedelta(days=10)))
+    save(
+        thought(group, "simulated", occurred_at=past),
+        observed(group, "now there", occurred_at=past + timedelta(days=10)),
+    )
     assert run_in(group, expire_thoughts)["expired"] == 0
     assert archived(group) == {}
     save(observed(group, "a month later", occurred_at=past + timedelta(days=31)))
@@ -299,12 +333,22 @@ def test_what_fades_is_old_unimportant_and_no_evidence_of_a_live_thought(group: 
     save(*kept.values(), *fading.values())
     live = thought(group, "live", evidence=[str(kept["evidence"].event_id)], poignancy=8)
     expired = thought(
-        group, "dead", evidence=[str(fading["evidence of the expired"].event_id)], poignancy=8, occurred_at=NOW - timedelta(days=60)
+        group,
+        "dead",
+        evidence=[str(fading["evidence of the expired"].event_id)],
+        poignancy=8,
+        occurred_at=NOW - timedelta(days=60),
     )
     save(live, expired)
     old(*(event.event_id for event in [*kept.values(), *fading.values()]))
-    execute("UPDATE node_access SET last_accessed = :at WHERE node_id = :id", at=NOW, id=kept["accessed"].event_id)
-    execute("UPDATE memory_nodes SET stored_at = :at WHERE node_id = :id", at=NOW, id=kept["stored lately"].event_id)
+    execute(
+        "UPDATE node_access SET last_accessed = :at WHERE node_id = :id", at=NOW, id=kept["accessed"].event_id
+    )
+    execute(
+        "UPDATE memory_nodes SET stored_at = :at WHERE node_id = :id",
+        at=NOW,
+        id=kept["stored lately"].event_id,
+    )
     assert run_in(group, archive) == {"agents": 1, "archived": 4}
     assert archived(group) == dict.fromkeys(fading, "faded")
     (entry,) = audit_of(group)
@@ -313,11 +357,17 @@ def test_what_fades_is_old_unimportant_and_no_evidence_of_a_live_thought(group: 
     assert run_in(group, archive) == {"agents": 1, "archived": 0}
 
 
-def test_an_agent_in_simulated_time_keeps_what_is_recent_there_even_if_somebody_asked_it_today(group: str) -> None:
+def test_an_agent_in_simulated_time_keeps_what_is_recent_there_even_if_somebody_asked_it_today(
+    group: str,
+) -> None:
     past = datetime(2023, 2, 13, tzinfo=UTC)
-    events = [observed(group, f"day {day}", occurred_at=past + timedelta(days=day)) for day in range(0, 120, 10)]
+    events = [
+        observed(group, f"day {day}", occurred_at=past + timedelta(days=day)) for day in range(0, 120, 10)
+    ]
     save(*events)
-    execute("UPDATE memory_nodes SET stored_at = :at WHERE group_id = :g", at=NOW - timedelta(days=500), g=group)
+    execute(
+        "UPDATE memory_nodes SET stored_at = :at WHERE group_id = :g", at=NOW - timedelta(days=500), g=group
+    )
     execute("UPDATE node_access SET last_accessed = :at WHERE node_id = :id", at=NOW, id=events[-1].event_id)
     assert run_in(group, archive)["archived"] == 2
     assert archived(group).keys() == {"day 0", "day 10"}
@@ -325,15 +375,22 @@ def test_an_agent_in_simulated_time_keeps_what_is_recent_there_even_if_somebody_
 
 def test_agents_in_stanford_mode_are_left_alone(group: str) -> None:
     faded = observed(group, "faded")
-    configured = build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"mode": "stanford"}})
+    configured = build(
+        {"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"mode": "stanford"}}
+    )
     save(faded, thought(group, "expired", occurred_at=NOW - timedelta(days=50)), configured)
     old(faded.event_id)
     assert (run_in(group, archive), run_in(group, expire_thoughts)) == ({}, {})
     assert archived(group) == {}
 
 
-def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fade_however_old_it_is(group: str) -> None:
-    event, imported = observed(group, "a week old", poignancy=1), observed(group, "imported", occurred_at=NOW - timedelta(days=1_000))
+def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fade_however_old_it_is(
+    group: str,
+) -> None:
+    event, imported = (
+        observed(group, "a week old", poignancy=1),
+        observed(group, "imported", occurred_at=NOW - timedelta(days=1_000)),
+    )
     save(event, imported, observed(group, "now"))
     old(event.event_id, days=8)
     assert run_in(group, archive)["archived"] == 0
@@ -342,7 +399,9 @@ def test_the_age_of_fading_is_a_setting_and_what_was_imported_today_does_not_fad
     assert archived(group) == {"a week old": "faded"}
 
 
-def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archiving_is_done_in_batches_and_goes_on_where_a_kill_left_it(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory_tasks, "BATCH", 4)
     events = [observed(group, f"memory {i}") for i in range(10)]
     save(*events)
@@ -370,7 +429,8 @@ def restore(group: str, **wanted: Any) -> Restored:
 
 @pytest.mark.parametrize("way", ["archive", "restore"])
 def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: str, way: str) -> None:
-    # Thoughts' ids are in no order; what locks nodes by the order of their numbers meets what locks them by their ids.
+    # Thoughts' ids are in no order; what locks nodes by the order of their numbers meets what locks them by
+    # their ids.
     ids = sorted((uuid4() for _ in range(3)), reverse=True)
     save(*(observed(group, f"memory {node_id}", event_id=node_id) for node_id in ids))
     old(*ids)
@@ -398,7 +458,9 @@ def test_the_archive_and_a_move_to_another_model_do_not_block_each_other(group: 
     assert len(archived(group)) == (3 if way == "archive" else 0)
 
 
-def test_two_archivings_at_once_archive_each_memory_of_the_group_asked_for_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_archivings_at_once_archive_each_memory_of_the_group_asked_for_once(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory_tasks, "BATCH", 5)
     other = f"{group}-other"
     events = [observed(group, f"memory {i}") for i in range(20)]
@@ -420,15 +482,24 @@ def test_restored_memories_stay_and_say_who_brought_them_back(group: str) -> Non
     old(faded.event_id)
     run_in(group, archive)
     run_in(group, expire_thoughts)
-    page = memory_questions.list_memories.perform(Actor(group), ListMemories(agent_id="klaus", archived="only"))
-    assert [(row.description, row.archived_reason) for row in page.rows] == [("expired", "expired"), ("faded", "faded")]
+    page = memory_questions.list_memories.perform(
+        Actor(group), ListMemories(agent_id="klaus", archived="only")
+    )
+    assert [(row.description, row.archived_reason) for row in page.rows] == [
+        ("expired", "expired"),
+        ("faded", "faded"),
+    ]
     assert restore(f"{group}-other", ids=[faded.event_id]) == Restored(restored=0, agents={})
     assert restore(group, ids=[faded.event_id]).restored == 1
     assert restore(group, agent_id="klaus") == Restored(restored=1, agents={"klaus": 1})
     assert archived(group) == {}
     assert run_in(group, archive)["archived"] == 0
     assert run_in(group, expire_thoughts) == {}
-    told = [(entry["actor"], entry["details"]["node_ids"]) for entry in audit_of(group) if entry["action"] == "archive.restore"]
+    told = [
+        (entry["actor"], entry["details"]["node_ids"])
+        for entry in audit_of(group)
+        if entry["action"] == "archive.restore"
+    ]
     assert told == [("operator", [str(faded.event_id)]), ("operator", [str(expired.event_id)])]
     assert restore(group, agent_id="klaus").restored == 0
 
@@ -444,7 +515,9 @@ def strengths(group: str) -> dict[tuple[str, str], int]:
 def counted(group: str) -> dict[tuple[str, str], int]:
     """As the tasks count them, once nothing is owed any more."""
     execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
-    counts = [node for node in nodes(group) if counts_for_keywords(node["type"], node["predicate"], node["object"])]
+    counts = [
+        node for node in nodes(group) if counts_for_keywords(node["type"], node["predicate"], node["object"])
+    ]
     with unit_of_work() as connection:
         strengthen(connection, [node["node_id"] for node in counts])
     return strengths(group)
@@ -474,10 +547,18 @@ def test_keyword_strengths_that_drifted_are_reported_and_repaired(group: str) ->
 
 @pytest.mark.parametrize("kind", ["strengthen", "appraise"])
 def test_memories_that_are_still_to_be_counted_are_no_drift(group: str, kind: str) -> None:
-    waiting, buried = observed(group, "waiting", keywords=["tea"]), observed(group, "buried", keywords=["tea"])
+    waiting, buried = (
+        observed(group, "waiting", keywords=["tea"]),
+        observed(group, "buried", keywords=["tea"]),
+    )
     save(waiting, buried)
     execute("DELETE FROM pending_work WHERE group_id = :g", g=group)
-    execute("INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:k, :id, :g)", k=kind, id=waiting.event_id, g=group)
+    execute(
+        "INSERT INTO pending_work (kind, subject_id, group_id) VALUES (:k, :id, :g)",
+        k=kind,
+        id=waiting.event_id,
+        g=group,
+    )
     letter(group, kind, subject_id=buried.event_id)
     assert run_in(group, maintenance.recompute_kw_strength)["keywords_off"] == 0
     assert strengths(group) == {}
@@ -499,7 +580,9 @@ def test_what_is_counted_during_a_repair_stays_counted(group: str) -> None:
     save(second)
     with unit_of_work() as other, Threads(1) as pool:
         other.execute(text("DELETE FROM pending_work WHERE subject_id = :id"), {"id": second.event_id})
-        other.execute(text("UPDATE kw_strength SET strength = strength + 1 WHERE group_id = :g"), {"g": group})
+        other.execute(
+            text("UPDATE kw_strength SET strength = strength + 1 WHERE group_id = :g"), {"g": group}
+        )
         repair = pool.submit(run_in, group, maintenance.recompute_kw_strength)  # waits for the row
         until(lambda: rows("SELECT FROM pg_locks WHERE NOT granted"))
         other.commit()
@@ -518,7 +601,12 @@ def test_only_old_rows_that_nothing_needs_are_pruned(group: str, monkeypatch: py
     execute("DELETE FROM pending_work WHERE group_id = :g AND subject_id <> :id", g=group, id=owing.event_id)
     execute("DELETE FROM memory_nodes WHERE node_id = :id", id=nodeless.event_id)
     long_ago = NOW - timedelta(days=40)
-    execute("UPDATE events SET received_at = :at WHERE group_id = :g AND event_id <> :id", at=long_ago, g=group, id=young.event_id)
+    execute(
+        "UPDATE events SET received_at = :at WHERE group_id = :g AND event_id <> :id",
+        at=long_ago,
+        g=group,
+        id=young.event_id,
+    )
     for state, days in (("open", None), ("discarded", 200), ("replayed", 200), ("discarded", 10)):
         letter(group, "intake", state=state, resolved_at=None if days is None else NOW - timedelta(days=days))
     job = f"test_{uuid4().hex}"
@@ -527,8 +615,14 @@ def test_only_old_rows_that_nothing_needs_are_pruned(group: str, monkeypatch: py
 
     def left() -> tuple[set[str], list[str], int]:
         return (
-            {row["payload"]["description"] for row in rows("SELECT payload FROM events WHERE group_id = :g", g=group)},
-            [row["state"] for row in rows("SELECT state FROM dead_letters WHERE group_id = :g ORDER BY state", g=group)],
+            {
+                row["payload"]["description"]
+                for row in rows("SELECT payload FROM events WHERE group_id = :g", g=group)
+            },
+            [
+                row["state"]
+                for row in rows("SELECT state FROM dead_letters WHERE group_id = :g ORDER BY state", g=group)
+            ],
             len(rows("SELECT 1 AS x FROM job_ticks WHERE job = :j", j=job)),
         )
 
@@ -568,7 +662,9 @@ def test_the_agents_asked_last_are_warmed_the_latest_last_and_nothing_counts_as_
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[dict[str, Any]] = []
-    monkeypatch.setattr(indexes.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options}))
+    monkeypatch.setattr(
+        indexes.current_app, "send_task", lambda name, **options: sent.append({"name": name, **options})
+    )
     for name in ("first: a", "second", "third"):
         records.tell(group, name, [uuid4()], NOW.timestamp())
         time.sleep(0.002)  # the streams' own clock has milliseconds

@@ -35,7 +35,9 @@ def used(group: str, prompt: str = "insights@1", **changes: Any) -> Usage:
 
 def sums(group: str, first_day: date | None = None) -> list[LLMUsage]:
     with unit_of_work() as connection:
-        return numbers.usage_since(connection, group, first_day or datetime.now(UTC).date() - timedelta(days=1))
+        return numbers.usage_since(
+            connection, group, first_day or datetime.now(UTC).date() - timedelta(days=1)
+        )
 
 
 def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
@@ -61,7 +63,9 @@ def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
     }
     assert second.prompt == "poignancy@1"
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE llm_usage SET day = day - 40 WHERE group_id = :group"), {"group": group})
+        connection.execute(
+            text("UPDATE llm_usage SET day = day - 40 WHERE group_id = :group"), {"group": group}
+        )
     numbers.record_usage(used(group))
     assert [row.calls for row in sums(group)] == [2]  # only the days that are asked for
     assert [row.calls for row in sums(group, date(2020, 1, 1))] == [82, 2]
@@ -70,7 +74,12 @@ def test_usage_of_a_day_adds_up_by_prompt_and_model(group: str) -> None:
 def test_usage_is_told_by_task_model_group_and_month(group: str) -> None:
     numbers.record_usage(used(group))
     numbers.record_usage(used(group, "poignancy@1", cost=1.0))
-    keys = {"task": ["poignancy@1", "insights@1"], "model": ["openai:x"], "group": [group], "month": [f"{datetime.now(UTC):%Y-%m}"]}
+    keys = {
+        "task": ["poignancy@1", "insights@1"],
+        "model": ["openai:x"],
+        "group": [group],
+        "month": [f"{datetime.now(UTC):%Y-%m}"],
+    }
     for by, expected in keys.items():
         with unit_of_work() as connection:
             rows = numbers.usage_by(connection, group, datetime.now(UTC).date(), by)  # type: ignore[arg-type]
@@ -78,7 +87,9 @@ def test_usage_is_told_by_task_model_group_and_month(group: str) -> None:
         assert sum(row["cost"] for row in rows) == pytest.approx(1.5)
 
 
-def test_a_spent_budget_stops_questions_of_its_group_alone(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spent_budget_stops_questions_of_its_group_alone(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(budgets, "get_settings", lambda: Settings(llm_budget="/1"))
     monkeypatch.setattr(budgets, "KEPT_SECONDS", 0.0)
     numbers.record_usage(used(group, cost=0.9))
@@ -118,7 +129,9 @@ def test_jiyi_llms_shows_the_llm_the_vendors_and_the_usage_of_the_group(client: 
     assert shown.exit_code == 0, shown.output
     assert "rules-2" in shown.stdout
     assert "insights@1" in shown.stdout
-    document = json.loads(CliRunner().invoke(app, ["llms", "show", "--json", "--days", "7", "--group", client.group]).stdout)
+    document = json.loads(
+        CliRunner().invoke(app, ["llms", "show", "--json", "--days", "7", "--group", client.group]).stdout
+    )
     assert document["days"] == 7
     assert document["usage"] == found.model_dump(mode="json")["usage"]
 

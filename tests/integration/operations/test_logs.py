@@ -65,12 +65,24 @@ def tracker() -> Iterator[tuple[str, list[Any]]]:
 
 
 def run(**variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "SENTRY_"))}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "SENTRY_"))
+    }
     command = [sys.executable, "-c", FAIL]
-    return subprocess.run(command, cwd=CHECKOUT, env=environment | variables, capture_output=True, text=True, check=False, timeout=200)
+    return subprocess.run(
+        command,
+        cwd=CHECKOUT,
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
 
 
-def test_an_error_is_one_line_and_one_report_with_the_ids_of_its_trace_and_without_its_words(tracker: tuple[str, list[Any]]) -> None:
+def test_an_error_is_one_line_and_one_report_with_the_ids_of_its_trace_and_without_its_words(
+    tracker: tuple[str, list[Any]],
+) -> None:
     address, reports = tracker
     with collecting() as collector:
         done = run(JIYI_LOG_FORMAT="json", SENTRY_DSN=address, OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint)
@@ -84,8 +96,12 @@ def test_an_error_is_one_line_and_one_report_with_the_ids_of_its_trace_and_witho
     assert [told["type"] for told in report["exception"]["values"]] == ["KeyError", "ValueError"]
     assert report["server_name"] == "web"
     assert "the words of a memory" not in done.stderr
-    assert "the words of a memory" not in json.dumps([{**told, "stacktrace": None} for told in report["exception"]["values"]])
-    assert not any("vars" in frame for told in report["exception"]["values"] for frame in told["stacktrace"]["frames"])
+    assert "the words of a memory" not in json.dumps(
+        [{**told, "stacktrace": None} for told in report["exception"]["values"]]
+    )
+    assert not any(
+        "vars" in frame for told in report["exception"]["values"] for frame in told["stacktrace"]["frames"]
+    )
 
 
 def test_an_address_of_a_tracker_that_is_none_is_said_in_one_sentence() -> None:

@@ -84,14 +84,21 @@ def test_coarser_steps_hold_the_same(own_meters: Meters, name: str) -> None:
         assert sum(found["tasks"][name]["done"]) == total, (minutes, step)
         assert found["step_seconds"] == step * 60
         assert all(moment % (step * 60) == 0 for moment in found["times"])
-        columns = [found["events"], found["done"], *found["tasks"][name].values(), *found["retrieval_ms"].values()]
+        columns = [
+            found["events"],
+            found["done"],
+            *found["tasks"][name].values(),
+            *found["retrieval_ms"].values(),
+        ]
         assert {len(column) for column in columns} == {len(found["times"])}
         assert found["times"][0] <= time.time() - 60 * (kept - 1)
         assert found["times"][-1] <= time.time()
         assert len(found["times"]) * step <= kept + 2 * step
 
 
-def test_what_valkey_did_not_take_is_delivered_later_once_and_minutes_are_forgotten_after_a_day(own_meters: Meters, name: str) -> None:
+def test_what_valkey_did_not_take_is_delivered_later_once_and_minutes_are_forgotten_after_a_day(
+    own_meters: Meters, name: str
+) -> None:
     meters.add("work", name, "done", number=5)
     with ephemeral.environment(redis_url=DEAD):
         own_meters.try_flush()
@@ -99,7 +106,11 @@ def test_what_valkey_did_not_take_is_delivered_later_once_and_minutes_are_forgot
     own_meters.flush()
     own_meters.flush()
     assert meters.totals()[f"work|{name}|done"] == 5
-    minute = next(minute for minute in (int(time.time() // 60), int(time.time() // 60) - 1) if valkey().exists(valkey_keys.meters(minute)))
+    minute = next(
+        minute
+        for minute in (int(time.time() // 60), int(time.time() // 60) - 1)
+        if valkey().exists(valkey_keys.meters(minute))
+    )
     assert 0 < valkey().ttl(valkey_keys.meters(minute)) <= meters.KEPT_SECONDS
     assert valkey().ttl(valkey_keys.METERS_TOTAL) == -1
 
@@ -107,12 +118,18 @@ def test_what_valkey_did_not_take_is_delivered_later_once_and_minutes_are_forgot
 def test_workers_count_what_they_do(client: Client) -> None:
     def counted() -> tuple[float, float, float]:
         found = meters.totals()
-        return found.get("events", 0), found.get("retrieval|n", 0), found.get("task|retrieval.retrieve|done", 0)
+        return (
+            found.get("events", 0),
+            found.get("retrieval|n", 0),
+            found.get("task|retrieval.retrieve|done", 0),
+        )
 
     before = counted()
     client.observe("Ada", "Ada counts the swifts", wait=True)
     client.retrieve("Ada", "swifts")
-    until(lambda: all(now > was for now, was in zip(counted(), before, strict=True)), what="nothing was counted")
+    until(
+        lambda: all(now > was for now, was in zip(counted(), before, strict=True)), what="nothing was counted"
+    )
     found = meters.series(5)
     assert any(ms is not None and ms > 0 for ms in found["retrieval_ms"]["p50"])
     waits = [seconds for seconds in found["tasks"]["retrieval.retrieve"]["wait_max"] if seconds is not None]
@@ -122,7 +139,10 @@ def test_workers_count_what_they_do(client: Client) -> None:
 
 
 def test_every_queue_s_canary_is_run_and_beat_lives(service: str) -> None:
-    until(lambda: all(canary.ran_at for canary in signs_of_life.read_canaries(task_queues())), what="a queue is silent")
+    until(
+        lambda: all(canary.ran_at for canary in signs_of_life.read_canaries(task_queues())),
+        what="a queue is silent",
+    )
     for canary in signs_of_life.read_canaries(task_queues()):
         assert canary.age is not None and canary.age < PATIENCE_SECONDS
         assert canary.waited is not None
@@ -136,7 +156,9 @@ def test_every_queue_s_canary_is_run_and_beat_lives(service: str) -> None:
 
 def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time()
-    monkeypatch.setattr(signs_of_life, "time", SimpleNamespace(time=lambda: now))  # the steps below are all the time that passes
+    monkeypatch.setattr(
+        signs_of_life, "time", SimpleNamespace(time=lambda: now)
+    )  # the steps below are all the time that passes
     (unknown,) = signs_of_life.read_canaries([name])
     assert (unknown.sent_at, unknown.ran_at, unknown.age, unknown.outstanding) == (None, None, None, 0)
     assert signs_of_life.due(name)
@@ -161,7 +183,9 @@ def test_a_queue_that_nobody_reads_gathers_few_canaries(name: str, monkeypatch: 
     assert later(signs_of_life.CANARY_EVERY)
 
 
-def test_beat_goes_on_without_valkey_or_broker(database: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_beat_goes_on_without_valkey_or_broker(
+    database: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     from workers.app import app
 
     scheduler = beat.CanaryScheduler(app, lazy=True)
@@ -171,7 +195,9 @@ def test_beat_goes_on_without_valkey_or_broker(database: object, monkeypatch: py
     monkeypatch.setattr(signs_of_life, "due", lambda _queue: True)
     monkeypatch.setattr(scheduler, "apply_async", Mock(side_effect=OSError("the broker is away")))
     scheduler.apply_entry(entry)
-    assert [record.message.partition(":")[0] for record in caplog.records if record.name == "jiyi.beat"] == ["no canary for upkeep"] * 2
+    assert [record.message.partition(":")[0] for record in caplog.records if record.name == "jiyi.beat"] == [
+        "no canary for upkeep"
+    ] * 2
     assert entry.args == ("upkeep",)
 
 
@@ -180,7 +206,9 @@ def send(name: str) -> Iterator[Callable[..., None]]:
     """Sends a task to the queue ``name``."""
     app = Celery("test", broker=get_settings().broker_url, set_as_current=False)
     app.conf.task_create_missing_queues = True
-    yield lambda task, *arguments, **options: app.send_task(task, args=arguments, queue=name, ignore_result=True, **options)
+    yield lambda task, *arguments, **options: app.send_task(
+        task, args=arguments, queue=name, ignore_result=True, **options
+    )
     app.close()
     valkey().delete(name)
 
@@ -191,9 +219,19 @@ def test_a_look_into_a_queue_is_bounded_and_tells_what_waits_but_not_what_it_say
     address = redis_address(get_settings().broker_url)
     assert address
     assert broker_queues.contents(address, name) == broker_queues.Contents(0)
-    send("work.embed", 'words of a "tenant" {"task": "other", "id": "x", "published_at": 5}', headers=stamp(), task_id="the-first")
+    send(
+        "work.embed",
+        'words of a "tenant" {"task": "other", "id": "x", "published_at": 5}',
+        headers=stamp(),
+        task_id="the-first",
+    )
     for n in range(120):
-        send("retrieval.retrieve", {"focal": "words of a tenant", "task": "spoofed"}, task_id=f"id-{n}", headers={PUBLISHED_AT: None})
+        send(
+            "retrieval.retrieve",
+            {"focal": "words of a tenant", "task": "spoofed"},
+            task_id=f"id-{n}",
+            headers={PUBLISHED_AT: None},
+        )
     send("work.embed", "words", headers=stamp())
     found = broker_queues.contents(address, name)
     assert (found.waiting, found.scanned) == (122, 122)
@@ -240,7 +278,12 @@ def numbers(text: str) -> dict[tuple[str, tuple[str, ...]], float]:
 
 
 def test_prometheus_reads_the_whole_service(
-    web_app: Flask, api_key: Callable[..., str], send: Callable[..., None], name: str, group: str, own_meters: Meters
+    web_app: Flask,
+    api_key: Callable[..., str],
+    send: Callable[..., None],
+    name: str,
+    group: str,
+    own_meters: Meters,
 ) -> None:
     meters.retrieved(0.004)
     meters.retrieved(99.0)
@@ -259,7 +302,9 @@ def test_prometheus_reads_the_whole_service(
     assert found["jiyi_task_seconds_total", (name,)] == 1.5
     assert found["jiyi_retrieval_seconds_bucket", ("0.005",)] >= 1
     assert found["jiyi_retrieval_seconds_bucket", ("+Inf",)] == found["jiyi_retrieval_seconds_count", ()] >= 2
-    assert found["jiyi_retrieval_seconds_bucket", ("10.0",)] < found["jiyi_retrieval_seconds_bucket", ("+Inf",)]
+    assert (
+        found["jiyi_retrieval_seconds_bucket", ("10.0",)] < found["jiyi_retrieval_seconds_bucket", ("+Inf",)]
+    )
     assert ("jiyi_dead_letters_open", ()) in found
     assert group not in answer.text
 
@@ -292,7 +337,10 @@ def test_parts_that_do_not_answer_are_left_out_and_counted(
     assert client.get("/metrics", headers=operator).status_code == 200  # the key is known from now on
     monkeypatch.setattr(broker_queues, "depths", Mock(side_effect=OSError("away")))
     first, second = (numbers(client.get("/metrics", headers=operator).text) for _ in range(2))
-    assert second["jiyi_scrape_failures_total", ("broker",)] == first["jiyi_scrape_failures_total", ("broker",)] + 1
+    assert (
+        second["jiyi_scrape_failures_total", ("broker",)]
+        == first["jiyi_scrape_failures_total", ("broker",)] + 1
+    )
     assert (second["jiyi_up", ("broker",)], second["jiyi_up", ("database",)]) == (0, 1)
     assert not any(metric == "jiyi_queue_messages" for metric, _ in second)
     assert ("jiyi_dead_letters_open", ()) in second
@@ -348,7 +396,11 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
         return next(one for one in found if one["queue"] == queue)
 
     until(lambda: state() == "ok", what="a queue is not read")
-    pids = [int(one.worker_id.rpartition(":")[2]) for one in signs_of_life.workers() if queue in one.queues and one.counts]
+    pids = [
+        int(one.worker_id.rpartition(":")[2])
+        for one in signs_of_life.workers()
+        if queue in one.queues and one.counts
+    ]
     try:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -356,7 +408,9 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
         until(lambda: of_queue()["state"] == "unreachable", what="a stopped worker counts as alive")
         assert state() == "unreachable"
         overview = browser.get("/", query_string={"group": service}).text
-        assert re.search(r"nobody reads [^:]*\bembedding\b", overview)  # the worker of the tests has the other queues, too
+        assert re.search(
+            r"nobody reads [^:]*\bembedding\b", overview
+        )  # the worker of the tests has the other queues, too
         assert "All is well" not in overview
         assert "nobody, for" in browser.get("/queues", query_string={"group": service}).text
         until(lambda: of_queue()["oldest_seconds"] is not None, what="no message waits")
@@ -366,7 +420,9 @@ def test_a_worker_that_is_stopped_is_red_until_it_goes_on(service: str, sign_in:
     finally:
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
-    until(lambda: (of_queue()["state"], state()) == ("ok", "ok"), what="it went on, and does not count as alive")
+    until(
+        lambda: (of_queue()["state"], state()) == ("ok", "ok"), what="it went on, and does not count as alive"
+    )
     assert "It is read" in browser.get(f"/queues/{queue}", query_string={"group": service}).text
 
 
@@ -392,7 +448,12 @@ def kombu_message(eta: datetime) -> str:
     with Celery("test", broker="memory://", set_as_current=False) as app, app.connection() as connection:
         channel = connection.channel()
         task = app.amqp.as_task_v2("id", "wake.embed", eta=eta)
-        body, content_type, encoding, headers = json.dumps(task.body), "application/json", "utf-8", task.headers
+        body, content_type, encoding, headers = (
+            json.dumps(task.body),
+            "application/json",
+            "utf-8",
+            task.headers,
+        )
         properties = {"delivery_info": {"exchange": "", "routing_key": "embedding"}, "delivery_tag": "t"}
         made = channel.prepare_message(body, 0, content_type, encoding, headers, properties)
         return json.dumps([made, "", "embedding"])

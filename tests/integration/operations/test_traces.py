@@ -1,6 +1,8 @@
-"""One trace goes from a program through broker, intake and embedding, and from a question through the queue to its answer.
+"""One trace goes from a program through broker, intake and embedding, and from a question through the queue
+to its answer.
 
-The processes are real, and so is what they send: a receiver of the test's own collects it over OTLP. And what they log, as JSON.
+The processes are real, and so is what they send: a receiver of the test's own collects it over OTLP. And what
+they log, as JSON.
 """
 
 from __future__ import annotations
@@ -52,13 +54,33 @@ def traces(database: Stack, collector: Collector, logs: Path) -> Iterator[Traces
             patch.setenv(name, value)
         with ephemeral.served(logs) as (port, _), few_processes(), ephemeral.processes(logs):
             key = _key("traced")
-            command = [sys.executable, "-m", "tests.integration.operations.traced_program", "traced", f"http://127.0.0.1:{port}", key]
-            done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=250, check=False, env=dict(os.environ))
+            command = [
+                sys.executable,
+                "-m",
+                "tests.integration.operations.traced_program",
+                "traced",
+                f"http://127.0.0.1:{port}",
+                key,
+            ]
+            done = subprocess.run(
+                command,
+                cwd=CHECKOUT,
+                capture_output=True,
+                text=True,
+                timeout=250,
+                check=False,
+                env=dict(os.environ),
+            )
             assert done.returncode == 0, done.stderr
             told: Traces = json.loads(done.stdout)
             for trace in (deeds[name] for deeds in told.values() for name in ("remembered", "many")):
                 until(lambda trace=trace: any(span.name == "retrievable" for span in collector.of(trace)), 60)
-            until(lambda: all("{" in (logs / f"{process}.log").read_text(encoding="utf-8") for process in PROCESSES), 120)
+            until(
+                lambda: all(
+                    "{" in (logs / f"{process}.log").read_text(encoding="utf-8") for process in PROCESSES
+                ),
+                120,
+            )
         yield told  # the processes have ended, and sent all that they had
 
 
@@ -90,12 +112,19 @@ def test_what_is_observed_is_one_trace_until_it_is_retrievable(traces: Traces, c
         print(f"\n{way}:\n{collector.tree(traces[way]['remembered'])}")  # noqa: T201 – to be looked at
     sent = ["remember", "send memory.observed"]
     spans = collector.of(traces["broker"]["remembered"])
-    assert chain(spans, lambda span: span.name == "retrievable") == [*sent, "process events", "work embed", "retrievable"]
+    assert chain(spans, lambda span: span.name == "retrievable") == [
+        *sent,
+        "process events",
+        "work embed",
+        "retrievable",
+    ]
     assert {span.process for span in spans} >= {"jiyi-program", "jiyi-intake", "jiyi-all"}
     (model,) = [span for span in spans if span.attributes.get("gen_ai.operation.name") == "embeddings"]
     assert chain(spans, lambda span: span is model)[-2:] == ["work embed", model.name]
     assert model.attributes["gen_ai.request.model"].startswith("hashing")
-    servers = [span for span in collector.spans if "db.system.name" in span.attributes]  # what took no time has none
+    servers = [
+        span for span in collector.spans if "db.system.name" in span.attributes
+    ]  # what took no time has none
     assert any(span.name.startswith("COPY ") and span.process == "jiyi-intake" for span in servers)
     assert all(span.seconds >= 0.001 and span.parent for span in servers)
     spans = collector.of(traces["http"]["remembered"])
@@ -103,17 +132,26 @@ def test_what_is_observed_is_one_trace_until_it_is_retrievable(traces: Traces, c
     assert chain(spans, lambda span: span.name == "retrievable") == posted
 
 
-def test_a_question_is_one_trace_through_the_queue_to_its_answer(traces: Traces, collector: Collector) -> None:
+def test_a_question_is_one_trace_through_the_queue_to_its_answer(
+    traces: Traces, collector: Collector
+) -> None:
     for way in ("broker", "http"):
         print(f"\n{way}:\n{collector.tree(traces[way]['asked'])}")  # noqa: T201 – to be looked at
     asked = ["ask", "retrieval.retrieve"]
     spans = collector.of(traces["broker"]["asked"])
     assert chain(spans, lambda span: span.name == "search") == [*asked, "retrieval.retrieve", "search"]
     spans = collector.of(traces["http"]["asked"])
-    assert chain(spans, lambda span: span.name == "search") == [*asked, "POST /api/v1/retrieve", "retrieval.retrieve", "search"]
+    assert chain(spans, lambda span: span.name == "search") == [
+        *asked,
+        "POST /api/v1/retrieve",
+        "retrieval.retrieve",
+        "search",
+    ]
 
 
-def test_events_of_one_message_share_its_trace_and_a_batch_of_several_links_to_each(traces: Traces, collector: Collector) -> None:
+def test_events_of_one_message_share_its_trace_and_a_batch_of_several_links_to_each(
+    traces: Traces, collector: Collector
+) -> None:
     linking = [span for span in collector.spans if len(span.links) > 1]
     for way in ("broker", "http"):
         names = {span.name for span in collector.of(traces[way]["many"])}
@@ -128,7 +166,8 @@ def test_nobodys_words_no_key_and_no_question_leave_with_a_span(traces: Traces, 
     assert len(collector.raw) > 10_000
     for words in (SECRET_WORDS, "violet", "flowerpot", os.environ["JIYI_SECRET_KEY"]):
         assert words.encode() not in collector.raw
-    # Not "jiyi_" alone: functions of the database are called so, and a statement that takes long is told by its text.
+    # Not "jiyi_" alone: functions of the database are called so, and a statement that takes long is told by
+    # its text.
     assert re.search(KEY.pattern.encode(), collector.raw) is None
 
 

@@ -1,4 +1,5 @@
-"""An agent's program that has loaded OpenTelemetry: it remembers and asks over the broker and over HTTP. Run by test_traces.py.
+"""An agent's program that has loaded OpenTelemetry: it remembers and asks over the broker and over HTTP. Run
+by test_traces.py.
 
 Prints the trace of each deed as JSON.
 """
@@ -32,7 +33,12 @@ def deeds(client: Client, agent: str) -> dict[str, str]:
         assert client.retrieve(agent, "where is the violet key?", timeout=60).retrieved_nodes
         asked = tracing.current() or ""
     with tracing.span("many"):
-        client.observe_many([{"agent_id": agent, "description": f"{SECRET_WORDS} {number}", "poignancy": 4} for number in range(3)])
+        client.observe_many(
+            [
+                {"agent_id": agent, "description": f"{SECRET_WORDS} {number}", "poignancy": 4}
+                for number in range(3)
+            ]
+        )
         many = tracing.current() or ""
     return {"remembered": remembered, "asked": asked, "many": many}
 

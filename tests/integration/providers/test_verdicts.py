@@ -69,7 +69,13 @@ def test_what_one_process_found_out_all_know_until_somebody_has_it_forgotten(
         with pytest.raises(LeftToRules):
             another_process().ask(STOLEN)
     assert model.asked == {"poignancy": 2}  # two events, asked about once
-    assert [row.prompt for row in _active().left_to_rules] == ["poignancy", "focal_points", "insights", "planning", "memo"]
+    assert [row.prompt for row in _active().left_to_rules] == [
+        "poignancy",
+        "focal_points",
+        "insights",
+        "planning",
+        "memo",
+    ]
     model.wrong = set()
     actions.forget_llm.perform(Actor(group, operator=True), Request())
     assert another_process().ask(STOLEN).poignancy == 1
@@ -99,9 +105,15 @@ def test_what_a_model_cannot_extract_rules_do_at_once_and_without_dead_letters(
     assert owed() == []
     facts = nodes(group, "knowledge", "preference")
     assert len(facts) == 2
-    assert {(row["provenance"]["llm"], row["provenance"]["fallback"]) for row in facts} == {(Rules.model, True)}
+    assert {(row["provenance"]["llm"], row["provenance"]["fallback"]) for row in facts} == {
+        (Rules.model, True)
+    }
     with unit_of_work() as connection:
-        assert [letter for letter in dead_letters.letters(connection, group, LettersRequest()) if letter.group_id == group] == []
+        assert [
+            letter
+            for letter in dead_letters.letters(connection, group, LettersRequest())
+            if letter.group_id == group
+        ] == []
         [row] = numbers.usage_since(connection, group, datetime.now(UTC).date())
     assert (row.prompt, row.by_rules, row.questions) == ("extraction@4", 1, 0)
     page = sign_in("operator").get(f"/llm-use?group={group}").text

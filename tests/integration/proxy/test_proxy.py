@@ -49,7 +49,11 @@ PATIENCE = 60.0
 @contextmanager
 def serving(app: ASGIApp) -> Iterator[str]:
     """The address of an application that is served by a thread of this process."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", timeout_keep_alive=60))
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app, host="127.0.0.1", port=0, log_level="critical", lifespan="on", timeout_keep_alive=60
+        )
+    )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -86,7 +90,14 @@ def proxied(web: str, upstream_address: str) -> Iterator[Proxied]:
 
     def start(**options: Any) -> str:
         known = UpstreamConfig(f"{upstream_address}/v1", OURS)
-        config = {"service": web, "openai": known, "anthropic": known, "agent": "mia", "recall_seconds": 20.0, **options}
+        config = {
+            "service": web,
+            "openai": known,
+            "anthropic": known,
+            "agent": "mia",
+            "recall_seconds": 20.0,
+            **options,
+        }
         manager = serving(make_app(ProxyConfig(**config)))
         opened.append(manager)
         return f"{manager.__enter__()}/v1"
@@ -98,7 +109,9 @@ def proxied(web: str, upstream_address: str) -> Iterator[Proxied]:
 
 def ask(client: OpenAIClient, *texts: str, **more: Any) -> str:
     """The answer to the last of several messages, of which every second is the assistant's."""
-    messages: Any = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)]
+    messages: Any = [
+        {"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(texts)
+    ]
     answer = client.chat.completions.create(model="m", messages=messages, **more)
     if more.get("stream"):
         return "".join(chunk.choices[0].delta.content or "" for chunk in answer)
@@ -125,15 +138,23 @@ def test_what_was_said_is_in_the_prompt_of_another_conversation(
     client = OpenAIClient(api_key=key, base_url=address)
     first = "我对花生过敏，一点都不能吃。"
     assert ask(client, first) == upstream.answer
-    assert upstream.last["messages"] == [{"role": "user", "content": first}]  # nothing is known yet, so nothing was changed
+    assert upstream.last["messages"] == [
+        {"role": "user", "content": first}
+    ]  # nothing is known yet, so nothing was changed
     assert upstream.requests[-1][0]["authorization"] == f"Bearer {OURS}"
     assert ask(client, first, upstream.answer, "今天天气不错。", stream=True) == upstream.answer
     assert len(turns(group, "mia", 4)) == 4  # the first two, sent again, are not recorded again
 
     with Client(group) as jiyi:
-        poll(lambda: jiyi.conversations.context(agent_id="mia", query="我对什么过敏？").context, lambda text: "花生" in text, PATIENCE)
+        poll(
+            lambda: jiyi.conversations.context(agent_id="mia", query="我对什么过敏？").context,
+            lambda text: "花生" in text,
+            PATIENCE,
+        )
     ask(client, "帮我推荐一道下酒菜，我对什么过敏？")
-    assert "花生" in str(upstream.last["messages"]), "in what was recalled, or, once it is a fact, in what a session begins with"
+    assert "花生" in str(upstream.last["messages"]), (
+        "in what was recalled, or, once it is a fact, in what a session begins with"
+    )
     asked = upstream.last["messages"][-1]["content"]
     assert asked.endswith("帮我推荐一道下酒菜，我对什么过敏？")
 
@@ -144,7 +165,9 @@ def test_what_was_said_is_in_the_prompt_of_another_conversation(
     assert "花生" in json.dumps(upstream.last, ensure_ascii=False)
     assert upstream.last["messages"][-1]["content"][-1] == message["content"][0]
     assert upstream.requests[-1][0]["x-api-key"] == OURS
-    with anthropic.messages.stream(model="m", max_tokens=9, messages=[{"role": "user", "content": "再见"}]) as stream:
+    with anthropic.messages.stream(
+        model="m", max_tokens=9, messages=[{"role": "user", "content": "再见"}]
+    ) as stream:
         assert "".join(stream.text_stream) == upstream.answer
 
 
@@ -152,7 +175,11 @@ def test_what_was_said_is_in_the_prompt_of_another_conversation(
 def test_streams_pass_byte_for_byte_and_so_do_refusals(
     kind: str, proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
 ) -> None:
-    headers = {"x-jiyi-key": api_key(group, "publish", "read"), "authorization": f"Bearer {THEIRS}", "x-jiyi-session": "s"}
+    headers = {
+        "x-jiyi-key": api_key(group, "publish", "read"),
+        "authorization": f"Bearer {THEIRS}",
+        "x-jiyi-session": "s",
+    }
     path = {"openai": "chat/completions", "anthropic": "messages", "responses": "responses"}[kind]
     talk = {"input" if kind == "responses" else "messages": [{"role": "user", "content": "hello"}]}
     body = {"model": "m", "stream": True, "max_tokens": 5, **talk, "unknown": [1, None]}
@@ -172,8 +199,14 @@ def test_streams_pass_byte_for_byte_and_so_do_refusals(
     assert turns(group, "mia", 2) == [upstream.answer, "hello"]
 
 
-def test_what_a_stream_said_before_it_broke_off_is_recorded(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
-    headers = {"authorization": f"Bearer {api_key(group, 'publish', 'read')}", "x-jiyi-session": "s", "x-jiyi-agent": "晓雨"}
+def test_what_a_stream_said_before_it_broke_off_is_recorded(
+    proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
+) -> None:
+    headers = {
+        "authorization": f"Bearer {api_key(group, 'publish', 'read')}",
+        "x-jiyi-session": "s",
+        "x-jiyi-agent": "晓雨",
+    }
     encoded = {name.encode(): value.encode() for name, value in headers.items()}
     upstream.answer, upstream.break_after = "The first half is heard. " * 8, 1_500
     body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "tell me a story"}]}
@@ -184,7 +217,9 @@ def test_what_a_stream_said_before_it_broke_off_is_recorded(proxied: Proxied, up
     assert any(text.startswith("The first half") for text in told)
 
 
-def test_a_header_says_whether_memory_is_read_and_written(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
+def test_a_header_says_whether_memory_is_read_and_written(
+    proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
+) -> None:
     client = OpenAIClient(api_key=api_key(group, "publish", "read"), base_url=proxied())
     with Client(group) as jiyi:
         jiyi.observe("mia", "Ben is allergic to shrimp.", wait=True, timeout=PATIENCE)
@@ -195,26 +230,45 @@ def test_a_header_says_whether_memory_is_read_and_written(proxied: Proxied, upst
             PATIENCE,
         )
     for number, (mode, reads) in enumerate({"off": False, "write": False, "read": True, "on": True}.items()):
-        ask(client, f"What am I allergic to? {number}", extra_headers={"X-Jiyi-Memory": mode, "X-Jiyi-Session": mode})
+        ask(
+            client,
+            f"What am I allergic to? {number}",
+            extra_headers={"X-Jiyi-Memory": mode, "X-Jiyi-Session": mode},
+        )
         assert ("shrimp" in str(upstream.last["messages"])) is reads, mode
     recorded = turns(group, "mia", 5)
-    assert sorted(text for text in recorded if text.startswith("What am")) == ["What am I allergic to? 1", "What am I allergic to? 3"]
+    assert sorted(text for text in recorded if text.startswith("What am")) == [
+        "What am I allergic to? 1",
+        "What am I allergic to? 3",
+    ]
     with pytest.raises(APIStatusError, match="X-Jiyi-Memory: 'maybe' is none of on, read, write, off"):
         ask(client, "hello", extra_headers={"X-Jiyi-Memory": "maybe"})
 
 
-def test_the_responses_api_remembers_streamed_and_not(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
-    client = OpenAIClient(api_key=THEIRS, base_url=proxied(), default_headers={"X-Jiyi-Key": api_key(group, "publish", "read")})
-    first = client.responses.create(model="m", input="我对花生过敏，一点都不能吃。", instructions="You are kind.")
+def test_the_responses_api_remembers_streamed_and_not(
+    proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
+) -> None:
+    client = OpenAIClient(
+        api_key=THEIRS, base_url=proxied(), default_headers={"X-Jiyi-Key": api_key(group, "publish", "read")}
+    )
+    first = client.responses.create(
+        model="m", input="我对花生过敏，一点都不能吃。", instructions="You are kind."
+    )
     assert first.output_text == upstream.answer
     assert upstream.last["instructions"] == "You are kind."  # nothing is known yet, so nothing was changed
     with Client(group) as jiyi:
-        poll(lambda: jiyi.conversations.context(agent_id="mia", query="我对什么过敏？").context, lambda text: "花生" in text, PATIENCE)
+        poll(
+            lambda: jiyi.conversations.context(agent_id="mia", query="我对什么过敏？").context,
+            lambda text: "花生" in text,
+            PATIENCE,
+        )
     talk: Any = [
         {"role": "user", "content": "<environment_context>\n<cwd>/花茶</cwd>\n</environment_context>"},
         {"role": "user", "content": [{"type": "input_text", "text": "帮我推荐一道菜，我对什么过敏？"}]},
     ]
-    with client.responses.stream(model="m", input=talk, store=False) as stream:  # as Codex asks: all of it each time
+    with client.responses.stream(
+        model="m", input=talk, store=False
+    ) as stream:  # as Codex asks: all of it each time
         assert stream.get_final_response().output_text == upstream.answer
     assert upstream.last["input"][0] == talk[0]
     assert "花生" in json.dumps(upstream.last, ensure_ascii=False)
@@ -229,19 +283,31 @@ def test_the_responses_api_remembers_streamed_and_not(proxied: Proxied, upstream
     assert len(sessions) == 2  # what follows a response is in its session
 
 
-def test_tools_are_called_with_memory_in_the_prompt(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
+def test_tools_are_called_with_memory_in_the_prompt(
+    proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
+) -> None:
     key, address = api_key(group, "publish", "read"), proxied()
     question, schema = "What do I collect?", {"type": "object", "properties": {}}
     with Client(group) as jiyi:
         jiyi.add_turn("mia", "user", "I collect models of shrimp boats.", "earlier")
-        poll(lambda: jiyi.conversations.context(agent_id="mia", query=question).context, lambda text: "shrimp" in text, PATIENCE)
+        poll(
+            lambda: jiyi.conversations.context(agent_id="mia", query=question).context,
+            lambda text: "shrimp" in text,
+            PATIENCE,
+        )
     openai = OpenAIClient(api_key=key, base_url=address)
     tools: Any = [{"type": "function", "function": {"name": "look", "parameters": schema}}]
     messages: Any = [{"role": "user", "content": question}]
     called = openai.chat.completions.create(model="m", messages=messages, tools=tools).choices[0].message
     assert called.tool_calls is not None
-    messages += [called.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": called.tool_calls[0].id, "content": "nothing"}]
-    assert openai.chat.completions.create(model="m", messages=messages, tools=tools).choices[0].finish_reason == "stop"
+    messages += [
+        called.model_dump(exclude_none=True),
+        {"role": "tool", "tool_call_id": called.tool_calls[0].id, "content": "nothing"},
+    ]
+    assert (
+        openai.chat.completions.create(model="m", messages=messages, tools=tools).choices[0].finish_reason
+        == "stop"
+    )
     assert "shrimp" in upstream.last["messages"][-3]["content"]  # as in the request before
     assert upstream.last["messages"][-2:] == messages[-2:]
 
@@ -268,14 +334,21 @@ def test_tools_are_called_with_memory_in_the_prompt(proxied: Proxied, upstream: 
     result = {"type": "tool_result", "tool_use_id": told.content[1].id, "content": "nothing"}
     talk += [{"role": "assistant", "content": [block.model_dump() for block in told.content]}]
     talk += [{"role": "user", "content": [result, {"type": "text", "text": f"So: {question}"}]}]
-    assert anthropic.messages.create(messages=talk, **fields).stop_reason == "end_turn"  # refused if anything were out of order
+    assert (
+        anthropic.messages.create(messages=talk, **fields).stop_reason == "end_turn"
+    )  # refused if anything were out of order
     assert upstream.last["messages"][-1]["content"][0]["type"] == "tool_result"
     assert "shrimp" in json.dumps(upstream.last)
 
 
 @pytest.mark.parametrize("over", ["http", "broker"])
 def test_what_one_user_says_is_not_told_to_another(
-    over: str, proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str, monkeypatch: pytest.MonkeyPatch
+    over: str,
+    proxied: Proxied,
+    upstream: Upstream,
+    api_key: KeyMaker,
+    group: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     group, question = f"{group} 茶", "What am I allergic to?"
     address = proxied(broker=get_settings() if over == "broker" else None)
@@ -290,7 +363,11 @@ def test_what_one_user_says_is_not_told_to_another(
             lambda text: "shrimp" in text,
             PATIENCE,
         )
-    for headers, shown in (({"X-Jiyi-User": "ben"}, False), ({"X-OpenWebUI-User-Id": "zoe"}, True), ({}, False)):
+    for headers, shown in (
+        ({"X-Jiyi-User": "ben"}, False),
+        ({"X-OpenWebUI-User-Id": "zoe"}, True),
+        ({}, False),
+    ):
         ask(client, question, extra_headers=headers)
         assert ("shrimp" in json.dumps(upstream.last)) is shown, headers
 
@@ -303,18 +380,24 @@ def test_a_service_that_is_away_costs_no_answer_and_turns_arrive_later(
     own = {"X-Jiyi-Key": key, "X-Jiyi-Session": "s"}
     client = OpenAIClient(api_key=THEIRS, base_url=address, default_headers=own)
     assert ask(client, "remember me") == upstream.answer
-    with pytest.raises(APIStatusError, match="cannot be asked whether this key is good"):  # the deployment's key is not for anybody
+    with pytest.raises(
+        APIStatusError, match="cannot be asked whether this key is good"
+    ):  # the deployment's key is not for anybody
         ask(OpenAIClient(api_key=key, base_url=address, max_retries=0), "hello")
     with ephemeral.environment(web_port=str(port)), ephemeral.processes(tmp_path, ["web"]):
         assert sorted(turns(group, "mia", 2)) == sorted(["remember me", upstream.answer])
 
 
-def test_a_hundred_streams_at_once(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
+def test_a_hundred_streams_at_once(
+    proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
+) -> None:
     headers, address = {"authorization": f"Bearer {api_key(group, 'publish', 'read')}"}, proxied()
 
     async def one(http: httpx2.AsyncClient, number: int) -> bytes:
         body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": f"question {number}"}]}
-        return (await http.post(f"{address}/chat/completions", json=body, headers=headers, timeout=PATIENCE)).content
+        return (
+            await http.post(f"{address}/chat/completions", json=body, headers=headers, timeout=PATIENCE)
+        ).content
 
     async def all_of_them() -> list[bytes]:
         async with httpx2.AsyncClient(limits=httpx2.Limits(max_connections=100)) as http:
@@ -346,7 +429,9 @@ def test_what_is_wrong_is_said_in_the_api_s_own_form(proxied: Proxied, api_key: 
     for odd in (b"no json", b"[]"):
         assert httpx2.post(f"{address}/embeddings", content=odd, headers=good).status_code == 400
     for odd in (b'{"messages": 1}', b'{"messages": [1]}', b'{"messages": [{"role": "user"}]}'):
-        assert httpx2.post(f"{address}/embeddings", content=odd, headers=good).status_code == 404  # as the upstream says
+        assert (
+            httpx2.post(f"{address}/embeddings", content=odd, headers=good).status_code == 404
+        )  # as the upstream says
     for path, status in (("files", 403), ("files/%2e%2e/models", 400)):
         assert httpx2.get(f"{address}/{path}", headers=good).status_code == status
     away = proxied(openai=UpstreamConfig(f"http://127.0.0.1:{ephemeral.free_port()}/v1"))
@@ -354,12 +439,24 @@ def test_what_is_wrong_is_said_in_the_api_s_own_form(proxied: Proxied, api_key: 
     assert (answer.status_code, answer.json()["error"]["type"]) == (502, "upstream_unavailable")
 
 
-def test_each_key_has_its_upstream(proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str) -> None:
-    other, key, usual = Upstream(answer="from the other one"), api_key(group, "publish", "read"), api_key(group, "publish", "read")
+def test_each_key_has_its_upstream(
+    proxied: Proxied, upstream: Upstream, api_key: KeyMaker, group: str
+) -> None:
+    other, key, usual = (
+        Upstream(answer="from the other one"),
+        api_key(group, "publish", "read"),
+        api_key(group, "publish", "read"),
+    )
     with serving(other.app()) as address:
         of_key = {parse_key(key).key_id: {"openai": {"url": f"{address}/v1", "key": "sk-other"}}}  # type: ignore[union-attr]
         place = proxied(upstreams=upstreams_of(json.dumps(of_key)))
         quiet = {"X-Jiyi-Memory": "off"}
         assert ask(OpenAIClient(api_key=key, base_url=place, default_headers=quiet), "hello") == other.answer
-        assert ask(OpenAIClient(api_key=usual, base_url=place, default_headers=quiet), "hello") == upstream.answer
-    assert [got[0]["authorization"] for got in (*other.requests, *upstream.requests)] == ["Bearer sk-other", f"Bearer {OURS}"]
+        assert (
+            ask(OpenAIClient(api_key=usual, base_url=place, default_headers=quiet), "hello")
+            == upstream.answer
+        )
+    assert [got[0]["authorization"] for got in (*other.requests, *upstream.requests)] == [
+        "Bearer sk-other",
+        f"Bearer {OURS}",
+    ]

@@ -1,4 +1,6 @@
-"""tasks.framework.renewal: what a living worker has in hand stays its own, and what a dead or hanging one had is taken over."""
+"""tasks.framework.renewal: what a living worker has in hand stays its own, and what a dead or hanging one had
+is taken over.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def lease_of_a_second() -> Iterator[None]:
 
 def others_get() -> list[UUID]:
     with unit_of_work() as connection:
-        return [subject for claim in pending_work.claim(connection, EMBED, 10, 1) for subject in claim.subject_ids]
+        return [
+            subject for claim in pending_work.claim(connection, EMBED, 10, 1) for subject in claim.subject_ids
+        ]
 
 
 def due(group: str) -> datetime:
@@ -54,14 +58,17 @@ def test_work_of_a_dead_worker_is_due_and_woken_in_time() -> None:
     for seconds in (1, 10, 15):
         settings = Settings(work_lease_seconds=seconds)
         period = JOBS["reconcile"].schedule(settings).every
-        # It claims, dies at once, and the reconciler has just looked; a message that it had taken along holds up no other.
+        # It claims, dies at once, and the reconciler has just looked; a message that it had taken along holds
+        # up no other.
         assert max(settings.work_lease_seconds, valkey_keys.WAKE_SECONDS) + period < TAKEN_OVER_WITHIN
 
 
 def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_does_not(
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a lease that is longer than any machine is late, renewed ten times a second: it never comes nearer to its end."""
+    """With a lease that is longer than any machine is late, renewed ten times a second: it never comes nearer
+    to its end.
+    """
     monkeypatch.setattr(renewal, "RENEWALS_PER_LEASE", 10 * LEASE)
     event = observed(group)
     save(event)
@@ -78,13 +85,17 @@ def test_a_living_worker_keeps_its_claim_for_longer_than_a_lease_and_a_dead_one_
     left = due(group)
     time.sleep(0.5)
     assert due(group) == left  # nobody renews it any more
-    rows("UPDATE pending_work SET due_at = now() - interval '1 s' WHERE group_id = :g RETURNING 1", g=group)  # a lease later
+    rows(
+        "UPDATE pending_work SET due_at = now() - interval '1 s' WHERE group_id = :g RETURNING 1", g=group
+    )  # a lease later
     assert others_get() == [event.event_id]
 
 
 @pytest.mark.usefixtures("lease_of_a_second")
 def test_nothing_that_runs_longer_than_it_may_keeps_its_lease(group: str) -> None:
-    """A reflection of 242 s kept its claim: now another worker gets it, and the effect of the first to finish counts."""
+    """A reflection of 242 s kept its claim: now another worker gets it, and the effect of the first to finish
+    counts.
+    """
     event = observed(group)
     save(event)
 
@@ -163,7 +174,9 @@ def test_a_renewal_that_comes_late_takes_nothing_back(group: str, how: str) -> N
     assert due(group) == told
 
 
-def test_a_run_that_is_renewed_is_not_dead_and_a_dead_ones_slot_is_begun_again_at_once_but_not_for_ever(group: str) -> None:
+def test_a_run_that_is_renewed_is_not_dead_and_a_dead_ones_slot_is_begun_again_at_once_but_not_for_ever(
+    group: str,
+) -> None:
     job, slot = f"test-{group}", "2026-03-01T00:00:00+00:00"
     begun = []
     for _ in range(ticks.TRIES_AT_ONCE + 2):
@@ -181,7 +194,11 @@ def test_a_run_that_is_renewed_is_not_dead_and_a_dead_ones_slot_is_begun_again_a
         assert job not in ticks.fail_overdue(connection)
         ticks.end(connection, tick, {})
         ticks.renew(connection, tick, 60)
-    assert rows("SELECT state FROM job_ticks WHERE job = :job ORDER BY slot", job=job)[-1] == {"state": "done"}
+    assert rows("SELECT state FROM job_ticks WHERE job = :job ORDER BY slot", job=job)[-1] == {
+        "state": "done"
+    }
 
 
-_ITS_TIME_IS_UP = text("UPDATE job_ticks SET due_by = now() - interval '1 s' WHERE job = :job AND state = 'running'")
+_ITS_TIME_IS_UP = text(
+    "UPDATE job_ticks SET due_by = now() - interval '1 s' WHERE job = :job AND state = 'running'"
+)

@@ -1,4 +1,6 @@
-"""Dead letters of no known group are operators' to see, through whatever door: they may be anybody's words."""
+"""Dead letters of no known group are operators' to see, through whatever door: they may be anybody's
+words.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def letter() -> tuple[UUID, UUID]:
     """The letter's id, and that of the event that it may have been."""
     event_id = uuid4()
     with unit_of_work() as connection:
-        dead_letters.add_message(connection, f'{{"said": "{SECRET}"}}', f"{SECRET}: not signed", event_id, None)
+        dead_letters.add_message(
+            connection, f'{{"said": "{SECRET}"}}', f"{SECRET}: not signed", event_id, None
+        )
     (row,) = rows("SELECT letter_id FROM dead_letters WHERE subject_id = :id", id=event_id)
     return row["letter_id"], event_id  # type: ignore[return-value]
 
@@ -60,7 +64,9 @@ def test_programs_of_a_group_see_nothing_of_them(
     assert counted["counts"]["dead_letters"] == 0
 
 
-def test_operators_see_them(letter: tuple[UUID, UUID], group: str, web_app: Flask, api_key: Callable[..., str]) -> None:
+def test_operators_see_them(
+    letter: tuple[UUID, UUID], group: str, web_app: Flask, api_key: Callable[..., str]
+) -> None:
     given = parse_key(api_key(None, "operator"))
     assert given is not None
     signer = CallSigner(given.key_id, given.signing_key)
@@ -68,7 +74,9 @@ def test_operators_see_them(letter: tuple[UUID, UUID], group: str, web_app: Flas
         assert SECRET.encode() in called(f"rpc.{action}", {"group_id": group, **request}, signer), action
 
 
-def test_people_of_a_group_see_nothing_of_them_and_operators_do(letter: tuple[UUID, UUID], group: str, sign_in: SignIn) -> None:
+def test_people_of_a_group_see_nothing_of_them_and_operators_do(
+    letter: tuple[UUID, UUID], group: str, sign_in: SignIn
+) -> None:
     save(observed(group))
     for role, sees in (("viewer", False), ("admin", False), ("operator", True)):
         browser = sign_in(role, None if role == "operator" else [group])  # type: ignore[arg-type]

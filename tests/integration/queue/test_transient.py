@@ -1,4 +1,6 @@
-"""jiyi.protocol.wire.broker: what is transient is not written down by Redis, and lost by a worker that dies only."""
+"""jiyi.protocol.wire.broker: what is transient is not written down by Redis, and lost by a worker that dies
+only.
+"""
 
 from __future__ import annotations
 
@@ -114,9 +116,23 @@ def test_a_call_is_transient_and_the_message_that_celery_itself_would_have_sent(
         headers["id"], "retrieval.retrieve", args, {"actor": "克劳斯"}, expires=10.0, ignore_result=True
     )
     assert tuple(body) == theirs.body
-    told = {name: value for name, value in headers.items() if name in theirs.headers and name not in ("expires", "origin")}
+    told = {
+        name: value
+        for name, value in headers.items()
+        if name in theirs.headers and name not in ("expires", "origin")
+    }
     assert told == {name: theirs.headers[name] for name in told}
-    assert {"lang", "task", "id", "root_id", "parent_id", "group"} <= told.keys()  # what the protocol asks for
+    assert {
+        "lang",
+        "task",
+        "id",
+        "root_id",
+        "parent_id",
+        "group",
+    } <= told.keys()  # what the protocol asks for
     assert datetime.fromisoformat(headers["expires"]).utcoffset() == timedelta(0)
-    assert (message["properties"]["delivery_mode"], message["properties"]["correlation_id"]) == (1, headers["id"])
+    assert (message["properties"]["delivery_mode"], message["properties"]["correlation_id"]) == (
+        1,
+        headers["id"],
+    )
     assert (message["content-type"], message["content-encoding"]) == ("application/json", "utf-8")

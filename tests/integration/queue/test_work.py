@@ -35,7 +35,11 @@ def do(kind: str, handler: object) -> int:
 
 
 def vectors(group: str) -> dict[UUID, np.ndarray]:
-    found = rows("SELECT node_id, embedding, embedding_model FROM memory_nodes WHERE group_id = :g AND embedding IS NOT NULL", g=group)
+    found = rows(
+        "SELECT node_id, embedding, embedding_model FROM memory_nodes WHERE group_id = :g AND embedding IS"
+        " NOT NULL",
+        g=group,
+    )
     return {row["node_id"]: row["embedding"].to_numpy() for row in found}
 
 
@@ -64,7 +68,9 @@ def test_embed_fills_in_the_vectors_of_the_keys(group: str) -> None:
     assert not {kind for kind, _ in owed(group)} & {EMBED}
 
 
-def test_equal_texts_of_a_group_are_embedded_once_and_a_vector_that_came_along_is_kept(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_texts_of_a_group_are_embedded_once_and_a_vector_that_came_along_is_kept(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
     original = embedder().passages
     monkeypatch.setattr(embedder(), "passages", lambda texts: asked.extend(texts) or original(texts))
@@ -174,11 +180,15 @@ def test_a_provider_that_is_down_costs_no_attempt(group: str, monkeypatch: pytes
 def test_two_workers_never_get_the_same_subject(group: str) -> None:
     save(*(observed(group, f"event {i}") for i in range(20)))
     with unit_of_work() as one, unit_of_work() as other:
-        first, second = (pending_work.claim(connection, EMBED, 15, 60)[0].subject_ids for connection in (one, other))
+        first, second = (
+            pending_work.claim(connection, EMBED, 15, 60)[0].subject_ids for connection in (one, other)
+        )
     assert (len(first), len(second), set(first) & set(second)) == (15, 5, set())
 
 
-def test_a_failure_in_finish_leaves_neither_effect_nor_receipt_and_no_effect_is_written_twice(group: str) -> None:
+def test_a_failure_in_finish_leaves_neither_effect_nor_receipt_and_no_effect_is_written_twice(
+    group: str,
+) -> None:
     event = observed(group, keywords=["half"])
     save(event)
 
@@ -207,7 +217,9 @@ def test_replay_owes_the_work_anew_and_discard_does_not(group: str) -> None:
         assert ((EMBED, event.event_id) in owed(group)) is (action == "replay")
     with pytest.raises(NotFound):
         actions.resolve_letters.perform(Actor(group), wanted)  # closed already
-    noted = rows("SELECT action, actor, details FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=group)
+    noted = rows(
+        "SELECT action, actor, details FROM audit_log WHERE group_id = :g ORDER BY audit_id", g=group
+    )
     assert [(row["action"], row["actor"]) for row in noted] == [("dead_letters.resolve", "test")] * 2
     assert [row["details"] for row in noted] == [
         {"resolution": state, "kind": None, "count": 1, "letters": [str(letter)], "refused_again": 0}
@@ -215,26 +227,39 @@ def test_replay_owes_the_work_anew_and_discard_does_not(group: str) -> None:
     ]
 
 
-def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resolution_that_fails_leaves_neither_effect_nor_audit_row(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def away(*_: object) -> None:
         raise ConnectionError("the database is away")
 
     with unit_of_work() as connection:
         dead_letters.add_message(connection, "{}", "why", None, group)
-        letter, *_ = dead_letters.letters(connection, group, LettersRequest(limit=1))  # the newest; those of no known group are everybody's
-    for step in ("models.queue.actions.replay_events", "models.db.actions.Context.after_commit"):  # before the audit row, and after
+        letter, *_ = dead_letters.letters(
+            connection, group, LettersRequest(limit=1)
+        )  # the newest; those of no known group are everybody's
+    for step in (
+        "models.queue.actions.replay_events",
+        "models.db.actions.Context.after_commit",
+    ):  # before the audit row, and after
         with monkeypatch.context() as patch, pytest.raises(ConnectionError):
             patch.setattr(step, away)
-            actions.resolve_letters.perform(Actor(group), ResolveBody(action="replay", letter_ids=[letter.letter_id]))
+            actions.resolve_letters.perform(
+                Actor(group), ResolveBody(action="replay", letter_ids=[letter.letter_id])
+            )
     assert rows("SELECT state FROM dead_letters WHERE group_id = :g", g=group) == [{"state": "open"}]
     assert rows("SELECT action FROM audit_log WHERE group_id = :g", g=group) == []
 
 
-def test_an_event_that_the_database_refuses_again_does_not_stop_the_others(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_that_the_database_refuses_again_does_not_stop_the_others(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good, bad = observed(group, "good"), observed(group, "bad")
     with unit_of_work() as connection:
         for event in (good, bad):
-            dead_letters.add_message(connection, encode([event]).decode(), "a mistake of ours", event.event_id, group)
+            dead_letters.add_message(
+                connection, encode([event]).decode(), "a mistake of ours", event.event_id, group
+            )
     store = inbox.store
 
     def refusing(connection: Connection, events: Sequence[Event]) -> inbox.Stored:
@@ -258,7 +283,11 @@ def test_work_is_retried_for_the_group_alone_unless_an_operator_says_otherwise(g
         connection.execute(text("UPDATE pending_work SET attempts = 3, due_at = now() + interval '1 hour'"))
 
     def waiting(whose: str) -> int:
-        return len(rows("SELECT FROM pending_work WHERE group_id = :g AND kind = 'embed' AND due_at > now()", g=whose))
+        return len(
+            rows(
+                "SELECT FROM pending_work WHERE group_id = :g AND kind = 'embed' AND due_at > now()", g=whose
+            )
+        )
 
     retry = actions.retry_work.perform
     assert retry(Actor(group), RetryWork(kind=EMBED, all_groups=True)).count == 1
@@ -277,7 +306,9 @@ def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrive
     assert {subject for kind, subject in owed(group) if kind == DEPTH} == {high.event_id, low.event_id}
     do(DEPTH, settle_depth)
     assert {row["description"]: row["depth"] for row in nodes(group)} == {"high": 2, "low": 1}
-    assert {subject for kind, subject in owed(group) if kind == DEPTH} == {low.event_id}  # its event is still missing
+    assert {subject for kind, subject in owed(group) if kind == DEPTH} == {
+        low.event_id
+    }  # its event is still missing
     save(event)
     for _ in range(3):
         due_now(DEPTH)
@@ -285,8 +316,12 @@ def test_a_thought_that_came_before_its_evidence_gets_its_depth_when_that_arrive
     assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
 
 
-def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between what a worker has read and its receipt, another settles the evidence: it may not, or has to owe it again."""
+def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between what a worker has read and its receipt, another settles the evidence: it may not, or has to owe
+    it again.
+    """
     event = observed(group)
     deep = observed(group, "deep", node_type="thought", evidence=[event.event_id])
     low = observed(group, "low", node_type="thought", evidence=[deep.event_id])
@@ -307,11 +342,19 @@ def test_a_depth_that_changes_while_what_rests_on_it_is_settled_is_not_missed(gr
         tasks.run_due(tasks.KINDS[DEPTH], settle_depth)
         assert others[0].result(60) == 1
     do(DEPTH, settle_depth)
-    assert {row["description"]: row["depth"] for row in nodes(group) if row["type"] == "thought"} == {"deep": 1, "low": 2, "high": 3}
+    assert {row["description"]: row["depth"] for row in nodes(group) if row["type"] == "thought"} == {
+        "deep": 1,
+        "low": 2,
+        "high": 3,
+    }
 
 
-def test_evidence_that_never_comes_ends_as_a_dead_letter_and_what_was_erased_is_owed_no_more(group: str) -> None:
-    thought, gone = (observed(group, text, node_type="thought", evidence=[uuid4()]) for text in ("of nothing", "gone"))
+def test_evidence_that_never_comes_ends_as_a_dead_letter_and_what_was_erased_is_owed_no_more(
+    group: str,
+) -> None:
+    thought, gone = (
+        observed(group, text, node_type="thought", evidence=[uuid4()]) for text in ("of nothing", "gone")
+    )
     save(thought, gone)
     with unit_of_work() as connection:
         connection.execute(text("DELETE FROM memory_nodes WHERE node_id = :id"), {"id": gone.event_id})
@@ -327,10 +370,15 @@ def test_evidence_that_never_comes_ends_as_a_dead_letter_and_what_was_erased_is_
 
 
 def test_a_long_chain_that_came_in_disorder_is_settled_in_as_many_runs_as_it_has_thoughts(group: str) -> None:
-    """Each run follows what has changed upwards: one level a run, of all that is owed in turns, would be the chain's square."""
+    """Each run follows what has changed upwards: one level a run, of all that is owed in turns, would be the
+    chain's square.
+    """
     length = 15
     ids = [uuid4() for _ in range(length + 1)]
-    chain = [observed(group, f"thought {n}", event_id=ids[n], node_type="thought", evidence=[ids[n - 1]]) for n in range(1, length + 1)]
+    chain = [
+        observed(group, f"thought {n}", event_id=ids[n], node_type="thought", evidence=[ids[n - 1]])
+        for n in range(1, length + 1)
+    ]
     for thought in reversed(chain):
         save(thought)
     save(observed(group, event_id=ids[0]))
@@ -342,7 +390,11 @@ def test_a_long_chain_that_came_in_disorder_is_settled_in_as_many_runs_as_it_has
 def test_thoughts_that_rest_on_each_other_end_somewhere(group: str) -> None:
     ids = [uuid4() for _ in range(3)]
     for number, event_id in enumerate(ids):
-        save(observed(group, f"thought {number}", event_id=event_id, node_type="thought", evidence=[ids[number - 1]]))
+        save(
+            observed(
+                group, f"thought {number}", event_id=event_id, node_type="thought", evidence=[ids[number - 1]]
+            )
+        )
     assert do(DEPTH, settle_depth) < 50
     assert {subject for kind, subject in owed(group) if kind == DEPTH} == set()
     assert {row["depth"] for row in nodes(group)} == {3}

@@ -34,7 +34,9 @@ def _nothing_added_up_for_others(database: object) -> None:
 
 
 def thought(group: str, *evidence: UUID, **fields: object) -> UUID:
-    event = observed(group, f"so {len(evidence)}", node_type="thought", evidence=[str(one) for one in evidence], **fields)
+    event = observed(
+        group, f"so {len(evidence)}", node_type="thought", evidence=[str(one) for one in evidence], **fields
+    )
     save(event)
     return event.event_id
 
@@ -74,7 +76,9 @@ def test_depth_and_number_are_bounded_and_say_what_is_beyond(group: str) -> None
     assert list(asked_why(group, wide, depth=0).nodes) == [wide]
 
 
-def test_memories_that_rest_on_each_other_or_on_themselves_end_and_what_was_said_is_no_evidence(group: str) -> None:
+def test_memories_that_rest_on_each_other_or_on_themselves_end_and_what_was_said_is_no_evidence(
+    group: str,
+) -> None:
     one, two, selfish = uuid4(), uuid4(), uuid4()
     for rests, on in ((one, two), (two, one), (selfish, selfish)):
         thought(group, on, event_id=rests)
@@ -116,7 +120,16 @@ def test_agents_with_news_reflect_once_a_night_by_their_own_clock(group: str) ->
         save(*[observed(group, f"{agent} does {n}", agent, poignancy=2) for n in range(count)])
     save(observed(group, "a thought", "idler", node_type="thought"))
     tasks.run_until_idle(ACCUMULATE, accumulate)
-    save(build({"type": "agent.configured", "group_id": group, "agent_id": "maria", "payload": {"tz": "Asia/Shanghai"}}))
+    save(
+        build(
+            {
+                "type": "agent.configured",
+                "group_id": group,
+                "agent_id": "maria",
+                "payload": {"tz": "Asia/Shanghai"},
+            }
+        )
+    )
     with unit_of_work() as connection:
         noon = text("UPDATE memory_nodes SET stored_at = '2026-03-01 12:00Z' WHERE group_id = :g")
         connection.execute(noon, {"g": group})
@@ -126,24 +139,39 @@ def test_agents_with_news_reflect_once_a_night_by_their_own_clock(group: str) ->
     assert due(group, "2026-03-02 02:59Z") == ["maria"]
     assert due(group, "2026-03-02 03:00Z") == ["klaus", "maria"]  # sam's two events are too few
     with unit_of_work() as connection:
-        assert next_scheduled(connection, (group, "maria"), 3, moment("2026-03-01 18:59Z")) == moment("2026-03-01 19:00Z")
-        assert next_scheduled(connection, (group, "klaus"), 4, moment("2026-03-02 03:00Z")) == moment("2026-03-03 03:00Z")
+        assert next_scheduled(connection, (group, "maria"), 3, moment("2026-03-01 18:59Z")) == moment(
+            "2026-03-01 19:00Z"
+        )
+        assert next_scheduled(connection, (group, "klaus"), 4, moment("2026-03-02 03:00Z")) == moment(
+            "2026-03-03 03:00Z"
+        )
         assert next_scheduled(connection, (group, "sam"), 2, moment("2026-03-02 03:00Z")) is None
     assert REFLECT not in {kind for kind, _ in owed(group)}
     run_job(group, "2026-03-02 03:00Z")
-    assert {subject for kind, subject in owed(group) if kind == REFLECT} == {agent_key(group, "klaus"), agent_key(group, "maria")}
+    assert {subject for kind, subject in owed(group) if kind == REFLECT} == {
+        agent_key(group, "klaus"),
+        agent_key(group, "maria"),
+    }
     run_job(group, "2026-03-02 04:00Z")
     found = rows("SELECT * FROM reflections WHERE group_id = :g", g=group)
     assert [(row["trigger"], row["state"]) for row in found] == [("schedule", "owed")] * 2
     with unit_of_work() as connection:  # given up, with all that is new still new
         connection.execute(text("DELETE FROM pending_work WHERE group_id = :g"), {"g": group})
-        connection.execute(text("UPDATE reflections SET created_at = '2026-03-02 03:00Z' WHERE group_id = :g"), {"g": group})
+        connection.execute(
+            text("UPDATE reflections SET created_at = '2026-03-02 03:00Z' WHERE group_id = :g"), {"g": group}
+        )
     assert due(group, "2026-03-02 05:00Z") == []
     assert due(group, "2026-03-03 05:00Z") == ["klaus", "maria"]
 
 
 def agent_key(group: str, agent: str) -> UUID:
-    return UUID(str(rows("SELECT agent_key FROM agents WHERE group_id = :g AND agent_id = :a", g=group, a=agent)[0]["agent_key"]))
+    return UUID(
+        str(
+            rows("SELECT agent_key FROM agents WHERE group_id = :g AND agent_id = :a", g=group, a=agent)[0][
+                "agent_key"
+            ]
+        )
+    )
 
 
 def moment(told: str) -> datetime:

@@ -1,4 +1,6 @@
-"""Reflections in a running service, by the LLM that needs none; and by one that speaks OpenAI's protocol, nearby."""
+"""Reflections in a running service, by the LLM that needs none; and by one that speaks OpenAI's protocol,
+nearby.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ STORY = {
     datetime(2026, 3, 17, tzinfo=UTC): "Klaus sells bread at the market",
     datetime(2026, 3, 18, tzinfo=UTC): "The river is at 210 cm, the market closes early",
 }
-TOLD = [{"agent_id": "klaus", "description": text, "occurred_at": day, "poignancy": 6} for day, text in STORY.items()]
+TOLD = [
+    {"agent_id": "klaus", "description": text, "occurred_at": day, "poignancy": 6}
+    for day, text in STORY.items()
+]
 
 
 @pytest.fixture
@@ -59,7 +64,9 @@ def test_importance_that_has_added_up_becomes_thoughts_by_itself(client: Client)
     assert all(row["expires_at"] for row in found)
 
 
-def test_a_reflection_on_request_and_the_reason_of_a_thought(client: Client, jiyi: Callable[..., str]) -> None:
+def test_a_reflection_on_request_and_the_reason_of_a_thought(
+    client: Client, jiyi: Callable[..., str]
+) -> None:
     client.observe_many(TOLD, wait=True)
     made = json.loads(jiyi("reflect", "klaus", "--json"))
     assert (made["state"], made["trigger"], made["llm"]) == ("done", "request", Rules.model)
@@ -69,7 +76,8 @@ def test_a_reflection_on_request_and_the_reason_of_a_thought(client: Client, jiy
     assert {evidence.description for evidence in thought.evidence} <= set(STORY.values())
     client.wait_for([thought.node_id])
     assert thought.node_id in [
-        node.node_id for node in client.retrieve("klaus", thought.description, now=thought.created_at).retrieved_nodes
+        node.node_id
+        for node in client.retrieve("klaus", thought.description, now=thought.created_at).retrieved_nodes
     ]
     shown = jiyi("reflect", "klaus")
     # All has been thought already.
@@ -103,7 +111,10 @@ def test_a_session_that_ends_leaves_thoughts(client: Client, jiyi: Callable[...,
     planning, memo = until(lambda: _of_reflections(client, "林岚"))[::-1]
     assert planning["description"].startswith("林岚接下来要记着：")
     assert memo["description"].startswith("林岚")
-    assert [row["session_id"] for row in rows("SELECT session_id FROM memory_nodes WHERE node_id = :i", i=memo["node_id"])] == ["s1"]
+    assert [
+        row["session_id"]
+        for row in rows("SELECT session_id FROM memory_nodes WHERE node_id = :i", i=memo["node_id"])
+    ] == ["s1"]
 
 
 def _of_reflections(client: Client, agent: str = "klaus") -> list[dict[str, Any]]:
@@ -157,5 +168,7 @@ def test_an_api_that_is_away_keeps_the_work_owed(group: str, server: Vendor) -> 
     assert run() == 0
     (row,) = reflection_rows(group)
     assert (row["state"], bool(row["error"])) == ("waiting", True)
-    assert rows("SELECT attempts FROM pending_work WHERE group_id = :g AND kind = 'reflect'", g=group) == [{"attempts": 0}]
+    assert rows("SELECT attempts FROM pending_work WHERE group_id = :g AND kind = 'reflect'", g=group) == [
+        {"attempts": 0}
+    ]
     assert thoughts(group) == []

@@ -48,7 +48,9 @@ def llm(monkeypatch: pytest.MonkeyPatch) -> Scripted:
 def live(group: str, count: int, start: int = 0) -> list[UUID]:
     """Events of one agent, embedded and counted."""
     events = [
-        observed(group, f"Klaus reads chapter {n}", poignancy=POIGNANCY, occurred_at=AT + timedelta(minutes=n))
+        observed(
+            group, f"Klaus reads chapter {n}", poignancy=POIGNANCY, occurred_at=AT + timedelta(minutes=n)
+        )
         for n in range(start, start + count)
     ]
     save(*events)
@@ -89,11 +91,20 @@ def configure(group: str, **settings: object) -> None:
 
 def test_poignant_events_become_thoughts_that_name_their_evidence(group: str, llm: Scripted) -> None:
     ids = live(group, 40)
-    assert (REFLECT, rows("SELECT agent_key FROM agents WHERE group_id = :g", g=group)[0]["agent_key"]) in owed(group)
+    assert (
+        REFLECT,
+        rows("SELECT agent_key FROM agents WHERE group_id = :g", g=group)[0]["agent_key"],
+    ) in owed(group)
     assert run() == 1
     made = thoughts(group)
     (row,) = reflection_rows(group)
-    assert (row["state"], row["trigger"], row["thoughts"], row["llm"], row["attempts"]) == ("done", "importance", 6, "scripted", 1)
+    assert (row["state"], row["trigger"], row["thoughts"], row["llm"], row["attempts"]) == (
+        "done",
+        "importance",
+        6,
+        "scripted",
+        1,
+    )
     assert row["focal_points"] == [f"What of Klaus reads chapter {n}?" for n in (37, 38, 39)]
     assert counters(group) == (get_settings().agent_defaults.importance_trigger_max, 0)
     assert REFLECT not in {kind for kind, _ in owed(group)}
@@ -119,7 +130,11 @@ def test_the_questions_come_in_the_original_order_about_the_latest_memories(
     group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live(group, 40)
-    for name, few in {"MAX_TOP_K": 5, "MAX_FOCAL_TEXTS": 1, "MAX_FOCAL_CHARS": 100}.items():  # these are for what clients ask
+    for name, few in {
+        "MAX_TOP_K": 5,
+        "MAX_FOCAL_TEXTS": 1,
+        "MAX_FOCAL_CHARS": 100,
+    }.items():  # these are for what clients ask
         monkeypatch.setattr(limits, name, few)
     stored: list[int] = []  # before all are retrieved for, no thought is there
     llm.before = lambda question: stored.append(len(thoughts(group)))
@@ -133,7 +148,9 @@ def test_the_questions_come_in_the_original_order_about_the_latest_memories(
 
 
 @pytest.mark.parametrize("broken", [FocalPoints, Poignancy])
-def test_a_bad_reply_keeps_nothing_and_the_next_attempt_makes_one_set(group: str, llm: Scripted, broken: type[Question[Any]]) -> None:
+def test_a_bad_reply_keeps_nothing_and_the_next_attempt_makes_one_set(
+    group: str, llm: Scripted, broken: type[Question[Any]]
+) -> None:
     live(group, 40)
     before, seen = counters(group), []
 
@@ -229,7 +246,9 @@ def test_an_attempt_that_was_taken_for_dead_writes_nothing(group: str, llm: Scri
     assert (row["state"], row["attempts"]) == ("done", 2)
 
 
-def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stops_a_reflection_before_or_after_the_llm_is_told_too(
+    group: str, llm: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     live(group, 1)
     reflection_id = request_reflection.perform(Actor(group), OfAgent(agent_id="klaus")).id
     assert told(group, reflection_id) == ("owed", None)
@@ -260,7 +279,12 @@ def test_nothing_but_idle_memories_is_nothing_to_think_about(group: str, llm: Sc
 
 def ended(group: str, **fields: Any) -> UUID:
     payload = {name: fields.pop(name) for name in ("partner", "chat_ids") if name in fields}
-    envelope = {"type": "session.ended", "group_id": group, "agent_id": "klaus", "occurred_at": AT + timedelta(hours=1)}
+    envelope = {
+        "type": "session.ended",
+        "group_id": group,
+        "agent_id": "klaus",
+        "occurred_at": AT + timedelta(hours=1),
+    }
     event = build({**envelope, **fields, "payload": payload})
     save(event)
     return event.event_id
@@ -268,7 +292,12 @@ def ended(group: str, **fields: Any) -> UUID:
 
 def chat(group: str, words: str, partner: str = "Maria", session: str = "s1", **fields: Any) -> UUID:
     event = observed(
-        group, f"klaus and {partner} talk", node_type="chat", session_id=session, utterances=[["klaus", "Hi"], [partner, words]], **fields
+        group,
+        f"klaus and {partner} talk",
+        node_type="chat",
+        session_id=session,
+        utterances=[["klaus", "Hi"], [partner, words]],
+        **fields,
     )
     save(event)
     return event.event_id
@@ -289,17 +318,45 @@ def test_a_conversation_leaves_two_thoughts_and_the_counters_as_they_are(group: 
     assert planning["description"] == "For klaus's planning: should bring Maria the map on Friday."
     assert memo["description"] == "klaus found the map interesting."
     assert planning["filling"] == memo["filling"] == [str(chat_id)]
-    assert (planning["session_id"], planning["depth"], planning["created_at"]) == ("s1", 1, AT + timedelta(hours=1))
+    assert (planning["session_id"], planning["depth"], planning["created_at"]) == (
+        "s1",
+        1,
+        AT + timedelta(hours=1),
+    )
     assert planning["provenance"]["prompt"] == "planning@2"
     assert counters(group) == before
     (row,) = reflection_rows(group)
-    assert (row["reflection_id"], row["trigger"], row["state"], row["thoughts"]) == (event_id, "conversation", "done", 2)
-    save(build({"type": "session.ended", "event_id": event_id, "group_id": group, "agent_id": "klaus", "session_id": "s1"}))
+    assert (row["reflection_id"], row["trigger"], row["state"], row["thoughts"]) == (
+        event_id,
+        "conversation",
+        "done",
+        2,
+    )
+    save(
+        build(
+            {
+                "type": "session.ended",
+                "event_id": event_id,
+                "group_id": group,
+                "agent_id": "klaus",
+                "session_id": "s1",
+            }
+        )
+    )
     assert REFLECT_CONVERSATION not in {kind for kind, _ in owed(group)}
 
 
 def test_a_chinese_conversation_leaves_chinese_thoughts(group: str, llm: Scripted) -> None:
-    save(observed(group, "林岚和小满聊排班", "林岚", node_type="chat", session_id="s", utterances=[["小满", "周六全天都行"]]))
+    save(
+        observed(
+            group,
+            "林岚和小满聊排班",
+            "林岚",
+            node_type="chat",
+            session_id="s",
+            utterances=[["小满", "周六全天都行"]],
+        )
+    )
     save(build({"type": "session.ended", "group_id": group, "agent_id": "林岚", "session_id": "s"}))
     assert converse() == 1
     assert [thought["description"] for thought in thoughts(group)] == [
@@ -313,7 +370,11 @@ def test_only_the_chats_with_the_partner_count_or_those_named(group: str, llm: S
     with_maria, with_adam = chat(group, "one"), chat(group, "two", "Adam")
     other_session = chat(group, "three", session="s2")
     evidence = []
-    for conversation in ({"session_id": "s1", "partner": "Adam"}, {"session_id": "s1"}, {"chat_ids": [str(other_session)]}):
+    for conversation in (
+        {"session_id": "s1", "partner": "Adam"},
+        {"session_id": "s1"},
+        {"chat_ids": [str(other_session)]},
+    ):
         ended(group, **conversation)
         assert converse() == 1
         evidence.append([thought["filling"] for thought in thoughts(group)[-2:]])
@@ -321,14 +382,18 @@ def test_only_the_chats_with_the_partner_count_or_those_named(group: str, llm: S
     assert evidence == [[list(map(str, ids))] * 2 for ids in expected]
 
 
-def test_a_session_without_a_chat_or_without_words_is_told_and_does_no_harm(group: str, llm: Scripted) -> None:
+def test_a_session_without_a_chat_or_without_words_is_told_and_does_no_harm(
+    group: str, llm: Scripted
+) -> None:
     live(group, 1)
     event_id = ended(group, session_id="s1", partner="Maria")
     assert converse() == 1
     (row,) = reflection_rows(group)
     assert (row["state"], row["error"]) == ("nothing", "the session s1 has no memory of type chat with Maria")
     assert (REFLECT_CONVERSATION, event_id) not in owed(group)
-    save(observed(group, "klaus and Maria talk", node_type="chat", session_id="s1", evidence=[str(uuid4())]))  # no utterances
+    save(
+        observed(group, "klaus and Maria talk", node_type="chat", session_id="s1", evidence=[str(uuid4())])
+    )  # no utterances
     ended(group, session_id="s1", partner="Maria")
     assert converse() == 1
     assert [(row["state"], row["thoughts"]) for row in reflection_rows(group)] == [("nothing", 0)] * 2

@@ -13,7 +13,9 @@ from tasks.retrieval.retrieve import answer, tell
 
 
 def answered(request: RetrievalRequest, caller: str = NOBODY) -> dict[str, Any]:
-    """The answer's fields, once the retrieval is published, recorded (unless nobody asked), and what it touched is noted."""
+    """The answer's fields, once the retrieval is published, recorded (unless nobody asked), and what it
+    touched is noted.
+    """
     began = time.monotonic()
     fields = answer(request)
     with valkey().pipeline(transaction=False) as pipe:

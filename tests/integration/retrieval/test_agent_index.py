@@ -1,4 +1,6 @@
-"""models.retrieval.agent_index: an agent's memories in memory, kept as the database has them, whatever is committed when."""
+"""models.retrieval.agent_index: an agent's memories in memory, kept as the database has them, whatever is
+committed when.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def _alone(database: Stack) -> Iterator[None]:
         index_cache.forget_all()
 
 
-def made(group: str, description: str, *, hours: float = 0, vector: list[float] | None = None, **fields: Any) -> Event:
+def made(
+    group: str, description: str, *, hours: float = 0, vector: list[float] | None = None, **fields: Any
+) -> Event:
     if vector is not None:
         fields = {"vector": vector, "embedding_model": MODEL, **fields}
     return observed(group, description, occurred_at=T0 + timedelta(hours=hours), **fields)
@@ -82,7 +86,9 @@ def built_at_once(group: str, dimensions: int = DIMENSIONS) -> AgentIndex:
 
 
 def change(connection: Connection, setting: str, node_id: UUID, **values: Any) -> None:
-    """Whatever changes a row says so in changed_xid, or no index notices: a rule for every UPDATE of memory_nodes."""
+    """Whatever changes a row says so in changed_xid, or no index notices: a rule for every UPDATE of
+    memory_nodes.
+    """
     statement = f"UPDATE memory_nodes SET {setting}, changed_xid = pg_current_xact_id() WHERE node_id = :id"
     connection.execute(text(statement), {"id": node_id, **values})
 
@@ -99,7 +105,11 @@ def state(index: AgentIndex) -> dict[UUID, tuple[Any, ...]]:
     """All that is known of each node, without the numbers that depend on what was met first."""
     names = {code: name for name, code in index._sessions.items()}
     subjects = {code: name for name, code in index._subjects.items()}
-    columns = [name for name in index.columns.names if index.columns[name].ndim == 1 and name not in INEXACT | {"session", "subject"}]
+    columns = [
+        name
+        for name in index.columns.names
+        if index.columns[name].ndim == 1 and name not in INEXACT | {"session", "subject"}
+    ]
     corpus = index.corpus()
     rows: dict[UUID, tuple[Any, ...]] = {}
     for row, node_id in enumerate(ids_of(index)):
@@ -127,7 +137,9 @@ def assert_same(index: AgentIndex, other: AgentIndex) -> None:
     assert mine.centre == pytest.approx(theirs.centre, abs=1e-6)
     for question in (["klaus"], ["read", "book"], ["书店"]):
         assert mine.lexicon.bm25(question)[order] == pytest.approx(theirs.lexicon.bm25(question))
-    assert [index.node_id(row) for row in index.access_order()] == [other.node_id(row) for row in other.access_order()]
+    assert [index.node_id(row) for row in index.access_order()] == [
+        other.node_id(row) for row in other.access_order()
+    ]
 
 
 # Step by step
@@ -174,7 +186,9 @@ def test_an_index_refreshed_step_by_step_equals_one_built_at_once(group: str) ->
     assert index.size == len(known) - len(archived) >= 350  # more than there was room for at first
 
 
-def test_without_changes_a_refresh_keeps_what_was_worked_out_and_what_is_rolled_back_is_never_seen(group: str) -> None:
+def test_without_changes_a_refresh_keeps_what_was_worked_out_and_what_is_rolled_back_is_never_seen(
+    group: str,
+) -> None:
     save(made(group, "one", vector=[1, 0, 0]))
     index = built_at_once(group)
     corpus, order = index.corpus(), index.access_order()
@@ -190,7 +204,9 @@ def test_without_changes_a_refresh_keeps_what_was_worked_out_and_what_is_rolled_
 
 
 def test_archiving_and_a_vector_by_another_model_are_seen_when_the_change_says_so(group: str) -> None:
-    kept, gone, other = (made(group, name, vector=[1, place, 0]) for place, name in enumerate(("kept", "gone", "other")))
+    kept, gone, other = (
+        made(group, name, vector=[1, place, 0]) for place, name in enumerate(("kept", "gone", "other"))
+    )
     save(kept, gone, other)
     index = built_at_once(group)
     index.corpus()
@@ -239,11 +255,15 @@ def test_tokens_that_are_filled_in_later_are_found_at_once_and_lose_no_row(group
 # To the last bit
 
 _PLAIN = text("""
-    SELECT n.node_id, n.type, n.is_idle, strpos(n.embedding_key, 'idle') > 0 AS says_idle, n.archived_at IS NOT NULL AS archived,
-        extract(epoch FROM n.created_at)::float8 AS created, coalesce(extract(epoch FROM n.expires_at)::float8, 'infinity') AS expires,
-        coalesce(n.poignancy, 0) AS poignancy, extract(epoch FROM a.last_accessed)::float8 AS last_accessed, n.session_id, n.subject,
+    SELECT n.node_id, n.type, n.is_idle, strpos(n.embedding_key, 'idle') > 0 AS says_idle, n.archived_at IS
+    NOT NULL AS archived,
+        extract(epoch FROM n.created_at)::float8 AS created, coalesce(extract(epoch
+        FROM n.expires_at)::float8, 'infinity') AS expires,
+        coalesce(n.poignancy, 0) AS poignancy, extract(epoch
+        FROM a.last_accessed)::float8 AS last_accessed, n.session_id, n.subject,
         n.keywords_lower, n.tokens, n.embedding, n.node_count
-    FROM memory_nodes n JOIN node_access a USING (node_id, group_id) WHERE n.group_id = :group ORDER BY n.node_count
+    FROM memory_nodes n JOIN node_access a USING (node_id, group_id) WHERE n.group_id = :group
+    ORDER BY n.node_count
 """)
 
 
@@ -268,7 +288,11 @@ def diverse(group: str, count: int) -> list[Event]:
 
 
 def plain_vector(row: Any) -> Float32:
-    return np.zeros(PLAIN_DIMENSIONS, np.float32) if row.embedding is None else np.array(row.embedding.to_list(), np.float32)
+    return (
+        np.zeros(PLAIN_DIMENSIONS, np.float32)
+        if row.embedding is None
+        else np.array(row.embedding.to_list(), np.float32)
+    )
 
 
 @pytest.fixture
@@ -282,13 +306,26 @@ def plain(group: str) -> list[Any]:
 def test_columns_are_what_a_plain_select_reads(group: str, plain: list[Any]) -> None:
     index = built_at_once(group, PLAIN_DIMENSIONS)
     assert ids_of(index) == [row.node_id for row in plain]
-    for name in ("created", "expires", "last_accessed", "poignancy", "is_idle", "says_idle", "archived", "node_count"):
+    for name in (
+        "created",
+        "expires",
+        "last_accessed",
+        "poignancy",
+        "is_idle",
+        "says_idle",
+        "archived",
+        "node_count",
+    ):
         assert index.columns[name].tolist() == [getattr(row, name) for row in plain], name
     assert [TYPES[code] for code in index.columns["type"]] == [row.type for row in plain]
-    assert [index.keywords(row) for row in range(index.size)] == [frozenset(row.keywords_lower) for row in plain]
+    assert [index.keywords(row) for row in range(index.size)] == [
+        frozenset(row.keywords_lower) for row in plain
+    ]
     codes = {code: name for name, code in index._sessions.items()}
     # What was told without a session has that of its hour, which is none of the codes.
-    assert [codes.get(code) for code in index.columns["session"].tolist()] == [row.session_id for row in plain]
+    assert [codes.get(code) for code in index.columns["session"].tolist()] == [
+        row.session_id for row in plain
+    ]
     assert index.columns["has_vector"].tolist() == [row.embedding is not None for row in plain]
     for vector, row in zip(index.vectors, plain, strict=True):
         assert np.array_equal(vector, plain_vector(row))
@@ -302,15 +339,23 @@ def test_all_rows_come_in_order_however_many_were_known_of(group: str, plain: li
             change(connection, "archived_at = now(), archived_reason = 'forgotten'", row.node_id)
         for known in (0, 1, TOGETHER, TOGETHER + 1, AT_ONCE, AT_ONCE + 1, AT_ONCE + 77, 3 * AT_ONCE):
             parts = list(all_rows(connection, Whose(group, "klaus", MODEL), archived=False, expected=known))
-            assert [node_id for part in parts for node_id in part.ids] == [row.node_id.bytes for row in left], known
+            assert [node_id for part in parts for node_id in part.ids] == [
+                row.node_id.bytes for row in left
+            ], known
             assert [tokens for part in parts for tokens in part.tokens] == [row.tokens for row in left], known
-            assert [keywords for part in parts for keywords in lists_of(part.keywords)] == [row.keywords_lower for row in left], known
+            assert [keywords for part in parts for keywords in lists_of(part.keywords)] == [
+                row.keywords_lower for row in left
+            ], known
 
 
 def _session(codes: dict[str, int], row: Any) -> int:
     """Its code, -1 without one; a thought without one has one to itself."""
     alone = row.session_id is None and row.type == "thought"
-    return codes.setdefault(str(row.node_id) if alone else row.session_id, len(codes)) if alone or row.session_id is not None else -1
+    return (
+        codes.setdefault(str(row.node_id) if alone else row.session_id, len(codes))
+        if alone or row.session_id is not None
+        else -1
+    )
 
 
 def test_relevance_over_an_index_is_that_over_plain_rows(group: str, plain: list[Any]) -> None:
@@ -332,10 +377,17 @@ def test_relevance_over_an_index_is_that_over_plain_rows(group: str, plain: list
     )
     index = built_at_once(group, PLAIN_DIMENSIONS)
     queries = np.random.default_rng(3).standard_normal((4, PLAIN_DIMENSIONS)).astype(np.float32)
-    questions = ["Where did Anna drink tea? And who took the ferry to the harbour?", "林岚喝茶了吗？", "ok", "clay from the kiln, glaze"]
+    questions = [
+        "Where did Anna drink tea? And who took the ferry to the harbour?",
+        "林岚喝茶了吗？",
+        "ok",
+        "clay from the kiln, glaze",
+    ]
     for question, query in zip(questions, queries, strict=True):
         for vector in (query, None):
-            found, wanted = (hybrid(one, question, vector, lambda _: queries[0], T0) for one in (index.corpus(), corpus))
+            found, wanted = (
+                hybrid(one, question, vector, lambda _: queries[0], T0) for one in (index.corpus(), corpus)
+            )
             for part in ("total", "dense", "lexical", "second_hop", "neighbours", "named"):
                 assert np.array_equal(getattr(found, part), getattr(wanted, part)), (question, part)
 
@@ -350,7 +402,9 @@ def seen(group: str, agent_id: str = "klaus") -> AgentRecord:
     return found
 
 
-def test_an_agent_that_has_not_changed_costs_no_look_at_its_memories(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_has_not_changed_costs_no_look_at_its_memories(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save(made(group, "one", vector=[1, 0, 0]), made(group, "two"))
     index = index_of(group)
     with reading() as connection:
@@ -371,7 +425,9 @@ def oldest_running_is_past(index: AgentIndex, agent: AgentRecord) -> bool:
 
 
 @pytest.mark.parametrize("reads_between", [False, True])
-def test_what_an_earlier_transaction_commits_after_a_later_one_is_not_missed(group: str, *, reads_between: bool) -> None:
+def test_what_an_earlier_transaction_commits_after_a_later_one_is_not_missed(
+    group: str, *, reads_between: bool
+) -> None:
     """New rows, changes of old ones, and an agent's own row that says when it has changed."""
     first, second = made(group, "first"), made(group, "second")
     late, soon = made(group, "late", vector=[1, 0, 0]), made(group, "soon", vector=[0, 1, 0])
@@ -432,7 +488,11 @@ def test_accesses_told_by_another_worker_are_seen_at_the_next_refresh_and_never_
     a, b = made(group, "a"), made(group, "b", hours=1)
     save(a, b)
     index, start = built_at_once(group), T0.timestamp()
-    for of_group, agent, node_id in ((group, "maria", a.event_id), (f"{group}-b", "klaus", a.event_id), (group, "klaus", UUID(int=1))):
+    for of_group, agent, node_id in (
+        (group, "maria", a.event_id),
+        (f"{group}-b", "klaus", a.event_id),
+        (group, "klaus", UUID(int=1)),
+    ):
         records.tell(of_group, agent, [node_id], start + 9_999)  # of others, or of an unknown memory
     assert refreshed(index).columns["last_accessed"].tolist() == [start, start + 3600]
     assert index.access_order().tolist() == [0, 1]
@@ -442,28 +502,39 @@ def test_accesses_told_by_another_worker_are_seen_at_the_next_refresh_and_never_
     records.tell(group, "klaus", [a.event_id, b.event_id], start + 5400)
     with unit_of_work() as connection:
         embed(connection, a.event_id, [1, 0, 0])  # a change of a memory keeps when it was accessed
-    for one in (refreshed(index), built_at_once(group)):  # a new index knows what the database does not know yet
+    for one in (
+        refreshed(index),
+        built_at_once(group),
+    ):  # a new index knows what the database does not know yet
         assert one.columns["last_accessed"].tolist() == [start + 7200, start + 5400]
 
 
 @pytest.mark.parametrize("bound", ["KEPT", "KEPT_SECONDS"])
-def test_a_reader_that_was_away_for_too_long_catches_up_from_the_database(group: str, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_was_away_for_too_long_catches_up_from_the_database(
+    group: str, bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old, new = made(group, "a"), made(group, "b")
     save(old, new)
     index = built_at_once(group)
     buffer.touch(group, [old.event_id], T0.timestamp() + 60)
     buffer.flush()
-    assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp()] * 2  # what was told is gone; nobody was away, though
+    assert (
+        refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp()] * 2
+    )  # what was told is gone; nobody was away, though
     records.tell(group, "klaus", [new.event_id], T0.timestamp() + 120)
     monkeypatch.setattr(records, bound, 1 if bound == "KEPT" else records.LOOK_BACK - 1)
     assert refreshed(index).columns["last_accessed"].tolist() == [T0.timestamp() + 60, T0.timestamp() + 120]
 
 
-def test_what_was_told_of_an_agent_is_kept_for_a_number_of_accesses_and_for_a_time(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_told_of_an_agent_is_kept_for_a_number_of_accesses_and_for_a_time(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key = valkey_keys.touched(group, "klaus")
     for _ in range(3 * records.KEPT):
         records.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
-    assert records.KEPT <= valkey().xlen(key) <= records.KEPT + 100  # Valkey drops whole blocks, of up to a hundred
+    assert (
+        records.KEPT <= valkey().xlen(key) <= records.KEPT + 100
+    )  # Valkey drops whole blocks, of up to a hundred
     assert 0 < valkey().ttl(key) <= records.FORGOTTEN_AFTER
     monkeypatch.setattr(records, "KEPT_SECONDS", 0)
     records.tell(group, "klaus", [UUID(int=1)] * 30, T0.timestamp())
@@ -477,11 +548,18 @@ def test_the_least_recently_used_go_when_there_is_no_room_and_the_most_recent_st
     mebibyte, dimensions = 1024**2, 900
     agents = ["a", "b", "c"]
     for agent in agents:
-        save(*(made(group, f"memory {i}", agent_id=agent, vector=[float(i + 1)] * dimensions) for i in range(300)))
+        save(
+            *(
+                made(group, f"memory {i}", agent_id=agent, vector=[float(i + 1)] * dimensions)
+                for i in range(300)
+            )
+        )
         refreshed(index_cache.index_of(IndexKey(group, agent, MODEL, dimensions)))
     (size,) = {used for _, _, used in index_cache.held()}
     assert mebibyte < size < 2 * mebibyte
-    kept = index_cache.index_of(IndexKey(group, "a", MODEL, dimensions))  # used again: b is the least recent now
+    kept = index_cache.index_of(
+        IndexKey(group, "a", MODEL, dimensions)
+    )  # used again: b is the least recent now
     with environment(index_max_bytes=str(3 * size)):
         index_cache.make_room()
         assert len(index_cache.held()) == 3
@@ -496,7 +574,13 @@ def test_the_least_recently_used_go_when_there_is_no_room_and_the_most_recent_st
 
 
 def test_indexes_are_apart_by_group_agent_model_and_size(group: str) -> None:
-    names = [(group, "a", "m", 3), (group, "b", "m", 3), (f"{group}-b", "a", "m", 3), (group, "a", "n", 3), (group, "a", "m", 2)]
+    names = [
+        (group, "a", "m", 3),
+        (group, "b", "m", 3),
+        (f"{group}-b", "a", "m", 3),
+        (group, "a", "n", 3),
+        (group, "a", "m", 2),
+    ]
     found = {name: index_cache.index_of(IndexKey(*name)) for name in names}
     assert len({id(index) for index in found.values()}) == len(names)
     assert all(index_cache.index_of(IndexKey(*name)) is index for name, index in found.items())
@@ -515,14 +599,21 @@ def _hasty_threads() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_hasty_threads")
-def test_concurrent_retrievals_while_others_write_are_consistent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_retrievals_while_others_write_are_consistent(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(memory_tasks.current_app, "send_task", lambda *_args, **_options: None)
     stop, written = threading.Event(), []
     seen: list[Answer] = []
 
     def some(step: int, count: int) -> list[Event]:
         return [
-            made(group, f"memory {step}.{i} of word{step * count + i}", session_id=f"s{step}", vector=[i + 1, step + 1, 1])
+            made(
+                group,
+                f"memory {step}.{i} of word{step * count + i}",
+                session_id=f"s{step}",
+                vector=[i + 1, step + 1, 1],
+            )
             for i in range(count)
         ]
 
@@ -570,4 +661,7 @@ def test_concurrent_retrievals_while_others_write_are_consistent(group: str, mon
         assert len(set(one.accessed_ids)) == len(scores) == 20
         assert set(one.accessed_ids) <= ours
         assert one.debug.total_candidates >= 49
-    assert_same(refreshed(index_cache.index_of(IndexKey(group, "klaus", MODEL, DIMENSIONS))), refreshed(index_of(group)))
+    assert_same(
+        refreshed(index_cache.index_of(IndexKey(group, "klaus", MODEL, DIMENSIONS))),
+        refreshed(index_of(group)),
+    )

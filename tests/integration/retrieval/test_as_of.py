@@ -1,4 +1,6 @@
-"""What was known at a time of the past: questions about it, lists of it, and past retrievals that are asked again."""
+"""What was known at a time of the past: questions about it, lists of it, and past retrievals that are asked
+again.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ def _alone(database: Stack, group: str, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def remember(group: str, *texts: str, **fields: Any) -> list[UUID]:
     vectors = embedder().passages(list(texts))
-    own = [{"vector": vector.tolist(), "embedding_model": embedder().model, "agent_id": "mia", **fields} for vector in vectors]
+    own = [
+        {"vector": vector.tolist(), "embedding_model": embedder().model, "agent_id": "mia", **fields}
+        for vector in vectors
+    ]
     events = [observed(group, words, **mine) for words, mine in zip(texts, own, strict=True)]
     save(*events)
     return [event.event_id for event in events]
@@ -78,15 +83,23 @@ def a_month_passes(group: str) -> None:
         ):
             moved = ", ".join(f"{column} = {column} - interval '30 days'" for column in columns)
             connection.execute(text(f"UPDATE {table} SET {moved} WHERE group_id = :g"), {"g": group})
-        recent = "(SELECT coalesce(array_agg(t - interval '30 days' ORDER BY t), '{}') FROM unnest(recent) AS t)"
-        connection.execute(text(f"UPDATE node_access SET recent = {recent} WHERE group_id = :g"), {"g": group})
+        recent = (
+            "(SELECT coalesce(array_agg(t - interval '30 days' ORDER BY t), '{}') FROM unnest(recent) AS t)"
+        )
+        connection.execute(
+            text(f"UPDATE node_access SET recent = {recent} WHERE group_id = :g"), {"g": group}
+        )
     index_cache.forget_all()
 
 
 @pytest.mark.long
 def test_past_retrievals_give_the_same_memories_after_a_month_of_changes(group: str) -> None:
     soon = datetime.now(UTC) + timedelta(days=10)
-    first = [node for thing in THINGS for node in remember(group, *(f"Mia's {thing} number {n} stands in room {n}" for n in range(5)))]
+    first = [
+        node
+        for thing in THINGS
+        for node in remember(group, *(f"Mia's {thing} number {n} stands in room {n}" for n in range(5)))
+    ]
     remember(group, *(f"a voucher for the {thing}" for thing in THINGS), expires_at=soon)
     for number in range(RETRIEVALS):
         thing = THINGS[number % len(THINGS)]
@@ -99,14 +112,18 @@ def test_past_retrievals_give_the_same_memories_after_a_month_of_changes(group: 
     assert records.flush() == RETRIEVALS
     a_month_passes(group)
     for node_id in first[5:15]:
-        ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(id=node_id, description=f"this is no longer so: {node_id}"))
+        ACTIONS["memory.update"].perform(
+            Actor(group), UpdateMemory(id=node_id, description=f"this is no longer so: {node_id}")
+        )
     ACTIONS["archive.archive"].perform(Actor(group), ByIds(ids=first[15:25]))
     remember(group, *(f"where is the {thing} now? {n}" for thing in THINGS for n in range(10)))
     for thing in THINGS:
         ask(group, thing)  # touches
     page, same, changed = None, 0, 0
     while page is None or page.next:
-        page = records.list_retrievals.perform(Actor(group), OfAgents(agent_id="mia", cursor=page and page.next, limit=100))
+        page = records.list_retrievals.perform(
+            Actor(group), OfAgents(agent_id="mia", cursor=page and page.next, limit=100)
+        )
         for row in page.rows:
             again = ask_again(Actor(group), ById(id=row.retrieval_id))
             ids = [node.node_id for node in again.then.retrieved_nodes]
@@ -141,7 +158,13 @@ def test_what_was_superseded_archived_or_expired_since_was_known_then(group: str
 
 
 def test_the_context_of_a_prompt_as_it_was_then(group: str) -> None:
-    home, _ = remember(group, "Mia lives in Porto.", "Mia likes green tea.", kind="knowledge", uri="agent://mia/knowledge/told")
+    home, _ = remember(
+        group,
+        "Mia lives in Porto.",
+        "Mia likes green tea.",
+        kind="knowledge",
+        uri="agent://mia/knowledge/told",
+    )
     a_month_passes(group)
     then = datetime.now(UTC) - timedelta(days=29, hours=12)
     ACTIONS["memory.update"].perform(Actor(group), UpdateMemory(id=home, description="Mia lives in Lyon."))
@@ -152,7 +175,9 @@ def test_the_context_of_a_prompt_as_it_was_then(group: str) -> None:
     past, now = context(as_of=then), context()
     assert "Porto" in past.context and "Lyon" not in past.context
     assert "Lyon" in now.context
-    assert (past.injection_id, now.injection_id is not None) == (None, True), "a question about the past is not noted"
+    assert (past.injection_id, now.injection_id is not None) == (None, True), (
+        "a question about the past is not noted"
+    )
     assert context(as_of=then - timedelta(days=90)).context == ""
     with pytest.raises(ValidationError, match="as_of: a session's prompt and the tiers are of now"):
         context(as_of=then, split=True)

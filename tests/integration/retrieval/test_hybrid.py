@@ -1,4 +1,6 @@
-"""tasks.retrieval.retrieve with words and vectors together: what is found, by what, and what when one of the two is missing."""
+"""tasks.retrieval.retrieve with words and vectors together: what is found, by what, and what when one of the
+two is missing.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,14 @@ def diary(group: str, *, embedded: bool = True) -> None:
 
 def ask_all(group: str, *questions: str, **options: Any) -> Answer:
     """By relevance alone, unless ``options`` say otherwise."""
-    options = {"now": NOW, "recency_w": 0, "importance_w": 0, "touch": False, "relevance": "hybrid", **options}
+    options = {
+        "now": NOW,
+        "recency_w": 0,
+        "importance_w": 0,
+        "touch": False,
+        "relevance": "hybrid",
+        **options,
+    }
     request = RetrievalRequest(group_id=group, agent_id="klaus", queries=list(questions), **options)
     answer = retrieve(request)
     assert isinstance(answer, Answer)  # nothing is touched
@@ -117,7 +126,10 @@ def test_a_question_in_english_or_chinese_finds_its_memory(group: str, relevance
     diary(group)
     for question, expected in QUESTIONS.items():
         answer = ask(group, question, relevance=relevance)
-        assert (answer.retrieved_nodes[0].description, answer.debug.relevance) == (expected, relevance or "hybrid")
+        assert (answer.retrieved_nodes[0].description, answer.debug.relevance) == (
+            expected,
+            relevance or "hybrid",
+        )
 
 
 def test_several_questions_get_an_answer_each(group: str) -> None:
@@ -128,7 +140,14 @@ def test_several_questions_get_an_answer_each(group: str) -> None:
 
 def dialogue(group: str, *messages: tuple[str, str], **options: Any) -> FocalAnswer:
     said = [{"role": role, "content": content} for role, content in messages]
-    fields: dict[str, Any] = {"now": NOW, "recency_w": 0, "importance_w": 0, "touch": False, "messages": said, **options}
+    fields: dict[str, Any] = {
+        "now": NOW,
+        "recency_w": 0,
+        "importance_w": 0,
+        "touch": False,
+        "messages": said,
+        **options,
+    }
     answer = retrieve(RetrievalRequest(group_id=group, agent_id="klaus", **fields))
     assert isinstance(answer, Answer)
     (found,) = answer.groups
@@ -137,7 +156,11 @@ def dialogue(group: str, *messages: tuple[str, str], **options: Any) -> FocalAns
 
 def test_what_a_dialogue_is_about_is_found_by_its_earlier_messages(group: str) -> None:
     diary(group)
-    talk = ("user", "Maria grows tomatoes"), ("assistant", "The invoice can wait."), ("user", "who waters them?")
+    talk = (
+        ("user", "Maria grows tomatoes"),
+        ("assistant", "The invoice can wait."),
+        ("user", "who waters them?"),
+    )
     for relevance in ("dense", "lexical", "hybrid"):
         found = dialogue(group, *talk, relevance=relevance)
         assert (found.status, found.query, found.debug.relevance) == ("ok", "who waters them?", relevance)
@@ -177,19 +200,34 @@ def test_a_reranker_orders_the_best_anew_and_is_shown(group: str, server: bad.Ve
     assert ask(group, "What does Klaus read?", mode="stanford").debug.reranker == ""  # never reranked
     assert not server.requests
     found = ask(group, "What does Klaus read?", top_k=2)
-    assert [node.description for node in found.retrieved_nodes] == [DIARY[1], min(DIARY[:1] + DIARY[2:], key=len)]
-    assert [node.reranked for node in found.retrieved_nodes] == [100.0 - len(DIARY[1]), -float(len(found.retrieved_nodes[1].description))]
+    assert [node.description for node in found.retrieved_nodes] == [
+        DIARY[1],
+        min(DIARY[:1] + DIARY[2:], key=len),
+    ]
+    assert [node.reranked for node in found.retrieved_nodes] == [
+        100.0 - len(DIARY[1]),
+        -float(len(found.retrieved_nodes[1].description)),
+    ]
     model = get_settings().reranker.partition("@")[0]
-    assert (found.debug.reranker, found.debug.note, found.debug.retrieved_count) == (f"compatible:{model}", "", 2)
+    assert (found.debug.reranker, found.debug.note, found.debug.retrieved_count) == (
+        f"compatible:{model}",
+        "",
+        2,
+    )
     (request,) = server.requests
-    assert (request.body["query"], sorted(request.body["documents"])) == ("What does Klaus read?", sorted(DIARY))
+    assert (request.body["query"], sorted(request.body["documents"])) == (
+        "What does Klaus read?",
+        sorted(DIARY),
+    )
     dialogue(group, ("user", "Maria is here"), ("assistant", "Oh?"), ("user", "what does she do?"))
     assert server.requests[1].body["query"] == "Maria is here\nOh?\nwhat does she do?"
 
 
 def test_reranked_the_newer_still_comes_before_the_older(group: str, server: bad.Vendor) -> None:
     remember(group, "Mia lives in Leeds, a city in the north of England", subject="Mia")
-    remember(group, "Mia moved, she now lives in York, a city in the north of England", hours=5, subject="Mia")
+    remember(
+        group, "Mia moved, she now lives in York, a city in the north of England", hours=5, subject="Mia"
+    )
     server.otherwise = bad.rerank(lambda _query, document: float("Leeds" in document))
     newer, older = ask(group, "Where does Mia live?").retrieved_nodes
     assert (older.replaced_by, older.reranked, newer.reranked) == (newer.node_id, 1, 0)
@@ -235,7 +273,12 @@ def test_every_part_of_a_relevance_is_told_and_parts_that_play_none_are_none(gro
 def test_minimum_similarity_holds_for_words_too(group: str) -> None:
     diary(group)
     for relevance in ("hybrid", "lexical"):
-        answer = ask(group, "Klaus is reading a book on gentrification", relevance=relevance, filters={"min_similarity": 0.9})
+        answer = ask(
+            group,
+            "Klaus is reading a book on gentrification",
+            relevance=relevance,
+            filters={"min_similarity": 0.9},
+        )
         assert [node.description for node in answer.retrieved_nodes] == [DIARY[0]]
 
 
@@ -250,7 +293,9 @@ def test_neighbours_in_the_session_raise_a_memory_unless_switched_off_for_one_re
     nodes = by_description(ask(group, "kiln shelves order"))
     near, elsewhere = nodes["yes, forty of them"], nodes["yes, forty of them!"]
     assert near.relevance_parts.neighbours > 0
-    assert elsewhere.relevance_parts.neighbours == nodes["yes, forty of them."].relevance_parts.neighbours == 0
+    assert (
+        elsewhere.relevance_parts.neighbours == nodes["yes, forty of them."].relevance_parts.neighbours == 0
+    )
     assert near.score > elsewhere.score
     nodes = by_description(ask(group, "kiln shelves order", neighbours=False))
     assert nodes["yes, forty of them"].relevance_parts.neighbours == 0
@@ -259,7 +304,9 @@ def test_neighbours_in_the_session_raise_a_memory_unless_switched_off_for_one_re
 # Without vectors
 
 
-def test_without_an_embedder_words_are_what_is_left_and_the_answer_says_so(group: str, no_embedder: None) -> None:
+def test_without_an_embedder_words_are_what_is_left_and_the_answer_says_so(
+    group: str, no_embedder: None
+) -> None:
     diary(group)
     for question, expected in QUESTIONS.items():
         answer = ask(group, question)
@@ -300,8 +347,12 @@ def test_all_texts_of_a_request_are_embedded_in_one_call_and_vectors_that_come_a
     assert {node.description for node in answer.retrieved_nodes[:2]} == {DIARY[0], DIARY[1]}
 
 
-def test_no_embedder_is_called_under_a_lock_or_with_a_connection(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight questions to one agent at once are with the embedder at the same time: none waits for another's."""
+def test_no_embedder_is_called_under_a_lock_or_with_a_connection(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight questions to one agent at once are with the embedder at the same time: none waits for
+    another's.
+    """
     diary(group)
     together = Barrier(8)
 
@@ -339,13 +390,18 @@ def test_a_memory_without_a_vector_is_found_by_its_words_among_those_with_one(gr
     assert (best.description, best.relevance_parts.dense) == ("Klaus bought tea", 0)
     assert answer.debug.without_comparable_vector == 3
     assert first(group, "茶叶罐子是空的吗？") == "窗边的茶叶罐子是空的"
-    assert first(group, "When was the invoice INV-2093 paid?") == DIARY[4]  # nothing is ahead for having no vector
+    assert (
+        first(group, "When was the invoice INV-2093 paid?") == DIARY[4]
+    )  # nothing is ahead for having no vector
 
 
 def test_without_the_embedder_memories_of_another_model_are_still_found_by_words(group: str) -> None:
     remember(group, "Klaus reads", embedded=False, vector=[1, 0], embedding_model="another")
     remember(group, "Maria sings", embedded=False, vector=[0, 1], embedding_model="another")
-    assert first(group, "who sings", relevance="lexical", vectors=[[1, 0]], embedding_model="another") == "Maria sings"
+    assert (
+        first(group, "who sings", relevance="lexical", vectors=[[1, 0]], embedding_model="another")
+        == "Maria sings"
+    )
 
 
 # Whose memories
@@ -376,7 +432,11 @@ def test_the_newer_of_two_that_say_the_same_comes_first_and_the_older_is_marked(
     assert [node.node_id for node in nodes[:2]] == [new, old]
     assert [node.replaced_by for node in nodes[:2]] == [None, new]
     few = ask(group, question, top_k=1)
-    assert ([node.node_id for node in few.retrieved_nodes], few.accessed_ids, few.debug.retrieved_count) == ([new], [new], 1)
+    assert ([node.node_id for node in few.retrieved_nodes], few.accessed_ids, few.debug.retrieved_count) == (
+        [new],
+        [new],
+        1,
+    )
     plain = ask(group, question, newer_first=False).retrieved_nodes
     assert plain[0].node_id == old
     assert all(node.replaced_by is None for node in plain)
@@ -406,7 +466,9 @@ def test_what_answers_is_likely_and_the_rest_can_be_left_out(group: str) -> None
     assert None not in likely
     assert likely[0] == max(likely)
     least = (likely[0] + likely[1]) / 2
-    assert [node.description for node in ask(group, question, min_probability=least).retrieved_nodes] == [DIARY[0]]
+    assert [node.description for node in ask(group, question, min_probability=least).retrieved_nodes] == [
+        DIARY[0]
+    ]
     answer = ask(group, question, min_probability=1.0)  # without memories it is an answer, too
     assert (answer.status, answer.retrieved_nodes, answer.accessed_ids) == ("no_candidates", [], [])
     assert answer.message.startswith("no memory is as likely to answer as asked; left out: ")

@@ -1,4 +1,6 @@
-"""What conversations left is found beside all else, turns only if asked; an empty answer says what its filters left out."""
+"""What conversations left is found beside all else, turns only if asked; an empty answer says what its
+filters left out.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ SAID = ["I am allergic to peanuts.", "Hello there.", "Nice weather.", "我对虾
 
 
 def ask(group: str, **options: Any) -> Answer:
-    asked = {"group_id": group, "agent_id": "helper", "queries": ["allergic to peanuts 过敏"], "relevance": "lexical", "touch": False}
+    asked = {
+        "group_id": group,
+        "agent_id": "helper",
+        "queries": ["allergic to peanuts 过敏"],
+        "relevance": "lexical",
+        "touch": False,
+    }
     answer = retrieval.retrieve(RetrievalRequest(**{**asked, **options}))
     assert isinstance(answer, Answer)
     return answer
@@ -30,7 +38,9 @@ def kinds_of(answer: Answer) -> set[str]:
     return {node.kind or "memory" for node in answer.retrieved_nodes}
 
 
-def test_what_conversations_left_is_found_and_an_empty_answer_says_what_was_left_out(group: str, api: Program) -> None:
+def test_what_conversations_left_is_found_and_an_empty_answer_says_what_was_left_out(
+    group: str, api: Program
+) -> None:
     say(group, *SAID)
     empty = ask(group)
     assert (empty.status, empty.debug.left_out) == ("no_candidates", {"kinds.session": 4})
@@ -41,7 +51,9 @@ def test_what_conversations_left_is_found_and_an_empty_answer_says_what_was_left
     save(observed(group, "Mia carries peanuts", agent_id="helper"))
     assert kinds_of(ask(group)) == {"memory", *(fact["kind"] for fact in facts)}
     assert kinds_of(ask(group, filters={"kinds": ["session"]})) == {"session"}
-    assert kinds_of(ask(group, mode="stanford", relevance=None, filters={"kinds": ["memory"]})) == set(), "nothing is embedded yet"
+    assert kinds_of(ask(group, mode="stanford", relevance=None, filters={"kinds": ["memory"]})) == set(), (
+        "nothing is embedded yet"
+    )
     listed = api.get("/nodes", agent_id="helper")["rows"]
     assert {node["kind"] for node in listed} == {None, *(fact["kind"] for fact in facts)}
     assert len(api.get("/nodes", agent_id="helper", kinds="session")["rows"]) == len(SAID)
@@ -52,12 +64,17 @@ def test_every_filter_says_how_many_it_leaves_out(group: str) -> None:
     then = datetime(2026, 3, 1, tzinfo=UTC)
     memories = [
         observed(group, f"cup {number}", agent_id="helper", occurred_at=then, session_id="s1", **fields)
-        for number, fields in enumerate([{}, {"expires_at": then}, {"node_type": "chat"}, {}, {"predicate": "is", "object": "idle"}])
+        for number, fields in enumerate(
+            [{}, {"expires_at": then}, {"node_type": "chat"}, {}, {"predicate": "is", "object": "idle"}]
+        )
     ]
     save(*memories)
     with unit_of_work() as connection:
         archived = {"group": group, "id": memories[3].event_id}
-        connection.execute(text("UPDATE memory_nodes SET archived_at = now() WHERE group_id = :group AND node_id = :id"), archived)
+        connection.execute(
+            text("UPDATE memory_nodes SET archived_at = now() WHERE group_id = :group AND node_id = :id"),
+            archived,
+        )
     filters = {"created_after": datetime(2027, 1, 1, tzinfo=UTC), "session_id": "s2", "keywords": ["kettle"]}
     left_out = ask(group, filters=filters).debug.left_out
     others = {"types.chat": 1, "include_expired": 1, "include_archived": 1, "idle": 1}

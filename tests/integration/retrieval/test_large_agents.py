@@ -99,12 +99,16 @@ def ask(group: str, text: str, **options: Any) -> Answer:
 def as_small(group: str, text: str, **options: Any) -> Answer:
     """The same question answered by an index of everything."""
     with unit_of_work() as connection:
-        ready = connection.exec_driver_sql("SELECT large_ready_at FROM agents WHERE group_id = %s", (group,)).scalar_one()
+        ready = connection.exec_driver_sql(
+            "SELECT large_ready_at FROM agents WHERE group_id = %s", (group,)
+        ).scalar_one()
         connection.exec_driver_sql("UPDATE agents SET large_ready_at = NULL WHERE group_id = %s", (group,))
     found = ask(group, text, **options)
     assert found.debug.exact
     with unit_of_work() as connection:
-        connection.exec_driver_sql("UPDATE agents SET large_ready_at = %s WHERE group_id = %s", (ready, group))
+        connection.exec_driver_sql(
+            "UPDATE agents SET large_ready_at = %s WHERE group_id = %s", (ready, group)
+        )
     return found
 
 
@@ -124,16 +128,23 @@ def test_all_nodes_are_marked_whenever_they_came_and_all_terms_counted(group: st
     events = memories(group, 150)
     save(*events[:120])
     with unit_of_work() as connection:
-        (key,) = connection.exec_driver_sql("SELECT agent_key FROM agents WHERE group_id = %s", (group,)).scalars()
+        (key,) = connection.exec_driver_sql(
+            "SELECT agent_key FROM agents WHERE group_id = %s", (group,)
+        ).scalars()
         begun = enlargement.begin(connection, key)
     assert begun is not None and begun.large_from == 120
     save(*events[120:135])  # while it is being done
     run_until_idle(ENLARGE, enlarge)
     save(*events[135:])
-    assert {row["large"] for row in rows("SELECT large FROM memory_nodes WHERE group_id = :g", g=group)} == {True}
+    assert {row["large"] for row in rows("SELECT large FROM memory_nodes WHERE group_id = :g", g=group)} == {
+        True
+    }
     counted = {
         row["term"]: row["texts"]
-        for row in rows("SELECT term, sum(texts)::int AS texts FROM term_frequencies WHERE group_id = :g GROUP BY 1", g=group)
+        for row in rows(
+            "SELECT term, sum(texts)::int AS texts FROM term_frequencies WHERE group_id = :g GROUP BY 1",
+            g=group,
+        )
     }
     said = [tokens(event.payload.description) for event in events]  # type: ignore[union-attr]
     expected = Counter(term for text in said for term in set(text)) | {"": sum(map(len, said))}
@@ -146,13 +157,16 @@ def test_one_agent_at_a_time_becomes_large_and_doing_it_again_changes_nothing(gr
     with pending_work.alone(ENLARGE) as alone:
         assert alone
         assert run_until_idle(ENLARGE, enlarge) == 0  # it is left to whoever does another
-    assert rows("SELECT attempts FROM pending_work WHERE kind = 'enlarge' AND group_id = :g", g=group) == [{"attempts": 0}]
+    assert rows("SELECT attempts FROM pending_work WHERE kind = 'enlarge' AND group_id = :g", g=group) == [
+        {"attempts": 0}
+    ]
     assert run_until_idle(ENLARGE, enlarge) == 1
     counted = "SELECT term, counted, texts FROM term_frequencies WHERE group_id = :g ORDER BY 1, 2"
     before = rows(counted, g=group)
     with unit_of_work() as connection:
         connection.exec_driver_sql(
-            "INSERT INTO pending_work (kind, subject_id, group_id) SELECT 'enlarge', agent_key, group_id FROM agents WHERE group_id = %s",
+            "INSERT INTO pending_work (kind, subject_id, group_id) SELECT 'enlarge', agent_key, group_id FROM"
+            " agents WHERE group_id = %s",
             (group,),
         )
     run_until_idle(ENLARGE, enlarge)
@@ -167,7 +181,10 @@ def test_vectors_of_any_size_are_found(group: str, dimensions: int, kind: str | 
     vectors *= LONG / np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors[::2] *= SHORT / LONG
     model = f"random-{dimensions}"
-    events = [observed(group, f"memory {i}", vector=vector.tolist(), embedding_model=model) for i, vector in enumerate(vectors)]
+    events = [
+        observed(group, f"memory {i}", vector=vector.tolist(), embedding_model=model)
+        for i, vector in enumerate(vectors)
+    ]
     save(*events)
     run_until_idle(ENLARGE, enlarge)
     found = ask(group, "near", vectors=[vectors[7].tolist()], embedding_model=model, **NEAREST_ALONE, top_k=1)
@@ -179,7 +196,9 @@ def test_the_original_mode_is_exact_however_large_the_agent_and_what_cannot_be_s
     group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events = grown(group)
-    save(observed(group, "odd one", vector=[1.0, 2.0], embedding_model=embedder().model))  # of another size: stops nothing
+    save(
+        observed(group, "odd one", vector=[1.0, 2.0], embedding_model=embedder().model)
+    )  # of another size: stops nothing
     found = ask(group, events[0].payload.description, recency_w=0, importance_w=0)  # type: ignore[union-attr]
     assert (found.accessed_ids[0], found.debug.exact) == (events[0].event_id, False)
     assert ask(group, "kiln", mode="stanford").debug.exact
@@ -201,11 +220,17 @@ def test_the_same_candidates_give_the_same_answer(group: str, monkeypatch: pytes
         assert found.accessed_ids == expected.accessed_ids, (question, relevance)
         assert (found.debug.exact, found.debug.total_candidates) == (False, expected.debug.total_candidates)
         for mine, theirs in zip(found.retrieved_nodes, expected.retrieved_nodes, strict=True):
-            assert mine.score == pytest.approx(theirs.score, abs=1e-5)  # scaling to what the candidates span enlarges rounding
-            assert mine.relevance_parts.model_dump() == pytest.approx(theirs.relevance_parts.model_dump(), abs=1e-4)
+            assert mine.score == pytest.approx(
+                theirs.score, abs=1e-5
+            )  # scaling to what the candidates span enlarges rounding
+            assert mine.relevance_parts.model_dump() == pytest.approx(
+                theirs.relevance_parts.model_dump(), abs=1e-4
+            )
 
 
-def test_few_candidates_of_many_memories_are_the_right_ones(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_candidates_of_many_memories_are_the_right_ones(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT", "WITH_NEIGHBOURS"):
         monkeypatch.setattr(large_agents, name, 40)
     events = grown(group, 500)
@@ -219,16 +244,25 @@ def test_few_candidates_of_many_memories_are_the_right_ones(group: str, monkeypa
 
 
 @pytest.mark.parametrize("question", ["What was there on 3 March 2026?", "2026年3月3日有什么"])
-def test_what_happened_on_a_day_that_the_question_names_is_looked_for(group: str, question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_happened_on_a_day_that_the_question_names_is_looked_for(
+    group: str, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT", "OF_DAYS"):
         monkeypatch.setattr(large_agents, name, 5)
     day = T0 + timedelta(days=2)
-    save(*[observed(group, f"nothing of note {n}", occurred_at=day + timedelta(minutes=n), poignancy=1) for n in range(3)])
+    save(
+        *[
+            observed(group, f"nothing of note {n}", occurred_at=day + timedelta(minutes=n), poignancy=1)
+            for n in range(3)
+        ]
+    )
     grown(group, 400)
     options = {"now": T0 + timedelta(days=30), "top_k": 20, "recency_w": 0, "importance_w": 0}
     for answer in (as_small, ask):
         found = answer(group, question, **options)
-        assert {f"nothing of note {n}" for n in range(3)} <= {node.description for node in found.retrieved_nodes}
+        assert {f"nothing of note {n}" for n in range(3)} <= {
+            node.description for node in found.retrieved_nodes
+        }
 
 
 def test_bm25_uses_the_frequencies_of_the_whole_agent(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +270,10 @@ def test_bm25_uses_the_frequencies_of_the_whole_agent(group: str, monkeypatch: p
         monkeypatch.setattr(large_agents, name, 5)
     grown(group)
     expected, found = (answer(group, "glaze", relevance="lexical", top_k=3) for answer in (as_small, ask))
-    scores = [{round(node.relevance_parts.lexical or 0, 9) for node in one.retrieved_nodes} for one in (expected, found)]
+    scores = [
+        {round(node.relevance_parts.lexical or 0, 9) for node in one.retrieved_nodes}
+        for one in (expected, found)
+    ]
     assert scores[0] & scores[1]
 
 
@@ -246,7 +283,8 @@ def test_a_filter_never_returns_fewer_than_there_are(group: str, monkeypatch: py
     grown(group)
     with unit_of_work() as connection:
         connection.exec_driver_sql(
-            "UPDATE memory_nodes SET archived_at = now(), changed_xid = pg_current_xact_id() WHERE group_id = %s AND node_count %% 3 = 0",
+            "UPDATE memory_nodes SET archived_at = now(), changed_xid = pg_current_xact_id() WHERE group_id ="
+            " %s AND node_count %% 3 = 0",
             (group,),
         )
     for filters in (
@@ -258,7 +296,9 @@ def test_a_filter_never_returns_fewer_than_there_are(group: str, monkeypatch: py
         {"created_after": T0 + timedelta(minutes=120, microseconds=1)},
         {"types": ["event", "thought", "chat"], "include_archived": True},
     ):
-        expected, found = (answer(group, "tea", filters=Filters(**filters), top_k=130) for answer in (as_small, ask))
+        expected, found = (
+            answer(group, "tea", filters=Filters(**filters), top_k=130) for answer in (as_small, ask)
+        )
         assert set(found.accessed_ids) == set(expected.accessed_ids) and found.accessed_ids, filters
 
 
@@ -270,12 +310,19 @@ def test_the_search_goes_on_beyond_other_tenants_rows(group: str) -> None:
     grown(group)
     run_until_idle(ENLARGE, enlarge)
     answer = ask(group, "kiln clay glaze tea 1x7", relevance="dense", recency_w=0, importance_w=0, top_k=30)
-    mine: set[UUID] = {row["node_id"] for row in rows("SELECT node_id FROM memory_nodes WHERE group_id = :g", g=group)}  # type: ignore[misc]
+    mine: set[UUID] = {
+        row["node_id"] for row in rows("SELECT node_id FROM memory_nodes WHERE group_id = :g", g=group)
+    }  # type: ignore[misc]
     assert len(answer.accessed_ids) == 30 and set(answer.accessed_ids) <= mine
 
 
 def test_words_alone_answer_when_there_is_no_vector(group: str) -> None:
-    save(*[observed(group, f"glaze {i}" if i % 50 == 0 else f"tea {i}", historic=True) for i in range(BOUND + 1)])
+    save(
+        *[
+            observed(group, f"glaze {i}" if i % 50 == 0 else f"tea {i}", historic=True)
+            for i in range(BOUND + 1)
+        ]
+    )
     run_until_idle(ENLARGE, enlarge)
     found = ask(group, "glaze", top_k=3)
     assert {node.description for node in found.retrieved_nodes} == {"glaze 0", "glaze 50", "glaze 100"}
@@ -290,11 +337,16 @@ def test_vectors_of_a_move_to_another_model_are_found_before_and_while_they_get_
         monkeypatch.setattr(large_agents, name, 3)
     with unit_of_work() as connection:
         connection.exec_driver_sql(
-            "INSERT INTO next_vectors (node_id, group_id, model, embedding) SELECT node_id, group_id, 'next', "
-            "('[' || node_count || ',1]')::vector FROM memory_nodes WHERE group_id = %s",
+            "INSERT INTO next_vectors (node_id, group_id, model, embedding) SELECT node_id, group_id, 'next',"
+            " ('[' || node_count || ',1]')::vector FROM memory_nodes WHERE group_id = %s",
             (group,),
         )
-    question: dict[str, Any] = {"vectors": [[1.0, 1.0]], "embedding_model": "next", **NEAREST_ALONE, "top_k": 3}
+    question: dict[str, Any] = {
+        "vectors": [[1.0, 1.0]],
+        "embedding_model": "next",
+        **NEAREST_ALONE,
+        "top_k": 3,
+    }
     expected = [event.event_id for event in events[:3]]
     assert ask(group, "any", **question).accessed_ids == expected
     asked: list[str] = []
@@ -322,7 +374,13 @@ def test_a_user_of_a_large_agent_is_answered_from_all_that_they_are_told_and_not
     vector = shared[0].payload.vector
     save(
         *(
-            observed(group, f"The kiln of {user} is hot", user_id=user, vector=vector, embedding_model=embedder().model)
+            observed(
+                group,
+                f"The kiln of {user} is hot",
+                user_id=user,
+                vector=vector,
+                embedding_model=embedder().model,
+            )
             for user in [f"user-{number}" for number in range(50)]
         )
     )
@@ -334,17 +392,28 @@ def test_a_user_of_a_large_agent_is_answered_from_all_that_they_are_told_and_not
     assert {node.user_id for node in ask(group, "kiln", top_k=200).retrieved_nodes} == {None}
 
 
-def test_words_are_searched_under_all_filters_before_the_best_are_taken(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_are_searched_under_all_filters_before_the_best_are_taken(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("NEAREST", "WITH_WORDS", "NEWEST", "MOST_IMPORTANT"):
         monkeypatch.setattr(large_agents, name, 3)
     save(observed(group, "the kiln, says a file", origin="document"), observed(group, "the kiln, says Klaus"))
     grown(group)
-    save(*(observed(group, f"the kiln of {n}", user_id="zoe") for n in range(5)))  # newer, and told nobody else
+    save(
+        *(observed(group, f"the kiln of {n}", user_id="zoe") for n in range(5))
+    )  # newer, and told nobody else
     save(*(observed(group, f"the kiln, says a tool {n}", origin="tool") for n in range(5)))
-    save(*(observed(group, f"the kiln, said {n}", kind="session", uri="agent://klaus/session/s") for n in range(5)))
+    save(
+        *(
+            observed(group, f"the kiln, said {n}", kind="session", uri="agent://klaus/session/s")
+            for n in range(5)
+        )
+    )
 
     def found(**filters: Any) -> set[str]:
-        answer = ask(group, "says the kiln", relevance="lexical", top_k=3, filters={"types": ["event"], **filters})
+        answer = ask(
+            group, "says the kiln", relevance="lexical", top_k=3, filters={"types": ["event"], **filters}
+        )
         assert not answer.debug.exact
         return {node.description for node in answer.retrieved_nodes}
 
@@ -366,24 +435,40 @@ def test_what_a_large_agent_knew_then_is_what_a_small_one_would_have_known(group
     ids = {node.node_id for node in large.retrieved_nodes}
     assert ids == {node.node_id for node in small.retrieved_nodes} == {event.event_id for event in events}
     assert all(node.superseded_at is None for node in large.retrieved_nodes)
-    assert {event.event_id for event in events[1:8]}.isdisjoint(node.node_id for node in ask(group, "kiln clay", top_k=200).retrieved_nodes)
+    assert {event.event_id for event in events[1:8]}.isdisjoint(
+        node.node_id for node in ask(group, "kiln clay", top_k=200).retrieved_nodes
+    )
 
 
-def test_an_index_is_built_by_one_process_where_shared_memory_is_small(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_is_built_by_one_process_where_shared_memory_is_small(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As in a container: what several processes build in does not fit there."""
-    save(*(observed(group, f"memory {i}", vector=[float(i), 1.0, 0.0], embedding_model="shared") for i in range(BOUND + 1)))
+    save(
+        *(
+            observed(group, f"memory {i}", vector=[float(i), 1.0, 0.0], embedding_model="shared")
+            for i in range(BOUND + 1)
+        )
+    )
     statements: list[str] = []
 
     class Cursor(psycopg.Cursor[Any]):
         def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
             told = query.as_string(self) if isinstance(query, sql.Composable) else str(query)
             statements.append(told)
-            if told.strip().startswith("CREATE INDEX") and "SET max_parallel_maintenance_workers = 0" not in statements:
+            if (
+                told.strip().startswith("CREATE INDEX")
+                and "SET max_parallel_maintenance_workers = 0" not in statements
+            ):
                 raise DiskFull("could not resize shared memory segment")
             return super().execute(query, *args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(enlargement, "driver", lambda connection: SimpleNamespace(cursor=lambda: Cursor(driver(connection))))
+        patched.setattr(
+            enlargement,
+            "driver",
+            lambda connection: SimpleNamespace(cursor=lambda: Cursor(driver(connection))),
+        )
         run_until_idle(ENLARGE, enlarge)
     assert sum(statement.strip().startswith("CREATE INDEX") for statement in statements) == 2
     found = ask(group, "near", vectors=[[5.0, 1.0, 0.0]], embedding_model="shared", **NEAREST_ALONE, top_k=1)

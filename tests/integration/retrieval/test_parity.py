@@ -1,4 +1,5 @@
-"""Stanford's saved memories: the same nodes in the same order with the same scores as the original's own code.
+"""Stanford's saved memories: the same nodes in the same order with the same scores as the original's own
+code.
 
 A subset of what ``bench.parity`` does through the whole pipeline, here by functions and in seconds.
 """
@@ -32,7 +33,9 @@ STANFORD = Path(os.environ.get("JIYI_SHARED_DATA") or _CHECKOUT.parent / "shared
 RECORDED = Path(__file__).parent / "stanford"
 
 pytestmark = pytest.mark.usefixtures("database")
-needs_saved = pytest.mark.skipif(not STANFORD.is_dir(), reason=f"no saved memories in {STANFORD} (JIYI_SHARED_DATA)")
+needs_saved = pytest.mark.skipif(
+    not STANFORD.is_dir(), reason=f"no saved memories in {STANFORD} (JIYI_SHARED_DATA)"
+)
 
 SAVED = ("klaus_step_3_9", "isabella_step_3_8", "klaus_step_1_12")
 #: But the one of 10,000 nodes, which the benchmark sees to.
@@ -51,7 +54,11 @@ def remember(group: str, name: str, *, made_up: bool = False) -> Memory:
 
 
 def cases_of(file: str, name: str) -> list[dict[str, Any]]:
-    cases = [case for case in normalised_cases((RECORDED if file == EDGE else STANFORD) / file) if case["memory"] == name]
+    cases = [
+        case
+        for case in normalised_cases((RECORDED if file == EDGE else STANFORD) / file)
+        if case["memory"] == name
+    ]
     assert cases, f"{file} has no case of {name}"
     return cases
 
@@ -66,7 +73,9 @@ def check(group: str, memory: Memory, case: dict[str, Any]) -> None:
         touch=False,
         now=memory.now or datetime.now(UTC),
         embedding_model=stanford.ORIGINAL_MODEL,
-        vectors=[made_up_vector(text) if case["made_up"] else memory.vectors[text] for text in case["focal_texts"]],
+        vectors=[
+            made_up_vector(text) if case["made_up"] else memory.vectors[text] for text in case["focal_texts"]
+        ],
     )
     answer = retrieve(request)
     assert isinstance(answer, Answer)  # nothing is touched
@@ -83,7 +92,9 @@ def work(group: str, kind: str, handler: Callable[[Batch], None]) -> None:
 
     def done() -> bool:
         run_until_idle(kind, handler)
-        return not rows("SELECT subject_id FROM pending_work WHERE group_id = :g AND kind = :k", g=group, k=kind)
+        return not rows(
+            "SELECT subject_id FROM pending_work WHERE group_id = :g AND kind = :k", g=group, k=kind
+        )
 
     until(done, what=f"{kind} is still owed")
 

@@ -34,10 +34,25 @@ def remembered(group: str, description: str = "Klaus reads.", agent_id: str = "k
     return event.event_id
 
 
-def asked(group: str, question: str, *returned: Sequence[tuple[UUID, float]], agent_id: str = "klaus", **options: Any) -> None:
+def asked(
+    group: str,
+    question: str,
+    *returned: Sequence[tuple[UUID, float]],
+    agent_id: str = "klaus",
+    **options: Any,
+) -> None:
     with valkey().pipeline() as pipe:
         questions = [question] * max(len(returned), 1)
-        records.note(pipe, Actor(group, "key:a1 (crawler)"), agent_id, questions, options, returned or [[]], 0.0042, datetime.now(UTC))
+        records.note(
+            pipe,
+            Actor(group, "key:a1 (crawler)"),
+            agent_id,
+            questions,
+            options,
+            returned or [[]],
+            0.0042,
+            datetime.now(UTC),
+        )
         pipe.execute()
 
 
@@ -51,13 +66,23 @@ def test_a_note_says_who_asked_what_and_what_was_returned_in_the_order_of_the_ra
     asked(group, "x" * 5_000, [(first, 1.0)] * 50, [(first, 0.5)])
     assert records.flush() == 2
     long, row = listed(group)
-    assert (row.agent_id, row.asked_by, row.options, row.ms, row.found) == ("klaus", "key:a1 (crawler)", {"top_k": 2}, 4.2, [2, 1])
+    assert (row.agent_id, row.asked_by, row.options, row.ms, row.found) == (
+        "klaus",
+        "key:a1 (crawler)",
+        {"top_k": 2},
+        4.2,
+        [2, 1],
+    )
     assert [[(one.node_id, one.score, one.description) for one in each] for each in row.results] == [
         [(second, 1.5, "Klaus writes."), (first, 0.5, "Klaus reads.")],
         [(first, 2.0, "Klaus reads.")],
     ]
     # Long questions and long answers are cut.
-    assert (len(long.queries[0]), long.found, [len(one) for one in long.results]) == (records.CHARACTERS, [50, 1], [records.RESULTS, 1])
+    assert (len(long.queries[0]), long.found, [len(one) for one in long.results]) == (
+        records.CHARACTERS,
+        [50, 1],
+        [records.RESULTS, 1],
+    )
     assert long.results[1][0].score == 0.5
 
 
@@ -75,7 +100,9 @@ def test_the_latest_of_each_agent_are_kept_page_by_page(group: str) -> None:
     assert [row.queries[0] for row in listed(group, cursor=page.next)] == ["2", "of another"]
 
 
-def test_nothing_is_noted_where_it_is_turned_off_and_little_waits(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_noted_where_it_is_turned_off_and_little_waits(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     remembered(group)
     with environment(retrievals_kept="0"):
         asked(group, "unheard")

@@ -1,4 +1,6 @@
-"""tasks.retrieval.retrieve as a function on stored vectors: who is a candidate, which score it gets, what it leaves behind."""
+"""tasks.retrieval.retrieve as a function on stored vectors: who is a candidate, which score it gets, what it
+leaves behind.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
     return made
 
 
-def remember(group: str, description: str, vector: list[float] | None = None, *, hours: float = 0, **fields: Any) -> UUID:
+def remember(
+    group: str, description: str, vector: list[float] | None = None, *, hours: float = 0, **fields: Any
+) -> UUID:
     fields.setdefault("occurred_at", T0 + timedelta(hours=hours))
     fields.setdefault("embedding_model", MODEL)
     event = observed(group, description, vector=vector or EAST, **fields)
@@ -84,7 +88,9 @@ def ask_all(group: str, *focal: list[float], **options: Any) -> Answer:
     options = {"now": NOW, "vectors": vectors, "embedding_model": MODEL, "newer_first": False, **options}
     texts = [f"focal {i}" for i in range(len(vectors))]
     # Dense: cosines can be worked out by hand. What else relevance is made of is tested in test_hybrid.py.
-    asked = RetrievalRequest(**{"relevance": "dense", "group_id": group, "agent_id": "klaus", "queries": texts, **options})
+    asked = RetrievalRequest(
+        **{"relevance": "dense", "group_id": group, "agent_id": "klaus", "queries": texts, **options}
+    )
     return Answer.model_validate(answered(asked))
 
 
@@ -108,9 +114,14 @@ UNIT = 3 * (1.36 / 3 - (1.6 / 3) ** 2) ** 0.5
 RECENT = (UNIT * 0.25 * (1 / 2 - 1 / 8), UNIT * 0.5 * 0.6)
 ELAPSED = (UNIT * 0.25 * (2**-2 - 2**-10), UNIT * 0.5 * 0.6)
 STANFORD = (0.5, 2.0)
-#: Half a point for recency, so that decay 0.5 gives round numbers. Per memory: recency raw, normalised; score.
+#: Half a point for recency, so that decay 0.5 gives round numbers. Per memory: recency raw, normalised;
+#: score.
 EXPECTED = {
-    "recent": {"a": (1 / 8, 0, 3.0), "c": (1 / 2, 1, RECENT[0] + 1.8 + RECENT[1] / 2), "b": (1 / 4, 1 / 3, RECENT[0] / 3 + RECENT[1])},
+    "recent": {
+        "a": (1 / 8, 0, 3.0),
+        "c": (1 / 2, 1, RECENT[0] + 1.8 + RECENT[1] / 2),
+        "b": (1 / 4, 1 / 3, RECENT[0] / 3 + RECENT[1]),
+    },
     "elapsed": {
         "a": (2**-10, 0, 3.0),
         "c": (2**-2, 1, ELAPSED[0] + 1.8 + ELAPSED[1] / 2),
@@ -169,11 +180,21 @@ def test_unknown_poignancy_counts_as_zero_and_stays_unknown_in_the_answer(group:
 def test_ties_go_to_the_newest_and_in_stanford_mode_to_the_least_recently_accessed(group: str) -> None:
     for hours in (1, 0, 2):
         remember(group, f"at {hours}", hours=hours)
-    assert [n.description for n in ask(group, recency_w=0, touch=False).retrieved_nodes] == ["at 2", "at 1", "at 0"]
-    assert [n.description for n in ask(group, recency_w=0, mode="stanford").retrieved_nodes] == ["at 0", "at 1", "at 2"]
+    assert [n.description for n in ask(group, recency_w=0, touch=False).retrieved_nodes] == [
+        "at 2",
+        "at 1",
+        "at 0",
+    ]
+    assert [n.description for n in ask(group, recency_w=0, mode="stanford").retrieved_nodes] == [
+        "at 0",
+        "at 1",
+        "at 2",
+    ]
 
 
-def test_several_focal_texts_are_answered_in_their_order_from_the_same_state_but_for_the_stanford_mode(group: str) -> None:
+def test_several_focal_texts_are_answered_in_their_order_from_the_same_state_but_for_the_stanford_mode(
+    group: str,
+) -> None:
     three(group)
     answer = ask_all(group, [1, 0], [0, 1], [1, 0], mode="recent", recency_decay=0.5, top_k=1)
     assert [one.query for one in answer.groups] == ["focal 0", "focal 1", "focal 2"]
@@ -183,7 +204,9 @@ def test_several_focal_texts_are_answered_in_their_order_from_the_same_state_but
     three(other)
     answer = ask_all(other, [1, 0], [1, 0], mode="stanford", recency_decay=0.5, top_k=1)
     # The second time "a" was accessed just now: last of three, by the original's rule worth least.
-    assert [(node.description, node.recency.raw) for one in answer.groups for node in one.retrieved_nodes] == [("a", 1 / 2), ("a", 1 / 8)]
+    assert [
+        (node.description, node.recency.raw) for one in answer.groups for node in one.retrieved_nodes
+    ] == [("a", 1 / 2), ("a", 1 / 8)]
 
 
 def test_simulated_time_is_what_elapsed_recency_is_measured_from(group: str) -> None:
@@ -193,7 +216,9 @@ def test_simulated_time_is_what_elapsed_recency_is_measured_from(group: str) -> 
     raw = {n.description: n.recency.raw for n in late.retrieved_nodes}
     assert raw == pytest.approx({"old": 2**-10, "new": 2**-5})
     early = ask(group, mode="elapsed", recency_decay=0.5, now=T0 + timedelta(hours=1), touch=False)
-    assert {n.description: n.recency.raw for n in early.retrieved_nodes} == pytest.approx({"old": 1 / 2, "new": 1})
+    assert {n.description: n.recency.raw for n in early.retrieved_nodes} == pytest.approx(
+        {"old": 1 / 2, "new": 1}
+    )
 
 
 # Settings
@@ -208,11 +233,17 @@ def test_the_request_comes_before_the_agent_and_the_agent_before_the_deployment(
     def settings(**options: Any) -> tuple[str, list[float], float]:
         answer = ask(group, touch=False, **options)
         node = by_description(answer)["a"]
-        return answer.debug.mode, [node.recency.weight, node.relevance.weight, node.importance.weight], node.recency.raw
+        return (
+            answer.debug.mode,
+            [node.recency.weight, node.relevance.weight, node.importance.weight],
+            node.recency.raw,
+        )
 
     with environment(agent_defaults=deployment):
         assert settings() == ("stanford", [2 * 0.5, 2 * 3.0, 3 * 2.0], 0.25)
-        given = settings(mode="recent", recency_w=0, importance_w=1, recency_decay=0.5)  # 0 is a value like any other
+        given = settings(
+            mode="recent", recency_w=0, importance_w=1, recency_decay=0.5
+        )  # 0 is a value like any other
         assert given == ("recent", [0, 2 * 3.0, pytest.approx(RECENT[1], abs=1e-6)], 1 / 8)
 
 
@@ -242,7 +273,9 @@ def test_archived_memories_are_left_out_unless_asked_for(group: str) -> None:
     remember(group, "kept")
     archived = remember(group, "archived")
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE memory_nodes SET archived_at = now() WHERE node_id = :id"), {"id": archived})
+        connection.execute(
+            text("UPDATE memory_nodes SET archived_at = now() WHERE node_id = :id"), {"id": archived}
+        )
     for mode in ("recent", "stanford"):
         assert descriptions(group, mode=mode) == ["kept"]
         assert descriptions(group, mode=mode, filters={"include_archived": True}) == ["archived", "kept"]
@@ -305,7 +338,16 @@ def test_15_a_negative_weight_turns_the_originals_order_around_and_no_other(grou
     three(group)
     options: dict[str, Any] = {"recency_w": 0, "importance_w": 0, "touch": False}
     before = {mode: ask(group, mode=mode, **options) for mode in ("stanford", "recent")}
-    save(build({"type": "agent.configured", "group_id": group, "agent_id": "klaus", "payload": {"relevance_w": -1}}))
+    save(
+        build(
+            {
+                "type": "agent.configured",
+                "group_id": group,
+                "agent_id": "klaus",
+                "payload": {"relevance_w": -1},
+            }
+        )
+    )
     after = {mode: ask(group, mode=mode, **options) for mode in ("stanford", "recent")}
     assert after["stanford"].accessed_ids == before["stanford"].accessed_ids[::-1]
     assert after["recent"].accessed_ids == before["recent"].accessed_ids
@@ -319,13 +361,23 @@ def test_16_an_agent_or_a_group_that_does_not_exist_is_said_to_be_unknown(group:
     elsewhere = {"group_id": f"{group}-nobody's"}
     embedded_here: dict[str, Any] = {"vectors": None, "embedding_model": None}
     remember(group, "klaus's own")
-    for options in ({"agent_id": "nobody"}, {"agent_id": "nobody", **embedded_here}, elsewhere, {**elsewhere, **embedded_here}):
+    for options in (
+        {"agent_id": "nobody"},
+        {"agent_id": "nobody", **embedded_here},
+        elsewhere,
+        {**elsewhere, **embedded_here},
+    ):
         answer = ask_all(group, [1, 0, 0], [1, 0], **options)  # of two sizes: no vector is looked at
         assert answer.status == "unknown_agent"
         named = "no group" if "group_id" in options else "no agent 'nobody' in the group"
         assert answer.message.startswith(named)
         for one in answer.groups:
-            assert (one.status, one.message, one.retrieved_nodes, one.accessed_ids) == ("unknown_agent", answer.message, [], [])
+            assert (one.status, one.message, one.retrieved_nodes, one.accessed_ids) == (
+                "unknown_agent",
+                answer.message,
+                [],
+                [],
+            )
             assert (one.debug.total_candidates, one.debug.mode) == (0, "recent")
     assert valkey().zcard(valkey_keys.ACCESS) == 0
 
@@ -336,10 +388,18 @@ def test_without_candidates_the_answer_says_so_whatever_the_vectors_are(group: s
     for options in ({}, {"vectors": None, "embedding_model": None}):
         answer = ask_all(group, [1, 0, 0], [1, 0], **options)  # of two sizes, and not the memories'
         left_out = "1 of the type chat (types), 1 that say that something is idle"
-        assert (answer.status, answer.message) == ("no_candidates", f"no candidate memories for this agent; left out: {left_out}")
+        assert (answer.status, answer.message) == (
+            "no_candidates",
+            f"no candidate memories for this agent; left out: {left_out}",
+        )
         assert len(answer.groups) == 2
         for one in answer.groups:
-            assert (one.status, one.message, one.retrieved_nodes, one.accessed_ids) == ("no_candidates", answer.message, [], [])
+            assert (one.status, one.message, one.retrieved_nodes, one.accessed_ids) == (
+                "no_candidates",
+                answer.message,
+                [],
+                [],
+            )
             assert (one.debug.total_candidates, one.debug.min_score, one.debug.max_score) == (0, None, None)
     assert valkey().zcard(valkey_keys.ACCESS) == 0
 
@@ -363,13 +423,29 @@ def test_memories_of_another_model_are_counted_and_rank_without_relevance(group:
     remember(group, "the same size", [1, 0], embedding_model="a third")
     answer = ask(group, mode=mode)
     assert answer.debug.without_comparable_vector == 2
-    assert {n.description: n.relevance.raw for n in answer.retrieved_nodes} == pytest.approx({"ours": 0.6, "wider": 0, "the same size": 0})
+    assert {n.description: n.relevance.raw for n in answer.retrieved_nodes} == pytest.approx(
+        {"ours": 0.6, "wider": 0, "the same size": 0}
+    )
 
 
 def test_focal_texts_without_vectors_are_embedded_by_the_deployments_model(group: str) -> None:
-    first = remember(group, "tea", embedder().passages(["Klaus drinks tea"])[0].tolist(), embedding_model=embedder().model)
-    remember(group, "book", embedder().passages(["a book on gentrification"])[0].tolist(), embedding_model=embedder().model)
-    request = RetrievalRequest(group_id=group, agent_id="klaus", queries=["Klaus drinks tea"], recency_w=0, now=NOW, relevance="dense")
+    first = remember(
+        group, "tea", embedder().passages(["Klaus drinks tea"])[0].tolist(), embedding_model=embedder().model
+    )
+    remember(
+        group,
+        "book",
+        embedder().passages(["a book on gentrification"])[0].tolist(),
+        embedding_model=embedder().model,
+    )
+    request = RetrievalRequest(
+        group_id=group,
+        agent_id="klaus",
+        queries=["Klaus drinks tea"],
+        recency_w=0,
+        now=NOW,
+        relevance="dense",
+    )
     answer = retrieve(request)
     assert answer.accessed_ids[0] == first
     assert answer.debug.embedding_model == embedder().model
@@ -424,18 +500,44 @@ def test_a_node_comes_with_all_its_fields_and_without_its_vector(group: str) -> 
         "provenance": {"source": "test"},
     }
     evidence, at = uuid4(), T0 + timedelta(hours=1)
-    thought = remember(group, "Klaus likes 书", [0.25, 0.5], node_type="thought", evidence=[evidence], occurred_at=at, **fields)
-    request = RetrievalRequest(group_id=group, agent_id="klaus", queries=["x"], vectors=[EAST], embedding_model=MODEL, now=NOW)
+    thought = remember(
+        group,
+        "Klaus likes 书",
+        [0.25, 0.5],
+        node_type="thought",
+        evidence=[evidence],
+        occurred_at=at,
+        **fields,
+    )
+    request = RetrievalRequest(
+        group_id=group, agent_id="klaus", queries=["x"], vectors=[EAST], embedding_model=MODEL, now=NOW
+    )
     answered = retrieval.answer(request)
     answer = Answer.model_validate(answered)
     on_the_wire = json.loads(reply_of(answered))["value"]
-    assert on_the_wire == Answer.model_validate(on_the_wire).model_dump(mode="json") == answer.model_dump(mode="json")
+    assert (
+        on_the_wire
+        == Answer.model_validate(on_the_wire).model_dump(mode="json")
+        == answer.model_dump(mode="json")
+    )
     plain = on_the_wire["groups"][0]["retrieved_nodes"][0]
     assert plain.keys() == ScoredMemory.model_fields.keys()
     assert not {"embedding", "vector", "vectors"} & plain.keys()
     scores = {"score", "recency", "relevance", "importance", "relevance_parts", "probability", "reranked"}
     assert ScoredMemory.model_validate(plain).model_dump(exclude=scores) == fields | {
-        **dict.fromkeys(["kind", "uri", "superseded_at", "superseded_by", "replaced_by", "user_id", "visibility", "abstract", "overview"]),
+        **dict.fromkeys(
+            [
+                "kind",
+                "uri",
+                "superseded_at",
+                "superseded_by",
+                "replaced_by",
+                "user_id",
+                "visibility",
+                "abstract",
+                "overview",
+            ]
+        ),
         **dict.fromkeys(["archived_at", "archived_reason", "access_count", "dimensions", "recent"]),
         "supersedes": [],
         "type_count": 1,

@@ -18,11 +18,17 @@ SHARDS = 2
 AGENTS = [f"agent-{i}" for i in range(6)]
 
 
-def test_each_agent_is_answered_by_the_worker_of_its_shard_and_by_no_other(database: Stack, group: str, tmp_path: Path) -> None:
+def test_each_agent_is_answered_by_the_worker_of_its_shard_and_by_no_other(
+    database: Stack, group: str, tmp_path: Path
+) -> None:
     urls = {name: getattr(database.urls, name) for name in ("redis_url", "broker_url")}
     own = {name: re.sub(r"(db|virtual_host)=0", rf"\1={OWN_DATABASE}", url) for name, url in urls.items()}
     names = ["intake", "retrieval", "retrieval-1", "embedding"]
-    with environment(**own, retrieval_shards=str(SHARDS)), ephemeral.processes(tmp_path, names), Client(group) as client:
+    with (
+        environment(**own, retrieval_shards=str(SHARDS)),
+        ephemeral.processes(tmp_path, names),
+        Client(group) as client,
+    ):
         ids = [client.observe(agent_id=agent, description=f"{agent} waters the tomatoes") for agent in AGENTS]
         client.wait_for(ids, ephemeral.START_SECONDS)  # the others may still be starting
         for agent, node_id in zip(AGENTS, ids, strict=True):

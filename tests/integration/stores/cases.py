@@ -16,7 +16,13 @@ GRAPH: dict[str, Any] = {
     "nodes": [{"id": "potter", "memories": [{"name": "notes", "retrieve_stage": ["gen"]}]}],
 }
 SAY = {"name": "notes", "role": "potter", "inputs_text": "When?", "output_snapshot": {"text": SAID}}
-DONE = {"graph": "pottery", "node_id": "potter", "operation_type": "RETRIEVE", "stage": "gen", "item_count": 2}
+DONE = {
+    "graph": "pottery",
+    "node_id": "potter",
+    "operation_type": "RETRIEVE",
+    "stage": "gen",
+    "item_count": 2,
+}
 
 
 def declared(group: str) -> str:
@@ -38,7 +44,11 @@ def _of(action: Any) -> Case:
 CASES = (
     Case(action=actions.apply, prepare=lambda _group: None, request=lambda _made: ApplyGraph(**GRAPH)),
     Case(action=actions.update, prepare=declared, request=lambda _made: UpdateStore.model_validate(SAY)),
-    Case(action=actions.log, prepare=lambda _group: None, request=lambda _made: LogOperation.model_validate(DONE)),
+    Case(
+        action=actions.log,
+        prepare=lambda _group: None,
+        request=lambda _made: LogOperation.model_validate(DONE),
+    ),
     _of(actions.load),
     _of(actions.save),
     _of(actions.reindex),

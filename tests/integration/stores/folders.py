@@ -43,7 +43,9 @@ class Folder:
     def perform(self, deed: Callable[[Context, StoreRecord], Any]) -> Any:
         """Load, save or re-index it, as the action does."""
         with for_groups(self.group), unit_of_work() as connection:
-            return deed(Context(connection, Actor(self.group), "test"), rows.need(connection, self.group, "notes"))
+            return deed(
+                Context(connection, Actor(self.group), "test"), rows.need(connection, self.group, "notes")
+            )
 
     @property
     def store(self) -> StoreRecord:
@@ -74,15 +76,22 @@ class Folder:
         run_until_idle(EMBED_ITEMS, embed_items)
 
     def states(self) -> dict[str, str]:
-        return {row.path: row.state for row in self._rows("SELECT path, state FROM store_files WHERE store_id = :id")}
+        return {
+            row.path: row.state
+            for row in self._rows("SELECT path, state FROM store_files WHERE store_id = :id")
+        }
 
     def reasons(self) -> dict[str, str]:
-        return {row.path: row.state_reason for row in self._rows("SELECT path, state_reason FROM store_files WHERE store_id = :id")}
+        return {
+            row.path: row.state_reason
+            for row in self._rows("SELECT path, state_reason FROM store_files WHERE store_id = :id")
+        }
 
     def chunks(self) -> list[Any]:
         """All that is indexed, in the order of its keys."""
         return self._rows("""
-            SELECT item_id, key, content_summary, content_hash, chunk_index, metadata, tokens, embedding::text AS embedding, embedding_model
+            SELECT item_id, key, content_summary, content_hash, chunk_index, metadata, tokens,
+            embedding::text AS embedding, embedding_model
             FROM store_items WHERE store_id = :id ORDER BY key
         """)
 

@@ -41,16 +41,32 @@ class Kept:
     def perform(self, action: Any, request: BaseModel) -> Any:
         return action.perform(Actor(self.group), request)
 
-    def apply(self, *memory: dict[str, Any], nodes: tuple[dict[str, Any], ...] = (), run_id: str = "", graph: str = "team") -> AppliedGraph:
-        return self.perform(actions.apply, ApplyGraph(graph=graph, memory=list(memory), nodes=list(nodes), run_id=run_id))
+    def apply(
+        self,
+        *memory: dict[str, Any],
+        nodes: tuple[dict[str, Any], ...] = (),
+        run_id: str = "",
+        graph: str = "team",
+    ) -> AppliedGraph:
+        return self.perform(
+            actions.apply, ApplyGraph(graph=graph, memory=list(memory), nodes=list(nodes), run_id=run_id)
+        )
 
-    def say(self, output: str, name: str = "notes", *, inputs: str = "", role: str = "writer", run_id: str = "") -> WrittenItem:
-        request = UpdateStore(name=name, run_id=run_id, role=role, inputs_text=inputs, output_snapshot=Snapshot(text=output))
+    def say(
+        self, output: str, name: str = "notes", *, inputs: str = "", role: str = "writer", run_id: str = ""
+    ) -> WrittenItem:
+        request = UpdateStore(
+            name=name, run_id=run_id, role=role, inputs_text=inputs, output_snapshot=Snapshot(text=output)
+        )
         return self.perform(actions.update, request)
 
-    def ask(self, query: str, name: str = "notes", *, run_id: str = "", top_k: int = 3, threshold: float = -1) -> FoundStoreItems:
+    def ask(
+        self, query: str, name: str = "notes", *, run_id: str = "", top_k: int = 3, threshold: float = -1
+    ) -> FoundStoreItems:
         with for_groups(self.group):
-            request = RetrieveItems(name=name, run_id=run_id, query=query, top_k=top_k, similarity_threshold=threshold)
+            request = RetrieveItems(
+                name=name, run_id=run_id, query=query, top_k=top_k, similarity_threshold=threshold
+            )
             return search.retrieve(Actor(self.group), request)
 
     def found(self, query: str, name: str = "notes", **options: Any) -> list[str]:

@@ -54,7 +54,9 @@ def test_each_has_its_state(folder: MakeFolder) -> None:
         "large.txt": "too_large",
     }
     reasons = docs.reasons()
-    assert {name for name, reason in reasons.items() if reason} == {name for name, state in docs.states().items() if state != "indexed"}
+    assert {name for name, reason in reasons.items() if reason} == {
+        name for name, state in docs.states().items() if state != "indexed"
+    }
     assert "more than 20,971,520" in reasons["large.txt"]
 
 
@@ -65,7 +67,9 @@ def test_what_was_indexed_of_a_file_goes_when_it_becomes_unusable(folder: MakeFo
     assert docs.first("feldspar") == KILN
 
 
-def test_a_file_that_grows_while_it_is_read_is_read_with_the_next_scan(folder: MakeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_grows_while_it_is_read_is_read_with_the_next_scan(
+    folder: MakeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     docs = folder()
     assert indexed(docs, "log.txt", "A page about feldspar") == "indexed"
     real, path = os.read, docs.path / "log.txt"
@@ -88,7 +92,9 @@ def test_a_file_that_grows_while_it_is_read_is_read_with_the_next_scan(folder: M
     assert docs.first("ash") == "A page about ash"
 
 
-def test_a_file_that_goes_before_it_is_read_is_forgotten(folder: MakeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_goes_before_it_is_read_is_forgotten(
+    folder: MakeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     docs = folder()
     docs.write("a.md", KILN)
     real = disk.read
@@ -122,7 +128,9 @@ def test_links_lead_nowhere_outside(folder: MakeFolder, roots: Path) -> None:
     assert "swordfish" not in str(docs.chunks())
 
 
-def test_a_link_that_is_changed_while_it_is_opened_leads_nowhere(folder: MakeFolder, roots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_is_changed_while_it_is_opened_leads_nowhere(
+    folder: MakeFolder, roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     docs = folder()
     path = docs.write("a.md", KILN)
     real = os.open
@@ -140,14 +148,24 @@ def test_a_link_that_is_changed_while_it_is_opened_leads_nowhere(folder: MakeFol
     assert docs.chunks() == []
 
 
-def test_a_source_outside_the_folders_is_refused(roots: Path, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_outside_the_folders_is_refused(
+    roots: Path, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Processes and devices are no files even where everything may be read."""
 
     def declare(path: str) -> None:
         config = FileMemoryConfig.model_validate({"file_sources": [{"path": path}]})
         BACKENDS["file"].check(group, config, "memory[0].config")
 
-    for path in (f"{roots}/..", f"{roots}/../secret.md", "/etc", "/proc", "/proc/self/root", "/", f"{roots}/\0"):
+    for path in (
+        f"{roots}/..",
+        f"{roots}/../secret.md",
+        "/etc",
+        "/proc",
+        "/proc/self/root",
+        "/",
+        f"{roots}/\0",
+    ):
         with pytest.raises(ConfigError, match=r"memory\[0\]\.config\.file_sources\[0\]\.path"):
             declare(path)
     monkeypatch.setenv("JIYI_STORE_ROOTS", "/")

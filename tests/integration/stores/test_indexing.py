@@ -1,4 +1,6 @@
-"""A store of files follows its folder: what is added, changed, renamed or gone, each file in one transaction."""
+"""A store of files follows its folder: what is added, changed, renamed or gone, each file in one
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,11 @@ def test_exactly_what_changed_is_embedded(folder: MakeFolder, embedded: list[str
     after = {row.key: row for row in docs.chunks()}
     assert sorted(embedded) == ["A new one.", "Another kiln."]
     paths = {row.metadata["file_path"] for row in after.values()}
-    assert paths == {"0.md", "1.md", "4.md", "5.md", "6.md", "7.md", "new.md", "moved.md", "longer.md"} == set(docs.states())
+    assert (
+        paths
+        == {"0.md", "1.md", "4.md", "5.md", "6.md", "7.md", "new.md", "moved.md", "longer.md"}
+        == set(docs.states())
+    )
     assert all(row.embedding is not None for row in after.values())
     assert after[f"{docs.path}:moved.md#0"].embedding == before[f"{docs.path}:3.md#0"].embedding
     assert {row.key: row for row in after.values() if row.metadata["file_path"] == "0.md"} == {
@@ -90,7 +96,9 @@ def test_the_index_of_a_renamed_file_is_that_of_a_new_one(folder: MakeFolder) ->
     assert docs.chunks() == moved
 
 
-def test_equal_bytes_are_embedded_once_whatever_their_file_and_time(folder: MakeFolder, embedded: list[str]) -> None:
+def test_equal_bytes_are_embedded_once_whatever_their_file_and_time(
+    folder: MakeFolder, embedded: list[str]
+) -> None:
     docs = folder()
     docs.write("a.md", KILN)
     docs.write("b.md", KILN)
@@ -106,7 +114,9 @@ def test_equal_bytes_are_embedded_once_whatever_their_file_and_time(folder: Make
     assert [hit.item.metadata["file_path"] for hit in docs.ask("kiln").hits] == ["b.md"]
 
 
-def test_another_chunk_size_indexes_again_and_embeds_only_other_texts(folder: MakeFolder, embedded: list[str]) -> None:
+def test_another_chunk_size_indexes_again_and_embeds_only_other_texts(
+    folder: MakeFolder, embedded: list[str]
+) -> None:
     docs = folder()
     docs.write("long.md", LONG)
     docs.write("short.md", KILN)
@@ -153,18 +163,28 @@ def test_the_job_owes_a_look_through_every_store_of_files(folder: MakeFolder) ->
     docs.write("a.md", KILN)
     perform(JOBS["scan_stores"])
     with unit_of_work() as connection:
-        owed = connection.execute(text("SELECT subject_id FROM pending_work WHERE kind = 'scan_files'")).scalars().all()
+        owed = (
+            connection.execute(text("SELECT subject_id FROM pending_work WHERE kind = 'scan_files'"))
+            .scalars()
+            .all()
+        )
     assert docs.store_id in owed
     shutil.rmtree(docs.path)
 
 
-def test_a_run_whose_time_is_up_leaves_the_rest_owed(folder: MakeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_files, "RUN_SECONDS", 0.0)  # as if each file were one that takes as long as it may
+def test_a_run_whose_time_is_up_leaves_the_rest_owed(
+    folder: MakeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        index_files, "RUN_SECONDS", 0.0
+    )  # as if each file were one that takes as long as it may
     docs = folder()
     for number in range(3):
         docs.write(f"{number}.md", f"Cup {number} is blue.")
     docs.scan()
     assert sorted(docs.states().values()) == ["indexed", "pending", "pending"]
     with unit_of_work() as connection:
-        owed = text("SELECT count(*), max(attempts) FROM pending_work WHERE kind = 'index_file' AND group_id = :g")
+        owed = text(
+            "SELECT count(*), max(attempts) FROM pending_work WHERE kind = 'index_file' AND group_id = :g"
+        )
         assert tuple(connection.execute(owed, {"g": docs.group}).one()) == (2, 0)

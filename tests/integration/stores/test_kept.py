@@ -50,7 +50,8 @@ def test_a_blackboard_forgets_what_is_older_than_it_keeps(kept: Kept) -> None:
     kept.say("long ago", "board")
     with unit_of_work() as connection:
         connection.execute(
-            text("UPDATE store_items SET created_at = created_at - interval '3 hours' WHERE group_id = :g"), {"g": kept.group}
+            text("UPDATE store_items SET created_at = created_at - interval '3 hours' WHERE group_id = :g"),
+            {"g": kept.group},
         )
     assert kept.found("whatever", "board") == []
     assert kept.say("now", "board").dropped == 1
@@ -59,7 +60,10 @@ def test_a_blackboard_forgets_what_is_older_than_it_keeps(kept: Kept) -> None:
 
 def test_a_store_without_a_path_is_the_runs_own(kept: Kept) -> None:
     """In the original `auto` of a blackboard is a path, and saving fails."""
-    mine, board = {"name": "notes", "type": "simple", "config": {}}, {**BOARD, "config": {"memory_path": "auto"}}
+    mine, board = (
+        {"name": "notes", "type": "simple", "config": {}},
+        {**BOARD, "config": {"memory_path": "auto"}},
+    )
     assert [one.change for one in kept.apply(board).stores] == ["of_each_run"]
     for run_id in ("r1", "r2"):
         kept.apply(mine, board, run_id=run_id)
@@ -77,9 +81,16 @@ def test_stores_of_old_runs_are_pruned_and_the_groups_stay(kept: Kept) -> None:
     kept.apply(SIMPLE)
     kept.apply({"name": "own", "type": "simple", "config": {}}, run_id="r1")
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE stores SET used_at = now() - interval '8 days' WHERE group_id = :g"), {"g": kept.group})
+        connection.execute(
+            text("UPDATE stores SET used_at = now() - interval '8 days' WHERE group_id = :g"),
+            {"g": kept.group},
+        )
         assert numbers.delete_old(connection, "stores", datetime.now(UTC) - timedelta(days=7), 1_000) >= 1
-        left = connection.execute(text("SELECT name FROM stores WHERE group_id = :g"), {"g": kept.group}).scalars().all()
+        left = (
+            connection.execute(text("SELECT name FROM stores WHERE group_id = :g"), {"g": kept.group})
+            .scalars()
+            .all()
+        )
     assert left == ["notes"]
 
 
@@ -98,14 +109,26 @@ def test_a_store_goes_to_a_file_and_comes_back(kept: Kept) -> None:
     embed()
     assert kept.perform(actions.save, StoreName(name="notes")).path == "notes.json"
     [item] = json.loads((own_folder(kept.group) / "notes.json").read_text(encoding="utf-8"))
-    assert set(item) == {"id", "content_summary", "input_snapshot", "output_snapshot", "metadata", "embedding", "timestamp"}
+    assert set(item) == {
+        "id",
+        "content_summary",
+        "input_snapshot",
+        "output_snapshot",
+        "metadata",
+        "embedding",
+        "timestamp",
+    }
     assert len(item["embedding"]) == 256
     before = ids(kept)
     kept.perform(actions.delete, StoreName(name="notes"))
     kept.apply(SIMPLE)
     assert ids(kept) == before
     assert embed() == 1  # whose vectors a file has, nobody knows
-    assert (kept.perform(actions.reindex, StoreName(name="notes")).count, kept.state().pending, embed()) == (1, 1, 1)
+    assert (kept.perform(actions.reindex, StoreName(name="notes")).count, kept.state().pending, embed()) == (
+        1,
+        1,
+        1,
+    )
     assert kept.items().rows[0].timestamp == pytest.approx(item["timestamp"])
 
 
@@ -127,8 +150,18 @@ def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: py
     root.mkdir()
     (root / "link").symlink_to(outside)
     (root / "loop").symlink_to(root / "loop")
-    monkeypatch.setattr("models.stores.saved_files.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(root)}))
-    for path in ("/proc/self/environ", "/etc/passwd", f"{root}/../outside/a.md", f"{root}/link/a.md", "\0", str(root) + "x"):
+    monkeypatch.setattr(
+        "models.stores.saved_files.get_settings",
+        lambda: get_settings().model_copy(update={"store_roots": str(root)}),
+    )
+    for path in (
+        "/proc/self/environ",
+        "/etc/passwd",
+        f"{root}/../outside/a.md",
+        f"{root}/link/a.md",
+        "\0",
+        str(root) + "x",
+    ):
         with pytest.raises(ConfigError, match="memory"):
             source_path(kept.group, path, "memory[0].config.file_sources[0].path")
     with monkeypatch.context() as patch:
@@ -145,9 +178,14 @@ def test_paths_stay_in_their_folders(kept: Kept, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_refused(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(
+    kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tmp_path.chmod(0o500)
-    monkeypatch.setattr("models.stores.saved_files.get_settings", lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}))
+    monkeypatch.setattr(
+        "models.stores.saved_files.get_settings",
+        lambda: get_settings().model_copy(update={"store_roots": str(tmp_path)}),
+    )
     with pytest.raises(ConfigError, match="cannot be written"):
         kept.apply({**SIMPLE, "config": {"memory_path": str(tmp_path / "a.json")}})
 
@@ -155,10 +193,20 @@ def test_a_folder_that_cannot_be_written_is_refused(kept: Kept, tmp_path: Path, 
 def test_attachments_are_kept_once_and_come_back_equal(kept: Kept) -> None:
     kept.apply(SIMPLE)
     data = os.urandom(2_000)
-    block = {"type": "image", "data": base64.b64encode(data).decode("ascii"), "mime_type": "image/png", "name": "kiln.png"}
+    block = {
+        "type": "image",
+        "data": base64.b64encode(data).decode("ascii"),
+        "mime_type": "image/png",
+        "name": "kiln.png",
+    }
     for number in (1, 2):
-        output = Snapshot(text=f"This is picture {number} of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)])
-        kept.perform(actions.update, UpdateStore(name="notes", role="painter", inputs_text="?", output_snapshot=output))
+        output = Snapshot(
+            text=f"This is picture {number} of the kiln.",
+            blocks=[SnapshotBlock(role="assistant", block=block)],
+        )
+        kept.perform(
+            actions.update, UpdateStore(name="notes", role="painter", inputs_text="?", output_snapshot=output)
+        )
     state = kept.state()
     assert (state.attachments, state.attachment_bytes) == (1, 2_000)
     [note] = kept.items().rows[0].metadata["attachments"]
@@ -169,20 +217,26 @@ def test_attachments_are_kept_once_and_come_back_equal(kept: Kept) -> None:
         "name": "kiln.png",
         "size": 2_000,
     }
-    found = kept.perform(actions.attachment, AttachmentQuery(name="notes", attachment_id=note["attachment_id"]))
+    found = kept.perform(
+        actions.attachment, AttachmentQuery(name="notes", attachment_id=note["attachment_id"])
+    )
     assert base64.b64decode(found.data) == data
     [hit, _] = kept.ask("picture of the kiln").hits
     assert hit.item.output_snapshot is not None
     assert hit.item.output_snapshot.blocks[0].block == block
 
 
-def test_attachments_go_with_their_last_item_and_have_a_bound(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attachments_go_with_their_last_item_and_have_a_bound(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("models.stores.items.MAX_ATTACHMENTS", 1_000)
     kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "max_items": 1}})
 
     def paint(size: int) -> None:
         block = {"data": base64.b64encode(bytes(size)).decode("ascii"), "mime_type": "image/png"}
-        output = Snapshot(text="This is a picture of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)])
+        output = Snapshot(
+            text="This is a picture of the kiln.", blocks=[SnapshotBlock(role="assistant", block=block)]
+        )
         kept.perform(actions.update, UpdateStore(name="notes", role="painter", output_snapshot=output))
 
     with pytest.raises(InvalidRequest, match="more than 1,000"):
@@ -195,29 +249,51 @@ def test_attachments_go_with_their_last_item_and_have_a_bound(kept: Kept, monkey
 
 
 def test_secrets_are_neither_kept_in_clear_nor_shown(kept: Kept) -> None:
-    config = {"memory_path": "notes.json", "embedding": {"provider": "openai", "model": "m", "api_key": "sk-very-secret"}}
+    config = {
+        "memory_path": "notes.json",
+        "embedding": {"provider": "openai", "model": "m", "api_key": "sk-very-secret"},
+    }
     kept.apply({**SIMPLE, "config": config})
     assert "sk-very-secret" not in kept.state().model_dump_json()
     with unit_of_work() as connection:
-        row = connection.execute(text("SELECT config::text, secrets FROM stores WHERE group_id = :g"), {"g": kept.group}).one()
-        audit = connection.execute(text("SELECT details::text FROM audit_log WHERE group_id = :g"), {"g": kept.group}).scalars().all()
+        row = connection.execute(
+            text("SELECT config::text, secrets FROM stores WHERE group_id = :g"), {"g": kept.group}
+        ).one()
+        audit = (
+            connection.execute(
+                text("SELECT details::text FROM audit_log WHERE group_id = :g"), {"g": kept.group}
+            )
+            .scalars()
+            .all()
+        )
     assert "sk-very-secret" not in f"{row} {audit}"
     assert b"sk-very-secret" not in bytes(row.secrets)
     with unit_of_work() as connection:
-        assert rows.need(connection, kept.group, "notes").config.embedding.api_key.get_secret_value() == "sk-very-secret"
+        assert (
+            rows.need(connection, kept.group, "notes").config.embedding.api_key.get_secret_value()
+            == "sk-very-secret"
+        )
 
 
 @pytest.mark.parametrize(
     ("embedding", "field"),
     [
         ({"provider": "openai", "model": "m"}, "api_key"),
-        ({"provider": "openai", "model": "m", "api_key": "k", "base_url": "http://127.0.0.1:9/v1"}, "base_url"),
-        ({"provider": "compatible", "model": "m", "api_key": "k", "base_url": "http://169.254.169.254/v1"}, "base_url"),
+        (
+            {"provider": "openai", "model": "m", "api_key": "k", "base_url": "http://127.0.0.1:9/v1"},
+            "base_url",
+        ),
+        (
+            {"provider": "compatible", "model": "m", "api_key": "k", "base_url": "http://169.254.169.254/v1"},
+            "base_url",
+        ),
         ({"provider": "compatible", "model": "m"}, "base_url"),
         ({"provider": "ollama", "model": "m"}, "base_url"),
     ],
 )
-def test_an_embedder_in_a_private_network_or_without_a_key_is_refused(kept: Kept, embedding: dict[str, Any], field: str) -> None:
+def test_an_embedder_in_a_private_network_or_without_a_key_is_refused(
+    kept: Kept, embedding: dict[str, Any], field: str
+) -> None:
     with pytest.raises(ConfigError, match=rf"memory\[0\].config.embedding.{field}: "):
         kept.apply({**SIMPLE, "config": {"memory_path": "notes.json", "embedding": embedding}})
 
@@ -226,7 +302,13 @@ def test_nobody_sees_another_tenants_store(kept: Kept) -> None:
     kept.apply(SIMPLE)
     kept.say("The blue teapot broke on Tuesday.")
     other = Kept(f"{kept.group}-other")
-    for ask in (other.items, other.state, other.load, lambda: other.ask("teapot"), lambda: other.say("The teapot is mine.")):
+    for ask in (
+        other.items,
+        other.state,
+        other.load,
+        lambda: other.ask("teapot"),
+        lambda: other.say("The teapot is mine."),
+    ):
         with pytest.raises(NotFound):
             ask()
     other.apply(SIMPLE)
@@ -236,11 +318,17 @@ def test_nobody_sees_another_tenants_store(kept: Kept) -> None:
 
 def test_the_map_has_what_nodes_use(kept: Kept) -> None:
     kept.apply(
-        SIMPLE, BOARD, nodes=({"id": "a", "memories": [{"name": "board", "read": False}, {"name": "notes", "retrieve_stage": ["pre"]}]},)
+        SIMPLE,
+        BOARD,
+        nodes=(
+            {
+                "id": "a",
+                "memories": [{"name": "board", "read": False}, {"name": "notes", "retrieve_stage": ["pre"]}],
+            },
+        ),
     )
     with unit_of_work() as connection:
         found = reads.node_map(connection, kept.group)
-    assert [tuple(one[field] for field in ("store_name", "read", "write", "retrieve_stage")) for one in found] == [
-        ("board", False, True, None),
-        ("notes", True, True, ["pre_gen_thinking"]),
-    ]
+    assert [
+        tuple(one[field] for field in ("store_name", "read", "write", "retrieve_stage")) for one in found
+    ] == [("board", False, True, None), ("notes", True, True, ["pre_gen_thinking"])]

@@ -46,20 +46,27 @@ with whole_service():
 
 def told(docs: Folder) -> list[Any]:
     """The index but for what names the store."""
-    return [(row.key, row.content_summary, row.chunk_index, row.tokens, row.embedding, row.metadata["file_hash"]) for row in docs.chunks()]
+    return [
+        (row.key, row.content_summary, row.chunk_index, row.tokens, row.embedding, row.metadata["file_hash"])
+        for row in docs.chunks()
+    ]
 
 
 def test_a_worker_that_is_killed_leaves_the_index_that_an_undisturbed_one_makes(folder: MakeFolder) -> None:
     docs = folder()
     for number in range(FILES):
-        docs.write(f"{number:02}.md", f"The log of kiln {number}. " + "The tomatoes need water every day. " * 40)
+        docs.write(
+            f"{number:02}.md", f"The log of kiln {number}. " + "The tomatoes need water every day. " * 40
+        )
     docs.scan()
     undisturbed = told(docs)
     with unit_of_work() as connection:
         connection.execute(text("DELETE FROM store_items WHERE store_id = :id"), {"id": docs.store_id})
     docs.perform(BACKENDS["file"].reindex)
 
-    killed = subprocess.run([sys.executable, "-c", WORKER], env=os.environ, timeout=200, check=False, capture_output=True)
+    killed = subprocess.run(
+        [sys.executable, "-c", WORKER], env=os.environ, timeout=200, check=False, capture_output=True
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     chunks = Counter((row.metadata["file_path"], row.metadata["total_chunks"]) for row in docs.chunks())
     assert len(chunks) == KILLED_AT - 1  # each file in a transaction of its own,

@@ -55,7 +55,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     thread = Thread(target=made.http.serve_forever)
     thread.start()
     monkeypatch.setattr(backends, "check_public", lambda _url: None)
-    monkeypatch.setattr(devall, "Address", lambda url, trusted, setting: Address(url, trusted=True, setting=setting))
+    monkeypatch.setattr(
+        devall, "Address", lambda url, trusted, setting: Address(url, trusted=True, setting=setting)
+    )
     yield made
     made.http.shutdown()
     thread.join()
@@ -63,7 +65,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def declared(url: str, **config: Any) -> dict[str, Any]:
-    return {"name": "away", "type": "mem0", "config": {"api_key": "m0-key", "base_url": url, "user_id": "mia", **config}}
+    return {
+        "name": "away",
+        "type": "mem0",
+        "config": {"api_key": "m0-key", "base_url": url, "user_id": "mia", **config},
+    }
 
 
 def send() -> int:
@@ -73,7 +79,9 @@ def send() -> int:
 def test_mem0_searches_for_user_or_agent(group: str, server: Server) -> None:
     kept = Kept(group)
     kept.apply(declared(server.url, agent_id="helper"))
-    server.memories = [{"id": "m1", "memory": "Mia likes tea.", "score": 0.8, "created_at": "2026-03-01T08:00:00+00:00"}]
+    server.memories = [
+        {"id": "m1", "memory": "Mia likes tea.", "score": 0.8, "created_at": "2026-03-01T08:00:00+00:00"}
+    ]
     [hit] = kept.ask("what does Mia like?", "away", top_k=2, threshold=0.3).hits
     assert (hit.item.id, hit.item.content_summary, hit.score) == ("m1", "Mia likes tea.", 0.8)
     [(path, key, body)] = server.asked
@@ -91,7 +99,10 @@ def test_only_the_users_text_is_written_without_headers_as_work_owed(group: str,
     assert server.asked == []
     assert send() == 1
     [(path, _, body)] = server.asked
-    assert (path, body) == ("/v1/memories/", {"messages": [{"role": "user", "content": "I like tea."}], "user_id": "mia"})
+    assert (path, body) == (
+        "/v1/memories/",
+        {"messages": [{"role": "user", "content": "I like tea."}], "user_id": "mia"},
+    )
     assert kept.items("away").rows == []
 
 

@@ -37,7 +37,9 @@ def test_two_processes_write_many_items_and_lose_none(group: str) -> None:
     assert len(found_meanwhile) <= 3
     assert kept.state().pending == 0
     assert (
-        kept.ask("Process two writes its note number 59.", top_k=1).hits[0].item.content_summary.endswith("two writes its note number 59.")
+        kept.ask("Process two writes its note number 59.", top_k=1)
+        .hits[0]
+        .item.content_summary.endswith("two writes its note number 59.")
     )
 
 

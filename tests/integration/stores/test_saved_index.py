@@ -57,7 +57,9 @@ def test_the_format_is_the_original_s(saved: Folder, roots: Path) -> None:
     assert all(len(one["embedding"]) == 256 for one in found["contents"])
 
 
-def test_an_index_that_was_built_elsewhere_spares_its_vectors(saved: Folder, roots: Path, embedded: list[str]) -> None:
+def test_an_index_that_was_built_elsewhere_spares_its_vectors(
+    saved: Folder, roots: Path, embedded: list[str]
+) -> None:
     forgotten(saved)
     saved.write("kiln.md", "Another kiln.")
     embedded.clear()
@@ -84,7 +86,9 @@ def test_a_corrupt_index_is_set_aside_and_said(saved: Folder, roots: Path, conte
 
 
 @pytest.mark.parametrize("vector", [[0.0] * 256, [1.0, 0.0, 0.0]])
-def test_vectors_that_cannot_be_compared_are_not_taken_over(saved: Folder, roots: Path, embedded: list[str], vector: list[float]) -> None:
+def test_vectors_that_cannot_be_compared_are_not_taken_over(
+    saved: Folder, roots: Path, embedded: list[str], vector: list[float]
+) -> None:
     forgotten(saved)
     index = json.loads((roots / "index.json").read_text(encoding="utf-8"))
     for item in index["contents"]:
@@ -101,16 +105,24 @@ def test_vectors_that_cannot_be_compared_are_not_taken_over(saved: Folder, roots
 
 def test_most_vectors_of_a_wrong_size_hide_none_of_the_right_one(saved: Folder) -> None:
     with unit_of_work() as connection:  # as versions before stored them
-        wrong = "UPDATE store_items SET embedding = '[1,0,0]' WHERE store_id = :id AND content_summary = :text"
+        wrong = (
+            "UPDATE store_items SET embedding = '[1,0,0]' WHERE store_id = :id AND content_summary = :text"
+        )
         connection.execute(text(wrong), {"id": saved.store_id, "text": ORANGE})
-        copy = "UPDATE store_items SET embedding = NULL, embedding_model = NULL WHERE store_id = :id AND content_summary <> :text"
+        copy = (
+            "UPDATE store_items SET embedding = NULL, embedding_model = NULL WHERE store_id = :id AND"
+            " content_summary <> :text"
+        )
         connection.execute(text(copy), {"id": saved.store_id, "text": KILN})
     assert [hit.cosine for hit in saved.ask(KILN, top_k=1).hits] == [pytest.approx(1)]
 
 
 def test_a_saved_index_has_the_vectors_of_the_model_that_it_names(saved: Folder, roots: Path) -> None:
     with unit_of_work() as connection:
-        other = "UPDATE store_items SET embedding_model = 'another' WHERE store_id = :id AND content_summary = :text"
+        other = (
+            "UPDATE store_items SET embedding_model = 'another' WHERE store_id = :id AND content_summary ="
+            " :text"
+        )
         connection.execute(text(other), {"id": saved.store_id, "text": ORANGE})
     assert saved.perform(FILES.save).path == str(roots / "index.json")  # as it was declared
     found = json.loads((roots / "index.json").read_text(encoding="utf-8"))

@@ -12,7 +12,9 @@ from tests.integration.stores.folders import Folder, MakeFolder
 
 
 def listed(docs: Folder, **query: object) -> Rows[ListedFile]:
-    return actions.files.perform(Actor(docs.group, "test"), FilesQuery.model_validate({"name": "notes", **query}))
+    return actions.files.perform(
+        Actor(docs.group, "test"), FilesQuery.model_validate({"name": "notes", **query})
+    )
 
 
 def test_progress_is_told_file_by_file(folder: MakeFolder) -> None:
@@ -21,13 +23,23 @@ def test_progress_is_told_file_by_file(folder: MakeFolder) -> None:
     docs.write("b.md", b"\0")
     docs.write("c.md", "橘子树 " * 300)
     docs.scan_only()
-    assert [(one.path, one.state) for one in listed(docs).rows] == [("a.md", "pending"), ("b.md", "pending"), ("c.md", "pending")]
+    assert [(one.path, one.state) for one in listed(docs).rows] == [
+        ("a.md", "pending"),
+        ("b.md", "pending"),
+        ("c.md", "pending"),
+    ]
     run_until_idle("index_file", index_file)
-    assert [(one.chunks_count, one.embedded) for one in listed(docs, state="indexed").rows] == [(1, 0), (3, 0)]
+    assert [(one.chunks_count, one.embedded) for one in listed(docs, state="indexed").rows] == [
+        (1, 0),
+        (3, 0),
+    ]
     shown = actions.show.perform(Actor(docs.group, "test"), StoreName(name="notes"))
     assert (shown.files, shown.items, shown.pending) == ({"indexed": 2, "binary": 1}, 4, 4)
     docs.scan()
-    assert [(one.chunks_count, one.embedded) for one in listed(docs, state="indexed").rows] == [(1, 1), (3, 3)]
+    assert [(one.chunks_count, one.embedded) for one in listed(docs, state="indexed").rows] == [
+        (1, 1),
+        (3, 3),
+    ]
     (bad,) = listed(docs, state="binary").rows
     assert "encoding" in bad.state_reason
 

@@ -1,4 +1,6 @@
-"""A graph's stores with a running service: from the file to what a node is given, over broker, command line and admin."""
+"""A graph's stores with a running service: from the file to what a node is given, over broker, command line
+and admin.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +43,19 @@ def test_nodes_share_the_graphs_stores_and_runs_the_groups(client: Client, tmp_p
     file.write_text(GRAPH, encoding="utf-8")
     first = Graph.from_file(client, file, run_id="r1")
     done = first.manager("writer").update("writer", "What broke?", TEAPOT)
-    assert {name: one.item_id is not None for name, one in done.written.items()} == {"notes": True, "board": True}
+    assert {name: one.item_id is not None for name, one in done.written.items()} == {
+        "notes": True,
+        "board": True,
+    }
     client.observe("potter", "The potter fired the blue teapot in spring.", wait=True)
     found = first.manager("critic").retrieve("critic", "the blue teapot", "gen")
     assert found.failed == {}
     assert {one.store for one in found.items} == {"board", "past"}
     assert TEAPOT in (found.text or "")
     later = Graph.from_file(client, file, run_id="r2")
-    assert {one.store for one in later.manager("writer").retrieve("writer", "the blue teapot", "gen").items} == {"notes"}
+    assert {
+        one.store for one in later.manager("writer").retrieve("writer", "the blue teapot", "gen").items
+    } == {"notes"}
     with for_groups(client.group), unit_of_work() as connection:
         log = reads.operations(connection, client.group, 10)
     assert [(one["operation_type"], one["node_id"], one["run_id"]) for one in log] == [
@@ -56,14 +63,21 @@ def test_nodes_share_the_graphs_stores_and_runs_the_groups(client: Client, tmp_p
         ("RETRIEVE", "critic", "r1"),
         ("UPDATE", "writer", "r1"),
     ]
-    poll(lambda: client.stores.show(name="notes"), lambda state: state.pending == 0, 80, lambda _: "no vector was made")
+    poll(
+        lambda: client.stores.show(name="notes"),
+        lambda state: state.pending == 0,
+        80,
+        lambda _: "no vector was made",
+    )
     [hit] = client.stores.retrieve(name="notes", query="what about the blue teapot?").hits
     assert hit.cosine is not None
 
 
 def test_what_is_wrong_is_named_by_its_path_over_the_broker(client: Client) -> None:
     with pytest.raises(ConfigError, match=r"memory\[0\].config.max_items"):
-        client.stores.apply(graph="team", memory=[{"name": "a", "type": "simple", "config": {"max_items": 0}}])
+        client.stores.apply(
+            graph="team", memory=[{"name": "a", "type": "simple", "config": {"max_items": 0}}]
+        )
 
 
 def test_the_command_line(client: Client, tmp_path: Path) -> None:
@@ -77,7 +91,11 @@ def test_the_command_line(client: Client, tmp_path: Path) -> None:
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    assert [one["change"] for one in json.loads(asked("apply", str(file), "--json"))["stores"]] == ["made", "of_each_run", "of_the_program"]
+    assert [one["change"] for one in json.loads(asked("apply", str(file), "--json"))["stores"]] == [
+        "made",
+        "of_each_run",
+        "of_the_program",
+    ]
     client.stores.update(name="notes", role="writer", output_snapshot={"text": TEAPOT})
     assert "notes" in asked("list")
     assert TEAPOT in asked("items", "notes")
@@ -89,7 +107,9 @@ def test_the_command_line(client: Client, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("database", "nothing_owed")
 def test_the_pages(group: str, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Kept(group)
-    kept.apply(SIMPLE, BOARD, nodes=({"id": "writer", "memories": [{"name": "notes", "retrieve_stage": ["gen"]}]},))
+    kept.apply(
+        SIMPLE, BOARD, nodes=({"id": "writer", "memories": [{"name": "notes", "retrieve_stage": ["gen"]}]},)
+    )
     kept.say(TEAPOT)
     embed()
     browser = sign_in("viewer", groups=[group])
@@ -98,10 +118,15 @@ def test_the_pages(group: str, sign_in: SignIn, monkeypatch: pytest.MonkeyPatch)
     for shown in ("notes", "board", "writer", "gen"):
         assert shown in page.text
     found = kept.ask("the teapot")
-    monkeypatch.setattr("web.admin.stores.perform", lambda action, _request: found if action is actions.retrieve else None)
+    monkeypatch.setattr(
+        "web.admin.stores.perform", lambda action, _request: found if action is actions.retrieve else None
+    )
     one = browser.get("/stores/notes", query_string={"group": group, "query": "the teapot"})
     assert one.status_code == 200
     assert one.text.count(TEAPOT) == 2
     assert "notes.json" in one.text
     assert browser.get("/stores/nothing", query_string={"group": group}).status_code == 404
-    assert browser.get("/stores.json", query_string={"group": group}).json["stores"][0]["type"] in ("simple", "blackboard")
+    assert browser.get("/stores.json", query_string={"group": group}).json["stores"][0]["type"] in (
+        "simple",
+        "blackboard",
+    )

@@ -59,7 +59,9 @@ def test_what_was_said_is_found_by_meaning_and_words(kept: Kept) -> None:
     assert hit.cosine >= 0.9
 
 
-def test_what_gets_its_vector_while_it_is_looked_for_is_found(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_gets_its_vector_while_it_is_looked_for_is_found(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept.say(TEAPOT)
     by_positions = items.by_positions
 
@@ -73,7 +75,9 @@ def test_what_gets_its_vector_while_it_is_looked_for_is_found(kept: Kept, monkey
 
 def test_without_an_embedder_items_are_stored_and_found_by_words(group: str) -> None:
     kept = Kept(group)
-    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "embedding": "none"}})
+    kept.apply(
+        {"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "embedding": "none"}}
+    )
     kept.say(TEAPOT)
     kept.say(GARDEN)
     assert embed() == 0
@@ -86,17 +90,22 @@ def test_vectors_of_another_size_are_skipped_and_counted(kept: Kept) -> None:
         kept.say(said)
     embed()
     change = text(
-        "UPDATE store_items SET embedding = :v, revision = revision + 100 WHERE group_id = :g AND content_summary LIKE '%teapot%'"
+        "UPDATE store_items SET embedding = :v, revision = revision + 100 WHERE group_id = :g AND"
+        " content_summary LIKE '%teapot%'"
     )
     with unit_of_work() as connection:
         connection.execute(change, {"v": np.ones(3, dtype=np.float32), "g": kept.group})
-        connection.execute(text("UPDATE stores SET revision = revision + 100 WHERE group_id = :g"), {"g": kept.group})
+        connection.execute(
+            text("UPDATE stores SET revision = revision + 100 WHERE group_id = :g"), {"g": kept.group}
+        )
     found = kept.ask("tomatoes in the garden and a teapot")
     assert found.skipped == 1
     assert {hit.cosine is None for hit in found.hits} == {True, False}
 
 
-def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_embedder_that_is_away_leaves_no_vector_and_the_work_is_done_later(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept.say(TEAPOT)
     away = create_autospec(embedder(), model=embedder().model)
     away.passages.side_effect = away.query.side_effect = EmbeddingUnavailable("away")
@@ -123,7 +132,13 @@ def test_without_output_or_with_a_short_summary_nothing_is_stored_and_equal_cont
 
 def test_the_oldest_go_and_so_many_characters_count(group: str) -> None:
     kept = Kept(group)
-    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "max_items": 3, "max_content_length": 150}})
+    kept.apply(
+        {
+            "name": "notes",
+            "type": "simple",
+            "config": {"memory_path": "notes.json", "max_items": 3, "max_content_length": 150},
+        }
+    )
     dropped = [kept.say(f"This is the note number {number} of all.").dropped for number in range(5)]
     assert dropped == [0, 0, 0, 1, 1]
     embed()
@@ -136,10 +151,15 @@ def test_the_oldest_go_and_so_many_characters_count(group: str) -> None:
 
 def test_the_originals_formulas_are_kept_for_a_store_that_declares_them(group: str) -> None:
     kept = Kept(group)
-    kept.apply({"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "fidelity": "devall"}})
+    kept.apply(
+        {"name": "notes", "type": "simple", "config": {"memory_path": "notes.json", "fidelity": "devall"}}
+    )
     for said in (TEAPOT, GARDEN):
         kept.say(said)
-    kept.say("You are invited to bring the blue teapot, " + "and all the cups that are left over from the fair last summer. " * 2)
+    kept.say(
+        "You are invited to bring the blue teapot, "
+        + "and all the cups that are left over from the fair last summer. " * 2
+    )
     assert "blue teapot" not in kept.items().rows[0].content_summary
     embed()
     kept.say(CHINESE)
@@ -153,14 +173,22 @@ def test_an_update_writes_its_own_row_only(kept: Kept) -> None:
     kept.say(TEAPOT)
     embed()
     with unit_of_work() as connection:
-        before = connection.execute(text("SELECT xmin::text FROM store_items WHERE group_id = :g"), {"g": kept.group}).scalars().all()
+        before = (
+            connection.execute(
+                text("SELECT xmin::text FROM store_items WHERE group_id = :g"), {"g": kept.group}
+            )
+            .scalars()
+            .all()
+        )
     kept.say(GARDEN)
     with unit_of_work() as connection:
         query = text("SELECT xmin::text FROM store_items WHERE group_id = :g ORDER BY position LIMIT 1")
         assert connection.execute(query, {"g": kept.group}).scalars().all() == before
 
 
-def test_a_store_that_is_deleted_while_its_items_are_embedded_fails_no_work(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_deleted_while_its_items_are_embedded_fails_no_work(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept.say(TEAPOT)
     read = items.known
 
@@ -172,4 +200,9 @@ def test_a_store_that_is_deleted_while_its_items_are_embedded_fails_no_work(kept
     monkeypatch.setattr(items, "known", deleted)
     embed()
     with unit_of_work() as connection:
-        assert connection.execute(text("SELECT count(*) FROM pending_work WHERE kind = 'embed_items'")).scalar_one() == 0
+        assert (
+            connection.execute(
+                text("SELECT count(*) FROM pending_work WHERE kind = 'embed_items'")
+            ).scalar_one()
+            == 0
+        )

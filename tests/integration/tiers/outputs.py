@@ -34,7 +34,9 @@ def output(group: str, text: str, **fields: Any) -> Event:
     names = ("event_id", "occurred_at", "session_id", "agent_id")
     envelope = {name: fields.pop(name) for name in names if name in fields}
     payload = {"node_id": "n1", "output": text, **fields}
-    return build({"type": "node.executed", "group_id": group, "agent_id": "speaker", **envelope, "payload": payload})
+    return build(
+        {"type": "node.executed", "group_id": group, "agent_id": "speaker", **envelope, "payload": payload}
+    )
 
 
 def tasks(name: str) -> Any:
@@ -89,7 +91,9 @@ def long_ago(group: str, days: float = 400) -> None:
     """Everything that the group knows was promoted so many days ago."""
     with unit_of_work() as connection, for_groups(group):
         moved = {"group": group, "age": timedelta(days=days)}
-        connection.execute(text("UPDATE knowledge SET promoted_at = promoted_at - :age WHERE group_id = :group"), moved)
+        connection.execute(
+            text("UPDATE knowledge SET promoted_at = promoted_at - :age WHERE group_id = :group"), moved
+        )
 
 
 def tier(answer: MemoryAnswer, name: str) -> TierStatus:

@@ -1,4 +1,6 @@
-"""The pages of the tiers: with data, with nothing, with bad input, for whom they are, and while a part is away."""
+"""The pages of the tiers: with data, with nothing, with bad input, for whom they are, and while a part is
+away.
+"""
 
 from __future__ import annotations
 
@@ -69,17 +71,34 @@ def test_a_group_without_anything_has_pages(viewer: Browser, group: str) -> None
         assert data(viewer, f"{path}.json", group=group)["group"] == group
 
 
-def test_all_pages_escape_what_others_wrote(admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_pages_escape_what_others_wrote(
+    admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tiers, "TIMEOUT", 0.2)
     said = EVIL + TEXTS[0]
-    evil: dict[str, Any] = dict.fromkeys(("session_id", "agent_id", "node_id", "node_name", "node_type"), EVIL)
+    evil: dict[str, Any] = dict.fromkeys(
+        ("session_id", "agent_id", "node_id", "node_name", "node_type"), EVIL
+    )
     (entry,) = say(group, said, confidence=0.9, metadata={EVIL: EVIL}, provenance={EVIL: EVIL}, **evil)
     (kept,) = promote(group, text=said, agent_id=EVIL, reason=EVIL)
     (also,) = promote(group, entry_ids=[entry])
     made = digest(group)
     say(group, EVIL, session_id=EVIL, flags=["evil"])
-    paths = ["/tiers", "/quarantine", "/working", "/knowledge", "/digests", f"/quarantine/{entry}", f"/knowledge/{kept}"]
-    paths += [f"/knowledge/{also}", f"/digests/{made}", f"/promotion?entry={entry}", f"/promotion?knowledge={kept}"]
+    paths = [
+        "/tiers",
+        "/quarantine",
+        "/working",
+        "/knowledge",
+        "/digests",
+        f"/quarantine/{entry}",
+        f"/knowledge/{kept}",
+    ]
+    paths += [
+        f"/knowledge/{also}",
+        f"/digests/{made}",
+        f"/promotion?entry={entry}",
+        f"/promotion?knowledge={kept}",
+    ]
     paths += ["/quarantine/rows", "/knowledge/rows", "/digests/rows", "/tiers/live", "/working/live"]
     for path in paths:
         for language in ("en", "zh-CN"):
@@ -88,7 +107,15 @@ def test_all_pages_escape_what_others_wrote(admin: Browser, group: str, monkeypa
             assert not attributes(html) & {"style", "onmouseover", "onclick"}, path
             if not path.startswith("/digests"):
                 assert "alert(&#39;记&#39;)" in html, path
-    query = {"group": group, "q": EVIL, "session": EVIL, "node": EVIL, "agent": EVIL, "reason": "x<script>", "query": EVIL}
+    query = {
+        "group": group,
+        "q": EVIL,
+        "session": EVIL,
+        "node": EVIL,
+        "agent": EVIL,
+        "reason": "x<script>",
+        "query": EVIL,
+    }
     for path in ("/quarantine", "/knowledge", "/ask"):
         html = page(admin, path, **query)
         assert "<script>alert" not in html
@@ -108,15 +135,23 @@ def test_the_overview_counts_what_the_filters_decided_in_a_span_of_time(viewer: 
     assert (counts["knowledge"], counts["verdicts"], counts["demoted"]) == (1, 1, 0)
     assert found["screened"] == {"accepted": 2, "low_confidence": 1, "too_short": 1}
     assert [one["outcome"] for one in found["outcomes"]] == ["accepted", "low_confidence", "too_short"]
-    assert [one["state"] for one in found["tiers"]] == ["ok", "ok", "attention"], "knowledge has no vector yet"
+    assert [one["state"] for one in found["tiers"]] == ["ok", "ok", "attention"], (
+        "knowledge has no vector yet"
+    )
     assert [entry["content"] for entry in found["waiting"]] == [TEXTS[3]]
     assert {entry["content"] for entry in found["entries"]} == set(TEXTS[:2])
     html = page(viewer, "/tiers", group=group)
     assert "low confidence" in html
     assert "temporary · unverified" in html
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE quarantine_logs SET received_at = now() - interval '3 days' WHERE entry_id = :id"), {"id": old})
-    assert data(viewer, "/tiers.json", group=group, days="1")["screened"] == {"accepted": 2, "low_confidence": 1}
+        connection.execute(
+            text("UPDATE quarantine_logs SET received_at = now() - interval '3 days' WHERE entry_id = :id"),
+            {"id": old},
+        )
+    assert data(viewer, "/tiers.json", group=group, days="1")["screened"] == {
+        "accepted": 2,
+        "low_confidence": 1,
+    }
     assert data(viewer, "/tiers.json", group=group)["screened"] == found["screened"]
     assert viewer.get("/tiers", query_string={"days": "2"}).status_code == 400
 
@@ -155,7 +190,15 @@ def test_quarantine_is_filtered_and_bad_filters_are_refused(viewer: Browser, gro
     for (name, value), expected in filters.items():
         found = data(viewer, "/quarantine.json", group=group, **{name: value})["entries"]
         assert sorted(names[entry["entry_id"]] for entry in found) == list(expected), (name, value)
-    for query in ("state=x", "at_least=2", "below=x", "unscored=2", "cursor=x", "q=" + "x" * 300, "session=%00"):
+    for query in (
+        "state=x",
+        "at_least=2",
+        "below=x",
+        "unscored=2",
+        "cursor=x",
+        "q=" + "x" * 300,
+        "session=%00",
+    ):
         assert viewer.get(f"/quarantine?{query}").status_code in (400, 404), query
 
 
@@ -185,7 +228,9 @@ def test_an_entry_tells_why_it_was_kept_out_and_what_it_repeats(viewer: Browser,
     assert "&#34;run&#34;: &#34;r-7&#34;" in html
     assert "temporary · unverified" in html
     assert "Promote" not in re.sub(r"Nothing: nobody has promoted it", "", html)
-    assert data(viewer, f"/quarantine/{again}.json", group=group)["entry"]["rejected_details"]["entry"] == str(first)
+    assert data(viewer, f"/quarantine/{again}.json", group=group)["entry"]["rejected_details"][
+        "entry"
+    ] == str(first)
 
 
 def test_every_reason_has_a_word() -> None:
@@ -228,14 +273,23 @@ def test_who_may_only_look_changes_nothing(viewer: Browser, group: str) -> None:
         f"/knowledge/{kept}/demote",
     ):
         assert viewer.post(path, data=form).status_code == 403, path
-    for path in ("/quarantine", "/knowledge", f"/quarantine/{entry}", f"/knowledge/{kept}", "/digests", f"/digests/{made}"):
+    for path in (
+        "/quarantine",
+        "/knowledge",
+        f"/quarantine/{entry}",
+        f"/knowledge/{kept}",
+        "/digests",
+        f"/digests/{made}",
+    ):
         html = page(viewer, path, group=group)
         assert "hx-post" not in html, path
         assert "/promotion" not in html.replace('action="/promotion"', ""), path
         assert 'type="checkbox" name="entry"' not in html, path
 
 
-def test_promotion_shows_its_pieces_first_and_what_is_left_as_it_was_is_the_entry_itself(admin: Browser, group: str) -> None:
+def test_promotion_shows_its_pieces_first_and_what_is_left_as_it_was_is_the_entry_itself(
+    admin: Browser, group: str
+) -> None:
     (entry,) = say(group, TEXTS[0], session_id="s1", metadata={"round": 2})
     html = page(admin, "/promotion", entry=str(entry))
     assert html.count(TEXTS[0]) == 2, "in the field, and as a piece"
@@ -253,14 +307,18 @@ def test_promotion_shows_its_pieces_first_and_what_is_left_as_it_was_is_the_entr
     piece = data(admin, f"{address}.json")["piece"]
     assert (piece["content"], piece["session_id"], piece["metadata"]["round"]) == (TEXTS[0], "s1", 2)
     assert data(admin, f"/quarantine/{entry}.json")["entry"]["state"] == "promoted"
-    again = admin.post("/promotion", data={"entry": str(entry), "text": TEXTS[0]}, headers={"HX-Request": "true"})
+    again = admin.post(
+        "/promotion", data={"entry": str(entry), "text": TEXTS[0]}, headers={"HX-Request": "true"}
+    )
     assert "nothing has changed" in again.text
     assert "<html" not in again.text
     (row,) = [row for row in audited(group) if row.action == "knowledge.promote"]
     assert row.actor == f"user:{admin.user.name}"  # type: ignore[attr-defined]
 
 
-def test_several_entries_are_promoted_each_or_as_one_text_and_one_is_deleted(admin: Browser, group: str) -> None:
+def test_several_entries_are_promoted_each_or_as_one_text_and_one_is_deleted(
+    admin: Browser, group: str
+) -> None:
     ids = [str(entry_id) for entry_id in say(group, *TEXTS[:3])]
     html = page(admin, "/promotion", entry=ids)
     assert '<textarea name="text"' in html
@@ -287,8 +345,13 @@ def test_knowledge_is_listed_edited_and_demoted_with_its_history(admin: Browser,
     new = re.search(r"/knowledge/([0-9a-f-]+)\?", answer.headers["Location"])
     assert new is not None
     found = data(admin, f"/knowledge/{new[1]}.json")
-    assert [change["action"] for change in found["history"]] == ["edited", "promoted"], "that of the version before, too"
-    assert (found["history"][0]["before"], found["history"][0]["after"]) == ("The kiln holds sixty bowls.", "It holds fifty.")
+    assert [change["action"] for change in found["history"]] == ["edited", "promoted"], (
+        "that of the version before, too"
+    )
+    assert (found["history"][0]["before"], found["history"][0]["after"]) == (
+        "The kiln holds sixty bowls.",
+        "It holds fifty.",
+    )
     assert found["replaces"] == str(old)
     html = page(admin, f"/knowledge/{new[1]}", done="edited")
     assert "ten broke" in html
@@ -299,7 +362,10 @@ def test_knowledge_is_listed_edited_and_demoted_with_its_history(admin: Browser,
     gone = admin.post(f"/knowledge/{new[1]}/demote", data={"reason": "no"}, headers={"HX-Request": "true"})
     assert gone.status_code == 204
     assert gone.headers["HX-Redirect"].startswith(f"/knowledge/{new[1]}?")
-    listed = {choice: data(admin, "/knowledge.json", demoted=choice)["pieces"] for choice in ("without", "with", "only")}
+    listed = {
+        choice: data(admin, "/knowledge.json", demoted=choice)["pieces"]
+        for choice in ("without", "with", "only")
+    }
     assert {choice: len(pieces) for choice, pieces in listed.items()} == {"without": 0, "with": 2, "only": 2}
     assert "It holds fifty." in page(admin, "/promotion", knowledge=new[1])
     actions = [row.action for row in audited(group)]
@@ -331,12 +397,16 @@ def test_a_digest_is_read_and_promoted_from(admin: Browser, group: str) -> None:
     assert items[0]["summary"] in unescape(page(admin, "/promotion", digest=str(made), item="1"))
     form = {"text": items[0]["summary"], "entry": items[0]["entry_ids"]}
     assert "new" in admin.post("/promotion", data=form, headers={"HX-Request": "true"}).text
-    assert data(admin, f"/digests/{made}.json")["digest"]["items"][0]["promoted"] == len(items[0]["entry_ids"])
+    assert data(admin, f"/digests/{made}.json")["digest"]["items"][0]["promoted"] == len(
+        items[0]["entry_ids"]
+    )
     assert admin.get("/promotion", query_string={"digest": str(made), "item": "99"}).status_code == 404
     assert admin.get(f"/digests/{uuid4()}").status_code == 404
 
 
-def test_without_a_worker_the_pages_of_digests_and_questions_say_so(admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_worker_the_pages_of_digests_and_questions_say_so(
+    admin: Browser, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("web.admin.knowledge.DIGEST_TIMEOUT", 0.2)
     answer = admin.post("/digests", data={"days": "7"})
     assert answer.status_code == 503
@@ -348,7 +418,9 @@ def test_without_a_worker_the_pages_of_digests_and_questions_say_so(admin: Brows
     assert "No answer" in page(admin, "/ask", group=group, query="kiln")
 
 
-def test_asking_shows_the_list_and_the_very_text(viewer: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_asking_shows_the_list_and_the_very_text(
+    viewer: Browser, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     say(group, TEXTS[0])
     promote(group, text="Cups crack when the kiln cools too fast.")
     asked: list[Any] = []
@@ -358,7 +430,9 @@ def test_asking_shows_the_list_and_the_very_text(viewer: Browser, group: str, mo
         with for_groups(query.group_id):
             return memory.query_memory(query).model_dump_json().encode()
 
-    monkeypatch.setattr(tiers, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(answered)}))
+    monkeypatch.setattr(
+        tiers, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(answered)})
+    )
     found = data(viewer, "/ask.json", group=group, query="kiln", relevance_threshold="-1", headings="en")
     answer = MemoryAnswer.model_validate(found["answer"])
     assert [item.source for item in answer.results] == ["hot", "cold"]
@@ -370,14 +444,22 @@ def test_asking_shows_the_list_and_the_very_text(viewer: Browser, group: str, mo
     assert "temporary · unverified" in html
     data(viewer, "/ask.json", group=group, query="kiln", sent="1", order="score", session="s1", agent="a")
     last = asked[-1]
-    assert (last.time_range_days, last.include_verdicts, last.order, last.session_id, last.agent_id) == (None, False, "score", "s1", "a")
+    assert (last.time_range_days, last.include_verdicts, last.order, last.session_id, last.agent_id) == (
+        None,
+        False,
+        "score",
+        "s1",
+        "a",
+    )
     fragment = viewer.get("/ask/answer", query_string={"group": group, "query": "kiln"})
     assert fragment.headers["HX-Replace-Url"].startswith("/ask?")
     for bad in ({"max_results": "0"}, {"order": "x"}, {"relevance_threshold": "3"}, {"web_results": "99"}):
         assert viewer.get("/ask", query_string={"query": "x", **bad}).status_code == 400
 
 
-def test_with_valkey_away_the_pages_say_what_is_left(viewer: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_valkey_away_the_pages_say_what_is_left(
+    viewer: Browser, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     say(group, TEXTS[0])
     promote(group, text="Cups crack when the kiln cools too fast.")
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
@@ -391,16 +473,25 @@ def test_with_valkey_away_the_pages_say_what_is_left(viewer: Browser, group: str
     def unreachable(*_: Any) -> Any:
         raise BrokerUnavailable("cannot reach it")
 
-    monkeypatch.setattr(tiers, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(unreachable)}))
+    monkeypatch.setattr(
+        tiers, "caller", lambda: type("Caller", (), {"call_for_json": staticmethod(unreachable)})
+    )
     found = data(viewer, "/ask.json", group=group, query="kiln cools", relevance_threshold="-1")
-    assert [(one["tier"], one["state"]) for one in found["answer"]["tiers"]] == [("working", "failed"), ("longterm", "ok")]
+    assert [(one["tier"], one["state"]) for one in found["answer"]["tiers"]] == [
+        ("working", "failed"),
+        ("longterm", "ok"),
+    ]
     assert "Cups crack" in found["history_context"]
 
 
-def test_with_the_database_away_working_memory_is_still_shown(viewer: Browser, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_database_away_working_memory_is_still_shown(
+    viewer: Browser, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     say(group, TEXTS[0])
     page(viewer, "/tiers", group=group)
-    nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1})
+    nowhere = create_engine(
+        "postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1}
+    )
     monkeypatch.setattr(base, "engine", lambda: nowhere)
     found = data(viewer, "/tiers.json", group=group)
     assert [one["state"] for one in found["tiers"]] == ["unreachable", "attention", "unreachable"]
@@ -424,4 +515,6 @@ def test_a_running_service_answers_and_digests(sign_in: SignIn, client: Client) 
     answer = browser.post("/digests", data={"days": "7"})
     assert answer.status_code == 303, answer.text
     assert TEXTS[0] in page(browser, answer.headers["Location"])
-    assert [(row.action, row.actor) for row in audited(client.group)] == [("digests.make", f"user:{browser.user.name}")]
+    assert [(row.action, row.actor) for row in audited(client.group)] == [
+        ("digests.make", f"user:{browser.user.name}")
+    ]

@@ -1,4 +1,6 @@
-"""The three tiers over HTTP: every operation, bad input, rights, and what still answers while something is away."""
+"""The three tiers over HTTP: every operation, bad input, rights, and what still answers while something is
+away.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +41,18 @@ def no_database(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Call it, and the web's PostgreSQL is away."""
 
     def away() -> None:
-        dead_engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/nothing", connect_args={"connect_timeout": 1})
+        dead_engine = create_engine(
+            "postgresql+psycopg://nobody@127.0.0.1:1/nothing", connect_args={"connect_timeout": 1}
+        )
         monkeypatch.setattr(connection, "engine", lambda: dead_engine)
 
     return away
 
 
 def ingest(api: Program, content: str = SAID, wait: float = 30, **fields: Any) -> Any:
-    return api.ask("POST", f"/memory/ingest?wait={wait}", 202, json={"content": content, "confidence": 0.9, **fields}).json
+    return api.ask(
+        "POST", f"/memory/ingest?wait={wait}", 202, json={"content": content, "confidence": 0.9, **fields}
+    ).json
 
 
 def ask(api: Program, query: str = "釉面为什么会裂？", **fields: Any) -> Any:
@@ -57,7 +63,9 @@ def states(answer: Any) -> dict[str, str]:
     return {tier["tier"]: tier["state"] for tier in answer["tiers"]}
 
 
-def run_node(api: Program, topic: str = "釉面为什么会裂？", inputs: Any = None, **fields: Any) -> tuple[str, list[Any]]:
+def run_node(
+    api: Program, topic: str = "釉面为什么会裂？", inputs: Any = None, **fields: Any
+) -> tuple[str, list[Any]]:
     """The history, and the events."""
     done = api.post("/nodes/memory-retrieval", {"inputs": {"topic": topic, **(inputs or {})}, **fields}, 200)
     return done["outputs"]["history_context"], done["events"]
@@ -66,9 +74,13 @@ def run_node(api: Program, topic: str = "釉面为什么会裂？", inputs: Any 
 # With workers
 
 
-def test_what_is_ingested_is_found_by_the_group_and_by_nobody_else(service: str, program: Callable[..., Program]) -> None:
+def test_what_is_ingested_is_found_by_the_group_and_by_nobody_else(
+    service: str, program: Callable[..., Program]
+) -> None:
     api = program(service)
-    done = ingest(api, session_id="monday", agent_id="potter", node_id="research", metadata={"source": "kiln log"})
+    done = ingest(
+        api, session_id="monday", agent_id="potter", node_id="research", metadata={"source": "kiln log"}
+    )
     assert done == {
         "status": "ingested",
         "entry_id": done["entry_id"],
@@ -80,14 +92,26 @@ def test_what_is_ingested_is_found_by_the_group_and_by_nobody_else(service: str,
     answer = ask(api)
     assert (answer["status"], states(answer)) == ("ok", {"working": "ok", "longterm": "ok"})
     (item,) = answer["results"]
-    assert (item["item_id"], item["content"], item["source"], item["score"]) == (done["entry_id"], SAID, "hot", 1.0)
-    assert (item["session_id"], item["agent_id"], item["temporary"], item["verified"]) == ("monday", "potter", True, False)
+    assert (item["item_id"], item["content"], item["source"], item["score"]) == (
+        done["entry_id"],
+        SAID,
+        "hot",
+        1.0,
+    )
+    assert (item["session_id"], item["agent_id"], item["temporary"], item["verified"]) == (
+        "monday",
+        "potter",
+        True,
+        False,
+    )
     assert item["metadata"]["node_id"] == "research"
     assert ask(api, session_id="tuesday")["results"] == []  # only if asked
     assert ask(program(f"{service}-other"))["results"] == []
 
 
-def test_what_the_filters_refuse_is_stored_with_the_reason_and_not_found(service: str, program: Callable[..., Program]) -> None:
+def test_what_the_filters_refuse_is_stored_with_the_reason_and_not_found(
+    service: str, program: Callable[..., Program]
+) -> None:
     api = program(service)
     refused = ingest(api, SHORT)
     assert (refused["accepted"], refused["reason"]) == (False, "too_short")
@@ -95,14 +119,23 @@ def test_what_the_filters_refuse_is_stored_with_the_reason_and_not_found(service
     assert ingest(api, confidence=0.3)["reason"] == "low_confidence"
     assert ask(api, SHORT)["results"] == []
     listed = api.get("/knowledge", layer="quarantine")
-    assert [(row["content"], row["rejected"]) for row in listed["rows"]] == [(SAID, "low_confidence"), (SHORT, "too_short")]
+    assert [(row["content"], row["rejected"]) for row in listed["rows"]] == [
+        (SAID, "low_confidence"),
+        (SHORT, "too_short"),
+    ]
     assert listed["counts"] == {"quarantine": 2, "working": 0, "longterm": 0}
-    assert [row["content"] for row in api.get("/knowledge", layer="quarantine", rejected="too_short")["rows"]] == [SHORT]
+    assert [
+        row["content"] for row in api.get("/knowledge", layer="quarantine", rejected="too_short")["rows"]
+    ] == [SHORT]
 
 
-def test_a_digest_is_made_promoted_edited_and_demoted_over_http(service: str, program: Callable[..., Program]) -> None:
+def test_a_digest_is_made_promoted_edited_and_demoted_over_http(
+    service: str, program: Callable[..., Program]
+) -> None:
     api = program(service)
-    entries = {ingest(api, text, session_id=session)["entry_id"] for session, text in (("s1", SAID), ("s2", ALSO))}
+    entries = {
+        ingest(api, text, session_id=session)["entry_id"] for session, text in (("s1", SAID), ("s2", ALSO))
+    }
     digest = api.post("/memory/digest", {"days": 1}, 200)
     chosen = sorted({entry for item in digest["items"] for entry in item["entry_ids"]})
     assert (digest["entries"], chosen) == (2, sorted(entries))
@@ -111,35 +144,52 @@ def test_a_digest_is_made_promoted_edited_and_demoted_over_http(service: str, pr
     preview = api.post("/memory/promote", {"entry_ids": chosen, "text": VERDICT, "preview": True}, 200)
     assert [piece["content"] for piece in preview["pieces"]] == [VERDICT]
     assert api.get("/knowledge", layer="longterm")["rows"] == []
-    first, again = (api.post("/memory/promote", {"entry_ids": chosen, "text": VERDICT, "kind": "verdict"}, 200) for _ in range(2))
+    first, again = (
+        api.post("/memory/promote", {"entry_ids": chosen, "text": VERDICT, "kind": "verdict"}, 200)
+        for _ in range(2)
+    )
     assert (first["entries"], again["pieces"][0]["known"]) == (chosen, True)
     knowledge_id = first["pieces"][0]["knowledge_id"]
     until(lambda: api.get(f"/knowledge/{knowledge_id}")["embedded"])
     (found,) = [item for item in ask(api, VERDICT)["results"] if item["source"] == "cold"]
     assert (found["verified"], found["kind"], found["content"]) == (True, "verdict", VERDICT)
 
-    edited = api.ask("PATCH", f"/knowledge/{knowledge_id}", 200, json={"content": ALSO, "reason": "shorter"}).json
-    assert (edited["content"], [change["action"] for change in edited["history"]]) == (ALSO, ["promoted", "edited"])
+    edited = api.ask(
+        "PATCH", f"/knowledge/{knowledge_id}", 200, json={"content": ALSO, "reason": "shorter"}
+    ).json
+    assert (edited["content"], [change["action"] for change in edited["history"]]) == (
+        ALSO,
+        ["promoted", "edited"],
+    )
     old = api.get(f"/knowledge/{knowledge_id}")
-    assert (old["replaced_by"], [change["action"] for change in old["history"]]) == (edited["knowledge_id"], ["promoted", "edited"])
+    assert (old["replaced_by"], [change["action"] for change in old["history"]]) == (
+        edited["knowledge_id"],
+        ["promoted", "edited"],
+    )
     assert old["history"][0]["actor"].startswith("key:")
     for demoted in ([edited["knowledge_id"]], []):
         gone = api.post("/memory/demote", {"knowledge_ids": [edited["knowledge_id"]], "reason": "wrong"}, 200)
         assert gone == {"ids": demoted}
 
 
-def test_14_the_node_gives_the_markdown_and_tells_what_it_did_on_the_stream_too(service: str, program: Callable[..., Program]) -> None:
+def test_14_the_node_gives_the_markdown_and_tells_what_it_did_on_the_stream_too(
+    service: str, program: Callable[..., Program]
+) -> None:
     api = program(service)
     ingest(api, session_id="monday")
     before = stream.ends(service)[1]
     inputs = {"group_id": service, "nested": {"a": [1, None, "二"]}, "session_id": "monday"}
     done = api.post(
-        "/nodes/memory-retrieval", {"inputs": {"topic": "釉面", **inputs}, "node_id": "load", "properties": {"time_range": "7d"}}, 200
+        "/nodes/memory-retrieval",
+        {"inputs": {"topic": "釉面", **inputs}, "node_id": "load", "properties": {"time_range": "7d"}},
+        200,
     )
     assert done["outputs"] == {
         "topic": "釉面",
         **inputs,
-        "history_context": f'## 历史上下文\n\n{PREFACE["zh"]}\n\n### 记录 1 (相关度: 1.00) ⚡ 临时，未验证\n"{SAID}"\n\n',
+        "history_context": (
+            f'## 历史上下文\n\n{PREFACE["zh"]}\n\n### 记录 1 (相关度: 1.00) ⚡ 临时，未验证\n"{SAID}"\n\n'
+        ),
     }
     assert [(event["event"], event["node_id"]) for event in done["events"]] == [
         ("node_state_change", "load"),
@@ -154,7 +204,10 @@ def test_14_the_node_gives_the_markdown_and_tells_what_it_did_on_the_stream_too(
     assert told == [
         ("node_state_change", {**own, "status": "running"}),
         ("memory.retrieved", {**own, "count": 1, "hot": 1, "cold": 0, "external": 0}),
-        ("node_state_change", {**own, **completed, "context_tokens": done["events"][2]["data"]["context_tokens"]}),
+        (
+            "node_state_change",
+            {**own, **completed, "context_tokens": done["events"][2]["data"]["context_tokens"]},
+        ),
     ]
     assert SAID not in json.dumps([entry.data for entry in stream.read(service, "0")], ensure_ascii=False)
     english, _ = run_node(api, properties={"language": "en", "max_results": 1})
@@ -176,9 +229,11 @@ def stored(group: str, content: str = SAID, session: str | None = "s1", **column
     entry_id = str(uuid4())
     until_ = "NULL" if columns.pop("out", False) else "now() + interval '1 day'"
     rows(
-        f"""INSERT INTO quarantine_logs (entry_id, group_id, agent_id, session_id, node_id, kind, content, content_hash,
+        f"""INSERT INTO quarantine_logs (entry_id, group_id, agent_id, session_id, node_id, kind, content,
+            content_hash,
             created_at, screened_at, working_until, rejected_reason)
-        VALUES (%s, %s, 'potter', %s, 'research', 'statement', %s, sha256(%s), now(), now(), {until_}, %s) RETURNING 1""",
+        VALUES (%s, %s, 'potter', %s, 'research', 'statement', %s, sha256(%s), now(), now(), {until_}, %s)
+        RETURNING 1""",
         entry_id,
         group,
         session,
@@ -193,7 +248,9 @@ def test_without_workers_a_text_is_stored_and_nobody_has_decided(api: Program, g
     done = ingest(api, wait=0)
     assert done["accepted"] is None
     assert done["message"]
-    assert rows("SELECT content FROM quarantine_logs WHERE entry_id = %s", done["entry_id"])[0].content == SAID
+    assert (
+        rows("SELECT content FROM quarantine_logs WHERE entry_id = %s", done["entry_id"])[0].content == SAID
+    )
     assert rows("SELECT FROM pending_work WHERE kind = 'ingress' AND subject_id = %s", done["entry_id"])
 
 
@@ -202,7 +259,10 @@ def test_without_workers_the_web_answers_by_itself_and_says_so(api: Program, gro
     api.post("/memory/promote", {"text": VERDICT}, 200)
     answer = ask(api, VERDICT, timeout=0.05)
     assert answer["status"] == "ok"
-    assert [(item["source"], item["content"]) for item in answer["results"]] == [("hot", SAID), ("cold", VERDICT)]
+    assert [(item["source"], item["content"]) for item in answer["results"]] == [
+        ("hot", SAID),
+        ("cold", VERDICT),
+    ]
     (longterm,) = [tier for tier in answer["tiers"] if tier["tier"] == "longterm"]
     assert "words" in longterm["message"]
 
@@ -210,11 +270,15 @@ def test_without_workers_the_web_answers_by_itself_and_says_so(api: Program, gro
 def test_a_promoted_text_goes_to_one_agent_if_told(api: Program) -> None:
     api.post("/memory/promote", {"text": VERDICT, "agent_id": "judge"}, 200)
     assert ask(api, VERDICT, timeout=0.05)["results"] == []
-    assert [item["agent_id"] for item in ask(api, VERDICT, timeout=0.05, agent_id="judge")["results"]] == ["judge"]
+    assert [item["agent_id"] for item in ask(api, VERDICT, timeout=0.05, agent_id="judge")["results"]] == [
+        "judge"
+    ]
 
 
 @pytest.mark.long
-def test_valkey_away_long_term_memory_still_answers_and_says_so(api: Program, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_valkey_away_long_term_memory_still_answers_and_says_so(
+    api: Program, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored(group)
     api.post("/memory/promote", {"text": VERDICT}, 200)
     with other_settings(monkeypatch, broker_url=NOTHING, redis_url=NOTHING):
@@ -223,7 +287,9 @@ def test_valkey_away_long_term_memory_still_answers_and_says_so(api: Program, gr
         assert [item["content"] for item in answer["results"]] == [VERDICT]
         history, events = run_node(api, VERDICT)
         assert VERDICT in history
-        assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == ["working"]
+        assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == [
+            "working"
+        ]
         assert events[-1]["data"]["status"] == "completed"
         working = api.get("/memory/working")
         assert (working["source"], [entry["content"] for entry in working["rows"]]) == ("database", [SAID])
@@ -232,7 +298,11 @@ def test_valkey_away_long_term_memory_still_answers_and_says_so(api: Program, gr
 
 
 def test_postgresql_away_working_memory_still_answers_and_says_so(
-    api: Program, group: str, impatient: None, no_database: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    api: Program,
+    group: str,
+    impatient: None,
+    no_database: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stored(group)
     assert len(ask(api, timeout=0.05)["results"]) == 1  # Valkey has it from here on
@@ -242,7 +312,9 @@ def test_postgresql_away_working_memory_still_answers_and_says_so(
     assert [item["content"] for item in answer["results"]] == [SAID]
     history, events = run_node(api)
     assert SAID in history
-    assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == ["longterm"]
+    assert [event["data"]["tier"] for event in events if event["event"] == "memory_retrieval_error"] == [
+        "longterm"
+    ]
     known = api.client.application.extensions["jiyi.keys"].known
     monkeypatch.setattr(known, "fresh_seconds", -1)  # as if it had been away for a while
     assert api.get("/memory/working")["source"] == "valkey"
@@ -288,7 +360,9 @@ def test_a_sessions_knowledge_is_listed_by_tier_and_page(api: Program, group: st
     def pages(**query: Any) -> Iterator[Any]:
         after = ""
         while True:
-            page = api.get("/knowledge", session_id="s/1", limit=2, **query, **({"cursor": after} if after else {}))
+            page = api.get(
+                "/knowledge", session_id="s/1", limit=2, **query, **({"cursor": after} if after else {})
+            )
             yield from page["rows"]
             if (after := page["next"]) is None:
                 return
@@ -329,9 +403,18 @@ def test_quarantine_is_for_admins_alone(program: Callable[..., Program], api: Pr
 def test_the_nodes_address_and_a_memorys_cannot_be_taken_for_each_other(api: Program) -> None:
     found = api.get("/nodes/memory-retrieval", language="zh")
     assert (found["type"], found["label"], found["icon"]) == ("memory_retrieval", "加载历史", "📚")
-    assert set(found["properties"]["properties"]) >= {"max_results", "time_range_days", "relevance_threshold", "include_verdicts"}
+    assert set(found["properties"]["properties"]) >= {
+        "max_results",
+        "time_range_days",
+        "relevance_threshold",
+        "include_verdicts",
+    }
     api.get(f"/nodes/{uuid4()}", 404)
-    assert set(api.ask("DELETE", "/nodes/memory-retrieval", 405).headers["Allow"].split(", ")) == {"GET", "HEAD", "POST"}
+    assert set(api.ask("DELETE", "/nodes/memory-retrieval", 405).headers["Allow"].split(", ")) == {
+        "GET",
+        "HEAD",
+        "POST",
+    }
 
 
 # Bad input
@@ -356,7 +439,11 @@ BAD_BODIES: dict[str, tuple[tuple[dict[str, Any], str], ...]] = {
         ({"content": "x", "flags": ["Not a flag"]}, "flags.0"),
         ({"content": "x", "metadata": {"a": "b" * 100_000}}, "metadata"),
     ),
-    "/memory/promote": (({}, "entry_ids"), ({"entry_ids": ["x"]}, "entry_ids.0"), ({"text": "x", "kind": "rumour"}, "kind")),
+    "/memory/promote": (
+        ({}, "entry_ids"),
+        ({"entry_ids": ["x"]}, "entry_ids.0"),
+        ({"text": "x", "kind": "rumour"}, "kind"),
+    ),
     "/memory/demote": (({"knowledge_ids": []}, "knowledge_ids"),),
     "/memory/digest": (({"days": 0}, "days"),),
     "/nodes/memory-retrieval": (
@@ -373,7 +460,11 @@ def test_bad_bodies_and_parameters_are_refused_with_the_field(api: Program) -> N
         for body, field in bodies:
             refused = api.post(path, body, 422)
             assert field in [problem["field"] for problem in refused["errors"]], (path, body)
-    for text in (b'{"inputs": {"n": 1e999}}', b'{"inputs": {"n": [NaN]}}', b'{"inputs": {"topic": "a\\u0000"}}'):  # could not go back
+    for text in (
+        b'{"inputs": {"n": 1e999}}',
+        b'{"inputs": {"n": [NaN]}}',
+        b'{"inputs": {"topic": "a\\u0000"}}',
+    ):  # could not go back
         api.ask("POST", "/nodes/memory-retrieval", 422, data=text, content_type="application/json")
     for path, field in (
         ("/knowledge?layer=cellar", "layer"),

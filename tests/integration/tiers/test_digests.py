@@ -38,7 +38,9 @@ def test_each_group_has_its_digest_once_a_week(group: str) -> None:
     assert job("digest", group) == {}  # this week's is there
     (made,) = latest(group)
     assert (made.entries, made.older, made.left_out, made.created_by) == (4, 0, 0, "job:digest")
-    item, *others = made.items  # what most sessions say comes first; what was refused as too short is not there
+    item, *others = (
+        made.items
+    )  # what most sessions say comes first; what was refused as too short is not there
     assert sorted(item.entry_ids) == sorted(ids)
     assert [len(one.entry_ids) for one in others] == [1, 1]
     assert (item.sessions, item.promoted) == (2, 0)
@@ -78,7 +80,9 @@ def test_on_request_it_looks_at_the_days_asked_for_and_promotion_shows(group: st
         first = make(asker, asked)
         assert [item.entry_ids for item in first.items] == [[new]]
         assert first.created_by == "user:Lin"
-        (told,) = rows("SELECT actor, details FROM audit_log WHERE group_id = :g AND action = 'digests.make'", g=group)
+        (told,) = rows(
+            "SELECT actor, details FROM audit_log WHERE group_id = :g AND action = 'digests.make'", g=group
+        )
         assert (told["actor"], told["details"]) == ("user:Lin", {"digest": str(first.digest_id), "items": 1})
         longer = make(asker, DigestBody(days=60))
         assert sorted(one for item in longer.items for one in item.entry_ids) == sorted([old, new])
@@ -90,7 +94,9 @@ def test_on_request_it_looks_at_the_days_asked_for_and_promotion_shows(group: st
 
 
 @pytest.mark.parametrize("error", [LLMUnavailable("away"), BadReply("nonsense")])
-def test_without_its_llm_a_digest_is_summed_up_by_the_rules(group: str, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_without_its_llm_a_digest_is_summed_up_by_the_rules(
+    group: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     class Away:
         model = "away"
 

@@ -28,10 +28,17 @@ def running_away(group: str) -> list[RunningAway]:
         return quarantine.running_away(connection, group, datetime.now(UTC))
 
 
-def said(group: str, *texts: str, session: str = "s", apart: timedelta = timedelta(minutes=1), **fields: Any) -> list[dict[str, Any]]:
+def said(
+    group: str, *texts: str, session: str = "s", apart: timedelta = timedelta(minutes=1), **fields: Any
+) -> list[dict[str, Any]]:
     """Rows of outputs of one session, screened together."""
-    begin = datetime.now(UTC) - timedelta(minutes=50)  # not when this module was imported: what is an hour old counts no more
-    events = [output(group, text, session_id=session, occurred_at=begin + number * apart, **fields) for number, text in enumerate(texts)]
+    begin = datetime.now(UTC) - timedelta(
+        minutes=50
+    )  # not when this module was imported: what is an hour old counts no more
+    events = [
+        output(group, text, session_id=session, occurred_at=begin + number * apart, **fields)
+        for number, text in enumerate(texts)
+    ]
     save(*events)
     screen()
     return [entry(event.event_id) for event in events]
@@ -39,10 +46,17 @@ def said(group: str, *texts: str, session: str = "s", apart: timedelta = timedel
 
 def test_a_session_that_repeats_itself_is_flagged_until_it_says_something_else(group: str) -> None:
     rows = said(group, *[LOOP] * 5)
-    assert [("runaway" in row["flags"], "repetition" in row["flags"]) for row in rows] == [(False, False)] * 3 + [(True, True)] * 2
+    assert [("runaway" in row["flags"], "repetition" in row["flags"]) for row in rows] == [
+        (False, False)
+    ] * 3 + [(True, True)] * 2
     assert [row["rejected_reason"] for row in rows] == [None] + ["duplicate"] * 4
     (found,) = running_away(group)
-    assert (found.session_id, found.sign, found.outputs, found.entry_id) == ("s", "repetition", 2, rows[4]["entry_id"])
+    assert (found.session_id, found.sign, found.outputs, found.entry_id) == (
+        "s",
+        "repetition",
+        2,
+        rows[4]["entry_id"],
+    )
     (other,) = said(group, TEXTS[1], session="another")
     assert "runaway" not in other["flags"]
 
@@ -53,13 +67,18 @@ def test_a_session_that_repeats_itself_is_flagged_until_it_says_something_else(g
 
 
 def test_each_sign_keeps_an_output_out(group: str) -> None:
-    for text, fields, sign in ((TEXTS[0], {"depth": 11}, "recursion"), ("again and again, " * 40, {}, "low_entropy")):
+    for text, fields, sign in (
+        (TEXTS[0], {"depth": 11}, "recursion"),
+        ("again and again, " * 40, {}, "low_entropy"),
+    ):
         (row,) = said(group, text, session=sign, **fields)
         assert (row["rejected_reason"], {"runaway", sign} <= set(row["flags"])) == ("runaway", True)
     (row,) = said(group, CLAIM)
     assert (row["rejected_reason"], "verify_pending" in row["flags"]) == ("claim_pending", True)
     words = " ".join(f"{name}{number}" for number in range(900) for name in ("clay", "glaze", "kiln"))
-    flood = said(group, *(f"{number} {words}" for number in range(3)), session="flood", apart=timedelta(seconds=1))
+    flood = said(
+        group, *(f"{number} {words}" for number in range(3)), session="flood", apart=timedelta(seconds=1)
+    )
     assert ["token_rate" in row["flags"] for row in flood] == [False, True, True]  # one long output is none
     assert [found.session_id for found in hot(group)] == ["flood"]
 
@@ -109,4 +128,7 @@ def test_the_admin_shows_loops_flags_and_takes_what_a_check_came_to(group: str, 
     screen()
     assert "Runaway loops" not in browser.get("/tiers", **where).text
     assert "checked and found true" in browser.get(f"/quarantine/{looped['entry_id']}", **where).text
-    assert browser.post(f"/quarantine/{looped['entry_id']}/check", data={"verdict": "x"}, **where).status_code == 400
+    assert (
+        browser.post(f"/quarantine/{looped['entry_id']}/check", data={"verdict": "x"}, **where).status_code
+        == 400
+    )

@@ -1,4 +1,6 @@
-"""Long-term knowledge: promotion that is all or nothing, demotion and edits with their history, a move to another model."""
+"""Long-term knowledge: promotion that is all or nothing, demotion and edits with their history, a move to
+another model.
+"""
 
 from __future__ import annotations
 
@@ -55,33 +57,66 @@ def history(group: str) -> list[tuple[Any, ...]]:
 
 
 def test_promoting_an_entry_stores_it_once_and_marks_where_it_came_from(group: str) -> None:
-    (one,) = say(group, TEXTS[0], session_id="s1", node_id="judge", node_type="verdict", metadata={"round": 2}, agent_id="Ada")
+    (one,) = say(
+        group,
+        TEXTS[0],
+        session_id="s1",
+        node_id="judge",
+        node_type="verdict",
+        metadata={"round": 2},
+        agent_id="Ada",
+    )
     done = promote(group, one, reason="it held in March, too")
     assert (done.entries, done.already, [piece.known for piece in done.pieces]) == ([one], [], [False])
     (row,) = kept(group)
-    assert (row["content"], row["session_id"], row["agent_id"], row["kind"]) == (TEXTS[0], "s1", None, "verdict")
+    assert (row["content"], row["session_id"], row["agent_id"], row["kind"]) == (
+        TEXTS[0],
+        "s1",
+        None,
+        "verdict",
+    )
     said = row["metadata"]
-    expected = {"source": "promotion", "node_id": "judge", "said_by": "Ada", "round": 2, "entry_ids": [str(one)], "piece": 1, "pieces": 1}
+    expected = {
+        "source": "promotion",
+        "node_id": "judge",
+        "said_by": "Ada",
+        "round": 2,
+        "entry_ids": [str(one)],
+        "piece": 1,
+        "pieces": 1,
+    }
     assert {name: said[name] for name in expected} == expected
     assert said["promoted_at"] == row["promoted_at"].isoformat()
     assert entry(one)["promoted_at"] == row["promoted_at"]
     assert history(group) == [("promoted", "Lin", None, TEXTS[0])]
     (audited,) = rows("SELECT * FROM audit_log WHERE group_id = :g", g=group)
-    assert (audited["actor"], audited["action"], audited["details"]["entry_ids"]) == ("Lin", "knowledge.promote", [str(one)])
+    assert (audited["actor"], audited["action"], audited["details"]["entry_ids"]) == (
+        "Lin",
+        "knowledge.promote",
+        [str(one)],
+    )
     again = promote(group, one)
     assert (again.entries, again.already, [piece.known for piece in again.pieces]) == ([], [one], [True])
     assert len(kept(group)) == len(history(group)) == 1
 
 
-def test_what_was_promoted_is_found_by_words_at_once_and_by_meaning_when_embedded(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_promoted_is_found_by_words_at_once_and_by_meaning_when_embedded(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     promote(group, text=TEXTS[3])
     with monkeypatch.context() as away:
-        away.setattr(tasks("framework.embedding"), "in_use", Mock(side_effect=EmbeddingUnavailable("the provider is away")))
+        away.setattr(
+            tasks("framework.embedding"),
+            "in_use",
+            Mock(side_effect=EmbeddingUnavailable("the provider is away")),
+        )
         embed()
     (owed,) = rows("SELECT attempts, last_error FROM pending_work WHERE group_id = :g", g=group)
     assert owed == {"attempts": 0, "last_error": "the provider is away"}
     found = ask(group, "two hundred bowls for the northern market")
-    assert [(item.content, item.source, item.verified, item.similarity) for item in found.results] == [(TEXTS[3], "cold", True, None)]
+    assert [(item.content, item.source, item.verified, item.similarity) for item in found.results] == [
+        (TEXTS[3], "cold", True, None)
+    ]
     assert tier(found, "longterm").message == "1 pieces are not embedded yet: found by their words"
     assert ask(group, "what about the ferry").results == []
     with unit_of_work() as connection:
@@ -99,7 +134,9 @@ def _model() -> str:
     return str(row["model"])
 
 
-def test_long_texts_become_pieces_that_are_embedded_in_one_call(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_become_pieces_that_are_embedded_in_one_call(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = promote(group, text=LONG)
     assert len(done.pieces) > 2
     assert all(len(piece.content) <= 500 for piece in done.pieces)
@@ -131,8 +168,12 @@ def test_a_preview_is_what_is_stored_and_stores_nothing(group: str) -> None:
 
 
 def test_a_text_may_say_what_several_entries_do(group: str) -> None:
-    ids = [say(group, one, session_id=session)[0] for one, session in zip(TEXTS[:2], ("s1", "s2"), strict=True)]
-    done = promote(group, *ids, text="The clay shrinks by seven percent, and the cups did not crack.", kind="verdict")
+    ids = [
+        say(group, one, session_id=session)[0] for one, session in zip(TEXTS[:2], ("s1", "s2"), strict=True)
+    ]
+    done = promote(
+        group, *ids, text="The clay shrinks by seven percent, and the cups did not crack.", kind="verdict"
+    )
     (row,) = kept(group)
     assert (row["session_id"], row["kind"]) == (None, "verdict")
     assert row["metadata"]["entry_ids"] == [str(one) for one in ids]
@@ -147,7 +188,10 @@ def test_what_is_one_agents_is_found_by_that_agent_only(group: str) -> None:
     assert len(kept(group)) == 2
 
     def contents(**options: Any) -> set[str]:
-        return {item.content for item in ask(group, TEXTS[3] + TEXTS[4], relevance_threshold=-1, **options).results}
+        return {
+            item.content
+            for item in ask(group, TEXTS[3] + TEXTS[4], relevance_threshold=-1, **options).results
+        }
 
     assert contents() == contents(agent_id="Bob") == {TEXTS[4]}
     assert contents(agent_id="Ada") == {TEXTS[3], TEXTS[4]}
@@ -179,7 +223,13 @@ actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=text))
 
 
 def test_a_worker_killed_in_the_middle_of_a_promotion_leaves_no_half(group: str) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, group, LONG, "3"], cwd=CHECKOUT, check=False, timeout=240, capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, group, LONG, "3"],
+        cwd=CHECKOUT,
+        check=False,
+        timeout=240,
+        capture_output=True,
+    )
     assert done.returncode == -9, done.stderr
     assert (kept(group), history(group)) == ([], [])
     promoted = promote(group, text=LONG)  # nobody holds the group's lock
@@ -214,11 +264,20 @@ def test_what_was_demoted_is_not_found_keeps_its_history_and_can_be_promoted_aga
     one = promote(group, text=TEXTS[3]).pieces[0].knowledge_id
     assert one is not None
     for expected in ([one], []):
-        assert actions.demote.perform(Actor(group, "Lin"), DemoteBody(knowledge_ids=[one], reason="outdated")).ids == expected
+        assert (
+            actions.demote.perform(
+                Actor(group, "Lin"), DemoteBody(knowledge_ids=[one], reason="outdated")
+            ).ids
+            == expected
+        )
     assert ask(group, TEXTS[3], relevance_threshold=-1).results == []
     assert promote(group, text=TEXTS[3]).pieces[0].knowledge_id == one
     assert len(ask(group, TEXTS[3], relevance_threshold=-1).results) == 1
-    assert history(group) == [("promoted", "Lin", None, TEXTS[3]), ("demoted", "Lin", TEXTS[3], None), ("promoted", "Lin", None, TEXTS[3])]
+    assert history(group) == [
+        ("promoted", "Lin", None, TEXTS[3]),
+        ("demoted", "Lin", TEXTS[3], None),
+        ("promoted", "Lin", None, TEXTS[3]),
+    ]
     with for_groups(group), unit_of_work() as connection:
         assert [change.reason for change in knowledge.history(connection, group, one)] == ["", "outdated", ""]
     with pytest.raises(NotFound):
@@ -246,7 +305,11 @@ def test_an_edit_replaces_and_the_way_back_is_open(group: str) -> None:
     # What came back has kept its vector, and what is not in force needs none.
     assert [row["embedding"] is not None for row in kept(group) if row["demoted_at"] is None] == [True]
     with unit_of_work() as connection:
-        assert [change.after for change in knowledge.history(connection, group, first)] == [TEXTS[3], TEXTS[4], TEXTS[3]]
+        assert [change.after for change in knowledge.history(connection, group, first)] == [
+            TEXTS[3],
+            TEXTS[4],
+            TEXTS[3],
+        ]
 
 
 def test_an_edit_of_capitals_only_is_the_same_piece_and_embedded_anew(group: str) -> None:
@@ -260,7 +323,9 @@ def test_an_edit_of_capitals_only_is_the_same_piece_and_embedded_anew(group: str
     assert kept(group)[0]["embedding"] is not None
 
 
-def test_words_that_change_while_they_are_embedded_are_embedded_again(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_that_change_while_they_are_embedded_are_embedded_again(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = promote(group, text=TEXTS[3]).pieces[0].knowledge_id
     assert one is not None
     original = knowledge.fill
@@ -290,7 +355,9 @@ def moved_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         connection.execute(text("DELETE FROM embedding_models"))
         for row in before:
             names = ", ".join(row)
-            connection.execute(text(f"INSERT INTO embedding_models ({names}) VALUES (:{', :'.join(row)})"), row)
+            connection.execute(
+                text(f"INSERT INTO embedding_models ({names}) VALUES (:{', :'.join(row)})"), row
+            )
 
 
 @pytest.mark.usefixtures("moved_back")
@@ -304,7 +371,9 @@ def test_a_move_to_another_model_leaves_no_knowledge_behind(group: str) -> None:
         assert move is not None
         embedding_models.hold_move(connection)
         embedding_models.switch(connection, move)
-    assert [row["kind"] for row in rows("SELECT kind FROM pending_work WHERE group_id = :g", g=group)] == ["embed_knowledge"]
+    assert [row["kind"] for row in rows("SELECT kind FROM pending_work WHERE group_id = :g", g=group)] == [
+        "embed_knowledge"
+    ]
     found = ask(group, "two hundred bowls for the northern market", embedder=False)
     assert [item.content for item in found.results] == [TEXTS[3]]  # by its words, meanwhile
     assert knowledge_models(group) == [before]
@@ -352,11 +421,17 @@ def test_promotions_are_told_without_a_word_of_what_they_say(group: str) -> None
     done = promote(group, text=TEXTS[3])
     promote(group, text=TEXTS[3])  # known: no news
     (told,) = stream.read(group, "0")
-    assert (told.kind, str(done.pieces[0].knowledge_id) in told.data, "bowls" in told.data) == ("memory.promoted", True, False)
+    assert (told.kind, str(done.pieces[0].knowledge_id) in told.data, "bowls" in told.data) == (
+        "memory.promoted",
+        True,
+        False,
+    )
 
 
 def test_a_group_is_found_by_an_index_and_compared_exactly() -> None:
     """Instead of ivfflat over all groups, which loses results behind a filter: see docs/decisions.md."""
-    indexed = [row["indexdef"] for row in rows("SELECT indexdef FROM pg_indexes WHERE tablename = 'knowledge'")]
+    indexed = [
+        row["indexdef"] for row in rows("SELECT indexdef FROM pg_indexes WHERE tablename = 'knowledge'")
+    ]
     assert any("btree (group_id" in one for one in indexed)
     assert not any("ivfflat" in one or "hnsw" in one for one in indexed)

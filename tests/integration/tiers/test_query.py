@@ -70,10 +70,14 @@ def test_hot_first_with_score_one_then_cold_by_similarity_unless_by_score(known:
     assert (cold.content, hot.content) == (TEXTS[3], TEXTS[0])
     assert hot.score == hot.similarity
     assert hot.score < cold.score
-    assert contents(ask(known, "something else entirely", relevance_threshold=0.9)) == [TEXTS[0]]  # of long-term memory only
+    assert contents(ask(known, "something else entirely", relevance_threshold=0.9)) == [
+        TEXTS[0]
+    ]  # of long-term memory only
 
 
-def test_a_piece_that_gets_its_vector_while_it_is_looked_for_is_found_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_that_gets_its_vector_while_it_is_looked_for_is_found_once(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     actions.promote.perform(Actor(group, "Lin"), PromoteBody(text=TEXTS[3]))
     asked: list[str] = []
 
@@ -94,7 +98,9 @@ def test_a_piece_that_gets_its_vector_while_it_is_looked_for_is_found_once(group
     assert len(asked) == 2
 
 
-def test_a_piece_that_gets_other_words_while_it_is_looked_for_is_found_as_it_was(known: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_piece_that_gets_other_words_while_it_is_looked_for_is_found_as_it_was(
+    known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (piece,) = rows("SELECT knowledge_id FROM knowledge WHERE group_id = :g", g=known)
     original, edited = knowledge.by_words, EditKnowledge(id=piece["knowledge_id"], content=TEXTS[4])
 
@@ -128,9 +134,13 @@ def test_verdicts_can_be_left_out_and_cn59_the_time_range_leaves_precedents_in(g
     with unit_of_work() as connection:
         long_ago = datetime.now(UTC) - timedelta(days=9)
         connection.execute(
-            text("UPDATE knowledge SET promoted_at = :at WHERE group_id = :g AND content = :c"), {"at": long_ago, "g": group, "c": TEXTS[4]}
+            text("UPDATE knowledge SET promoted_at = :at WHERE group_id = :g AND content = :c"),
+            {"at": long_ago, "g": group, "c": TEXTS[4]},
         )
-        connection.execute(text("UPDATE quarantine_logs SET created_at = :at WHERE group_id = :g"), {"at": long_ago, "g": group})
+        connection.execute(
+            text("UPDATE quarantine_logs SET created_at = :at WHERE group_id = :g"),
+            {"at": long_ago, "g": group},
+        )
     working.forget(group)  # made anew from the rows
     assert contents(ask(group, TEXTS[3], relevance_threshold=-1)) == [TEXTS[0], TEXTS[3], TEXTS[4]]
     assert contents(ask(group, TEXTS[3], relevance_threshold=-1, time_range_days=7)) == [TEXTS[3], TEXTS[4]]
@@ -140,9 +150,16 @@ def test_verdicts_can_be_left_out_and_cn59_the_time_range_leaves_precedents_in(g
 
 def test_max_results_is_the_total_and_five_precedents_are_not_hidden_by_hot_ones(group: str) -> None:
     for number in range(6):
-        promote(group, text=f"Precedent number {number}: {TEXTS[number % 5]} And so it was decided in year {number * 37}.")
+        promote(
+            group,
+            text=(
+                f"Precedent number {number}: {TEXTS[number % 5]} And so it was decided in year {number * 37}."
+            ),
+        )
     say(group, *(f"{one} So it goes, {place}." for place, one in enumerate(TEXTS)))
-    assert len(ask(group, "precedent", relevance_threshold=-1).results) == 10  # 5 hot ones there are, and 5 cold ones
+    assert (
+        len(ask(group, "precedent", relevance_threshold=-1).results) == 10
+    )  # 5 hot ones there are, and 5 cold ones
     six = ask(group, "precedent", relevance_threshold=-1, max_results=6)
     assert (len(contents(six, "hot")), len(contents(six, "cold"))) == (4, 2)
 
@@ -152,7 +169,11 @@ def test_who_lives_in_another_time_finds_what_was_said_in_it(group: str) -> None
         now = datetime(year, 2, 13, tzinfo=UTC)
         say(group, f"{year}: {TEXTS[year % 2]}", occurred_at=now)
         assert len(contents(ask(group, "x", now=now + timedelta(hours=1)), "hot")) >= 1
-        (one,) = [item for item in ask(group, "x", now=now + timedelta(hours=1)).results if item.content.startswith(str(year))]
+        (one,) = [
+            item
+            for item in ask(group, "x", now=now + timedelta(hours=1)).results
+            if item.content.startswith(str(year))
+        ]
         assert one.expires_at == now + timedelta(hours=24)
         assert str(year) not in str(contents(ask(group, "x", now=now + timedelta(hours=25))))
 
@@ -190,7 +211,9 @@ def test_without_the_database_working_memory_answers_and_says_so_but_is_not_made
 class Beside:
     """A retriever that asks in this process, as the web does."""
 
-    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Any) -> MemoryAnswer:
+    def query_memory(
+        self, query: str, *, group_id: str, timeout: float | None = None, **options: Any
+    ) -> MemoryAnswer:
         assert timeout is None
         return ask(group_id, query, **options)
 
@@ -211,8 +234,12 @@ def test_without_both_the_workflow_goes_on_with_an_empty_history_and_error_event
     assert events[-1]["data"]["status"] == "completed"
 
 
-def test_an_embedder_that_is_away_leaves_words_and_the_web_is_asked_only_if_wanted(known: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks("tiers"), "query_vector", Mock(side_effect=EmbeddingUnavailable("nobody answers")))
+def test_an_embedder_that_is_away_leaves_words_and_the_web_is_asked_only_if_wanted(
+    known: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        tasks("tiers"), "query_vector", Mock(side_effect=EmbeddingUnavailable("nobody answers"))
+    )
     answer = ask(known, TEXTS[3])
     assert contents(answer, "cold") == [TEXTS[3]]
     assert tier(answer, "longterm").message == "the embedder is away: found by their words"
@@ -234,7 +261,11 @@ def test_tenants_do_not_find_each_others_memory(known: str, group: str) -> None:
 
 def test_a_prompt_has_the_agents_experiences_beside_what_the_group_knows(known: str) -> None:
     experienced(known, times=1)
-    body = {"proposal": "The printer jams on the second tray: what now?", "persona": "You are Lin.", "relevance_threshold": -1}
+    body = {
+        "proposal": "The printer jams on the second tray: what now?",
+        "persona": "You are Lin.",
+        "relevance_threshold": -1,
+    }
     with for_groups(known):
         build = tasks("tiers").build
         answer = build(Actor(known), ContextBody(**body, agent_id=AGENT))
@@ -256,13 +287,23 @@ def test_a_prompt_has_the_agents_experiences_beside_what_the_group_knows(known: 
 
 @pytest.mark.parametrize("split", [False, True])
 def test_one_context_has_memories_and_what_the_group_knows_within_one_budget(known: str, split: bool) -> None:
-    observe(observed(known, "Lin likes green tea.", agent_id=AGENT, kind="preference", uri=f"agent://{AGENT}/preference/tea"))
+    observe(
+        observed(
+            known,
+            "Lin likes green tea.",
+            agent_id=AGENT,
+            kind="preference",
+            uri=f"agent://{AGENT}/preference/tea",
+        )
+    )
     tasks("tiers")
     session = {"split": True, "session_id": "s9", "turn": 1} if split else {}
 
     def context(budget: int, **fields: Any) -> InjectedContext:
         with for_groups(known):
-            asked = ContextRequest(agent_id=AGENT, query=f"{TEXTS[3]} And what tea?", max_tokens=budget, **session | fields)
+            asked = ContextRequest(
+                agent_id=AGENT, query=f"{TEXTS[3]} And what tea?", max_tokens=budget, **session | fields
+            )
             return build_prompt(Actor(known), asked)
 
     both = context(600, tiers=True)

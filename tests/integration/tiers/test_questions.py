@@ -36,14 +36,21 @@ def test_questions_are_answered_for_one_group(group: str) -> None:
     page = ask("knowledge.list", group, layer="all", limit=2)
     assert page["counts"] == {"quarantine": 1, "working": 1, "longterm": 1}
     assert (len(page["rows"]), page["next"] is None) == (2, False)
-    assert [row["entry_id"] for row in ask("knowledge.list", group, rejected="too_short")["rows"]] == [str(refused)]
+    assert [row["entry_id"] for row in ask("knowledge.list", group, rejected="too_short")["rows"]] == [
+        str(refused)
+    ]
     assert ask("knowledge.list", group, words="%")["rows"] == []
-    assert [change["action"] for change in ask("knowledge.history", group, id=str(piece))["rows"]] == ["promoted"]
+    assert [change["action"] for change in ask("knowledge.history", group, id=str(piece))["rows"]] == [
+        "promoted"
+    ]
     assert ask("quarantine.outcome", group, id=str(accepted))["accepted"] is True
     assert ask("quarantine.outcome", group, id=str(refused))["reason"] == "too_short"
     assert ask("quarantine.outcome", f"other-{group}", id=str(accepted)) is None
     state = ask("working_memory.show", group)
-    assert ([row["item_id"] for row in state["rows"]], state["rejections"]) == ([str(accepted)], {"too_short": 1})
+    assert ([row["item_id"] for row in state["rows"]], state["rejections"]) == (
+        [str(accepted)],
+        {"too_short": 1},
+    )
     found = ask("digests.list", group, limit=1)
     assert (len(found["rows"]), found["next"]) == (1, None)
 

@@ -36,7 +36,9 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def _embedded(client: Client) -> bool:
-    tier = next(tier for tier in client.query_memory("x y", relevance_threshold=-1).tiers if tier.tier == "longterm")
+    tier = next(
+        tier for tier in client.query_memory("x y", relevance_threshold=-1).tiers if tier.tier == "longterm"
+    )
     return tier.state == "ok" and not tier.message
 
 
@@ -44,29 +46,49 @@ def test_a_debate_through_the_middleware_and_the_node(client: Client) -> None:
     group, histories = client.group, []
     node = MemoryRetrievalNode(retriever=client, node_id="load-history")
     with MemoryMiddleware(client) as memory:
-        for name, kind, text in (("for", "agent", FOR), ("against", "agent", AGAINST), ("judge", "verdict", VERDICT)):
+        for name, kind, text in (
+            ("for", "agent", FOR),
+            ("against", "agent", AGAINST),
+            ("judge", "verdict", VERDICT),
+        ):
             state = node.process({"topic": "Shall we fire once?", "group_id": group, "session_id": "s1"})
             histories.append(state["history_context"])
             output = {"content": text, "metadata": {"confidence": 0.9}}
             memory.after_node(name, output, group_id=group, session_id="s1", node_type=kind)
             memory.after_node("tool", "ok", group_id=group, session_id="s1")
             assert memory.flush(SECONDS)
-            until(lambda text=text: text in [row.content for row in client.working_memory.show().rows], f"{name} was not screened")
+            until(
+                lambda text=text: text in [row.content for row in client.working_memory.show().rows],
+                f"{name} was not screened",
+            )
     assert histories[0] == ""
     assert FOR in histories[1]
     assert AGAINST not in histories[1]
     assert histories[2].index(AGAINST) < histories[2].index(FOR)
-    until(lambda: client.working_memory.show().rejections == {"too_short": 3}, "the tool's words were not refused")
+    until(
+        lambda: client.working_memory.show().rejections == {"too_short": 3},
+        "the tool's words were not refused",
+    )
     counts = client.knowledge.list().counts
     assert counts == {"quarantine": 3, "working": 3, "longterm": 0}
 
 
-def test_an_output_becomes_knowledge_which_a_node_of_another_session_finds_a_year_later(client: Client) -> None:
+def test_an_output_becomes_knowledge_which_a_node_of_another_session_finds_a_year_later(
+    client: Client,
+) -> None:
     """Knowledge does not disappear after the node's seven days: these are working memory's."""
-    done = client.ingest(VERDICT, session_id="last year", confidence=0.9, node_id="judge", metadata={"kind": "verdict"})
+    done = client.ingest(
+        VERDICT, session_id="last year", confidence=0.9, node_id="judge", metadata={"kind": "verdict"}
+    )
     assert isinstance(done, IngestState)
     (hot,) = client.query_memory("一千二百度", relevance_threshold=-1).results
-    assert (hot.source, hot.content, hot.score, hot.temporary, hot.kind) == ("hot", VERDICT, 1.0, True, "verdict")
+    assert (hot.source, hot.content, hot.score, hot.temporary, hot.kind) == (
+        "hot",
+        VERDICT,
+        1.0,
+        True,
+        "verdict",
+    )
     assert hot.metadata["node_id"] == "judge"  # the original loses it
     promoted = client.knowledge.promote(entry_ids=[done.entry_id], kind="verdict")
     assert ([piece.content for piece in promoted.pieces], promoted.entries) == ([VERDICT], [done.entry_id])
@@ -79,7 +101,9 @@ def test_an_output_becomes_knowledge_which_a_node_of_another_session_finds_a_yea
     client.quarantine.delete(entry_ids=[done.entry_id])
     long_ago(client.group)
     assert client.working_memory.show().rows == []
-    state = MemoryRetrievalNode(retriever=client).process({"topic": VERDICT, "group_id": client.group, "session_id": "today"})
+    state = MemoryRetrievalNode(retriever=client).process(
+        {"topic": VERDICT, "group_id": client.group, "session_id": "today"}
+    )
     assert VERDICT in state["history_context"]
 
 
@@ -94,12 +118,20 @@ def test_the_guard_and_the_fact_check_through_the_service(client: Client, jiyi: 
     assert isinstance(calm, IngestState)
     assert (calm.accepted, "runaway" in calm.flags) == (True, False)
 
-    claim = client.ingest("Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody.")
+    claim = client.ingest(
+        "Sales of glazed cups rose by [Specific Metric] in the spring, as the guild has told everybody."
+    )
     assert isinstance(claim, IngestState)
     assert (claim.accepted, claim.reason, "verify_pending" in claim.flags) == (False, "claim_pending", True)
-    assert client.quarantine.check(entry_ids=[claim.entry_id], verdict="true", reason="the guild's book").ids == [claim.entry_id]
+    assert client.quarantine.check(
+        entry_ids=[claim.entry_id], verdict="true", reason="the guild's book"
+    ).ids == [claim.entry_id]
     checked = client.quarantine.wait_for(claim.entry_id)
-    assert (checked.accepted, "checked" in checked.flags, "verify_pending" in checked.flags) == (True, True, False)
+    assert (checked.accepted, "checked" in checked.flags, "verify_pending" in checked.flags) == (
+        True,
+        True,
+        False,
+    )
     assert jiyi("quarantine", "check", "refuted", claim.entry_id).split() == [str(claim.entry_id)]
     assert client.quarantine.wait_for(claim.entry_id).reason == "claim_refuted"
     assert claim.entry_id not in {UUID(row.item_id) for row in client.working_memory.show().rows}
@@ -111,7 +143,11 @@ def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_
     client.knowledge.promote(text=VERDICT, kind="verdict")
     client.ingest(AGAINST, session_id="s1")
     until(lambda: _embedded(client), "the piece was not embedded")
-    parts = {"system": "You sit on a council.", "persona": "你是林岚，只相信量过的东西。", "relevance_threshold": -1}
+    parts = {
+        "system": "You sit on a council.",
+        "persona": "你是林岚，只相信量过的东西。",
+        "relevance_threshold": -1,
+    }
     made = client.knowledge.context(proposal="Shall we fire once?", **parts)
     assert made.text.split("\n\n---\n\n")[::3] == ["You sit on a council.", "Shall we fire once?"]
     assert {item.content for item in made.memories} == {VERDICT, AGAINST}
@@ -119,7 +155,10 @@ def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_
     assert [part.name for part in made.parts] == ["system", "persona", "memories", "experiences", "proposal"]
     assert (made.status, made.cut, made.budget) == ("ok", [], 2_000)
     assert [
-        item.content for item in client.knowledge.context(proposal="Shall we fire once?", include_verdicts=False, **parts).memories
+        item.content
+        for item in client.knowledge.context(
+            proposal="Shall we fire once?", include_verdicts=False, **parts
+        ).memories
     ] == [AGAINST]
 
     enough = made.tokens + len(made.parts)  # each part is rounded up
@@ -132,16 +171,28 @@ def test_a_context_through_the_service_keeps_its_budget_and_says_what_it_cut_at_
     told = json.loads(jiyi("knowledge", "context", "Shall we fire once?", "--budget", 5, "--json"))
     assert (told["tokens"] <= 5, told["memories"]) == (True, [])
 
-    body = {"proposal": "Shall we fire once?", "persona": "你是林岚。", "budget": 300, "relevance_threshold": -1}
+    body = {
+        "proposal": "Shall we fire once?",
+        "persona": "你是林岚。",
+        "budget": 300,
+        "relevance_threshold": -1,
+    }
     headers = {"Authorization": f"Bearer {api_key(client.group, 'read')}"}
     answer = web_app.test_client().post("/api/v1/memory/context", json=body, headers=headers)
     assert answer.status_code == 200, answer.text
     options = {name: value for name, value in body.items() if name != "proposal"}
-    assert ContextAnswer.model_validate(answer.json).text == client.knowledge.context(proposal=str(body["proposal"]), **options).text  # type: ignore[arg-type]
-    refused = web_app.test_client().post("/api/v1/memory/context", json={"proposal": " ", "budget": 0}, headers=headers)
+    assert (
+        ContextAnswer.model_validate(answer.json).text
+        == client.knowledge.context(proposal=str(body["proposal"]), **options).text
+    )  # type: ignore[arg-type]
+    refused = web_app.test_client().post(
+        "/api/v1/memory/context", json={"proposal": " ", "budget": 0}, headers=headers
+    )
     assert (refused.status_code, "budget" in refused.text, "proposal" in refused.text) == (422, True, True)
     publisher = {"Authorization": f"Bearer {api_key(client.group, 'publish')}"}
-    assert web_app.test_client().post("/api/v1/memory/context", json=body, headers=publisher).status_code == 403
+    assert (
+        web_app.test_client().post("/api/v1/memory/context", json=body, headers=publisher).status_code == 403
+    )
 
 
 @pytest.fixture
@@ -162,7 +213,10 @@ def test_the_command_line_from_an_output_to_knowledge_and_back(jiyi: Callable[..
     one = ask("ingest", FOR, "--session", "s1", "--agent", "Ada", "--confidence", 0.9)
     assert one["accepted"] is True
     assert FOR[:10] in jiyi("working_memory", "show")
-    assert ask("knowledge", "list", "--layer", "quarantine", "--rejected", "too_short")["counts"]["quarantine"] == 1
+    assert (
+        ask("knowledge", "list", "--layer", "quarantine", "--rejected", "too_short")["counts"]["quarantine"]
+        == 1
+    )
     assert FOR[:10] in jiyi("knowledge", "promote", one["entry_id"], "--preview")
     assert ask("knowledge", "list", "--layer", "longterm")["rows"] == []
     (piece,) = ask("knowledge", "promote", one["entry_id"], "--reason", "it held")["pieces"]

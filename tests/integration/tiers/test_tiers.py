@@ -41,19 +41,29 @@ def numbered(number: int) -> str:
 
 
 def test_every_output_is_kept_with_its_node_and_all_that_came_with_it(group: str) -> None:
-    kept = {"node_id": "opponent-2", "node_type": "vote", "node_name": "Opponent", "confidence": 0.9, "depth": 3}
+    kept = {
+        "node_id": "opponent-2",
+        "node_type": "vote",
+        "node_name": "Opponent",
+        "confidence": 0.9,
+        "depth": 3,
+    }
     kept |= {"metadata": {"round": 2}, "provenance": {"run": 7}, "session_id": "s1", "agent_id": "Harriet"}
     at = datetime(2026, 3, 2, 10, 5, tzinfo=UTC)
     (short,) = say(group, "ok", node_id="tool")
     (full,) = say(group, TEXTS[0], occurred_at=at, **kept)
     assert entry(short)["content"] == "ok"
-    assert rows("SELECT kind FROM pending_work WHERE subject_id = :id", id=full) == []  # no LLM is asked unless that is set
+    assert (
+        rows("SELECT kind FROM pending_work WHERE subject_id = :id", id=full) == []
+    )  # no LLM is asked unless that is set
     kept |= {"kind": "verdict", "created_at": at, "group_id": group}
     assert {name: entry(full)[name] for name in kept} == kept
     # Quarantine is no memory, and its nodes are no agents; what was refused is not found.
     assert rows("SELECT agent_id FROM agents WHERE group_id = :g", g=group) == []
     assert rows("SELECT node_id FROM memory_nodes WHERE group_id = :g", g=group) == []
-    assert [item.content for item in ask(group, "ok", relevance_threshold=-1, max_results=100).results] == [TEXTS[0]]
+    assert [item.content for item in ask(group, "ok", relevance_threshold=-1, max_results=100).results] == [
+        TEXTS[0]
+    ]
 
 
 def test_an_event_that_comes_twice_or_after_its_record_was_pruned_is_stored_once(group: str) -> None:
@@ -62,7 +72,9 @@ def test_an_event_that_comes_twice_or_after_its_record_was_pruned_is_stored_once
     save(event)
     screen()
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE events SET received_at = '2020-01-01' WHERE event_id = :id"), {"id": event.event_id})
+        connection.execute(
+            text("UPDATE events SET received_at = '2020-01-01' WHERE event_id = :id"), {"id": event.event_id}
+        )
         delete_old(connection, "events", datetime(2021, 1, 1, tzinfo=UTC), 1_000)
     assert rows("SELECT 1 FROM events WHERE event_id = :id", id=event.event_id) == []
     save(event)
@@ -104,14 +116,18 @@ def test_confidence_and_flags(group: str) -> None:
 
 
 def test_what_was_said_already_stays_out_whatever_its_capitals(group: str) -> None:
-    first, same, alike, other = say(group, TEXTS[0], TEXTS[0].upper() + " ", TEXTS[0].replace("forty", "fifty"), TEXTS[1])
+    first, same, alike, other = say(
+        group, TEXTS[0], TEXTS[0].upper() + " ", TEXTS[0].replace("forty", "fifty"), TEXTS[1]
+    )
     reasons = [entry(one)["rejected_reason"] for one in (first, same, alike, other)]
     assert reasons == [None, "duplicate", "near_duplicate", None]
     assert entry(alike)["rejected_details"]["entry"] == str(first)
     assert [found.entry_id for found in hot(group)] == [other, first]
 
 
-def test_without_an_embedder_outputs_are_let_in_and_only_repetitions_kept_out(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_embedder_outputs_are_let_in_and_only_repetitions_kept_out(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def away(_connection: object) -> None:
         raise EmbeddingUnavailable("the provider is away")
 
@@ -123,7 +139,12 @@ def test_without_an_embedder_outputs_are_let_in_and_only_repetitions_kept_out(gr
 
 def test_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
     say(group, "ok", "no", TEXTS[0], TEXTS[0])
-    assert working.stats(group) == {"accepted": 1, "rejected": 3, "rejected_too_short": 2, "rejected_duplicate": 1}
+    assert working.stats(group) == {
+        "accepted": 1,
+        "rejected": 3,
+        "rejected_too_short": 2,
+        "rejected_duplicate": 1,
+    }
     told = {one.kind: one.data for one in stream.read(group, "0")}
     assert '"reasons":{"too_short":2,"duplicate":1}' in told["wm.rejected"]
     assert TEXTS[0] not in told["wm.accepted"]
@@ -139,7 +160,9 @@ def test_refusals_are_counted_told_and_can_be_audited(group: str) -> None:
 
 
 def rows_ids(group: str, content: str) -> Any:
-    return rows("SELECT entry_id FROM quarantine_logs WHERE group_id = :g AND content = :c", g=group, c=content)[0]["entry_id"]
+    return rows(
+        "SELECT entry_id FROM quarantine_logs WHERE group_id = :g AND content = :c", g=group, c=content
+    )[0]["entry_id"]
 
 
 # The list
@@ -147,7 +170,9 @@ def rows_ids(group: str, content: str) -> Any:
 
 def test_the_newest_fifty_newest_first_of_which_ten_are_shown(group: str) -> None:
     at = datetime(2026, 3, 2, 10, tzinfo=UTC)
-    events = [output(group, numbered(place), occurred_at=at + timedelta(seconds=place)) for place in range(53)]
+    events = [
+        output(group, numbered(place), occurred_at=at + timedelta(seconds=place)) for place in range(53)
+    ]
     ids = [event.event_id for event in events]
     for batch in (events[:50], events[50:]):
         save(*batch)
@@ -158,11 +183,19 @@ def test_the_newest_fifty_newest_first_of_which_ten_are_shown(group: str) -> Non
     assert [entry(one)["expired_at"] is not None for one in ids[:4]] == [True, True, True, False]
     assert working.stats(group)["fallen_out"] == 3
     found = ask(group, "anything")
-    assert [item.item_id for item in found.results] == [str(one) for one in ids[:42:-1]]  # the original has eleven
-    assert tier(found, "working").model_dump(include={"found", "shown", "state"}) == {"found": 50, "shown": 10, "state": "ok"}
+    assert [item.item_id for item in found.results] == [
+        str(one) for one in ids[:42:-1]
+    ]  # the original has eleven
+    assert tier(found, "working").model_dump(include={"found", "shown", "state"}) == {
+        "found": 50,
+        "shown": 10,
+        "state": "ok",
+    }
 
 
-def test_outputs_that_arrive_late_take_the_place_of_their_time_and_each_has_a_day_of_its_own(group: str) -> None:
+def test_outputs_that_arrive_late_take_the_place_of_their_time_and_each_has_a_day_of_its_own(
+    group: str,
+) -> None:
     at = datetime.now(UTC)
     (second,) = say(group, TEXTS[0], occurred_at=at)
     (first,) = say(group, TEXTS[1], occurred_at=at - timedelta(seconds=5))
@@ -177,7 +210,9 @@ def test_outputs_that_arrive_late_take_the_place_of_their_time_and_each_has_a_da
 def test_expired_entries_are_noted_before_they_go_and_the_keys_outlive_them(group: str) -> None:
     old, new = say(group, *TEXTS[:2])
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE quarantine_logs SET working_until = now() WHERE entry_id = :id"), {"id": old})
+        connection.execute(
+            text("UPDATE quarantine_logs SET working_until = now() WHERE entry_id = :id"), {"id": old}
+        )
     assert job("expire_working_memory", group) == {"groups": 1, "entries": 1}
     assert job("expire_working_memory", group) == {}
     assert entry(old)["expired_at"] is not None
@@ -191,7 +226,12 @@ def test_a_working_memory_that_valkey_lost_is_made_anew_by_the_next_reader(group
     ids = say(group, *TEXTS[:3])
     before = hot(group)
     order, entries, whole = valkey_keys.working(group)
-    for lost in ([order, entries, whole], [entries], [order], [whole]):  # all of it, or what Valkey has evicted
+    for lost in (
+        [order, entries, whole],
+        [entries],
+        [order],
+        [whole],
+    ):  # all of it, or what Valkey has evicted
         valkey().delete(*lost)
         assert working.read(group) is None
         found = ask(group, "anything", relevance_threshold=-1)
@@ -205,7 +245,9 @@ def test_a_working_memory_that_valkey_lost_is_made_anew_by_the_next_reader(group
     assert entry(again)["rejected_reason"] == "duplicate"
 
 
-def test_an_empty_working_memory_is_asked_for_in_the_database_once(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_working_memory_is_asked_for_in_the_database_once(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert ask(group, "anything").status == "ok"
     monkeypatch.setattr(quarantine, "_rebuild", None)
     assert ask(group, "anything").results == []
@@ -217,7 +259,9 @@ def test_deleted_entries_are_out_of_sight_and_out_of_working_memory(group: str) 
         assert actions.delete.perform(Actor(group, "test"), DeleteEntries(entry_ids=[one])).ids == expected
     assert [found.entry_id for found in hot(group)] == [two]
     with unit_of_work() as connection:
-        assert [row.entry_id for row in questions.entries(connection, group, ListKnowledge()).rows] == [str(two)]
+        assert [row.entry_id for row in questions.entries(connection, group, ListKnowledge()).rows] == [
+            str(two)
+        ]
     audited = rows("SELECT action FROM audit_log WHERE group_id = :g", g=group)
     assert [row["action"] for row in audited] == ["quarantine.delete"]
 
@@ -250,17 +294,24 @@ def test_two_screenings_at_once_let_the_same_text_in_once(group: str) -> None:
     assert sorted(str(entry(event.event_id)["rejected_reason"]) for event in events) == ["None", "duplicate"]
 
 
-def test_a_screening_that_dies_before_its_commit_is_done_again_without_a_trace(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_screening_that_dies_before_its_commit_is_done_again_without_a_trace(
+    group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The list had the entry already; the second attempt does not take it for a duplicate of itself."""
     event = output(group, TEXTS[0])
     save(event)
     with monkeypatch.context() as patched:
         patched.setattr(quarantine, "reject", _fails)
-        assert tasks("framework.work").run_due(tasks("framework.work").KINDS["ingress"], tasks("tiers").ingress) == 0
+        assert (
+            tasks("framework.work").run_due(tasks("framework.work").KINDS["ingress"], tasks("tiers").ingress)
+            == 0
+        )
     assert [one.entry_id for one in hot(group)] == [event.event_id]
     assert entry(event.event_id)["screened_at"] is None
     with unit_of_work() as connection:
-        connection.execute(text("UPDATE pending_work SET due_at = now() WHERE subject_id = :id"), {"id": event.event_id})
+        connection.execute(
+            text("UPDATE pending_work SET due_at = now() WHERE subject_id = :id"), {"id": event.event_id}
+        )
     assert screen() == 1
     assert [one.entry_id for one in hot(group)] == [event.event_id]
     assert entry(event.event_id)["rejected_reason"] is None

@@ -1,4 +1,6 @@
-"""Web searches of several processes: one allowance a session, results used again, options and answer arriving."""
+"""Web searches of several processes: one allowance a session, results used again, options and answer
+arriving.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,10 @@ def test_sessions_have_an_allowance_each_and_filter_nothing_by_it(group: str, en
     assert tier(ask(group, "question 7", web_results=1, asking_session="tuesday"), "web").state == "ok"
     assert tier(ask(group, "question 8", web_results=1, session_id="wednesday"), "web").state == "ok"
     assert tier(ask(group, "question 9", web_results=1), "web").state == "ok"
-    assert tier(ask(f"{group}-other", "question 10", web_results=1, asking_session="monday"), "web").state == "ok"
+    assert (
+        tier(ask(f"{group}-other", "question 10", web_results=1, asking_session="monday"), "web").state
+        == "ok"
+    )
     assert len(engine.asked) == 9
 
 
@@ -94,7 +99,11 @@ def test_results_are_used_again_by_other_processes_of_the_group(group: str, engi
     assert len(engine.asked) == 1
     ask(f"{group}-other", "Why does glaze crack?", web_results=2)
     assert len(engine.asked) == 2
-    (key, _) = [key for key in valkey().scan_iter(match="jiyi:search:*") if b"Why does glaze crack?" in (valkey().get(key) or b"")]
+    (key, _) = [
+        key
+        for key in valkey().scan_iter(match="jiyi:search:*")
+        if b"Why does glaze crack?" in (valkey().get(key) or b"")
+    ]
     assert 0 < valkey().pttl(key) <= 300_000
 
 
@@ -103,7 +112,9 @@ def test_type_domains_and_the_engines_answer_arrive(group: str, engine: Engine) 
     (body,) = bodies(engine)
     assert (body["topic"], body["include_domains"], body["max_results"]) == ("news", ["example.org"], 2)
     assert answer.web_answer == TAVILY["answer"]
-    assert [(item.source, urlsplit(item.item_id).hostname) for item in answer.results] == [("external", "example.org")]
+    assert [(item.source, urlsplit(item.item_id).hostname) for item in answer.results] == [
+        ("external", "example.org")
+    ]
     assert ask(group, "no web is wanted").web_answer == ""
 
 
@@ -129,7 +140,10 @@ def test_they_arrive_over_rest_and_a_key_without_a_session_has_its_own_allowance
     assert bodies(engine)[0]["topic"] == "news"
     assert (sessions[0] or "").startswith("key:")
     inputs = {"inputs": {"topic": "Why so?", "session_id": "s7"}, "properties": {"web_results": 1}}
-    assert web_app.test_client().post("/api/v1/nodes/memory-retrieval", json=inputs, headers=headers).status_code == 200
+    assert (
+        web_app.test_client().post("/api/v1/nodes/memory-retrieval", json=inputs, headers=headers).status_code
+        == 200
+    )
     assert sessions[1] == "s7"
 
 
@@ -146,4 +160,6 @@ def test_what_is_kept_of_a_search_is_found_by_an_erasure(group: str, engine: Eng
     ask(group, "Where does Wilhelmine Grosz live?", web_results=1)
     assert any(b"Grosz" in (valkey().get(key) or b"") for key in valkey().scan_iter(match="jiyi:search:*"))
     assert cache_invalidation.clear(group, [], [], Whom(["Wilhelmine Grosz"]))["searches"] == 1
-    assert not any(b"Grosz" in (valkey().get(key) or b"") for key in valkey().scan_iter(match="jiyi:search:*"))
+    assert not any(
+        b"Grosz" in (valkey().get(key) or b"") for key in valkey().scan_iter(match="jiyi:search:*")
+    )

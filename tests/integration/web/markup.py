@@ -68,7 +68,9 @@ def parsed(html: str) -> Tag:
 
 def form(html: str, action: str) -> Tag:
     """The form of a page that is sent to an address with ``action`` in it."""
-    return next(tag for tag in parsed(html).all("form") if tag.get("method") == "post" and action in tag.get("action"))
+    return next(
+        tag for tag in parsed(html).all("form") if tag.get("method") == "post" and action in tag.get("action")
+    )
 
 
 def attributes(html: str) -> set[str]:

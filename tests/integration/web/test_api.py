@@ -72,11 +72,20 @@ def observe(api: Program, agent: str = AGENT, **fields: Any) -> str:
 
 
 def test_accepted_means_in_the_table(api: Program, group: str) -> None:
-    done = api.ask("POST", "/events", 202, json={"agent_id": AGENT, "description": "河水涨了", "poignancy": 6})
+    done = api.ask(
+        "POST", "/events", 202, json={"agent_id": AGENT, "description": "河水涨了", "poignancy": 6}
+    )
     (event_id,) = done.json["event_ids"]
-    assert done.json == {"event_ids": [event_id], "accepted": 1, "repeated": 0, "status_url": f"/api/v1/events/status?ids={event_id}"}
+    assert done.json == {
+        "event_ids": [event_id],
+        "accepted": 1,
+        "repeated": 0,
+        "status_url": f"/api/v1/events/status?ids={event_id}",
+    }
     assert done.headers["Location"] == done.json["status_url"]
-    found = rows("SELECT group_id, agent_id, description, poignancy FROM memory_nodes WHERE node_id = %s", event_id)
+    found = rows(
+        "SELECT group_id, agent_id, description, poignancy FROM memory_nodes WHERE node_id = %s", event_id
+    )
     assert [tuple(row) for row in found] == [(group, AGENT, "河水涨了", 6)]
     owed = {row.kind for row in rows("SELECT kind FROM pending_work WHERE subject_id = %s", event_id)}
     assert {"embed", "strengthen", "accumulate"} <= owed
@@ -100,15 +109,21 @@ def test_the_same_event_twice_is_one(api: Program) -> None:
     assert api.post("/events", event)["accepted"] == 1
     again = api.post("/events", {"events": [event, {**event, "occurred_at": "2026-03-02T09:00:00Z"}]})
     assert (again["accepted"], again["repeated"]) == (0, 2)
-    assert api.post("/events", {"events": [event, {**event, "description": "别的"}]}, 409)["code"] == "id_reused"
+    assert (
+        api.post("/events", {"events": [event, {**event, "description": "别的"}]}, 409)["code"] == "id_reused"
+    )
     assert [node["description"] for node in api.get("/nodes", agent_id=AGENT)["rows"]] == ["雪"]
 
 
-def test_the_same_event_at_once_from_many_is_one(web_app: Flask, api: Program, api_key: Callable[..., str], group: str) -> None:
+def test_the_same_event_at_once_from_many_is_one(
+    web_app: Flask, api: Program, api_key: Callable[..., str], group: str
+) -> None:
     event = {"event_id": str(uuid4()), "agent_id": AGENT, "description": "雪"}
 
     def send(_: int) -> Any:
-        return Program(web_app.test_client(), api.headers["Authorization"].removeprefix("Bearer ")).post("/events", event)
+        return Program(web_app.test_client(), api.headers["Authorization"].removeprefix("Bearer ")).post(
+            "/events", event
+        )
 
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(send, range(12)))
@@ -134,7 +149,11 @@ def test_all_types_of_events_are_taken(api: Program) -> None:
                     "type": "memory.observed",
                     "agent_id": AGENT,
                     "session_id": "s",
-                    "payload": {"description": "一", "node_type": "chat", "utterances": [["老葛", "多少钱?"]]},
+                    "payload": {
+                        "description": "一",
+                        "node_type": "chat",
+                        "utterances": [["老葛", "多少钱?"]],
+                    },
                 },
                 {"type": "agent.configured", "agent_id": AGENT, "payload": {"mode": "elapsed"}},
                 {"type": "session.ended", "agent_id": AGENT, "session_id": "s"},
@@ -144,10 +163,15 @@ def test_all_types_of_events_are_taken(api: Program) -> None:
     states = api.post("/events/status", {"ids": done["event_ids"]}, 200)["rows"]
     assert [state["state"] for state in states] == ["stored", "applied", "applied"]
     assert api.get(f"/agents/{AGENT}")["settings"] == {"mode": "elapsed"}
-    assert rows("SELECT FROM pending_work WHERE kind = 'reflect_conversation' AND subject_id = %s", done["event_ids"][2])
+    assert rows(
+        "SELECT FROM pending_work WHERE kind = 'reflect_conversation' AND subject_id = %s",
+        done["event_ids"][2],
+    )
 
 
-def test_the_group_is_the_keys_and_an_operator_names_one(program: Callable[..., Program], api: Program, group: str) -> None:
+def test_the_group_is_the_keys_and_an_operator_names_one(
+    program: Callable[..., Program], api: Program, group: str
+) -> None:
     full = {"type": "memory.observed", "agent_id": AGENT, "payload": {"description": "雨"}}
     (node,) = api.post("/events", {**full, "group_id": group})["event_ids"]
     assert "group_id" in api.post("/events", {**full, "group_id": "another"}, 422)["detail"]
@@ -168,7 +192,12 @@ def test_status_urls_fit_into_a_request_line() -> None:
 def test_an_event_comes_back_as_it_was_stored(api: Program) -> None:
     event_id = observe(api, session_id="s", correlation_id="c", keywords=["伞"])
     event = api.get(f"/events/{event_id}")
-    assert (event["type"], event["agent_id"], event["session_id"], event["correlation_id"]) == ("memory.observed", AGENT, "s", "c")
+    assert (event["type"], event["agent_id"], event["session_id"], event["correlation_id"]) == (
+        "memory.observed",
+        AGENT,
+        "s",
+        "c",
+    )
     assert event["payload"] == {"description": "雨", "keywords": ["伞"]}
     assert (event["state"], event["node_id"]) == ("stored", event_id)
     api.get(f"/events/{uuid4()}", 404)
@@ -192,7 +221,10 @@ def test_settings_are_replaced_one_by_one_and_put_down(api: Program, group: str)
     assert api.ask("PATCH", path, 200, json={"mode": None}).json["settings"] == {"recency_w": 2}
     refused = api.ask("PATCH", path, 422, json={"mode": "never", "foo": 1}).json
     assert {problem["field"] for problem in refused["errors"]} == {"mode", "foo"}
-    audit = rows("SELECT action, target, actor FROM audit_log WHERE group_id = %s AND action = 'agents.configure'", group)
+    audit = rows(
+        "SELECT action, target, actor FROM audit_log WHERE group_id = %s AND action = 'agents.configure'",
+        group,
+    )
     assert len(audit) == 2
     assert audit[0].actor.startswith("key:")
     api.ask("PATCH", "/agents/nobody/settings", 404, json={"mode": "elapsed"})
@@ -231,17 +263,29 @@ def test_pages_have_no_gaps_and_no_duplicates(api: Program) -> None:
     with unit_of_work() as connection:
         for n in range(9):
             connection.execute(
-                text("INSERT INTO kw_strength SELECT group_id, 'a0', 'event', :k, :s FROM memory_nodes WHERE node_id = :id"),
+                text(
+                    "INSERT INTO kw_strength SELECT group_id, 'a0', 'event', :k, :s FROM memory_nodes WHERE"
+                    " node_id = :id"
+                ),
                 {"k": f"k{n}", "s": 9 - n // 2, "id": everything[0]},
             )
-    keywords = [(row["strength"], row["keyword"]) for row in all_pages(api, "/keywords", agent_id="a0", limit=2)]
+    keywords = [
+        (row["strength"], row["keyword"]) for row in all_pages(api, "/keywords", agent_id="a0", limit=2)
+    ]
     assert keywords == [(9 - n // 2, f"k{n}") for n in range(9)]
 
 
 def test_memories_are_found_by_what_is_known_of_them(api: Program) -> None:
     day = datetime(2026, 3, 1, tzinfo=UTC)
     for n, text_ in enumerate(("Klaus reads a book", "老葛订了两个书架", "Klaus sleeps")):
-        observe(api, "klaus", description=text_, occurred_at=(day + timedelta(days=n)).isoformat(), session_id=f"s{n}", keywords=[f"k{n}"])
+        observe(
+            api,
+            "klaus",
+            description=text_,
+            occurred_at=(day + timedelta(days=n)).isoformat(),
+            session_id=f"s{n}",
+            keywords=[f"k{n}"],
+        )
 
     def found(**query: Any) -> list[str]:
         return [node["session_id"] for node in api.get("/nodes", **query)["rows"]]
@@ -271,7 +315,13 @@ def test_a_memory_is_explained(api: Program) -> None:
 
 
 def test_dead_letters_are_replayed_or_come_back(api: Program, group: str) -> None:
-    good = {"type": "memory.observed", "event_id": str(uuid7()), "group_id": group, "agent_id": AGENT, "payload": {"description": "雨"}}
+    good = {
+        "type": "memory.observed",
+        "event_id": str(uuid7()),
+        "group_id": group,
+        "agent_id": AGENT,
+        "payload": {"description": "雨"},
+    }
     bad = {**good, "event_id": str(uuid7()), "payload": {}}
     foreign = {**good, "event_id": str(uuid7()), "group_id": "somebody-else"}
     with unit_of_work() as connection:
@@ -279,7 +329,11 @@ def test_dead_letters_are_replayed_or_come_back(api: Program, group: str) -> Non
             dead_letters.add_message(connection, json.dumps(event), "why", UUID(event["event_id"]), group)  # type: ignore[arg-type]
         dead_letters.add_message(connection, "{}", "of nobody", None, None)
     letters = api.get("/dead-letters")["rows"]
-    assert [letter["subject_id"] for letter in letters] == [foreign["event_id"], bad["event_id"], good["event_id"]]
+    assert [letter["subject_id"] for letter in letters] == [
+        foreign["event_id"],
+        bad["event_id"],
+        good["event_id"],
+    ]
     assert api.get(f"/dead-letters/{letters[0]['letter_id']}")["reason"] == "why"
     done = api.post("/dead-letters/resolve", {"action": "replay", "kind": "intake"}, 200)
     assert done == {"resolved": 3, "refused_again": 2}
@@ -304,7 +358,11 @@ def test_the_group_is_counted(api: Program, group: str) -> None:
     observe(api, node_type="thought")
     found = api.get("/stats")
     assert found["group_id"] == group
-    assert (found["counts"]["nodes"], found["counts"]["event_nodes"], found["counts"]["dead_letters"]) == (2, 1, 0)
+    assert (found["counts"]["nodes"], found["counts"]["event_nodes"], found["counts"]["dead_letters"]) == (
+        2,
+        1,
+        0,
+    )
     assert {row["kind"] for row in found["work_owed"]} >= {"embed"}
     assert api.get("/queues")["queues"]["retrieval"] is not None
 
@@ -337,7 +395,13 @@ BAD_BODIES = (
     (b'{"type": {"a": 1}}', 422),
     (b'{"type": "memory.observed"}', 422),
     (b'{"agent_id": " ", "description": "d"}', 422),
-    (b'{"type": "turn.recorded", "agent_id": "a", "session_id": "s", "user_id": "u", "payload": {"role": "user", "text": "t"}}', 422),
+    (
+        (
+            b'{"type": "turn.recorded", "agent_id": "a", "session_id": "s", "user_id": "u", "payload":'
+            b' {"role": "user", "text": "t"}}'
+        ),
+        422,
+    ),
     (b'{"agent_id": "a", "description": "d", "occurred_at": "2026-01-01T00:00:00"}', 422),
     (b'{"agent_id": "a", "description": "d", "event_id": "x"}', 422),
     (b'{"agent_id": "a", "description": "d", "vector": [1, 2]}', 422),
@@ -350,9 +414,16 @@ def test_bad_bodies_are_told_apart_and_nothing_is_stored(api: Program) -> None:
         assert answer.status_code == status, body[:80]
         assert answer.json["detail"], body[:80]
     good = {"agent_id": "a", "description": "d"}
-    refused = api.post("/events", {"events": [good, {**good, "poignancy": 11}, {"agent_id": "a"}]}, 422)  # one stops all
-    assert [problem["field"] for problem in refused["errors"]] == ["events.1.poignancy", "events.2.description"]
-    number = api.post("/context", {"agent_id": "klaus", "query": "x", "now": 60_000}, 422)  # would be read as a minute of 1970
+    refused = api.post(
+        "/events", {"events": [good, {**good, "poignancy": 11}, {"agent_id": "a"}]}, 422
+    )  # one stops all
+    assert [problem["field"] for problem in refused["errors"]] == [
+        "events.1.poignancy",
+        "events.2.description",
+    ]
+    number = api.post(
+        "/context", {"agent_id": "klaus", "query": "x", "now": 60_000}, 422
+    )  # would be read as a minute of 1970
     assert "now: must be a text in quotes, not a number" in number["detail"]
     assert api.get("/nodes")["rows"] == []
 
@@ -366,7 +437,13 @@ def test_a_body_that_is_too_large_is_refused(api: Program) -> None:
 
 def test_json_in_utf8_is_taken_by_any_name_and_no_other_type(api: Program) -> None:
     body = '{"agent_id": "a", "description": "雨"}'.encode()
-    for content_type in ("text/plain", "application/x-www-form-urlencoded", "application/xml", "", "multipart/form-data"):
+    for content_type in (
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/xml",
+        "",
+        "multipart/form-data",
+    ):
         api.ask("POST", "/events", 415, data=body, content_type=content_type)
     api.ask("POST", "/events", 202, data=body, content_type="application/json; charset=utf-8")
 
@@ -396,7 +473,16 @@ def test_bad_parameters_are_named(api: Program) -> None:
 
 
 def test_what_is_not_there_is_a_problem_too_and_wrong_methods_are_told_the_right_ones(api: Program) -> None:
-    for path in ("/nodes/x", "/nodes/" + "0" * 36, "/agents/a%00b", "/nothing", "/", "", "/events/%ff", "/agents/%ff"):
+    for path in (
+        "/nodes/x",
+        "/nodes/" + "0" * 36,
+        "/agents/a%00b",
+        "/nothing",
+        "/",
+        "",
+        "/events/%ff",
+        "/agents/%ff",
+    ):
         api.get(path, 404)
     assert api.ask("PUT", "/events", 405).headers["Allow"] == "POST"
     assert set(api.ask("POST", "/nodes", 405).headers["Allow"].split(", ")) == {"GET", "HEAD"}
@@ -434,7 +520,8 @@ def test_bad_questions_are_refused_before_anybody_is_asked(api: Program) -> None
 def test_what_was_told_over_http_is_recalled_over_http(service: str, program: Callable[..., Program]) -> None:
     api = program(service)
     told = (
-        {"agent_id": "klaus", "description": text} for text in ("Klaus is reading a book on gentrification", "老葛订了两个带轮子的书架")
+        {"agent_id": "klaus", "description": text}
+        for text in ("Klaus is reading a book on gentrification", "老葛订了两个带轮子的书架")
     )
     done = api.post("/events", {"events": list(told)})
     talk = [
@@ -446,16 +533,25 @@ def test_what_was_told_over_http_is_recalled_over_http(service: str, program: Ca
     with Client(service) as client:
         client.wait_for([UUID(event_id) for event_id in done["event_ids"]], 30)
         for question, same in (
-            ({"query": "What does Klaus read?"}, client.retrieve("klaus", "What does Klaus read?", touch=False)),
+            (
+                {"query": "What does Klaus read?"},
+                client.retrieve("klaus", "What does Klaus read?", touch=False),
+            ),
             ({"messages": talk}, client.retrieve("klaus", messages=talk, touch=False)),
         ):
             (answer,) = Answer.model_validate(api.post("/retrieve", {**asked, **question}, 200)).groups
             assert answer.query == question.get("query", "他读什么？")
-            assert [node.node_id for node in answer.retrieved_nodes] == [node.node_id for node in same.retrieved_nodes]
+            assert [node.node_id for node in answer.retrieved_nodes] == [
+                node.node_id for node in same.retrieved_nodes
+            ]
     many = api.post("/retrieve", {**asked, "queries": ["Klaus?", "老葛?"], "top_k": 1}, 200)
     assert [group["query"] for group in many["groups"]] == ["Klaus?", "老葛?"]
     assert api.post("/retrieve", {"agent_id": "nobody", "query": "x"}, 200)["status"] == "unknown_agent"
-    api.post("/retrieve", {"agent_id": "klaus", "query": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"}, 422)
+    api.post(
+        "/retrieve",
+        {"agent_id": "klaus", "query": "x", "vectors": [[1.0, 2.0]], "embedding_model": "mine"},
+        422,
+    )
 
 
 def test_a_reflection_asked_for_over_http_ends(service: str, program: Callable[..., Program]) -> None:
@@ -482,11 +578,18 @@ def test_jobs_are_for_operators(service: str, program: Callable[..., Program]) -
 
 def test_a_dead_database_is_said_in_time(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     api.get("/nodes")  # the key is known from here on
-    dead_engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/nothing", connect_args={"connect_timeout": 1})
+    dead_engine = create_engine(
+        "postgresql+psycopg://nobody@127.0.0.1:1/nothing", connect_args={"connect_timeout": 1}
+    )
     monkeypatch.setattr(base, "engine", lambda: dead_engine)
-    for answer in (api.ask("GET", "/nodes", 503), api.ask("POST", "/events", 503, json={"agent_id": "a", "description": "d"})):
+    for answer in (
+        api.ask("GET", "/nodes", 503),
+        api.ask("POST", "/events", 503, json={"agent_id": "a", "description": "d"}),
+    ):
         assert answer.headers["Retry-After"]
-        assert answer.json["detail"] == "The database did not answer: cannot be reached. Try again in a moment."
+        assert (
+            answer.json["detail"] == "The database did not answer: cannot be reached. Try again in a moment."
+        )
 
 
 def test_a_dead_broker_stops_retrieval_and_not_events(api: Program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,13 +31,20 @@ from workers.ephemeral import environment
 
 #: Requests of each operation and each of the two ways; ``--fuzz-minutes`` is for more.
 EXAMPLES = {GenerationMode.POSITIVE: 2, GenerationMode.NEGATIVE: 3}
-#: Seconds that a worker gets for its answer, whatever a request says: there is one, and a busy machine takes its time.
+#: Seconds that a worker gets for its answer, whatever a request says: there is one, and a busy machine takes
+#: its time.
 ANSWER_SECONDS = 60.0
 #: Seconds; what may never come is waited for no longer, whatever a request says.
 PATIENCE = 0.05
 
 # That every body of the right form is taken is not promised: some fields need each other (docs/api.md).
-CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_headers_conformance, response_schema_conformance]
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
 #: What asks a server that the request names: 503, and not 500, says that it is not there.
 ASKS_OTHERS = {"viking_configure_embedding"}
 #: Each operation both ways; not what takes nothing, in which nothing could be wrong.
@@ -68,10 +75,16 @@ def document(loaded: Any, service: str, api_key: Callable[..., str], monkeypatch
     loaded.key = {"Authorization": f"Bearer {api_key(None, 'operator')}", "Jiyi-Group": service}
     ask = actions.caller().call_for_json
     monkeypatch.setattr(
-        actions.caller(), "call_for_json", lambda task, queue, request, _timeout, **by: ask(task, queue, request, ANSWER_SECONDS, **by)
+        actions.caller(),
+        "call_for_json",
+        lambda task, queue, request, _timeout, **by: ask(task, queue, request, ANSWER_SECONDS, **by),
     )
     wait = Looks.wait
-    monkeypatch.setattr(Looks, "wait", lambda looks, group_id, ids, seconds: wait(looks, group_id, ids, min(seconds, PATIENCE)))
+    monkeypatch.setattr(
+        Looks,
+        "wait",
+        lambda looks, group_id, ids, seconds: wait(looks, group_id, ids, min(seconds, PATIENCE)),
+    )
     return loaded
 
 
@@ -80,21 +93,33 @@ TOO_LARGE = 413
 
 
 def is_wrong_beside_its_headers(case: Any) -> bool:
-    """Whether something else than a header is wrong: the key's, and the group's, are sent right in any case."""
+    """Whether something else than a header is wrong: the key's, and the group's, are sent right in any
+    case.
+    """
     return any(
-        part.mode is GenerationMode.NEGATIVE for where, part in case.meta.components.items() if where is not ParameterLocation.HEADER
+        part.mode is GenerationMode.NEGATIVE
+        for where, part in case.meta.components.items()
+        if where is not ParameterLocation.HEADER
     )
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("operation", "mode"), TRIALS, ids=lambda one: getattr(one, "id", None) or one.value)
-def test_the_api_keeps_what_its_document_promises(document: Any, operation: Any, mode: GenerationMode, pytestconfig: pytest.Config) -> None:
+def test_the_api_keeps_what_its_document_promises(
+    document: Any, operation: Any, mode: GenerationMode, pytestconfig: pytest.Config
+) -> None:
     found = document[operation.url][operation.method]
     seconds = 60 * pytestconfig.getoption("--fuzz-minutes") / len(TRIALS)
     until = time.monotonic() + seconds
     checks = [one for one in CHECKS if one is not not_a_server_error or operation.id not in ASKS_OTHERS]
 
-    @settings(max_examples=EXAMPLES[mode], deadline=None, derandomize=not seconds, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=EXAMPLES[mode],
+        deadline=None,
+        derandomize=not seconds,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(case=found.as_strategy(generation_mode=mode))
     def holds(case: Any) -> None:
         wrong = mode is GenerationMode.NEGATIVE and is_wrong_beside_its_headers(case)
@@ -113,7 +138,13 @@ def test_no_operation_answers_without_a_key(document: Any) -> None:
     def tried(operation: Any) -> None:
         found = document[operation.url][operation.method]
 
-        @settings(max_examples=1, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+        @settings(
+            max_examples=1,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
         @given(case=found.as_strategy())
         def refused(case: Any) -> None:
             case.headers.pop("Authorization", None)

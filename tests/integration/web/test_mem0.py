@@ -1,4 +1,6 @@
-"""Programs written for mem0, with our address and key: what they add is found, changed, told and deleted as mem0 does it."""
+"""Programs written for mem0, with our address and key: what they add is found, changed, told and deleted as
+mem0 does it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ print(json.dumps([memory_id, inferred, found, listed, updated, told, history, us
 
 
 @pytest.mark.long
-def test_its_own_client_works_with_our_address_and_key(service: str, unlimited_web: int, api_key: KeyMaker, tmp_path: Path) -> None:
+def test_its_own_client_works_with_our_address_and_key(
+    service: str, unlimited_web: int, api_key: KeyMaker, tmp_path: Path
+) -> None:
     try:
         python = environment(next(peer for peer in PEERS if peer.name == "mem0"))
     except Skipped as error:
@@ -70,11 +74,15 @@ def test_its_own_client_works_with_our_address_and_key(service: str, unlimited_w
         ("ADD", "Mia keeps bees in Bergen"),
         ("UPDATE", "Mia keeps bees in Oslo"),
     ]
-    assert {"agent": "assistant", "user": "mia"}.items() <= {each["type"]: each["name"] for each in users["results"]}.items()
+    assert {"agent": "assistant", "user": "mia"}.items() <= {
+        each["type"]: each["name"] for each in users["results"]
+    }.items()
     assert (gone, left["results"]) == ("MemoryNotFoundError", [])
     assert inferred["status"] == "PENDING"
     with Client(service) as client:
-        until(lambda: any("peanut" in memory.description for memory in client.list("assistant", user_id="leo")))
+        until(
+            lambda: any("peanut" in memory.description for memory in client.list("assistant", user_id="leo"))
+        )
 
 
 class Asking:
@@ -84,14 +92,18 @@ class Asking:
         self._address, self._headers = f"http://127.0.0.1:{port}/api/mem0", headers
 
     def __call__(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
-        answer = httpx2.request(method, f"{self._address}{path}", json=body, headers=self._headers, timeout=60)
+        answer = httpx2.request(
+            method, f"{self._address}{path}", json=body, headers=self._headers, timeout=60
+        )
         assert answer.status_code == status, answer.text
         return answer.json()
 
 
 @pytest.fixture
 def asking(unlimited_web: int, api_key: KeyMaker, service: str) -> Callable[..., Asking]:
-    """Somebody who asks with a key of the test's group (or another) with these scopes, sent as mem0's clients send it."""
+    """Somebody who asks with a key of the test's group (or another) with these scopes, sent as mem0's clients
+    send it.
+    """
 
     def made(*scopes: str, group: str = service, own_server: bool = False) -> Asking:
         key = api_key(group, *(scopes or ("publish", "read", "admin")))
@@ -100,10 +112,18 @@ def asking(unlimited_web: int, api_key: KeyMaker, service: str) -> Callable[...,
     return made
 
 
-BEES = {"messages": "Mia keeps bees in Bergen", "user_id": "mia", "infer": False, "metadata": {"topic": "bees"}, "app_id": "shop"}
+BEES = {
+    "messages": "Mia keeps bees in Bergen",
+    "user_id": "mia",
+    "infer": False,
+    "metadata": {"topic": "bees"},
+    "app_id": "shop",
+}
 
 
-def test_each_version_of_its_paths_adds_finds_changes_tells_and_deletes(asking: Callable[..., Asking]) -> None:
+def test_each_version_of_its_paths_adds_finds_changes_tells_and_deletes(
+    asking: Callable[..., Asking],
+) -> None:
     ask = asking(own_server=True)
     assert ask("GET", "/v1/ping/")["status"] == "ok"
     (added,) = ask("POST", "/memories", BEES)["results"]
@@ -111,17 +131,34 @@ def test_each_version_of_its_paths_adds_finds_changes_tells_and_deletes(asking: 
     (tea,) = ask("POST", "/v1/memories/", tea_of_leo)["results"]
     for path, body in (
         ("/search", {"query": "bees", "user_id": "mia"}),
-        ("/v2/memories/search/", {"query": "bees", "filters": {"AND": [{"user_id": "mia"}, {"app_id": "shop"}]}}),
-        ("/v3/memories/search/", {"query": "bees", "filters": {"user_id": "mia", "metadata": {"topic": "bees"}}, "top_k": 3}),
+        (
+            "/v2/memories/search/",
+            {"query": "bees", "filters": {"AND": [{"user_id": "mia"}, {"app_id": "shop"}]}},
+        ),
+        (
+            "/v3/memories/search/",
+            {"query": "bees", "filters": {"user_id": "mia", "metadata": {"topic": "bees"}}, "top_k": 3},
+        ),
     ):
         (found,) = ask("POST", path, body)["results"]
         assert (found["id"], found["user_id"], found["score"] >= 0) == (added["id"], "mia", True)
-    assert ask("POST", "/v3/memories/search/", {"query": "bees", "filters": {"user_id": "mia", "app_id": "else"}})["results"] == []
+    assert (
+        ask(
+            "POST", "/v3/memories/search/", {"query": "bees", "filters": {"user_id": "mia", "app_id": "else"}}
+        )["results"]
+        == []
+    )
     assert [row["id"] for row in ask("GET", "/memories?user_id=leo")["results"]] == [tea["id"]]
     changed = ask("PUT", f"/memories/{added['id']}", {"data": "Mia keeps bees in Oslo"})
-    assert (changed["id"], changed["memory"], changed["metadata"]) == (added["id"], "Mia keeps bees in Oslo", {"topic": "bees"})
+    assert (changed["id"], changed["memory"], changed["metadata"]) == (
+        added["id"],
+        "Mia keeps bees in Oslo",
+        {"topic": "bees"},
+    )
     (row,) = ask("POST", "/v2/memories/", {"filters": {"user_id": "mia"}})["results"]
-    assert (row["id"], row["memory"]) == (added["id"], "Mia keeps bees in Oslo"), "it keeps the id that it was added under"
+    assert (row["id"], row["memory"]) == (added["id"], "Mia keeps bees in Oslo"), (
+        "it keeps the id that it was added under"
+    )
     assert [each["event"] for each in ask("GET", f"/v1/memories/{added['id']}/history/")] == ["ADD", "UPDATE"]
     ask("DELETE", "/v2/entities/user/leo/")
     ask("DELETE", f"/v1/memories/{added['id']}/")
@@ -145,7 +182,9 @@ def test_what_cannot_be_asked_is_refused_in_one_sentence(asking: Callable[..., A
     assert ask("GET", "/v1/memories/?agent_id=nobody")["results"] == []
 
 
-def test_its_paths_have_the_scopes_and_groups_of_the_actions(asking: Callable[..., Asking], group: str) -> None:
+def test_its_paths_have_the_scopes_and_groups_of_the_actions(
+    asking: Callable[..., Asking], group: str
+) -> None:
     (added,) = asking()("POST", "/v3/memories/add/", BEES)["results"]
     address = f"/v1/memories/{added['id']}/"
     reader, writer, stranger = asking("read"), asking("publish"), asking(group=f"{group}-other")
@@ -157,15 +196,28 @@ def test_its_paths_have_the_scopes_and_groups_of_the_actions(asking: Callable[..
         ask("DELETE", "/v2/entities/user/mia/", status=403)
     for path in ("/v1/ping/", address, f"{address}history/", "/v1/memories/?user_id=mia", "/v1/entities/"):
         writer("GET", path, status=403)
-    asked = ("GET", address, None), ("GET", f"{address}history/", None), ("PUT", address, {"text": "x"}), ("DELETE", address, None)
+    asked = (
+        ("GET", address, None),
+        ("GET", f"{address}history/", None),
+        ("PUT", address, {"text": "x"}),
+        ("DELETE", address, None),
+    )
     for method, path, body in asked:
         stranger(method, path, body, status=404)
-    assert stranger("POST", "/v3/memories/search/", {"query": "bees", "filters": {"user_id": "mia"}})["results"] == []
+    assert (
+        stranger("POST", "/v3/memories/search/", {"query": "bees", "filters": {"user_id": "mia"}})["results"]
+        == []
+    )
     assert stranger("GET", "/v1/entities/")["results"] == []
     stranger("DELETE", "/v1/memories/?user_id=mia")
     assert reader("GET", address)["memory"] == BEES["messages"]
 
 
 def test_nobody_comes_in_without_a_good_key(unlimited_web: int) -> None:
-    for headers in ({}, {"Authorization": "Token jiyi_wrong"}, {"X-API-Key": "jiyi_wrong"}, {"Authorization": "Basic eDp5"}):
+    for headers in (
+        {},
+        {"Authorization": "Token jiyi_wrong"},
+        {"X-API-Key": "jiyi_wrong"},
+        {"Authorization": "Basic eDp5"},
+    ):
         Asking(unlimited_web, headers)("GET", "/v1/ping/", status=401)

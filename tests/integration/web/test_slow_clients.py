@@ -1,4 +1,6 @@
-"""Clients that take their time hold up nobody: not in sending a request, nor in reading an answer, nor by doing nothing."""
+"""Clients that take their time hold up nobody: not in sending a request, nor in reading an answer, nor by
+doing nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,15 @@ from workers.web.serve import Connection, Server
 
 MANY = 500
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
-BODY = b"POST /api/v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{"
-#: Seconds within which a server that serves others gives a sign of life; one that waits for the slow ones takes ``HEAD_SECONDS``.
+BODY = (
+    b"POST /api/v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length:"
+    b" 1000000\r\n\r\n{"
+)
+#: Seconds within which a server that serves others gives a sign of life; one that waits for the slow ones
+#: takes ``HEAD_SECONDS``.
 ALIVE = 5.0
-#: A machine that does much else may be late now and then; a server that waits for the slow ones is late each time.
+#: A machine that does much else may be late now and then; a server that waits for the slow ones is late each
+#: time.
 TRIES = 20
 
 
@@ -69,14 +76,18 @@ def healthz(port: int) -> float:
 
 
 @pytest.mark.xdist_group("500 slow clients")
-@pytest.mark.parametrize(("first", "piece"), [(HEAD, b"X-A: b\r\n"), (BODY, b" "), (b"", b"")], ids=["heads", "bodies", "silent"])
+@pytest.mark.parametrize(
+    ("first", "piece"), [(HEAD, b"X-A: b\r\n"), (BODY, b" "), (b"", b"")], ids=["heads", "bodies", "silent"]
+)
 def test_500_slow_sockets_keep_nobody_from_the_web(unlimited_web: int, first: bytes, piece: bytes) -> None:
     with sockets(unlimited_web, MANY, first) as many, dribbling(many, piece):
         assert any(healthz(unlimited_web) < ALIVE for _ in range(TRIES))
 
 
 @pytest.mark.xdist_group("500 slow clients")
-def test_500_open_streams_keep_nobody_from_the_web(unlimited_web: int, api_key: Callable[..., str], group: str) -> None:
+def test_500_open_streams_keep_nobody_from_the_web(
+    unlimited_web: int, api_key: Callable[..., str], group: str
+) -> None:
     key = api_key(group, "read")
     ask = f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
     with sockets(unlimited_web, MANY, ask):
@@ -88,7 +99,8 @@ def test_500_open_streams_keep_nobody_from_the_web(unlimited_web: int, api_key: 
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A port at which a server answers whose patience is short, but longer than a busy machine takes between two lines of a test.
+    """A port at which a server answers whose patience is short, but longer than a busy machine takes between
+    two lines of a test.
 
     ``/big`` is more than a socket holds.
     """
@@ -150,14 +162,23 @@ def test_what_is_too_large_or_no_request_gets_a_problem(served: int) -> None:
         (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-A: " + b"b" * 70_000 + b"\r\n\r\n", 431),
         (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n", 413),
-        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4e20\r\n" + b"x" * 20_000 + b"\r\n0\r\n\r\n", 413),
+        (
+            b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4e20\r\n"
+            + b"x" * 20_000
+            + b"\r\n0\r\n\r\n",
+            413,
+        ),
         (b"nonsense\r\n\r\n", 400),
     ):
         with sockets(served, 1, request_) as (sock,):
             answer = http.client.HTTPResponse(sock)
             answer.begin()
             problem = json.loads(answer.read())
-        assert (answer.status, problem["status"], answer.headers["Content-Type"]) == (status, status, "application/problem+json")
+        assert (answer.status, problem["status"], answer.headers["Content-Type"]) == (
+            status,
+            status,
+            "application/problem+json",
+        )
         assert answer.headers["Server"] is None
 
 
@@ -168,11 +189,16 @@ def test_of_too_many_connections_the_idle_ones_go(served: int, monkeypatch: pyte
         assert healthz(served) < 20
 
 
-def test_who_asks_again_at_once_for_what_was_refused_is_held_back_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_asks_again_at_once_for_what_was_refused_is_held_back_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(serve, "REFUSAL_PAUSE", 3_600.0)
 
     def application(environ: dict[str, object], start: Callable[..., object]) -> Iterator[bytes]:
-        start("429 Too many requests" if environ["PATH_INFO"] == "/much" else "200 OK", [("Content-Length", "0")])
+        start(
+            "429 Too many requests" if environ["PATH_INFO"] == "/much" else "200 OK",
+            [("Content-Length", "0")],
+        )
         return iter(())
 
     def ask(path: str, key: str) -> socket.socket:
@@ -210,7 +236,9 @@ def test_who_asks_again_at_once_for_what_was_refused_is_held_back_and_nobody_els
         ({}, 1, "192.0.2.1"),
     ],
 )
-def test_a_caller_is_a_key_a_session_or_an_address(headers: dict[str, str], proxies: int, caller: str) -> None:
+def test_a_caller_is_a_key_a_session_or_an_address(
+    headers: dict[str, str], proxies: int, caller: str
+) -> None:
     connection = Connection.__new__(Connection)
     connection.requests, connection.addr = [SimpleNamespace(headers=headers, path="/")], ("192.0.2.1", 1)
     connection.server = SimpleNamespace(proxies=proxies)

@@ -1,4 +1,6 @@
-"""The live stream: what is told, resuming, and clients that are slow, deaf or too many; over a real socket."""
+"""The live stream: what is told, resuming, and clients that are slow, deaf or too many; over a real
+socket.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def kinds_of(group: str) -> list[str]:
 
 
 def told(group: str, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(next(entry.data for entry in stream.read(group, "0") if entry.kind == kind))
+    found: dict[str, Any] = json.loads(
+        next(entry.data for entry in stream.read(group, "0") if entry.kind == kind)
+    )
     return found
 
 
@@ -79,8 +83,12 @@ def test_a_memorys_way_is_told_without_its_words(client: Client) -> None:
     assert not any(word in everything for word in SECRET.split() if len(word) > 3)
 
 
-def test_failures_and_dead_letters_are_told_without_what_the_error_says(nothing_owed: None, group: str) -> None:
-    import_module("tasks.memory")  # makes the kind known, and reads the settings, so not before they are there
+def test_failures_and_dead_letters_are_told_without_what_the_error_says(
+    nothing_owed: None, group: str
+) -> None:
+    import_module(
+        "tasks.memory"
+    )  # makes the kind known, and reads the settings, so not before they are there
     with unit_of_work() as connection:
         enqueue(connection, EMBED, [(uuid4(), group)])
 
@@ -98,7 +106,9 @@ def test_failures_and_dead_letters_are_told_without_what_the_error_says(nothing_
 
 
 def test_a_refused_event_is_told_and_so_is_what_becomes_of_its_letter(client: Client) -> None:
-    body = json.dumps({"type": "memory.observed", "event_id": str(uuid4()), "group_id": client.group, "payload": SECRET})
+    body = json.dumps(
+        {"type": "memory.observed", "event_id": str(uuid4()), "group_id": client.group, "payload": SECRET}
+    )
     client.transport.publish(body.encode(), "memory.observed")
     await_true(lambda: "letter.opened" in kinds_of(client.group), "the letter was not told")
     client.dead_letters.resolve(action="discard", kind="intake")
@@ -107,7 +117,9 @@ def test_a_refused_event_is_told_and_so_is_what_becomes_of_its_letter(client: Cl
     assert news["count"] >= 1  # letters of no known group, which other tests have left, are closed with it
 
 
-def test_a_valkey_that_is_away_costs_a_line(database: object, group: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_valkey_that_is_away_costs_a_line(
+    database: object, group: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with ephemeral.environment(redis_url=DEAD):
         for _ in range(5):
             stream.publish(group, "erasure.done", count=1)
@@ -181,7 +193,9 @@ def get(client: FlaskClient, query: str, key: str, **headers: str) -> Any:
     return client.get(f"/api/v1/stream?{query}", headers=given, buffered=False)
 
 
-def test_what_happens_comes_and_a_client_resumes_where_it_was(watch: Callable[..., Reader], group: str) -> None:
+def test_what_happens_comes_and_a_client_resumes_where_it_was(
+    watch: Callable[..., Reader], group: str
+) -> None:
     stream.publish(group, "work.done", n=0)
     reader = watch()
     opened = reader.event()
@@ -198,7 +212,10 @@ def test_what_happens_comes_and_a_client_resumes_where_it_was(watch: Callable[..
         while (event := reader.event())["event"] != "letter.resolved":
             assert event["event"] == "work.done"
             found.append(json.loads(event["data"])["n"])
-        valkey().xdel(f"jiyi:stream:{group}", *[entry.id for entry in stream.read(group, "0") if entry.kind != "work.done"])
+        valkey().xdel(
+            f"jiyi:stream:{group}",
+            *[entry.id for entry in stream.read(group, "0") if entry.kind != "work.done"],
+        )
         return found
 
     assert all_of(watch(**{"Last-Event-ID": events[0]["id"]})) == [2, 3]
@@ -216,7 +233,9 @@ def test_kinds_are_chosen_and_quiet_streams_have_heartbeats(
     reader = watch("kinds=node.stored,letter.opened")
     reader.event()
     assert next(reader._chunks) == b":\n\n"
-    stream.publish_all([(group, "work.done", {}), (group, "letter.opened", {}), (group, "work.done", {"n": 2})])
+    stream.publish_all(
+        [(group, "work.done", {}), (group, "letter.opened", {}), (group, "work.done", {"n": 2})]
+    )
     assert reader.event()["event"] == "letter.opened"
     passed = reader.event()  # with a heartbeat: how far it is
     assert (passed["event"], passed["id"]) == ("stream.passed", stream.ends(group)[1])
@@ -241,22 +260,30 @@ def test_a_gap_is_told(watch: Callable[..., Reader], group: str) -> None:
     assert reader.event()["event"] == "letter.opened"
 
 
-def test_many_watchers_of_many_groups_get_their_own(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str) -> None:
+def test_many_watchers_of_many_groups_get_their_own(
+    fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str
+) -> None:
     groups = [f"{group}-{n}" for n in range(5)]
-    answers = [(name, get(web_app.test_client(), "", api_key(name, "read"))) for name in groups for _ in range(3)]
+    answers = [
+        (name, get(web_app.test_client(), "", api_key(name, "read"))) for name in groups for _ in range(3)
+    ]
     readers = [(name, Reader(iter(answer.response))) for name, answer in answers]
     for _, reader in readers:
         reader.event()
     for name in groups:
         stream.publish(name, "work.done", whose=name)
-    assert [json.loads(reader.event()["data"])["whose"] for _, reader in readers] == [name for name, _ in readers]
+    assert [json.loads(reader.event()["data"])["whose"] for _, reader in readers] == [
+        name for name, _ in readers
+    ]
     assert len(hub().watchers()) == 15
     for _, answer in answers:
         answer.close()
     assert len(hub().watchers()) == 0
 
 
-def test_who_may_watch_what(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, sign_in: Callable[..., Any]) -> None:
+def test_who_may_watch_what(
+    fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, sign_in: Callable[..., Any]
+) -> None:
     client, key = web_app.test_client(), api_key(group, "read")
 
     def status(query: str, key: str) -> int:
@@ -281,7 +308,9 @@ def test_who_may_watch_what(fresh_hub: None, web_app: Flask, api_key: MakeKey, g
     assert client.get("/live/stream", headers={"Accept": "text/event-stream"}).status_code == 401
 
 
-def test_too_many_are_turned_away(fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_are_turned_away(
+    fresh_hub: None, web_app: Flask, api_key: MakeKey, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream, "STREAMS", 3)
     monkeypatch.setattr(stream, "PER_OWNER", 2)
     one, other = api_key(group, "read"), api_key(group, "read")
@@ -327,7 +356,9 @@ def test_a_stream_ends_after_its_time(watch: Callable[..., Reader], monkeypatch:
 
 @contextmanager
 def served(logs: Path, monkeypatch: pytest.MonkeyPatch, *, streams: int, seconds: float) -> Iterator[int]:
-    """The port of a web of so many streams, an owner's one of them, that cuts off who does not read for so many seconds."""
+    """The port of a web of so many streams, an owner's one of them, that cuts off who does not read for so
+    many seconds.
+    """
     bounds = f"hubs.STREAMS, hubs.PER_OWNER, stream.PATIENCE_SECONDS = {streams}, 1, {seconds}"
     modules = "from models.queue import stream as hubs; from web import stream; from workers.web import serve"
     code = f"import sys; {modules}; {bounds}; sys.exit(serve.main())"
@@ -352,7 +383,9 @@ def connected(port: int, key: str) -> Iterator[socket.socket]:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         sock.settimeout(PATIENCE_SECONDS)
         sock.connect(("127.0.0.1", port))
-        sock.sendall(f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode())
+        sock.sendall(
+            f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n\r\n".encode()
+        )
         # Not before it has the place that there is: whoever asks next could be given it else.
         assert sock.recv(1, socket.MSG_PEEK)
         yield sock
@@ -387,7 +420,9 @@ def test_a_client_that_goes_makes_room_at_once(
     assert "Traceback" not in (tmp_path / "web.log").read_text()
 
 
-def test_streams_end_with_the_process_and_news_comes_over_http(database: object, tmp_path: Path, api_key: MakeKey, group: str) -> None:
+def test_streams_end_with_the_process_and_news_comes_over_http(
+    database: object, tmp_path: Path, api_key: MakeKey, group: str
+) -> None:
     key = api_key(group, "read")
     with ephemeral.served(tmp_path) as (port, process), connected(port, key) as sock:
         received = b""

@@ -1,4 +1,6 @@
-"""``/tools`` and ``/tools/call``: what a model calls is done with the rights of the key, and what goes wrong is told to the model."""
+"""``/tools`` and ``/tools/call``: what a model calls is done with the rights of the key, and what goes wrong
+is told to the model.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ ProgramMaker = Callable[..., Program]
 
 def called(api: Program, name: str, **arguments: Any) -> Any:
     """What a model that called a tool through chat completions is told."""
-    call = {"id": "call_1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    call = {
+        "id": "call_1",
+        "type": "function",
+        "function": {"name": name, "arguments": json.dumps(arguments)},
+    }
     made = api.post("/tools/call", call, 200)
     assert (made["role"], made["tool_call_id"]) == ("tool", "call_1")
     return json.loads(made["content"])
@@ -30,23 +36,44 @@ def called(api: Program, name: str, **arguments: Any) -> Any:
 
 def test_a_model_remembers_and_recalls(client: Client, program: ProgramMaker) -> None:
     api = program(client.group)
-    told = called(api, "memory_observe", agent_id="mia", description="Mia is allergic to peanuts", poignancy=8, subject=None, wait=30)
+    told = called(
+        api,
+        "memory_observe",
+        agent_id="mia",
+        description="Mia is allergic to peanuts",
+        poignancy=8,
+        subject=None,
+        wait=30,
+    )
     node_id = told["node_id"]
     asked = {"agent_id": "mia", "query": "What must Mia not eat?", "top_k": 3, "user_id": None}
     found = called(api, "memory_retrieve", **asked)
     assert [memory["node_id"] for memory in found["memories"]] == [node_id]
     full = called(api, "memory_retrieve", **asked, detail="full")
     assert full["groups"][0]["retrieved_nodes"][0]["node_id"] == node_id
-    use = {"type": "tool_use", "id": "toolu_1", "name": "memory_context", "input": {"agent_id": "mia", "query": "米娅不能吃什么？"}}
+    use = {
+        "type": "tool_use",
+        "id": "toolu_1",
+        "name": "memory_context",
+        "input": {"agent_id": "mia", "query": "米娅不能吃什么？"},
+    }
     block = api.post("/tools/call", use, 200)
     assert (block["type"], block["tool_use_id"], block["is_error"]) == ("tool_result", "toolu_1", False)
     assert "peanuts" in block["content"]
-    item = {"type": "function_call", "id": "fc", "call_id": "call_2", "name": "memory_get", "arguments": json.dumps({"id": node_id})}
+    item = {
+        "type": "function_call",
+        "id": "fc",
+        "call_id": "call_2",
+        "name": "memory_get",
+        "arguments": json.dumps({"id": node_id}),
+    }
     output = api.post("/tools/call", item, 200)
     assert (output["type"], output["call_id"]) == ("function_call_output", "call_2")
     assert json.loads(output["output"])["description"] == "Mia is allergic to peanuts"
 
-    _answers_hold(api, node_id, {"memory_retrieve": full, "memory_retrieve, short": found, "memory_observe": told})
+    _answers_hold(
+        api, node_id, {"memory_retrieve": full, "memory_retrieve, short": found, "memory_observe": told}
+    )
 
 
 def _answers_hold(api: Program, node_id: str, answers: Mapping[str, Any]) -> None:
@@ -59,15 +86,23 @@ def _answers_hold(api: Program, node_id: str, answers: Mapping[str, Any]) -> Non
         "memory_why": called(api, "memory_why", id=node_id),
         "memory_list_agents": called(api, "memory_list_agents"),
         "memory_end_session": called(api, "memory_end_session", session_id="a/b", agent_id="mia"),
-        "memory_ingest": called(api, "memory_ingest", content="The kiln needs two hours to cool down after a firing.", wait=30),
+        "memory_ingest": called(
+            api, "memory_ingest", content="The kiln needs two hours to cool down after a firing.", wait=30
+        ),
         "memory_working_memory": called(api, "memory_working_memory"),
-        "memory_promote": (promoted := called(api, "memory_promote", text="The kiln cools for two hours.", kind="statement")),
-        "memory_query_knowledge": called(api, "memory_query_knowledge", query="The kiln cools for two hours."),
+        "memory_promote": (
+            promoted := called(api, "memory_promote", text="The kiln cools for two hours.", kind="statement")
+        ),
+        "memory_query_knowledge": called(
+            api, "memory_query_knowledge", query="The kiln cools for two hours."
+        ),
         "memory_list_knowledge": (known := called(api, "memory_list_knowledge", words="kiln")),
     }
     assert promoted
     knowledge_id = known["rows"][0]["entry_id"]
-    more["memory_edit_knowledge"] = called(api, "memory_edit_knowledge", id=knowledge_id, content="It cools for 3 hours.", reason="x")
+    more["memory_edit_knowledge"] = called(
+        api, "memory_edit_knowledge", id=knowledge_id, content="It cools for 3 hours.", reason="x"
+    )
     more["memory_demote"] = called(api, "memory_demote", knowledge_ids=[knowledge_id], reason="wrong")
     more["memory_update"] = called(api, "memory_update", id=node_id, description="米娅对花生和虾过敏")
     more["memory_reinstate"] = called(api, "memory_reinstate", id=node_id)
@@ -87,7 +122,11 @@ def test_what_is_wrong_is_told_to_the_model(program: ProgramMaker, group: str) -
     node_id = str(uuid4())
     for name, arguments, sentence in (
         ("memory_retrieve", {"agent_id": "mia"}, "query: required, but missing: a text"),
-        ("memory_observe", {"agent_id": "mia", "description": "x", "group_id": "g"}, "it is not taken here; leave it out"),
+        (
+            "memory_observe",
+            {"agent_id": "mia", "description": "x", "group_id": "g"},
+            "it is not taken here; leave it out",
+        ),
         ("memory_retrieve", {"agent_id": "mia", "query": "x", "top_k": "many"}, "top_k: "),
         ("memory_observe", {"agent_id": "mia", "description": "x", "poignancy": 11}, "poignancy: "),
         ("memory_get", {}, "missing: id"),
@@ -103,18 +142,29 @@ def test_what_is_wrong_is_told_to_the_model(program: ProgramMaker, group: str) -
         assert list(told) == ["error"], (name, arguments, told)
         assert sentence in told["error"], told
         assert "Traceback" not in told["error"]
-        block = api.post("/tools/call", {"type": "tool_use", "id": "t", "name": name, "input": arguments}, 200)
+        block = api.post(
+            "/tools/call", {"type": "tool_use", "id": "t", "name": name, "input": arguments}, 200
+        )
         assert block["is_error"]
         assert json.loads(block["content"]) == told
     assert "NUL" in called(api, "memory_observe", agent_id="mia", description="nul \x00")["error"]
     not_json = {"id": "c", "type": "function", "function": {"name": "memory_get", "arguments": '{"id": '}}
     assert "arguments: not JSON" in json.loads(api.post("/tools/call", not_json, 200)["content"])["error"]
-    for body in ({"type": "tool_result"}, {"name": "memory_get"}, [], {"type": "function", "id": "c", "function": {"name": "memory_get"}}):
+    for body in (
+        {"type": "tool_result"},
+        {"name": "memory_get"},
+        [],
+        {"type": "function", "id": "c", "function": {"name": "memory_get"}},
+    ):
         api.post("/tools/call", body, 422)
 
 
 def test_a_key_bounds_what_a_model_may_call(program: ProgramMaker, group: str) -> None:
-    writer, reader, other = program(group, "publish"), program(group, "read"), program(f"{group}-other", "read")
+    writer, reader, other = (
+        program(group, "publish"),
+        program(group, "read"),
+        program(f"{group}-other", "read"),
+    )
     node_id = called(writer, "memory_observe", agent_id="mia", description=f"A secret of {group}")["node_id"]
     assert "right “read”" in called(writer, "memory_get", id=node_id)["error"]
     assert "right “publish”" in called(reader, "memory_observe", agent_id="mia", description="x")["error"]
@@ -122,7 +172,9 @@ def test_a_key_bounds_what_a_model_may_call(program: ProgramMaker, group: str) -
     assert called(reader, "memory_get", id=node_id)["node_id"] == node_id
     assert "There is no memory" in called(other, "memory_get", id=node_id)["error"]
     stranger = Program(reader.client, "jiyi_wrong")
-    stranger.post("/tools/call", {"type": "tool_use", "id": "t", "name": "memory_get", "input": {"id": node_id}}, 401)
+    stranger.post(
+        "/tools/call", {"type": "tool_use", "id": "t", "name": "memory_get", "input": {"id": node_id}}, 401
+    )
 
 
 def test_tools_come_in_the_form_that_is_asked_for(program: ProgramMaker, group: str) -> None:
@@ -132,7 +184,10 @@ def test_tools_come_in_the_form_that_is_asked_for(program: ProgramMaker, group: 
     openai = api.get("/tools", **{"for": "openai", "strict": "true"})["rows"]
     assert [tool["function"]["name"] for tool in openai] == names
     assert {tool["function"]["strict"] for tool in openai} == {True}
-    assert openai[0]["function"]["parameters"]["properties"]["detail"]["anyOf"][0]["enum"] == ["short", "full"]
+    assert openai[0]["function"]["parameters"]["properties"]["detail"]["anyOf"][0]["enum"] == [
+        "short",
+        "full",
+    ]
     chosen = api.get("/tools", **{"for": "anthropic", "names": "memory_get,memory_observe"})["rows"]
     assert [[*tool] for tool in chosen] == [["name", "description", "input_schema"]]
     for query, sentence in (
@@ -141,4 +196,6 @@ def test_tools_come_in_the_form_that_is_asked_for(program: ProgramMaker, group: 
         ({"names": "memory_gets"}, "did you mean memory_get?"),
         ({"for": "openai", "x": "1"}, "x: "),
     ):
-        assert sentence in json.dumps(api.get("/tools", 422, **query)["errors"][0]).replace('", "message": "', ": "), query
+        assert sentence in json.dumps(api.get("/tools", 422, **query)["errors"][0]).replace(
+            '", "message": "', ": "
+        ), query

@@ -101,7 +101,9 @@ def test_the_overview_shows_agents_queues_and_health(browser: FlaskClient, group
     assert AGENT in fragment
     assert "<html" not in fragment
     with unit_of_work() as connection:
-        connection.exec_driver_sql("UPDATE agents SET importance_trigger_curr = -3042 WHERE group_id = %s", (group,))
+        connection.exec_driver_sql(
+            "UPDATE agents SET importance_trigger_curr = -3042 WHERE group_id = %s", (group,)
+        )
     (agent,) = data(browser, "/overview.json", group=group)["agents"]
     assert agent["reflection"] == {"gathered": 3192, "max": 150, "owed": True}  # the bar is bounded
     assert 'value="150" max="150"' in page(browser, "/", group=group)
@@ -124,7 +126,9 @@ def test_pages_of_an_agent_have_no_gaps_and_no_duplicates(browser: FlaskClient, 
     for kind, expected in (("", range(120, 0, -1)), ("thought", range(120, 0, -3))):
         seen, before, pages = [], None, 0
         while True:
-            found = data(browser, f"/agents/{group}/{AGENT}.json", type=kind, **({"cursor": before} if before else {}))
+            found = data(
+                browser, f"/agents/{group}/{AGENT}.json", type=kind, **({"cursor": before} if before else {})
+            )
             seen += [node["node_count"] for node in found["nodes"]]
             pages += 1
             if (before := found["next"]) is None:
@@ -151,7 +155,9 @@ def test_every_name_has_an_address_of_its_own(browser: FlaskClient, group: str) 
 
 def test_a_memory_shows_its_evidence_and_what_rests_on_it(browser: FlaskClient, group: str) -> None:
     ground = observe(group, description="水位 4.8 米")
-    thought = observe(group, node_type="thought", description="该买带轮子的书架", evidence=[str(ground), str(uuid4())])
+    thought = observe(
+        group, node_type="thought", description="该买带轮子的书架", evidence=[str(ground), str(uuid4())]
+    )
     above = data(browser, f"/nodes/{group}/{thought}.json")
     assert [node["node_id"] for node in above["evidence"]] == [str(ground)]
     assert above["evidence_count"] == 2
@@ -162,7 +168,9 @@ def test_a_memory_shows_its_evidence_and_what_rests_on_it(browser: FlaskClient, 
     assert f"/nodes/{group}/{thought}" in page(browser, f"/nodes/{group}/{ground}")
 
 
-def test_an_agents_page_shows_keywords_with_their_strength_and_a_conversation_its_speakers(browser: FlaskClient, group: str) -> None:
+def test_an_agents_page_shows_keywords_with_their_strength_and_a_conversation_its_speakers(
+    browser: FlaskClient, group: str
+) -> None:
     observe(group, keywords=["春茶", "Tomas"], poignancy=7)
     node = observe(group, node_type="chat", utterances=[["老葛", "多少钱?"], [AGENT, "两个都行。"]])
     with unit_of_work() as connection:
@@ -177,19 +185,30 @@ def test_an_agents_page_shows_keywords_with_their_strength_and_a_conversation_it
     html = page(browser, f"/nodes/{group}/{node}")
     assert "多少钱?" in html
     assert html.count('<li class="own">') == 1
-    assert data(browser, f"/nodes/{group}/{node}.json")["utterances"][0] == {"speaker": "老葛", "text": "多少钱?"}
+    assert data(browser, f"/nodes/{group}/{node}.json")["utterances"][0] == {
+        "speaker": "老葛",
+        "text": "多少钱?",
+    }
 
 
 def test_text_of_others_is_escaped_everywhere(browser: FlaskClient, group: str) -> None:
     evil = "<script>alert('记')</script>"
-    ground = observe(group, agent=evil, description=evil, keywords=[evil], subject=evil, provenance={"from": evil})
+    ground = observe(
+        group, agent=evil, description=evil, keywords=[evil], subject=evil, provenance={"from": evil}
+    )
     observe(group, agent=evil, node_type="thought", description=evil, evidence=[str(ground)])
     chat = observe(group, agent=evil, node_type="chat", utterances=[[evil, evil]])
     with unit_of_work() as connection:
         dead_letters.add_message(connection, evil, evil, None, group, evil)
     agent = re.search(r'<th scope="row"><a href="([^"]+)"', page(browser, "/", group=group))
     assert agent is not None
-    for path in (f"/?group={group}", agent[1], f"/nodes/{group}/{ground}", f"/nodes/{group}/{chat}", f"/dead?group={group}"):
+    for path in (
+        f"/?group={group}",
+        agent[1],
+        f"/nodes/{group}/{ground}",
+        f"/nodes/{group}/{chat}",
+        f"/dead?group={group}",
+    ):
         html = page(browser, path)
         assert "alert(&#39;记&#39;)" in html
         assert "<script>" not in html
@@ -256,7 +275,14 @@ def test_foreign_hosts_are_refused(browser: FlaskClient, group: str) -> None:
     observe(group, description="secret")
     for host in ("localhost", "LOCALHOST:1", "127.0.0.1:8765", "[::1]:8765"):
         assert browser.get("/healthz", headers={"Host": host}).status_code == 200, host
-    for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "a@localhost", ""):
+    for host in (
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "10.0.0.1",
+        "a@localhost",
+        "",
+    ):
         for path in (f"/agents/{group}/{AGENT}", "/static/jiyi.css", "/healthz"):
             answer = browser.get(path, headers={"Host": host})
             assert answer.status_code == 400, host
@@ -276,7 +302,9 @@ def test_every_answer_carries_the_security_headers(browser: FlaskClient) -> None
 
 
 def test_a_failure_shows_no_stack_trace(browser: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.admin.operations.gather", create_autospec(gather, side_effect=RuntimeError("hunter2")))
+    monkeypatch.setattr(
+        "web.admin.operations.gather", create_autospec(gather, side_effect=RuntimeError("hunter2"))
+    )
     for path in ("/", "/overview.json"):
         answer = browser.get(path)
         assert answer.status_code == 500
@@ -284,8 +312,12 @@ def test_a_failure_shows_no_stack_trace(browser: FlaskClient, monkeypatch: pytes
         assert "Traceback" not in answer.text
 
 
-def test_a_dead_database_leaves_the_pages_standing(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = create_engine("postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1})
+def test_a_dead_database_leaves_the_pages_standing(
+    browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = create_engine(
+        "postgresql+psycopg://nobody@/nothing?host=/nonexistent-folder", connect_args={"connect_timeout": 1}
+    )
     monkeypatch.setattr(base, "engine", lambda: nowhere)
     found = data(browser, "/overview.json", group=group)
     assert found["state"] == "unreachable"
@@ -302,7 +334,9 @@ def test_a_dead_database_leaves_the_pages_standing(browser: FlaskClient, group: 
     assert (ready.status_code, ready.json["valkey"]) == (503, "ok")
 
 
-def test_a_dead_broker_and_valkey_are_told_with_the_reason(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dead_broker_and_valkey_are_told_with_the_reason(
+    browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nowhere = redis.Redis.from_url("unix:///nonexistent-folder/v.sock")
     monkeypatch.setattr("models.operations.overview.valkey", lambda: nowhere)
     monkeypatch.setattr("models.operations.health_checks.valkey", lambda: nowhere)
@@ -316,10 +350,14 @@ def test_a_dead_broker_and_valkey_are_told_with_the_reason(browser: FlaskClient,
     assert browser.get("/readyz").status_code == 503
 
 
-def test_a_hanging_database_does_not_hold_the_page(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_database_does_not_hold_the_page(
+    browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and never says a word
         port = silent.getsockname()[1]
-        nowhere = create_engine(f"postgresql+psycopg://nobody@127.0.0.1:{port}/nothing", connect_args={"connect_timeout": 1})
+        nowhere = create_engine(
+            f"postgresql+psycopg://nobody@127.0.0.1:{port}/nothing", connect_args={"connect_timeout": 1}
+        )
         monkeypatch.setattr(base, "engine", lambda: nowhere)
         found = data(browser, "/overview.json", group=group)
         reason = next(check["detail"] for check in found["checks"] if check["name"] == "Database")
@@ -338,7 +376,9 @@ def test_many_slow_questions_to_the_database_hold_up_no_short_one(browser: Flask
         return True
 
     def waiting(connection: Connection) -> int:
-        statement = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = :gate AND NOT granted"
+        statement = (
+            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = :gate AND NOT granted"
+        )
         return int(connection.execute(text(statement), {"gate": gate}).scalar_one())
 
     with ThreadPoolExecutor(slow) as threads:
@@ -357,16 +397,28 @@ def test_the_database_ends_a_question_that_takes_too_long(database: Stack) -> No
     with pytest.raises(Unanswered, match="statement timeout"):
         from_database(lambda connection: connection.execute(text("SELECT pg_sleep(60)")), timeout=0.05)
     with pytest.raises(Unanswered, match="statement timeout"):
-        from_database(lambda connection: connection.execute(text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")))
+        from_database(
+            lambda connection: connection.execute(
+                text("SET LOCAL statement_timeout = 50; SELECT pg_sleep(60)")
+            )
+        )
 
 
 def test_it_is_ready_when_the_database_and_valkey_answer(browser: FlaskClient) -> None:
     providers = {"embedder": "ok", "llm": "ok", "reranker": "off", "search": "off"}
-    assert browser.get("/readyz").json == {"status": "ready", "database": "ok", "valkey": "ok", "broker": "ok", **providers}
+    assert browser.get("/readyz").json == {
+        "status": "ready",
+        "database": "ok",
+        "valkey": "ok",
+        "broker": "ok",
+        **providers,
+    }
     assert browser.get("/healthz").json == {"status": "up"}
 
 
-def test_14_health_covers_embedder_llm_and_search(browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_14_health_covers_embedder_llm_and_search(
+    browser: FlaskClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("DEEPSEEK_API_KEY", "TAVILY_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with ephemeral.environment(llm="deepseek:deepseek-chat", web_search="tavily"):
@@ -374,10 +426,20 @@ def test_14_health_covers_embedder_llm_and_search(browser: FlaskClient, group: s
         assert (ready.status_code, ready.json["embedder"], ready.json["llm"]) == (200, "ok", "not_configured")
         assert ready.json["search"] == "not_configured"
         found = data(browser, "/overview.json", group=group)
-        assert [state_of(found, name) for name in ("Embedder", "LLM", "Web search")] == ["ok", "attention", "attention"]
-        assert "DEEPSEEK_API_KEY" in next(check["detail"] for check in found["checks"] if check["name"] == "LLM")
+        assert [state_of(found, name) for name in ("Embedder", "LLM", "Web search")] == [
+            "ok",
+            "attention",
+            "attention",
+        ]
+        assert "DEEPSEEK_API_KEY" in next(
+            check["detail"] for check in found["checks"] if check["name"] == "LLM"
+        )
     with ephemeral.environment(web_search="searxng", web_search_base_url="http://127.0.0.1:9"):
-        monkeypatch.setattr(breakers, "read_state", lambda _name: BreakerState(state="open", failures=5, last_error="no answer"))
+        monkeypatch.setattr(
+            breakers,
+            "read_state",
+            lambda _name: BreakerState(state="open", failures=5, last_error="no answer"),
+        )
         assert browser.get("/readyz").json["search"] == "failing"
         assert state_of(data(browser, "/overview.json", group=group), "Web search") == "attention"
 
@@ -397,7 +459,8 @@ def test_work_that_waits_too_long_needs_attention(browser: FlaskClient, group: s
     subject = uuid4()
     with unit_of_work() as connection:
         connection.exec_driver_sql(
-            "INSERT INTO pending_work (kind, subject_id, group_id, created_at) VALUES ('test-late', %s, %s, now() - '1 h'::interval)",
+            "INSERT INTO pending_work (kind, subject_id, group_id, created_at) VALUES ('test-late', %s, %s,"
+            " now() - '1 h'::interval)",
             (subject, group),
         )
     try:
@@ -412,7 +475,10 @@ def test_work_that_waits_too_long_needs_attention(browser: FlaskClient, group: s
 
 
 def test_the_last_run_of_a_job_is_told_in_words() -> None:
-    assert show.summary({"due": {"embed": 2}, "buried": 0, "accesses_recovered": 3}) == "due: embed 2, accesses recovered: 3"
+    assert (
+        show.summary({"due": {"embed": 2}, "buried": 0, "accesses_recovered": 3})
+        == "due: embed 2, accesses recovered: 3"
+    )
     assert show.summary({"due": {}, "buried": 0}) == "nothing to do"
 
 
@@ -425,7 +491,9 @@ def test_a_broker_address_is_rewritten_for_redis_or_unknown() -> None:
 
 def test_it_listens_to_others_only_when_somebody_can_sign_in() -> None:
     for host in ("::1", "127.0.0.1", "localhost"):
-        require_login_on_public_bind(get_settings().model_copy(update={"web_host": host}), somebody_signs_in=False)
+        require_login_on_public_bind(
+            get_settings().model_copy(update={"web_host": host}), somebody_signs_in=False
+        )
     for host in ("0.0.0.0", "192.168.1.5", "::", "example.org"):
         settings = get_settings().model_copy(update={"web_host": host})
         require_login_on_public_bind(settings, somebody_signs_in=True)
@@ -440,7 +508,9 @@ def test_a_taken_port_is_one_clear_sentence() -> None:
             serve.listen(get_settings().model_copy(update={"web_host": "127.0.0.1", "web_port": port}))
 
 
-def test_a_name_that_turns_the_direction_of_a_line_is_shown_for_what_it_is(signed_in: FlaskClient, group: str) -> None:
+def test_a_name_that_turns_the_direction_of_a_line_is_shown_for_what_it_is(
+    signed_in: FlaskClient, group: str
+) -> None:
     name = "Maria\u202enimda"
     save(observed(group, "hello", agent_id=name))
     page = signed_in.get(f"/agents?group={group}").text

@@ -1,4 +1,6 @@
-"""workers.worker_setup: workers say by themselves that they live, and carry out orders; nobody can order them by broadcast."""
+"""workers.worker_setup: workers say by themselves that they live, and carry out orders; nobody can order them
+by broadcast.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,30 @@ from workers.worker_setup import Heartbeat
 def test_a_broadcast_of_shutdown_reaches_nobody(client: Client) -> None:
     """Seven of them ended the service: remote control was on, and a clean exit counted as a crash."""
     counting = lambda: [worker for worker in signs_of_life.workers() if worker.counts]
-    until(lambda: {queue for worker in counting() for queue in worker.queues} == set(task_queues()))  # some are just starting
+    until(
+        lambda: {queue for worker in counting() for queue in worker.queues} == set(task_queues())
+    )  # some are just starting
     before = {worker.worker_id for worker in counting()}
     for _ in range(7):
         current_app.control.broadcast("shutdown")
         assert current_app.control.ping(timeout=0.2) == []
     client.observe("klaus", "still there", wait=True)
     later = time.time()
-    until(lambda: {worker.worker_id for worker in signs_of_life.workers() if worker.seen_seconds_ago < time.time() - later} >= before)
+    until(
+        lambda: (
+            {
+                worker.worker_id
+                for worker in signs_of_life.workers()
+                if worker.seen_seconds_ago < time.time() - later
+            }
+            >= before
+        )
+    )
 
 
-def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(database: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heartbeat_ends_with_its_worker_and_what_is_long_silent_is_forgotten(
+    database: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(signs_of_life, "HEARTBEAT_EVERY", 0.05)
     name = f"test-{uuid4().hex[:8]}"
 

@@ -1,4 +1,6 @@
-"""Embedded servers that are killed come back by themselves, with their data; one that cannot live ends the service in one sentence."""
+"""Embedded servers that are killed come back by themselves, with their data; one that cannot live ends the
+service in one sentence.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def test_both_killed_at_once_with_a_pid_file_that_names_a_living_process(home: P
         stack.watch(lambda _: None, given_up.append)
         until(lambda: works(stack, "x"))
         assert not given_up
-        (home / "postgres").rename(home / "elsewhere")  # a data folder that is gone is not replaced by an empty one
+        (home / "postgres").rename(
+            home / "elsewhere"
+        )  # a data folder that is gone is not replaced by an empty one
         server(home, "postgres").kill()
         until(lambda: bool(given_up))
         assert "is gone" in given_up[0]
@@ -99,7 +103,9 @@ def written_down(stack: Stack) -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_a_server_that_cannot_live_ends_the_processes_with_one_sentence(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_cannot_live_ends_the_processes_with_one_sentence(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Stack(home) as stack:
 
         def spoil() -> int | None:

@@ -1,4 +1,6 @@
-"""workers.embedded.stack and workers.supervision.supervise with real servers: starts, crashes, obstacles, nothing left behind."""
+"""workers.embedded.stack and workers.supervision.supervise with real servers: starts, crashes, obstacles,
+nothing left behind.
+"""
 
 from __future__ import annotations
 
@@ -100,15 +102,23 @@ def listening_ports(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("policy", ["everysec", "always"])
-def test_it_starts_from_nothing_and_keeps_its_data(home: Path, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_starts_from_nothing_and_keeps_its_data(
+    home: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(postgres.SETTINGS, "fsync", FSYNC)
     with ephemeral.environment(valkey_appendfsync=policy), Stack(home) as stack:
         urls = stack.urls
         put(urls, "记忆")
-        assert sql(urls, "SELECT lower('ÄÖ記') COLLATE pg_c_utf8, current_setting('fsync')") == [("äö記", "on")]
+        assert sql(urls, "SELECT lower('ÄÖ記') COLLATE pg_c_utf8, current_setting('fsync')") == [
+            ("äö記", "on")
+        ]
         sql(urls, "CREATE EXTENSION vector")
-        with redis.Redis.from_url(urls.redis_url) as client:  # on the disk within a second, or before it is accepted
-            assert client.config_get("append*").items() >= {"appendonly": "yes", "appendfsync": policy}.items()
+        with redis.Redis.from_url(
+            urls.redis_url
+        ) as client:  # on the disk within a second, or before it is accepted
+            assert (
+                client.config_get("append*").items() >= {"appendonly": "yes", "appendfsync": policy}.items()
+            )
         with broker(urls) as connection, connection.SimpleQueue("q") as queue:
             queue.put({"event": 1})
             assert queue.get(timeout=60).payload == {"event": 1}
@@ -153,7 +163,9 @@ time.sleep(240)
 
 def start_owner(home: Path) -> tuple[subprocess.Popen[str], Urls, int]:
     """A stack in a process of its own, with a worker that has a child which ignores SIGTERM."""
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(home)], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(home)], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    )
     assert owner.stdout is not None
     *urls, worker = owner.stdout.readline().split()
     owner.stdout.close()
@@ -276,7 +288,9 @@ WAIT = "import time; print('here I am'); time.sleep(60)"
 STUBBORN = "import signal, time\nsignal.signal(15, signal.SIG_IGN); print('ready')\ntime.sleep(60)"
 
 
-def test_supervised_processes_end_together_and_their_output_is_kept(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_supervised_processes_end_together_and_their_output_is_kept(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A demo in the foreground: it sees the processes run, and its number ends everything."""
     with Stack(home) as stack:
         (home / "log" / "one.log").write_bytes(b"x" * (11 * 1024 * 1024))
@@ -298,7 +312,9 @@ def test_supervised_processes_end_together_and_their_output_is_kept(home: Path, 
     assert "two    | here I am" in printed
 
 
-def test_a_process_that_gives_up_ends_all_and_interrupts_the_foreground(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_gives_up_ends_all_and_interrupts_the_foreground(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     commands = {"good": program(WAIT), "bad": ["/no/such/program"]}
     environment = dict(os.environ)
     supervisor = Supervisor(commands, environment, quiet=True, log_dir=tmp_path)

@@ -1,4 +1,6 @@
-"""``python -m workers.up`` as people start it: in a process of its own, from an empty home, ended by Ctrl-C."""
+"""``python -m workers.up`` as people start it: in a process of its own, from an empty home, ended by
+Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def start(place: Path) -> Iterator[Callable[..., Up]]:
 class Up:
     """A running ``python -m workers.up``; its output goes to a file."""
 
-    def __init__(self, place: Path, number: int, arguments: tuple[str, ...], variables: dict[str, str | Path]) -> None:
+    def __init__(
+        self, place: Path, number: int, arguments: tuple[str, ...], variables: dict[str, str | Path]
+    ) -> None:
         foreign = ("JIYI_", "XDG_", "PG")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         environment |= {"HOME": str(place), "JIYI_EMBEDDER": "hashing", "COLUMNS": "100"}
@@ -84,7 +88,9 @@ class Up:
 
     @property
     def output(self) -> str:
-        return self._output.read_text(encoding="utf-8", errors="replace")  # the last character may be half written
+        return self._output.read_text(
+            encoding="utf-8", errors="replace"
+        )  # the last character may be half written
 
     @property
     def lines(self) -> list[str]:
@@ -146,7 +152,9 @@ def answers(url: str, path: str = "healthz") -> bool:
 def test_the_demo_answers_three_questions_and_so_it_does_again_beside_a_second_copy_and_survives_the_death_of_its_servers(
     start: Callable[..., Up], place: Path
 ) -> None:
-    """A second copy takes a home and a port of its own; a third in a home that is taken is refused; Ctrl-C ends all."""
+    """A second copy takes a home and a port of its own; a third in a home that is taken is refused; Ctrl-C
+    ends all.
+    """
     data = place / ".local" / "share"
     home = data / "jiyi"
     once = start("--demo", "--once")
@@ -181,7 +189,10 @@ def test_the_demo_answers_three_questions_and_so_it_does_again_beside_a_second_c
     for name in SERVERS:
         victim = server(home, name)
         os.kill(victim.pid, signal.SIGKILL)
-        until(lambda name=name, victim=victim: replaced(home, name, victim) and answers(up.admin, "readyz"), READY_SECONDS)  # type: ignore[misc]
+        until(
+            lambda name=name, victim=victim: replaced(home, name, victim) and answers(up.admin, "readyz"),
+            READY_SECONDS,
+        )  # type: ignore[misc]
     assert up.output.count("starting it again") == len(SERVERS)
     running = mentioning(place)
     assert len(running) > 10
@@ -225,11 +236,15 @@ def linked(html: str) -> set[str]:
 
 
 def no_page_is_empty(up: Up, password: str) -> None:
-    """After the demonstration its group has something in every tier, and on every page that can have something."""
+    """After the demonstration its group has something in every tier, and on every page that can have
+    something.
+    """
     browser = signed_in(up, password)
 
     def page(path: str) -> str:
-        with browser.open(f"{up.admin.rstrip('/')}{path}{'&' if '?' in path else '?'}group=demo", timeout=30) as answer:
+        with browser.open(
+            f"{up.admin.rstrip('/')}{path}{'&' if '?' in path else '?'}group=demo", timeout=30
+        ) as answer:
             text: str = answer.read().decode()
         return text
 
@@ -241,15 +256,29 @@ def no_page_is_empty(up: Up, password: str) -> None:
     assert tiers["counts"]["knowledge"] == tiers["counts"]["verdicts"] == 1
     assert {"accepted", "low_confidence", "too_short", "claim_pending"} <= tiers["screened"].keys()
     menu = linked(page("/").partition("<main")[0])
-    paths = menu.union(*(linked(tabs) for entry in menu for tabs in re.findall(r'<nav class="tabs.*?</nav>', page(entry), re.DOTALL)))
+    paths = menu.union(
+        *(
+            linked(tabs)
+            for entry in menu
+            for tabs in re.findall(r'<nav class="tabs.*?</nav>', page(entry), re.DOTALL)
+        )
+    )
     assert {"/tiers", "/quarantine", "/working", "/knowledge", "/digests", "/events", "/memories"} <= paths
     may_be_empty = WITHOUT_A_ROW.keys() | {"/", "/tiers"}
 
     def empty() -> set[str]:
-        return {path for path in paths if re.search(r'<p class="empty"(?![^>]*hidden)', page(path).partition("<main")[2])}
+        return {
+            path
+            for path in paths
+            if re.search(r'<p class="empty"(?![^>]*hidden)', page(path).partition("<main")[2])
+        }
 
-    poll(empty, lambda found: found <= may_be_empty, END_SECONDS, str)  # some of it is made by workers, in their time
-    assert "appears here" not in page("/tiers")  # working memory's part of it; that nothing waits for the filters is well
+    poll(
+        empty, lambda found: found <= may_be_empty, END_SECONDS, str
+    )  # some of it is made by workers, in their time
+    assert "appears here" not in page(
+        "/tiers"
+    )  # working memory's part of it; that nothing waits for the filters is well
 
 
 PASSWORD = r"name: admin +password: (\S{20})$"
@@ -274,14 +303,18 @@ def signed_in(up: Up, password: str) -> urllib.request.OpenerDirector:
     with browser.open(f"{up.admin}sign-in", timeout=30) as answer:
         token = re.search(r'name="csrf_token" value="([^"]+)"', answer.read().decode())
     assert token
-    form = urllib.parse.urlencode({"csrf_token": token[1], "name": "admin", "password": password, "next": "/"})
+    form = urllib.parse.urlencode(
+        {"csrf_token": token[1], "name": "admin", "password": password, "next": "/"}
+    )
     with browser.open(f"{up.admin}sign-in", form.encode(), timeout=30) as answer:
         assert answer.status == 200
         assert "sign-in" not in answer.url
     return browser
 
 
-def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(start: Callable[..., Up], place: Path) -> None:
+def test_a_port_that_was_asked_for_and_is_taken_is_named_in_one_line(
+    start: Callable[..., Up], place: Path
+) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -1,4 +1,6 @@
-"""A key does no more than its scopes say: every operation of REST, and every action by its name, with every scope but its own."""
+"""A key does no more than its scopes say: every operation of REST, and every action by its name, with every
+scope but its own.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def doors() -> Iterator[tuple[str, str, str, bool]]:
     for operation in OPERATIONS:
         path = operation.url
         if operation.id == BY_NAME:
-            yield from ((operation.method, path.replace("{name}", action.name), action.scope, True) for action in ACTIONS.values())
+            yield from (
+                (operation.method, path.replace("{name}", action.name), action.scope, True)
+                for action in ACTIONS.values()
+            )
         if operation.scope is None:  # what needs a key, and no right: who am I
             continue
         for part in operation.parts:
@@ -48,7 +53,9 @@ def test_every_scope_is_tried() -> None:
 
 
 @pytest.mark.parametrize("scope", get_args(KeyScope))
-def test_all_other_scopes_together_are_too_little(web_app: Flask, api_key: Callable[..., str], group: str, scope: KeyScope) -> None:
+def test_all_other_scopes_together_are_too_little(
+    web_app: Flask, api_key: Callable[..., str], group: str, scope: KeyScope
+) -> None:
     client = web_app.test_client()
     headers = {"Authorization": f"Bearer {api_key(group, *sorted(OF_A_GROUP - {scope}))}"}
     let_in = []

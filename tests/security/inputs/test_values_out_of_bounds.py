@@ -1,4 +1,6 @@
-"""Values that no column, index or file system holds: the one who sends them is told so, and learns nothing of the server."""
+"""Values that no column, index or file system holds: the one who sends them is told so, and learns nothing of
+the server.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def agent(database: object, group: str) -> str:
 
 
 def forged_cursors(length: int) -> Iterator[str]:
-    """Cursors with numbers where a list has its place; those of other forms are refused as of another list."""
+    """Cursors with numbers where a list has its place; those of other forms are refused as of another
+    list.
+    """
     for number in (*NUMBERS, -(2**63) - 1):
         yield encode_cursor([number] * length if length > 1 else number)
         yield encode_cursor([number, *["a"] * (length - 1)])
@@ -64,14 +68,18 @@ def forged_cursors(length: int) -> Iterator[str]:
 @pytest.mark.parametrize(
     "path",
     (
-        "/nodes?agent_id=klaus /nodes?agent_id=klaus&archived=true /nodes /keywords?agent_id=klaus /agents /reflections /memory/digests"
-        " /knowledge /dead-letters"
+        "/nodes?agent_id=klaus /nodes?agent_id=klaus&archived=true /nodes /keywords?agent_id=klaus /agents"
+        " /reflections /memory/digests /knowledge /dead-letters"
     ).split(),
 )
 @pytest.mark.usefixtures("agent")
 def test_a_cursor_beyond_what_is_counted_is_of_no_list(api: Program, path: str) -> None:
     address, _, query = path.partition("?")
-    tried = [api.ask("GET", address, query_string=f"{query}&cursor={one}") for length in (1, 2, 3) for one in forged_cursors(length)]
+    tried = [
+        api.ask("GET", address, query_string=f"{query}&cursor={one}")
+        for length in (1, 2, 3)
+        for one in forged_cursors(length)
+    ]
     assert {answer.status_code for answer in tried} == {422}
     for answer in tried:
         refused(answer)
@@ -88,11 +96,20 @@ def test_a_session_with_a_name_that_it_cannot_have_is_not_ended(api: Program, ag
 
 
 def test_the_longest_names_become_too_long_for_an_index_only_in_words_that_say_so(api: Program) -> None:
-    """Compatibility characters grow when they are normalised; those of the agent do not, and share the index's row."""
+    """Compatibility characters grow when they are normalised; those of the agent do not, and share the
+    index's row.
+    """
     some = random.Random(20260302)
     agent_id = "".join(chr(some.randrange(0x20000, 0x2A6DF)) for _ in range(200))
     word = "".join(chr(some.randrange(0x3300, 0x3358)) for _ in range(200))
-    body = {"agent_id": agent_id, "description": "the kiln is hot", "keywords": [word], "subject": word, "predicate": word, "object": word}
+    body = {
+        "agent_id": agent_id,
+        "description": "the kiln is hot",
+        "keywords": [word],
+        "subject": word,
+        "predicate": word,
+        "object": word,
+    }
     answer = api.ask("POST", "/events", json={**body, "session_id": word})
     if answer.status_code != 202:
         refused(answer)
@@ -120,16 +137,29 @@ def test_a_group_with_a_long_name_keeps_its_stores(program: Callable[..., Progra
 
 
 @pytest.mark.parametrize(
-    "path", ["n" * 300 + ".json", "語" * 90 + ".json", f"{'d' * 300}/notes.json", "../" * 300 + "notes.json", "/etc/x.json"]
+    "path",
+    [
+        "n" * 300 + ".json",
+        "語" * 90 + ".json",
+        f"{'d' * 300}/notes.json",
+        "../" * 300 + "notes.json",
+        "/etc/x.json",
+    ],
 )
-def test_a_file_s_name_that_is_too_long_or_elsewhere_is_refused_without_a_path_of_the_server(api: Program, path: str) -> None:
+def test_a_file_s_name_that_is_too_long_or_elsewhere_is_refused_without_a_path_of_the_server(
+    api: Program, path: str
+) -> None:
     answer = api.ask("POST", "/stores/apply", json=_declared("simple", path))
     assert answer.status_code == 422, answer.text
     assert str(get_settings().home) not in answer.text
 
 
 def _declared(kind: str, path: str) -> dict[str, Any]:
-    return {"graph": "pottery", "memory": [{"name": "notes", "type": kind, "config": {"memory_path": path}}], "nodes": []}
+    return {
+        "graph": "pottery",
+        "memory": [{"name": "notes", "type": kind, "config": {"memory_path": path}}],
+        "nodes": [],
+    }
 
 
 # What no model refuses is refused by the database
@@ -174,7 +204,9 @@ def test_a_row_that_is_too_long_for_an_index_is(database: object) -> None:
 
 
 @pytest.mark.usefixtures("agent")
-def test_through_both_doors_it_is_refused_in_words(api: Program, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_through_both_doors_it_is_refused_in_words(
+    api: Program, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the first looks at texts taken away: NUL comes as far as the database."""
     monkeypatch.setattr(running, "unstorable", lambda _value: iter(()))
     monkeypatch.setattr(base, "all_storable", lambda request: request)
@@ -200,7 +232,11 @@ def values(schema: dict[str, Any], known: dict[str, Any]) -> Any:
         case "object":
             return {name: values(schema["properties"][name], known) for name in schema.get("required", ())}
         case "array":
-            return [values(schema["items"], known)] * max(1, schema.get("minItems", 1)) if "items" in schema else []
+            return (
+                [values(schema["items"], known)] * max(1, schema.get("minItems", 1))
+                if "items" in schema
+                else []
+            )
         case "integer" | "number":
             return schema.get("minimum", 1)
         case "boolean":
@@ -238,12 +274,19 @@ def blamed_on_the_service(task: str, request: dict[str, Any]) -> str:
 
 
 @pytest.mark.usefixtures("agent")
-def test_no_action_blames_the_service_for_a_number_that_is_too_large_and_no_read_for_a_text(group: str) -> None:
+def test_no_action_blames_the_service_for_a_number_that_is_too_large_and_no_read_for_a_text(
+    group: str,
+) -> None:
     wrong = []
     for name, action in sorted(ACTIONS.items()):
         if action.function is not None:
-            asked = [*hostile(action.request, "integer", NUMBERS), *(() if action.mutates else hostile(action.request, "string", TEXTS))]
-            wrong += [blamed_on_the_service(f"rpc.{name}", {"group_id": group, **request}) for request in asked]
+            asked = [
+                *hostile(action.request, "integer", NUMBERS),
+                *(() if action.mutates else hostile(action.request, "string", TEXTS)),
+            ]
+            wrong += [
+                blamed_on_the_service(f"rpc.{name}", {"group_id": group, **request}) for request in asked
+            ]
     assert len(wrong) > len(ACTIONS)
     assert [said for said in wrong if said] == []
 

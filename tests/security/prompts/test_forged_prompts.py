@@ -1,11 +1,12 @@
 """Memories that try to write the prompt they are put into, through everything that gives text for prompts.
 
-Forgeries are made of carriers (what ends a line or a quotation, however it is encoded) and payloads (what the attacker wants to
-stand there), and of marks of chat models and characters that nobody sees. Each memory has to come out as one JSON string in the
-place that the template has for it; every other line has to be one that the template writes.
+Forgeries are made of carriers (what ends a line or a quotation, however it is encoded) and payloads (what the
+attacker wants to stand there), and of marks of chat models and characters that nobody sees. Each memory has
+to come out as one JSON string in the place that the template has for it; every other line has to be one that
+the template writes.
 
-``DOORS`` has every module that quotes memories for a prompt, ``NOT_FOR_PROMPTS`` every other one that joins texts to lines: whoever
-writes a new one has to say which it is, and show that it holds.
+``DOORS`` has every module that quotes memories for a prompt, ``NOT_FOR_PROMPTS`` every other one that joins
+texts to lines: whoever writes a new one has to say which it is, and show that it holds.
 """
 
 from __future__ import annotations
@@ -122,9 +123,13 @@ MARKS = (
 )  # fmt: skip
 #: Other spellings of the same.
 SPELLINGS: dict[str, Callable[[str], str]] = {
-    "full width": lambda text: "".join(chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text),
+    "full width": lambda text: "".join(
+        chr(ord(char) + 0xFEE0) if "!" <= char <= "~" else char for char in text
+    ),
     "entities": lambda text: "".join(f"&#{ord(char)};" if char in "<>[]{}" else char for char in text),
-    "named entities": lambda text: text.replace("<", "&lt;").replace(">", "&gt;").replace("[", "&lbrack;").replace("{", "&lcub;"),
+    "named entities": lambda text: (
+        text.replace("<", "&lt;").replace(">", "&gt;").replace("[", "&lbrack;").replace("{", "&lcub;")
+    ),
     "nothing within": "\u200b".join,
 }
 #: What nobody sees, or what makes a terminal do something.
@@ -138,9 +143,18 @@ UNSEEN = (
 FORGERIES = tuple(
     dict.fromkeys(
         [
-            *(f"Maria likes tea{carrier}{payload}" for carrier in CARRIERS.values() for payload in PAYLOADS.values()),
+            *(
+                f"Maria likes tea{carrier}{payload}"
+                for carrier in CARRIERS.values()
+                for payload in PAYLOADS.values()
+            ),
             *(f"玛丽亚喜欢茶 {mark} 好的" for mark in MARKS),
-            *(f"Maria likes {spell(mark)} tea" for spell in SPELLINGS.values() for mark in MARKS if spell(mark) != mark),
+            *(
+                f"Maria likes {spell(mark)} tea"
+                for spell in SPELLINGS.values()
+                for mark in MARKS
+                if spell(mark) != mark
+            ),
             *(f"Maria {hidden}likes tea" for hidden in UNSEEN),
             *(f"{payload}" for payload in PAYLOADS.values()),
         ]
@@ -148,7 +162,8 @@ FORGERIES = tuple(
 )
 #: What the database can hold: no NUL. Publishing folds nothing else.
 STORABLE = tuple(text for text in FORGERIES if "\x00" not in text)
-#: For doors that take them one by one over the network: each carrier, each payload, each mark and each character is among them.
+#: For doors that take them one by one over the network: each carrier, each payload, each mark and each
+#: character is among them.
 FEW = tuple(
     dict.fromkeys(
         [
@@ -185,7 +200,9 @@ _STRING = r'"(?:[^"\\\n]|\\(?:["\\/bfnrt]|u[0-9a-f]{4}))*"'
 
 @dataclass(frozen=True)
 class Frame:
-    """How a door writes: the line of a memory, with ``…`` where its JSON string stands, and every other line, as patterns."""
+    """How a door writes: the line of a memory, with ``…`` where its JSON string stands, and every other line,
+    as patterns.
+    """
 
     line: str
     others: tuple[str, ...] = ()
@@ -195,12 +212,16 @@ class Frame:
     any_preface: bool = False
 
     def memories(self, text: str) -> list[str]:
-        """The texts of the lines of memories, after it was seen that every line is of the template or a memory's, and hides nothing."""
+        """The texts of the lines of memories, after it was seen that every line is of the template or a
+        memory's, and hides nothing.
+        """
         assert text.splitlines() == text.removesuffix("\n").split("\n") or not text, "another end of line"
         assert _HIDDEN_RANGES.search(text) is None, ascii(text)
         of_memory = re.compile(self.line.replace("…", f"(?P<said>{_STRING})"))
         prefaces = (self.preface,) if self.preface else tuple(PREFACE.values()) if self.any_preface else ()
-        of_template = re.compile("|".join(f"(?:{one})" for one in ("", *map(re.escape, prefaces), *self.others)))
+        of_template = re.compile(
+            "|".join(f"(?:{one})" for one in ("", *map(re.escape, prefaces), *self.others))
+        )
         found, lines = [], text.split("\n")
         for line in lines:
             if match := of_memory.fullmatch(line):
@@ -230,7 +251,15 @@ class Door:
 
 def _node(text: str) -> ScoredMemory:
     zero = {"raw": 0, "normalised": 0, "weight": 0, "contribution": 0}
-    fields = {"node_id": uuid4(), "agent_id": "a", "type": "event", "created_at": NOW, "description": text, "poignancy": 5, "depth": 0}
+    fields = {
+        "node_id": uuid4(),
+        "agent_id": "a",
+        "type": "event",
+        "created_at": NOW,
+        "description": text,
+        "poignancy": 5,
+        "depth": 0,
+    }
     fields |= {"node_count": 1, "subject": "user", "provenance": {}, "kind": None}
     return ScoredMemory.model_construct(**fields, score=1.0, recency=zero, relevance=zero, importance=zero)  # type: ignore[arg-type]
 
@@ -251,15 +280,25 @@ def _injected(form: str, language: Language = "en") -> Callable[[Sequence[str]],
 
 
 def _items(texts: Sequence[str]) -> list[TierItem]:
-    return [TierItem(item_id=str(number), source="hot", content=text, score=0.5) for number, text in enumerate(texts)]
+    return [
+        TierItem(item_id=str(number), source="hot", content=text, score=0.5)
+        for number, text in enumerate(texts)
+    ]
 
 
 def _sections(texts: Sequence[str]) -> str:
-    return compose(council_sections(system="S", persona="P", memories=texts, proposal="Q?"), MAX_BUDGET, SEVERAL_SPEAKERS["zh"]).text
+    return compose(
+        council_sections(system="S", persona="P", memories=texts, proposal="Q?"),
+        MAX_BUDGET,
+        SEVERAL_SPEAKERS["zh"],
+    ).text
 
 
 def _store(texts: Sequence[str]) -> str:
-    ranked = [Ranked("notes\n## x", Hit(item=MemoryItem(id="1", content_summary=text, timestamp=0)), 1.0) for text in texts]
+    ranked = [
+        Ranked("notes\n## x", Hit(item=MemoryItem(id="1", content_summary=text, timestamp=0)), 1.0)
+        for text in texts
+    ]
     return rendered(ranked, max_tokens=None, language="zh")[0]
 
 
@@ -268,16 +307,25 @@ def _files(texts: Sequence[str]) -> str:
 
 
 def _summary(texts: Sequence[str]) -> str:
-    return summary_message(by_rules([ChatMessage(role="user", content=text) for text in texts], "", MAX_BUDGET)).content or ""
+    return (
+        summary_message(
+            by_rules([ChatMessage(role="user", content=text) for text in texts], "", MAX_BUDGET)
+        ).content
+        or ""
+    )
 
 
 def _insights(texts: Sequence[str]) -> str:
-    return block_of(Insights(agent_id=texts[0], focal_point=texts[0], statements=list(texts), count=3), 1_000_000).text
+    return block_of(
+        Insights(agent_id=texts[0], focal_point=texts[0], statements=list(texts), count=3), 1_000_000
+    ).text
 
 
 def _scheduled(texts: Sequence[str]) -> str:
     stage = ScheduleStage(lambda *_: AskedSchedules(certainty="exact", confirmation=texts[0]))
-    return stage.before(Exchange("a", "You are kind.", "Remind me every day at 9 to water the ferns", "s")).system_prompt
+    return stage.before(
+        Exchange("a", "You are kind.", "Remind me every day at 9 to water the ferns", "s")
+    ).system_prompt
 
 
 def _skill(texts: Sequence[str]) -> str:
@@ -319,7 +367,10 @@ def _vital(texts: Sequence[str]) -> str:
 def _skills(texts: Sequence[str]) -> str:
     skills = [SimpleNamespace(name=text, triggers=["tea"], proposal_id=uuid4()) for text in texts]
     files = dict.fromkeys(("SOUL", "AGENTS", "USER"), SimpleNamespace(content="", version=1))
-    with patch.object(prompts.identity, "current_files", return_value=files), patch.object(prompts, "_enabled", return_value=skills):
+    with (
+        patch.object(prompts.identity, "current_files", return_value=files),
+        patch.object(prompts, "_enabled", return_value=skills),
+    ):
         return compose(prompts.sections(Mock(), ("g", "a"), None, "en"), MAX_BUDGET).text
 
 
@@ -337,25 +388,35 @@ DOORS = {
         Frame(r"- 2026-03-02: …", preface=PREFACE["en"]),
     ),
     "conversations.context, markdown": Door(
-        "engine.conversations.injection", _injected("markdown", "zh"), Frame("…", (r"## (?:知识|用户画像)", r"2026-03-02"), PREFACE["zh"])
+        "engine.conversations.injection",
+        _injected("markdown", "zh"),
+        Frame("…", (r"## (?:知识|用户画像)", r"2026-03-02"), PREFACE["zh"]),
     ),
     "conversations.context, compact": Door(
         "engine.conversations.injection", _injected("compact"), Frame("…", ("2 March 2026",), PREFACE["en"])
     ),
     "conversations.context, template": Door(
-        "engine.conversations.injection", _injected("template"), Frame("(?:Of the user: )?…", ("Known: 2 March 2026",), PREFACE["en"])
+        "engine.conversations.injection",
+        _injected("template"),
+        Frame("(?:Of the user: )?…", ("Known: 2 March 2026",), PREFACE["en"]),
     ),
     "history": Door(
         "jiyi.tiers.retrieval_node",
         lambda texts: fitting_history(_items(texts), MAX_BUDGET, "en")[0],
-        Frame("…", ("## History", r"### Record \d+ \(relevance: 0\.50\) ⚡ temporary, unverified"), PREFACE["en"]),
+        Frame(
+            "…",
+            ("## History", r"### Record \d+ \(relevance: 0\.50\) ⚡ temporary, unverified"),
+            PREFACE["en"],
+        ),
     ),
     "历史": Door(
         "jiyi.text.prompt",
         lambda texts: fitting_history(_items(texts), None)[0],
         Frame("…", ("## 历史上下文", r"### 记录 \d+ \(相关度: 0\.50\) ⚡ 临时，未验证"), PREFACE["zh"]),
     ),
-    "the tiers' context": Door("engine.tiers.answer", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5),
+    "the tiers' context": Door(
+        "engine.tiers.answer", _sections, Frame("…", ("---", "S", "P", r"Q\?"), PREFACE["zh"]), at_once=5
+    ),
     "stores": Door(
         "jiyi.stores.manager",
         _store,
@@ -363,7 +424,10 @@ DOORS = {
         str.strip,
     ),
     "identity": Door(
-        "engine.growth.questions", _files, Frame("…", ("</?SOUL>", "</?USER>", "You are kind[.]"), any_preface=True), at_once=1
+        "engine.growth.questions",
+        _files,
+        Frame("…", ("</?SOUL>", "</?USER>", "You are kind[.]"), any_preface=True),
+        at_once=1,
     ),
     "hint": Door(
         "jiyi.chat.steps",
@@ -378,7 +442,9 @@ DOORS = {
         at_once=1,
     ),
     "question to an LLM": Door(
-        "engine.providers.llm_prompts", _insights, Frame(r"(?:S\d+|agent|focal point): …", ("<data>", "</data>", r"count: 3"))
+        "engine.providers.llm_prompts",
+        _insights,
+        Frame(r"(?:S\d+|agent|focal point): …", ("<data>", "</data>", r"count: 3")),
     ),
     "a session's profile": Door(
         "engine.conversations.stable",
@@ -388,7 +454,10 @@ DOORS = {
         at_once=1,
     ),
     "a session's preferences": Door(
-        "models.conversations.session_prompts", _preferences, Frame("…", (f"## {HEADINGS['en']['preference']}",), PREFACE["en"]), at_once=50
+        "models.conversations.session_prompts",
+        _preferences,
+        Frame("…", (f"## {HEADINGS['en']['preference']}",), PREFACE["en"]),
+        at_once=50,
     ),
     "a session's vital statements": Door(
         "engine.conversations.stable",
@@ -398,15 +467,30 @@ DOORS = {
         at_once=1,
     ),
     "skills": Door("models.growth.prompts", _skills, Frame('…: "tea"', ("## Skills",), PREFACE["en"])),
-    "appointment": Door("jiyi.chat.steps", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1),
+    "appointment": Door(
+        "jiyi.chat.steps", _scheduled, Frame(r"\[schedule\] …", ("You are kind.",)), at_once=1
+    ),
     "remembered": Door("jiyi.text.prompting", remembered, Frame("- …", preface=PREFACE["en"])),
 }
 #: Texts that are no memories in lines of their own: what they may be is said by their own tests below.
-OTHER_DOORS = {"engine.growth.skills", "jiyi.integrations.mcp", "jiyi.chat.workflows", "jiyi.protocol.openapi.functions"}
+OTHER_DOORS = {
+    "engine.growth.skills",
+    "jiyi.integrations.mcp",
+    "jiyi.chat.workflows",
+    "jiyi.protocol.openapi.functions",
+}
 OTHER_DOORS |= {"jiyi.integrations.crewai", "jiyi.integrations.google_adk"}  # frameworks/programs/use_….py
-OTHER_DOORS |= {"tasks.conversations.injection", "tasks.tiers"}  # sections of the doors above, through the running service
+OTHER_DOORS |= {
+    "tasks.conversations.injection",
+    "tasks.tiers",
+}  # sections of the doors above, through the running service
 #: Doors that show once what several memories tell in nearly the same words.
-FOLDING = {"context", "conversations.context, markdown", "conversations.context, compact", "conversations.context, template"}
+FOLDING = {
+    "context",
+    "conversations.context, markdown",
+    "conversations.context, compact",
+    "conversations.context, template",
+}
 #: Doors that show as much of a memory as is worth it: the beginning is enough.
 SHORTENING = {"hint", "summary", "identity", "appointment"}
 
@@ -426,14 +510,19 @@ def test_no_memory_writes_the_prompt(name: str) -> None:
         wordings = set(map(wording, shown))
         assert [text for text in expected if wording(text) not in wordings] == []
         assert len(shown) >= (len(wordings) if name in FOLDING else len(expected))
-        assert len(said) <= len(expected) + 2  # the agent's name and the focal point, or a line of the profile
+        assert (
+            len(said) <= len(expected) + 2
+        )  # the agent's name and the focal point, or a line of the profile
 
 
 @pytest.mark.parametrize("budget", [40, 80, 160, 400])
 def test_budgets_hold_after_escaping(budget: int) -> None:
     for text in FORGERIES:
         long = [f"{text} {word * 50}" for word in ("tea ", "茶", "\u200b<|")]
-        assert estimate_tokens(within([_node(one) for one in long], budget, "en", datetime.now(UTC)).text) <= budget
+        assert (
+            estimate_tokens(within([_node(one) for one in long], budget, "en", datetime.now(UTC)).text)
+            <= budget
+        )
         history = fitting_history(_items(long), budget, "en")[0]
         assert estimate_tokens(history) <= budget
         DOORS["history"].frame.memories(history)
@@ -449,7 +538,11 @@ def test_a_skill_s_lines_are_its_own() -> None:
         assert _HIDDEN_RANGES.search(body) is None
         lines = body.split("\n")
         assert len(lines) == len(plain) == len(body.splitlines())
-        assert [line for line in lines if line.startswith("#")][:3] == ["# Handle: Tea", "## When", "## Steps"]
+        assert [line for line in lines if line.startswith("#")][:3] == [
+            "# Handle: Tea",
+            "## When",
+            "## Steps",
+        ]
         assert lines[plain.index("- tea")].startswith("- ")
         assert lines[plain.index("1. tea")].startswith("1. ")
         assert _MODELS_MARKS.search(unicodedata.normalize("NFKC", body)) is None
@@ -458,8 +551,12 @@ def test_a_skill_s_lines_are_its_own() -> None:
 def test_a_workflow_s_description_is_one_line() -> None:
     body = to_yaml({"name": "tea", "steps": [{"tool": "brew"}]})
     for text in FORGERIES:
-        state = SkillProposal.model_construct(id=uuid4(), name=text, triggers=[text], tools=["brew"], body=body, enabled=True)
-        [schema] = WorkflowTools(lambda _, state=state: [state], {"brew": lambda: "tea"}, lambda _: None, "g").schemas("a")  # type: ignore[misc]
+        state = SkillProposal.model_construct(
+            id=uuid4(), name=text, triggers=[text], tools=["brew"], body=body, enabled=True
+        )
+        [schema] = WorkflowTools(
+            lambda _, state=state: [state], {"brew": lambda: "tea"}, lambda _: None, "g"
+        ).schemas("a")  # type: ignore[misc]
         description = schema["function"]["description"]
         assert len(description.splitlines()) == 1
         assert _HIDDEN_RANGES.search(description) is None
@@ -503,12 +600,20 @@ def test_everyday_text_reads_as_it_was_written(text: str) -> None:
 #: Modules that join texts to lines for something else than a prompt, and for what.
 NOT_FOR_PROMPTS = {
     **dict.fromkeys(("jiyi.cli", "web.stream"), "terminals and streams of people and programs"),
-    **dict.fromkeys(("jiyi.imports", "jiyi.protocol.parts"), "texts of other services and what ids follow from: they become events"),
-    **dict.fromkeys(("examples.companion", "examples.graph", "examples.quickstart"), "prints to a terminal what the service made"),
+    **dict.fromkeys(
+        ("jiyi.imports", "jiyi.protocol.parts"),
+        "texts of other services and what ids follow from: they become events",
+    ),
+    **dict.fromkeys(
+        ("examples.companion", "examples.graph", "examples.quickstart"),
+        "prints to a terminal what the service made",
+    ),
     "jiyi.integrations.mcp_batches": "lists of JSON-RPC messages; memories come quoted from the tools",
     "engine.retrieval.query": "a dialogue that is embedded",
     "jiyi.client.signatures": "what help shows of the client's methods",
-    "jiyi.integrations.open_webui": "the parts of a user's own message; memories come quoted from the service",
+    "jiyi.integrations.open_webui": (
+        "the parts of a user's own message; memories come quoted from the service"
+    ),
     **dict.fromkeys(
         (
             "engine.stores.file_texts",
@@ -524,21 +629,38 @@ NOT_FOR_PROMPTS = {
         "files, backups, SQL, logs",
     ),
     **dict.fromkeys(
-        ("engine.providers.embedders", "engine.tiers.answer", "tasks.growth.evolution", "models.growth.artifacts"), "embedders"
+        (
+            "engine.providers.embedders",
+            "engine.tiers.answer",
+            "tasks.growth.evolution",
+            "models.growth.artifacts",
+        ),
+        "embedders",
     ),
     "engine.rules": "the rules read it, no model",
     "jiyi.text.kept": "joins the paragraphs of a message that are kept, before it is stored",
     "jiyi.chat.chain": "puts paragraphs of doors below the program's own prompt",
-    **dict.fromkeys(("jiyi.chat.loop", "jiyi.chat.shapes", "jiyi.proxy"), "puts what doors wrote before the program's own messages"),
     **dict.fromkeys(
-        (f"jiyi.integrations.{name}" for name in ("agent_framework", "autogen", "openai_agents", "pydantic_ai")),
+        ("jiyi.chat.loop", "jiyi.chat.shapes", "jiyi.proxy"),
+        "puts what doors wrote before the program's own messages",
+    ),
+    **dict.fromkeys(
+        (
+            f"jiyi.integrations.{name}"
+            for name in ("agent_framework", "autogen", "openai_agents", "pydantic_ai")
+        ),
         "what was said, to be stored",
     ),
     "jiyi.integrations.anthropic": "files that the model itself writes, word for word",
     "jiyi.text.words": "a digest",
     "jiyi.chat.recording": "the content of a message, to be stored",
-    "engine.providers.openai_compatible": "what is wrong with a reply, after the block that llm_prompts wrote",
-    **dict.fromkeys((f"engine.conversations.{name}" for name in ("gate", "memories", "notes")), "words are looked for in it"),
+    "engine.providers.openai_compatible": (
+        "what is wrong with a reply, after the block that llm_prompts wrote"
+    ),
+    **dict.fromkeys(
+        (f"engine.conversations.{name}" for name in ("gate", "memories", "notes")),
+        "words are looked for in it",
+    ),
     "engine.growth.pains": "a line of an agent's file, which identity.prompt shows",
     "engine.growth.questions": "a file of people; identity.prompt quotes it",
     "engine.memory": "a memory's own text, and files in the original's format",
@@ -548,7 +670,9 @@ NOT_FOR_PROMPTS = {
     "engine.tiers.quarantine": "keywords are looked for in it",
     "models.growth.self_review": "a field of a question, which blocks quotes",
     "models.retrieval": "tokens of an index",
-    "tasks.conversations": "the language is looked for in it; the program's own prompt before what rendering wrote",
+    "tasks.conversations": (
+        "the language is looked for in it; the program's own prompt before what rendering wrote"
+    ),
     "tasks.growth": "the language is looked for in it",
     "tasks.retrieval.answer": "a dialogue that a reranker is asked about; it answers with numbers",
 }
@@ -575,9 +699,17 @@ def _makes_lines(tree: ast.Module) -> bool:
 
 @cache
 def _modules() -> list[tuple[str, ast.Module]]:
-    paths = [path for top in ("jiyi", "engine", "models", "tasks", "web", "examples") for path in sorted((ROOT / top).rglob("*.py"))]
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths]
-    return [(name, ast.parse(path.read_text(encoding="utf-8"))) for name, path in zip(names, paths, strict=True)]
+    paths = [
+        path
+        for top in ("jiyi", "engine", "models", "tasks", "web", "examples")
+        for path in sorted((ROOT / top).rglob("*.py"))
+    ]
+    names = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths
+    ]
+    return [
+        (name, ast.parse(path.read_text(encoding="utf-8"))) for name, path in zip(names, paths, strict=True)
+    ]
 
 
 def _quotes(tree: ast.Module) -> bool:
@@ -627,7 +759,11 @@ def _fields(result: Any) -> Iterable[str]:
 
 
 def test_every_action_that_answers_with_a_prompt_is_known() -> None:
-    found = {name for name, action in ACTIONS.items() if FIELDS & set(_fields(action.result)) and action.result.__name__ not in NO_PROMPT}
+    found = {
+        name
+        for name, action in ACTIONS.items()
+        if FIELDS & set(_fields(action.result)) and action.result.__name__ not in NO_PROMPT
+    }
     assert found == set(ANSWERS)
     assert set(ANSWERS.values()) <= set(DOORS)
 
@@ -636,7 +772,9 @@ def test_every_action_that_answers_with_a_prompt_is_known() -> None:
 
 
 def _observed(client: Client, texts: Sequence[str]) -> None:
-    client.observe_many([{"agent_id": "maria", "description": text, "importance": 5} for text in texts], wait=True)
+    client.observe_many(
+        [{"agent_id": "maria", "description": text, "importance": 5} for text in texts], wait=True
+    )
 
 
 def _said(frame: Frame, text: str, memories: Iterable[Any], known: Iterable[str]) -> list[str]:
@@ -656,7 +794,9 @@ def test_the_client_s_and_the_rest_api_s_context(client: Client, program: Callab
         made = client.context("maria", question, max_tokens=100_000)
         seen.update(_said(frame, made.text, made.memories, STORABLE))
     assert len(seen) >= 100
-    answer = program(client.group).post("/context", {"agent_id": "maria", "query": "玛丽亚喜欢什么？", "max_tokens": 100_000}, 200)
+    answer = program(client.group).post(
+        "/context", {"agent_id": "maria", "query": "玛丽亚喜欢什么？", "max_tokens": 100_000}, 200
+    )
     chinese = Frame(frame.line, preface=PREFACE["zh"])
     _said(chinese, answer["text"], answer["memories"], STORABLE)
 
@@ -665,11 +805,17 @@ def test_what_was_said_in_conversations(client: Client) -> None:
     for number, text in enumerate(FEW):
         client.add_turn("maria", "user", text, f"s{number}", wait=True)
     days = (r"\d+ \w+ \d{4}", "## .+")
-    frame = Frame(r"(?:user: )?…(?: \(earlier; .+\))?", (*days, *map(re.escape, HEADINGS["en"].values())), PREFACE["en"])
+    frame = Frame(
+        r"(?:user: )?…(?: \(earlier; .+\))?", (*days, *map(re.escape, HEADINGS["en"].values())), PREFACE["en"]
+    )
     for form in ("markdown", "compact"):
-        made = client.conversations.context(agent_id="maria", query="What does Maria like?", max_tokens=50_000, format=form)  # type: ignore[arg-type]
+        made = client.conversations.context(
+            agent_id="maria", query="What does Maria like?", max_tokens=50_000, format=form
+        )  # type: ignore[arg-type]
         _said(frame, made.context, made.memories, [one.description for one in made.memories])
-    injected = client.conversations.context(agent_id="maria", query="What does Maria like?", base_prompt="You are kind.", max_tokens=50_000)
+    injected = client.conversations.context(
+        agent_id="maria", query="What does Maria like?", base_prompt="You are kind.", max_tokens=50_000
+    )
     assert injected.prompt == f"You are kind.\n\n{injected.context}"
     _said(frame, injected.context, injected.memories, [one.description for one in injected.memories])
 
@@ -678,8 +824,14 @@ def test_what_was_said_in_conversations(client: Client) -> None:
 def test_what_a_group_knows(client: Client, program: Callable[..., Program]) -> None:
     for text in FEW:
         client.knowledge.promote(text=text)
-    poll(lambda: client.query_memory("tea", relevance_threshold=-1).tiers[-1].message, lambda waiting: not waiting, SECONDS)
-    node = MemoryRetrievalNode({"language": "en", "max_results": 100, "relevance_threshold": -1}, retriever=client)
+    poll(
+        lambda: client.query_memory("tea", relevance_threshold=-1).tiers[-1].message,
+        lambda waiting: not waiting,
+        SECONDS,
+    )
+    node = MemoryRetrievalNode(
+        {"language": "en", "max_results": 100, "relevance_threshold": -1}, retriever=client
+    )
     history = Frame("…", ("## History", r"### Record \d+ \(relevance: -?\d\.\d\d\)"), PREFACE["en"])
     known = [text.strip() for text in FEW]
     of_python = node.process({"topic": "What does Maria like?", "group_id": client.group})["history_context"]

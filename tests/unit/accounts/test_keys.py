@@ -40,7 +40,12 @@ def test_a_key_is_read_as_it_was_shown_and_none_is_like_another() -> None:
 def test_what_is_no_key_is_none(text: str) -> None:
     assert parse_key(text) is None or FORM.fullmatch(text)
     secret = "s" * 43
-    for wrong in ("jiyi_abcdefghijkl", f"jiyi_ABCDEFGHIJKL_{secret}", f"jiyi_abcdefghijkl_{secret}s", f"jiyi_abcdefghijkl_{secret}\n"):
+    for wrong in (
+        "jiyi_abcdefghijkl",
+        f"jiyi_ABCDEFGHIJKL_{secret}",
+        f"jiyi_abcdefghijkl_{secret}s",
+        f"jiyi_abcdefghijkl_{secret}\n",
+    ):
         assert parse_key(wrong) is None
     assert parse_key(f"jiyi_abcdefghijkl_{'é' * 43}") is parse_key(f"sk_abcdefghijkl_{secret}") is None
 
@@ -83,7 +88,12 @@ def test_a_password_is_checked_by_werkzeug_and_only_hashes_of_the_one_strength_a
     assert hashed != hash_password("correct horse 马")
     assert accounts.SetPassword(name="mia", password_hash=hashed).password_hash == hashed
     salted = "$abcdefghijklmnop$" + "0" * 128
-    for other in ("correct horse battery", f"scrypt:1:1:1{salted}", "plain$$x", f"scrypt:1048576:8:1{salted}"):
+    for other in (
+        "correct horse battery",
+        f"scrypt:1:1:1{salted}",
+        "plain$$x",
+        f"scrypt:1048576:8:1{salted}",
+    ):
         with pytest.raises(ValidationError):
             accounts.SetPassword(name="mia", password_hash=other)
     for name in ("", "a b", "a/b", "x" * 65, "<b>", "a\n"):
@@ -139,7 +149,9 @@ def test_a_client_signs_what_it_publishes_with_its_key(configure: Callable[..., 
         assert _signature(client, b"body") == {}
 
 
-def test_a_client_on_the_service_s_own_machine_signs_with_its_secret_only_where_it_must(configure: Callable[..., Settings]) -> None:
+def test_a_client_on_the_service_s_own_machine_signs_with_its_secret_only_where_it_must(
+    configure: Callable[..., Settings],
+) -> None:
     settings = configure(secret_key="s" * 32, group="g", **ADDRESSES)
     with Client(settings=settings) as client:
         assert _signature(client, b"body") == {}
@@ -155,7 +167,9 @@ def test_a_key_that_is_none_is_refused_without_repeating_it(configure: Callable[
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_secret_that_can_be_guessed_is_refused_without_repeating_it(configure: Callable[..., Settings]) -> None:
+def test_a_secret_that_can_be_guessed_is_refused_without_repeating_it(
+    configure: Callable[..., Settings],
+) -> None:
     assert signatures.need_secret_key(configure(secret_key="x" * 32)) == "x" * 32
     for secret, told in (("", "is not set"), ("hunter2" * 4, "has 28 characters")):
         with pytest.raises(SettingsError, match=f"JIYI_SECRET_KEY {told}") as caught:

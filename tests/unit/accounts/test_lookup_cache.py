@@ -1,4 +1,6 @@
-"""models.accounts.api_keys: what is looked up is remembered for a while, and serves longer while nobody answers."""
+"""models.accounts.api_keys: what is looked up is remembered for a while, and serves longer while nobody
+answers.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,10 @@ def test_while_nobody_answers_an_old_value_serves_and_is_not_asked_for_each_time
     assert cache.get("a") == 1
     assert cache.get("a") == 1
     assert len(database.asked) == 3
-    for others in (["none"], ["a", "b"]):  # that there was none does not serve; one without an old value fails the whole question
+    for others in (
+        ["none"],
+        ["a", "b"],
+    ):  # that there was none does not serve; one without an old value fails the whole question
         with pytest.raises(Away):
             cache.get_many(others)
     database.now += 41

@@ -22,7 +22,10 @@ from jiyi.protocol.wire.signatures import (
 from jiyi.settings import Settings
 
 SECRET = "a secret of the service, long enough"
-ARGS: list[Any] = ["id", {"group_id": "书", "weights": [0.1, 1.0, 1e-7], "top_k": 30, "text": '\ud800 " \\ \n é', "nothing": None}]
+ARGS: list[Any] = [
+    "id",
+    {"group_id": "书", "weights": [0.1, 1.0, 1e-7], "top_k": 30, "text": '\ud800 " \\ \n é', "nothing": None},
+]
 
 
 def test_a_signature_survives_json_however_it_is_written() -> None:
@@ -64,7 +67,9 @@ def test_the_key_comes_before_the_service_and_nobody_signs_without_either() -> N
 
 
 def test_no_message_of_events_passes_for_a_call() -> None:
-    """What is signed of a call begins with a label that no JSON begins with, so one signature is never both."""
+    """What is signed of a call begins with a label that no JSON begins with, so one signature is never
+    both.
+    """
     key = new_key()
     content = json.dumps(["t", "1", [], {}], separators=(",", ":")).encode()
     assert call_signature(key.signing_key, "t", "1", [], {}) == sign(key.signing_key, CALL_LABEL + content)
@@ -73,7 +78,9 @@ def test_no_message_of_events_passes_for_a_call() -> None:
         json.loads(CALL_LABEL + content)
 
 
-def test_a_home_s_secret_is_found_by_its_owner_s_programs(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_s_secret_is_found_by_its_owner_s_programs(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JIYI_HOME", str(tmp_path))
     monkeypatch.delenv("JIYI_SECRET_KEY", raising=False)
     assert signer_of(Settings()) is None

@@ -8,7 +8,16 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import ValidationError
 
-from engine.appointments.schedule import IDLE_AFTER, LATE_SECONDS, Facts, findings, is_quiet, listed, loud_from, to_tell
+from engine.appointments.schedule import (
+    IDLE_AFTER,
+    LATE_SECONDS,
+    Facts,
+    findings,
+    is_quiet,
+    listed,
+    loud_from,
+    to_tell,
+)
 from jiyi.protocol.appointments import ConfigureHeartbeat
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -20,11 +29,17 @@ NOW = datetime(2026, 3, 4, 10, tzinfo=SHANGHAI)
     ("hour", "minute", "hours", "tz", "quiet"),
     [
         *((21, 59, NIGHT, SHANGHAI, False), (22, 0, NIGHT, SHANGHAI, True), (0, 0, NIGHT, SHANGHAI, True)),
-        *((7, 59, NIGHT, SHANGHAI, True), (8, 0, NIGHT, SHANGHAI, False), (23, 0, NIGHT, ZoneInfo("UTC"), False)),
+        *(
+            (7, 59, NIGHT, SHANGHAI, True),
+            (8, 0, NIGHT, SHANGHAI, False),
+            (23, 0, NIGHT, ZoneInfo("UTC"), False),
+        ),
         *((13, 0, NOON, SHANGHAI, True), (14, 0, NOON, SHANGHAI, False), (3, 0, None, SHANGHAI, False)),
     ],
 )
-def test_zc_137_quiet_hours_cross_midnight(hour: int, minute: int, hours: tuple[time, time] | None, tz: ZoneInfo, *, quiet: bool) -> None:
+def test_zc_137_quiet_hours_cross_midnight(
+    hour: int, minute: int, hours: tuple[time, time] | None, tz: ZoneInfo, *, quiet: bool
+) -> None:
     assert is_quiet(datetime(2026, 3, 4, hour, minute, tzinfo=SHANGHAI), hours, tz) is quiet
 
 
@@ -48,10 +63,14 @@ def test_zc_136_each_check_finds_its_own() -> None:
     assert [one.source for one in found] == ["memory", "tasks", "memory", "pain", "checklist", "idle"]
     assert all(one.title and one.content for one in found)
     assert findings(Facts(), NOW) == []
-    assert findings(Facts(last_interaction_at=NOW - IDLE_AFTER + timedelta(minutes=1)), NOW) == [], "a greeting waits for a day"
+    assert findings(Facts(last_interaction_at=NOW - IDLE_AFTER + timedelta(minutes=1)), NOW) == [], (
+        "a greeting waits for a day"
+    )
 
 
-@pytest.mark.parametrize(("proactivity", "count"), [("silent", 0), ("light", 1), ("standard", 2), ("autonomous", 3)])
+@pytest.mark.parametrize(
+    ("proactivity", "count"), [("silent", 0), ("light", 1), ("standard", 2), ("autonomous", 3)]
+)
 def test_proactivity_says_how_urgent_it_has_to_be(proactivity: str, count: int) -> None:
     found = findings(Facts(unseen=1, dead_letters=1, last_interaction_at=NOW - IDLE_AFTER), NOW)
     assert len(to_tell(found, proactivity, 5, set())) == count  # type: ignore[arg-type]

@@ -31,7 +31,14 @@ class Sure:
     """A head that is as sure of each label as it is told."""
 
     def __init__(self, **probabilities: float) -> None:
-        self.probabilities = {"new": 0.0, "cancel": 0.0, "move": 0.0, "list": 0.0, "none": 0.0, **probabilities}
+        self.probabilities = {
+            "new": 0.0,
+            "cancel": 0.0,
+            "move": 0.0,
+            "list": 0.0,
+            "none": 0.0,
+            **probabilities,
+        }
 
     def requests(self, texts: Sequence[str]) -> list[Judged | None]:
         return [Judged("", 0.0, self.probabilities) for _ in texts]
@@ -100,14 +107,20 @@ class Bare(Sure):
 
     def requests(self, texts: Sequence[str]) -> list[Judged | None]:
         none = {**dict.fromkeys(self.probabilities, 0.0), "none": 1.0}
-        return [Judged("", 0.0, self.probabilities if text.islower() and "?" not in text else none) for text in texts]
+        return [
+            Judged("", 0.0, self.probabilities if text.islower() and "?" not in text else none)
+            for text in texts
+        ]
 
 
 @pytest.mark.parametrize(
-    ("asked", "judged_as", "sure"), [("new", "new", True), ("cancel", "cancel", False), ("move", "move", False), ("list", None, True)]
+    ("asked", "judged_as", "sure"),
+    [("new", "new", True), ("cancel", "cancel", False), ("move", "move", False), ("list", None, True)],
 )
 def test_what_is_asked_politely_is_what_is_asked(asked: str, judged_as: str | None, *, sure: bool) -> None:
-    found = judge_request("Could you please see to the gym at 5pm?", NOW, lambda: SHANGHAI, cast("Heads", Bare(**{asked: 1.0})))
+    found = judge_request(
+        "Could you please see to the gym at 5pm?", NOW, lambda: SHANGHAI, cast("Heads", Bare(**{asked: 1.0}))
+    )
     assert (found.asked, found.sure) == (judged_as, sure)
 
 
@@ -124,35 +137,52 @@ def test_what_is_asked_politely_is_what_is_asked(asked: str, judged_as: str | No
         ("", "at 6pm", None),
     ],
 )
-def test_a_time_alone_completes_the_request_that_was_asked_back(after: str, text: str, task: str | None) -> None:
+def test_a_time_alone_completes_the_request_that_was_asked_back(
+    after: str, text: str, task: str | None
+) -> None:
     found = judge_request(text, NOW, lambda: SHANGHAI, None, after)
     assert found.asked == (None if task is None else "new")
     if task is not None:
         assert not isinstance(found.parsed, Unclear | None)
-        assert (found.parsed.schedule if isinstance(found.parsed, Exact) else found.parsed.schedules[0]).task == task  # type: ignore[union-attr]
+        assert (
+            found.parsed.schedule if isinstance(found.parsed, Exact) else found.parsed.schedules[0]
+        ).task == task  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("probabilities", "times"), [({"new": 1.0}, 1), ({}, 1), ({"cancel": 1.0}, 0), ({"none": 1.0}, 0)])
+@pytest.mark.parametrize(
+    ("probabilities", "times"), [({"new": 1.0}, 1), ({}, 1), ({"cancel": 1.0}, 0), ({"none": 1.0}, 0)]
+)
 def test_a_message_is_read_once_and_only_where_a_new_appointment_may_be_asked_for(
     monkeypatch: pytest.MonkeyPatch, probabilities: dict[str, float], times: int
 ) -> None:
     read = Mock(wraps=parsing.find_elements)
     monkeypatch.setattr(parsing, "find_elements", read)
-    assert (judged("晚上九点，吃药", **probabilities) is None) == ("new" not in probabilities and "cancel" not in probabilities)
+    assert (judged("晚上九点，吃药", **probabilities) is None) == (
+        "new" not in probabilities and "cancel" not in probabilities
+    )
     assert read.call_count == times
 
 
-@pytest.mark.parametrize(("text", "hour"), [("六点半喊我起来，赶车", 6), ("buzz me at quarter past four, school run", 16)])
+@pytest.mark.parametrize(
+    ("text", "hour"), [("六点半喊我起来，赶车", 6), ("buzz me at quarter past four, school run", 16)]
+)
 def test_what_is_known_to_ask_needs_only_a_time(text: str, hour: int) -> None:
     found = parse(text, NOW, SHANGHAI, asks=True)
     assert not isinstance(found, Unclear)
     assert (found.schedule if isinstance(found, Exact) else found.schedules[0]).cron.split()[1] == str(hour)  # type: ignore[union-attr]
-    assert parse("say OVEN when it is done", NOW, SHANGHAI, asks=True) == Unclear("it does not say when", asked=True)
+    assert parse("say OVEN when it is done", NOW, SHANGHAI, asks=True) == Unclear(
+        "it does not say when", asked=True
+    )
     assert parse("I get up at 6", NOW, SHANGHAI) == Unclear("nothing is asked for at a time")
 
 
 def appointment(task: str, *times: tuple[int, int, int], again: bool = False) -> Appointment:
-    return Appointment(uuid4(), task, tuple(datetime(2026, 3, day, hour, minute, tzinfo=ZONE) for day, hour, minute in times), again)
+    return Appointment(
+        uuid4(),
+        task,
+        tuple(datetime(2026, 3, day, hour, minute, tzinfo=ZONE) for day, hour, minute in times),
+        again,
+    )
 
 
 THERE = (
@@ -167,7 +197,12 @@ THERE = (
 
 def meant(text: str, **given: Any) -> Fit:
     times = read_change(readable(text), NOW)
-    return find_meant(times.rest, [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)], THERE, **given)
+    return find_meant(
+        times.rest,
+        [one for one in (*times.old, *times.new) if not isinstance(one, Lead | Impossible)],
+        THERE,
+        **given,
+    )
 
 
 @pytest.mark.parametrize(
@@ -236,7 +271,15 @@ def test_what_is_left_open_stays_as_it_was(text: str, at: str, cron: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["move the dentist", "牙医改到25点", "改到7点到9点之间", "make it three paragraphs", "把牙医改一下", "move it to February 30"]
+    "text",
+    [
+        "move the dentist",
+        "牙医改到25点",
+        "改到7点到9点之间",
+        "make it three paragraphs",
+        "把牙医改一下",
+        "move it to February 30",
+    ],
 )
 def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
     found = move_timing(ONCE, read_change(readable(text), NOW), NOW)
@@ -244,7 +287,9 @@ def test_a_time_that_cannot_be_told_is_asked_back(text: str) -> None:
     assert found.asked
     daily = Timing("cron", "0 9 * * *", None, None, SHANGHAI)  # of what comes daily one time cannot be moved
     assert isinstance(move_timing(daily, read_change("move it to Friday", NOW), NOW), Unclear)
-    assert isinstance(move_timing(ONCE, read_change("move it to 9am", NOW), datetime(2026, 3, 6, tzinfo=ZONE)), Unclear)
+    assert isinstance(
+        move_timing(ONCE, read_change("move it to 9am", NOW), datetime(2026, 3, 6, tzinfo=ZONE)), Unclear
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Times in words: the grammar of both languages, who asks for what; and when schedules run next, across clock changes."""
+"""Times in words: the grammar of both languages, who asks for what; and when schedules run next, across clock
+changes.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def test_the_table_of_the_schedule_grammar(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "certainty"),
-    [("每天早上9点提醒我查房", Exact), ("每天3点提醒我", Ambiguous), ("remind me at 12am and 12pm to eat", Ambiguous)],
+    [
+        ("每天早上9点提醒我查房", Exact),
+        ("每天3点提醒我", Ambiguous),
+        ("remind me at 12am and 12pm to eat", Ambiguous),
+    ],
 )
 def test_zc_91_exact_ambiguous_and_unclear(text: str, certainty: type) -> None:
     assert isinstance(parse(text, NOW, SHANGHAI), certainty)
@@ -50,11 +56,21 @@ def test_zc_91_exact_ambiguous_and_unclear(text: str, certainty: type) -> None:
 
 def test_zc_92_what_a_parsed_schedule_holds_and_k_37_also_where_cron_cannot_say_it() -> None:
     found = read("每天早上9点提醒我查房")
-    assert (found.kind, found.cron, found.tz, found.description, found.task) == ("cron", "0 9 * * *", SHANGHAI, "每天早上9点", "查房")
+    assert (found.kind, found.cron, found.tz, found.description, found.task) == (
+        "cron",
+        "0 9 * * *",
+        SHANGHAI,
+        "每天早上9点",
+        "查房",
+    )
     assert found.target == "reminder"
     assert 0 < found.confidence <= 1
     once = read("明天下午2点提醒我开会")
-    assert (once.kind, once.at, once.task) == ("once", datetime(2026, 3, 5, 14, tzinfo=ZoneInfo(SHANGHAI)), "开会")
+    assert (once.kind, once.at, once.task) == (
+        "once",
+        datetime(2026, 3, 5, 14, tzinfo=ZoneInfo(SHANGHAI)),
+        "开会",
+    )
     step = read("每45分钟提醒我喝水")
     assert (step.kind, step.every_seconds, step.cron) == ("interval", 2_700, None)
     backup = read("Every day at 8pm, back up the database.")
@@ -89,10 +105,37 @@ def test_who_wants_to_be_woken_means_the_morning(text: str, hour: int, certainty
 @pytest.mark.parametrize(
     ("asks", "texts"),
     [
-        (True, ["每天早上9点提醒我查房", "每天25点提醒我", "如果可以的话，明天8点叫我起床", "If you can, remind me at 5pm to call a cab"]),
-        (False, ["我每天早上6点起床", "The meeting is at 3pm tomorrow", "Remind me why we left last year", "医生提醒我每天吃药"]),
-        (False, ["不用每天提醒我了", "Don't remind me tomorrow", "取消明天早上8点的提醒", "forget the daily reminder at nine"]),
-        (False, ["如果明天下雨就提醒我带伞", "If I'm not back by 5 tomorrow, remind me to call a cab"]),  # depends on something
+        (
+            True,
+            [
+                "每天早上9点提醒我查房",
+                "每天25点提醒我",
+                "如果可以的话，明天8点叫我起床",
+                "If you can, remind me at 5pm to call a cab",
+            ],
+        ),
+        (
+            False,
+            [
+                "我每天早上6点起床",
+                "The meeting is at 3pm tomorrow",
+                "Remind me why we left last year",
+                "医生提醒我每天吃药",
+            ],
+        ),
+        (
+            False,
+            [
+                "不用每天提醒我了",
+                "Don't remind me tomorrow",
+                "取消明天早上8点的提醒",
+                "forget the daily reminder at nine",
+            ],
+        ),
+        (
+            False,
+            ["如果明天下雨就提醒我带伞", "If I'm not back by 5 tomorrow, remind me to call a cab"],
+        ),  # depends on something
     ],
 )
 def test_zc_95_intent_is_asking_not_naming_declining_or_supposing(texts: list[str], *, asks: bool) -> None:
@@ -118,7 +161,15 @@ def test_weeks_begin_on_monday_and_midnight_is_the_next(text: str, day: int) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["2月30日提醒我", "4月31号早上8点提醒我", "每月32号提醒我", "明天9点75分叫我", "wake me at 7:75", "remind me on June 31"]
+    "text",
+    [
+        "2月30日提醒我",
+        "4月31号早上8点提醒我",
+        "每月32号提醒我",
+        "明天9点75分叫我",
+        "wake me at 7:75",
+        "remind me on June 31",
+    ],
 )
 def test_bad_input_times_that_do_not_exist_are_unclear(text: str) -> None:
     found = parse(text, NOW, SHANGHAI)
@@ -130,8 +181,18 @@ def test_bad_input_times_that_do_not_exist_are_unclear(text: str) -> None:
     ("text", "now", "tz", "at"),
     [
         ("2月29日早上9点提醒我", NOW, SHANGHAI, "2028-02-29T09:00:00+08:00"),
-        ("remind me tomorrow at 2:30 am", datetime(2026, 3, 7, 17, tzinfo=UTC), "America/New_York", "2026-03-08T03:30:00-04:00"),
-        ("remind me tomorrow at 1:30 am", datetime(2026, 10, 31, 16, tzinfo=UTC), "America/New_York", "2026-11-01T01:30:00-04:00"),
+        (
+            "remind me tomorrow at 2:30 am",
+            datetime(2026, 3, 7, 17, tzinfo=UTC),
+            "America/New_York",
+            "2026-03-08T03:30:00-04:00",
+        ),
+        (
+            "remind me tomorrow at 1:30 am",
+            datetime(2026, 10, 31, 16, tzinfo=UTC),
+            "America/New_York",
+            "2026-11-01T01:30:00-04:00",
+        ),
     ],
     ids=["leap day", "skipped by a clock change", "comes twice: the first"],
 )
@@ -148,7 +209,19 @@ def test_bad_input_an_unknown_time_zone(tz: str) -> None:
         parse("每天早上9点提醒我", NOW, tz)
 
 
-@pytest.mark.parametrize("text", ["", "⏱", "\x00\x01", "点" * 9_000, "提醒我" * 3_000, "每" * 9_999, "remind me at " * 2_000, "😀" * 5_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "⏱",
+        "\x00\x01",
+        "点" * 9_000,
+        "提醒我" * 3_000,
+        "每" * 9_999,
+        "remind me at " * 2_000,
+        "😀" * 5_000,
+    ],
+)
 def test_strange_messages_are_no_request_and_no_error(text: str) -> None:
     assert isinstance(parse(text, NOW, SHANGHAI), Unclear)
 
@@ -165,23 +238,35 @@ def test_reasons_are_said_in_the_language_of_the_request() -> None:
     reasons = {reason for file in files for reason in _reasons(file)}
     assert len(reasons) > 15
     assert [reason for reason in reasons if reason in asking_back(reason, "每天25点提醒我")] == []
-    assert asking_back("there is no 25:00", "at 25:00") == "When exactly? I could not make out that time (there is no 25:00)."
+    assert (
+        asking_back("there is no 25:00", "at 25:00")
+        == "When exactly? I could not make out that time (there is no 25:00)."
+    )
 
 
 def _reasons(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Read", "Impossible", "Unclear"):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("Read", "Impossible", "Unclear")
+        ):
             texts = [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg == "reason")]
             for text in texts:
                 if isinstance(text, ast.JoinedStr):
-                    yield "".join(str(part.value) if isinstance(part, ast.Constant) else "7" for part in text.values)
+                    yield "".join(
+                        str(part.value) if isinstance(part, ast.Constant) else "7" for part in text.values
+                    )
                 elif isinstance(text, ast.Constant) and isinstance(text.value, str):
                     yield text.value
 
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
-    [({"cron": "0 9 * * *", "task": "  "}, "task: must not be blank"), ({"cron": "0 9 30 2 *", "task": "pay"}, "cron: Bad day-of-month")],
+    [
+        ({"cron": "0 9 * * *", "task": "  "}, "task: must not be blank"),
+        ({"cron": "0 9 30 2 *", "task": "pay"}, "cron: Bad day-of-month"),
+    ],
 )
 def test_a_wrong_schedule_is_refused_by_its_field(fields: dict[str, str], problem: str) -> None:
     with pytest.raises(ValidationError) as caught:
@@ -202,17 +287,27 @@ def some(count: int, after: str, **schedule: Any) -> list[str]:
 
 
 def test_cron_in_its_time_zone() -> None:
-    assert some(2, "2026-03-04T00:00Z", cron="0 9 * * 1-5", tz="Asia/Shanghai") == ["2026-03-04T01:00", "2026-03-05T01:00"]
+    assert some(2, "2026-03-04T00:00Z", cron="0 9 * * 1-5", tz="Asia/Shanghai") == [
+        "2026-03-04T01:00",
+        "2026-03-05T01:00",
+    ]
 
 
 def test_a_skipped_time_is_kept_once_after_the_change_and_one_that_comes_twice_once() -> None:
     runs = some(2, "2026-03-08T05:00Z", cron="30 2 * * *", tz=NEW_YORK)
     assert runs == ["2026-03-08T07:00", "2026-03-09T06:30"]
-    assert some(2, "2026-11-01T04:00Z", cron="30 1 * * *", tz=NEW_YORK) == ["2026-11-01T05:30", "2026-11-02T06:30"]
+    assert some(2, "2026-11-01T04:00Z", cron="30 1 * * *", tz=NEW_YORK) == [
+        "2026-11-01T05:30",
+        "2026-11-02T06:30",
+    ]
 
 
 def test_the_31st_and_leap_day() -> None:
-    assert some(3, "2026-01-31T10:00Z", cron="0 9 31 * *") == ["2026-03-31T09:00", "2026-05-31T09:00", "2026-07-31T09:00"]
+    assert some(3, "2026-01-31T10:00Z", cron="0 9 31 * *") == [
+        "2026-03-31T09:00",
+        "2026-05-31T09:00",
+        "2026-07-31T09:00",
+    ]
     assert some(1, "2026-03-01T00:00Z", cron="0 9 29 2 *") == ["2028-02-29T09:00"]
 
 
@@ -229,17 +324,41 @@ def test_steps_go_on_from_their_first_time() -> None:
 
 
 def test_steps_of_days_keep_the_time_of_day_across_a_clock_change() -> None:
-    step = {"kind": "interval", "at": at("2026-03-07T07:00-05:00"), "every_seconds": 2 * 86_400, "tz": NEW_YORK}
+    step = {
+        "kind": "interval",
+        "at": at("2026-03-07T07:00-05:00"),
+        "every_seconds": 2 * 86_400,
+        "tz": NEW_YORK,
+    }
     assert some(2, "2026-03-06T00:00Z", **step) == ["2026-03-07T12:00", "2026-03-09T11:00"]
 
 
-@pytest.mark.parametrize("cron", ["", "0 9 * *", "61 * * * *", "0 25 * * *", "0 0 30 2 *", "@daily", "* * * * * *"])
+@pytest.mark.parametrize(
+    "cron", ["", "0 9 * *", "61 * * * *", "0 25 * * *", "0 0 30 2 *", "@daily", "* * * * * *"]
+)
 def test_a_wrong_cron_expression_is_refused(cron: str) -> None:
     with pytest.raises(ValueError, match="cron"):
         check_cron(cron)
 
 
 def test_nothing_follows_what_is_over() -> None:
-    assert next_run(kind="once", cron=None, at=at("2026-01-01T00:00Z"), every_seconds=None, tz="UTC", after=at("2026-01-02T00:00Z")) is None
-    far = next_run(kind="interval", cron=None, at=at("2020-01-01T00:00Z"), every_seconds=60, tz="UTC", after=at("2026-01-01T00:00:30Z"))
+    assert (
+        next_run(
+            kind="once",
+            cron=None,
+            at=at("2026-01-01T00:00Z"),
+            every_seconds=None,
+            tz="UTC",
+            after=at("2026-01-02T00:00Z"),
+        )
+        is None
+    )
+    far = next_run(
+        kind="interval",
+        cron=None,
+        at=at("2020-01-01T00:00Z"),
+        every_seconds=60,
+        tz="UTC",
+        after=at("2026-01-01T00:00:30Z"),
+    )
     assert far == at("2026-01-01T00:00Z") + timedelta(minutes=1)

@@ -11,7 +11,11 @@ def asked(*evidence, outdated=()):
 
 
 def test_the_chat_is_long_bilingual_in_order_of_time_and_mostly_about_small_things():
-    turns = [turn for session in json.loads(CHAT.read_text(encoding="utf-8"))["sessions"] for turn in session["turns"]]
+    turns = [
+        turn
+        for session in json.loads(CHAT.read_text(encoding="utf-8"))["sessions"]
+        for turn in session["turns"]
+    ]
     agent = read()
     assert len(agent.memories) == len(turns) >= 200
     assert len({memory.session_id for memory in agent.memories}) >= 4
@@ -54,5 +58,12 @@ def test_figures():
         (asked("d", outdated={"e"}), ["e", "d"]),
         (asked("f", outdated={"e"}), ["", "", "f", "e"]),
     ]
-    assert figures(answers) == {"questions": 5, "first": 0.2, "in_five": 0.8, "contradicted": 2, "newer_first": 0.5, "thoughts_in_five": 3}
+    assert figures(answers) == {
+        "questions": 5,
+        "first": 0.2,
+        "in_five": 0.8,
+        "contradicted": 2,
+        "newer_first": 0.5,
+        "thoughts_in_five": 3,
+    }
     assert figures([(asked("a"), [])])["first"] == 0

@@ -19,7 +19,13 @@ CONVERSATION = {
         "session_2_date_time": "1:56 pm on 8 May, 2022",
         "session_2": [
             {"speaker": "Bo", "dia_id": "D2:1", "text": "Hi!"},
-            {"speaker": "Ann", "dia_id": "D2:2", "text": "Look.", "blip_caption": "a photo of a kiln", "query": "kiln"},
+            {
+                "speaker": "Ann",
+                "dia_id": "D2:2",
+                "text": "Look.",
+                "blip_caption": "a photo of a kiln",
+                "query": "kiln",
+            },
         ],
         "session_3_date_time": "1:00 pm on 9 May, 2022",  # a session without turns is only announced
     },
@@ -54,7 +60,10 @@ def agent(tmp_path):
 @pytest.fixture
 def agents(tmp_path):
     path = tmp_path / "memdaily.json"
-    other = TRAJECTORY | {"tid": 8, "messages": [{**m, "message": f"别人：{m['message']}"} for m in TRAJECTORY["messages"]]}
+    other = TRAJECTORY | {
+        "tid": 8,
+        "messages": [{**m, "message": f"别人：{m['message']}"} for m in TRAJECTORY["messages"]],
+    }
     path.write_text(json.dumps([TRAJECTORY, other]))
     return memdaily.read(path)
 
@@ -81,19 +90,32 @@ def test_a_conversation_is_an_agent_whose_turns_come_in_order_a_minute_apart(age
         datetime(2022, 5, 8, 13, 57, tzinfo=UTC),
         datetime(2023, 2, 1, 0, 5, tzinfo=UTC),
     ]
-    assert [(q.text, q.kind, set(q.evidence)) for q in agent.questions] == [  # without those that have no evidence
+    assert [
+        (q.text, q.kind, set(q.evidence)) for q in agent.questions
+    ] == [  # without those that have no evidence
         ("one?", "multi", {"D2:1", "D10:1", "D2:2"}),
         ("half of it?", "single", {"D2:2"}),
     ]
     memory = Memory("k", "text", datetime(2024, 1, 1, tzinfo=UTC))
-    assert observation("a", memory).keys() == {"agent_id", "description", "occurred_at", "provenance"}  # no more than is known
+    assert observation("a", memory).keys() == {
+        "agent_id",
+        "description",
+        "occurred_at",
+        "provenance",
+    }  # no more than is known
 
 
 def test_overall_is_a_mean_over_questions_macro_one_over_kinds():
     def answers(one, other):
-        return [(Question("?", {"a"}, one), ["a"]), (Question("?", {"a"}, one), ["a"]), (Question("?", {"a"}, other), ["b"])]
+        return [
+            (Question("?", {"a"}, one), ["a"]),
+            (Question("?", {"a"}, one), ["a"]),
+            (Question("?", {"a"}, other), ["b"]),
+        ]
 
-    result = quality.by_kind(answers("single", "multi"), locomo.RECALLS, locomo.NDCGS, list(locomo.CATEGORIES.values()))
+    result = quality.by_kind(
+        answers("single", "multi"), locomo.RECALLS, locomo.NDCGS, list(locomo.CATEGORIES.values())
+    )
     assert list(result) == ["overall", "multi", "single"]
     assert result["overall"]["recall@5"] == 0.6667
     assert list(result["overall"]) == ["recall@5", "recall@10", "recall@20", "recall@30", "ndcg@10"]

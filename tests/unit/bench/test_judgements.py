@@ -23,13 +23,23 @@ def written(folder: Path, name: str, rows: list[dict[str, Any]]) -> None:
     (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
 
 
-def test_figures_are_over_all_rows_each_judged_by_its_writers_heads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path, "facts_ada", [{"text": "a", "before": None, "lasting": True}, {"text": "b", "before": None, "lasting": False}])
+def test_figures_are_over_all_rows_each_judged_by_its_writers_heads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(
+        tmp_path,
+        "facts_ada",
+        [{"text": "a", "before": None, "lasting": True}, {"text": "b", "before": None, "lasting": False}],
+    )
     written(tmp_path, "facts_bo", [{"text": "c", "before": None, "lasting": True}])
     judges = {"ada": Heads(model.load(), same), "bo": Heads(model.load(), same)}
     said = {id(judges["ada"]): [True, True], id(judges["bo"]): [False]}
-    monkeypatch.setitem(judgements.JUDGEMENTS, "facts", (lambda judge, rows: said[id(judge)], judgements.facts))
-    assert judgements.run(tmp_path, judges.__getitem__) == {"facts": {"precision": 0.5, "recall": 0.5, "accuracy": 0.333}}
+    monkeypatch.setitem(
+        judgements.JUDGEMENTS, "facts", (lambda judge, rows: said[id(judge)], judgements.facts)
+    )
+    assert judgements.run(tmp_path, judges.__getitem__) == {
+        "facts": {"precision": 0.5, "recall": 0.5, "accuracy": 0.333}
+    }
 
 
 def test_marks_on_what_holds_are_counted_and_what_is_neutral_has_no_precision() -> None:
@@ -38,9 +48,15 @@ def test_marks_on_what_holds_are_counted_and_what_is_neutral_has_no_precision() 
         {"older": "I live in Leith", "newer": "x", "label": "replaces"},
         {"older": "I play chess", "newer": "x", "label": "ends"},
     ]
-    assert judgements.changes(rows, [True, True, False]) == {"retire": {"precision": 0.5, "recall": 0.5}, "allergy_marked": 1}
+    assert judgements.changes(rows, [True, True, False]) == {
+        "retire": {"precision": 0.5, "recall": 0.5},
+        "allergy_marked": 1,
+    }
     rows = [{"expect": "positive"}, {"expect": "neutral"}, {"expect": "negative"}]
-    assert judgements.satisfaction(rows, ["neutral", "neutral", "negative"]) == {"right": 0.667, "precision": 1.0}
+    assert judgements.satisfaction(rows, ["neutral", "neutral", "negative"]) == {
+        "right": 0.667,
+        "precision": 1.0,
+    }
 
 
 def test_a_folder_without_rows_or_without_a_writers_heads_is_an_error_that_says_so(tmp_path: Path) -> None:

@@ -17,7 +17,12 @@ from engine.providers.questions import FocalPoints, KnownFact, Memo, Poignancy, 
 from jiyi.protocol.conversations import Message
 
 SAID = [
-    Message(role="user", name="Jo (x)", text='I live in "Oslo": really (user): so.', at=datetime(2026, 5, 1, 12, tzinfo=UTC)),
+    Message(
+        role="user",
+        name="Jo (x)",
+        text='I live in "Oslo": really (user): so.',
+        at=datetime(2026, 5, 1, 12, tzinfo=UTC),
+    ),
     Message(role="assistant", text="Nice."),
     Message(role="user", text="我住在杭州。\n导出又失败了"),
 ]
@@ -25,7 +30,10 @@ SAID = [
 
 def test_a_sample_takes_kinds_and_languages_in_turn() -> None:
     lives = [
-        ("f", {"id": f"{kind}{language}{n}", "kind": kind, "language": language}) for n in (1, 2) for kind in "ab" for language in "xy"
+        ("f", {"id": f"{kind}{language}{n}", "kind": kind, "language": language})
+        for n in (1, 2)
+        for kind in "ab"
+        for language in "xy"
     ]
     ids = [life["id"] for _, life in sample(lives, 5)]
     assert ids == ["ax1", "bx1", "ay1", "by1", "ax2"]
@@ -46,7 +54,9 @@ def test_a_sample_takes_kinds_and_languages_in_turn() -> None:
     ],
     ids=lambda question: question.prompt,
 )
-def test_a_perfect_model_reads_back_the_question_and_keeps_to_the_longest_answer(question: Question[Any]) -> None:
+def test_a_perfect_model_reads_back_the_question_and_keeps_to_the_longest_answer(
+    question: Question[Any],
+) -> None:
     asked: list[Question[Any]] = []
 
     def keep(read: Question[Any]) -> Any:

@@ -67,7 +67,9 @@ def conversation(tmp_path, monkeypatch):
         pipe.close()
 
 
-def test_an_adapter_answers_line_by_line_and_one_that_fails_is_skipped_with_the_reason(conversation, tmp_path):
+def test_an_adapter_answers_line_by_line_and_one_that_fails_is_skipped_with_the_reason(
+    conversation, tmp_path
+):
     assert conversation.say({"remember": "a", "memories": [{"key": "1"}, {"key": "2"}]})["seconds"] >= 0
     assert conversation.say({"ask": "a", "question": "?", "top_k": 1})["keys"] == ["1"]
     with pytest.raises(environments.Skipped, match="KeyError: 'nobody'"):
@@ -82,7 +84,9 @@ def test_a_peer_that_cannot_be_installed_is_skipped_with_the_reason(tmp_path, mo
     monkeypatch.setenv("JIYI_BENCH_CACHE", str(tmp_path))
 
     def fail(command, **_):
-        raise subprocess.CalledProcessError(1, command, stderr="one\nERROR: No matching distribution found for x\n")
+        raise subprocess.CalledProcessError(
+            1, command, stderr="one\nERROR: No matching distribution found for x\n"
+        )
 
     monkeypatch.setattr(environments.subprocess, "run", fail)
     with pytest.raises(environments.Skipped, match="No matching distribution found"):

@@ -18,7 +18,10 @@ SIZE = 384
 
 
 def agent(count: int, evidence: list[int]) -> Agent:
-    memories = [Memory(str(place), f"memory {place}", datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=place)) for place in range(count)]
+    memories = [
+        Memory(str(place), f"memory {place}", datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=place))
+        for place in range(count)
+    ]
     return Agent("a", memories, [Question(f"what is {place}?", {str(place)}, "single") for place in evidence])
 
 
@@ -41,7 +44,9 @@ def test_figures_are_shares_of_evidence_and_of_all_else() -> None:
 def test_a_fit_finds_the_weights_keeps_their_signs_and_leaves_measures_out() -> None:
     random = np.random.default_rng(3)
     values = random.standard_normal((20_000, len(MEASURES)))
-    true = np.array([2.0, 1.0, -1.0, 0.5, 0.8, -1.0])  # more memories would make an answer likelier: not allowed
+    true = np.array(
+        [2.0, 1.0, -1.0, 0.5, 0.8, -1.0]
+    )  # more memories would make an answer likelier: not allowed
     right = random.random(len(values)) < 1 / (1 + np.exp(-(values @ true[:-1] + true[-1])))
     asked = Asked(values, right)
     found = fit([(asked, 1.0)])
@@ -52,9 +57,18 @@ def test_a_fit_finds_the_weights_keeps_their_signs_and_leaves_measures_out() -> 
     assert fit([(asked, 1.0)]).tolist() == found.tolist()
 
 
-def test_a_file_is_judged_by_weights_that_saw_nothing_of_its_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_judged_by_weights_that_saw_nothing_of_its_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = [
-        tmp_path / name for name in ("conv_fay_1.json", "conv_fay_2.json", "conv_gus_1.json", "madial_zh_dev.json", "madial_en_dev.json")
+        tmp_path / name
+        for name in (
+            "conv_fay_1.json",
+            "conv_fay_2.json",
+            "conv_gus_1.json",
+            "madial_zh_dev.json",
+            "madial_en_dev.json",
+        )
     ]
     for path in paths:
         path.write_text("[]", encoding="utf-8")
@@ -70,7 +84,11 @@ def test_a_file_is_judged_by_weights_that_saw_nothing_of_its_set(tmp_path: Path,
     monkeypatch.setattr(probability, "ask", lambda *_: asked[next(order).name])
     monkeypatch.setattr(probability, "Vectors", lambda *_: None)
     monkeypatch.setattr(probability, "fit", note)
-    assert [(writer_of(path), set_of(path)) for path in paths[1:4]] == [("fay", "conv"), ("gus", "conv"), ("madial", "madial")]
+    assert [(writer_of(path), set_of(path)) for path in paths[1:4]] == [
+        ("fay", "conv"),
+        ("gus", "conv"),
+        ("madial", "madial"),
+    ]
     found = probability.run(paths, None, ["fay", "gus", "madial"], None, Console(quiet=True))
     both = {"madial_zh_dev.json", "madial_en_dev.json"}
     assert fitted[0] == fitted[1] == {"conv_gus_1.json"} | both
@@ -88,9 +106,15 @@ class ByText:
 
 
 def test_a_question_that_is_a_dialogue_is_ranked_as_one() -> None:
-    messages = [{"role": "user", "name": "Bo", "content": "I bought a kayak"}, {"role": "user", "content": "where shall I take it?"}]
+    messages = [
+        {"role": "user", "name": "Bo", "content": "I bought a kayak"},
+        {"role": "user", "content": "where shall I take it?"},
+    ]
     question = Question("<Bo>: …", {"1"}, "single", messages=messages)
-    assert tune.asked_by(question) == ["where shall I take it?", "Bo: I bought a kayak\nwhere shall I take it?"]
+    assert tune.asked_by(question) == [
+        "where shall I take it?",
+        "Bo: I bought a kayak\nwhere shall I take it?",
+    ]
     assert tune.asked_by(Question("who is it?", {"1"}, "single")) == ["who is it?", "who is it"]
     some = agent(20, [1])
     corpus = tune.corpus_of(some, ByText())

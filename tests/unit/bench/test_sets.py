@@ -27,9 +27,16 @@ def test_a_list_of_agents(tmp_path: Path) -> None:
         {"text": "nothing known", "evidence": ["gone"], "kind": "single"},
     ]
     (agent,) = sets.read(written(tmp_path, [{"agent_id": "x", "memories": memories, "questions": questions}]))
-    assert [(one.key, one.text, one.occurred_at.day) for one in agent.memories] == [("a", "tea", 2), ("b", "rice", 3)]
+    assert [(one.key, one.text, one.occurred_at.day) for one in agent.memories] == [
+        ("a", "tea", 2),
+        ("b", "rice", 3),
+    ]
     (question,) = agent.questions
-    assert (question.text, question.evidence, question.now) == ("what?", {"b"}, datetime(2026, 2, 1, tzinfo=UTC))
+    assert (question.text, question.evidence, question.now) == (
+        "what?",
+        {"b"},
+        datetime(2026, 2, 1, tzinfo=UTC),
+    )
 
 
 def test_a_question_that_is_a_dialogue_is_asked_as_one() -> None:
@@ -51,7 +58,12 @@ def test_a_conversation_is_one_agent_whose_turns_are_a_minute_apart(tmp_path: Pa
     question = {"question": "who?", "evidence": ["s1:2"], "kind": "multi"}
     (agent,) = sets.read(written(tmp_path, {"id": "c", "sessions": [session], "questions": [question]}))
     first, second = agent.memories
-    assert (first.text, second.text, second.subject, second.session_id) == ("Jo: Hi", "林岚: 你好", "林岚", "s1")
+    assert (first.text, second.text, second.subject, second.session_id) == (
+        "Jo: Hi",
+        "林岚: 你好",
+        "林岚",
+        "s1",
+    )
     assert (second.occurred_at - first.occurred_at).total_seconds() == 60
     assert [(one.text, one.evidence, one.kind) for one in agent.questions] == [("who?", {"s1:2"}, "multi")]
 
@@ -62,6 +74,9 @@ def test_what_the_threshold_keeps_of_the_evidence_and_drops_of_the_rest() -> Non
     answers = [(asked[0], ["a", "b", *rest[:8], "y"]), (asked[1], ["c", *rest[:3]])]
     likely = [(asked[0], ["a", "x0"]), (asked[1], ["c"])]
     found = sets.figures(answers, likely)
-    assert (found["overall"]["kept"], found["overall"]["dropped"]) == (0.6667, 0.9091)  # 2 of 3, 10 of 11: the eleventh does not count
+    assert (found["overall"]["kept"], found["overall"]["dropped"]) == (
+        0.6667,
+        0.9091,
+    )  # 2 of 3, 10 of 11: the eleventh does not count
     assert (found["two"]["kept"], found["two"]["dropped"]) == (1, 1)
     assert sets.figures(answers, answers)["overall"]["dropped"] == 0

@@ -1,4 +1,6 @@
-"""The recorded reflections of the original: replayed by our code, all the same but for the defects that are not copied."""
+"""The recorded reflections of the original: replayed by our code, all the same but for the defects that are
+not copied.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ def swap_first_calls(scenario: dict[str, Any]) -> None:
     calls[5], calls[6] = calls[6], calls[5]
 
 
-#: Each a small change of the recording that our code must not be able to follow: so that a match means something.
+#: Each a small change of the recording that our code must not be able to follow: so that a match means
+#: something.
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a statement": lambda s: s["calls"][0][1].__setitem__(0, "something else"),
     "the order of calls": swap_first_calls,

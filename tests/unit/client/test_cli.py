@@ -1,4 +1,6 @@
-"""jiyi.cli without a service: options, errors, checking of imports, bars, alignment, what is shown of LLMs."""
+"""jiyi.cli without a service: options, errors, checking of imports, bars, alignment, what is shown of
+LLMs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from jiyi.cli.app import app
 from jiyi.cli.transfer import MAX_SHOWN, Target, read
 from jiyi.client.client import Client
 from jiyi.client.steps import Transport
-from jiyi.errors import BrokerUnavailable, EmbeddingUnavailable, InvalidEvent, InvalidRequest, NoAnswer, SettingsError
+from jiyi.errors import (
+    BrokerUnavailable,
+    EmbeddingUnavailable,
+    InvalidEvent,
+    InvalidRequest,
+    NoAnswer,
+    SettingsError,
+)
 from jiyi.protocol.providers import PRESETS, MoveState
 from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer, ScoreComponent, ScoredMemory
 from jiyi.settings import Settings, get_settings
@@ -33,7 +42,11 @@ OLD_V5 = "fd78082b-f674-548c-910f-2eb291874e5c"
 @pytest.fixture
 def client(monkeypatch):
     """Stands for the session's client, with its verbs and their arguments; answers what a test says."""
-    real = Client("g", settings=Settings(broker_url="memory://", redis_url="redis://localhost"), transport=create_autospec(Transport))
+    real = Client(
+        "g",
+        settings=Settings(broker_url="memory://", redis_url="redis://localhost"),
+        transport=create_autospec(Transport),
+    )
     fake = create_autospec(real, instance=True)
     fake.transport = real.transport
     fake.settings = real.settings
@@ -108,7 +121,11 @@ def test_a_bar_is_as_long_as_its_share_of_the_best_score(parts, best, width, exp
 
 def test_components_are_told_apart_without_colour():
     assert output.stacked(0.5, 3.0, 2.0, best=5.5, width=11).plain == "░██████▒▒▒▒"
-    assert len({character for character, _ in output.PARTS.values()}) == len({colour for _, colour in output.PARTS.values()}) == 3
+    assert (
+        len({character for character, _ in output.PARTS.values()})
+        == len({colour for _, colour in output.PARTS.values()})
+        == 3
+    )
     assert output.legend().plain == "░ recency  █ relevance  ▒ importance"
 
 
@@ -118,7 +135,10 @@ def test_components_are_told_apart_without_colour():
 @pytest.mark.parametrize("width", [80, 120])
 def test_chinese_and_english_rows_have_one_width(width):
     chinese = "房东贺叔坐下喝了半杯茶，放下杯子才说：五月一号起，房租要从3200涨到3800，" * 4
-    lines = rendered(retrieval.focal_table(focal(node(chinese, 0.5, 3, 1.5), node("The rent goes up", 0.2, 1, 1)), width), width)
+    lines = rendered(
+        retrieval.focal_table(focal(node(chinese, 0.5, 3, 1.5), node("The rent goes up", 0.2, 1, 1)), width),
+        width,
+    )
     table = lines[1:-2]
     assert {cell_len(line) for line in table} == {width}
     start = next(line for line in table if "memory" in line).index("memory")
@@ -140,12 +160,17 @@ def test_no_character_is_lost_where_a_text_is_not_cut_and_a_long_one_ends_with_a
 def test_a_memory_cannot_command_the_terminal():
     assert output.plain("a\x1b[2Jb\r\nc\u202ed\x9b") == "a [2Jb c d"
     assert output.block("one\n  two\x1b[0m") == "one\n  two [0m"
-    assert any("[red]x[/red]" in line for line in rendered(retrieval.focal_table(focal(node("[red]x[/red]", 1, 1, 1)), 80), 80))
+    assert any(
+        "[red]x[/red]" in line
+        for line in rendered(retrieval.focal_table(focal(node("[red]x[/red]", 1, 1, 1)), 80), 80)
+    )
 
 
 @pytest.mark.parametrize(("status", "code"), [("no_candidates", 0), ("unknown_agent", 1)])
 def test_an_answer_without_memories_says_why_and_an_unknown_agent_is_a_failure(client, status, code):
-    client.retrieve.return_value = Answer(status=status, groups=[FocalAnswer(query="x", status=status, message="because")])
+    client.retrieve.return_value = Answer(
+        status=status, groups=[FocalAnswer(query="x", status=status, message="because")]
+    )
     result = run("retrieve", "a", "x")
     assert result.exit_code == code
     assert "because" in result.stdout
@@ -174,7 +199,14 @@ def test_retrieve_passes_every_option_on(client):
     }
     assert call.args == ("a", ["x", "y"])
     now = datetime(2026, 4, 1, tzinfo=UTC)
-    assert options == {"top_k": 3, "mode": "elapsed", "recency_w": 0.0, "recency_decay": 0.5, "touch": False, "now": now}
+    assert options == {
+        "top_k": 3,
+        "mode": "elapsed",
+        "recency_w": 0.0,
+        "recency_decay": 0.5,
+        "touch": False,
+        "now": now,
+    }
     assert json.loads(result.stdout)["status"] == "ok"
 
 
@@ -268,17 +300,26 @@ def test_reembed_asks_for_steps_until_it_is_done(client, pauses):
     result = run("reembed", "--to", "openai:new", "--batch", "2", "--all-models")
     assert (result.exit_code, result.stdout) == (0, "5 memories embedded; the service uses new\n")
     same = {"to": "openai:new", "batch": 2, "everything": True}
-    assert [call.kwargs for call in client.reembedding.step.call_args_list] == [same | {"count": number == 0} for number in range(6)]
+    assert [call.kwargs for call in client.reembedding.step.call_args_list] == [
+        same | {"count": number == 0} for number in range(6)
+    ]
     assert pauses == [0, 0, embedding.LONGEST_PAUSE, 0.2, 0]
 
 
 def test_reembed_outlasts_a_few_failures_and_says_so(client, pauses):
-    client.reembedding.step.side_effect = iter([NoAnswer("no answer"), moved("filling", 4), EmbeddingUnavailable("away"), moved("done")])
+    client.reembedding.step.side_effect = iter(
+        [NoAnswer("no answer"), moved("filling", 4), EmbeddingUnavailable("away"), moved("done")]
+    )
     result = run("reembed", "--json")
     assert (result.exit_code, json.loads(result.stdout)["embedded"]) == (0, 4)
     assert "jiyi: no answer (trying again)" in result.stderr
     assert "jiyi: away (trying again)" in result.stderr
-    assert [call.kwargs["count"] for call in client.reembedding.step.call_args_list] == [True, True, False, False]
+    assert [call.kwargs["count"] for call in client.reembedding.step.call_args_list] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_reembed_gives_up_after_too_many_failures_and_at_once_if_it_is_refused(client, pauses):
@@ -304,7 +345,9 @@ def test_an_error_is_one_line_with_markup_as_text_and_in_json_one_document(clien
     client.retrieve.side_effect = KeyboardInterrupt
     result = run("retrieve", "a", "x")
     assert (result.exit_code, "Traceback" in result.output) == (130, False)
-    client.observe_many.side_effect = BrokerUnavailable("cannot [bold]reach[/bold]\nthe broker" + " very" * 40)
+    client.observe_many.side_effect = BrokerUnavailable(
+        "cannot [bold]reach[/bold]\nthe broker" + " very" * 40
+    )
     result = run("observe", "a", "x")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "jiyi: cannot [bold]reach[/bold] the broker" + " very" * 40 + "\n"
@@ -312,7 +355,11 @@ def test_an_error_is_one_line_with_markup_as_text_and_in_json_one_document(clien
     result = run("retrieve", "a", "x", "--json")
     assert (result.exit_code, result.stderr) == (1, "jiyi: a: wrong; b: wrong\n")
     assert json.loads(result.stdout) == {
-        "error": {"code": "invalid_event", "message": "a: wrong; b: wrong", "problems": ["a: wrong", "b: wrong"]}
+        "error": {
+            "code": "invalid_event",
+            "message": "a: wrong; b: wrong",
+            "problems": ["a: wrong", "b: wrong"],
+        }
     }
 
 
@@ -342,7 +389,9 @@ def test_an_address_that_cannot_be_one_is_a_settings_error(monkeypatch, broker, 
 def test_up_runs_the_service_of_the_checkout_or_says_that_it_needs_one(monkeypatch, tmp_path):
     seen = {}
     monkeypatch.setattr("os.chdir", lambda path: seen.update(folder=path))
-    monkeypatch.setattr("os.execve", lambda program, arguments, env: seen.update(arguments=arguments, env=env))
+    monkeypatch.setattr(
+        "os.execve", lambda program, arguments, env: seen.update(arguments=arguments, env=env)
+    )
     monkeypatch.setenv("PYTHONPATH", "/else")
     with monkeypatch.context() as patch:
         patch.setattr(service, "checkout", lambda _command: ROOT)
@@ -365,12 +414,20 @@ def lines(*contents, **target):
 
 def full(event_id=OLD_V5, evidence=(), **fields):
     payload = {"description": "x", "evidence": list(evidence)}
-    return {"type": "memory.observed", "event_id": event_id, "group_id": "other", "agent_id": "a", "payload": payload, **fields}
+    return {
+        "type": "memory.observed",
+        "event_id": event_id,
+        "group_id": "other",
+        "agent_id": "a",
+        "payload": payload,
+        **fields,
+    }
 
 
 def test_each_bad_line_is_told_with_its_number_and_field():
     found = lines(
-        '\ufeff{"agent_id": "a", "description": "二"}\r\n'.encode(),  # a byte order mark and Windows' line end do not matter
+        # a byte order mark and Windows' line end do not matter
+        '\ufeff{"agent_id": "a", "description": "二"}\r\n'.encode(),
         {"agent_id": "a", "description": " ", "poignancy": 11},
         b"nonsense",
         b"",
@@ -393,7 +450,10 @@ def test_each_bad_line_is_told_with_its_number_and_field():
         "line 6: unknown option 'colour': there is none of this name",
         "line 7: must be a JSON object",
     ]
-    assert [problem.split(": ")[:2] for problem in found.problems[6:8]] == [["line 8", "event_id"], ["line 9", "not JSON"]]
+    assert [problem.split(": ")[:2] for problem in found.problems[6:8]] == [
+        ["line 8", "event_id"],
+        ["line 9", "not JSON"],
+    ]
     assert found.problems[8].startswith("line 10: ")
     many = lines(*[b"{}"] * 100)
     assert (many.bad, len(many.problems)) == (100, MAX_SHOWN)
@@ -428,7 +488,13 @@ def test_nothing_is_published_if_a_line_is_bad(client, tmp_path):
     assert not published(client)
     result = run("import", "jsonl", file, "--skip-bad", "--no-wait", "--json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout) == {"published": 1, "skipped": 1, "waited": False, "groups": ["g"], "agents": ["a"]}
+    assert json.loads(result.stdout) == {
+        "published": 1,
+        "skipped": 1,
+        "waited": False,
+        "groups": ["g"],
+        "agents": ["a"],
+    }
     assert len(published(client)) == 1
 
 
@@ -446,8 +512,16 @@ def test_a_table_that_does_not_fit_is_shown_row_below_row(columns: str, monkeypa
 
 
 def test_the_document_names_every_vendor_with_its_default_model_and_key() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "deployment.md").read_text("utf-8").partition("## LLMs")[2]
+    text = (
+        (Path(__file__).resolve().parents[3] / "docs" / "deployment.md")
+        .read_text("utf-8")
+        .partition("## LLMs")[2]
+    )
     for preset in PRESETS.values():
-        (row,) = [line for line in text.splitlines() if line.startswith((f"| `{preset.name}`", f"| `{preset.name}:"))]
+        (row,) = [
+            line
+            for line in text.splitlines()
+            if line.startswith((f"| `{preset.name}`", f"| `{preset.name}:"))
+        ]
         assert preset.chat_model in row
         assert all(variable in row for variable in preset.key_variables if preset.needs_key)

@@ -38,18 +38,30 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 def sent(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[list[wire.Event]]:
     """Messages that would have been published."""
     messages: list[list[wire.Event]] = []
-    monkeypatch.setattr(client.transport, "publish", lambda body, _routing_key: messages.append(event_bodies.decode(body).events))
+    monkeypatch.setattr(
+        client.transport,
+        "publish",
+        lambda body, _routing_key: messages.append(event_bodies.decode(body).events),
+    )
     return messages
 
 
-def test_observe_makes_one_event_of_the_clients_group_or_of_the_one_that_is_named(client: Client, sent: list[list[wire.Event]]) -> None:
-    event_id = client.observe("klaus", "Klaus reads", poignancy=4, session_id="s", subject="Klaus", occurred_at="2026-03-02T07:15Z")
+def test_observe_makes_one_event_of_the_clients_group_or_of_the_one_that_is_named(
+    client: Client, sent: list[list[wire.Event]]
+) -> None:
+    event_id = client.observe(
+        "klaus", "Klaus reads", poignancy=4, session_id="s", subject="Klaus", occurred_at="2026-03-02T07:15Z"
+    )
     (((event,)),) = sent
     assert isinstance(event, wire.MemoryObserved)
     assert event.event_id == event_id
     assert (event.group_id, event.agent_id, event.session_id) == ("group", "klaus", "s")
     assert event.occurred_at.isoformat() == "2026-03-02T07:15:00+00:00"
-    assert (event.payload.description, event.payload.poignancy, event.payload.subject) == ("Klaus reads", 4, "Klaus")
+    assert (event.payload.description, event.payload.poignancy, event.payload.subject) == (
+        "Klaus reads",
+        4,
+        "Klaus",
+    )
     assert client.observe("klaus", "x", event_id=str(UUID(int=5)), group_id="other") == UUID(int=5)
     assert (sent[1][0].event_id, sent[1][0].group_id) == (UUID(int=5), "other")
 
@@ -63,14 +75,27 @@ def test_many_go_in_messages_of_limited_size_and_keep_their_order(
     assert [len(message) for message in sent] == [3, 3, 1]
     assert [event.event_id for message in sent for event in message] == ids
     assert [event.payload.description for message in sent for event in message] == [str(i) for i in range(7)]
-    long = [wire.build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x" * 500}})] * 5
+    long = [
+        wire.build(
+            {
+                "type": "memory.observed",
+                "group_id": "g",
+                "agent_id": "a",
+                "payload": {"description": "x" * 500},
+            }
+        )
+    ] * 5
     monkeypatch.setattr(limits, "MAX_MESSAGE_BYTES", 2_100)
     by_bytes = [events for events, _ in event_bodies.messages(long)]
     assert [len(message) for message in by_bytes] == [2, 2, 1]
 
 
-def test_an_event_goes_as_it_is_and_a_whole_event_as_data_too(client: Client, sent: list[list[wire.Event]]) -> None:
-    event = wire.build({"type": "memory.observed", "group_id": "theirs", "agent_id": "a", "payload": {"description": "x"}})
+def test_an_event_goes_as_it_is_and_a_whole_event_as_data_too(
+    client: Client, sent: list[list[wire.Event]]
+) -> None:
+    event = wire.build(
+        {"type": "memory.observed", "group_id": "theirs", "agent_id": "a", "payload": {"description": "x"}}
+    )
     data = {"type": "agent.configured", "agent_id": "a", "payload": {"mode": "elapsed"}}
     client.observe_many([event, data])
     assert sent[0][0] == event
@@ -78,7 +103,9 @@ def test_an_event_goes_as_it_is_and_a_whole_event_as_data_too(client: Client, se
     assert sent[0][1].group_id == "group"
 
 
-def test_configure_sends_the_settings_that_are_given_and_those_taken_back(client: Client, sent: list[list[wire.Event]]) -> None:
+def test_configure_sends_the_settings_that_are_given_and_those_taken_back(
+    client: Client, sent: list[list[wire.Event]]
+) -> None:
     client.configure("klaus", mode=None, recency_w=0)
     (received,) = event_bodies.decode(event_bodies.encode(sent[0])).events
     assert isinstance(received, wire.AgentConfigured)
@@ -101,7 +128,9 @@ def test_configure_sends_the_settings_that_are_given_and_those_taken_back(client
         ({"agent_id": " "}, ["agent_id: "]),
     ],
 )
-def test_a_wrong_observation_is_refused_by_its_fields(client: Client, sent: Any, fields: dict[str, Any], problems: list[str]) -> None:
+def test_a_wrong_observation_is_refused_by_its_fields(
+    client: Client, sent: Any, fields: dict[str, Any], problems: list[str]
+) -> None:
     with pytest.raises(InvalidEvent) as caught:
         client.observe(**({"agent_id": "klaus", "description": "x"} | fields))
     for problem, expected in zip(caught.value.problems, problems, strict=True):
@@ -110,8 +139,12 @@ def test_a_wrong_observation_is_refused_by_its_fields(client: Client, sent: Any,
 
 
 @pytest.mark.parametrize("position", [0, 4])
-@pytest.mark.parametrize(("bad", "problem"), [({"description": ""}, "payload.description: "), ({"x": 1}, "unknown option 'x': ")])
-def test_in_a_list_the_position_is_named_and_nothing_is_sent(client: Client, sent: Any, position: int, bad, problem: str) -> None:
+@pytest.mark.parametrize(
+    ("bad", "problem"), [({"description": ""}, "payload.description: "), ({"x": 1}, "unknown option 'x': ")]
+)
+def test_in_a_list_the_position_is_named_and_nothing_is_sent(
+    client: Client, sent: Any, position: int, bad, problem: str
+) -> None:
     observations = [{"agent_id": "klaus", "description": str(i)} for i in range(5)]
     observations[position] |= bad
     with pytest.raises(InvalidEvent) as caught:
@@ -129,9 +162,16 @@ def test_what_is_no_observation_at_all_is_refused(client: Client, sent: Any, wha
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
-    [({"top_k": 0}, "top_k: "), ({"focal": []}, "queries: "), ({"agent_id": ""}, "agent_id: "), ({"k": 1}, "unknown option 'k': ")],
+    [
+        ({"top_k": 0}, "top_k: "),
+        ({"focal": []}, "queries: "),
+        ({"agent_id": ""}, "agent_id: "),
+        ({"k": 1}, "unknown option 'k': "),
+    ],
 )
-def test_a_wrong_question_is_refused_before_it_is_asked(client: Client, fields: dict[str, Any], problem: str) -> None:
+def test_a_wrong_question_is_refused_before_it_is_asked(
+    client: Client, fields: dict[str, Any], problem: str
+) -> None:
     with pytest.raises(InvalidRequest, match=f"^{problem}"):
         client.retrieve(**({"agent_id": "klaus", "focal": "tea"} | fields))
     with pytest.raises(InvalidRequest, match=r"^limit: .*501"):
@@ -153,7 +193,10 @@ def test_when_nobody_listens_it_is_said_soon() -> None:
 
     def failure(act: Callable[[Client], Any]) -> BaseException | None:
         settings = Settings(broker_url=NOBODY, redis_url=NOBODY, request_timeout=0.6)
-        with Client("group", settings=settings) as client, pytest.raises(BrokerUnavailable, match="running") as caught:
+        with (
+            Client("group", settings=settings) as client,
+            pytest.raises(BrokerUnavailable, match="running") as caught,
+        ):
             act(client)
         return caught.value
 
@@ -198,7 +241,10 @@ def test_every_action_has_a_method_that_shows_the_fields_of_its_request(client: 
         method = getattr(getattr(client, subject), f"{verb}_" if keyword.iskeyword(verb) else verb)
         shown = inspect.signature(method)
         assert method.__doc__
-        if type(method.__self__).__module__ == "jiyi.client.actions" and method.__func__.__module__ == "jiyi.client.steps":
+        if (
+            type(method.__self__).__module__ == "jiyi.client.actions"
+            and method.__func__.__module__ == "jiyi.client.steps"
+        ):
             assert list(shown.parameters) == list(declared.request.model_fields)
 
 

@@ -23,7 +23,11 @@ KEY = str(new_key())
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, value in {"HOME": str(tmp_path), "JIYI_KEY": KEY, "JIYI_URL": "http://memory.example:8765"}.items():
+    for name, value in {
+        "HOME": str(tmp_path),
+        "JIYI_KEY": KEY,
+        "JIYI_URL": "http://memory.example:8765",
+    }.items():
         monkeypatch.setenv(name, value)
     for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "HERMES_HOME"):
         monkeypatch.delenv(name, raising=False)
@@ -82,7 +86,13 @@ def test_codex_keeps_its_comments(home: Path) -> None:
     config.write_text('# mine\nmodel = "o4"\n')
     run("codex", "--yes")
     assert config.read_text().startswith('# mine\nmodel = "o4"\n')
-    assert tomllib.loads(config.read_text())["mcp_servers"]["jiyi"]["args"] == ["-m", "jiyi", "mcp", "--agent", "assistant"]
+    assert tomllib.loads(config.read_text())["mcp_servers"]["jiyi"]["args"] == [
+        "-m",
+        "jiyi",
+        "mcp",
+        "--agent",
+        "assistant",
+    ]
     run("codex", "--remove", "--yes")
     assert config.read_text() == '# mine\nmodel = "o4"\n'
     assert contents(home).keys() == {".codex/config.toml"}
@@ -97,7 +107,9 @@ def test_codex_keeps_its_comments(home: Path) -> None:
         ("codex", ".codex/config.toml", '[mcp_servers.jiyi]\ncommand = "mine"'),
     ],
 )
-def test_a_broken_file_is_refused_and_nothing_is_touched(home: Path, host: str, file: str, broken: str) -> None:
+def test_a_broken_file_is_refused_and_nothing_is_touched(
+    home: Path, host: str, file: str, broken: str
+) -> None:
     (home / file).parent.mkdir(exist_ok=True)
     (home / file).write_text(broken)
     before = contents(home)
@@ -120,7 +132,10 @@ def test_hermes_gets_a_plug_in_that_needs_nothing_installed(home: Path) -> None:
 def imports_of(source: str) -> set[str]:
     nodes = list(ast.walk(ast.parse(source)))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    return {name.partition(".")[0] for name in [*names, *(str(node.module) for node in nodes if isinstance(node, ast.ImportFrom))]}
+    return {
+        name.partition(".")[0]
+        for name in [*names, *(str(node.module) for node in nodes if isinstance(node, ast.ImportFrom))]
+    }
 
 
 def test_nothing_is_written_without_a_yes(home: Path) -> None:
@@ -130,7 +145,10 @@ def test_nothing_is_written_without_a_yes(home: Path) -> None:
 
 def test_whose_days_are_meant_can_be_said(home: Path) -> None:
     run("cursor", "--yes", "--tz", "Asia/Shanghai")
-    assert json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["jiyi"]["env"]["JIYI_TZ"] == "Asia/Shanghai"
+    assert (
+        json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["jiyi"]["env"]["JIYI_TZ"]
+        == "Asia/Shanghai"
+    )
     refused = CliRunner().invoke(app, ["connect", "cursor", "--yes", "--tz", "Nowhere"])
     assert refused.exit_code != 0
     assert "tz: no time zone 'Nowhere'" in refused.output
@@ -138,7 +156,9 @@ def test_whose_days_are_meant_can_be_said(home: Path) -> None:
 
 def test_a_plug_in_sends_its_users_zone_or_the_offset_of_its_clock() -> None:
     config = {"url": "http://localhost", "key": KEY, "agent": "mia"}
-    told = Memory(lambda: {**config, "tz": "Asia/Shanghai"}).event("turn.recorded", {"role": "user", "text": "早"})
+    told = Memory(lambda: {**config, "tz": "Asia/Shanghai"}).event(
+        "turn.recorded", {"role": "user", "text": "早"}
+    )
     assert told["tz"] == "Asia/Shanghai"
     assert datetime.fromisoformat(told["occurred_at"]).utcoffset() == timedelta(0)
     here = Memory(lambda: config).event("turn.recorded", {"role": "user", "text": "早"})

@@ -40,7 +40,9 @@ class Service:
 
 
 def away() -> httpx2.Response:
-    return httpx2.Response(503, json={"title": "Not available now", "detail": "The database did not answer", "status": 503})
+    return httpx2.Response(
+        503, json={"title": "Not available now", "detail": "The database did not answer", "status": 503}
+    )
 
 
 def blocking(service: Service, verb: Callable[[Any], Any], **settings: Any) -> Any:
@@ -52,7 +54,9 @@ def blocking(service: Service, verb: Callable[[Any], Any], **settings: Any) -> A
 def awaiting(service: Service, verb: Callable[[Any], Any], **settings: Any) -> Any:
     async def ask() -> Any:
         http = httpx2.AsyncClient(transport=httpx2.MockTransport(service))
-        async with AsyncClient(transport=AsyncHttpTransport("http://service", Settings(**settings), None, "", http)) as client:
+        async with AsyncClient(
+            transport=AsyncHttpTransport("http://service", Settings(**settings), None, "", http)
+        ) as client:
             return await verb(client)
 
     return asyncio.run(ask())
@@ -109,12 +113,17 @@ with Client(url="http://127.0.0.1:9", key="") as client:
         print(error.code)
 print([name for name in ("celery", "kombu", "redis", "amqp", "numpy") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200
+    )
     assert done.stdout.splitlines() == ["broker_unavailable", "[]"]
 
 
 def test_news_is_read_line_by_line() -> None:
-    text = 'retry: 2000\nevent: stream.opened\ndata: {"kept":1000}\n\n: a comment\n\nid: 1-0\nevent: a\ndata: {"b": 1}\n\n'
+    text = (
+        'retry: 2000\nevent: stream.opened\ndata: {"kept":1000}\n\n: a comment\n\nid: 1-0\nevent: a\ndata:'
+        ' {"b": 1}\n\n'
+    )
     assert [(news.id, news.kind, news.data) for news in NewsReader().read_all(text.splitlines())] == [
         ("", "stream.opened", {"kept": 1000}),
         ("1-0", "a", {"b": 1}),
@@ -136,7 +145,11 @@ ERASURE = {
 
 
 def refused(after: str = "0") -> httpx2.Response:
-    return httpx2.Response(429, json={"title": "Too many requests", "detail": "Ask again", "status": 429}, headers={"Retry-After": after})
+    return httpx2.Response(
+        429,
+        json={"title": "Too many requests", "detail": "Ask again", "status": 429},
+        headers={"Retry-After": after},
+    )
 
 
 @pytest.fixture
@@ -167,7 +180,9 @@ def test_who_asks_too_often_waits_as_long_as_told_and_is_answered(
     by: Callable[..., Any], verb: Callable[[Any], Any], answer: Any, pauses: list[float]
 ) -> None:
     date = {"Retry-After": "Mon, 01 Jan 2001 00:00:00 GMT"}  # a proxy's, without words
-    service = Service(answer, refused("3"), refused("1"), refused("later"), httpx2.Response(429, headers=date))
+    service = Service(
+        answer, refused("3"), refused("1"), refused("later"), httpx2.Response(429, headers=date)
+    )
     by(service, verb)
     assert pauses == [3.0, 2.0, 4.0, 8.0]
     assert len({request.content for request in service.asked}) == 1

@@ -23,7 +23,13 @@ from jiyi.integrations.langgraph import AsyncJiyiStore, JiyiStore
 from jiyi.settings import Settings
 
 AT = "2026-03-02T09:00:00Z"
-TEA = {"namespace": ["users", "米娅"], "key": "tea", "value": {"text": "oolong", "n": 3}, "created_at": AT, "updated_at": AT}
+TEA = {
+    "namespace": ["users", "米娅"],
+    "key": "tea",
+    "value": {"text": "oolong", "n": 3},
+    "created_at": AT,
+    "updated_at": AT,
+}
 ANSWERS = {
     "items.put": {"stored": 1, "deleted": 0},
     "items.get": {"rows": [TEA, None]},
@@ -33,11 +39,22 @@ ANSWERS = {
 PLACE = ("users", "米娅")
 BATCHES: dict[str, list[Op]] = {
     "get": [GetOp(PLACE, "tea"), GetOp(PLACE, "not there", refresh_ttl=False)],
-    "put and delete": [PutOp(PLACE, "tea", {"text": "oolong", "n": 3}, ttl=5.0), PutOp(PLACE, "milk", {"n": 1}, index=False)],
+    "put and delete": [
+        PutOp(PLACE, "tea", {"text": "oolong", "n": 3}, ttl=5.0),
+        PutOp(PLACE, "milk", {"n": 1}, index=False),
+    ],
     "search by meaning": [SearchOp(("users",), filter={"n": {"$gte": 2}}, limit=4, offset=2, query="茶")],
     "search for nothing": [SearchOp((), limit=0)],
-    "namespaces": [ListOp(match_conditions=(MatchCondition("prefix", ("users", "*")),), max_depth=2, limit=7, offset=1)],
-    "reads before writes": [PutOp(PLACE, "tea", {"n": 4}), GetOp(PLACE, "tea"), GetOp(PLACE, "not there"), SearchOp(PLACE), ListOp()],
+    "namespaces": [
+        ListOp(match_conditions=(MatchCondition("prefix", ("users", "*")),), max_depth=2, limit=7, offset=1)
+    ],
+    "reads before writes": [
+        PutOp(PLACE, "tea", {"n": 4}),
+        GetOp(PLACE, "tea"),
+        GetOp(PLACE, "not there"),
+        SearchOp(PLACE),
+        ListOp(),
+    ],
     "of two writes the last": [PutOp(PLACE, "tea", {"n": 1}), PutOp(PLACE, "tea", None)],
     "nothing": [],
 }
@@ -89,17 +106,25 @@ def test_what_is_awaited_sends_and_gives_what_is_blocking(name: str, monkeypatch
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ({"at": datetime(2026, 3, 2, tzinfo=UTC)}, "at: JSON has no datetime; give a datetime as its isoformat()"),
+        (
+            {"at": datetime(2026, 3, 2, tzinfo=UTC)},
+            "at: JSON has no datetime; give a datetime as its isoformat()",
+        ),
         ({"deep": [{"day": date(2026, 3, 2)}]}, "deep.0.day: JSON has no date"),
         ({"tags": {"a", "b"}}, "tags: JSON has no set"),
         ({"of": {1: "one"}}, "of.1: names must be strings"),
     ],
 )
-def test_what_json_does_not_have_is_refused_not_changed(value: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_json_does_not_have_is_refused_not_changed(
+    value: dict[str, Any], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     service = Service()
     with pytest.raises(InvalidRequest, match=re.escape(problem)):
         in_asyncio(service, [PutOp(("users",), "mia", value)], monkeypatch)
-    for wrong, said in ((value, r"JSON has no|names must be"), ({"n": {"$regex": "x"}}, r"filter: n: unknown operator '\$regex'")):
+    for wrong, said in (
+        (value, r"JSON has no|names must be"),
+        ({"n": {"$regex": "x"}}, r"filter: n: unknown operator '\$regex'"),
+    ):
         with pytest.raises(InvalidRequest, match=said):
             in_asyncio(service, [SearchOp((), filter=wrong)], monkeypatch)
     assert service.asked == []
@@ -111,7 +136,11 @@ def test_the_methods_of_a_store_are_awaited_with_either(in_threads: bool) -> Non
         service = Service()
         with blocking(service) as client:
             async with awaiting(service) as async_client:
-                store: BaseStore = JiyiStore(client, fields=["text"]) if in_threads else AsyncJiyiStore(async_client, fields=["text"])
+                store: BaseStore = (
+                    JiyiStore(client, fields=["text"])
+                    if in_threads
+                    else AsyncJiyiStore(async_client, fields=["text"])
+                )
                 await store.aput(PLACE, "tea", {"text": "oolong"}, ttl=5)
                 found = await store.asearch(PLACE, query="tea")
                 places = await store.alist_namespaces(prefix=("users",))
@@ -128,7 +157,10 @@ def test_what_is_asked_in_one_turn_of_the_loop_goes_together_and_what_is_refused
         async with awaiting(service) as client:
             store = AsyncJiyiStore(client)
             puts = [store.aput(PLACE, f"k{number}", {"n": number}) for number in range(100)]
-            wrong = [store.aput(PLACE, "wrong", {"tags": {"a"}}), store.asearch(PLACE, filter={"n": {"$regex": "x"}})]
+            wrong = [
+                store.aput(PLACE, "wrong", {"tags": {"a"}}),
+                store.asearch(PLACE, filter={"n": {"$regex": "x"}}),
+            ]
             return await asyncio.gather(*puts, *wrong, return_exceptions=True), service
 
     answers, service = asyncio.run(talk())

@@ -21,14 +21,23 @@ ROOT: Any = get_command(app)
 
 def test_the_subjects_and_verbs_of_the_command_line_are_those_of_the_actions() -> None:
     """REST has each at ``/actions/subject.verb``, and the client as ``command("subject.verb")``."""
-    listed = {f"{subject}.{verb}" for subject, found in ROOT.commands.items() if isinstance(found, Verbs) for verb in found.commands}
+    listed = {
+        f"{subject}.{verb}"
+        for subject, found in ROOT.commands.items()
+        if isinstance(found, Verbs)
+        for verb in found.commands
+    }
     assert listed == set(TABLE)
     assert {name for name in ALIASES if ROOT.get_command(None, name) is None} == set()
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if name not in ACTIONS])
 def test_a_command_takes_the_fields_of_its_request_by_their_names(name: str) -> None:
-    taken = {parameter.name.rstrip("_") for parameter in of_action(name).params} - {"as_json", "timeout", "yes"}
+    taken = {parameter.name.rstrip("_") for parameter in of_action(name).params} - {
+        "as_json",
+        "timeout",
+        "yes",
+    }
     assert taken == set(TABLE[name].request.model_fields)
 
 
@@ -37,10 +46,15 @@ def test_the_words_of_the_help_are_those_of_the_functions() -> None:
 
 
 def test_the_help_loads_no_command() -> None:
-    code = "import sys; from jiyi.cli.app import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    code = (
+        "import sys; from jiyi.cli.app import app; app(['--help'], standalone_mode=False);"
+        " print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pains" in done.stdout
-    assert {"jiyi.protocol.actions", "jiyi.client.client", "jiyi.cli.transfer"}.isdisjoint(done.stdout.split())
+    assert {"jiyi.protocol.actions", "jiyi.client.client", "jiyi.cli.transfer"}.isdisjoint(
+        done.stdout.split()
+    )
 
 
 class Part(BaseModel):
@@ -58,7 +72,10 @@ class Row(BaseModel):
 def test_rows_are_a_table_of_the_columns_that_fit_with_the_command_for_the_next_page(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [Row(id="a", text="word " * 12, part=Part(state="done"), count=1_200), Row(id="b", text="y", part=Part(state="\x1b[2Jfailed"))]
+    rows = [
+        Row(id="a", text="word " * 12, part=Part(state="done"), count=1_200),
+        Row(id="b", text="y", part=Part(state="\x1b[2Jfailed")),
+    ]
     monkeypatch.setenv("COLUMNS", "120")
     view(Rows[Row](rows=rows, next="abc"), ("memory", "list", "a b", "--cursor", "old", "--limit", "2"))
     shown = capsys.readouterr()

@@ -1,4 +1,6 @@
-"""jiyi.client.caller: so many calls at a time, the others in their order, and the right words when the time is up."""
+"""jiyi.client.caller: so many calls at a time, the others in their order, and the right words when the time
+is up.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,10 @@ def test_threads_get_their_turns_in_the_order_in_which_they_came() -> None:
         for number in range(20):
             threads.append(threading.Thread(target=work, args=(number,)))
             threads[-1].start()
-            assert poll(lambda: waiting(turns), lambda count, most=number + 1: count == most, PATIENCE_SECONDS) == number + 1
+            assert (
+                poll(lambda: waiting(turns), lambda count, most=number + 1: count == most, PATIENCE_SECONDS)
+                == number + 1
+            )
         assert order == []
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
@@ -40,7 +45,11 @@ def test_threads_get_their_turns_in_the_order_in_which_they_came() -> None:
 
 def test_a_thread_without_a_turn_is_told_that_nothing_was_sent_and_waits_no_longer() -> None:
     turns = Turns(1)
-    with turns.one("first", 1), pytest.raises(NoAnswer, match=r"second was not sent: .* 1 calls at a time"), turns.one("second", 0.01):
+    with (
+        turns.one("first", 1),
+        pytest.raises(NoAnswer, match=r"second was not sent: .* 1 calls at a time"),
+        turns.one("second", 0.01),
+    ):
         pass
     assert waiting(turns) == 0
     with turns.one("third", 0.01) as left:

@@ -1,4 +1,6 @@
-"""What a type checker says of programs that use the client: names and types of options, and what comes of each verb."""
+"""What a type checker says of programs that use the client: names and types of options, and what comes of
+each verb.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +52,8 @@ def test_mypy_refuses_what_the_service_would(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=SECONDS)
     refused = {int(line) for line in re.findall(r"^\S*program\.py:(\d+): error", done.stdout, re.MULTILINE)}
-    expected = {number for number, line in enumerate(PROGRAM.splitlines(), start=1) if line.endswith("# refused")}
+    expected = {
+        number for number, line in enumerate(PROGRAM.splitlines(), start=1) if line.endswith("# refused")
+    }
     assert refused == expected, done.stdout + done.stderr
     assert 'Unexpected keyword argument "topk"; did you mean "top_k"?' in done.stdout

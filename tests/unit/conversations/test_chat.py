@@ -1,4 +1,6 @@
-"""The loop around each answer: stages in order, nothing raised or waited for, each message recorded once, secrets masked, one budget."""
+"""The loop around each answer: stages in order, nothing raised or waited for, each message recorded once,
+secrets masked, one budget.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ from jiyi.text.prompting import quoted
 class Note:
     """A stage that notes when it is called."""
 
-    def __init__(self, name: str, priority: int, calls: list[str], *, fails: bool = False, waits: float = 0.0) -> None:
+    def __init__(
+        self, name: str, priority: int, calls: list[str], *, fails: bool = False, waits: float = 0.0
+    ) -> None:
         self.name, self.priority = name, priority
         self._calls, self._fails, self._waits = calls, fails, waits
 
@@ -114,13 +118,22 @@ def test_after_an_answer_each_message_is_published() -> None:
     with Outbox(published, "a turn", "turns") as outbox:
         assert MemoryStage(Memories(""), outbox, "g").missing() == ""
         stage = MemoryStage(None, outbox, "g")
-        stage.after(Exchange("a", session_id="s", messages=(Message(role="user", text="hi"), Message(role="assistant", text="hello"))))
+        stage.after(
+            Exchange(
+                "a",
+                session_id="s",
+                messages=(Message(role="user", text="hi"), Message(role="assistant", text="hello")),
+            )
+        )
         outbox.flush()
     assert [event["payload"]["text"] for event in published.events] == ["hi", "hello"]
 
 
 def test_the_guard_drops_an_answer_that_repeats_itself() -> None:
-    text = "I will now check the kiln once more and then tell you what the temperature of the glaze is, as I said before."
+    text = (
+        "I will now check the kiln once more and then tell you what the temperature of the glaze is, as I"
+        " said before."
+    )
     said = tuple(Message(role="assistant", text=text) for _ in range(4))
     assert len(GuardStage().after(Exchange("a", messages=said)).messages) == 3
     assert len(GuardStage().after(Exchange("a", messages=said[:2])).messages) == 2
@@ -138,10 +151,17 @@ def test_messages_come_as_chat_apis_have_them() -> None:
             {"role": "assistant", "content": None, "tool_calls": []},
         ]
     )
-    assert [(message.role, message.text) for message in found] == [("system", "Be kind."), ("user", "hi"), ("assistant", "a\nb")]
+    assert [(message.role, message.text) for message in found] == [
+        ("system", "Be kind."),
+        ("user", "hi"),
+        ("assistant", "a\nb"),
+    ]
 
 
-@pytest.mark.parametrize("wrong", [{"content": "x"}, {"role": "poet", "content": "x"}, {"role": "user", "content": "x", "at": "noon"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"content": "x"}, {"role": "poet", "content": "x"}, {"role": "user", "content": "x", "at": "noon"}],
+)
 def test_a_wrong_message_is_named(wrong: dict[str, str]) -> None:
     with pytest.raises(InvalidEvent, match=r"messages\.0"):
         messages_of([wrong])
@@ -167,7 +187,11 @@ def test_a_message_has_one_id_and_what_is_said_again_is_another_message() -> Non
 
 def test_a_message_keeps_its_time_and_a_long_one_is_cut_and_says_so() -> None:
     at = datetime(2026, 5, 1, tzinfo=UTC)
-    messages = [Message(role="system", text="x"), Message(role="tool", text="y"), Message(role="user", text="z" * 200_000, at=at)]
+    messages = [
+        Message(role="system", text="x"),
+        Message(role="tool", text="y"),
+        Message(role="user", text="z" * 200_000, at=at),
+    ]
     [event] = Recorder().events("g", "a", "s", messages)  # of tools and of the system nothing is recorded
     assert event["occurred_at"] == "2026-05-01T00:00:00Z"
     assert event["payload"]["provenance"] == {"truncated_from": 200_000}
@@ -215,7 +239,10 @@ def test_other_words_and_numbers_stay(harmless: str) -> None:
     assert masked(harmless) == harmless
 
 
-HINT = '[A skill was learned and waits to be confirmed: "watering". About: "the ferns". If it fits, ask the user once.]'
+HINT = (
+    '[A skill was learned and waits to be confirmed: "watering". About: "the ferns". If it fits, ask the user'
+    " once.]"
+)
 NOTED = "Noted: water the ferns, every day at 09:00. Next: 2026-11-24 09:00 (Asia/Shanghai)."
 REMEMBERED = "Mia waters the ferns. 米娅每周给蕨类植物浇水。 " * 400
 ASKS, ONLY_TELLS = "Remind me every day at 9 to water the ferns", "What did I say about the ferns?"
@@ -237,7 +264,11 @@ class Service:
         self.most.append(max_tokens)
         context = cut_to_tokens(REMEMBERED, max_tokens)
         return InjectedContext(
-            context=context, tokens=estimate_tokens(context), intent="general", memories=[], prompt=f"{base_prompt}\n\n{context}".strip()
+            context=context,
+            tokens=estimate_tokens(context),
+            intent="general",
+            memories=[],
+            prompt=f"{base_prompt}\n\n{context}".strip(),
         )
 
     def hint(self, **_: Any) -> SimpleNamespace:
@@ -278,7 +309,9 @@ def test_without_growth_nothing_of_it_is_asked_for_or_published() -> None:
     with ConversationLoop(service, growth=False, seconds=30) as loop:
         prompt = loop.before_completion("mia", "", ASKS, session_id="s")
         loop.step("mia", "s", "tool_call", tool="search")
-        loop.after_completion("mia", [{"role": "user", "content": ASKS}, {"role": "assistant", "content": "Done."}], "s")
+        loop.after_completion(
+            "mia", [{"role": "user", "content": ASKS}, {"role": "assistant", "content": "Done."}], "s"
+        )
     assert "蕨类植物" in prompt
     assert HINT not in prompt
     assert {event["type"] for event in published} == {"turn.recorded"}

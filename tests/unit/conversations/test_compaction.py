@@ -1,4 +1,6 @@
-"""Conversations that get too long: what stays, what becomes a summary, and that calls and results stay together."""
+"""Conversations that get too long: what stays, what becomes a summary, and that calls and results stay
+together.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from jiyi.chat.chain import Exchange
 from jiyi.chat.compaction import PREVIOUS, CompactionStage, by_rules, check, compact, conversation_tokens
 from jiyi.protocol.conversations import ChatMessage, Compacted, CompactionLimits, CompactMessages
 
-SMALL = CompactionLimits(soft_tokens=300, hard_tokens=600, reserve_tokens=100, keep_recent=4, summary_max_tokens=100)
+SMALL = CompactionLimits(
+    soft_tokens=300, hard_tokens=600, reserve_tokens=100, keep_recent=4, summary_max_tokens=100
+)
 
 
 def said(text: str, role: str = "user", **fields: object) -> ChatMessage:
@@ -19,14 +23,23 @@ def said(text: str, role: str = "user", **fields: object) -> ChatMessage:
 
 def talk(count: int, words: int = 20) -> list[ChatMessage]:
     roles = ("user", "assistant")
-    return [said(f"Message number {number}. " + "word " * words, roles[number % 2]) for number in range(count)]
+    return [
+        said(f"Message number {number}. " + "word " * words, roles[number % 2]) for number in range(count)
+    ]
 
 
 @pytest.mark.parametrize(
     ("messages", "urgency", "fewest", "most"),
-    [(talk(1), "none", 1, 1), (talk(10), "soft", 4, 4), (talk(40), "hard", 1, 4), (talk(20, words=100), "hard", 1, 3)],
+    [
+        (talk(1), "none", 1, 1),
+        (talk(10), "soft", 4, 4),
+        (talk(40), "hard", 1, 4),
+        (talk(20, words=100), "hard", 1, 3),
+    ],
 )
-def test_the_more_urgent_the_fewer_stay(messages: list[ChatMessage], urgency: str, fewest: int, most: int) -> None:
+def test_the_more_urgent_the_fewer_stay(
+    messages: list[ChatMessage], urgency: str, fewest: int, most: int
+) -> None:
     assert check(messages, SMALL).urgency == urgency
     done = compact(messages, SMALL)
     assert fewest <= sum(message.role != "system" for message in done.messages) <= most
@@ -55,7 +68,10 @@ def test_a_summary_keeps_the_previous_one_its_length_and_the_language() -> None:
     assert chinese.startswith("user: 窑到了一千二百度")
     assert conversation_tokens([said(chinese)]) <= 60 + 4
     by_llm = compact(
-        talk(10), SMALL, "before", summarise=lambda messages, previous, most: f"{len(messages)} after {previous!r}, at most {most}"
+        talk(10),
+        SMALL,
+        "before",
+        summarise=lambda messages, previous, most: f"{len(messages)} after {previous!r}, at most {most}",
     )
     assert (by_llm.mode, by_llm.summary) == ("llm", "6 after 'before', at most 100")
 
@@ -64,13 +80,18 @@ def test_long_outputs_of_tools_are_cut() -> None:
     call = said("", "assistant", tool_calls=[{"id": "1", "type": "function"}])
     done = compact([*talk(10), call, said("x" * 2_001, "tool", tool_call_id="1")], SMALL)
     assert len(done.messages[-1].content or "") == 501
-    kept = compact([*talk(10), call, said("x" * 2_000, "tool", tool_call_id="1")], SMALL.model_copy(update={"hard_tokens": 9_000}))
+    kept = compact(
+        [*talk(10), call, said("x" * 2_000, "tool", tool_call_id="1")],
+        SMALL.model_copy(update={"hard_tokens": 9_000}),
+    )
     assert len(kept.messages[-1].content or "") == 2_000
 
 
 @pytest.mark.parametrize("after", [0, 1, 3, 5])
 def test_a_call_and_its_result_are_never_parted(after: int) -> None:
-    call = said("", "assistant", tool_calls=[{"id": "1", "type": "function"}, {"id": "2", "type": "function"}])
+    call = said(
+        "", "assistant", tool_calls=[{"id": "1", "type": "function"}, {"id": "2", "type": "function"}]
+    )
     results = [said("warm", "tool", tool_call_id="1"), said("dry", "tool", tool_call_id="2")]
     done = compact([*talk(10), call, *results, *talk(after)], SMALL)
     roles = [message.role for message in done.messages]
@@ -88,7 +109,11 @@ def test_a_summary_by_the_services_llm_takes_the_place_of_the_rules() -> None:
 
     def service(request: CompactMessages) -> Compacted:
         asked.append(request)
-        done = compact(request.messages, request.limits, summarise=lambda _messages, _previous, _most: "They agreed on blue glaze.")
+        done = compact(
+            request.messages,
+            request.limits,
+            summarise=lambda _messages, _previous, _most: "They agreed on blue glaze.",
+        )
         Timer(0, answered.set).start()
         return done
 
@@ -112,7 +137,9 @@ def test_what_was_said_is_recorded_before_it_is_left_out() -> None:
     assert flushed == []
     stage.before(exchange(talk(10)))
     assert len(flushed) == 1
-    assert stage.before(exchange(talk(2))).chat == tuple(talk(2)), "another conversation of the same name begins anew"
+    assert stage.before(exchange(talk(2))).chat == tuple(talk(2)), (
+        "another conversation of the same name begins anew"
+    )
 
 
 def test_between_two_compactions_the_summary_stands_for_what_it_was_made_of() -> None:

@@ -1,4 +1,6 @@
-"""What a message ends of what was said before: by structure, and by how sure the head of changes is; never by likeness alone."""
+"""What a message ends of what was said before: by structure, and by how sure the head of changes is; never by
+likeness alone.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,16 @@ def parts(older: str, newer: str, heads: Heads) -> list[str]:
 @pytest.mark.parametrize(
     ("older", "newer", "over"),
     [
-        ("I'm allergic to walnuts and latex.", "I'm not allergic to latex after all, the test came back negative.", "latex"),
-        ("I'm allergic to penicillin and my daughter is allergic to cats.", "my daughter is not allergic to cats anymore", "daughter"),
+        (
+            "I'm allergic to walnuts and latex.",
+            "I'm not allergic to latex after all, the test came back negative.",
+            "latex",
+        ),
+        (
+            "I'm allergic to penicillin and my daughter is allergic to cats.",
+            "my daughter is not allergic to cats anymore",
+            "daughter",
+        ),
         ("The room is booked for 45 guests in May", "*54, fat fingers", "45"),
         ("会议室订了18个座位", "*81", "18"),
         ("I live in Porto.", "I live in Lisbon now.", "Porto"),
@@ -66,14 +76,18 @@ def test_news_of_others_questions_and_quotations_end_nothing(older: str, newer: 
 
 def test_another_spelling_of_a_name_may_correct_it_and_another_name_does_not(judges: Heads) -> None:
     older = Said("my new tutor is Mrs Kowalska, room 6", session="a")
-    found = candidates([older], Said("Actually it's Kowalczyk. I called her the wrong name", session="b"), judges)
+    found = candidates(
+        [older], Said("Actually it's Kowalczyk. I called her the wrong name", session="b"), judges
+    )
     assert [older.text[slice(*one.span)] for one in found if one.corrected] == ["Mrs Kowalska"]
     assert not candidates([older], Said("Actually it's Brennan who has the keys", session="b"), judges)
 
 
 def test_a_correction_of_one_thing_is_not_sure_of_another(judges: Heads) -> None:
     older = Said("Mrs Aerts at 9, the bar at 11", session="a")
-    found = candidates([older], Said("*10 for Mrs Aerts, I read my own handwriting wrong", session="a"), judges)
+    found = candidates(
+        [older], Said("*10 for Mrs Aerts, I read my own handwriting wrong", session="a"), judges
+    )
     assert {older.text[slice(*one.span)] for one in found if one.certain} == {"Mrs Aerts at 9"}
 
 

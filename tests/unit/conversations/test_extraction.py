@@ -19,10 +19,18 @@ from jiyi.text.words import Language
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
-def told(*texts: str, known: list[KnownFact] | None = None, language: Language = "en", judges: Heads | None = None) -> CombinedExtraction:
-    """What the user's messages tell; those that begin with ``> `` are the assistant's. Without ``judges`` by rules alone."""
+def told(
+    *texts: str, known: list[KnownFact] | None = None, language: Language = "en", judges: Heads | None = None
+) -> CombinedExtraction:
+    """What the user's messages tell; those that begin with ``> `` are the assistant's. Without ``judges`` by
+    rules alone.
+    """
     messages = [
-        Message(role="assistant" if text.startswith("> ") else "user", text=text.removeprefix("> "), at=NOON + timedelta(minutes=number))
+        Message(
+            role="assistant" if text.startswith("> ") else "user",
+            text=text.removeprefix("> "),
+            at=NOON + timedelta(minutes=number),
+        )
         for number, text in enumerate(texts)
     ]
     return extract(Extraction(agent_id="a", language=language, messages=messages, known=known or []), judges)
@@ -76,7 +84,9 @@ def test_attributes(text: str, name: str, subject: str, single: bool) -> None:
 
 def test_a_pronoun_is_of_whom_was_spoken_last_or_of_nobody() -> None:
     assert attribute_of("She moved to Antwerp") is None
-    found = told("My sister Nora lives in Ghent.", "> Lovely.", "She just moved to Antwerp, actually.").memories
+    found = told(
+        "My sister Nora lives in Ghent.", "> Lovely.", "She just moved to Antwerp, actually."
+    ).memories
     assert [(one.subject, one.attribute) for one in found] == [("sister", "home")] * 2
     assert found[1].content == "User: She (sister) just moved to Antwerp, actually."
 
@@ -124,7 +134,10 @@ def test_a_change_of_a_known_fact_names_it(judges: Heads) -> None:
 
 def test_a_head_alone_takes_nothing_back(judges: Heads, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judgements, "chances", lambda heads, pairs: [0.99] * len(pairs))
-    known = [KnownFact(content=f"User: {text}", subject="user") for text in ("I like jazz", "I keep bees", "I play chess")]
+    known = [
+        KnownFact(content=f"User: {text}", subject="user")
+        for text in ("I like jazz", "I keep bees", "I play chess")
+    ]
     [memory] = told("I have been a nurse in Leeds since 2019.", known=known, judges=judges).memories
     assert memory.supersedes == []
 
@@ -132,7 +145,10 @@ def test_a_head_alone_takes_nothing_back(judges: Heads, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("I'm hoping to visit the Highlands in May.", "I've signed up for a pottery class now, it starts on Monday."),
+        (
+            "I'm hoping to visit the Highlands in May.",
+            "I've signed up for a pottery class now, it starts on Monday.",
+        ),
         ("我答应小满，周末带她去动物园。", "小满的钢琴停了，她想学打鼓。"),
         ("My sister sold her car.", "I sold the old table."),
         ("I love road trips with friends.", "I love road cycling, too."),
@@ -140,7 +156,10 @@ def test_a_head_alone_takes_nothing_back(judges: Heads, monkeypatch: pytest.Monk
     ],
 )
 def test_what_changes_nothing(before: str, after: str) -> None:
-    known = [KnownFact(**one.model_dump(include={"content", "subject", "attribute", "single_valued"})) for one in told(before).memories]
+    known = [
+        KnownFact(**one.model_dump(include={"content", "subject", "attribute", "single_valued"}))
+        for one in told(before).memories
+    ]
     assert [one.supersedes for one in told(after, known=known).memories] == [[]]
     old, new = told(before, after).memories
     assert not (new.single_valued and (old.subject, old.attribute) == (new.subject, new.attribute))
@@ -173,14 +192,28 @@ def test_how_a_problem_ended(texts: list[str], outcomes: list[str]) -> None:
 
 
 def test_signals_of_the_profile() -> None:
-    signals = told("I'm a senior nurse at a hospital in Leeds.", "Please keep it short.", "I use Obsidian for my notes.").profile_signals
-    assert (signals.industry, signals.role, signals.communication_style) == ("healthcare", "senior nurse", "concise")
+    signals = told(
+        "I'm a senior nurse at a hospital in Leeds.", "Please keep it short.", "I use Obsidian for my notes."
+    ).profile_signals
+    assert (signals.industry, signals.role, signals.communication_style) == (
+        "healthcare",
+        "senior nurse",
+        "concise",
+    )
     assert signals.preferred_tools == ["Obsidian"]
     assert told("If I were a lawyer, I'd use Excel.").profile_signals.role is None
 
 
 def test_long_and_odd_texts() -> None:
-    for text in ("a" * 20_000, "我" * 20_000, "I said " * 3_000, "1. " * 5_000, "(" * 5_000, "\u202e\u200b" * 100, "…" * 1_000):
+    for text in (
+        "a" * 20_000,
+        "我" * 20_000,
+        "I said " * 3_000,
+        "1. " * 5_000,
+        "(" * 5_000,
+        "\u202e\u200b" * 100,
+        "…" * 1_000,
+    ):
         assert len(told(text).memories) <= 1
 
 
@@ -193,36 +226,60 @@ def test_the_labelled_conversations_are_well_formed_and_found() -> None:
     assert nothing >= len(turns)
     found = 0
     for one in conversations:
-        made = extract(Extraction(agent_id="a", language=one["language"], messages=[Message(**row) for row in one["messages"]]))
-        named = {turn for memory in made.memories for turn in memory.turns} | {turn for lived in made.experiences for turn in lived.turns}
+        made = extract(
+            Extraction(
+                agent_id="a", language=one["language"], messages=[Message(**row) for row in one["messages"]]
+            )
+        )
+        named = {turn for memory in made.memories for turn in memory.turns} | {
+            turn for lived in made.experiences for turn in lived.turns
+        }
         found += sum(fact["turn"] in named for fact in one["facts"])
     assert found >= 0.9 * sum(len(one["facts"]) for one in conversations)
 
 
 @pytest.mark.parametrize(
     "texts",
-    [("> Why did you switch?", "Privacy mostly."), ("> 新家怎么样？", "比原来大一点"), ("上完夜班真的好困啊",), ("I'm so tired today",)],
+    [
+        ("> Why did you switch?", "Privacy mostly."),
+        ("> 新家怎么样？", "比原来大一点"),
+        ("上完夜班真的好困啊",),
+        ("I'm so tired today",),
+    ],
 )
 def test_feelings_of_the_moment_and_short_opinions_are_not_kept(texts: tuple[str, ...]) -> None:
     assert told(*texts).memories == []
 
 
-@pytest.mark.parametrize(("acting", "kept"), [("假设你是我的健身教练", True), ("你演店员，我演顾客", False), ("Act as my lawyer.", True)])
+@pytest.mark.parametrize(
+    ("acting", "kept"),
+    [("假设你是我的健身教练", True), ("你演店员，我演顾客", False), ("Act as my lawyer.", True)],
+)
 def test_only_who_plays_a_part_is_acting(acting: str, kept: bool) -> None:
     found = told(acting, "> Fine.", "我每周三和周五晚上打羽毛球", language="zh")
     assert bool(found.memories) is kept
 
 
 def test_ordinary_utterances() -> None:
-    """Long sentences, typos, two languages, what others say, suppose, deny and ask: nothing but what is so of the user is kept."""
+    """Long sentences, typos, two languages, what others say, suppose, deny and ask: nothing but what is so of
+    the user is kept.
+    """
     found = facts = kept = right = junk = empty = 0
     lines = Path(__file__).with_name("utterances.jsonl").read_text(encoding="utf-8").splitlines()
     for row in map(json.loads, lines):
         asked = [f"> {row['asked']}"] if row["asked"] else []
-        memories = [memory.content.lower() for memory in told(*asked, row["text"], language=row["language"]).memories]
+        memories = [
+            memory.content.lower() for memory in told(*asked, row["text"], language=row["language"]).memories
+        ]
         meant = [must.lower().split("|") for must in row["must"]]
-        facts, found = facts + len(meant), found + sum(any(one in text for text in memories for one in must) for must in meant)
-        kept, right = kept + len(memories), right + sum(any(one in text for must in meant for one in must) for text in memories)
+        facts, found = (
+            facts + len(meant),
+            found + sum(any(one in text for text in memories for one in must) for must in meant),
+        )
+        kept, right = (
+            kept + len(memories),
+            right + sum(any(one in text for must in meant for one in must) for text in memories),
+        )
         empty, junk = empty + (not meant), junk + (not meant and bool(memories))
     assert len(lines) >= 90
     assert found / facts >= 0.97, "recall"
@@ -239,7 +296,10 @@ def test_ordinary_utterances() -> None:
         ("我叫小林，而且我住在杭州。", ["用户：我叫小林", "用户：我住在杭州。"]),
         ("I like tea and coffee", ["User: I like tea and coffee"]),
         ("I have two dogs and a cat", ["User: I have two dogs and a cat"]),
-        ("I went to Rome and lived there for two years", ["User: I went to Rome and lived there for two years"]),
+        (
+            "I went to Rome and lived there for two years",
+            ["User: I went to Rome and lived there for two years"],
+        ),
     ],
 )
 def test_what_is_said_without_its_pronoun_is_a_memory_of_its_own(text: str, contents: list[str]) -> None:
@@ -251,13 +311,24 @@ def test_what_is_said_without_its_pronoun_is_a_memory_of_its_own(text: str, cont
     ("texts", "steps", "tools"),
     [
         (
-            ["The kiln shows error E4.", "I cleaned the thermocouple contact.", "I wanted to cry.", "That fixed it, it works now."],
+            [
+                "The kiln shows error E4.",
+                "I cleaned the thermocouple contact.",
+                "I wanted to cry.",
+                "That fixed it, it works now.",
+            ],
             ["I cleaned the thermocouple contact."],
             [],
         ),
-        (["洗衣机一直报错，不排水", "我把过滤网拆下来冲了一下", "好了，能用了"], ["我把过滤网拆下来冲了一下"], []),
+        (
+            ["洗衣机一直报错，不排水", "我把过滤网拆下来冲了一下", "好了，能用了"],
+            ["我把过滤网拆下来冲了一下"],
+            [],
+        ),
     ],
 )
-def test_whatever_was_done_is_a_step_and_an_error_code_is_no_tool(texts: list[str], steps: list[str], tools: list[str]) -> None:
+def test_whatever_was_done_is_a_step_and_an_error_code_is_no_tool(
+    texts: list[str], steps: list[str], tools: list[str]
+) -> None:
     (lived,) = told(*texts).experiences
     assert (lived.solution_steps, lived.tools_used) == (steps, tools)

@@ -1,4 +1,6 @@
-"""What goes before an answer: floors, budgets, a memory or its turn, what was superseded, and data that stays data."""
+"""What goes before an answer: floors, budgets, a memory or its turn, what was superseded, and data that stays
+data.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,18 @@ def made(
     profile: tuple[str, ...] = (),
 ) -> Prompt:
     titled = form == "markdown"
-    sections = [profile_section(profile, language, titled=titled), *memory_sections(ranked, language, titled=titled)]
+    sections = [
+        profile_section(profile, language, titled=titled),
+        *memory_sections(ranked, language, titled=titled),
+    ]
     return compose(sections, budget, style_of(form, language, template))
 
 
 def chosen(ranked: list[Candidate], budget: int = 500) -> list[Chosen]:
-    return sorted((one.line.item for one in made(ranked, budget).lines), key=lambda choice: int(choice.why.split()[1].strip(",")))
+    return sorted(
+        (one.line.item for one in made(ranked, budget).lines),
+        key=lambda choice: int(choice.why.split()[1].strip(",")),
+    )
 
 
 def words(count: int, word: str = "word") -> str:
@@ -78,19 +86,26 @@ def test_markdown_has_a_section_for_each_kind_in_the_readers_language_and_says_w
 
 
 @given(
-    sizes=st.lists(st.tuples(st.integers(1, 400), st.sampled_from(["preference", "knowledge", "experience", "session"])), max_size=40),
+    sizes=st.lists(
+        st.tuples(st.integers(1, 400), st.sampled_from(["preference", "knowledge", "experience", "session"])),
+        max_size=40,
+    ),
     budget=st.integers(1, 3_000),
     form=st.sampled_from(FORMATS),
     chinese=st.booleans(),
 )
-def test_nothing_is_ever_over_its_budget(sizes: list[tuple[int, Kind]], budget: int, form: str, *, chinese: bool) -> None:
+def test_nothing_is_ever_over_its_budget(
+    sizes: list[tuple[int, Kind]], budget: int, form: str, *, chinese: bool
+) -> None:
     ranked = [memory("记" * size if chinese else words(size), kind) for size, kind in sizes]
     prompt = made(ranked, budget, form, language="zh" if chinese else "en", profile=("industry: pottery",))
     assert estimate_tokens(prompt.text) <= budget
 
 
 @pytest.mark.parametrize(("rivals", "budget", "shown"), [(4, 280, True), (30, 520, False)])
-def test_each_kind_has_its_floor_unless_what_it_shows_is_beside_the_point(rivals: int, budget: int, *, shown: bool) -> None:
+def test_each_kind_has_its_floor_unless_what_it_shows_is_beside_the_point(
+    rivals: int, budget: int, *, shown: bool
+) -> None:
     turns = [turn(words(40, chr(ord("a") + number % 26) * (1 + number // 26))) for number in range(rivals)]
     taste = memory(words(40, "p" * 3), "preference")
     best = chosen([*turns, taste], budget)
@@ -117,12 +132,21 @@ def test_a_memory_and_its_turn_are_not_both_shown() -> None:
         (
             '(asked "Which places in the Midwest did your travels take you to?") ',
             "I went to Woodhaven.",
-            " Its library has a collection of old books and a garden where the town meets on Sunday afternoons to sing together.",
+            (
+                " Its library has a collection of old books and a garden where the town meets on Sunday"
+                " afternoons to sing together."
+            ),
         ),
-        ("（被问“你去了哪里？”）", "我去了林港。", "那里的图书馆收着很多旧书，我翻了好几个小时，还借了两本回来慢慢看。"),
+        (
+            "（被问“你去了哪里？”）",
+            "我去了林港。",
+            "那里的图书馆收着很多旧书，我翻了好几个小时，还借了两本回来慢慢看。",
+        ),
     ],
 )
-def test_a_turn_that_was_found_before_its_memory_is_shown_for_what_the_memory_leaves_out(asked: str, own: str, rest: str) -> None:
+def test_a_turn_that_was_found_before_its_memory_is_shown_for_what_the_memory_leaves_out(
+    asked: str, own: str, rest: str
+) -> None:
     said = turn(f"Jo: {own}{rest}", named=True)
     fact = memory(f"Jo: {asked}{own}", turn_ids=(said.node_id,))
     assert [one.text for one in chosen([said, fact], 500)] == [said.text]
@@ -130,18 +154,28 @@ def test_a_turn_that_was_found_before_its_memory_is_shown_for_what_the_memory_le
 
 
 def test_one_fact_of_a_message_does_not_hide_the_others() -> None:
-    said = turn("I take ramipril in the morning and drops at night. Ingunn drives me to the clinic on Tuesdays.")
+    said = turn(
+        "I take ramipril in the morning and drops at night. Ingunn drives me to the clinic on Tuesdays."
+    )
     drive = memory("As of 20 January 2026 Ingunn drives the user to the clinic.", turn_ids=(said.node_id,))
     for ranked in ([said, drive], [drive, said]):
         assert [one.text for one in chosen(ranked, 500)] == [said.text]
-    medicines = memory("By the user's account of 20 January 2026: ramipril in the morning, drops at night.", turn_ids=(said.node_id,))
+    medicines = memory(
+        "By the user's account of 20 January 2026: ramipril in the morning, drops at night.",
+        turn_ids=(said.node_id,),
+    )
     assert [one.text for one in chosen([drive, medicines, said], 500)] == [drive.text, medicines.text]
-    moved = memory("Ingunn, who drove the user, has moved.", turn_ids=(said.node_id, turn("Ingunn has moved.").node_id))
+    moved = memory(
+        "Ingunn, who drove the user, has moved.", turn_ids=(said.node_id, turn("Ingunn has moved.").node_id)
+    )
     assert [one.text for one in chosen([moved, said], 500)] == [moved.text]  # a later turn's, too
 
 
 def test_days_of_a_year_say_it_once() -> None:
-    days = [memory(str(number), created_at=DAY.replace(year=year, day=number)) for year, number in ((2025, 3), (2026, 4), (2026, 5))]
+    days = [
+        memory(str(number), created_at=DAY.replace(year=year, day=number))
+        for year, number in ((2025, 3), (2026, 4), (2026, 5))
+    ]
     lines = made(days).text.splitlines()
     assert [line for line in lines if "May" in line] == ["3 May 2025", "4 May 2026", "5 May"]
     assert "\n05-05\n" in made(days, language="zh").text
@@ -200,7 +234,9 @@ def test_days_are_worked_out_by_the_speakers_clock_and_only_for_lines_that_have_
     late = datetime(2026, 4, 23, 7, 30, tzinfo=timezone(timedelta(hours=8)))  # in UTC it is the 22nd
     assert "yesterday (2026-04-22)" in made([turn("I sold the car yesterday.", created_at=late)]).text
     asked: list[str] = []
-    lines = [Line(words(20, letter), finish=lambda text: asked.append(text) or text) for letter in "abcdefghij"]  # type: ignore[func-returns-value]
+    lines = [
+        Line(words(20, letter), finish=lambda text: asked.append(text) or text) for letter in "abcdefghij"
+    ]  # type: ignore[func-returns-value]
     prompt = compose([Section("", lines)], 80)
     assert 0 < len(prompt.lines) == len(asked) < len(lines)
 
@@ -212,10 +248,20 @@ def test_every_format_says_who_said_a_turn() -> None:
 
 
 def test_what_says_nearly_the_same_is_shown_once_in_the_latest_words_of_whom_is_trusted_most() -> None:
-    said = [("I like black tea.", 0, 0.8), ("I really like black tea.", 1, 0.8), ("Oh, I like black tea!", 2, 0.3)]
+    said = [
+        ("I like black tea.", 0, 0.8),
+        ("I really like black tea.", 1, 0.8),
+        ("Oh, I like black tea!", 2, 0.3),
+    ]
     folded = [memory(text, created_at=DAY + timedelta(days=days), trust=trust) for text, days, trust in said]
-    others = [memory("I like black tea.", user_id="mei"), memory("I don't like black tea."), memory("I like green tea.")]
-    shown = {choice.text: choice for choice in chosen([*folded, *others], 500) if choice.candidate.user_id is None}
+    others = [
+        memory("I like black tea.", user_id="mei"),
+        memory("I don't like black tea."),
+        memory("I like green tea."),
+    ]
+    shown = {
+        choice.text: choice for choice in chosen([*folded, *others], 500) if choice.candidate.user_id is None
+    }
     assert shown.keys() == {"I really like black tea.", "I don't like black tea.", "I like green tea."}
     one = shown["I really like black tea."]
     assert (one.seen, {*one.ids, *one.folded}) == (3, {memory.node_id for memory in folded})

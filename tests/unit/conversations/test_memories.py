@@ -1,4 +1,6 @@
-"""When turns are looked through, and how what was extracted becomes events, and what is told of the same problem one experience."""
+"""When turns are looked through, and how what was extracted becomes events, and what is told of the same
+problem one experience.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,28 @@ from uuid import uuid4
 
 import pytest
 
-from engine.conversations.memories import Source, StoredExperience, event_of, merged, pattern_hash, said_at, text_of, waves, worth_keeping
+from engine.conversations.memories import (
+    Source,
+    StoredExperience,
+    event_of,
+    merged,
+    pattern_hash,
+    said_at,
+    text_of,
+    waves,
+    worth_keeping,
+)
 from engine.providers.questions import Summary
 from engine.rules.provider import SUMMARY_KEYWORDS, SUMMARY_TOKENS, Rules
-from jiyi.protocol.conversations import MAX_STEPS, OUTCOMES, CombinedExtraction, ExtractedExperience, ExtractedMemory, Message, Outcome
+from jiyi.protocol.conversations import (
+    MAX_STEPS,
+    OUTCOMES,
+    CombinedExtraction,
+    ExtractedExperience,
+    ExtractedMemory,
+    Message,
+    Outcome,
+)
 from jiyi.protocol.conversations import said_at as last_said_at
 from jiyi.protocol.events import MemoryObserved
 from jiyi.settings import Settings
@@ -64,7 +84,15 @@ def test_a_memory_names_its_turns_and_was_said_with_the_last_of_them() -> None:
 
 def test_the_id_is_the_same_in_each_attempt_and_what_stood_in_for_an_llm_is_marked() -> None:
     assert event(memory()).event_id == event(memory()).event_id
-    assert len({event(one).event_id for one in (memory(), memory("The user lives in Lisbon."), memory(turns=[1]))}) == 3
+    assert (
+        len(
+            {
+                event(one).event_id
+                for one in (memory(), memory("The user lives in Lisbon."), memory(turns=[1]))
+            }
+        )
+        == 3
+    )
     assert event(memory(), replace(SOURCE, fallback=True)).payload.provenance["fallback"] is True
     assert "fallback" not in event(memory()).payload.provenance
 
@@ -82,8 +110,12 @@ def test_the_id_is_the_same_in_each_attempt_and_what_stood_in_for_an_llm_is_mark
 def test_the_unimportant_the_unsure_and_what_was_injected_are_dropped(
     importance: float, confidence: float, injected: str, kept: tuple[int, int]
 ) -> None:
-    lived = ExtractedExperience(pain_pattern="p", solution_steps=[], outcome="partial", confidence=confidence, turns=[0])
-    found = worth_keeping(CombinedExtraction(memories=[memory(importance=importance)], experiences=[lived]), [injected], 3)
+    lived = ExtractedExperience(
+        pain_pattern="p", solution_steps=[], outcome="partial", confidence=confidence, turns=[0]
+    )
+    found = worth_keeping(
+        CombinedExtraction(memories=[memory(importance=importance)], experiences=[lived]), [injected], 3
+    )
     assert (len(found.memories), len(found.experiences)) == kept
 
 
@@ -96,7 +128,10 @@ def test_what_is_said_of_one_attribute_again_comes_in_a_later_part() -> None:
 # Summaries
 
 
-@pytest.mark.parametrize("text", ["One.", "The kiln is hot. The glaze runs. Then it cracks. " * 20, "窑很热。釉会流。然后开裂。" * 40])
+@pytest.mark.parametrize(
+    "text",
+    ["One.", "The kiln is hot. The glaze runs. Then it cracks. " * 20, "窑很热。釉会流。然后开裂。" * 40],
+)
 def test_a_summary_is_short_and_in_the_language_of_the_text(text: str) -> None:
     made = Rules().ask(Summary(agent_id="a", language=language_of(text), text=text))
     assert estimate_tokens(made.overview) <= SUMMARY_TOKENS
@@ -131,7 +166,13 @@ def test_due_at(waiting: Waiting, expected: datetime | None) -> None:
 
 
 def told(**fields: Any) -> ExtractedExperience:
-    made = {"pain_pattern": "The glaze cracks", "solution_steps": ["cool slowly"], "outcome": "partial", "confidence": 0.7, "turns": [0]}
+    made = {
+        "pain_pattern": "The glaze cracks",
+        "solution_steps": ["cool slowly"],
+        "outcome": "partial",
+        "confidence": 0.7,
+        "turns": [0],
+    }
     return ExtractedExperience.model_validate({**made, **fields})
 
 
@@ -160,12 +201,20 @@ STEPS = [f"step {number}" for number in range(MAX_STEPS)]
 @pytest.mark.parametrize(
     ("first", "second", "both"),
     [
-        ({}, {"solution_steps": ["thin coat", "Cool slowly"]}, {"solution_steps": ["cool slowly", "thin coat"]}),
+        (
+            {},
+            {"solution_steps": ["thin coat", "Cool slowly"]},
+            {"solution_steps": ["cool slowly", "thin coat"]},
+        ),
         ({}, {"solution_steps": STEPS}, {"solution_steps": ["cool slowly", *STEPS[:-1]]}),
         ({"tools_used": ["kiln"]}, {"tools_used": ["Kiln", "sieve"]}, {"tools_used": ["kiln", "sieve"]}),
         ({"confidence": 0.7}, {"confidence": 0.6}, {"confidence": 0.7}),
         ({"confidence": 0.7}, {"confidence": 0.9}, {"confidence": 0.9}),
-        ({"context": "new clay", "industry_context": "pottery"}, {}, {"context": "new clay", "industry_context": "pottery"}),
+        (
+            {"context": "new clay", "industry_context": "pottery"},
+            {},
+            {"context": "new clay", "industry_context": "pottery"},
+        ),
         ({"context": "new clay"}, {"context": "old kiln"}, {"context": "old kiln"}),
     ],
 )
@@ -188,5 +237,7 @@ def test_the_better_outcome_is_kept(first: Outcome, second: Outcome) -> None:
 def test_the_text_says_problem_steps_and_outcome_in_the_language_of_the_problem() -> None:
     made = merged(None, told(solution_steps=["cool slowly", "thinner coat"], outcome="success"))
     assert text_of(made) == "The glaze cracks | Steps: 1. cool slowly; 2. thinner coat | Outcome: success"
-    made = merged(None, told(pain_pattern="釉面开裂", solution_steps=["慢慢降温"], outcome="failed", context="新土"))
+    made = merged(
+        None, told(pain_pattern="釉面开裂", solution_steps=["慢慢降温"], outcome="failed", context="新土")
+    )
     assert text_of(made) == "釉面开裂 | 背景：新土 | 步骤：1. 慢慢降温 | 结果：失败"

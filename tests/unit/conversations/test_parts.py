@@ -1,4 +1,6 @@
-"""Messages in parts: which of them are somebody else's, which are for a time only, which are not to be kept or to be forgotten."""
+"""Messages in parts: which of them are somebody else's, which are for a time only, which are not to be kept
+or to be forgotten.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ SAID = datetime(2026, 4, 15, 9, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("I'm allergic to walnuts and latex, and Milo can't have eggs.", ["walnuts", "latex", "Milo can't have eggs"]),
+        (
+            "I'm allergic to walnuts and latex, and Milo can't have eggs.",
+            ["walnuts", "latex", "Milo can't have eggs"],
+        ),
         ("my badges: climbing, kayak, first aid", ["climbing", "kayak", "first aid"]),
         ("I love jazz but I can't stand opera", ["I love jazz", "but I can't stand opera"]),
         ("我对芒果和虾过敏，我妈妈不能吃花生", ["芒果", "虾过敏", "我妈妈不能吃花生"]),
@@ -40,15 +45,26 @@ def test_a_message_falls_into_the_parts_that_can_each_be_so(text: str, parts: li
 
 
 def test_an_item_is_said_with_what_its_list_is_of() -> None:
-    assert [part.said for part in clauses("I'm allergic to walnuts and latex")] == ["I'm allergic to walnuts", "I'm allergic to latex"]
+    assert [part.said for part in clauses("I'm allergic to walnuts and latex")] == [
+        "I'm allergic to walnuts",
+        "I'm allergic to latex",
+    ]
     assert [part.said for part in clauses("店里卖：包子、豆浆")] == ["店里卖：包子", "店里卖：豆浆"]
 
 
 @pytest.mark.parametrize(
     ("text", "part", "rest"),
     [
-        ("I'm allergic to walnuts and latex, and Milo can't have eggs.", "walnuts", "I'm allergic to latex, and Milo can't have eggs."),
-        ("I'm allergic to walnuts and latex, and Milo can't have eggs.", "latex", "I'm allergic to walnuts, and Milo can't have eggs."),
+        (
+            "I'm allergic to walnuts and latex, and Milo can't have eggs.",
+            "walnuts",
+            "I'm allergic to latex, and Milo can't have eggs.",
+        ),
+        (
+            "I'm allergic to walnuts and latex, and Milo can't have eggs.",
+            "latex",
+            "I'm allergic to walnuts, and Milo can't have eggs.",
+        ),
         ("my badges: climbing, kayak, first aid", "kayak", "my badges: climbing, first aid"),
         ("店里卖三样：包子、豆浆、油条", "豆浆", "店里卖三样：包子、油条"),
         ("I moved. I have a cat. I like tea.", "I have a cat", "I moved. I like tea."),
@@ -91,7 +107,10 @@ def test_what_is_not_to_be_kept_does_not_reach_the_service(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("The code is 4471, don't save it. What you can save: I hold the keys.", "What you can save: I hold the keys."),
+        (
+            "The code is 4471, don't save it. What you can save: I hold the keys.",
+            "What you can save: I hold the keys.",
+        ),
         ("工资一万八，别存。可以记的是：我每月五号发工资", "可以记的是：我每月五号发工资"),
     ],
 )
@@ -128,7 +147,10 @@ def test_an_assistant_that_promises_not_to_keep_something_has_just_repeated_it()
         ("Forget my phone number", "My new mobile number is 040 118 22, the old one is closed"),
         ("Can you forget my phone number?", "my phone number is 5550 182"),
         ("please forget what I told you about my back", "my back hurts since the move"),
-        ("Please forget what I told you about Nadia and the loan, it was silly.", "Nadia still owes me the loan"),
+        (
+            "Please forget what I told you about Nadia and the loan, it was silly.",
+            "Nadia still owes me the loan",
+        ),
         ("忘掉我的地址", "我家住在青石巷的老楼里"),
         ("请把我上次说的体检结果都删掉", "体检结果出来了，血脂偏高"),
         ("护照号你给我忘了,当我没说过", "我护照号EX1188,下个月到期"),
@@ -137,11 +159,20 @@ def test_an_assistant_that_promises_not_to_keep_something_has_just_repeated_it()
 def test_an_order_to_forget_finds_what_it_names(text: str, said: str) -> None:
     [order] = forgets(text)
     earlier = ["Nice day today.", said, "I like tea."]
-    assert {earlier[number][start:end] for fits in to_forget(text, order, earlier) for number, start, end in fits} == {said}
+    assert {
+        earlier[number][start:end] for fits in to_forget(text, order, earlier) for number, start, end in fits
+    } == {said}
 
 
 @pytest.mark.parametrize(
-    "text", ["I forget where I put it", "Never forget my birthday", "别忘了买牛奶", "把提醒删掉", "I deleted my account"]
+    "text",
+    [
+        "I forget where I put it",
+        "Never forget my birthday",
+        "别忘了买牛奶",
+        "把提醒删掉",
+        "I deleted my account",
+    ],
 )
 def test_what_only_sounds_like_an_order_is_none(text: str) -> None:
     assert forgets(text) == []
@@ -173,7 +204,13 @@ def test_an_order_takes_no_attribute_that_it_does_not_name(text: str, said: list
     ("text", "kept"),
     [
         ("Don't save this. You can keep this: I like tea but hate coffee.", "hate coffee"),
-        ("Don't store any of this: I sleep badly. What you can keep: I moved to Lund, but not the reason, we were evicted.", "Lund"),
+        (
+            (
+                "Don't store any of this: I sleep badly. What you can keep: I moved to Lund, but not the"
+                " reason, we were evicted."
+            ),
+            "Lund",
+        ),
         ("别存这个。可以记：我每天都喝粥，就是不放糖", "就是不放糖"),
     ],
 )
@@ -191,10 +228,16 @@ def test_an_order_that_fits_nothing_forgets_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "foreign"),
     [
-        ("any mistakes? 'My name is Igor and I have two sons in Omsk.'", "'My name is Igor and I have two sons in Omsk.'"),
+        (
+            "any mistakes? 'My name is Igor and I have two sons in Omsk.'",
+            "'My name is Igor and I have two sons in Omsk.'",
+        ),
         ("Sam wrote me: I moved to Tokyo and left my job.", "I moved to Tokyo and left my job."),
         ("帮我润色：“我是李雷，家住海边，养了三条狗”", "“我是李雷，家住海边，养了三条狗”"),
-        ("I need sample users like: Ada Holm, 44, lives in Turku with two cats. Thanks", "Ada Holm, 44, lives in Turku with two cats"),
+        (
+            "I need sample users like: Ada Holm, 44, lives in Turku with two cats. Thanks",
+            "Ada Holm, 44, lives in Turku with two cats",
+        ),
         ("Pia emailed: I moved to Quito", "I moved to Quito"),
         ("测试一下：我搬到大连了", "我搬到大连了"),
         ("test: my name is Ada", "my name is Ada"),
@@ -220,7 +263,12 @@ def test_titles_and_what_is_said_to_the_writer_are_no_foreign_words(text: str) -
 
 
 def test_a_game_lasts_until_it_is_ended() -> None:
-    said = ["Let's play: you're the vet and I'm the farmer.", "My goat has two heads.", "ok stop. real me: I have a cat.", "It is grey."]
+    said = [
+        "Let's play: you're the vet and I'm the farmer.",
+        "My goat has two heads.",
+        "ok stop. real me: I have a cat.",
+        "It is grey.",
+    ]
     assert played([Message(role="user", text=text) for text in said]) == {0, 1}
 
 
@@ -241,11 +289,16 @@ def test_an_exception_has_an_end_of_its_own(text: str, until: date) -> None:
 def test_what_is_said_of_a_place_where_somebody_is_for_a_time_holds_as_long() -> None:
     text = "We're at my aunt's till the 20th. Dinner is at five here. I like tea."
     found = temporary(text, SAID)
-    assert [text[slice(*one.span)] for one in found] == ["We're at my aunt's till the 20th", "Dinner is at five here"]
+    assert [text[slice(*one.span)] for one in found] == [
+        "We're at my aunt's till the 20th",
+        "Dinner is at five here",
+    ]
     assert {one.until for one in found} == {date(2026, 4, 20)}
 
 
-@pytest.mark.parametrize("text", ["The dentist is on Saturday.", "I work until five every day.", "我每周三休息"])
+@pytest.mark.parametrize(
+    "text", ["The dentist is on Saturday.", "I work until five every day.", "我每周三休息"]
+)
 def test_what_holds_for_good_is_no_exception(text: str) -> None:
     assert temporary(text, SAID) == []
 
@@ -268,7 +321,9 @@ def test_days_are_the_speakers() -> None:
     told = shown("I sold the car yesterday", late, {"utc_offset": 480}, datetime(2026, 6, 1, tzinfo=UTC))
     assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
     assert told.at.date() == date(2026, 4, 23)
-    asked = datetime(2026, 6, 1, tzinfo=timezone(timedelta(hours=14)))  # no offset came: by the clock of who asks
+    asked = datetime(
+        2026, 6, 1, tzinfo=timezone(timedelta(hours=14))
+    )  # no offset came: by the clock of who asks
     told = shown("I sold the car yesterday", late, {}, asked)
     assert with_dates(told.text, told.at) == "I sold the car yesterday (2026-04-22)"
 
@@ -313,7 +368,12 @@ def test_who_talks_of_games_and_practice_plays_nobody(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["She cried as if it was new. I gave her my scarf.", "It goes 20 m/s. I like it.", "I write test cases for a bank."]
+    "text",
+    [
+        "She cried as if it was new. I gave her my scarf.",
+        "It goes 20 m/s. I like it.",
+        "I write test cases for a bank.",
+    ],
 )
 def test_what_only_has_the_words_of_irony_or_samples_is_the_writers_own(text: str) -> None:
     assert others_words(text) == []

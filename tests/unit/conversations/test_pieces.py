@@ -1,4 +1,6 @@
-"""engine.conversations.pieces: conversations in pieces that fit, of which nothing is left out, and who answers when an LLM does not."""
+"""engine.conversations.pieces: conversations in pieces that fit, of which nothing is left out, and who
+answers when an LLM does not.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.conversations.notes import Notes
-from engine.conversations.pieces import CONTEXT_CHARS, MOST_BAD, Patience, Piece, Room, ask_about, in_chunks, in_pieces
+from engine.conversations.pieces import (
+    CONTEXT_CHARS,
+    MOST_BAD,
+    Patience,
+    Piece,
+    Room,
+    ask_about,
+    in_chunks,
+    in_pieces,
+)
 from engine.providers.llm_prompts import PROMPT_CHARS, block_of
 from jiyi.errors import BadReply, LLMUnavailable
 from jiyi.protocol.conversations import Message
@@ -19,7 +30,9 @@ WORDS = st.text(alphabet="moss 苔藓.。\n", min_size=1, max_size=400).map(lamb
 
 def said(*texts: str) -> list[Message]:
     """What a user said, and an assistant, in turn."""
-    return [Message(role="assistant" if number % 2 else "user", text=text) for number, text in enumerate(texts)]
+    return [
+        Message(role="assistant" if number % 2 else "user", text=text) for number, text in enumerate(texts)
+    ]
 
 
 @given(st.lists(WORDS, min_size=1, max_size=8), st.integers(400, 6_000), st.integers(64, 4_000))
@@ -47,12 +60,16 @@ def test_pieces_are_understood_by_the_lines_before_them_and_hold_a_user_s() -> N
     assert [line.turn for line in piece.lines] == [0, 1, 2, 3]
     assert all(len(line.message.text) <= CONTEXT_CHARS + 1 for line in piece.before)
     assert in_pieces(messages, 3, ROOM) == []
-    first, *_, last = in_pieces(said(*["I like tea very much, most of all in the morning."] * 120), 0, Room(5_000, 500))
+    first, *_, last = in_pieces(
+        said(*["I like tea very much, most of all in the morning."] * 120), 0, Room(5_000, 500)
+    )
     assert first.before == ()
     assert [line.turn for line in last.before] == list(range(last.new[0].turn - 6, last.new[0].turn))
 
 
-def tried(pieces: list[Piece], wrong: object, patience: Patience | None = None) -> tuple[list[str], list[tuple[list[int], bool]]]:
+def tried(
+    pieces: list[Piece], wrong: object, patience: Patience | None = None
+) -> tuple[list[str], list[tuple[list[int], bool]]]:
     """What was asked (texts of new lines), and of each answer its turns and whether it is the rules'.
 
     ``wrong``: says of a text what it raises.
@@ -122,4 +139,7 @@ def test_what_is_too_long_is_asked_about_in_halves_with_what_comes_before_it() -
 def test_chunks_hold_all_that_was_said() -> None:
     chunks = in_chunks([("user", "moss grows. " * 900), ("assistant", "ok"), ("user", "苔藓。" * 900)], 1_000)
     assert len(chunks) > 4
-    assert "".join("".join(text.split()) for chunk in chunks for _, text in chunk) == "mossgrows." * 900 + "ok" + "苔藓。" * 900
+    assert (
+        "".join("".join(text.split()) for chunk in chunks for _, text in chunk)
+        == "mossgrows." * 900 + "ok" + "苔藓。" * 900
+    )

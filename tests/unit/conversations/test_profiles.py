@@ -1,4 +1,6 @@
-"""Profiles: what signals add, in which order, how it is told; and that only messages of substance have topics."""
+"""Profiles: what signals add, in which order, how it is told; and that only messages of substance have
+topics.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from jiyi.protocol.conversations import PROFILE_ENTRIES, Message, Profile, Profi
 
 ONE = ("industry", "role", "expertise_level", "communication_style")
 MANY = ("recent_topics", "pain_points", "preferred_tools")
-VALUES = {"industry": "pottery", "role": "owner", "expertise_level": "expert", "communication_style": "concise"}
+VALUES = {
+    "industry": "pottery",
+    "role": "owner",
+    "expertise_level": "expert",
+    "communication_style": "concise",
+}
 
 
 def signals(**fields: Any) -> ProfileSignals:
@@ -23,7 +30,9 @@ def test_a_value_is_taken_kept_and_replaced(name: str) -> None:
     known = merge_profile(Profile(), signals(**{name: VALUES[name]}))
     assert getattr(known, name) == VALUES[name]
     assert merge_profile(known, signals()) == known
-    other = Profile(**{name: {"expertise_level": "beginner", "communication_style": "formal"}.get(name, "other")})
+    other = Profile(
+        **{name: {"expertise_level": "beginner", "communication_style": "formal"}.get(name, "other")}
+    )
     assert merge_profile(other, signals(**{name: VALUES[name]})) == known
 
 
@@ -47,7 +56,11 @@ def test_the_industry_follows_from_what_users_say_of_their_work(text: str, indus
 @pytest.mark.parametrize("name", MANY)
 def test_lists_grow_at_their_head_and_an_entry_that_comes_again_moves_there(name: str) -> None:
     known = merge_profile(Profile(), signals(**{name: ["one"]}))
-    for added, entries in ((["two"], ["two", "one"]), (["One"], ["One", "two"]), (["two", "TWO", "one"], ["two", "one"])):
+    for added, entries in (
+        (["two"], ["two", "one"]),
+        (["One"], ["One", "two"]),
+        (["two", "TWO", "one"], ["two", "one"]),
+    ):
         known = merge_profile(known, signals(**{name: added}))
         assert getattr(known, name) == entries
 
@@ -65,7 +78,10 @@ def test_lists_are_bounded_and_the_newest_stay(name: str) -> None:
 def test_the_card_tells_what_is_known_and_nothing_else(language: Any) -> None:
     assert lines(Profile(), language) == []
     told = lines(Profile(industry="pottery", preferred_tools=["kiln", "sieve"]), language)
-    assert told == [f"{LABELS[language]['industry']}: pottery", f"{LABELS[language]['preferred_tools']}: kiln, sieve"]
+    assert told == [
+        f"{LABELS[language]['industry']}: pottery",
+        f"{LABELS[language]['preferred_tools']}: kiln, sieve",
+    ]
 
 
 def topics_of(*texts: str) -> list[str]:

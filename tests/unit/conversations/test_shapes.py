@@ -1,4 +1,6 @@
-"""An exchange in the forms of chat APIs, what of it stays the same, and what the stable part may take of a budget."""
+"""An exchange in the forms of chat APIs, what of it stays the same, and what the stable part may take of a
+budget.
+"""
 
 from __future__ import annotations
 
@@ -16,25 +18,34 @@ from jiyi.text.budget import estimate_tokens
 from jiyi.text.prompt import Line, Section, compose
 from jiyi.text.prompting import PREFACE
 
-HISTORY = tuple(ChatMessage(role=role, content=text) for role, text in (("user", "hi"), ("assistant", "hello"), ("user", "我想喝茶")))
+HISTORY = tuple(
+    ChatMessage(role=role, content=text)
+    for role, text in (("user", "hi"), ("assistant", "hello"), ("user", "我想喝茶"))
+)
 READY = Exchange("a", "Be kind.", "我想喝茶", recalled="now", earlier={1: "then"}, chat=HISTORY)
 
 
 @pytest.mark.parametrize("exchange", [READY, replace(READY, chat=READY.chat[:2])])
-def test_what_was_recalled_stands_before_its_message_whether_the_last_is_among_the_others_or_not(exchange: Exchange) -> None:
+def test_what_was_recalled_stands_before_its_message_whether_the_last_is_among_the_others_or_not(
+    exchange: Exchange,
+) -> None:
     assert [(message["role"], message["content"]) for message in shapes.openai(exchange)] == [
         ("system", "Be kind."),
-        *[("system", "then"), ("user", "hi"), ("assistant", "hello"), ("system", "now"), ("user", "我想喝茶")],
+        *[
+            ("system", "then"),
+            ("user", "hi"),
+            ("assistant", "hello"),
+            ("system", "now"),
+            ("user", "我想喝茶"),
+        ],
     ]
     prefixed = [message["content"] for message in shapes.openai(exchange, prefixed=True)]
     assert prefixed == ["Be kind.", "then\n\nhi", "hello", "now\n\n我想喝茶"]
     ready = shapes.anthropic(exchange)
     assert ready["system"] == [{"type": "text", "text": "Be kind.", "cache_control": {"type": "ephemeral"}}]
-    assert [(message["role"], [part["text"] for part in message["content"]]) for message in ready["messages"]] == [
-        ("user", ["then", "hi"]),
-        ("assistant", ["hello"]),
-        ("user", ["now", "我想喝茶"]),
-    ]
+    assert [
+        (message["role"], [part["text"] for part in message["content"]]) for message in ready["messages"]
+    ] == [("user", ["then", "hi"]), ("assistant", ["hello"]), ("user", ["now", "我想喝茶"])]
     assert ready["messages"][-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
 
 
@@ -42,7 +53,11 @@ def test_the_same_words_twice_are_two_messages_and_a_tool_s_result_is_no_answer(
     yes = (ChatMessage(role="user", content="yes"), ChatMessage(role="assistant", content="ok"))
     assert shapes.turn_of(replace(READY, user_input="yes", chat=yes)) == 2
     call = {"id": "c1", "function": {"name": "search", "arguments": '{"q": "tea"}'}}
-    called = (yes[0], ChatMessage(role="assistant", tool_calls=[call]), ChatMessage(role="tool", content="found", tool_call_id="c1"))
+    called = (
+        yes[0],
+        ChatMessage(role="assistant", tool_calls=[call]),
+        ChatMessage(role="tool", content="found", tool_call_id="c1"),
+    )
     waiting = replace(READY, user_input="yes", chat=called, earlier={})
     assert shapes.turn_of(waiting) == 1
     asked, used, result = shapes.anthropic(waiting)["messages"]
@@ -68,12 +83,16 @@ def test_the_cache_s_share_is_what_two_prompts_begin_with() -> None:
 
 
 def section(*texts: str, **fields: Any) -> Section:
-    return Section("## Likes", [Line(text, item=Basis((f"memory:{text}",), (uuid4(),))) for text in texts], **fields)
+    return Section(
+        "## Likes", [Line(text, item=Basis((f"memory:{text}",), (uuid4(),))) for text in texts], **fields
+    )
 
 
 @pytest.mark.parametrize("most", [0, 1, 5, 20, 60, 500])
 def test_the_stable_part_keeps_to_its_share_and_names_only_what_is_in_it(most: int) -> None:
-    soul = section("You are kind. " * 30, "You are brief.", end="</SOUL>", own=True, opens=True, shortens=True)
+    soul = section(
+        "You are kind. " * 30, "You are brief.", end="</SOUL>", own=True, opens=True, shortens=True
+    )
     likes = section(*(f"likes tea number {place} 喜欢茶" for place in range(30)))
     made = stable_of(compose([soul, likes], most))
     assert made.tokens <= most

@@ -25,7 +25,9 @@ NOTHING_OF_THE_USER = """What should I cook tonight? | 晚上吃什么好呢？
     | Thanks, that's really helpful! | 嗯嗯，知道了 | Let's role-play: you are a waiter and I am a customer who hates onions."""
 
 
-@pytest.mark.parametrize("text", [*NOTHING_OF_THE_USER.split("|"), "```\nmy_name = 'Anna'\nI live in a code block\n```"])
+@pytest.mark.parametrize(
+    "text", [*NOTHING_OF_THE_USER.split("|"), "```\nmy_name = 'Anna'\nI live in a code block\n```"]
+)
 def test_what_states_nothing_of_the_user(text: str) -> None:
     messages = [Message(role="user", text=text.strip())]
     assert not [made for made in statements(messages) if any(one.strength >= STRONG for one in made)]
@@ -50,12 +52,20 @@ def test_what_is_stated(text: str, kept: str) -> None:
 def test_what_others_say_or_act_is_no_statement_of_the_user() -> None:
     assert said("You live in Oslo and love skiing in winter.", role="assistant") == []
     assert said("I live in Oslo and love skiing in winter.", role="tool") == []
-    messages = ["你扮演面试官，我是应聘者", "我叫李雷，有十年Java经验", "不演了，说正经的", "我真正的工作是在图书馆管古籍"]
+    messages = [
+        "你扮演面试官，我是应聘者",
+        "我叫李雷，有十年Java经验",
+        "不演了，说正经的",
+        "我真正的工作是在图书馆管古籍",
+    ]
     assert said(*messages) == ["我真正的工作是在图书馆管古籍"]
 
 
 def test_a_short_answer_keeps_its_question() -> None:
-    messages = [Message(role="assistant", text="Nice. What's your dog called?"), Message(role="user", text="Bruno.")]
+    messages = [
+        Message(role="assistant", text="Nice. What's your dog called?"),
+        Message(role="user", text="Bruno."),
+    ]
     [[one]] = statements(messages)
     assert (one.text, one.asked) == ("Bruno.", "What's your dog called?")
     unsure = [Message(role="assistant", text="When is it?"), Message(role="user", text="I don't know.")]
@@ -70,7 +80,10 @@ def test_a_wish_for_how_to_be_answered_is_kept_and_a_task_is_not() -> None:
 
 
 def test_a_name_that_is_addressed_tells_nothing() -> None:
-    spoken = [Message(role="user", name="Jon", text="Hey!"), Message(role="user", name="Gina", text="Definitely, Jon!")]
+    spoken = [
+        Message(role="user", name="Jon", text="Hey!"),
+        Message(role="user", name="Gina", text="Definitely, Jon!"),
+    ]
     assert statements(spoken) == []
 
 

@@ -1,4 +1,6 @@
-"""Forms of conversations: addresses of memories, limits of what is extracted, and answers seen against the messages."""
+"""Forms of conversations: addresses of memories, limits of what is extracted, and answers seen against the
+messages.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,19 @@ from engine.rules.provider import Rules
 from jiyi.cli.transfer import Target, address_of
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
-from jiyi.protocol.conversations import ExtractedExperience, ExtractedMemory, Message, ProfileSignals, parse_uri, uri_of
+from jiyi.protocol.conversations import (
+    ExtractedExperience,
+    ExtractedMemory,
+    Message,
+    ProfileSignals,
+    parse_uri,
+    uri_of,
+)
 from jiyi.protocol.event_requests import EventsBody
 
-NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda name: name.strip() != "")
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
+    lambda name: name.strip() != ""
+)
 
 
 @given(agent=NAMES, path=st.lists(NAMES, max_size=3))
@@ -35,11 +46,21 @@ def test_names_stay_readable_and_a_final_slash_counts_for_nothing() -> None:
     assert parse_uri("agent://a/experience/") == ("a", "experience", ())
 
 
-WRONG = "a/knowledge/x agent:// agent://%20/knowledge agent://a/../b agent://a/./knowledge agent://a//knowledge agent://a/secrets/x"
+WRONG = (
+    "a/knowledge/x agent:// agent://%20/knowledge agent://a/../b agent://a/./knowledge agent://a//knowledge"
+    " agent://a/secrets/x"
+)
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", *WRONG.split(), "agent://a/knowledge/x?y", "agent://a/knowledge/%2", "agent://a/knowledge/" + "x" * 1_000]
+    "wrong",
+    [
+        "",
+        *WRONG.split(),
+        "agent://a/knowledge/x?y",
+        "agent://a/knowledge/%2",
+        "agent://a/knowledge/" + "x" * 1_000,
+    ],
 )
 def test_what_is_no_address_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="agent"):
@@ -57,7 +78,12 @@ def test_what_is_no_address_is_refused(wrong: str) -> None:
     ],
 )
 def test_an_event_names_an_address_of_its_agent_and_kind(fields: dict[str, str], problem: str) -> None:
-    event = {"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x", **fields}}
+    event = {
+        "type": "memory.observed",
+        "group_id": "g",
+        "agent_id": "a",
+        "payload": {"description": "x", **fields},
+    }
     with pytest.raises(InvalidEvent, match=problem):
         wire.build(event)
 
@@ -65,19 +91,33 @@ def test_an_event_names_an_address_of_its_agent_and_kind(fields: dict[str, str],
 @pytest.mark.parametrize("short", [True, False])
 def test_bug_m3_no_event_of_the_api_is_stored_at_another_agents_address(*, short: bool) -> None:
     seen = {"description": "x", "kind": "knowledge", "uri": "agent://b/knowledge/x"}
-    body = {"agent_id": "a", **seen} if short else {"type": "memory.observed", "agent_id": "a", "payload": seen}
+    body = (
+        {"agent_id": "a", **seen} if short else {"type": "memory.observed", "agent_id": "a", "payload": seen}
+    )
     with pytest.raises(ValidationError, match="an address of another agent"):
         EventsBody.model_validate(body)
 
 
 def test_a_turn_names_its_session() -> None:
     with pytest.raises(InvalidEvent, match="session_id: required"):
-        wire.build({"type": "turn.recorded", "group_id": "g", "agent_id": "a", "payload": {"role": "user", "text": "x"}})
+        wire.build(
+            {
+                "type": "turn.recorded",
+                "group_id": "g",
+                "agent_id": "a",
+                "payload": {"role": "user", "text": "x"},
+            }
+        )
 
 
 def test_an_import_for_another_agent_takes_the_addresses_along() -> None:
-    event = {"agent_id": "a", "payload": {"description": "x", "kind": "knowledge", "uri": "agent://a/knowledge/food%2Fnuts"}}
-    placed = Target(default_group="g", agent="b").place({"event_id": str(uuid4()), "type": "memory.observed", **event})
+    event = {
+        "agent_id": "a",
+        "payload": {"description": "x", "kind": "knowledge", "uri": "agent://a/knowledge/food%2Fnuts"},
+    }
+    placed = Target(default_group="g", agent="b").place(
+        {"event_id": str(uuid4()), "type": "memory.observed", **event}
+    )
     assert placed["payload"]["uri"] == "agent://b/knowledge/food%2Fnuts"
     assert address_of("b", "no address") == "no address"
     assert address_of("b", 7) == 7
@@ -86,7 +126,10 @@ def test_an_import_for_another_agent_takes_the_addresses_along() -> None:
 DAY = datetime(2026, 5, 1, 9, tzinfo=UTC)
 QUESTION = Extraction(
     agent_id="helper",
-    messages=[Message(role="user", text="My name is Anna.", at=DAY), Message(role="user", text="I moved to Porto.", name="Anna")],
+    messages=[
+        Message(role="user", text="My name is Anna.", at=DAY),
+        Message(role="user", text="I moved to Porto.", name="Anna"),
+    ],
     since=1,
     known=[KnownFact(content="Anna lives in Lisbon.", subject="Anna", attribute="home", single_valued=True)],
 )
@@ -105,7 +148,9 @@ LIVED = {"pain_pattern": "p", "solution_steps": [], "outcome": "partial", "confi
         (ProfileSignals, {"communication_style": "poetic"}, "communication_style"),
     ],
 )
-def test_an_answer_out_of_bounds_is_refused(model: type[BaseModel], fields: dict[str, object], wrong: str) -> None:
+def test_an_answer_out_of_bounds_is_refused(
+    model: type[BaseModel], fields: dict[str, object], wrong: str
+) -> None:
     with pytest.raises(ValidationError, match=wrong):
         model.model_validate(fields)
 
@@ -120,4 +165,9 @@ def test_the_block_says_who_when_what_is_known_and_what_is_new() -> None:
 
 def test_the_rules_answer_from_new_messages_only() -> None:
     [memory] = Rules().ask(QUESTION).memories
-    assert (memory.subject, memory.attribute, memory.single_valued, memory.turns) == ("Anna", "home", True, [1])
+    assert (memory.subject, memory.attribute, memory.single_valued, memory.turns) == (
+        "Anna",
+        "home",
+        True,
+        [1],
+    )

@@ -24,8 +24,14 @@ def by_psycopg(value: object) -> bytes:
 @pytest.mark.parametrize(
     ("packed", "value"),
     [
-        *((packed_texts(texts), texts) for texts in (["Anna", "林岚", "", "a,b {c}"], [f"k{i}" for i in range(100)])),
-        *((packed_json(to_json(value)), Jsonb(value, dumps=to_json)) for value in ({}, [], {"a": ["林岚", 1.5, None]})),
+        *(
+            (packed_texts(texts), texts)
+            for texts in (["Anna", "林岚", "", "a,b {c}"], [f"k{i}" for i in range(100)])
+        ),
+        *(
+            (packed_json(to_json(value)), Jsonb(value, dumps=to_json))
+            for value in ({}, [], {"a": ["林岚", 1.5, None]})
+        ),
         *(
             (packed_time(moment), moment)
             for moment in (

@@ -35,10 +35,14 @@ WHOLE_SERVICE = {
     "models/accounts/sign_in.py": "nobody is known yet, and people belong to no group",
     "workers/backup.py": "what was erased since the backup is erased again, in all groups",
     "workers/doctor.py": "an operator asks whether the whole deployment is well",
-    "workers/worker_setup.py": "whether a pause was taken back stands in the audit log, whose workers' rows are of no group",
+    "workers/worker_setup.py": (
+        "whether a pause was taken back stands in the audit log, whose workers' rows are of no group"
+    ),
     "workers/up.py": "the first person who can sign in",
     "models/memory/ingest.py": "dead letters of groups that are only claimed, or of none",
-    "models/accounts/connections.py": "whose a code or a token is is not known yet, and people belong to no group",
+    "models/accounts/connections.py": (
+        "whose a code or a token is is not known yet, and people belong to no group"
+    ),
     "models/accounts/api_keys.py": "a key is looked for before it is known whose it is",
 }
 #: Actions whose transactions may see all groups' rows, and why. ``across_groups``: for operators only.
@@ -48,7 +52,7 @@ WHOLE_SERVICE_ACTIONS = {
     "people.list": "people belong to no group",
     "people.set_password": "people belong to no group",
     "people.update": "people belong to no group",
-    **{f"workers.{verb}": "workers are the whole service's" for verb in (("list", "set_mode"))},
+    **{f"workers.{verb}": "workers are the whole service's" for verb in ("list", "set_mode")},
 }
 ACTIONS_ACROSS_GROUPS = {
     "dead_letters.get": "operators see letters of no known group",
@@ -86,7 +90,12 @@ def test_scopes_are_nested_and_end() -> None:
 
 
 def test_a_scope_of_groups_is_not_changed_for_another_one() -> None:
-    for begun, expected in ((NOBODY, ("b",)), (Scope(("a", "b")), ("b",)), (Scope(("a",)), ("a",)), (Scope(whole_service=True), ("b",))):
+    for begun, expected in (
+        (NOBODY, ("b",)),
+        (Scope(("a", "b")), ("b",)),
+        (Scope(("a",)), ("a",)),
+        (Scope(whole_service=True), ("b",)),
+    ):
         with within(begun), narrowed_to("b"):
             assert current() == Scope(expected)
 
@@ -108,7 +117,11 @@ def uses(tree: ast.Module, module: str, *names: str) -> bool:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "models.db":
             known |= {alias.asname or alias.name for alias in node.names if alias.name == module}
-        elif isinstance(node, ast.ImportFrom) and node.module == f"models.db.{module}" and {a.name for a in node.names} & {*names, "*"}:
+        elif (
+            isinstance(node, ast.ImportFrom)
+            and node.module == f"models.db.{module}"
+            and {a.name for a in node.names} & {*names, "*"}
+        ):
             return True
     attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in names)
     return any(ast.unparse(node.value) in known for node in attributes)
@@ -116,7 +129,11 @@ def uses(tree: ast.Module, module: str, *names: str) -> bool:
 
 def widens(tree: ast.Module) -> bool:
     """Whether it makes a scope of the whole service by hand."""
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Scope"]
+    calls = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Scope"
+    ]
     return any(len(call.args) > 1 or any(word.arg != "groups" for word in call.keywords) for call in calls)
 
 
@@ -124,7 +141,9 @@ def test_only_those_with_a_reason_look_across_groups_or_act_as_the_owner() -> No
     others = [(name, tree) for name, tree in modules() if name != "models/db/scope.py"]
     assert {name for name, tree in others if uses(tree, "scope", "whole_service")} == WHOLE_SERVICE.keys()
     assert [name for name, tree in others if widens(tree)] == []
-    assert {name for name, tree in others if uses(tree, "scope", "as_owner", "as_owner_within")} == AS_OWNER.keys()
+    assert {
+        name for name, tree in others if uses(tree, "scope", "as_owner", "as_owner_within")
+    } == AS_OWNER.keys()
 
 
 def test_only_actions_with_a_reason_look_across_groups() -> None:

@@ -12,7 +12,11 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[3]
 TEXT = (CHECKOUT / "SECURITY.md").read_text(encoding="utf-8")
 TABLE = TEXT.partition("## Threats")[2]
-ROWS = [[cell.strip() for cell in line.strip("| \n").split(" | ")] for line in TABLE.splitlines() if line.startswith("| ")][1:]
+ROWS = [
+    [cell.strip() for cell in line.strip("| \n").split(" | ")]
+    for line in TABLE.splitlines()
+    if line.startswith("| ")
+][1:]
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
@@ -23,7 +27,8 @@ def functions_of(path: str) -> set[str]:
     return {
         node.name
         for node in tree.body
-        if isinstance(node, ast.FunctionDef) and not any("skip" in ast.unparse(decorator) for decorator in node.decorator_list)
+        if isinstance(node, ast.FunctionDef)
+        and not any("skip" in ast.unparse(decorator) for decorator in node.decorator_list)
     }
 
 

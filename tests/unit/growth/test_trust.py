@@ -20,7 +20,9 @@ def vote(**payload: object) -> wire.Event:
     return wire.build({"type": "feedback.given", "group_id": "g", "agent_id": "a", "payload": told})
 
 
-@pytest.mark.parametrize(("positive", "negative", "score"), [(0, 0, 0.5), (1, 0, 2 / 3), (0, 1, 1 / 3), (3, 2, 4 / 7), (0, 8, 0.1)])
+@pytest.mark.parametrize(
+    ("positive", "negative", "score"), [(0, 0, 0.5), (1, 0, 2 / 3), (0, 1, 1 / 3), (3, 2, 4 / 7), (0, 8, 0.1)]
+)
 def test_the_score_to_which_neutral_votes_do_not_count(positive: int, negative: int, score: float) -> None:
     trust = Trust(positive=positive, negative=negative, neutral=9)
     assert (trust.total, trust.score) == (positive + negative, pytest.approx(score))
@@ -29,11 +31,21 @@ def test_the_score_to_which_neutral_votes_do_not_count(positive: int, negative: 
 @pytest.mark.parametrize(
     ("positive", "negative", "expected"),
     [
-        *((4, 0, None), (0, 4, None), (5, 0, "promote"), (0, 5, "archive"), (1, 4, "optimise"), (2, 3, None), (4, 1, None)),
+        *(
+            (4, 0, None),
+            (0, 4, None),
+            (5, 0, "promote"),
+            (0, 5, "archive"),
+            (1, 4, "optimise"),
+            (2, 3, None),
+            (4, 1, None),
+        ),
         *((7, 1, None), (3, 5, None), (1, 7, "optimise")),  # exactly on a threshold
     ],
 )
-def test_from_five_votes_on_something_is_recommended(positive: int, negative: int, expected: Recommendation | None) -> None:
+def test_from_five_votes_on_something_is_recommended(
+    positive: int, negative: int, expected: Recommendation | None
+) -> None:
     assert Trust(positive=positive, negative=negative).recommendation == expected
 
 
@@ -47,7 +59,14 @@ def test_every_signal_on_every_artifact(signal: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"sentiment": "great"}, {"artifact": "memory"}, {"artifact_id": "x"}, {"signal": "guess"}, {"comment": "x" * 1_001}]
+    "wrong",
+    [
+        {"sentiment": "great"},
+        {"artifact": "memory"},
+        {"artifact_id": "x"},
+        {"signal": "guess"},
+        {"comment": "x" * 1_001},
+    ],
 )
 def test_a_wrong_vote_names_its_field(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidEvent, match=f"payload.{next(iter(wrong))}"):
@@ -55,6 +74,8 @@ def test_a_wrong_vote_names_its_field(wrong: dict[str, object]) -> None:
 
 
 def test_an_evolution_event_holds_ids_and_numbers_only() -> None:
-    event = EvolutionEvent.model_validate({"kind": "proposed", "agent_id": "a", "artifact": "skill", "artifact_id": ID, "name": "secret"})
+    event = EvolutionEvent.model_validate(
+        {"kind": "proposed", "agent_id": "a", "artifact": "skill", "artifact_id": ID, "name": "secret"}
+    )
     assert "secret" not in event.model_dump_json()
     assert len(set(KINDS)) == len(KINDS) == 13

@@ -1,4 +1,6 @@
-"""Enabled workflows as tools of a model: their schemas, calls with the program's functions, and what is refused."""
+"""Enabled workflows as tools of a model: their schemas, calls with the program's functions, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from jiyi.errors import InvalidRequest
 from jiyi.protocol.proposals import SkillProposal
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-BODY = "name: 发票\nsteps:\n- {tool: search, inputs: {query: invoice}}\n- {tool: mail, inputs: {text: $previous}}\n"
+BODY = (
+    "name: 发票\nsteps:\n- {tool: search, inputs: {query: invoice}}\n- {tool: mail, inputs: {text:"
+    " $previous}}\n"
+)
 
 
 def state(body: str = BODY, tools: tuple[str, ...] = ("search", "mail"), **fields: Any) -> SkillProposal:
@@ -40,8 +45,17 @@ def state(body: str = BODY, tools: tuple[str, ...] = ("search", "mail"), **field
         "evidence_count": 3,
         "votes": 0,
     }
-    nobody = {"decided_by": None, "decided_at": None, "trust_score": None, "recommendation": None, "created_at": NOW, "updated_at": NOW}
-    return SkillProposal.model_validate({**known, **rest, **nobody, "body": body, "tools": list(tools), **fields})
+    nobody = {
+        "decided_by": None,
+        "decided_at": None,
+        "trust_score": None,
+        "recommendation": None,
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return SkillProposal.model_validate(
+        {**known, **rest, **nobody, "body": body, "tools": list(tools), **fields}
+    )
 
 
 def search(query: str) -> str:

@@ -14,7 +14,10 @@ from jiyi.chat.pipelines import from_yaml
 from jiyi.errors import InvalidRequest
 from tests.unit.growth.steps import run as steps
 
-TEXT = "name: two\nsteps:\n- {tool: search, inputs: {q: x}}\n- {tool: mail, inputs: {text: $previous}, on_error: %s}\n"
+TEXT = (
+    "name: two\nsteps:\n- {tool: search, inputs: {q: x}}\n- {tool: mail, inputs: {text: $previous}, on_error:"
+    " %s}\n"
+)
 
 
 def ran(number: int, session: str, *tools: str, **fields: Any) -> TrajectoryRun:
@@ -59,13 +62,16 @@ def test_the_workflow_is_yaml_that_can_be_read_whatever_is_in_it() -> None:
 def test_a_run_passes_on_what_the_step_before_gave() -> None:
     sent: list[str] = []
     done = pipelines.run(
-        TEXT % "stop", {"search": lambda q: q.upper(), "mail": lambda text, to: sent.append(to + text)}, inputs={"mail": {"to": ">"}}
+        TEXT % "stop",
+        {"search": lambda q: q.upper(), "mail": lambda text, to: sent.append(to + text)},
+        inputs={"mail": {"to": ">"}},
     )
     assert (done.completed, [step.state for step in done.steps], sent) == (True, ["done", "done"], [">X"])
 
 
 @pytest.mark.parametrize(
-    ("on_error", "completed", "state", "calls"), [("stop", False, "failed", 1), ("skip", True, "skipped", 1), ("retry", False, "failed", 2)]
+    ("on_error", "completed", "state", "calls"),
+    [("stop", False, "failed", 1), ("skip", True, "skipped", 1), ("retry", False, "failed", 2)],
 )
 def test_a_step_that_fails(on_error: str, completed: bool, state: str, calls: int) -> None:
     tried: list[str] = []
@@ -82,7 +88,9 @@ def test_a_step_that_fails(on_error: str, completed: bool, state: str, calls: in
 
 def test_a_step_that_hangs_is_left_behind() -> None:
     forever = Event()
-    done = pipelines.run(TEXT % "retry", {"search": lambda q: forever.wait(30), "mail": lambda text: text}, step_seconds=0.05)
+    done = pipelines.run(
+        TEXT % "retry", {"search": lambda q: forever.wait(30), "mail": lambda text: text}, step_seconds=0.05
+    )
     forever.set()
     assert (done.completed, [step.state for step in done.steps]) == (False, ["timed_out"])
     for seconds in (0, 4_000):
@@ -102,7 +110,9 @@ def test_a_step_that_hangs_is_left_behind() -> None:
         ("x" * 200_000, {}, "shorten"),
     ],
 )
-def test_what_is_no_workflow_is_refused_before_anything_runs(text: str, tools: dict[str, Any], says: str) -> None:
+def test_what_is_no_workflow_is_refused_before_anything_runs(
+    text: str, tools: dict[str, Any], says: str
+) -> None:
     with pytest.raises(InvalidRequest, match=says):
         pipelines.run(text, tools)
 
@@ -110,7 +120,11 @@ def test_what_is_no_workflow_is_refused_before_anything_runs(text: str, tools: d
 def test_a_step_s_input_that_was_told_as_json_is_its_function_s_arguments() -> None:
     runs = [ran(n, f"s{n}", "search", "mail") for n in range(3)]
     for run in runs:
-        for link, given in zip(run.trajectory.execution_chain[1:3], ('{"query": "发票"}', "x" * 199 + "…"), strict=True):
+        for link, given in zip(
+            run.trajectory.execution_chain[1:3], ('{"query": "发票"}', "x" * 199 + "…"), strict=True
+        ):
             object.__setattr__(link, "input", given)
     [pattern] = chains(runs)
-    assert [step.inputs for step in from_yaml(draft_workflow(pattern, runs_of(pattern, runs)).body).steps] == [{"query": "发票"}, {}]
+    assert [
+        step.inputs for step in from_yaml(draft_workflow(pattern, runs_of(pattern, runs)).body).steps
+    ] == [{"query": "发票"}, {}]

@@ -47,9 +47,14 @@ def test_a_broken_file_is_refused_with_one_sentence(packaged: Path, spoilt: byte
             model.load(file)
 
 
-def test_weights_of_before_a_judgement_was_added_are_refused_by_its_name(tmp_path: Path, configure: Callable[..., Settings]) -> None:
+def test_weights_of_before_a_judgement_was_added_are_refused_by_its_name(
+    tmp_path: Path, configure: Callable[..., Settings]
+) -> None:
     found = model.load()
-    model.save(tmp_path / "older.npz", replace(found, heads={name: head for name, head in found.heads.items() if name != KEEPING}))
+    model.save(
+        tmp_path / "older.npz",
+        replace(found, heads={name: head for name, head in found.heads.items() if name != KEEPING}),
+    )
     configure(heads_weights=str(tmp_path / "older.npz"))
     with pytest.raises(HeadsError, match=r"older\.npz have none of keeping: run python -m tools\.train"):
         learned.__wrapped__()

@@ -23,7 +23,11 @@ def read(content):
 def test_a_list_and_the_lists_of_an_object_come_piece_by_piece():
     assert read(b'\xef\xbb\xbf [1, {"a": "\\u4e00"}, [2]] \n') == [1, {"a": "一"}, [2]]
     assert read(b"[]") == []
-    assert list(pieces(io.BytesIO(b'{"a": [1, 2], "b": {}, "c": []}'), "f")) == [(1, "a", True), (2, "a", True), ({}, "b", False)]
+    assert list(pieces(io.BytesIO(b'{"a": [1, 2], "b": {}, "c": []}'), "f")) == [
+        (1, "a", True),
+        (2, "a", True),
+        ({}, "b", False),
+    ]
 
 
 def test_pieces_longer_than_a_chunk_and_numbers_at_its_end_are_whole(monkeypatch):
@@ -84,7 +88,10 @@ def test_conversations_are_read_from_the_zip_its_folder_or_the_file(tmp_path):
 
 def test_an_archive_that_would_grow_a_hundredfold_is_refused_before_it_is_unpacked(tmp_path):
     path = tmp_path / "bomb.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("conversations.json", "w", force_zip64=True) as member:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file,
+        file.open("conversations.json", "w", force_zip64=True) as member,
+    ):
         for _ in range(1_024):
             member.write(b" " * 1024 * 1024)
     assert path.stat().st_size < 2_000_000
@@ -99,7 +106,9 @@ def test_an_archive_that_would_grow_a_hundredfold_is_refused_before_it_is_unpack
 def test_archives_without_conversations_cut_ones_and_empty_folders_are_told(tmp_path):
     with pytest.raises(Unreadable, match=r"has no conversations\.json in it"):
         list(conversations(archive(tmp_path / "other.zip", a="b")))
-    whole_one = archive(tmp_path / "cut.zip", conversations_json=json.dumps([{"id": number} for number in range(9_999)]))
+    whole_one = archive(
+        tmp_path / "cut.zip", conversations_json=json.dumps([{"id": number} for number in range(9_999)])
+    )
     content = bytearray(whole_one.read_bytes())
     content[len(content) // 2 : len(content) // 2 + 40] = b"\xff" * 40
     whole_one.write_bytes(content)
@@ -117,7 +126,12 @@ def test_objects_are_those_of_a_list_of_a_field_of_lines_or_the_one_there_is(tmp
         file.write_text(content)
         return list(objects(file, "results"))
 
-    assert of('[{"a": 1}]') == of('{"count": 1, "results": [{"a": 1}]}') == of('\n{"a": 1}\n', "f.jsonl") == [{"a": 1}]
+    assert (
+        of('[{"a": 1}]')
+        == of('{"count": 1, "results": [{"a": 1}]}')
+        == of('\n{"a": 1}\n', "f.jsonl")
+        == [{"a": 1}]
+    )
     assert of('{"a": 1, "messages": [{"b": 2}], "facts": []}') == [{"a": 1, "messages": [{"b": 2}]}]
     (bad,) = of("{", "g.jsonl")
     assert (bad.where, bad.reason) == ("line 1", "malformed")
@@ -142,7 +156,10 @@ def test_a_workspace_gives_its_notes_and_sessions_and_nothing_from_outside(tmp_p
     session = root / "agents" / "main" / "sessions" / "a.jsonl"
     session.write_text("\n".join(map(json.dumps, ({"type": "session", "id": "s1"}, said))) + "\n{broken\n")
     parsed = list(workspace(root))
-    assert [(item.text, item.session) for item in parsed if isinstance(item, Draft)] == [("likes tea", None), ("Hi", "s1")]
+    assert [(item.text, item.session) for item in parsed if isinstance(item, Draft)] == [
+        ("likes tea", None),
+        ("Hi", "s1"),
+    ]
     assert [item.reason for item in parsed if isinstance(item, LeftOut)] == ["malformed", "malformed"]
     for nothing in (outside, tmp_path / "empty"):
         if nothing.name == "empty":

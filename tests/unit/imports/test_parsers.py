@@ -31,13 +31,28 @@ def left_out(parsed):
 
 
 def node(name, parent, role, *parts, kind="text", at=1_700_000_000.5, **more):
-    message = {"id": f"m-{name}", "author": {"role": role}, "create_time": at, "content": {"content_type": kind, "parts": list(parts)}}
+    message = {
+        "id": f"m-{name}",
+        "author": {"role": role},
+        "create_time": at,
+        "content": {"content_type": kind, "parts": list(parts)},
+    }
     return {"id": name, "parent": parent, "children": [], "message": {**message, **more}}
 
 
 def tree(*nodes, current, **more):
-    mapping = {"root": {"id": "root", "parent": None, "message": None}, **{each["id"]: each for each in nodes}}
-    return {"conversation_id": "c1", "title": "Tea", "create_time": 1_700_000_000, "mapping": mapping, "current_node": current, **more}
+    mapping = {
+        "root": {"id": "root", "parent": None, "message": None},
+        **{each["id"]: each for each in nodes},
+    }
+    return {
+        "conversation_id": "c1",
+        "title": "Tea",
+        "create_time": 1_700_000_000,
+        "mapping": mapping,
+        "current_node": current,
+        **more,
+    }
 
 
 def test_of_a_tree_the_branch_that_is_shown_comes_in_and_the_others_are_counted():
@@ -57,7 +72,11 @@ def test_of_a_tree_the_branch_that_is_shown_comes_in_and_the_others_are_counted(
         )
     )
     taken = drafts(parsed)
-    assert [(draft.role, draft.text) for draft in taken] == [("user", "I drink tea"), ("assistant", "Second try"), ("user", "看图")]
+    assert [(draft.role, draft.text) for draft in taken] == [
+        ("user", "I drink tea"),
+        ("assistant", "Second try"),
+        ("user", "看图"),
+    ]
     assert [draft.key for draft in taken] == [("c1", "m-a"), ("c1", "m-c"), ("c1", "m-d")]
     assert [draft.at.timestamp() for draft in taken] == [1_700_000_000.5, 1_700_000_000, 1_700_000_000.5]
     assert {draft.session for draft in taken} == {"c1"}
@@ -79,7 +98,13 @@ def test_messages_of_claude_are_turns_and_what_is_not_in_words_is_told():
         "name": "Travel",
         "created_at": "2026-01-02T03:04:05.123456Z",
         "chat_messages": [
-            {"uuid": "1", "sender": "human", "text": "Where to?", "content": [], "attachments": [{"file_name": "map.pdf"}]},
+            {
+                "uuid": "1",
+                "sender": "human",
+                "text": "Where to?",
+                "content": [],
+                "attachments": [{"file_name": "map.pdf"}],
+            },
             {
                 "uuid": "2",
                 "sender": "assistant",
@@ -114,8 +139,17 @@ def test_a_memory_of_mem0_keeps_its_user_agent_run_times_and_metadata():
     (draft,) = mem0(row)
     assert (draft.user, draft.agent, draft.session, draft.at.hour) == ("mia", "chef", "r1", 10)
     (event,) = Target(source="mem0", group="g", now=NOW).events(draft)
-    assert event.payload.provenance == {"source": "mem0", "id": "0b1c", "app_id": "shop", "metadata": {"x": 1}}
-    assert (event.payload.origin, event.payload.expires_at.year, event.payload.historic) == ("import", 2030, True)
+    assert event.payload.provenance == {
+        "source": "mem0",
+        "id": "0b1c",
+        "app_id": "shop",
+        "metadata": {"x": 1},
+    }
+    assert (event.payload.origin, event.payload.expires_at.year, event.payload.historic) == (
+        "import",
+        2030,
+        True,
+    )
     assert left_out(mem0({"id": "x"})) == ["malformed"]
     assert left_out(mem0({**row, "created_at": "soon"})) == ["bad time"]
 
@@ -129,7 +163,12 @@ def test_a_memory_of_mem0_keeps_its_user_agent_run_times_and_metadata():
     ],
 )
 def test_an_item_of_a_store_says_its_text_or_else_its_json(value, text):
-    item = {"namespace": ["memories", "mia"], "key": "k", "value": value, "created_at": "2026-01-01T00:00:00+00:00"}
+    item = {
+        "namespace": ["memories", "mia"],
+        "key": "k",
+        "value": value,
+        "created_at": "2026-01-01T00:00:00+00:00",
+    }
     (draft,) = langmem(item, 1)
     assert (draft.text, draft.user, draft.key) == (text, "mia", ("memories", "mia", "k"))
     assert drafts(langmem({**item, "namespace": "memories.mia"}, 9))[0].user is None
@@ -141,7 +180,13 @@ def test_sessions_of_zep_become_turns_and_their_facts_memories():
         "user_id": "mia",
         "created_at": "2026-01-01T00:00:00Z",
         "messages": [
-            {"uuid": "m1", "role": "Mia", "role_type": "user", "content": "I moved to Oslo", "created_at": "2026-01-01T10:00:00Z"},
+            {
+                "uuid": "m1",
+                "role": "Mia",
+                "role_type": "user",
+                "content": "I moved to Oslo",
+                "created_at": "2026-01-01T10:00:00Z",
+            },
             {"role": "ai", "content": "Nice"},
             {"uuid": "m3", "role_type": "norole", "content": "?"},
         ],
@@ -156,7 +201,15 @@ def test_sessions_of_zep_become_turns_and_their_facts_memories():
     ]
     assert left_out(parsed) == ["unknown role"]
     assert (
-        drafts(zep({"thread_id": "t", "messages": [{"uuid": "1", "role": "assistant", "name": "Bot", "content": "x"}]}))[0].session == "t"
+        drafts(
+            zep(
+                {
+                    "thread_id": "t",
+                    "messages": [{"uuid": "1", "role": "assistant", "name": "Bot", "content": "x"}],
+                }
+            )
+        )[0].session
+        == "t"
     )
 
 
@@ -169,12 +222,23 @@ def test_an_agent_file_gives_blocks_passages_and_what_was_said_out_of_its_wrappi
                 "block_ids": ["block-0", "block-9"],
                 "messages": [
                     {"id": "message-0", "role": "system", "content": [{"type": "text", "text": "<base>"}]},
-                    {"id": "message-1", "role": "user", "content": '{"type": "user_message", "message": "Hi", "time": "…"}'},
-                    {"id": "message-2", "role": "assistant", "content": [{"type": "text", "text": "thinks"}], "tool_calls": [sent]},
+                    {
+                        "id": "message-1",
+                        "role": "user",
+                        "content": '{"type": "user_message", "message": "Hi", "time": "…"}',
+                    },
+                    {
+                        "id": "message-2",
+                        "role": "assistant",
+                        "content": [{"type": "text", "text": "thinks"}],
+                        "tool_calls": [sent],
+                    },
                     {"id": "message-3", "role": "user", "content": '{"type": "heartbeat"}'},
                     {"id": "message-4", "role": "assistant", "content": [{"type": "text", "text": "Bye"}]},
                 ],
-                "archival_passages": [{"id": "p", "text": "Chad sails", "created_at": "2025-10-31T22:56:56+00:00"}],
+                "archival_passages": [
+                    {"id": "p", "text": "Chad sails", "created_at": "2025-10-31T22:56:56+00:00"}
+                ],
             }
         ],
         "blocks": [{"id": "block-0", "label": "human", "value": "\nFirst name: Chad\n"}],
@@ -190,12 +254,19 @@ def test_an_agent_file_gives_blocks_passages_and_what_was_said_out_of_its_wrappi
     ]
     assert {draft.agent for draft in drafts(parsed)} == {"sam"}
     assert left_out(parsed) == ["no text", "no text"]
-    first = {"name": "a", "core_memory": [{"label": "human", "value": "Ann"}], "messages": [{"role": "user", "text": "Yo"}]}
+    first = {
+        "name": "a",
+        "core_memory": [{"label": "human", "value": "Ann"}],
+        "messages": [{"role": "user", "text": "Yo"}],
+    }
     assert [draft.text for draft in drafts(letta(first))] == ["Ann", "Yo"]
 
 
 def test_entries_of_markdown_are_memories_below_their_heading_at_the_day_of_the_file():
-    text = "# Facts\n\n- likes tea\n  with milk\n- [x] done\n\nA paragraph\nof two lines.\n## 工作\n1. 写周报\n- likes tea\n  with milk\n"
+    text = (
+        "# Facts\n\n- likes tea\n  with milk\n- [x] done\n\nA paragraph\nof two lines.\n## 工作\n1. 写周报\n-"
+        " likes tea\n  with milk\n"
+    )
     taken = drafts(files.markdown("memory/2026-03-02-notes.md", text, NOW.replace(year=2020)))
     assert [(draft.provenance["heading"], draft.text) for draft in taken] == [
         ("Facts", "likes tea\n  with milk"),
@@ -208,18 +279,27 @@ def test_entries_of_markdown_are_memories_below_their_heading_at_the_day_of_the_
     assert len({draft.key for draft in taken}) == 5
     assert taken[3].found_by == "工作: 写周报"
     again = drafts(files.markdown("memory/2026-03-02-notes.md", "intro\n" + text, NOW))
-    assert {draft.key for draft in taken} <= {draft.key for draft in again}, "what is written above changes nothing below"
+    assert {draft.key for draft in taken} <= {draft.key for draft in again}, (
+        "what is written above changes nothing below"
+    )
     assert left_out(files.markdown("memory/2026-02-31.md", "x", NOW)) == ["bad time"]
 
 
 def test_lines_of_a_session_of_openclaw_give_its_messages():
     said = {"type": "message", "id": "1a", "timestamp": "2026-04-08T01:03:43.107Z"}
-    line = {**said, "message": {"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "image"}]}}
+    line = {
+        **said,
+        "message": {"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "image"}]},
+    }
     (draft,) = files.session_line("s", 3, line)
     assert (draft.role, draft.text, draft.session, draft.at.second) == ("user", "Hi", "s", 43)
     called = {**said, "message": {"role": "assistant", "content": [{"type": "toolCall"}]}}
     assert left_out(files.session_line("s", 4, called)) == ["no text"]
-    tool = {**said, "message": {"role": "toolResult", "content": "42", "timestamp": 1_775_610_223_107}, "timestamp": None}
+    tool = {
+        **said,
+        "message": {"role": "toolResult", "content": "42", "timestamp": 1_775_610_223_107},
+        "timestamp": None,
+    }
     assert [draft.role for draft in drafts(files.session_line("s", 5, tool))] == ["tool"]
     assert list(files.session_line("s", 6, {"type": "model_change"})) == []
 
@@ -227,9 +307,15 @@ def test_lines_of_a_session_of_openclaw_give_its_messages():
 def test_an_id_follows_from_the_source_the_agent_and_the_sources_own_id():
     draft = Draft(key=("c", "m"), text="Hi", role="user", session="c", at=NOW)
     here = Target(source="chatgpt", group="g", now=NOW)
-    (event,), (again,) = here.events(draft), Target(source="chatgpt", group="other", now=NOW.replace(year=2027)).events(draft)
+    (event,), (again,) = (
+        here.events(draft),
+        Target(source="chatgpt", group="other", now=NOW.replace(year=2027)).events(draft),
+    )
     assert (event.event_id, event.payload, event.agent_id) == (again.event_id, again.payload, "assistant")
-    others = {Target(source="claude", group="g", now=NOW), Target(source="chatgpt", group="g", now=NOW, agent="mia")}
+    others = {
+        Target(source="claude", group="g", now=NOW),
+        Target(source="chatgpt", group="g", now=NOW, agent="mia"),
+    }
     assert len({event.event_id, *(target.events(draft)[0].event_id for target in others)}) == 3
     assert (event.payload.origin, event.session_id) == ("import", "c")
     assert Target(source="x", group="g", now=NOW, user="mia").events(draft)[0].payload.user_id == "mia"
@@ -249,7 +335,13 @@ def test_what_cannot_be_stored_says_why_and_long_texts_are_split_or_left_out():
 
 @pytest.mark.parametrize(
     ("value", "year"),
-    [(1_700_000_000, 2023), (1_700_000_000_000, 2023), ("1700000000.25", 2023), ("2024-02-29", 2024), ("2024-01-01T00:00:00Z", 2024)],
+    [
+        (1_700_000_000, 2023),
+        (1_700_000_000_000, 2023),
+        ("1700000000.25", 2023),
+        ("2024-02-29", 2024),
+        ("2024-01-01T00:00:00Z", 2024),
+    ],
 )
 def test_times_are_read_as_services_write_them(value, year):
     assert time_of(value).year == year
@@ -276,7 +368,17 @@ def test_whatever_stands_there_no_parser_fails(value):
         for item in parse(value):
             assert isinstance(item, Draft | LeftOut)
     for name in ("mapping", "chat_messages", "messages", "agents", "core_memory", "value"):
-        holder = {name: value, "id": "i", "uuid": "u", "session_id": "s", "namespace": ["n"], "key": "k", "memory": value}
+        holder = {
+            name: value,
+            "id": "i",
+            "uuid": "u",
+            "session_id": "s",
+            "namespace": ["n"],
+            "key": "k",
+            "memory": value,
+        }
         for parse in (chatgpt, claude, mem0, langmem, zep, letta):
             for item in parse(holder):
-                assert isinstance(item, LeftOut) or isinstance(Target(source="x", group="g", now=NOW).events(item), list | LeftOut)
+                assert isinstance(item, LeftOut) or isinstance(
+                    Target(source="x", group="g", now=NOW).events(item), list | LeftOut
+                )

@@ -75,8 +75,13 @@ def test_requests_of_a_group_are_looked_for_together_and_groups_apart(table: Tab
     assert all((ids == others) == (group == "others") for _, group, ids in table.seen)
 
 
-@pytest.mark.parametrize(("error", "raised"), [(Unanswered("database", "away"), None), (ZeroDivisionError("a bug"), ZeroDivisionError)])
-def test_who_waits_while_the_database_is_away_is_told_so(table: Table, error: Exception, raised: type[Exception] | None) -> None:
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(Unanswered("database", "away"), None), (ZeroDivisionError("a bug"), ZeroDivisionError)],
+)
+def test_who_waits_while_the_database_is_away_is_told_so(
+    table: Table, error: Exception, raised: type[Exception] | None
+) -> None:
     table.error = error
     if raised is None:
         assert Looks(table.look, bool).wait("g", [UUID(int=1)], PATIENCE) is None

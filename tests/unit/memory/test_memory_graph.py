@@ -1,4 +1,6 @@
-"""Which of an agent's memories are drawn: what is joined first, within the room, with nothing that is hidden."""
+"""Which of an agent's memories are drawn: what is joined first, within the room, with nothing that is
+hidden.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from models.memory.memory_graph import MOST, MOST_PEOPLE, Joined, choose
 def memory(number: int, *evidence: int, newer: int | None = None, person: str | None = None) -> Joined:
     superseded_by = None if newer is None else UUID(int=newer)
     filling: Sequence[object] = [str(UUID(int=each)) for each in evidence]
-    return Joined(node_id=UUID(int=number), kind=None, filling=list(filling), superseded_by=superseded_by, person=person)
+    return Joined(
+        node_id=UUID(int=number), kind=None, filling=list(filling), superseded_by=superseded_by, person=person
+    )
 
 
 def numbers(ids: Sequence[UUID]) -> list[int]:
@@ -34,5 +38,11 @@ def test_there_are_never_more_than_fit_and_room_for_their_people() -> None:
     assert len(ids) >= MOST - MOST_PEOPLE - 1
     assert left_out == 400 - len(ids) // 2
     assert len(choose([memory(number) for number in range(1, 400)])[0]) == MOST
-    said = Joined(node_id=UUID(int=1), kind=None, filling=[["Mara", "Bees?"], None, 7, "no id"], superseded_by=None, person=None)
+    said = Joined(
+        node_id=UUID(int=1),
+        kind=None,
+        filling=[["Mara", "Bees?"], None, 7, "no id"],
+        superseded_by=None,
+        person=None,
+    )
     assert said.evidence == []

@@ -1,4 +1,6 @@
-"""engine.memory: what follows from an event alone, what is asked of the LLM, in which order, and what follows from its answers."""
+"""engine.memory: what follows from an event alone, what is asked of the LLM, in which order, and what follows
+from its answers.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from engine.memory import Missing, Rest, Unappraised, appraise, counts_for_keywords, derive, missing, resting_on, trust_of
+from engine.memory import (
+    Missing,
+    Rest,
+    Unappraised,
+    appraise,
+    counts_for_keywords,
+    derive,
+    missing,
+    resting_on,
+    trust_of,
+)
 from engine.providers.questions import Facts, KeywordList, Poignancy, Poignant, Triple
 from jiyi.errors import InvalidEvent
 from jiyi.protocol import events as wire
@@ -21,7 +33,9 @@ WHEN = datetime(2026, 3, 2, 7, 15, tzinfo=UTC)
 
 def observed(**payload: Any) -> wire.Event:
     content = {"description": "林岚在喝茶"} | payload
-    return wire.build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "occurred_at": WHEN, "payload": content})
+    return wire.build(
+        {"type": "memory.observed", "group_id": "g", "agent_id": "a", "occurred_at": WHEN, "payload": content}
+    )
 
 
 def test_the_description_is_the_embedding_key() -> None:
@@ -34,11 +48,19 @@ def test_the_description_is_the_embedding_key() -> None:
     assert derive(observed(description="Tea")).key_hash != derive(observed(description="tea")).key_hash
 
 
-@pytest.mark.parametrize("same", ["Klaus reads  ABC", " klaus READS abc\n", "Ｋｌａｕｓ　reads ａｂｃ", "klaus\treads\nABC"])
+@pytest.mark.parametrize(
+    "same", ["Klaus reads  ABC", " klaus READS abc\n", "Ｋｌａｕｓ　reads ａｂｃ", "klaus\treads\nABC"]
+)
 def test_case_width_and_spaces_do_not_change_the_content_hash_and_other_words_do(same: str) -> None:
-    assert derive(observed(description=same)).content_hash == derive(observed(description="Klaus reads ABC")).content_hash
+    assert (
+        derive(observed(description=same)).content_hash
+        == derive(observed(description="Klaus reads ABC")).content_hash
+    )
     for other in ("Klaus reads ABCD", "KlausreadsABC", "reads Klaus ABC"):
-        assert derive(observed(description=other)).content_hash != derive(observed(description=same)).content_hash
+        assert (
+            derive(observed(description=other)).content_hash
+            != derive(observed(description=same)).content_hash
+        )
 
 
 @pytest.mark.parametrize(
@@ -46,7 +68,9 @@ def test_case_width_and_spaces_do_not_change_the_content_hash_and_other_words_do
     [
         pytest.param({"node_type": "thought"}, WHEN + timedelta(days=30), id="a thought: thirty days"),
         pytest.param({"node_type": "chat"}, None, id="a chat: never"),
-        pytest.param({"node_type": "thought", "expires_at": WHEN}, WHEN, id="a thought with a time of its own"),
+        pytest.param(
+            {"node_type": "thought", "expires_at": WHEN}, WHEN, id="a thought with a time of its own"
+        ),
         pytest.param({"node_type": "event", "expires_at": WHEN}, WHEN, id="an event with a time of its own"),
     ],
 )
@@ -63,7 +87,9 @@ def test_expiry(payload: dict[str, Any], expected: datetime | None) -> None:
         ({"description": "林岚喜欢乌龙茶"}, ["林岚", "喜欢", "乌龙茶"]),
     ],
 )
-def test_keywords_that_are_not_given_come_from_the_triple_or_else_the_text(payload: dict[str, Any], keywords: list[str]) -> None:
+def test_keywords_that_are_not_given_come_from_the_triple_or_else_the_text(
+    payload: dict[str, Any], keywords: list[str]
+) -> None:
     assert derive(observed(**payload)).keywords == keywords
 
 
@@ -78,7 +104,12 @@ def test_idle_is_decided_by_the_embedding_key() -> None:
     [
         pytest.param("chat", [Rest(4, 0.8)], Rest(0, 0.7), id="a chat"),
         pytest.param("thought", [], Rest(1, 0.7), id="a thought on nothing that is known"),
-        pytest.param("thought", [Rest(0, 0.8), Rest(2, 0.3)], Rest(3, 0.3), id="the deepest and the least trusted count"),
+        pytest.param(
+            "thought",
+            [Rest(0, 0.8), Rest(2, 0.3)],
+            Rest(3, 0.3),
+            id="the deepest and the least trusted count",
+        ),
     ],
 )
 def test_what_follows_from_evidence(node_type: str, evidence: list[Rest], expected: Rest) -> None:
@@ -86,7 +117,10 @@ def test_what_follows_from_evidence(node_type: str, evidence: list[Rest], expect
 
 
 def test_what_tools_and_documents_say_is_never_one_memory_with_what_the_user_says() -> None:
-    said = {origin: derive(observed(origin=origin)).content_hash for origin in (None, "user", "import", "assistant", "document", "tool")}
+    said = {
+        origin: derive(observed(origin=origin)).content_hash
+        for origin in (None, "user", "import", "assistant", "document", "tool")
+    }
     assert said[None] == said["user"] == said["import"]
     assert len(set(said.values())) == 4
     with pytest.raises(InvalidEvent, match="origin"):
@@ -115,7 +149,13 @@ ALL = Missing(poignancy=True, triple=True, keywords=True)
 def memory(**fields: Any) -> Unappraised:
     text = fields.pop("text", "Klaus reads")
     unknown = dict.fromkeys(("subject", "predicate", "object", "keywords", "poignancy"))
-    usual = {"agent_id": "Klaus", "node_type": "event", "description": text, "embedding_key": text, "is_idle": False}
+    usual = {
+        "agent_id": "Klaus",
+        "node_type": "event",
+        "description": text,
+        "embedding_key": text,
+        "is_idle": False,
+    }
     return Unappraised(**{**unknown, **usual, **fields})
 
 
@@ -172,15 +212,21 @@ def test_everything_is_asked_for_the_triple_first_and_what_was_brought_stays() -
 def test_without_own_keywords_they_follow_from_the_triple() -> None:
     made = appraise(LLM(), memory(), Missing(poignancy=False, triple=True, keywords=False))
     assert made.keywords == ["Klaus", "book"]
-    assert appraise(LLM(), memory(keywords=["x"]), Missing(poignancy=False, triple=True, keywords=False)).keywords == ["x"]
+    assert appraise(
+        LLM(), memory(keywords=["x"]), Missing(poignancy=False, triple=True, keywords=False)
+    ).keywords == ["x"]
 
 
 @pytest.mark.parametrize("text", ["the kiln is idle", "茶炉空闲中"])
 def test_what_is_idle_is_mundane_without_a_call(text: str) -> None:
     llm = LLM()
-    made = appraise(llm, memory(text=text, is_idle=True), Missing(poignancy=True, triple=False, keywords=False))
+    made = appraise(
+        llm, memory(text=text, is_idle=True), Missing(poignancy=True, triple=False, keywords=False)
+    )
     assert (made.poignancy, llm.asked, made.asked) == (1.0, [], {})
-    llm = LLM(Facts(subject="kiln", predicate="is", object="idle"))  # a triple decides it as if it had been brought
+    llm = LLM(
+        Facts(subject="kiln", predicate="is", object="idle")
+    )  # a triple decides it as if it had been brought
     made = appraise(llm, memory(), Missing(poignancy=True, triple=True, keywords=False))
     assert (made.is_idle, made.poignancy, llm.kinds) == (True, 1.0, ["Triple"])
 
@@ -190,4 +236,9 @@ def test_the_embedded_text_is_weighed_in_its_language(text: str, language: str) 
     llm = LLM()
     appraise(llm, memory(text=text, node_type="chat"), Missing(poignancy=True, triple=False, keywords=False))
     (question,) = llm.asked
-    assert (question.text, question.language, question.kind, question.agent_id) == (text, language, "chat", "Klaus")
+    assert (question.text, question.language, question.kind, question.agent_id) == (
+        text,
+        language,
+        "chat",
+        "Klaus",
+    )

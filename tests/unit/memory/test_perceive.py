@@ -18,7 +18,13 @@ def one(*seen: Seen, agent_id: str = "Klaus", **options: Any) -> dict[str, Any]:
 
 
 def test_the_closest_come_to_attention_equally_close_ones_in_their_order() -> None:
-    seen = [Seen("far", distance=3), Seen("b", distance=1), Seen("a", distance=1), Seen("here"), Seen("c", distance=1)]
+    seen = [
+        Seen("far", distance=3),
+        Seen("b", distance=1),
+        Seen("a", distance=1),
+        Seen("here"),
+        Seen("c", distance=1),
+    ]
     assert [item.subject for item in attend(seen, 3)] == ["here", "b", "a"]
     assert [item.subject for item in attend(seen)] == ["here", "b", "a"]  # the original's default
 
@@ -55,8 +61,18 @@ def test_what_does_nothing_is_idle_and_mundane(seen: Seen, *, stanford: bool, te
     ("statement", "key", "stanford", "garbled"),
     [
         ("desk is used", "desk is used", "desk is used", "desk is used"),
-        ("desk is in use (Klaus reads a map)", "Klaus reads a map", "Klaus reads a map", "desk is in Klaus reads a map"),
-        ("Klaus Mueller is reading (taking (short) notes)", "taking (short) notes", "taking", "Klaus Mueller is short) notes"),
+        (
+            "desk is in use (Klaus reads a map)",
+            "Klaus reads a map",
+            "Klaus reads a map",
+            "desk is in Klaus reads a map",
+        ),
+        (
+            "Klaus Mueller is reading (taking (short) notes)",
+            "taking (short) notes",
+            "taking",
+            "Klaus Mueller is short) notes",
+        ),
         ("Bo is smiling (at Ann) (again)", "at Ann", "at Ann", "Bo is smiling again"),
         ("她在看书（做（短）笔记）", "做（短）笔记", "她在看书（做（短）笔记）", "她在看书（做（短）笔记）"),
         ("it is open (and not closed", "and not closed", "and not closed", "it is open and not close"),
@@ -80,7 +96,11 @@ def test_the_agents_own_conversation_comes_before_its_event_as_evidence() -> Non
     own = Seen("Klaus", "chat with", "Maria", "talking about maps")
     others = Seen("Maria", "chat with", "Klaus", "talking about maps", 1)
     chat, event, plain = observations("Klaus", [others, own], utterances=[("Klaus", "Hello")])
-    assert (chat["node_type"], chat["description"], chat["utterances"]) == ("chat", "talking about maps", [("Klaus", "Hello")])
+    assert (chat["node_type"], chat["description"], chat["utterances"]) == (
+        "chat",
+        "talking about maps",
+        [("Klaus", "Hello")],
+    )
     assert (event["description"], event["evidence"]) == ("Klaus is talking about maps", [chat["event_id"]])
     assert "evidence" not in plain
     assert chat["keywords"] == event["keywords"] == ["Klaus", "Maria"]
@@ -88,8 +108,15 @@ def test_the_agents_own_conversation_comes_before_its_event_as_evidence() -> Non
 
 
 def test_all_that_is_made_is_a_valid_event() -> None:
-    seen = [DESK, Seen("Klaus", "chat with", "Maria", "chatting"), Seen("w:room:bed"), Seen("床", "被", "使用", "在用")]
+    seen = [
+        DESK,
+        Seen("Klaus", "chat with", "Maria", "chatting"),
+        Seen("w:room:bed"),
+        Seen("床", "被", "使用", "在用"),
+    ]
     for item in observations("Klaus", seen, bandwidth=9):
         payload = {name: value for name, value in item.items() if name not in ("agent_id", "event_id")}
-        built = wire.build({"type": "memory.observed", "group_id": "g", "agent_id": "Klaus", "payload": payload})
+        built = wire.build(
+            {"type": "memory.observed", "group_id": "g", "agent_id": "Klaus", "payload": payload}
+        )
         assert set(payload) <= built.payload.model_fields_set

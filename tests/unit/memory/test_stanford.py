@@ -20,16 +20,31 @@ from jiyi.protocol.wire.vectors import to_array
 
 
 def node(kind: str, text: str, **other: Any) -> dict[str, Any]:
-    place = {"node_count": 1, "type_count": 1, "type": kind, "depth": 0, "created": "2023-02-13 07:15:00", "expiration": None}
+    place = {
+        "node_count": 1,
+        "type_count": 1,
+        "type": kind,
+        "depth": 0,
+        "created": "2023-02-13 07:15:00",
+        "expiration": None,
+    }
     triple = {"subject": "Ann", "predicate": "is", "object": "here"}
-    texts = {"description": text, "embedding_key": text, "poignancy": 3, "keywords": ["ann", "here"], "filling": []}
+    texts = {
+        "description": text,
+        "embedding_key": text,
+        "poignancy": 3,
+        "keywords": ["ann", "here"],
+        "filling": [],
+    }
     return place | triple | texts | other
 
 
 def tiny() -> dict[str, Any]:
     """Newest first, as the original writes it."""
     return {
-        "node_3": node("thought", "Ann likes it here", filling=["node_1", "node_2"], expiration="2023-03-15 07:15:00"),
+        "node_3": node(
+            "thought", "Ann likes it here", filling=["node_1", "node_2"], expiration="2023-03-15 07:15:00"
+        ),
         "node_2": node("chat", "Ann greets Bo", filling=[["Ann", "Hi"], ["Bo", "你好"]]),
         "node_1": node("event", "Ann (is here)", embedding_key="is here"),
     }
@@ -83,7 +98,10 @@ def memory_folder(folder: Path) -> Path:
 
 @pytest.mark.parametrize("layout", ["flat", "original"], indirect=True)
 def test_both_layouts_are_read_in_the_order_of_numbers_not_of_letters(save: Save) -> None:
-    folder = save(kw_strength={"kw_strength_event": {"ann": 2}}, nodes={f"node_{k}": node("event", str(k)) for k in range(12, 0, -1)})
+    folder = save(
+        kw_strength={"kw_strength_event": {"ann": 2}},
+        nodes={f"node_{k}": node("event", str(k)) for k in range(12, 0, -1)},
+    )
     memory = stanford.read(folder)
     assert memory.persona == "Ann Lee"
     assert [each["node_id"] for each in memory.nodes] == [f"node_{k}" for k in range(1, 13)]
@@ -102,9 +120,13 @@ def test_only_the_nodes_are_necessary(save: Save) -> None:
     assert all(event.payload.vector is None for event in events)
 
 
-def test_15_a_memory_may_have_no_nodes_and_negative_weights_and_half_the_counters_are_none(save: Save) -> None:
+def test_15_a_memory_may_have_no_nodes_and_negative_weights_and_half_the_counters_are_none(
+    save: Save,
+) -> None:
     [last] = stanford.events(
-        stanford.read(save(nodes={}, scratch={"name": "Ann", "importance_trigger_curr": 5, "recency_w": -2})), "g", "ann"
+        stanford.read(save(nodes={}, scratch={"name": "Ann", "importance_trigger_curr": 5, "recency_w": -2})),
+        "g",
+        "ann",
     )
     assert isinstance(last, AgentConfigured)
     assert (last.payload.counters, last.payload.recency_w) == (None, -2)
@@ -112,7 +134,9 @@ def test_15_a_memory_may_have_no_nodes_and_negative_weights_and_half_the_counter
 
 def test_vectors_are_read_from_npz_as_well(save: Save) -> None:
     folder = save(embeddings=None)
-    np.savez(memory_folder(folder) / "embeddings.npz", keys=np.array(["is here"]), vectors=np.array([[3.0, 4.0]]))
+    np.savez(
+        memory_folder(folder) / "embeddings.npz", keys=np.array(["is here"]), vectors=np.array([[3.0, 4.0]])
+    )
     first = stanford.events(stanford.read(folder), "g", "ann", embedding_model="mine")[0]
     assert to_array(first.payload.vector).tolist() == [3, 4]
     assert first.payload.embedding_model == "mine"
@@ -128,7 +152,11 @@ def test_nodes_become_events_in_their_order_with_the_settings_last(save: Save) -
         assert event.payload.poignancy == 3
         assert event.payload.keywords == ["ann", "here"]
         assert (event.payload.subject, event.payload.predicate, event.payload.object) == ("Ann", "is", "here")
-    assert (first.payload.node_type, first.payload.description, first.payload.embedding_key) == ("event", "Ann (is here)", "is here")
+    assert (first.payload.node_type, first.payload.description, first.payload.embedding_key) == (
+        "event",
+        "Ann (is here)",
+        "is here",
+    )
     assert to_array(first.payload.vector).tolist() == [1, 0]
     assert first.payload.embedding_model == stanford.ORIGINAL_MODEL
     assert first.payload.provenance == {"source": "stanford", "node_id": "node_1"}
@@ -153,7 +181,9 @@ def test_a_chats_filling_becomes_utterances_and_a_thoughts_evidence(save: Save) 
 
 
 @pytest.mark.parametrize(("filling", "kept"), [("node_1", {"filling": "node_1"}), (None, {})])
-def test_another_filling_is_nothing_and_a_string_is_kept_as_provenance(filling: str | None, kept: dict[str, str], save: Save) -> None:
+def test_another_filling_is_nothing_and_a_string_is_kept_as_provenance(
+    filling: str | None, kept: dict[str, str], save: Save
+) -> None:
     nodes = {"node_1": node("thought", "this is blank", filling=filling)}
     thought = stanford.events(stanford.read(save(nodes=nodes)), "g", "ann")[0].payload
     assert thought.evidence == thought.utterances == []
@@ -186,11 +216,27 @@ def imported(folder: Path) -> tuple[list[Any], list[str]]:
         ({}, {"keywords": ["ann", "here"], "poignancy": 3}, []),
         ({"keywords": ["", "ann", ""]}, {"keywords": ["ann"]}, ["an empty keyword"]),
         ({"keywords": [""]}, {"keywords": []}, ["an empty keyword"]),
-        ({"keywords": ["a", "b" * 201, "c", "d", "e"]}, {"keywords": ["a", "c", "d"]}, ["201 characters", "1 of 4 keywords"]),
-        ({"object": "y" * 501}, {"subject": "Ann", "object": None}, ["the object, 501 characters are more than 500"]),
+        (
+            {"keywords": ["a", "b" * 201, "c", "d", "e"]},
+            {"keywords": ["a", "c", "d"]},
+            ["201 characters", "1 of 4 keywords"],
+        ),
+        (
+            {"object": "y" * 501},
+            {"subject": "Ann", "object": None},
+            ["the object, 501 characters are more than 500"],
+        ),
         # Historic, so that no model is asked for it.
-        ({"poignancy": -3}, {"poignancy": None, "historic": True}, ["the poignancy -3, which is not between 1 and 10: it counts as 0"]),
-        ({"poignancy": 10.5}, {"poignancy": None, "historic": True}, ["the poignancy 10.5, which is not between 1 and 10: it counts as 0"]),
+        (
+            {"poignancy": -3},
+            {"poignancy": None, "historic": True},
+            ["the poignancy -3, which is not between 1 and 10: it counts as 0"],
+        ),
+        (
+            {"poignancy": 10.5},
+            {"poignancy": None, "historic": True},
+            ["the poignancy 10.5, which is not between 1 and 10: it counts as 0"],
+        ),
     ],
 )
 def test_15_what_cannot_be_kept_is_left_out_and_told(
@@ -208,13 +254,18 @@ def test_15_what_cannot_be_kept_is_left_out_and_told(
 def test_15_a_thought_of_no_words_is_left_out_with_what_rests_on_it(save: Save) -> None:
     nodes = tiny() | {"node_2": node("thought", " ", filling=["node_1"])}
     events, left_out = imported(save(nodes=nodes))
-    assert [event.event_id for event in events] == [node_uuid("g", "ann", "node_1"), node_uuid("g", "ann", "node_3")]
+    assert [event.event_id for event in events] == [
+        node_uuid("g", "ann", "node_1"),
+        node_uuid("g", "ann", "node_3"),
+    ]
     assert events[1].payload.evidence == [node_uuid("g", "ann", "node_1")]
     assert left_out == ["node_2: the whole node, its description is empty"]
 
 
 def test_15_an_empty_key_gives_way_to_the_description_and_keeps_its_vector(save: Save) -> None:
-    (event, *_), left_out = imported(save(nodes={"node_1": node("event", "x", embedding_key="")}, embeddings={"": [0.0, 1.0]}))
+    (event, *_), left_out = imported(
+        save(nodes={"node_1": node("event", "x", embedding_key="")}, embeddings={"": [0.0, 1.0]})
+    )
     assert event.payload.embedding_key is None
     assert to_array(event.payload.vector).tolist() == [0, 1]
     assert left_out == []
@@ -252,14 +303,20 @@ def test_strange_or_missing_ids_are_refused(ids: list[str], words: str, save: Sa
 
 
 @pytest.mark.parametrize("name", ["nodes", "scratch", "kw_strength", "embeddings"])
-@pytest.mark.parametrize(("content", "words"), [("{", "cannot be read as JSON"), ("[1]", "must hold a JSON object")])
+@pytest.mark.parametrize(
+    ("content", "words"), [("{", "cannot be read as JSON"), ("[1]", "must hold a JSON object")]
+)
 def test_a_broken_file_is_named(name: str, content: str, words: str, save: Save) -> None:
     problem = refusal(save(**{name: content}))
     assert f"{name}.json: " in problem
     assert words in problem
 
 
-@pytest.mark.parametrize("content", [b"no zip at all", b"", b"PK\x03\x04 and no more", None], ids=["text", "empty", "cut off", "no keys"])
+@pytest.mark.parametrize(
+    "content",
+    [b"no zip at all", b"", b"PK\x03\x04 and no more", None],
+    ids=["text", "empty", "cut off", "no keys"],
+)
 def test_broken_npz_vectors_are_named(content: bytes | None, save: Save) -> None:
     folder = save(embeddings=None)
     file = memory_folder(folder) / "embeddings.npz"
@@ -293,10 +350,23 @@ def test_a_wrong_node_vector_or_setting_is_named(files: dict[str, Any], problem:
         ("filling", [["Ann"]], "utterances"),
         ("filling", [5], "utterances"),
         ("expiration", "later", "later"),
-        *((field, None, f"'{field}'") for field in ("type", "created", "description", "embedding_key", "poignancy", "keywords", "subject")),
+        *(
+            (field, None, f"'{field}'")
+            for field in (
+                "type",
+                "created",
+                "description",
+                "embedding_key",
+                "poignancy",
+                "keywords",
+                "subject",
+            )
+        ),
     ],
 )
-def test_a_wrong_or_missing_field_is_named_with_its_node(field: str, value: Any, words: str, save: Save) -> None:
+def test_a_wrong_or_missing_field_is_named_with_its_node(
+    field: str, value: Any, words: str, save: Save
+) -> None:
     nodes = tiny()
     nodes["node_2"][field] = value
     if value is None:

@@ -1,4 +1,6 @@
-"""The catalogue of jobs and how they run, without a database: slots, schedules, what beat sends, when a run stops."""
+"""The catalogue of jobs and how they run, without a database: slots, schedules, what beat sends, when a run
+stops.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,18 @@ OFF = {"jobs_off": ", ".join(JOBS.keys() - {"reconcile"})}
         (Schedule(6 * HOUR), NOON - timedelta(microseconds=1), NOON.replace(hour=6), "every 6 hours"),
     ],
 )
-def test_a_slot_is_the_last_tick_at_or_before_now(schedule: Schedule, now: datetime, slot: datetime, text: str) -> None:
+def test_a_slot_is_the_last_tick_at_or_before_now(
+    schedule: Schedule, now: datetime, slot: datetime, text: str
+) -> None:
     assert schedule.slot(now) == slot
     assert str(schedule) == text
 
 
-@given(st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)), st.integers(1, 90_000), st.integers(0, 23))
+@given(
+    st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
+    st.integers(1, 90_000),
+    st.integers(0, 23),
+)
 def test_slots_are_where_they_are_however_the_clock_moves(now: datetime, every: int, hour: int) -> None:
     schedule = Schedule(every, hour * HOUR)
     slot = schedule.slot(now)
@@ -52,7 +60,9 @@ def test_slots_are_where_they_are_however_the_clock_moves(now: datetime, every: 
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(configure: Callable[..., Settings], name: str) -> None:
+def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(
+    configure: Callable[..., Settings], name: str
+) -> None:
     job = find(name)
     assert job.name == name
     assert hasattr(Settings, job.setting) or job.setting in Settings.model_fields or job.when.every
@@ -67,16 +77,23 @@ def test_every_job_has_a_time_or_a_setting_a_purpose_and_a_line_in_the_document(
         find("sleep")
 
 
-def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(configure: Callable[..., Settings]) -> None:
+def test_beat_asks_at_least_once_a_minute_and_only_for_what_is_switched_on(
+    configure: Callable[..., Settings],
+) -> None:
     schedule = beat_schedule(configure(work_lease_seconds=10.5, **OFF))
-    assert schedule == {"reconcile": {"task": "job.reconcile", "schedule": 7, "options": {"queue": "upkeep", "expires": 7}}}
+    assert schedule == {
+        "reconcile": {"task": "job.reconcile", "schedule": 7, "options": {"queue": "upkeep", "expires": 7}}
+    }
     on = beat_schedule(configure(jobs_off="", backup_dir="/backups"))
     assert (on["backup"]["schedule"], on["archive"]["schedule"]) == (60, 60)
 
 
 @pytest.mark.parametrize("names", ["reconcile", "archive, sleep"])
 def test_what_cannot_be_switched_off_is_refused(configure: Callable[..., Settings], names: str) -> None:
-    with pytest.raises(SettingsError, match=r"^JIYI_JOBS_OFF: (reconcile|sleep) cannot be switched off; there are archive, backup"):
+    with pytest.raises(
+        SettingsError,
+        match=r"^JIYI_JOBS_OFF: (reconcile|sleep) cannot be switched off; there are archive, backup",
+    ):
         beat_schedule(configure(jobs_off=names))
 
 
@@ -105,7 +122,9 @@ def test_agents_are_gone_through_from_where_the_last_run_stopped(monkeypatch: py
     everybody = [("g", name) for name in "abcde"]
     monkeypatch.setattr(jobs, "AGENTS_PAGE", 2)
     monkeypatch.setattr(
-        jobs.agents, "next_agents", lambda _c, _group, after, limit: [agent for agent in everybody if agent > after][:limit]
+        jobs.agents,
+        "next_agents",
+        lambda _c, _group, after, limit: [agent for agent in everybody if agent > after][:limit],
     )
     assert list(Run("x", NOON).agents()) == everybody
     stopped = Run("x", NOON, deadline=0.0)

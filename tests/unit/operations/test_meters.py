@@ -35,7 +35,12 @@ def test_a_quantile_lies_within_its_class_in_proportion() -> None:
 
 @pytest.mark.parametrize(
     ("state", "failing", "outcome"),
-    [("SUCCESS", False, "done"), ("SUCCESS", True, "failed"), ("FAILURE", False, "failed"), ("RETRY", False, "retried")],
+    [
+        ("SUCCESS", False, "done"),
+        ("SUCCESS", True, "failed"),
+        ("FAILURE", False, "failed"),
+        ("RETRY", False, "retried"),
+    ],
 )
 def test_a_task_that_took_care_of_its_failure_has_failed_all_the_same(
     monkeypatch: pytest.MonkeyPatch, state: str, failing: bool, outcome: str
@@ -50,7 +55,10 @@ def test_a_task_that_took_care_of_its_failure_has_failed_all_the_same(
     watch.begun("2", task)  # the next one in this thread is innocent
     watch.ended("2", task, "SUCCESS")
     watch.ended("unknown", task, "SUCCESS")
-    assert [(name, end, waited) for name, end, _seconds, waited in told] == [("work.embed", outcome, None), ("work.embed", "done", None)]
+    assert [(name, end, waited) for name, end, _seconds, waited in told] == [
+        ("work.embed", outcome, None),
+        ("work.embed", "done", None),
+    ]
 
 
 def test_news_names_a_hundred_ids_and_counts_them_all() -> None:

@@ -1,4 +1,6 @@
-"""Whether queues are read: a worker that stopped is told within seconds, an idle one is well, what was never seen is unknown."""
+"""Whether queues are read: a worker that stopped is told within seconds, an idle one is well, what was never
+seen is unknown.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def canary(age: float, outstanding: int = 0) -> Callable[[], Canary]:
         (None, canary(60), "ok"),  # heartbeats are not known
     ],
 )
-def test_a_queue_is_as_well_as_whoever_reads_it(workers: list[Worker] | None, sung: Callable[[], Canary] | None, state: State) -> None:
+def test_a_queue_is_as_well_as_whoever_reads_it(
+    workers: list[Worker] | None, sung: Callable[[], Canary] | None, state: State
+) -> None:
     assert checks.reader(QUEUE, workers, sung() if sung else None).state == state
 
 
@@ -63,7 +67,9 @@ def test_a_queue_is_as_well_as_whoever_reads_it(workers: list[Worker] | None, su
         (None, None, None, "unknown"),
     ],
 )
-def test_the_intake_is_judged_alike(living: list[float] | None, waiting: int | None, oldest: float | None, state: State) -> None:
+def test_the_intake_is_judged_alike(
+    living: list[float] | None, waiting: int | None, oldest: float | None, state: State
+) -> None:
     assert checks.intake_reader("memory.intake", living, waiting, oldest).state == state
 
 
@@ -71,13 +77,18 @@ def test_a_stopped_worker_is_told_with_the_age_of_its_oldest_message() -> None:
     found = [worker(18), worker(1, *(queue for queue in task_queues() if queue != QUEUE))]
     check = checks.workers(Reading(found, ""), {}, {QUEUE: 130.0, "upkeep": 900.0})
     assert check.state == "unreachable"
-    assert str(check.detail) == "nobody reads embedding: its worker has been silent for 18 s, the oldest message waits for 2 min"
+    assert (
+        str(check.detail)
+        == "nobody reads embedding: its worker has been silent for 18 s, the oldest message waits for 2 min"
+    )
 
 
 def test_a_worker_that_an_operator_stopped_is_told_so_however_long_ago_its_process_ended() -> None:
     others = worker(1, *(queue for queue in task_queues() if queue != QUEUE))
     for mode, silent, ended in (("stopped", 120.0, True), ("stopped", 1.0, False), ("paused", 1.0, False)):
-        said = Told(mode=cast("WorkerMode", mode), ended=ended, wished_by="user:mia", wished_at=1_767_240_000.0)
+        said = Told(
+            mode=cast("WorkerMode", mode), ended=ended, wished_by="user:mia", wished_at=1_767_240_000.0
+        )
         held = Worker("here:2", "embedding@here", (QUEUE,), silent, said)
         check = checks.workers(Reading([held, others], ""), {}, {QUEUE: 130.0})
         told = f"{mode} by mia (2026-01-01 04:00 UTC): embedding. Resume it on the page of workers"
@@ -89,7 +100,11 @@ def test_what_is_kept_for_later_is_not_in_flight(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(broker_queues.time, "time", lambda: now)
 
     def held(seconds_ago: float, due_in: float | None = None) -> tuple[bytes, bytes]:
-        eta = "" if due_in is None else (datetime.fromtimestamp(now, UTC) + timedelta(seconds=due_in)).isoformat()
+        eta = (
+            ""
+            if due_in is None
+            else (datetime.fromtimestamp(now, UTC) + timedelta(seconds=due_in)).isoformat()
+        )
         return str(now - seconds_ago).encode(), eta.encode()
 
     assert in_flight(0, []) == broker_queues.InFlight(0, None)

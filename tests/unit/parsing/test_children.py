@@ -1,4 +1,6 @@
-"""engine.stores.children: documents are parsed in child processes, each within its limits, and children end with their parent."""
+"""engine.stores.children: documents are parsed in child processes, each within its limits, and children end
+with their parent.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,9 @@ def test_a_document_may_be_a_file_of_any_size() -> None:
     ],
     ids=["cpu", "wall", "memory", "output"],
 )
-def test_a_document_that_exceeds_a_limit_is_refused_and_the_next_is_parsed(data: bytes, name: str, limits: Limits, reason: str) -> None:
+def test_a_document_that_exceeds_a_limit_is_refused_and_the_next_is_parsed(
+    data: bytes, name: str, limits: Limits, reason: str
+) -> None:
     with pytest.raises(LimitExceeded, match=reason):
         document(data, name, limits)
     assert document(KILN)[1][0] == KILN.decode()
@@ -96,7 +100,9 @@ def test_a_child_that_has_had_nothing_to_do_ends_and_is_replaced(monkeypatch: py
 
 
 def _close_input(process: subprocess.Popen[bytes]) -> None:
-    """The child sees the end of its input; the parent's object still stands for a pipe, which nobody reads."""
+    """The child sees the end of its input; the parent's object still stands for a pipe, which nobody
+    reads.
+    """
     reader, writer = os.pipe()
     os.close(reader)
     assert process.stdin is not None
@@ -150,7 +156,9 @@ def test_children_end_with_their_parent(busy: bool) -> None:
             list(children.parse("document", {HIDDEN_DEPTH[:18]!r} * 60_000, Limits(), path="a.html", **options))
         sys.stdin.read()
     """)
-    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
         assert parent.stdout is not None
         child = psutil.Process(int(parent.stdout.readline()))
         if busy:

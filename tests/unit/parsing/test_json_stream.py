@@ -15,8 +15,15 @@ from engine.stores.limits import Refused
 from engine.stores.saved_files import JsonStream
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=4)
+    ),
 )
 
 
@@ -28,7 +35,9 @@ def elements(text: str) -> list[Any]:
 
 
 @given(st.lists(JSON), st.sampled_from([None, 2]), st.integers(1, 7))
-def test_a_list_is_what_json_reads_of_it_in_pieces_of_any_size(values: list[Any], indent: int | None, at_once: int) -> None:
+def test_a_list_is_what_json_reads_of_it_in_pieces_of_any_size(
+    values: list[Any], indent: int | None, at_once: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(saved_files, "_READ", at_once)
         assert elements(json.dumps(values, indent=indent, ensure_ascii=False)) == values
@@ -40,7 +49,9 @@ def test_an_object_is_read_key_by_key() -> None:
     stream.end()
 
 
-@pytest.mark.parametrize("text", ["", "[", "[1", "[1 2]", "[1,]", "[1]x", "[\u0000]", "{}", '["a]', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "[", "[1", "[1 2]", "[1,]", "[1]x", "[\u0000]", "{}", '["a]', "[" * 100_000]
+)
 def test_what_is_no_list_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="malformed: no JSON"):
         elements(text)

@@ -40,7 +40,9 @@ DEPLOYMENT = {
 @pytest.fixture
 def deployment(configure: Callable[..., Settings]) -> Settings:
     defaults = {name: value for name, value in DEPLOYMENT.items() if name != "tz"}
-    return configure(agent_defaults=", ".join(f"{name}={value}" for name, value in defaults.items()), tz=DEPLOYMENT["tz"])
+    return configure(
+        agent_defaults=", ".join(f"{name}={value}" for name, value in defaults.items()), tz=DEPLOYMENT["tz"]
+    )
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -59,8 +61,15 @@ def test_15_a_negative_weight_counts_in_the_originals_mode_only(name: str, deplo
     assert getattr(own.over(deployment, "recent"), name) == DEPLOYMENT[name]
     assert getattr(own.over(deployment, "stanford"), name) == -1
     assert getattr(AgentSettings(**{name: -1.0, "mode": "stanford"}).over(deployment), name) == -1
-    assert getattr(AgentSettings(**{name: -1.0, "mode": "stanford"}).over(deployment, "recent"), name) == DEPLOYMENT[name]
+    assert (
+        getattr(AgentSettings(**{name: -1.0, "mode": "stanford"}).over(deployment, "recent"), name)
+        == DEPLOYMENT[name]
+    )
 
 
 def test_every_setting_of_an_agent_exists_for_the_deployment_too() -> None:
-    assert AgentSettings.model_fields.keys() == ResolvedSettings.model_fields.keys() <= {"tz", *AgentDefaults.model_fields}
+    assert (
+        AgentSettings.model_fields.keys()
+        == ResolvedSettings.model_fields.keys()
+        <= {"tz", *AgentDefaults.model_fields}
+    )

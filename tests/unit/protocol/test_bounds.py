@@ -17,7 +17,9 @@ FEW = Bounds(size=10_000, values=10, depth=3)
 
 
 def values_in(value: object) -> int:
-    """As many as the text of a value without empty lists and objects has; each of those counts as if it had one."""
+    """As many as the text of a value without empty lists and objects has; each of those counts as if it had
+    one.
+    """
     if isinstance(value, dict):
         return max(1, sum(1 + values_in(one) for one in value.values()))
     return max(1, sum(1 + values_in(one) for one in value)) if isinstance(value, list) else 0
@@ -50,12 +52,21 @@ def test_values_and_depth_are_counted_exactly_whatever_the_words_are(value: obje
 
 
 @given(_JSON, st.booleans(), st.integers(1, 5))
-def test_names_are_counted_exactly_however_the_text_is_cut(value: object, ascii_only: bool, size: int) -> None:
+def test_names_are_counted_exactly_however_the_text_is_cut(
+    value: object, ascii_only: bool, size: int
+) -> None:
     with mock.patch.object(bounds, "_CHUNK", size):
         assert names_in(json.dumps(value, ensure_ascii=ascii_only).encode()) == keys_in(value)
 
 
-@pytest.mark.parametrize("text", [b"[1,1,1,1,1,1,1,1,1,1,1]", b'["","","","","","","","","","",""]', b"[{},{},{},{},{},{},{},{},{},{},{}]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[1,1,1,1,1,1,1,1,1,1,1]",
+        b'["","","","","","","","","","",""]',
+        b"[{},{},{},{},{},{},{},{},{},{},{}]",
+    ],
+)
 def test_too_many_values_are_refused(text: bytes) -> None:
     with pytest.raises(TooMuchError, match="more than 10"):
         FEW.check(text)
@@ -63,7 +74,9 @@ def test_too_many_values_are_refused(text: bytes) -> None:
 
 @pytest.mark.parametrize("one", [b'"",', b'"a",', b'{"a":"b"},'])
 def test_texts_are_no_vectors(one: bytes) -> None:
-    """Four bodies of 15 MB with 3.9 million texts each took half a gigabyte: there may be as many numbers in so many bytes."""
+    """Four bodies of 15 MB with 3.9 million texts each took half a gigabyte: there may be as many numbers in
+    so many bytes.
+    """
     text = b"[" + one * 20 + b"1]"
     Bounds(1_000, values=41, density=3).check(text)
     with pytest.raises(TooMuchError, match=r"more than 19 (texts|lists)"):

@@ -14,7 +14,10 @@ from jiyi.protocol.retrieval import Answer, Debug, FocalAnswer
 from jiyi.protocol.wire.calls import open_reply, reply_of, reply_of_error, retrieval_queue, retrieval_queues
 
 
-@pytest.mark.parametrize("cls", [cls for cls in BY_CODE.values() if not issubclass(cls, InvalidRequest) and cls is not InvalidEvent])
+@pytest.mark.parametrize(
+    "cls",
+    [cls for cls in BY_CODE.values() if not issubclass(cls, InvalidRequest) and cls is not InvalidEvent],
+)
 def test_an_error_is_raised_again_as_its_own_class(cls: type[JiyiError]) -> None:
     with pytest.raises(JiyiError, match=r"^cannot reach 记忆$") as caught:
         open_reply(reply_of_error(cls("cannot reach 记忆")))
@@ -38,7 +41,18 @@ def test_the_error_of_a_newer_service_is_a_service_error() -> None:
         open_reply(reply)
 
 
-VALUES = [None, 0, "", [], {}, False, 1.5, {"error": {"code": "x"}}, {"value": 1}, [{"记忆": ['\\ " \0', 2**60, None]}]]
+VALUES = [
+    None,
+    0,
+    "",
+    [],
+    {},
+    False,
+    1.5,
+    {"error": {"code": "x"}},
+    {"value": 1},
+    [{"记忆": ['\\ " \0', 2**60, None]}],
+]
 
 
 @pytest.mark.parametrize("value", VALUES)
@@ -50,7 +64,12 @@ def test_a_value_comes_back_as_it_was_and_is_no_error(value: Any) -> None:
 def test_a_model_travels_as_its_own_json() -> None:
     words = '房租 " \\ é'
     debug = Debug(mode=words, min_score=0.1 + 0.2, total_candidates=2**40)
-    answer = Answer(status="ok", groups=[FocalAnswer(query=words, status="ok", message=words, accessed_ids=[UUID(int=7)], debug=debug)])
+    answer = Answer(
+        status="ok",
+        groups=[
+            FocalAnswer(query=words, status="ok", message=words, accessed_ids=[UUID(int=7)], debug=debug)
+        ],
+    )
     assert json.loads(reply_of(answer)) == {"value": answer.model_dump(mode="json")}
     assert Answer.model_validate(open_reply(reply_of(answer))) == answer
 

@@ -40,13 +40,24 @@ def problems(**fields: object) -> list[str]:
     ("fields", "expected"),
     [
         pytest.param({}, ["name: required, but missing"], id="missing"),
-        pytest.param({"name": 7}, ["name: Input should be a valid string (got 7)"], id="wrong type, with the value"),
+        pytest.param(
+            {"name": 7}, ["name: Input should be a valid string (got 7)"], id="wrong type, with the value"
+        ),
         pytest.param({"name": "a.b"}, ["name: leave out the dots"], id="a validator's own words"),
-        pytest.param({"name": "a", "colour": "blue"}, ["colour: Input should be 'red' or 'green' (got 'blue')"], id="literal"),
-        pytest.param({"name": ["long"]}, ["name: Input should be a valid string"], id="no value that is a container"),
+        pytest.param(
+            {"name": "a", "colour": "blue"},
+            ["colour: Input should be 'red' or 'green' (got 'blue')"],
+            id="literal",
+        ),
+        pytest.param(
+            {"name": ["long"]}, ["name: Input should be a valid string"], id="no value that is a container"
+        ),
         pytest.param(
             {"name": "a", "inner": [{"number": 1}, {"number": 0}], "mood": 1},
-            ["inner.1.number: Input should be greater than or equal to 1 (got 0)", "mood: Extra inputs are not permitted (got 1)"],
+            [
+                "inner.1.number: Input should be greater than or equal to 1 (got 0)",
+                "mood: Extra inputs are not permitted (got 1)",
+            ],
             id="path into a list, and an unknown field, in order",
         ),
     ],
@@ -78,7 +89,12 @@ def test_every_error_has_a_code_of_its_own_and_is_also_the_builtin_one_a_caller_
     classes = {cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, JiyiError)}
     assert set(BY_CODE.values()) == classes
     assert all(BY_CODE[cls.code] is cls for cls in classes)
-    expected = {"BrokerUnavailable": ConnectionError, "NoAnswer": TimeoutError, "NotFound": LookupError, "SettingsError": ValueError}
+    expected = {
+        "BrokerUnavailable": ConnectionError,
+        "NoAnswer": TimeoutError,
+        "NotFound": LookupError,
+        "SettingsError": ValueError,
+    }
     for name, builtin in (expected | {"ModelMismatch": ValueError}).items():
         assert issubclass(getattr(errors, name), builtin), name
 

@@ -16,9 +16,22 @@ ID = UUID("01978c00-0000-7000-8000-000000000001")
 
 
 def observed(**fields: Any) -> Event:
-    envelope = {name: fields.pop(name) for name in ("agent_id", "session_id", "occurred_at", "correlation_id") if name in fields}
+    envelope = {
+        name: fields.pop(name)
+        for name in ("agent_id", "session_id", "occurred_at", "correlation_id")
+        if name in fields
+    }
     payload = {"description": "Klaus reads", "poignancy": 3, **fields}
-    return build({"type": "memory.observed", "event_id": ID, "group_id": "g", "agent_id": "klaus", **envelope, "payload": payload})
+    return build(
+        {
+            "type": "memory.observed",
+            "event_id": ID,
+            "group_id": "g",
+            "agent_id": "klaus",
+            **envelope,
+            "payload": payload,
+        }
+    )
 
 
 def says(event: Event) -> str:
@@ -27,22 +40,40 @@ def says(event: Event) -> str:
 
 def as_stored(event: Event) -> str:
     """After PostgreSQL had it: other keys first, numbers as they are kept there."""
-    kept = json.loads(payload_json(event), parse_float=lambda text: int(float(text)) if float(text) > 1e15 else float(text))
+    kept = json.loads(
+        payload_json(event), parse_float=lambda text: int(float(text)) if float(text) > 1e15 else float(text)
+    )
     return digest(content(event.type, event.agent_id, event.session_id, dict(reversed(kept.items()))))
 
 
 def test_16_the_same_again_says_the_same_and_anything_else_something_else() -> None:
-    same: list[dict[str, Any]] = [{}, {"occurred_at": "2026-03-02T09:00:00Z"}, {"correlation_id": "attempt 2"}, {"node_type": "event"}]
+    same: list[dict[str, Any]] = [
+        {},
+        {"occurred_at": "2026-03-02T09:00:00Z"},
+        {"correlation_id": "attempt 2"},
+        {"node_type": "event"},
+    ]
     same += [{"vector": [0.1, 0.2], "embedding_model": "m"}]
     for fields in same:
         assert says(observed(**fields)) == says(observed()), fields
-    other: list[dict[str, Any]] = [{"description": "Klaus sleeps"}, {"poignancy": 4}, {"agent_id": "maria"}, {"session_id": "s"}]
-    other += [{"node_type": "thought"}, {"keywords": ["book"]}, {"provenance": {"page": 2}}, {"evidence": [uuid4()]}]
+    other: list[dict[str, Any]] = [
+        {"description": "Klaus sleeps"},
+        {"poignancy": 4},
+        {"agent_id": "maria"},
+        {"session_id": "s"},
+    ]
+    other += [
+        {"node_type": "thought"},
+        {"keywords": ["book"]},
+        {"provenance": {"page": 2}},
+        {"evidence": [uuid4()]},
+    ]
     for fields in other:
         assert says(observed(**fields)) != says(observed()), fields
     assert says(observed(keywords=["a", "b"])) == says(observed(keywords=["b", "a"]))  # they are a set
     taken_back = [
-        build({"type": "agent.configured", "group_id": "g", "agent_id": "a", "payload": {name: None}}) for name in ("mode", "recency_w")
+        build({"type": "agent.configured", "group_id": "g", "agent_id": "a", "payload": {name: None}})
+        for name in ("mode", "recency_w")
     ]
     assert len(set(map(says, taken_back))) == 2  # null takes a setting back, which is not nothing
 
@@ -50,10 +81,29 @@ def test_16_the_same_again_says_the_same_and_anything_else_something_else() -> N
 @pytest.mark.parametrize(
     "event",
     [
-        observed(provenance={"z": 1e22, "a": 0.1, "n": None, "yes": True, "whole": 10**400, "text": "书"}, keywords=["书", "k"]),
-        build({"type": "agent.configured", "event_id": ID, "group_id": "g", "agent_id": "a", "payload": {"mode": None, "recency_w": 2}}),
+        observed(
+            provenance={"z": 1e22, "a": 0.1, "n": None, "yes": True, "whole": 10**400, "text": "书"},
+            keywords=["书", "k"],
+        ),
+        build(
+            {
+                "type": "agent.configured",
+                "event_id": ID,
+                "group_id": "g",
+                "agent_id": "a",
+                "payload": {"mode": None, "recency_w": 2},
+            }
+        ),
         build({"type": "session.ended", "event_id": ID, "group_id": "g", "agent_id": "a", "session_id": "s"}),
-        build({"type": "node.executed", "event_id": ID, "group_id": "g", "agent_id": "a", "payload": {"node_id": "n", "output": "o"}}),
+        build(
+            {
+                "type": "node.executed",
+                "event_id": ID,
+                "group_id": "g",
+                "agent_id": "a",
+                "payload": {"node_id": "n", "output": "o"},
+            }
+        ),
     ],
     ids=lambda event: str(event.type),
 )
@@ -65,7 +115,9 @@ def test_16_it_is_the_same_on_the_wire_and_in_the_database(event: Event) -> None
 
 def test_16_only_ids_that_somebody_chose_can_be_another_events() -> None:
     mine = observed()
-    made = build({"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x"}})
+    made = build(
+        {"type": "memory.observed", "group_id": "g", "agent_id": "a", "payload": {"description": "x"}}
+    )
     exported = observed(provenance={"appraised": {"poignancy": "p"}})
     assert digests_of([mine, made]) == {ID: says(mine)}
     assert digests_of([exported]) == {}

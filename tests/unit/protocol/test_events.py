@@ -26,14 +26,28 @@ MISSING = object()
 
 def observed(*, envelope: dict[str, Any] | None = None, **payload: Any) -> dict[str, Any]:
     """A good event, with fields replaced, added or (MISSING) left out."""
-    content = {name: value for name, value in ({"description": "a cup"} | payload).items() if value is not MISSING}
-    event = {"type": "memory.observed", "event_id": str(uuid4()), "group_id": "g", "agent_id": "klaus", "payload": content}
+    content = {
+        name: value for name, value in ({"description": "a cup"} | payload).items() if value is not MISSING
+    }
+    event = {
+        "type": "memory.observed",
+        "event_id": str(uuid4()),
+        "group_id": "g",
+        "agent_id": "klaus",
+        "payload": content,
+    }
     event |= envelope or {}
     return {name: value for name, value in event.items() if value is not MISSING}
 
 
 def configured(**payload: Any) -> dict[str, Any]:
-    return {"type": "agent.configured", "event_id": str(uuid4()), "group_id": "g", "agent_id": "klaus", "payload": payload}
+    return {
+        "type": "agent.configured",
+        "event_id": str(uuid4()),
+        "group_id": "g",
+        "agent_id": "klaus",
+        "payload": payload,
+    }
 
 
 def body_of(event: Any) -> bytes:
@@ -51,41 +65,75 @@ def nested(depth: int, **envelope: Any) -> bytes:
 
 
 BAD = [
-    pytest.param(observed(envelope={"type": "memory.imagined"}), "type", "memory.imagined", id="unknown type"),
+    pytest.param(
+        observed(envelope={"type": "memory.imagined"}), "type", "memory.imagined", id="unknown type"
+    ),
     pytest.param(observed(envelope={"type": MISSING}), "type", "required", id="missing type"),
     pytest.param(observed(envelope={"event_id": "not-a-uuid"}), "event_id", "", id="event_id no UUID"),
-    pytest.param(observed(envelope={"occurred_at": "2026-03-02T07:15:00"}), "occurred_at", "timezone", id="naive time"),
+    pytest.param(
+        observed(envelope={"occurred_at": "2026-03-02T07:15:00"}), "occurred_at", "timezone", id="naive time"
+    ),
     pytest.param(observed(node_type="dream"), "payload.node_type", "thought", id="unknown node type"),
     pytest.param(observed(description=" \n\u3000"), "payload.description", "blank", id="blank description"),
-    pytest.param(observed(description="记" * 20_001), "payload.description", "20,001", id="description one too long"),
+    pytest.param(
+        observed(description="记" * 20_001), "payload.description", "20,001", id="description one too long"
+    ),
     pytest.param(observed(description="a\0b"), "payload.description", "NUL", id="NUL in description"),
     pytest.param(observed(description="a\ud83d"), "payload.description", "nicode", id="lone surrogate"),
     pytest.param(observed(embedding_key=" "), "payload.embedding_key", "blank", id="blank embedding_key"),
-    pytest.param(observed(keywords=[f"k{i}" for i in range(65)]), "payload.keywords", "64", id="one keyword too many"),
+    pytest.param(
+        observed(keywords=[f"k{i}" for i in range(65)]), "payload.keywords", "64", id="one keyword too many"
+    ),
     pytest.param(observed(keywords="tea"), "payload.keywords", "list", id="keywords a string"),
     pytest.param(observed(poignancy=0), "payload.poignancy", "1", id="poignancy 0"),
     pytest.param(observed(evidence=["node_1"]), "payload.evidence.0", "UUID", id="evidence no UUID"),
-    pytest.param(observed(evidence=[str(UUID(int=1))] * 1_001), "payload.evidence", "1,000", id="too much evidence"),
+    pytest.param(
+        observed(evidence=[str(UUID(int=1))] * 1_001), "payload.evidence", "1,000", id="too much evidence"
+    ),
     pytest.param(observed(utterances=[["Klaus"]]), "payload.utterances.0", "", id="utterance without text"),
-    pytest.param(observed(expires_at="2026-03-02T07:15:00"), "payload.expires_at", "timezone", id="naive expiry"),
+    pytest.param(
+        observed(expires_at="2026-03-02T07:15:00"), "payload.expires_at", "timezone", id="naive expiry"
+    ),
     pytest.param(observed(vector=[1, 2]), "payload", "embedding_model", id="vector without model"),
-    pytest.param(observed(vector=[1, math.nan], embedding_model="m"), "payload.vector", "finite", id="vector with NaN"),
-    pytest.param(observed(vector=packed(0, 0), embedding_model="m"), "payload.vector", "zero", id="vector of zeros, base64"),
-    pytest.param(observed(provenance={"x": "y" * 8_192}), "payload.provenance", "8,192", id="provenance too big"),
+    pytest.param(
+        observed(vector=[1, math.nan], embedding_model="m"), "payload.vector", "finite", id="vector with NaN"
+    ),
+    pytest.param(
+        observed(vector=packed(0, 0), embedding_model="m"),
+        "payload.vector",
+        "zero",
+        id="vector of zeros, base64",
+    ),
+    pytest.param(
+        observed(provenance={"x": "y" * 8_192}), "payload.provenance", "8,192", id="provenance too big"
+    ),
     pytest.param(observed(provenance={"x": ["a\0"]}), "payload.provenance", "NUL", id="NUL in provenance"),
-    pytest.param(observed(provenance={"a\0": 1}), "payload.provenance", "NUL", id="NUL in a key of provenance"),
+    pytest.param(
+        observed(provenance={"a\0": 1}), "payload.provenance", "NUL", id="NUL in a key of provenance"
+    ),
     pytest.param(observed(provenance={"x": math.nan}), "payload.provenance", "", id="NaN in provenance"),
-    pytest.param(observed(provenance={"x": "\ud83d"}), "payload.provenance", "surrogate", id="lone surrogate in provenance"),
+    pytest.param(
+        observed(provenance={"x": "\ud83d"}),
+        "payload.provenance",
+        "surrogate",
+        id="lone surrogate in provenance",
+    ),
     pytest.param(observed(provenance=[1]), "payload.provenance", "", id="provenance a list"),
     pytest.param(configured(mood="good"), "payload.mood", "unknown option", id="unknown setting"),
     pytest.param(configured(dedupe="fuzzy"), "payload.dedupe", "exact", id="unknown dedupe"),
     pytest.param(configured(recency_w=float("nan")), "payload.recency_w", "finite", id="weight NaN"),
     pytest.param(configured(recency_decay=1.01), "payload.recency_decay", "1", id="decay above 1"),
     pytest.param(
-        configured(counters={"importance_trigger_curr": 5}), "payload.counters.importance_ele_n", "required", id="half the counters"
+        configured(counters={"importance_trigger_curr": 5}),
+        "payload.counters.importance_ele_n",
+        "required",
+        id="half the counters",
     ),
     pytest.param(
-        configured(counters={"importance_trigger_curr": 5, "importance_ele_n": 1, "x": 1}), "payload.counters.x", "", id="unknown counter"
+        configured(counters={"importance_trigger_curr": 5, "importance_ele_n": 1, "x": 1}),
+        "payload.counters.x",
+        "",
+        id="unknown counter",
     ),
 ]
 
@@ -97,7 +145,9 @@ def assert_names(reason: str, field: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(("event", "field", "words"), BAD)
-def test_a_bad_event_is_refused_and_in_a_message_rejected_with_the_field_and_the_reason(event: Any, field: str, words: str) -> None:
+def test_a_bad_event_is_refused_and_in_a_message_rejected_with_the_field_and_the_reason(
+    event: Any, field: str, words: str
+) -> None:
     with pytest.raises(InvalidEvent) as caught:
         wire.build(event)
     assert len(caught.value.problems) == 1, caught.value.problems
@@ -133,14 +183,23 @@ def test_names_cannot_spoil_the_dead_letter_of_their_event(event: dict[str, Any]
     "event",
     [
         pytest.param(observed(description="记" * 20_000), id="longest description"),
-        pytest.param(observed(keywords=[f"k{i}" for i in range(64)], poignancy=1), id="most keywords, least poignancy"),
+        pytest.param(
+            observed(keywords=[f"k{i}" for i in range(64)], poignancy=1), id="most keywords, least poignancy"
+        ),
         pytest.param(observed(keywords=[], poignancy=10), id="no keywords on purpose, most poignancy"),
         pytest.param(observed(vector=[1.0] * 4_096, embedding_model="m"), id="longest vector"),
         pytest.param(observed(evidence=[str(UUID(int=i)) for i in range(1_000)]), id="most evidence"),
-        pytest.param(observed(provenance={"path": r"C:\u0000\logs"}), id="a backslash and u0000, which is no NUL"),
-        pytest.param(observed(envelope={"agent_id": "x" * 200, "session_id": None}), id="longest agent_id, null where nothing is needed"),
+        pytest.param(
+            observed(provenance={"path": r"C:\u0000\logs"}), id="a backslash and u0000, which is no NUL"
+        ),
+        pytest.param(
+            observed(envelope={"agent_id": "x" * 200, "session_id": None}),
+            id="longest agent_id, null where nothing is needed",
+        ),
         pytest.param(configured(), id="nothing configured"),
-        pytest.param(configured(recency_decay=1, recency_w=0, relevance_w=100), id="weights and decay at their bounds"),
+        pytest.param(
+            configured(recency_decay=1, recency_w=0, relevance_w=100), id="weights and decay at their bounds"
+        ),
         pytest.param(configured(mode=None), id="a setting taken back"),
     ],
 )
@@ -182,7 +241,9 @@ def test_several_wrong_fields_are_all_named_in_one_reason() -> None:
     ((_, reason),) = event_bodies.decode(body_of(event)).rejected
     assert len(caught.value.problems) == 3
     for field in ("agent_id", "payload.poignancy", "payload.node_type"):
-        assert f"{field}: " in reason and any(problem.startswith(f"{field}: ") for problem in caught.value.problems)
+        assert f"{field}: " in reason and any(
+            problem.startswith(f"{field}: ") for problem in caught.value.problems
+        )
 
 
 def test_on_the_wire_an_event_needs_an_id_or_a_second_delivery_would_be_a_second_event() -> None:
@@ -196,12 +257,16 @@ def test_on_the_wire_an_event_needs_an_id_or_a_second_delivery_would_be_a_second
 # Messages
 
 
-@pytest.mark.parametrize("form", ['{"events":%s}', ' { "events" : %s }\n', '{"sender":"x","events":%s,"y":1}'])
+@pytest.mark.parametrize(
+    "form", ['{"events":%s}', ' { "events" : %s }\n', '{"sender":"x","events":%s,"y":1}']
+)
 def test_a_list_of_events_is_read_however_it_is_spaced(form: str) -> None:
     sent = [observed(description="甲"), observed(description="乙")]
     found = event_bodies.decode((form % json.dumps(sent, ensure_ascii=False)).encode()).events
     assert [event.payload.description for event in found] == ["甲", "乙"]
-    assert [event.event_id for event in event_bodies.decode(body_of(sent[0])).events] == [found[0].event_id]  # one by itself
+    assert [event.event_id for event in event_bodies.decode(body_of(sent[0])).events] == [
+        found[0].event_id
+    ]  # one by itself
     empty = event_bodies.decode((form % "[]").encode())
     assert (empty.events, empty.rejected) == ([], [])
 
@@ -226,7 +291,11 @@ def test_one_bad_event_of_three_does_not_take_the_others_along() -> None:
         pytest.param(b"1" * 5_000, "not JSON", id="a number of 5,000 digits"),
         pytest.param(b"[" * 100_000, "not JSON", id="100,000 brackets"),
         pytest.param(b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "not JSON", id="100,000 braces, closed"),
-        pytest.param(b'{"events":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not JSON", id="100,000 brackets as events"),
+        pytest.param(
+            b'{"events":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+            "not JSON",
+            id="100,000 brackets as events",
+        ),
         pytest.param(b"7", "value: ", id="a number"),
         pytest.param(b"null", "value: ", id="null"),
         pytest.param(b"[%s]" % body_of(observed()), "value: ", id="a list of a good event"),
@@ -271,10 +340,14 @@ def test_a_message_of_a_thousand_bad_events_is_quick(monkeypatch: pytest.MonkeyP
     assert time.thread_time() - start < 5
 
 
-@pytest.mark.parametrize("occurred_at", ["9999-12-31T23:59:59Z", "9999-12-15T00:00:00+00:00", "0001-01-01T00:00:00Z"])
+@pytest.mark.parametrize(
+    "occurred_at", ["9999-12-31T23:59:59Z", "9999-12-15T00:00:00+00:00", "0001-01-01T00:00:00Z"]
+)
 def test_a_thought_at_the_end_of_time_is_refused_or_can_be_stored(occurred_at: str) -> None:
     """Thirty days later must not fall off the calendar inside the intake."""
-    decoded = event_bodies.decode(body_of(observed(envelope={"occurred_at": occurred_at}, node_type="thought")))
+    decoded = event_bodies.decode(
+        body_of(observed(envelope={"occurred_at": occurred_at}, node_type="thought"))
+    )
     for event in decoded.events:
         expires_at = derive(event).expires_at
         assert expires_at is not None
@@ -285,17 +358,27 @@ def test_a_thought_at_the_end_of_time_is_refused_or_can_be_stored(occurred_at: s
 
 texts = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40),
-    st.sampled_from(["林岚在渡口的书店读一本关于城市更新的书", "🧠💭 记忆", "👩‍👩‍👧 café", '"quoted" \\ and /', "ＡＢＣ"]),
+    st.sampled_from(
+        ["林岚在渡口的书店读一本关于城市更新的书", "🧠💭 记忆", "👩‍👩‍👧 café", '"quoted" \\ and /', "ＡＢＣ"]
+    ),
 ).filter(lambda text: text.strip() != "")
 times = st.datetimes(
-    datetime(1900, 1, 1), datetime(2500, 1, 1), timezones=st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))
+    datetime(1900, 1, 1),
+    datetime(2500, 1, 1),
+    timezones=st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m))),
 )
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=6,
 )
-vectors = st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=5).filter(lambda values: any(abs(v) > 1e-3 for v in values))
+vectors = st.lists(st.floats(-10, 10, width=32), min_size=1, max_size=5).filter(
+    lambda values: any(abs(v) > 1e-3 for v in values)
+)
 
 
 @st.composite
@@ -331,14 +414,18 @@ configurations = st.fixed_dictionaries(
         "recency_decay": st.floats(0, 1, exclude_min=True),
         "dedupe": st.sampled_from(["off", "exact"]),
         "importance_trigger_max": st.integers(1, 1_000_000),
-        "counters": st.fixed_dictionaries({"importance_trigger_curr": st.floats(-1e6, 1e6), "importance_ele_n": st.integers(0, 9)}),
+        "counters": st.fixed_dictionaries(
+            {"importance_trigger_curr": st.floats(-1e6, 1e6), "importance_ele_n": st.integers(0, 9)}
+        ),
     },
 ).map(lambda payload: {"type": "agent.configured", "payload": payload})
 envelopes = st.fixed_dictionaries(
     {"group_id": texts, "agent_id": texts},
     optional={"event_id": st.uuids(), "occurred_at": times, "session_id": texts, "correlation_id": texts},
 )
-any_event = st.builds(lambda event, envelope: wire.build(event | envelope), observations() | configurations, envelopes)
+any_event = st.builds(
+    lambda event, envelope: wire.build(event | envelope), observations() | configurations, envelopes
+)
 
 
 @given(st.lists(any_event, min_size=1, max_size=4))
@@ -348,7 +435,11 @@ def test_what_is_encoded_is_decoded_again(events: list[wire.Event]) -> None:
     assert decoded.events == events
 
 
-@given(st.binary(max_size=60) | json_values.map(body_of) | json_values.map(lambda value: body_of({"events": [value]})))
+@given(
+    st.binary(max_size=60)
+    | json_values.map(body_of)
+    | json_values.map(lambda value: body_of({"events": [value]}))
+)
 def test_decode_never_raises(body: bytes) -> None:
     decoded = event_bodies.decode(body)
     assert decoded.events == []

@@ -1,4 +1,6 @@
-"""Tools as the APIs of OpenAI and Anthropic take them, checked with their own packages; and what schemas of answers promise."""
+"""Tools as the APIs of OpenAI and Anthropic take them, checked with their own packages; and what schemas of
+answers promise.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ pytest.importorskip("anthropic", reason="needs the extra `dev`")
 from anthropic import transform_schema
 from anthropic.types import ToolParam, ToolResultBlockParam, ToolUseBlock
 from openai.lib._pydantic import _ensure_strict_json_schema
-from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageFunctionToolCall, ChatCompletionToolMessageParam
+from openai.types.chat import (
+    ChatCompletionFunctionToolParam,
+    ChatCompletionMessageFunctionToolCall,
+    ChatCompletionToolMessageParam,
+)
 from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
 from openai.types.responses.response_input_item_param import FunctionCallOutput
 
@@ -27,7 +33,11 @@ from web.api.tools import _tools
 TOOLS = [tool_calls.offered(tool) for tool, _ in _tools()]
 BY_NAME = {tool.name: tool for tool in TOOLS}
 EACH = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-PARAMS = {"openai": ChatCompletionFunctionToolParam, "openai-responses": FunctionToolParam, "anthropic": ToolParam}
+PARAMS = {
+    "openai": ChatCompletionFunctionToolParam,
+    "openai-responses": FunctionToolParam,
+    "anthropic": ToolParam,
+}
 #: What OpenAI's strict mode knows of JSON schema.
 KNOWN = {
     "type",
@@ -47,7 +57,11 @@ KNOWN = {
 
 def schemas_in(schema: Any) -> list[dict[str, Any]]:
     """A schema and all within it."""
-    inner = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", [])]
+    inner = [
+        *schema.get("properties", {}).values(),
+        *schema.get("$defs", {}).values(),
+        *schema.get("anyOf", []),
+    ]
     inner += [schema["items"]] if "items" in schema else []
     return [schema, *(found for one in inner for found in schemas_in(one))]
 
@@ -95,7 +109,10 @@ def test_anthropic_s_own_helper_changes_nothing_of_a_strict_schema(tool: Tool) -
     [
         ({"a": {"type": "object", "additionalProperties": True}}, {}),
         ({"a": {"type": "array", "items": {}}}, {}),
-        ({"a": {"anyOf": [{"type": "object"}, {"type": "string", "minLength": 3}]}}, {"a": {"anyOf": [{"type": "string"}]}}),
+        (
+            {"a": {"anyOf": [{"type": "object"}, {"type": "string", "minLength": 3}]}},
+            {"a": {"anyOf": [{"type": "string"}]}},
+        ),
         (
             {"a": {"type": "integer", "maximum": 9, "description": "How many."}},
             {"a": {"type": "integer", "description": "How many. (maximum: 9)"}},
@@ -113,18 +130,28 @@ def test_what_has_no_fixed_form_is_left_out(schema: Any, strict: Any) -> None:
 
 TEXT = '{"id": "x", "user_id": null}'
 CALLS = {
-    "chat": ChatCompletionMessageFunctionToolCall(id="call_1", type="function", function={"name": "memory_get", "arguments": TEXT}),
-    "responses": ResponseFunctionToolCall(type="function_call", id="fc_1", call_id="call_1", name="memory_get", arguments=TEXT),
+    "chat": ChatCompletionMessageFunctionToolCall(
+        id="call_1", type="function", function={"name": "memory_get", "arguments": TEXT}
+    ),
+    "responses": ResponseFunctionToolCall(
+        type="function_call", id="fc_1", call_id="call_1", name="memory_get", arguments=TEXT
+    ),
     "anthropic": ToolUseBlock(type="tool_use", id="call_1", name="memory_get", input=json.loads(TEXT)),
 }
-RESULTS: dict[str, Any] = {"chat": ChatCompletionToolMessageParam, "responses": FunctionCallOutput, "anthropic": ToolResultBlockParam}
+RESULTS: dict[str, Any] = {
+    "chat": ChatCompletionToolMessageParam,
+    "responses": FunctionCallOutput,
+    "anthropic": ToolResultBlockParam,
+}
 
 
 @pytest.mark.parametrize("api", CALLS)
 def test_a_call_comes_as_the_package_gives_it_and_its_result_is_what_the_package_takes(api: str) -> None:
     call = ToolCall.model_validate_json(CALLS[api].model_dump_json())
     assert call.name == "memory_get"
-    assert tool_calls.asked(BY_NAME["memory_get"], call.arguments()) == tool_calls.Asked({"id": "x"}, {}, None)
+    assert tool_calls.asked(BY_NAME["memory_get"], call.arguments()) == tool_calls.Asked(
+        {"id": "x"}, {}, None
+    )
     for made in (output_of(call, {"text": "</tool> 茶"}), output_of(call, error="node_id: wrong")):
         assert TypeAdapter(RESULTS[api]).validate_python(made, strict=True) == made
         assert "call_1" in made.values()
@@ -134,7 +161,12 @@ def test_a_call_comes_as_the_package_gives_it_and_its_result_is_what_the_package
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("{", "not JSON"), ("[1]", "must be a JSON object, not list"), ('{"a": 1, "a": 2}', "a: given twice"), ('{"a":' * 300, "not JSON")],
+    [
+        ("{", "not JSON"),
+        ("[1]", "must be a JSON object, not list"),
+        ('{"a": 1, "a": 2}', "a: given twice"),
+        ('{"a":' * 300, "not JSON"),
+    ],
 )
 def test_arguments_that_are_none_are_told_so(text: str, sentence: str) -> None:
     call = ToolCall.model_validate({"type": "function_call", "call_id": "c", "name": "n", "arguments": text})
@@ -143,7 +175,12 @@ def test_arguments_that_are_none_are_told_so(text: str, sentence: str) -> None:
 
 
 def test_what_is_no_call_is_refused() -> None:
-    assert ToolCall.model_validate({"type": "function_call", "call_id": "c", "name": "n", "arguments": " "}).arguments() == {}
+    assert (
+        ToolCall.model_validate(
+            {"type": "function_call", "call_id": "c", "name": "n", "arguments": " "}
+        ).arguments()
+        == {}
+    )
     for wrong in (
         {"type": "tool_result", "id": "1"},
         {"type": "function", "id": "1"},
@@ -155,7 +192,10 @@ def test_what_is_no_call_is_refused() -> None:
 
 def test_nulls_are_arguments_that_are_not_given_at_any_depth() -> None:
     given = {"id": "a/b", "keywords": ["x"], "poignancy": None, "filters": {"after": None, "kinds": [None]}}
-    assert tool_calls.asked(BY_NAME["memory_update"], given).body == {"keywords": ["x"], "filters": {"kinds": [None]}}
+    assert tool_calls.asked(BY_NAME["memory_update"], given).body == {
+        "keywords": ["x"],
+        "filters": {"kinds": [None]},
+    }
 
 
 @EACH

@@ -40,7 +40,9 @@ def test_a_key_that_is_given_twice_is_found(text: str, key: str | None) -> None:
 
 
 def event(**fields: object) -> str:
-    return json.dumps({"type": "memory.observed", "event_id": str(uuid4()), "group_id": "g", "agent_id": "a", **fields})
+    return json.dumps(
+        {"type": "memory.observed", "event_id": str(uuid4()), "group_id": "g", "agent_id": "a", **fields}
+    )
 
 
 def test_of_a_message_only_the_event_that_repeats_a_key_is_refused() -> None:
@@ -70,7 +72,10 @@ def written(value: Any, gap: str) -> str:
 
 names = st.sampled_from(["a", "b", 'a"', '":', 'a":1', "\\", "\\u0041", " :"])
 leaves = names | st.integers(0, 3) | st.none()
-values = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(names, inner), max_size=3).map(tuple))
+values = st.recursive(
+    leaves,
+    lambda inner: st.lists(inner, max_size=3) | st.lists(st.tuples(names, inner), max_size=3).map(tuple),
+)
 
 
 @given(values, st.sampled_from(["", " ", "\n\t"]))

@@ -23,7 +23,11 @@ class Tree(BaseModel):
 @pytest.mark.parametrize(
     ("model", "value", "paths"),
     [
-        (MemoryQuestion, {"query": "a", "relevance_threshold": False, "max_results": True}, ["relevance_threshold", "max_results"]),
+        (
+            MemoryQuestion,
+            {"query": "a", "relevance_threshold": False, "max_results": True},
+            ["relevance_threshold", "max_results"],
+        ),
         (MemoryQuestion, {"query": "a", "relevance_threshold": 0, "unknown": True}, []),
         (
             Tree,
@@ -36,7 +40,9 @@ class Tree(BaseModel):
     ],
 )
 def test_paths_of_booleans_where_numbers_belong(model: type[BaseModel], value: Any, paths: list[str]) -> None:
-    assert [problem.partition(": must be a number, not true or false")[0] for problem in wrong_types(model, value)] == paths
+    assert [
+        problem.partition(": must be a number, not true or false")[0] for problem in wrong_types(model, value)
+    ] == paths
 
 
 def test_a_number_is_no_time() -> None:

@@ -1,4 +1,6 @@
-"""One name for one thing at every door: no request uses another word for what has a name already, and every list has one shape."""
+"""One name for one thing at every door: no request uses another word for what has a name already, and every
+list has one shape.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,17 @@ SYNONYMS = {
     "agent_id": {"agent", "agent_name", "owner"},
     "user_id": {"user", "user_name"},
     "session_id": {"session", "conversation_id", "thread_id", "chat_id"},
-    "id": {"memory_id", "reflection_id", "erasure_id", "letter_id", "retrieval_id", "knowledge_id", "entry_id", "pain_id", "key_id"},
+    "id": {
+        "memory_id",
+        "reflection_id",
+        "erasure_id",
+        "letter_id",
+        "retrieval_id",
+        "knowledge_id",
+        "entry_id",
+        "pain_id",
+        "key_id",
+    },
     "reason": {"why", "cause", "justification"},
     "limit": {"page_size", "size", "max_results", "count_limit"},
     "cursor": {"after", "before", "page", "page_token", "next"},
@@ -28,7 +40,12 @@ SYNONYMS = {
 RANKED = {"query_memory": {"max_results"}}
 
 REQUESTS = {name: declared.request for name, declared in TABLE.items()}
-REQUESTS |= {f"{one.id} {kind}": model for one in OPERATIONS for kind in ("body", "query") if (model := getattr(one, kind)) is not None}
+REQUESTS |= {
+    f"{one.id} {kind}": model
+    for one in OPERATIONS
+    for kind in ("body", "query")
+    if (model := getattr(one, kind)) is not None
+}
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -1,4 +1,6 @@
-"""The OpenAPI document: valid, complete, with examples that are true, and simple enough for Dify where it says so."""
+"""The OpenAPI document: valid, complete, with examples that are true, and simple enough for Dify where it
+says so.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def test_every_operation_says_what_it_does(document: Any, operation: Operation) 
     assert found["tags"] == [operation.tag]
     assert {str(status) for status in operation.statuses} == set(found["responses"])
     for parameter in found["parameters"]:
-        assert parameter["description"] or parameter["name"] in ("subject", "predicate", "object", "state"), parameter
+        assert parameter["description"] or parameter["name"] in ("subject", "predicate", "object", "state"), (
+            parameter
+        )
     for name in operation.parts:
         assert any(parameter["name"] == name and parameter["required"] for parameter in found["parameters"])
 
@@ -80,7 +84,9 @@ def test_examples_are_true(document: Any, operation: Operation) -> None:
     for example in operation.examples.values():
         assert model is not None
         try:
-            model.model_validate_json(json.dumps(example)) if operation.body else model.model_validate(example)
+            model.model_validate_json(json.dumps(example)) if operation.body else model.model_validate(
+                example
+            )
         except ValidationError as error:
             pytest.fail(str(error))
         if operation.body is not None:
@@ -99,9 +105,15 @@ def test_schemas_are_schemas_have_limits_and_there_is_one_for_every_type_of_even
     assert (top_k["minimum"], top_k["maximum"]) == (1, limits.MAX_TOP_K)
     assert schemas["EventList"]["properties"]["events"]["maxItems"] == limits.MAX_EVENTS_PER_MESSAGE
     assert schemas["Observation"]["properties"]["description"]["maxLength"] == limits.MAX_DESCRIPTION_CHARS
-    limit = next(one for one in document["paths"]["/api/v1/nodes"]["get"]["parameters"] if one["name"] == "limit")
+    limit = next(
+        one for one in document["paths"]["/api/v1/nodes"]["get"]["parameters"] if one["name"] == "limit"
+    )
     assert limit["schema"]["maximum"] == limits.MAX_PAGE
-    posted = {schema["properties"]["type"].get("const") for schema in schemas.values() if "type" in schema.get("properties", {})}
+    posted = {
+        schema["properties"]["type"].get("const")
+        for schema in schemas.values()
+        if "type" in schema.get("properties", {})
+    }
     assert posted >= set(EVENT_TYPES)
 
 
@@ -138,7 +150,9 @@ def test_dify_gets_what_it_understands(for_dify: Any) -> None:
             for parameter in given:
                 assert parameter["schema"]["type"] in tools.SIMPLE, parameter
                 assert not isinstance(parameter["schema"].get("default"), list | dict)
-            assert len({parameter["name"] for parameter in given}) == len(given)  # Dify warns of names that come twice
+            assert len({parameter["name"] for parameter in given}) == len(
+                given
+            )  # Dify warns of names that come twice
     assert {"observe", "retrieve_memories", "list_memories"} <= names
     assert len(names) <= 10  # an LLM chooses worse among more
 
@@ -149,7 +163,9 @@ def test_what_dify_sends_is_accepted(for_dify: Any) -> None:
         body = operation.flat_body or operation.body
         if operation.flat is None or body is None:
             continue
-        schema = for_dify["paths"][operation.url][operation.method.lower()]["requestBody"]["content"]["application/json"]["schema"]
+        schema = for_dify["paths"][operation.url][operation.method.lower()]["requestBody"]["content"][
+            "application/json"
+        ]["schema"]
         sent = {name: one["default"] for name, one in schema["properties"].items() if "default" in one}
         sent |= dict.fromkeys(schema["required"], "x")
         assert operation.body is not None
@@ -171,7 +187,9 @@ def client() -> Any:
     return app.test_client()
 
 
-def test_the_page_shows_every_operation_without_a_script_of_its_own_and_both_documents_are_served(client: Any) -> None:
+def test_the_page_shows_every_operation_without_a_script_of_its_own_and_both_documents_are_served(
+    client: Any,
+) -> None:
     answer = client.get("/api/docs")
     assert answer.status_code == 200
     html = answer.text
@@ -189,7 +207,9 @@ def test_the_page_shows_every_operation_without_a_script_of_its_own_and_both_doc
 
 
 def test_the_guides_name_every_operation_by_a_name_that_a_tool_may_have(for_dify: Any) -> None:
-    section = (DOCS / "api.md").read_text(encoding="utf-8").partition("## Operations")[2].partition("\n## ")[0]
+    section = (
+        (DOCS / "api.md").read_text(encoding="utf-8").partition("## Operations")[2].partition("\n## ")[0]
+    )
     for operation in OPERATIONS:
         assert re.search(rf"/{operation.path.strip('/').split('/')[0]}\b", section), operation.id
         assert re.fullmatch(r"[a-z][a-z0-9_]{2,63}", operation.id)  # by the strictest of the vendors

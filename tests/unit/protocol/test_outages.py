@@ -26,7 +26,12 @@ def wrapped(error: Exception) -> Exception:
     [
         (redis.OutOfMemoryError("command not allowed when used memory > 'maxmemory'."), "full"),
         (redis.ResponseError("OOM command not allowed when used memory > 'maxmemory'. script: 1"), "full"),
-        (redis.ResponseError("Command # 1 (SADD k v) of pipeline caused error: MISCONF Valkey is configured to save"), "disk_full"),
+        (
+            redis.ResponseError(
+                "Command # 1 (SADD k v) of pipeline caused error: MISCONF Valkey is configured to save"
+            ),
+            "disk_full",
+        ),
         (redis.BusyLoadingError("Valkey is loading the dataset in memory"), "starting"),
         (redis.ConnectionError("max number of clients reached"), "exhausted"),
         (redis.ConnectionError("Error 111 connecting to localhost:1. Connection refused."), "away"),
@@ -50,8 +55,14 @@ def of(error: Exception, *, invalidated: bool = False) -> DBAPIError:
         (of(psycopg.OperationalError("connection failed: No such file or directory")), "away"),
         (of(psycopg.OperationalError("server closed the connection unexpectedly"), invalidated=True), "away"),
         (redis.ResponseError("WRONGTYPE Operation against a key holding the wrong kind of value"), None),
-        (of(psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already")), "exhausted"),
-        (of(psycopg.OperationalError("connection failed: FATAL:  the database system is starting up")), "starting"),
+        (
+            of(psycopg.OperationalError("connection failed: FATAL:  sorry, too many clients already")),
+            "exhausted",
+        ),
+        (
+            of(psycopg.OperationalError("connection failed: FATAL:  the database system is starting up")),
+            "starting",
+        ),
         (of(psycopg.errors.DiskFull("could not extend file")), "disk_full"),
         (of(psycopg.errors.ReadOnlySqlTransaction("no")), "read_only"),
         (PoolTimeout("QueuePool limit reached"), "exhausted"),

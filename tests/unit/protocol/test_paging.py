@@ -26,7 +26,9 @@ ROWS = [Row(number=number) for number in range(3)]
 
 
 @pytest.mark.parametrize(("form", "place"), PLACES)
-def test_the_next_page_goes_on_from_the_place_where_the_page_before_ended(form: TypeAdapter[Any], place: Any) -> None:
+def test_the_next_page_goes_on_from_the_place_where_the_page_before_ended(
+    form: TypeAdapter[Any], place: Any
+) -> None:
     first = page(ROWS, 2, lambda last: place if last.number == 1 else None)
     assert [row.number for row in first.rows] == [0, 1]
     assert Paged(cursor=first.next).place(form) == place
@@ -38,7 +40,9 @@ def test_the_last_page_has_no_cursor_and_the_first_none_either() -> None:
     assert Paged().place(BY_ID) is Paged(cursor="").place(BY_ID) is None
 
 
-@pytest.mark.parametrize("cursor", ["x", "!", *map(encode_cursor, ("klaus", [THEN, ID], [1, 2, 3], [], None))])
+@pytest.mark.parametrize(
+    "cursor", ["x", "!", *map(encode_cursor, ("klaus", [THEN, ID], [1, 2, 3], [], None))]
+)
 def test_a_cursor_of_another_list_is_refused(cursor: str) -> None:
     with pytest.raises(InvalidRequest, match="cursor: is no cursor of this list"):
         Paged(cursor=cursor).place(BY_ID)

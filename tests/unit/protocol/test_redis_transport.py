@@ -12,7 +12,11 @@ from jiyi.protocol.wire.broker import Channel, Transport
 
 @pytest.mark.parametrize(
     ("address", "ours"),
-    [("rediss://localhost/0", True), ("redis+socket:///tmp/v.sock?virtual_host=0", True), ("amqp://localhost//", False)],
+    [
+        ("rediss://localhost/0", True),
+        ("redis+socket:///tmp/v.sock?virtual_host=0", True),
+        ("amqp://localhost//", False),
+    ],
 )
 def test_redis_and_valkey_are_reached_by_it_and_other_brokers_are_not(address: str, ours: bool) -> None:
     assert issubclass(kombu.Connection(address).get_transport_cls(), Transport) is ours

@@ -23,7 +23,9 @@ def test_defaults() -> None:
     assert asked.top_k == 30
     assert asked.filters.types == ["event", "thought"]
     assert asked.touch is True
-    assert (asked.mode, asked.recency_w, asked.relevance_w, asked.importance_w, asked.recency_decay) == (None,) * 5
+    assert (asked.mode, asked.recency_w, asked.relevance_w, asked.importance_w, asked.recency_decay) == (
+        None,
+    ) * 5
 
 
 @pytest.mark.parametrize(
@@ -41,15 +43,29 @@ def test_defaults() -> None:
         pytest.param({"agent_id": "x" * 201}, "agent_id", "200", id="agent too long"),
         pytest.param({"now": NAIVE}, "now", "timezone", id="naive now"),
         pytest.param({"vectors": [[1, 2]]}, "vectors", "embedding_model", id="vectors without a model"),
-        pytest.param({"vectors": [[1], [2]], "embedding_model": "m"}, "vectors", "2 given for 1", id="a vector too many"),
+        pytest.param(
+            {"vectors": [[1], [2]], "embedding_model": "m"},
+            "vectors",
+            "2 given for 1",
+            id="a vector too many",
+        ),
         pytest.param({"vectors": [[0, 0]], "embedding_model": "m"}, "vectors.0", "zero", id="zero vector"),
         pytest.param({"colour": "red"}, "colour", "not permitted", id="unknown field"),
         pytest.param({"filters": {"types": []}}, "filters.types", "1", id="no types"),
-        pytest.param({"filters": {"created_after": NAIVE}}, "filters.created_after", "timezone", id="naive created_after"),
-        pytest.param({"filters": {"min_similarity": 1.5}}, "filters.min_similarity", "1", id="similarity above 1"),
+        pytest.param(
+            {"filters": {"created_after": NAIVE}},
+            "filters.created_after",
+            "timezone",
+            id="naive created_after",
+        ),
+        pytest.param(
+            {"filters": {"min_similarity": 1.5}}, "filters.min_similarity", "1", id="similarity above 1"
+        ),
     ],
 )
-def test_a_wrong_request_is_refused_with_the_field_and_the_reason(fields: dict[str, Any], path: str, words: str) -> None:
+def test_a_wrong_request_is_refused_with_the_field_and_the_reason(
+    fields: dict[str, Any], path: str, words: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         request(**fields)
     (problem,) = problems_of(caught.value)
@@ -73,7 +89,13 @@ def test_what_is_just_within_the_limits_is_accepted(fields: dict[str, Any]) -> N
 
 
 def test_a_request_survives_json() -> None:
-    asked = request(vectors=[[1, 2.5]], embedding_model="m", now="2026-03-02T07:15:00+08:00", filters={"keywords": ["茶"]}, mode="elapsed")
+    asked = request(
+        vectors=[[1, 2.5]],
+        embedding_model="m",
+        now="2026-03-02T07:15:00+08:00",
+        filters={"keywords": ["茶"]},
+        mode="elapsed",
+    )
     assert RetrievalRequest.model_validate(asked.model_dump(mode="json", exclude_none=True)) == asked
 
 
@@ -112,16 +134,32 @@ def test_a_dialogue_is_one_text_whose_latest_message_of_the_user_leads() -> None
         pytest.param([], {}, "queries", "messages", id="nothing to ask"),
         pytest.param([USER], {"queries": ["tea"]}, "messages", "either", id="both"),
         pytest.param([{"role": "assistant", "content": "x"}], {}, "messages", "role user", id="nobody asks"),
-        pytest.param([{"role": "system", "content": "x"}, USER], {}, "messages.0.role", "assistant", id="another role"),
-        pytest.param([{**USER, "colour": "red"}], {}, "messages.0.colour", "not permitted", id="unknown field"),
+        pytest.param(
+            [{"role": "system", "content": "x"}, USER], {}, "messages.0.role", "assistant", id="another role"
+        ),
+        pytest.param(
+            [{**USER, "colour": "red"}], {}, "messages.0.colour", "not permitted", id="unknown field"
+        ),
         pytest.param([{"role": "user", "content": "a\0"}], {}, "messages.0.content", "NUL", id="NUL"),
-        pytest.param([{"role": "user", "content": "x" * 8_001}], {}, "messages.0.content", "8,000", id="too long"),
-        pytest.param([{"role": "user", "content": "x" * 8_000}] * 3, {}, "messages", "16,000", id="too long together"),
+        pytest.param(
+            [{"role": "user", "content": "x" * 8_001}], {}, "messages.0.content", "8,000", id="too long"
+        ),
+        pytest.param(
+            [{"role": "user", "content": "x" * 8_000}] * 3, {}, "messages", "16,000", id="too long together"
+        ),
         pytest.param([USER] * 33, {}, "messages", "32", id="too many"),
-        pytest.param([USER, USER], {"vectors": [[1], [2]], "embedding_model": "m"}, "vectors", "give one", id="a vector a message"),
+        pytest.param(
+            [USER, USER],
+            {"vectors": [[1], [2]], "embedding_model": "m"},
+            "vectors",
+            "give one",
+            id="a vector a message",
+        ),
     ],
 )
-def test_a_wrong_dialogue_is_refused(messages: list[dict[str, Any]], fields: dict[str, Any], path: str, words: str) -> None:
+def test_a_wrong_dialogue_is_refused(
+    messages: list[dict[str, Any]], fields: dict[str, Any], path: str, words: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         dialogue(*messages, **fields)
     (problem,) = problems_of(caught.value)
@@ -130,12 +168,20 @@ def test_a_wrong_dialogue_is_refused(messages: list[dict[str, Any]], fields: dic
 
 
 @pytest.mark.parametrize(
-    "texts", [{}, {"query": "x", "messages": [USER]}, {"queries": ["x"], "messages": [USER]}, {"query": "x", "queries": ["y"]}]
+    "texts",
+    [
+        {},
+        {"query": "x", "messages": [USER]},
+        {"queries": ["x"], "messages": [USER]},
+        {"query": "x", "queries": ["y"]},
+    ],
 )
 def test_a_body_has_one_text_or_several_or_a_dialogue(texts: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="quer"):
         RetrieveBody(agent_id="klaus", **texts)
-    body = RetrieveBody.model_validate({"agent_id": "klaus", "query": None, "queries": [], "messages": [USER]})
+    body = RetrieveBody.model_validate(
+        {"agent_id": "klaus", "query": None, "queries": [], "messages": [USER]}
+    )
     assert (body.queries, body.texts) == ([], ["tea?"])
 
 

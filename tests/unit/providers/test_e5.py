@@ -27,8 +27,8 @@ TEXTS = [
     *("", " ", "  ", "x ", " leads with a space", "two  spaces", "tab\tand\n\nlines"),
     *("emoji 😀👍🏽", "العربية हिन्दी ไทย", "Ａ１２ ﬁ ｶﾞ", "\u2581\u2581a b\u2581", "a" * 700, "\ue000\uffff"),
 ]
-#: Cosine between the two engines' vectors of the same text. They multiply the same weights and round in other places; texts
-#: of about the same meaning have .9 and less.
+#: Cosine between the two engines' vectors of the same text. They multiply the same weights and round in other
+#: places; texts of about the same meaning have .9 and less.
 LIKE = 0.9995
 
 
@@ -58,8 +58,15 @@ def test_a_vector_does_not_depend_on_the_texts_beside_it(fast: Any) -> None:
     assert np.abs(fast.passage(TEXTS) - alone).max() < 1e-4
 
 
-def test_the_environment_says_how_many_threads_else_there_is_one_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    for said, threads in (("3", {3}), ("2,1", {2}), ("", set(range(1, (os.cpu_count() or 1) + 1))), ("0", set(range(1, 999)))):
+def test_the_environment_says_how_many_threads_else_there_is_one_for_each_core(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for said, threads in (
+        ("3", {3}),
+        ("2,1", {2}),
+        ("", set(range(1, (os.cpu_count() or 1) + 1))),
+        ("0", set(range(1, 999))),
+    ):
         monkeypatch.setenv("OMP_NUM_THREADS", said)
         assert engine._threads() in threads
 

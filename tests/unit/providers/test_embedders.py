@@ -38,7 +38,9 @@ def test_hashing_gives_a_vector_of_length_1_for_any_text(text: str, dimensions: 
 def test_hashing_treats_queries_and_passages_alike_and_folds_width_and_case_in_every_process() -> None:
     # crc32, not hash(): worked out once, and not to change, because stored vectors depend on it.
     third = -((1 / 3) ** 0.5)
-    assert HashingEmbedder(8).query("记忆 tea").tolist() == pytest.approx([third, 0, 0, third, 0, 0, third, 0])
+    assert HashingEmbedder(8).query("记忆 tea").tolist() == pytest.approx(
+        [third, 0, 0, third, 0, 0, third, 0]
+    )
     hashing = HashingEmbedder(64)
     passages = hashing.passages(["Tea", "ＴＥＡ", "honey"])
     assert passages.shape == (3, 64)
@@ -66,7 +68,9 @@ def test_the_setting_chooses_the_embedder_once(configure: Callable[..., Settings
     assert embedder() is chosen
 
 
-def test_the_local_one_with_its_adapter_is_the_default(local: LocalEmbedder, configure: Callable[..., Settings]) -> None:
+def test_the_local_one_with_its_adapter_is_the_default(
+    local: LocalEmbedder, configure: Callable[..., Settings]
+) -> None:
     configure(embedder=Settings.model_fields["embedder"].default)  # whatever other tests of this run have set
     assert local.model == "multilingual-e5-small-q4"
     assert embedder().model == f"{local.model}+m2"
@@ -90,11 +94,15 @@ def test_local_vectors_have_one_length_and_questions_others_than_passages(local:
     assert passages.dtype == question.dtype == np.float32
     assert np.linalg.norm(passages, axis=1) == pytest.approx([1, 1], abs=1e-3)
     assert np.abs(question - passages[0]).max() > 0.01
-    assert question.tolist() == local.query("tea").tolist() != local.query("tea\0and honey").tolist()  # a NUL does not end the text
+    assert (
+        question.tolist() == local.query("tea").tolist() != local.query("tea\0and honey").tolist()
+    )  # a NUL does not end the text
     assert local.passages([]).shape == (0, 384)
 
 
-def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Engine:
         dim = 2
 
@@ -104,7 +112,9 @@ def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(monke
         def passage(self, texts: Sequence[str]) -> list[list[float]]:
             self.at_once += 1
             self.most = max(self.most, self.at_once)
-            assert asking.submit(made.query, "tea").result(timeout=60).shape == (2,)  # while the passages are not done
+            assert asking.submit(made.query, "tea").result(timeout=60).shape == (
+                2,
+            )  # while the passages are not done
             self.at_once -= 1
             return [[1.0, 0.0] for _ in texts]
 
@@ -115,7 +125,9 @@ def test_local_passages_come_one_batch_at_a_time_and_questions_do_not_wait(monke
     monkeypatch.setattr(embedders, "_engine", lambda: engine)
     made = LocalEmbedder()
     with ThreadPoolExecutor(1) as asking, ThreadPoolExecutor(4) as storing:
-        shapes = [one.shape for one in storing.map(made.passages, [["tea"], ["honey", "milk"], ["bread"], ["salt"]])]
+        shapes = [
+            one.shape for one in storing.map(made.passages, [["tea"], ["honey", "milk"], ["bread"], ["salt"]])
+        ]
     assert shapes == [(1, 2), (2, 2), (1, 2), (1, 2)]
     assert engine.most == 1
 
@@ -137,6 +149,8 @@ def test_local_a_hundred_thousand_characters_are_cut_before_the_model_sees_them(
 
 @pytest.mark.parametrize("focal", ["What does Klaus read?", "克劳斯在读什么？"])
 def test_local_meaning_counts_across_languages(local: LocalEmbedder, focal: str) -> None:
-    passages = local.passages(["Klaus is reading a book on gentrification", "The kettle boils in the kitchen"])
+    passages = local.passages(
+        ["Klaus is reading a book on gentrification", "The kettle boils in the kitchen"]
+    )
     near, far = passages @ local.query(focal)
     assert near > far

@@ -1,4 +1,6 @@
-"""engine.providers.health: item 14, how the embedder, the LLM and the search fare, without asking any of them."""
+"""engine.providers.health: item 14, how the embedder, the LLM and the search fare, without asking any of
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ Configure = Callable[..., Settings]
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (embedder_specs.OTHER_PROVIDER, embedder_specs.OTHER_KEY, "OPENAI_API_KEY", "DEEPSEEK_API_KEY", "TAVILY_API_KEY"):
+    for name in (
+        embedder_specs.OTHER_PROVIDER,
+        embedder_specs.OTHER_KEY,
+        "OPENAI_API_KEY",
+        "DEEPSEEK_API_KEY",
+        "TAVILY_API_KEY",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -30,17 +38,28 @@ def states(settings: Settings, embedder: str | None = None) -> dict[str, str]:
 
 def known(monkeypatch: pytest.MonkeyPatch, **told: Any) -> None:
     """What the breakers of all workers know."""
-    monkeypatch.setattr(breakers, "read_state", lambda _name: BreakerState(**{"state": breakers.CLOSED, "failures": 0, **told}))
+    monkeypatch.setattr(
+        breakers,
+        "read_state",
+        lambda _name: BreakerState(**{"state": breakers.CLOSED, "failures": 0, **told}),
+    )
 
 
-def test_14_a_new_deployment_is_healthy_and_the_embedder_in_use_counts_not_the_one_that_is_set(configure: Configure) -> None:
+def test_14_a_new_deployment_is_healthy_and_the_embedder_in_use_counts_not_the_one_that_is_set(
+    configure: Configure,
+) -> None:
     assert states(configure()) == {"embedder": "ok", "llm": "ok", "reranker": "off", "search": "off"}
     assert states(configure(embedder="openai"), embedder="hashing:64")["embedder"] == "ok"
 
 
 def test_14_what_is_missing_is_named(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = configure(embedder="openai", llm="deepseek:deepseek-chat", web_search="tavily")
-    assert states(settings) == {"embedder": "not_configured", "llm": "not_configured", "reranker": "off", "search": "not_configured"}
+    assert states(settings) == {
+        "embedder": "not_configured",
+        "llm": "not_configured",
+        "reranker": "off",
+        "search": "not_configured",
+    }
     told = {one.name: one.detail for one in health.providers(settings)}
     assert "OPENAI_API_KEY" in told["embedder"]
     assert "DEEPSEEK_API_KEY" in told["llm"]
@@ -72,7 +91,8 @@ def vendors(configure: Configure) -> Settings:
         ({"state": "open"}, "failing"),
         ({"state": "half-open"}, "failing"),
         ({"failures": 1}, "failing"),
-        # What is refused as the request's fault (400, 404) is no failure of the breaker; until something is answered.
+        # What is refused as the request's fault (400, 404) is no failure of the breaker; until something is
+        # answered.
         ({"last_error_at": "2026-05-03T09:00:00Z"}, "failing"),
         ({"last_error_at": "2026-05-03T09:00:00Z", "last_success_at": "2026-05-03T08:00:00Z"}, "failing"),
         ({"last_error_at": "2026-05-03T09:00:00Z", "last_success_at": "2026-05-03T10:00:00Z"}, "ok"),
@@ -99,7 +119,11 @@ def test_14_a_provider_whose_last_call_failed_is_failing_with_the_reason(
     ],
 )
 def test_a_provider_that_is_slow_and_answers_is_not_away(
-    minutes: int | None, told: dict[str, Any], state: str, configure: Configure, monkeypatch: pytest.MonkeyPatch
+    minutes: int | None,
+    told: dict[str, Any],
+    state: str,
+    configure: Configure,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = datetime.now(UTC)
     answered = None if minutes is None else now - timedelta(minutes=minutes)
@@ -111,8 +135,13 @@ def test_a_provider_that_is_slow_and_answers_is_not_away(
 
 
 def test_work_and_health_have_more_time_with_a_longer_time_out_of_the_llm(configure: Configure) -> None:
-    assert [llms.slower_seconds(configure(llm_timeout=seconds)) for seconds in (30, 1_800)] == [0, 0]  # rules wait for nobody
-    assert [llms.slower_seconds(configure(llm="openai", llm_timeout=seconds)) for seconds in (10, 30, 1_800)] == [0, 0, 6 * 1_770]
+    assert [llms.slower_seconds(configure(llm_timeout=seconds)) for seconds in (30, 1_800)] == [
+        0,
+        0,
+    ]  # rules wait for nobody
+    assert [
+        llms.slower_seconds(configure(llm="openai", llm_timeout=seconds)) for seconds in (10, 30, 1_800)
+    ] == [0, 0, 6 * 1_770]
     canary = Canary("reflection", sent_at=time.time(), ran_at=time.time() - 3_600, outstanding=1)
     assert not health_checks._is_silent(canary)
     configure(llm="openai", llm_timeout=30)

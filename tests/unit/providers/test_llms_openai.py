@@ -1,4 +1,6 @@
-"""engine.providers.openai_compatible against a vendor that misbehaves: a valid answer, or an error that says why. Nothing faked."""
+"""engine.providers.openai_compatible against a vendor that misbehaves: a valid answer, or an error that says
+why. Nothing faked.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,18 @@ from engine.providers.llms import llm
 from engine.providers.questions import Insights, Keywords, Poignancy, Question
 from jiyi.errors import BadReply, LLMUnavailable, SettingsError
 from jiyi.settings import Settings
-from tests.misbehaving import Reply, Request, Vendor, chat, forget_vendors, json_body, slow, status, text, vendor
+from tests.misbehaving import (
+    Reply,
+    Request,
+    Vendor,
+    chat,
+    forget_vendors,
+    json_body,
+    slow,
+    status,
+    text,
+    vendor,
+)
 
 MODEL = "compatible:test-model"
 Use = Callable[..., llms.LLM]
@@ -70,7 +83,13 @@ def test_an_answer_that_fits_comes_back_as_it_is(use: Use, server: Vendor) -> No
 
 
 @pytest.mark.parametrize(
-    ("spec", "form"), [("openai", "json_schema"), ("ollama", "json_schema"), ("deepseek", "json_object"), ("siliconflow", "json_object")]
+    ("spec", "form"),
+    [
+        ("openai", "json_schema"),
+        ("ollama", "json_schema"),
+        ("deepseek", "json_object"),
+        ("siliconflow", "json_object"),
+    ],
 )
 def test_each_vendor_is_held_to_the_form_as_it_can(use: Use, server: Vendor, spec: str, form: str) -> None:
     server.script(SEVEN)
@@ -128,15 +147,21 @@ def test_a_reply_that_does_not_fit_is_told_so_and_the_next_one_counts(
     assert (usage.calls, usage.failures) == (2, 1)
 
 
-def test_after_all_tries_the_error_names_the_prompt_and_the_last_problem(use: Use, server: Vendor, used: list[Usage]) -> None:
+def test_after_all_tries_the_error_names_the_prompt_and_the_last_problem(
+    use: Use, server: Vendor, used: list[Usage]
+) -> None:
     server.script(chat("one"), chat("two"))
     server.otherwise = chat('{"insights": [{"text": "x", "evidence": [9]}]}')
-    with pytest.raises(BadReply, match=r"compatible:test-model .* insights@2.*\[9\] are no numbers of the statements"):
+    with pytest.raises(
+        BadReply, match=r"compatible:test-model .* insights@2.*\[9\] are no numbers of the statements"
+    ):
         use().ask(INSIGHTS)
     assert len(server.requests) == 3
     assert (used[0].calls, used[0].failures) == (3, 3)
     # The model sees its last answer and what was wrong with it, not all of them.
-    assert [message["content"] for message in sent(server)["messages"] if message["role"] == "assistant"] == ["two"]
+    assert [message["content"] for message in sent(server)["messages"] if message["role"] == "assistant"] == [
+        "two"
+    ]
     assert len(sent(server)["messages"]) == 4
 
 
@@ -156,7 +181,10 @@ def test_a_correction_shows_the_reply_keeps_roles_in_turns_and_speaks_the_prompt
     assert use().ask(Poignancy(agent_id="Mira", text="x", language=language)).poignancy == 7
     messages = sent(server)["messages"]
     reply = json.loads(first(server.requests[0]).body)["choices"][0]["message"]["content"]
-    assert [message["role"] for message in messages] == ["system", *(["user", "assistant", "user"] if reply else ["user"])]
+    assert [message["role"] for message in messages] == [
+        "system",
+        *(["user", "assistant", "user"] if reply else ["user"]),
+    ]
     assert told in messages[-1]["content"]
     assert [message["content"] for message in messages[2:3]] == ([reply] if reply else [])
     assert "</data>" in messages[1]["content"]
@@ -177,7 +205,9 @@ def test_an_answer_that_a_filter_cuts_off_is_not_asked_for_again(use: Use, serve
     assert len(server.requests) == 1
 
 
-def test_a_question_takes_at_most_twice_the_timeout_of_a_request(use: Use, server: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_takes_at_most_twice_the_timeout_of_a_request(
+    use: Use, server: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(openai_compatible, "LEAST_SECONDS", 30)
     monkeypatch.setattr(openai_compatible, "TRIES", 10)
     real, later = time.monotonic, [0.0]
@@ -271,7 +301,9 @@ def test_a_key_that_is_missing_is_named(use: Use, monkeypatch: pytest.MonkeyPatc
         ("Use 'max_completion_tokens' instead of 'max_tokens'", "max_tokens", "temperature"),
     ],
 )
-def test_what_a_model_refuses_is_left_out_from_then_on(use: Use, server: Vendor, refusal: str, left_out: str, kept: str) -> None:
+def test_what_a_model_refuses_is_left_out_from_then_on(
+    use: Use, server: Vendor, refusal: str, left_out: str, kept: str
+) -> None:
     server.script(status(400, refusal), SEVEN, SEVEN)
     made = use("openai:o9", llm_api_key="secret")
     assert made.ask(QUESTION).poignancy == made.ask(QUESTION).poignancy == 7
@@ -283,8 +315,12 @@ def forms(server: Vendor) -> list[str | None]:
     return [request.body.get("response_format", {}).get("type") for request in server.requests]
 
 
-def test_a_vendor_that_knows_no_schema_is_asked_for_an_object_and_then_in_words(use: Use, server: Vendor) -> None:
-    server.script(status(400, "response_format: unknown"), status(422, "response_format: unknown"), SEVEN, SEVEN)
+def test_a_vendor_that_knows_no_schema_is_asked_for_an_object_and_then_in_words(
+    use: Use, server: Vendor
+) -> None:
+    server.script(
+        status(400, "response_format: unknown"), status(422, "response_format: unknown"), SEVEN, SEVEN
+    )
     made = use("ollama")
     assert made.ask(QUESTION).poignancy == made.ask(QUESTION).poignancy == 7
     assert forms(server) == ["json_schema", "json_object", None, None]
@@ -304,7 +340,9 @@ def test_of_a_schema_only_what_is_refused_is_left_out(use: Use, server: Vendor) 
     assert forms(server) == ["json_schema"] * 4
 
 
-def test_what_was_learned_holds_for_a_day_and_for_one_model(use: Use, server: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_learned_holds_for_a_day_and_for_one_model(
+    use: Use, server: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.script(status(400, "response_format: unknown"), SEVEN, SEVEN, SEVEN, SEVEN)
     use().ask(QUESTION)
     use().ask(QUESTION)  # another process would learn it by Valkey, as this new object does from its process
@@ -316,7 +354,12 @@ def test_what_was_learned_holds_for_a_day_and_for_one_model(use: Use, server: Ve
 
 
 @pytest.mark.parametrize(
-    "words", ["busy", "context_length_exceeded: the schema and the prompt are too long", "content_filter: response_format"]
+    "words",
+    [
+        "busy",
+        "context_length_exceeded: the schema and the prompt are too long",
+        "content_filter: response_format",
+    ],
 )
 def test_a_stray_refusal_forgets_nothing(use: Use, server: Vendor, words: str) -> None:
     server.script(status(400, words), *([chat("OK")] if words == "busy" else []), SEVEN)
@@ -342,16 +385,20 @@ def test_what_is_set_is_added_to_each_request(use: Use, server: Vendor) -> None:
     server.script(SEVEN)
     use(llm_extra_body='{"reasoning_effort": "low", "max_tokens": 99}').ask(QUESTION)
     assert (sent(server)["reasoning_effort"], sent(server)["max_tokens"]) == ("low", 99)
-    for wrong, said in (("[1]", "no JSON object"), ("{", "no JSON object"), ('{"model": "x"}', "model cannot be set here")):
+    for wrong, said in (
+        ("[1]", "no JSON object"),
+        ("{", "no JSON object"),
+        ('{"model": "x"}', "model cannot be set here"),
+    ):
         with pytest.raises(SettingsError, match=f"JIYI_LLM_EXTRA_BODY.*{said}"):
             use(llm_extra_body=wrong)
 
 
 @pytest.mark.parametrize("code", [400, 422])
 def test_a_question_that_alone_is_refused_does_not_wait_for_ever(use: Use, server: Vendor, code: int) -> None:
-    server.otherwise = lambda request: (chat("OK") if "Say OK." in str(request.body["messages"]) else status(code, "no such thing"))(
-        request
-    )
+    server.otherwise = lambda request: (
+        chat("OK") if "Say OK." in str(request.body["messages"]) else status(code, "no such thing")
+    )(request)
     with pytest.raises(BadReply, match=rf"poignancy@1 was not answered, though others are: .*\({code}\)"):
         use("deepseek", llm_api_key="secret").ask(QUESTION)
 
@@ -362,8 +409,14 @@ def test_a_question_that_alone_is_refused_does_not_wait_for_ever(use: Use, serve
         (status(400, "This model's maximum context length is 4096 tokens"), "too long for the model"),
         (status(400, "the request exceeds the available context size"), "too long for the model"),
         (status(413, "no"), "too long for the model"),
-        (status(400, "data_inspection_failed: Input data may contain inappropriate content."), "a filter of contents"),
-        (status(400, "The response was filtered due to our content management policy; response_format"), "a filter of contents"),
+        (
+            status(400, "data_inspection_failed: Input data may contain inappropriate content."),
+            "a filter of contents",
+        ),
+        (
+            status(400, "The response was filtered due to our content management policy; response_format"),
+            "a filter of contents",
+        ),
     ],
 )
 def test_a_refusal_that_says_why_costs_one_request(use: Use, server: Vendor, refusal: Any, said: str) -> None:
@@ -395,7 +448,9 @@ def test_no_more_questions_are_open_than_are_set(use: Use, server: Vendor) -> No
     assert most == [1]
 
 
-def test_a_wait_that_the_server_asks_for_is_kept_and_no_failure(use: Use, server: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_that_the_server_asks_for_is_kept_and_no_failure(
+    use: Use, server: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server.otherwise = status(429, retry_after="1800")
     made = use()
     for _ in range(breakers.FAIL_MAX + 1):
@@ -466,17 +521,32 @@ def test_a_question_is_a_line_of_the_log(use: Use, server: Vendor, caplog: pytes
     assert [line["outcome"] for line in lines] == ["repaired", "unusable", "refused"]
     seconds = lines[0].pop("seconds")
     assert float(seconds) >= 0
-    said = {"provider": "compatible", "model": "test-model", "prompt": "poignancy@1", "form": "schema", "outcome": "repaired"}
+    said = {
+        "provider": "compatible",
+        "model": "test-model",
+        "prompt": "poignancy@1",
+        "form": "schema",
+        "outcome": "repaired",
+    }
     assert lines[0] == {**said, "requests": "2", "tokens_in": "20", "tokens_out": "10"}
     assert QUESTION.text not in caplog.text
 
 
-def test_usage_is_told_once_a_question_with_its_cost_for_the_group_it_is_asked_for(use: Use, server: Vendor, used: list[Usage]) -> None:
+def test_usage_is_told_once_a_question_with_its_cost_for_the_group_it_is_asked_for(
+    use: Use, server: Vendor, used: list[Usage]
+) -> None:
     server.script(chat("no"), SEVEN, SEVEN)
     made = use(llm_prices="1000/2000")
     made.ask(QUESTION)
     cost = pytest.approx(0.04)
-    counts = {"questions": 1, "repaired": 1, "calls": 2, "failures": 1, "prompt_tokens": 20, "completion_tokens": 10}
+    counts = {
+        "questions": 1,
+        "repaired": 1,
+        "calls": 2,
+        "failures": 1,
+        "prompt_tokens": 20,
+        "completion_tokens": 10,
+    }
     counts["seconds"] = pytest.approx(used[0].seconds)
     assert used == [Usage(prompt="poignancy@1", model=MODEL, group_id="harbour", cost=cost, **counts)]
     whose = llms.ForGroup(made, "lighthouse")
@@ -500,7 +570,9 @@ def test_the_default_are_the_rules_and_they_ask_nobody(configure: Callable[..., 
         ({"llm": "openai", "llm_base_url": "ftp://x"}, "JIYI_LLM_BASE_URL"),
     ],
 )
-def test_a_wrong_choice_says_what_to_set(configure: Callable[..., Settings], settings: dict[str, str], said: str) -> None:
+def test_a_wrong_choice_says_what_to_set(
+    configure: Callable[..., Settings], settings: dict[str, str], said: str
+) -> None:
     configure(**settings)
     llm.cache_clear()
     with pytest.raises(SettingsError, match=said):
@@ -511,4 +583,6 @@ def test_a_key_is_in_no_text(use: Use, server: Vendor, caplog: pytest.LogCapture
     server.otherwise = status(400, "your key sk-very-secret is odd")
     with pytest.raises(LLMUnavailable) as caught:
         use("openai", llm_api_key="sk-very-secret").ask(QUESTION)
-    assert "sk-very-secret" not in str(caught.value) + caplog.text + repr(llm()) + repr(llms.llm_endpoint(llms.get_settings()))
+    assert "sk-very-secret" not in str(caught.value) + caplog.text + repr(llm()) + repr(
+        llms.llm_endpoint(llms.get_settings())
+    )

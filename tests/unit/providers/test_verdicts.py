@@ -1,4 +1,6 @@
-"""engine.conversations.trials, engine.providers.verdicts: what a model is asked first, and what rules answer in its place."""
+"""engine.conversations.trials, engine.providers.verdicts: what a model is asked first, and what rules answer
+in its place.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def use(
     """The LLM as work asks it."""
 
     def make(spec: str = "compatible:m", **settings: Any) -> Careful:
-        configure(llm=spec, redis_url="", **{"llm_base_url": server.base_url, "llm_trial_days": 30, **settings})
+        configure(
+            llm=spec, redis_url="", **{"llm_base_url": server.base_url, "llm_trial_days": 30, **settings}
+        )
         llms.llm.cache_clear()
         return Careful(llms.llm())
 
@@ -71,12 +75,16 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def test_every_prompt_has_its_needs_and_every_ability_its_trial() -> None:
-    names = {file.name.split(".")[0] for file in files("engine.providers").joinpath("prompts").iterdir()} - {"frame"}
+    names = {file.name.split(".")[0] for file in files("engine.providers").joinpath("prompts").iterdir()} - {
+        "frame"
+    }
     assert set(NEEDS) == names
     assert set(TRIALS) == set(ABILITIES) == set(verdicts.TRIED_WITH)
 
 
-def test_a_new_model_is_asked_once_what_a_question_needs(use: Callable[..., Careful], model: Answering) -> None:
+def test_a_new_model_is_asked_once_what_a_question_needs(
+    use: Callable[..., Careful], model: Answering
+) -> None:
     assert use().ask(STOLEN).poignancy == 1
     assert model.asked == {"poignancy": 3}  # two events, and the question itself
     use().ask(STOLEN)  # in another process
@@ -90,17 +98,37 @@ def test_a_new_model_is_asked_once_what_a_question_needs(use: Callable[..., Care
 @pytest.mark.parametrize(
     ("wrong", "questions", "others", "reason"),
     [
-        ("importance", [STOLEN], [SAID, Keywords(agent_id="Mira", text="tea")], "gives a death 3 and the brushing of teeth 3"),
-        ("triple", [Triple(agent_id="M", text="x"), Keywords(agent_id="M", text="tea")], [STOLEN], "statement / is / Klaus"),
+        (
+            "importance",
+            [STOLEN],
+            [SAID, Keywords(agent_id="Mira", text="tea")],
+            "gives a death 3 and the brushing of teeth 3",
+        ),
+        (
+            "triple",
+            [Triple(agent_id="M", text="x"), Keywords(agent_id="M", text="tea")],
+            [STOLEN],
+            "statement / is / Klaus",
+        ),
         ("nothing", [SAID, SAID_ZH], [STOLEN], "of a sum it notes 'The user asked for a product.'"),
         ("chinese", [SAID_ZH], [SAID, STOLEN], "it notes 'The user is a nurse.'"),
-        ("injection", [SAID, Memo(agent_id="M", utterances=[("M", "Hello")])], [STOLEN], "what a page orders it to note"),
+        (
+            "injection",
+            [SAID, Memo(agent_id="M", utterances=[("M", "Hello")])],
+            [STOLEN],
+            "what a page orders it to note",
+        ),
         ("endings", [SAID, SAID_ZH], [STOLEN], "she is no nurse any more"),
         ("others", [SAID], [STOLEN], "'The user has a dog called Rex.' is over"),
     ],
 )
 def test_what_a_model_cannot_do_is_left_to_the_rules_and_not_asked_again(
-    use: Callable[..., Careful], model: Answering, wrong: str, questions: list[Any], others: list[Any], reason: str
+    use: Callable[..., Careful],
+    model: Answering,
+    wrong: str,
+    questions: list[Any],
+    others: list[Any],
+    reason: str,
 ) -> None:
     model.wrong = {wrong}
     llm = use()
@@ -117,7 +145,9 @@ def test_what_a_model_cannot_do_is_left_to_the_rules_and_not_asked_again(
         llm.ask(question)
 
 
-def test_health_names_what_rules_answer(use: Callable[..., Careful], model: Answering, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_names_what_rules_answer(
+    use: Callable[..., Careful], model: Answering, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model.wrong = {"importance", "chinese"}
     for question in (STOLEN, SAID_ZH):
         with pytest.raises(LeftToRules):
@@ -129,7 +159,9 @@ def test_health_names_what_rules_answer(use: Callable[..., Careful], model: Answ
     assert health_checks.provider(found).state == "attention"
 
 
-def test_a_server_that_is_away_has_not_failed(use: Callable[..., Careful], server: Vendor, model: Answering) -> None:
+def test_a_server_that_is_away_has_not_failed(
+    use: Callable[..., Careful], server: Vendor, model: Answering
+) -> None:
     server.otherwise = status(503)
     with pytest.raises(LLMUnavailable):
         use().ask(STOLEN)
@@ -138,16 +170,24 @@ def test_a_server_that_is_away_has_not_failed(use: Callable[..., Careful], serve
     assert use().ask(STOLEN).poignancy == 1
 
 
-def test_a_filter_that_keeps_injections_out_does_what_is_wanted(use: Callable[..., Careful], server: Vendor, model: Answering) -> None:
+def test_a_filter_that_keeps_injections_out_does_what_is_wanted(
+    use: Callable[..., Careful], server: Vendor, model: Answering
+) -> None:
     server.otherwise = lambda request: (
-        status(400, "content_filter")(request) if "administrator" in request.body["messages"][1]["content"] else model(request)
+        status(400, "content_filter")(request)
+        if "administrator" in request.body["messages"][1]["content"]
+        else model(request)
     )
     assert use().ask(SAID).memories
 
 
 @pytest.mark.parametrize("change", ["address", "model", "prompt", "days", "hand"])
 def test_another_model_is_asked_again(
-    use: Callable[..., Careful], server: Vendor, change: str, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+    use: Callable[..., Careful],
+    server: Vendor,
+    change: str,
+    later: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = server.otherwise
     assert isinstance(model, Answering)
@@ -181,7 +221,9 @@ def test_after_a_row_of_unusable_answers_rules_have_a_prompt_for_an_hour(
     use: Callable[..., Careful], server: Vendor, model: Answering, later: Callable[[float], None]
 ) -> None:
     llm = use(llm_trial_days=0)
-    server.otherwise = lambda request: chat("no JSON")(request) if "extraction" in str(request.body) else model(request)
+    server.otherwise = lambda request: (
+        chat("no JSON")(request) if "extraction" in str(request.body) else model(request)
+    )
     for _ in range(verdicts.MOST_IN_A_ROW):
         with pytest.raises(BadReply, match="no usable answer"):
             llm.ask(SAID)
@@ -212,14 +254,19 @@ def test_what_a_filter_refuses_says_nothing_of_a_prompt(use: Callable[..., Caref
             llm.ask(SAID)
 
 
-def test_what_becomes_of_answers_is_counted(use: Callable[..., Careful], server: Vendor, model: Answering, used: list[Usage]) -> None:
+def test_what_becomes_of_answers_is_counted(
+    use: Callable[..., Careful], server: Vendor, model: Answering, used: list[Usage]
+) -> None:
     llm, tea = use(llm_trial_days=0), Keywords(agent_id="Mira", text="Pavel drinks green tea", group_id="g")
     server.script(chat("no JSON"), chat('{"keywords": ["tea", "moon", "sun"]}'))
     assert llm.ask(tea).keywords == ["tea"]
     server.script(chat('{"keywords": ["moon"]}'))
     with pytest.raises(BadReply, match="none of them stands in the text"):
         llm.ask(tea)
-    summed = {name: sum(getattr(one, name) for one in used) for name in ("questions", "unusable", "repaired", "dropped", "calls")}
+    summed = {
+        name: sum(getattr(one, name) for one in used)
+        for name in ("questions", "unusable", "repaired", "dropped", "calls")
+    }
     assert summed == {"questions": 2, "unusable": 1, "repaired": 1, "dropped": 2, "calls": 3}
     assert {(one.prompt, one.model, one.group_id) for one in used} == {("keywords@2", "compatible:m", "g")}
     assert used[0].seconds > 0

@@ -41,8 +41,16 @@ from jiyi.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[3]
 HIT = {"title": "Glaze", "url": "https://example.org/glaze", "content": "Glaze cracks.", "score": 0.8}
-TAVILY = {"query": "q", "answer": "Because of the clay.", "results": [HIT, HIT | {"url": "https://b.org", "score": 0.9}]}
-SEARXNG = {"query": "q", "answers": [{"answer": "Clay."}], "results": [HIT | {"score": 4.0}, HIT | {"url": "https://b.org", "score": 1.0}]}
+TAVILY = {
+    "query": "q",
+    "answer": "Because of the clay.",
+    "results": [HIT, HIT | {"url": "https://b.org", "score": 0.9}],
+}
+SEARXNG = {
+    "query": "q",
+    "answers": [{"answer": "Clay."}],
+    "results": [HIT | {"score": 4.0}, HIT | {"url": "https://b.org", "score": 1.0}],
+}
 
 #: Headers, pieces of the body.
 Reply = tuple[int, dict[str, str], list[bytes]]
@@ -112,7 +120,15 @@ def engine() -> Iterator[Engine]:
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch, configure: Callable[..., Settings]) -> Iterator[None]:
-    for name in ("TAVILY_API_KEY", "http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+    for name in (
+        "TAVILY_API_KEY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+    ):
         monkeypatch.delenv(name, raising=False)
     breakers._local.clear()
     yield
@@ -139,7 +155,9 @@ OPTIONS = SearchOptions()
 
 def test_tavily_is_asked_as_it_wants(engine: Engine) -> None:
     engine.says(TAVILY)
-    found = tavily(engine).search("为什么釉面开裂 " + "x" * 1_000, SearchOptions(search_type="news", domains=("Example.org", "b.org")))
+    found = tavily(engine).search(
+        "为什么釉面开裂 " + "x" * 1_000, SearchOptions(search_type="news", domains=("Example.org", "b.org"))
+    )
     ((method, path, headers, body),) = engine.asked
     assert (method, path, headers["authorization"]) == ("POST", "/search", "Bearer tvly-secret")
     assert len(body.pop("query")) == 400
@@ -151,7 +169,10 @@ def test_tavily_is_asked_as_it_wants(engine: Engine) -> None:
         "include_domains": ["example.org", "b.org"],
     }
     assert (found.provider, found.answer) == ("tavily", "Because of the clay.")
-    assert [(hit.url, hit.score) for hit in found.results] == [("https://b.org", 0.9), ("https://example.org/glaze", 0.8)]
+    assert [(hit.url, hit.score) for hit in found.results] == [
+        ("https://b.org", 0.9),
+        ("https://example.org/glaze", 0.8),
+    ]
 
 
 def test_searxng_is_asked_as_it_wants(engine: Engine) -> None:
@@ -160,7 +181,11 @@ def test_searxng_is_asked_as_it_wants(engine: Engine) -> None:
     searxng(engine).search("glaze", SearchOptions(domains=("b.org",)))
     method, path, _, body = engine.asked[0]
     assert (method, urlsplit(path).path, body) == ("GET", "/search", None)
-    assert parse_qs(urlsplit(path).query) == {"q": ["glaze & 釉"], "format": ["json"], "categories": ["general"]}
+    assert parse_qs(urlsplit(path).query) == {
+        "q": ["glaze & 釉"],
+        "format": ["json"],
+        "categories": ["general"],
+    }
     assert parse_qs(urlsplit(engine.asked[1][1]).query)["q"] == ["site:b.org glaze"]
     assert found.answer == "Clay."
     assert [hit.score for hit in found.results] == [1.0, 0.25]  # of 4 and 1, the sums of its engines
@@ -236,7 +261,13 @@ def test_redirects_stay_on_the_host_and_end(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["http://169.254.169.254/latest/meta-data", "http://localhost:{port}/", "https://127.0.0.1:{port}/", "file:///etc/passwd"]
+    "target",
+    [
+        "http://169.254.169.254/latest/meta-data",
+        "http://localhost:{port}/",
+        "https://127.0.0.1:{port}/",
+        "file:///etc/passwd",
+    ],
 )
 def test_redirects_to_other_hosts_are_refused(engine: Engine, target: str) -> None:
     engine.says(b"", status=307, Location=target.format(port=urlsplit(engine.base_url).port))
@@ -245,19 +276,33 @@ def test_redirects_to_other_hosts_are_refused(engine: Engine, target: str) -> No
     assert len(engine.asked) == 1
 
 
-PRIVATE = "127.0.0.1 10.0.0.8 172.16.3.4 192.168.1.1 169.254.169.254 0.0.0.0 ::1 fd00::1 fe80::1%eth0 ::ffff:127.0.0.1 100.64.0.1"
+PRIVATE = (
+    "127.0.0.1 10.0.0.8 172.16.3.4 192.168.1.1 169.254.169.254 0.0.0.0 ::1 fd00::1 fe80::1%eth0"
+    " ::ffff:127.0.0.1 100.64.0.1"
+)
 
 
 @pytest.mark.parametrize("number", PRIVATE.split())
-def test_a_vendors_name_that_means_a_private_machine_is_refused(engine: Engine, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even one such address among others is: which of them is connected to would be chance. What the operator set may be private."""
+def test_a_vendors_name_that_means_a_private_machine_is_refused(
+    engine: Engine, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even one such address among others is: which of them is connected to would be chance. What the operator
+    set may be private.
+    """
     infos = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, 443)) for name in ("93.184.215.14", number)]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: infos)
-    with pytest.raises(SearchUnavailable, match=r"is not a public address here .*: set JIYI_WEB_SEARCH_BASE_URL if it is meant"):
-        fetch_json(Address("https://api.tavily.com", False, "JIYI_WEB_SEARCH_BASE_URL"), "POST", "/search", seconds=5)
+    with pytest.raises(
+        SearchUnavailable,
+        match=r"is not a public address here .*: set JIYI_WEB_SEARCH_BASE_URL if it is meant",
+    ):
+        fetch_json(
+            Address("https://api.tavily.com", False, "JIYI_WEB_SEARCH_BASE_URL"), "POST", "/search", seconds=5
+        )
 
 
-def test_the_connection_goes_to_the_address_that_was_looked_at(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_connection_goes_to_the_address_that_was_looked_at(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A second look-up could give another answer: there is none."""
     port = urlsplit(engine.base_url).port
     looked_up: list[str] = []
@@ -295,9 +340,18 @@ def test_results_are_bounded_readable_and_once_each() -> None:
     ]
     first, second = hits_of(found, OPTIONS)
     assert first.model_dump() == HIT
-    assert (second.url, second.title, second.score, len(second.content)) == ("https://long.org", "long.org", 0.0, 2_000)
+    assert (second.url, second.title, second.score, len(second.content)) == (
+        "https://long.org",
+        "long.org",
+        0.0,
+        2_000,
+    )
     assert second.content.isprintable()
-    (item,) = items_of(SearchResult(query="q", provider="tavily", answer="said by nobody", results=[SearchHit.model_validate(HIT)]))
+    (item,) = items_of(
+        SearchResult(
+            query="q", provider="tavily", answer="said by nobody", results=[SearchHit.model_validate(HIT)]
+        )
+    )
     assert (item.source, item.verified, item.temporary, item.score) == ("external", False, False, 0.8)
     assert item.content == "Glaze\nGlaze cracks.\n<https://example.org/glaze>"
     assert item.metadata == {"url": HIT["url"], "title": "Glaze", "provider": "tavily"}
@@ -307,7 +361,10 @@ def test_results_are_bounded_readable_and_once_each() -> None:
 @given(
     st.recursive(
         st.none() | st.floats() | st.text(max_size=20),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["url", "title", "content", "score"]), inner),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["url", "title", "content", "score"]), inner)
+        ),
         max_leaves=10,
     )
 )
@@ -332,7 +389,12 @@ def test_domains_are_whole_names(url: str, inside: bool) -> None:
     assert within(url, ["b.org"]) is inside
     assert within(url, [])
     assert bool(hits_of([HIT | {"url": url}], SearchOptions(domains=("b.org",)))) is inside
-    wrong: list[dict[str, Any]] = [{"max_results": 0}, {"max_results": 11}, {"domains": ("a.org OR site:b.org",)}, {"search_type": "all"}]
+    wrong: list[dict[str, Any]] = [
+        {"max_results": 0},
+        {"max_results": 11},
+        {"domains": ("a.org OR site:b.org",)},
+        {"search_type": "all"},
+    ]
     for options in wrong:
         with pytest.raises(ValidationError):
             SearchOptions(**options)
@@ -342,7 +404,9 @@ def test_domains_are_whole_names(url: str, inside: bool) -> None:
 
 
 def made(engine: Any, why_none: str = "nothing set up") -> Searcher:
-    """A searcher whose cache is a dictionary and whose quota is endless; those of all processes: integration/tiers/test_web_search.py."""
+    """A searcher whose cache is a dictionary and whose quota is endless; those of all processes:
+    integration/tiers/test_web_search.py.
+    """
     results: dict[tuple[str, str], SearchResult] = {}
     cache, quota = create_autospec(Cache, instance=True), create_autospec(Quota, instance=True)
     cache.get.side_effect = lambda group_id, key: results.get((group_id, key))
@@ -351,16 +415,24 @@ def made(engine: Any, why_none: str = "nothing set up") -> Searcher:
     return Searcher(engine, cache, quota, why_none)
 
 
-def test_what_was_asked_lately_is_not_asked_again_and_an_engine_that_fails_is_left_alone(engine: Engine) -> None:
+def test_what_was_asked_lately_is_not_asked_again_and_an_engine_that_fails_is_left_alone(
+    engine: Engine,
+) -> None:
     engine.says(*[SEARXNG] * 5)
     search = made(searxng(engine))
     for query in ("Why glaze?", " why  GLAZE? "):
         search.search(query, OPTIONS, group_id="g", session_id="s")
     assert len(engine.asked) == 1
-    for different in (SearchOptions(max_results=3), SearchOptions(search_type="news"), SearchOptions(domains=("a.org",))):
+    for different in (
+        SearchOptions(max_results=3),
+        SearchOptions(search_type="news"),
+        SearchOptions(domains=("a.org",)),
+    ):
         search.search("Why glaze?", different, group_id="g", session_id="s")
     assert len(engine.asked) == 4
-    search.search("Why glaze?", OPTIONS, group_id="other", session_id="s")  # what one tenant has asked tells another nothing
+    search.search(
+        "Why glaze?", OPTIONS, group_id="other", session_id="s"
+    )  # what one tenant has asked tells another nothing
     assert len(engine.asked) == 5
     with pytest.raises(Skipped, match="nothing to search for"):
         search.search(" \x00", OPTIONS, group_id="g", session_id="s")
@@ -393,7 +465,9 @@ def test_without_a_key_or_an_address_searches_are_skipped_and_say_why(
         made(None, why_none).search("q", OPTIONS, group_id="g", session_id="s")
 
 
-def test_the_key_is_in_tavilys_own_variable(configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
+def test_the_key_is_in_tavilys_own_variable(
+    configure: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
     monkeypatch.setenv("TAVILY_API_KEY", "tvly-env")
     engine.says(TAVILY)
     found, _ = chosen(configure(web_search="tavily", web_search_base_url=engine.base_url))

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from jiyi.proxy.dialects import AnswerReader, Anthropic, Dialect, OpenAI, Remembered, Responses, said, with_memory
+from jiyi.proxy.dialects import (
+    AnswerReader,
+    Anthropic,
+    Dialect,
+    OpenAI,
+    Remembered,
+    Responses,
+    said,
+    with_memory,
+)
 
 MEMORY = Remembered("STABLE", {1: "FIRST", 2: "SECOND"})
 TALK: list[dict[str, Any]] = [
@@ -15,7 +24,13 @@ TALK: list[dict[str, Any]] = [
     {"role": "assistant", "content": None, "tool_calls": [{"id": "t"}]},
     {"role": "tool", "tool_call_id": "t", "content": "42"},
     {"role": "assistant", "content": "hi"},
-    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}, {"type": "text", "text": "what is it?"}]},
+    {
+        "role": "user",
+        "content": [
+            {"type": "image_url", "image_url": {"url": "data:"}},
+            {"type": "text", "text": "what is it?"},
+        ],
+    },
 ]
 
 
@@ -27,10 +42,18 @@ def changed(dialect: Dialect, body: Any, memory: Remembered = MEMORY, **more: An
     ("first", "expected"),
     [
         ([], [{"role": "system", "content": "STABLE"}]),
-        ([{"role": "developer", "content": "Be kind."}], [{"role": "developer", "content": "Be kind.\n\nSTABLE"}]),
+        (
+            [{"role": "developer", "content": "Be kind."}],
+            [{"role": "developer", "content": "Be kind.\n\nSTABLE"}],
+        ),
         (
             [{"role": "system", "content": [{"type": "text", "text": "Be kind."}]}],
-            [{"role": "system", "content": [{"type": "text", "text": "Be kind."}, {"type": "text", "text": "STABLE"}]}],
+            [
+                {
+                    "role": "system",
+                    "content": [{"type": "text", "text": "Be kind."}, {"type": "text", "text": "STABLE"}],
+                }
+            ],
         ),
     ],
 )
@@ -75,7 +98,10 @@ def test_a_response_has_memory_in_its_instructions_and_before_its_messages() -> 
     ]
     after = changed(Responses(), {"input": items, "instructions": "Be kind."})
     assert after["instructions"] == "Be kind.\n\nSTABLE"
-    assert after["input"][1]["content"] == [{"type": "input_text", "text": "FIRST"}, {"type": "input_text", "text": "hello"}]
+    assert after["input"][1]["content"] == [
+        {"type": "input_text", "text": "FIRST"},
+        {"type": "input_text", "text": "hello"},
+    ]
     assert after["input"][-1]["content"] == "SECOND\n\nand now?"
     assert after["input"][2:6] == items[2:6]
     assert [message.text for message in said(Responses(), {"input": items})] == ["hello", "hi", "and now?"]
@@ -91,7 +117,10 @@ def test_an_answer_is_read_however_its_bytes_come(size: int) -> None:
     lines = [
         b": a comment\r\n\r\n",
         'data: {"choices": [{"index": 0, "delta": {"content": "记住"}}]}\r\n\r\n'.encode(),
-        b'data: {"choices": [{"index": 1, "delta": {"content": "another"}}, {"index": 0, "delta": {"content": "!"}}]}\n\n',
+        (
+            b'data: {"choices": [{"index": 1, "delta": {"content": "another"}}, {"index": 0, "delta":'
+            b' {"content": "!"}}]}\n\n'
+        ),
         b'data: {"choices": [{"delta": "odd"}, 1]}\n\ndata: [1]\n\ndata: {\n\ndata: [DONE]\n\n',
     ]
     reader = AnswerReader(OpenAI(), streamed=True)
@@ -104,7 +133,13 @@ def test_an_answer_is_read_however_its_bytes_come(size: int) -> None:
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        (b'{"content": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}', "a\nb"),
+        (
+            (
+                b'{"content": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "a"}, {"type":'
+                b' "text", "text": "b"}]}'
+            ),
+            "a\nb",
+        ),
         (b'{"content": 1}', ""),
         (b"\xff no json", ""),
     ],
@@ -119,11 +154,17 @@ def test_the_events_of_a_response_are_read_with_deltas_and_without() -> None:
     def event(kind: str, **fields: Any) -> str:
         return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n"
 
-    message = {"type": "message", "content": [{"type": "output_text", "text": "one"}, {"type": "output_text", "text": "two"}]}
+    message = {
+        "type": "message",
+        "content": [{"type": "output_text", "text": "one"}, {"type": "output_text", "text": "two"}],
+    }
     created = event("response.created", response={"id": "resp_1", "output": []})
     deltas = [
         event("response.output_item.added", output_index=1, item={"type": "message", "content": []}),
-        *(event("response.output_text.delta", output_index=1, content_index=0, delta=delta) for delta in ("o", "ne")),
+        *(
+            event("response.output_text.delta", output_index=1, content_index=0, delta=delta)
+            for delta in ("o", "ne")
+        ),
         event("response.output_text.delta", output_index=1, content_index=1, delta="two"),
         event("response.output_text.done", output_index=1, content_index=1, text="two"),
     ]
@@ -135,5 +176,9 @@ def test_the_events_of_a_response_are_read_with_deltas_and_without() -> None:
         reader.feed("".join(events).encode())
         assert (reader.text(), reader.id) == ("one\ntwo", "resp_1")
     whole = AnswerReader(Responses(), streamed=False)
-    whole.feed(json.dumps({"id": "resp_2", "object": "response", "output": [{"type": "reasoning"}, message]}).encode())
+    whole.feed(
+        json.dumps(
+            {"id": "resp_2", "object": "response", "output": [{"type": "reasoning"}, message]}
+        ).encode()
+    )
     assert (whole.text(), whole.id) == ("one\ntwo", "resp_2")

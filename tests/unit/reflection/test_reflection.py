@@ -1,4 +1,6 @@
-"""engine.reflection: the order of the questions, evidence by number, counters and progress; worked out by hand."""
+"""engine.reflection: the order of the questions, evidence by number, counters and progress; worked out by
+hand.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from engine.providers.questions import FocalPoints, Insight, InsightList, Insights, Memo, Planning, Poignancy, Points, Triple
+from engine.providers.questions import (
+    FocalPoints,
+    Insight,
+    InsightList,
+    Insights,
+    Memo,
+    Planning,
+    Poignancy,
+    Points,
+    Triple,
+)
 from engine.reflection import (
     INSIGHTS,
     MAX_STATEMENTS,
@@ -54,7 +66,9 @@ class Told(Scripted):
             return Points(questions=self._points)
         if isinstance(question, Insights):
             self.asked.append(question)
-            return InsightList(insights=[Insight(text=text, evidence=numbers) for text, numbers in self._insights.pop(0)])
+            return InsightList(
+                insights=[Insight(text=text, evidence=numbers) for text, numbers in self._insights.pop(0)]
+            )
         return super().ask(question)
 
 
@@ -91,13 +105,18 @@ def test_the_same_insight_is_one_thought_with_all_its_evidence() -> None:
     script = [[("x", [0]), ("x", [1])], [("x", [1, 2])]]
     made = reflect("klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve)
     assert [thought.evidence for thought in made.thoughts] == [[POOL[n].node_id for n in (0, 1, 2)]]
-    original = reflect("klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve, original=True)
+    original = reflect(
+        "klaus", LATEST, Told(["a?", "b?"], [list(part) for part in script]), retrieve, original=True
+    )
     assert [len(thought.evidence) for thought in original.thoughts] == [2, 2]
 
 
 def test_insights_are_asked_for_with_the_times_of_the_memories_and_which_are_thoughts() -> None:
     days = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2)]
-    memories = [Statement(uuid4(), "it rains", days[0]), Statement(uuid4(), "it will rain", days[1], is_thought=True)]
+    memories = [
+        Statement(uuid4(), "it rains", days[0]),
+        Statement(uuid4(), "it will rain", days[1], is_thought=True),
+    ]
     llm = Told(["a?"], [[]])
     assert reflect("klaus", LATEST, llm, lambda points: [memories for _ in points]).thoughts == []
     asked = llm.asked[-1]
@@ -122,19 +141,33 @@ def test_what_is_idle_is_not_asked_about() -> None:
 
 def test_questions_are_in_the_language_of_the_statements() -> None:
     llm = Told(["为什么？"], [[("林岚喜欢读书", [0]), ("She likes tea", [1])]])
-    reflect("林岚", [Statement(uuid4(), "林岚在读 Neuromancer"), Statement(uuid4(), "卸下门板")], llm, retrieve)
+    reflect(
+        "林岚", [Statement(uuid4(), "林岚在读 Neuromancer"), Statement(uuid4(), "卸下门板")], llm, retrieve
+    )
     assert [question.language for question in llm.asked] == ["zh", "zh", "zh", "zh", "en", "en"]
 
 
 def test_a_conversation_leaves_a_plan_and_a_memo_with_the_name_once() -> None:
     llm, chat = Scripted(), uuid4()
     plan, memo = reflect_on_conversation("Maria", [chat], [("Maria", "Hi"), ("Klaus", "Hello")], llm)
-    assert [type(question) for question in llm.asked] == [Planning, Triple, Poignancy, Memo, Triple, Poignancy]
+    assert [type(question) for question in llm.asked] == [
+        Planning,
+        Triple,
+        Poignancy,
+        Memo,
+        Triple,
+        Poignancy,
+    ]
     assert plan.description == "For Maria's planning: should bring Klaus the map on Friday."
     assert memo.description == "Maria found the map interesting."
     assert plan.evidence == memo.evidence == [chat]
-    reflect_on_conversation("Maria", [chat], [("Klaus", str(n)) for n in range(MAX_UTTERANCES + 50)], long := Scripted())
-    assert long.asked[0].utterances[-1] == ("Klaus", str(MAX_UTTERANCES + 49))  # of a long one the end is shown
+    reflect_on_conversation(
+        "Maria", [chat], [("Klaus", str(n)) for n in range(MAX_UTTERANCES + 50)], long := Scripted()
+    )
+    assert long.asked[0].utterances[-1] == (
+        "Klaus",
+        str(MAX_UTTERANCES + 49),
+    )  # of a long one the end is shown
     assert len(long.asked[0].utterances) == MAX_UTTERANCES
 
 
@@ -149,17 +182,33 @@ def test_counters_by_hand() -> None:
     assert counters_after((-4, 40), (-4, 40), 150, original=False) == (150, 0)
     assert counters_after((-10, 43), (-4, 40), 150, original=False) == (144, 3)
     assert counters_after((-10, 43), (-4, 40), 150, original=True) == (150, 0)
-    assert counters_after((100, 2), (-4, 40), 150, original=False) == (150, 0)  # set anew by an import meanwhile
+    assert counters_after((100, 2), (-4, 40), 150, original=False) == (
+        150,
+        0,
+    )  # set anew by an import meanwhile
 
 
-@given(seen=some.floats(-500, 0), events=some.lists(some.integers(1, 10), max_size=50), before=some.integers(0, 100))
+@given(
+    seen=some.floats(-500, 0),
+    events=some.lists(some.integers(1, 10), max_size=50),
+    before=some.integers(0, 100),
+)
 def test_what_comes_meanwhile_is_never_lost(seen: float, events: list[int], before: int) -> None:
-    left, count = counters_after((seen - sum(events), before + len(events)), (seen, before), 150, original=False)
+    left, count = counters_after(
+        (seen - sum(events), before + len(events)), (seen, before), 150, original=False
+    )
     assert left == pytest.approx(150 - sum(events))
     assert count == len(events)
 
 
-ORIGIN = Origin(group_id="g", agent_id="klaus", now=datetime(2026, 3, 2, tzinfo=UTC), reflection_id=UUID(int=7), llm="m", session_id="s")
+ORIGIN = Origin(
+    group_id="g",
+    agent_id="klaus",
+    now=datetime(2026, 3, 2, tzinfo=UTC),
+    reflection_id=UUID(int=7),
+    llm="m",
+    session_id="s",
+)
 
 
 def made(description: str = "so", **fields: Any) -> Thought:
@@ -183,7 +232,12 @@ def test_thoughts_become_events_that_say_where_they_come_from() -> None:
     assert first.event_id == thought_id(UUID(int=7), 0) != second.event_id
     assert first.payload.keywords == ["klaus", "is"]
     assert first.payload.expires_at == ORIGIN.now + timedelta(days=30)
-    assert first.payload.provenance == {"reflection": str(UUID(int=7)), "llm": "m", "prompt": "insights@1", "focal_point": "why?"}
+    assert first.payload.provenance == {
+        "reflection": str(UUID(int=7)),
+        "llm": "m",
+        "prompt": "insights@1",
+        "focal_point": "why?",
+    }
     assert "focal_point" not in second.payload.provenance
     assert (first.session_id, first.correlation_id) == ("s", str(UUID(int=7)))
     assert events_of([made()], ORIGIN) == events_of([made()], ORIGIN)
@@ -196,7 +250,11 @@ DEPLOYMENT = Settings()
 
 @pytest.mark.parametrize(
     ("own", "left", "expected"),
-    [({}, 150, (0, 150, False)), ({}, -4, (154, 150, True)), ({"importance_trigger_max": 20}, 5, (15, 20, False))],
+    [
+        ({}, 150, (0, 150, False)),
+        ({}, -4, (154, 150, True)),
+        ({"importance_trigger_max": 20}, 5, (15, 20, False)),
+    ],
 )
 def test_what_events_have_added_up_to_is_compared_with_the_agents_own_threshold(
     own: dict[str, Any], left: float, expected: tuple[float, float, bool]

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.retrieval.query import ASSISTANT_SHARE, DECAY, LEAST_WEIGHT, Part, parts_of, texts_of, vector_of, words_of
+from engine.retrieval.query import (
+    ASSISTANT_SHARE,
+    DECAY,
+    LEAST_WEIGHT,
+    Part,
+    parts_of,
+    texts_of,
+    vector_of,
+    words_of,
+)
 from jiyi.protocol.limits import EMBEDDED_QUESTION_CHARS
 from jiyi.protocol.retrieval import DialogueMessage
 
@@ -19,13 +28,29 @@ def said(*messages: tuple[str, str]) -> list[DialogueMessage]:
 
 
 def test_the_latest_message_of_the_user_leads_and_earlier_ones_count_less() -> None:
-    parts = parts_of(said(("user", "first"), ("assistant", "advice"), ("user", "second"), ("assistant", "more advice"), ("user", "third")))
+    parts = parts_of(
+        said(
+            ("user", "first"),
+            ("assistant", "advice"),
+            ("user", "second"),
+            ("assistant", "more advice"),
+            ("user", "third"),
+        )
+    )
     assert [part.text for part in parts] == ["third", "second", "first", "more advice", "advice"]
-    assert [part.weight for part in parts] == pytest.approx([1, DECAY, DECAY**2, ASSISTANT_SHARE, DECAY * ASSISTANT_SHARE])
-    # Also where the assistant has the last word; what is said twice counts once, and a name is part of what is said.
-    assert parts_of(said(("user", "tea"), ("assistant", "coffee"))) == (Part("tea", 1.0), Part("coffee", ASSISTANT_SHARE))
+    assert [part.weight for part in parts] == pytest.approx(
+        [1, DECAY, DECAY**2, ASSISTANT_SHARE, DECAY * ASSISTANT_SHARE]
+    )
+    # Also where the assistant has the last word; what is said twice counts once, and a name is part of what
+    # is said.
+    assert parts_of(said(("user", "tea"), ("assistant", "coffee"))) == (
+        Part("tea", 1.0),
+        Part("coffee", ASSISTANT_SHARE),
+    )
     assert parts_of(said(("user", "tea"), ("assistant", "tea"), ("user", "tea"))) == (Part("tea", 1.0),)
-    assert parts_of([DialogueMessage(role="user", name="小林", content="猫呢？")]) == (Part("小林: 猫呢？", 1.0),)
+    assert parts_of([DialogueMessage(role="user", name="小林", content="猫呢？")]) == (
+        Part("小林: 猫呢？", 1.0),
+    )
 
 
 @given(roles)
@@ -39,12 +64,23 @@ def test_few_messages_count_however_long_the_dialogue_is(spoken: list[str]) -> N
 
 
 def test_the_leading_message_and_the_dialogue_as_one_text_are_embedded() -> None:
-    assert texts_of(said(("user", "tea"), ("assistant", "black?"), ("user", "green"))) == ("green", "tea\nAssistant: black?\ngreen")
-    named = [DialogueMessage(role="user", name="小林", content="猫呢？"), DialogueMessage(role="assistant", name="小助", content="在家。")]
+    assert texts_of(said(("user", "tea"), ("assistant", "black?"), ("user", "green"))) == (
+        "green",
+        "tea\nAssistant: black?\ngreen",
+    )
+    named = [
+        DialogueMessage(role="user", name="小林", content="猫呢？"),
+        DialogueMessage(role="assistant", name="小助", content="在家。"),
+    ]
     assert texts_of(named) == ("小林: 猫呢？", "小林: 猫呢？\n小助: 在家。")
 
 
-@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), st.text("茶a", min_size=1, max_size=700)), max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["user", "assistant"]), st.text("茶a", min_size=1, max_size=700)),
+        max_size=8,
+    )
+)
 def test_of_a_long_dialogue_the_latest_messages_are_embedded(spoken: list[tuple[str, str]]) -> None:
     messages = said(*spoken, ("user", "the last"))
     leading, whole = texts_of(messages)
@@ -62,4 +98,8 @@ def test_the_vector_is_the_mean_of_directions_whatever_the_vectors_lengths() -> 
 
 
 def test_a_word_counts_as_much_as_the_weightiest_message_that_has_it() -> None:
-    assert words_of([Part("kiln glaze", 1.0), Part("glaze harbour", 0.5)]) == {"kiln": 1.0, "glaze": 1.0, "harbour": 0.5}
+    assert words_of([Part("kiln glaze", 1.0), Part("glaze harbour", 0.5)]) == {
+        "kiln": 1.0,
+        "glaze": 1.0,
+        "harbour": 0.5,
+    }

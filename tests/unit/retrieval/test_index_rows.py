@@ -19,7 +19,10 @@ Vector = Sequence[float] | None
 
 
 def rows_of(vectors: Sequence[Vector]) -> MemoryColumns:
-    packed = [b"" if one is None else len(one).to_bytes(2, "big") + bytes(2) + np.array(one, ">f4").tobytes() for one in vectors]
+    packed = [
+        b"" if one is None else len(one).to_bytes(2, "big") + bytes(2) + np.array(one, ">f4").tobytes()
+        for one in vectors
+    ]
     count = len(vectors)
     return MemoryColumns(
         numbers={
@@ -36,15 +39,21 @@ def rows_of(vectors: Sequence[Vector]) -> MemoryColumns:
     )
 
 
-vectors_of = st.lists(st.none() | st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=3), min_size=1, max_size=8)
+vectors_of = st.lists(
+    st.none() | st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=3), min_size=1, max_size=8
+)
 
 
 @given(vectors_of, st.data())
-def test_vectors_are_found_by_their_size_also_in_some_of_the_rows(vectors: list[Vector], data: st.DataObject) -> None:
+def test_vectors_are_found_by_their_size_also_in_some_of_the_rows(
+    vectors: list[Vector], data: st.DataObject
+) -> None:
     wanted = np.array(data.draw(st.lists(st.booleans(), min_size=len(vectors), max_size=len(vectors))))
     rows = rows_of(vectors)
     has = np.array([one is not None for one in vectors])
-    assert dimensions_of(has, rows.packed_vectors).tolist() == [0 if one is None else len(one) for one in vectors]
+    assert dimensions_of(has, rows.packed_vectors).tolist() == [
+        0 if one is None else len(one) for one in vectors
+    ]
     some = rows.only(wanted)
     left = [one for one, want in zip(vectors, wanted, strict=True) if want]
     for width in (2, 3):
@@ -86,15 +95,22 @@ lists = st.lists(st.lists(st.integers(0, 6), max_size=4), max_size=8)
 
 
 @given(lists, lists, st.lists(st.integers(-1, 7), max_size=3))
-def test_ragged_lists_are_what_they_were_given(first: list[list[int]], others: list[list[int]], wanted: list[int]) -> None:
+def test_ragged_lists_are_what_they_were_given(
+    first: list[list[int]], others: list[list[int]], wanted: list[int]
+) -> None:
     made = Ragged()
-    made.extend(np.array([value for row in first for value in row], np.int32), np.array([len(row) for row in first], np.int32))
+    made.extend(
+        np.array([value for row in first for value in row], np.int32),
+        np.array([len(row) for row in first], np.int32),
+    )
     rows = list(first)
     for place, row in enumerate(others):
         made.replace(min(place, len(rows)), row)
         rows[place : place + 1] = [row]
     assert [made[place].tolist() for place in range(len(made))] == rows
-    assert made.having_any(np.array(wanted, np.int32)).tolist() == [not set(row).isdisjoint(wanted) for row in rows]
+    assert made.having_any(np.array(wanted, np.int32)).tolist() == [
+        not set(row).isdisjoint(wanted) for row in rows
+    ]
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 9)), max_size=4), max_size=6))
@@ -105,4 +121,6 @@ def test_the_order_of_accesses_is_that_of_a_plain_sort(steps: list[list[tuple[in
         for row, at in step:
             times[row] = max(times[row], at)
             order.move([row])
-        assert order.rows(times, numbers).tolist() == sorted(range(8), key=lambda row: (times[row], numbers[row]))
+        assert order.rows(times, numbers).tolist() == sorted(
+            range(8), key=lambda row: (times[row], numbers[row])
+        )

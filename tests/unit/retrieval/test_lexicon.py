@@ -31,7 +31,9 @@ def test_a_word_counts_by_its_weight_where_one_is_given() -> None:
     assert found.bm25({"tea": 1.0, "kiln": 0.5}) == pytest.approx(parts[0] + 0.5 * parts[1])
     assert found.bm25({"tea": 1.0, "kiln": 1.0}) == pytest.approx(found.bm25(["tea", "kiln"]))
     gone = found.information(["gone"])
-    assert found.information({"tea": 1.0, "gone": 0.5}) == pytest.approx(found.information(["tea"]) + 0.5 * gone)
+    assert found.information({"tea": 1.0, "gone": 0.5}) == pytest.approx(
+        found.information(["tea"]) + 0.5 * gone
+    )
 
 
 def test_a_score_worked_out_by_hand() -> None:
@@ -69,7 +71,9 @@ def test_what_it_takes_is_about_what_it_says() -> None:
 
 
 class PlainLexicon:
-    """BM25 by Robertson & Zaragoza (2009), with the logarithm that is never negative, over a dictionary of lists."""
+    """BM25 by Robertson & Zaragoza (2009), with the logarithm that is never negative, over a dictionary of
+    lists.
+    """
 
     def __init__(self, texts: Sequence[Sequence[str]]) -> None:
         self.texts = [Counter(text) for text in texts]
@@ -84,7 +88,11 @@ class PlainLexicon:
 
     def where(self, token: str) -> list[tuple[int, int]]:
         parts = [self.postings[part] for part in (token, *self.pairs.get(token, ())) if part in self.postings]
-        return parts[0] if len(parts) == 1 else [(row, 1) for row in sorted({row for part in parts for row, _ in part})]
+        return (
+            parts[0]
+            if len(parts) == 1
+            else [(row, 1) for row in sorted({row for part in parts for row, _ in part})]
+        )
 
     def rarity(self, containing: int) -> float:
         return float(np.log1p((len(self.texts) - containing + 0.5) / (containing + 0.5)))
@@ -106,7 +114,10 @@ class PlainLexicon:
 
 
 steps = st.lists(
-    st.tuples(st.booleans(), st.lists(st.lists(st.sampled_from([*"abc", "记忆", "忆记", "ok", "好的"]), max_size=8), max_size=6))
+    st.tuples(
+        st.booleans(),
+        st.lists(st.lists(st.sampled_from([*"abc", "记忆", "忆记", "ok", "好的"]), max_size=8), max_size=6),
+    )
 )
 
 

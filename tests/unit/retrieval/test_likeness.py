@@ -27,7 +27,9 @@ def common(unit: Floats, languages: NDArray[np.int8], one: int, other: int) -> F
 
 
 @given(st.integers(0, 10_000), st.integers(3, 14))
-def test_alike_is_the_cosine_without_what_the_others_of_a_language_have_in_common(seed: int, size: int) -> None:
+def test_alike_is_the_cosine_without_what_the_others_of_a_language_have_in_common(
+    seed: int, size: int
+) -> None:
     random = np.random.default_rng(seed)
     vectors, languages = random.standard_normal((size, 6)) + 1, random.integers(0, 2, size).astype(np.int8)
     rows = random.permutation(size)[:4]
@@ -36,8 +38,13 @@ def test_alike_is_the_cosine_without_what_the_others_of_a_language_have_in_commo
     for i, one in enumerate(rows):
         for j, other in enumerate(rows):
             if one != other:
-                left, right = unit[one] - common(unit, languages, one, other), unit[other] - common(unit, languages, other, one)
-                assert found[i, j] == pytest.approx(left @ right / np.linalg.norm(left) / np.linalg.norm(right), abs=1e-5)
+                left, right = (
+                    unit[one] - common(unit, languages, one, other),
+                    unit[other] - common(unit, languages, other, one),
+                )
+                assert found[i, j] == pytest.approx(
+                    left @ right / np.linalg.norm(left) / np.linalg.norm(right), abs=1e-5
+                )
 
 
 def test_what_says_the_same_in_two_languages_is_alike() -> None:

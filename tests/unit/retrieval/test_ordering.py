@@ -1,4 +1,6 @@
-"""engine.retrieval.ordering: the newer before the older, however they are worded; thoughts behind their evidence."""
+"""engine.retrieval.ordering: the newer before the older, however they are worded; thoughts behind their
+evidence.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +37,20 @@ from engine.retrieval.ordering import (
 DAY = 86_400.0
 
 
-def shown(place: int, text: str = "text", *, day: float = 0, subject: str | None = "Anna", rests_on: tuple[int, ...] = ()) -> Shown:
+def shown(
+    place: int,
+    text: str = "text",
+    *,
+    day: float = 0,
+    subject: str | None = "Anna",
+    rests_on: tuple[int, ...] = (),
+) -> Shown:
     return Shown(UUID(int=place), text, day * DAY, subject, frozenset(UUID(int=other) for other in rests_on))
 
 
-def order_of(memories: list[Shown], cosine: float = 0.6, relevance: tuple[float, ...] = ()) -> tuple[list[int], dict[int, int]]:
+def order_of(
+    memories: list[Shown], cosine: float = 0.6, relevance: tuple[float, ...] = ()
+) -> tuple[list[int], dict[int, int]]:
     """All as alike as ``cosine`` says; equally relevant unless told otherwise."""
     size = len(memories)
     alike = np.full((size, size), cosine) + (1 - cosine) * np.eye(size)
@@ -48,7 +59,12 @@ def order_of(memories: list[Shown], cosine: float = 0.6, relevance: tuple[float,
 
 
 def test_the_newer_comes_directly_before_the_older_that_it_replaces() -> None:
-    memories = [shown(1), shown(2, "she lives in Leith"), shown(3), shown(4, "she lives in Hobart now", day=9)]
+    memories = [
+        shown(1),
+        shown(2, "she lives in Leith"),
+        shown(3),
+        shown(4, "she lives in Hobart now", day=9),
+    ]
     alike = np.eye(4)
     alike[1, 3] = alike[3, 1] = 0.7
     order, by = newer_first(memories, alike, np.ones(4))
@@ -61,8 +77,14 @@ def test_of_several_the_newest_comes_first() -> None:
     order, by = order_of(memories)
     assert order == [2, 1, 0]
     assert by == {0: 2, 1: 2}
-    assert order_of([shown(1, "now", day=1), shown(2)]) == ([0, 1], {1: 0})  # one that stands behind already is marked
-    green = [shown(1, "it is red"), shown(2, "it is green", day=1)]  # more relevant than the older is no more than as relevant
+    assert order_of([shown(1, "now", day=1), shown(2)]) == (
+        [0, 1],
+        {1: 0},
+    )  # one that stands behind already is marked
+    green = [
+        shown(1, "it is red"),
+        shown(2, "it is green", day=1),
+    ]  # more relevant than the older is no more than as relevant
     assert order_of(green, SAYS_NOTHING - 1.1, (1.0, 9.0))[1] == {}
 
 
@@ -77,7 +99,9 @@ def test_of_several_the_newest_comes_first() -> None:
         pytest.param(" ".join(f"word{i}" for i in range(40)) + " now", SAYS_NOTHING, id="one thing of many"),
     ],
 )
-def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(text: str, needed: float) -> None:
+def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(
+    text: str, needed: float
+) -> None:
     memories = [shown(1, "it is red"), shown(2, text, day=1)]
     for cosine, share in ((needed - 0.6, 0.6), (needed - 0.75, 0.75), (needed - 1, 1.0)):
         if LEAST_ALIKE <= cosine < 0.99:
@@ -91,7 +115,9 @@ def test_without_a_word_of_change_they_have_to_be_more_alike_and_more_relevant(t
         pytest.param(shown(1), shown(2, "now", day=APART / DAY - 0.001), id="of one conversation"),
         pytest.param(shown(1), shown(2, "now", day=1, subject="Ben"), id="of another subject"),
         pytest.param(shown(1), shown(2, "now", day=1, rests_on=(1,)), id="a thought is no news"),
-        pytest.param(shown(1, rests_on=(7,)), shown(2, "now", day=1), id="nor is a thought replaced by what was told"),
+        pytest.param(
+            shown(1, rests_on=(7,)), shown(2, "now", day=1), id="nor is a thought replaced by what was told"
+        ),
     ],
 )
 def test_who_replaces_nothing(old: Shown, new: Shown) -> None:
@@ -117,7 +143,16 @@ def test_the_ordinary_is_what_those_have_that_are_not_looked_at() -> None:
 def test_words_of_change() -> None:
     for text in ("I moved to Hobart", "she NOW works there", "我们搬家了", "不再吃肉", "改到星期四"):
         assert says_change(text), text
-    for text in ("I know him", "the snow is deep", "他住在绍兴", "removed", "创新研讨会", "改善交通", "交换礼物", ""):
+    for text in (
+        "I know him",
+        "the snow is deep",
+        "他住在绍兴",
+        "removed",
+        "创新研讨会",
+        "改善交通",
+        "交换礼物",
+        "",
+    ):
         assert not says_change(text), text
 
 
@@ -130,14 +165,18 @@ def test_words_of_change() -> None:
         pytest.param([(2,), (1,), ()], [2, 0, 1], id="in their order, if they rest on each other"),
     ],
 )
-def test_a_thought_comes_behind_what_it_rests_on(evidence: list[tuple[int, ...]], expected: list[int]) -> None:
+def test_a_thought_comes_behind_what_it_rests_on(
+    evidence: list[tuple[int, ...]], expected: list[int]
+) -> None:
     memories = [shown(place, rests_on=rests_on) for place, rests_on in enumerate(evidence, start=1)]
     assert behind_evidence(memories).tolist() == expected
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=10))
 def test_each_thought_comes_as_soon_as_the_last_of_its_evidence(evidence: list[list[int]]) -> None:
-    """As the rule is told: after each memory the earliest that waited only for this one, then what waited for that."""
+    """As the rule is told: after each memory the earliest that waited only for this one, then what waited for
+    that.
+    """
     memories = [shown(place, rests_on=tuple(rests_on)) for place, rests_on in enumerate(evidence)]
     there = set(range(len(evidence)))
     expected: list[int] = []
@@ -165,9 +204,13 @@ def test_many_thoughts_on_many_memories_are_ordered_at_once() -> None:
     assert behind_evidence(memories).tolist() == list(range(count))[::-1]
 
 
-def by(question: str, *texts: str, alike: float = 0.25, relevance: tuple[float, ...] = (), apart: float = DAY) -> dict[int, int]:
+def by(
+    question: str, *texts: str, alike: float = 0.25, relevance: tuple[float, ...] = (), apart: float = DAY
+) -> dict[int, int]:
     """What is said anew of texts told one after the other, all as alike and as relevant."""
-    shown = [Shown(UUID(int=place + 1), f"Yue: {text}", place * apart, "Yue") for place, text in enumerate(texts)]
+    shown = [
+        Shown(UUID(int=place + 1), f"Yue: {text}", place * apart, "Yue") for place, text in enumerate(texts)
+    ]
     size = len(texts)
     likeness = np.full((size, size), alike) + (1 - alike) * np.eye(size)
     return in_order(shown, renewed(question, shown, likeness, np.array(relevance or [0.6] * size)))[1]
@@ -176,17 +219,27 @@ def by(question: str, *texts: str, alike: float = 0.25, relevance: tuple[float, 
 @pytest.mark.parametrize(
     ("question", "old", "new"),
     [
-        ("Which phone do I use?", "My Galaxy is dying on me.", "Ben surprised me with an iPhone, so the old one is my mum's."),
+        (
+            "Which phone do I use?",
+            "My Galaxy is dying on me.",
+            "Ben surprised me with an iPhone, so the old one is my mum's.",
+        ),
         ("How much coffee do I drink?", "I'm on four espressos a day.", "I caved: one latte a day, no more."),
         ("我现在住哪里？", "我们租在滨江。", "上周末搬完家了，现在住良渚。"),
         ("What does my mum do?", "My mother works as a nurse.", "我妈退休了，在小区当保安。"),
         ("Where does Maria live?", "Maria lives in Leith.", "Maria moved to Hobart last month."),
         ("妈妈吃几片降压药？", "妈妈每天吃两片降压药。", "医生让妈妈改成每天一片降压药。"),
-        ("Felix的工作室租金多少？", "Felix rents a workshop for 2,400 a month.", "Felix's workshop went up to 2,900 a month."),
+        (
+            "Felix的工作室租金多少？",
+            "Felix rents a workshop for 2,400 a month.",
+            "Felix's workshop went up to 2,900 a month.",
+        ),
         ("我什么时候飞东京？", "The flight to Tokyo is on May 3.", "航班改到五月九号了。"),
     ],
 )
-def test_statements_of_the_topic_asked_about_need_no_word_in_common(question: str, old: str, new: str) -> None:
+def test_statements_of_the_topic_asked_about_need_no_word_in_common(
+    question: str, old: str, new: str
+) -> None:
     assert by(question, old, new) == {0: 1}
     assert by(question, new, old, apart=-DAY) == {1: 0}
 
@@ -194,16 +247,58 @@ def test_statements_of_the_topic_asked_about_need_no_word_in_common(question: st
 @pytest.mark.parametrize(
     ("question", "answer", "later"),
     [
-        pytest.param("Which phone do I use?", "My Galaxy is fine.", "妈妈的手机字体太小，我给她调大了。", id="of somebody else"),
-        pytest.param("Which phone do I use?", "I've bought a Galaxy.", "Daniel's phone is new now.", id="a thing of somebody else's"),
-        pytest.param("What rent do we pay per month?", "We pay 900 a month in rent.", "The rent stays as is, they said.", id="no amount"),
+        pytest.param(
+            "Which phone do I use?",
+            "My Galaxy is fine.",
+            "妈妈的手机字体太小，我给她调大了。",
+            id="of somebody else",
+        ),
+        pytest.param(
+            "Which phone do I use?",
+            "I've bought a Galaxy.",
+            "Daniel's phone is new now.",
+            id="a thing of somebody else's",
+        ),
+        pytest.param(
+            "What rent do we pay per month?",
+            "We pay 900 a month in rent.",
+            "The rent stays as is, they said.",
+            id="no amount",
+        ),
         pytest.param("我对什么过敏？", "我对青霉素过敏。", "体检查出来又对芒果过敏了。", id="a list grows"),
-        pytest.param("行李箱的密码是什么？", "行李箱的密码是0209。", "大门密码又换了，现在是0952。", id="another thing's"),
-        pytest.param("Where do I work?", "I work at the museum now.", "I've moved to Leith.", id="another topic"),
-        pytest.param("保险柜密码多少？", "保险柜密码是519264。", "The wifi password is molarity22 now.", id="another thing's password"),
-        pytest.param("When did I go to the gym?", "I went to the gym on Monday.", "I've changed my gym to Fit.", id="what has happened"),
-        pytest.param("Which phone do I use?", "My Galaxy is dying on me.", "Any news of your new phone?", id="who asks states nothing"),
-        pytest.param("Where do I live?", "I live in Leith.", "I used to live in Hobart, but my job is here now.", id="how it was before"),
+        pytest.param(
+            "行李箱的密码是什么？",
+            "行李箱的密码是0209。",
+            "大门密码又换了，现在是0952。",
+            id="another thing's",
+        ),
+        pytest.param(
+            "Where do I work?", "I work at the museum now.", "I've moved to Leith.", id="another topic"
+        ),
+        pytest.param(
+            "保险柜密码多少？",
+            "保险柜密码是519264。",
+            "The wifi password is molarity22 now.",
+            id="another thing's password",
+        ),
+        pytest.param(
+            "When did I go to the gym?",
+            "I went to the gym on Monday.",
+            "I've changed my gym to Fit.",
+            id="what has happened",
+        ),
+        pytest.param(
+            "Which phone do I use?",
+            "My Galaxy is dying on me.",
+            "Any news of your new phone?",
+            id="who asks states nothing",
+        ),
+        pytest.param(
+            "Where do I live?",
+            "I live in Leith.",
+            "I used to live in Hobart, but my job is here now.",
+            id="how it was before",
+        ),
     ],
 )
 def test_what_renews_nothing(question: str, answer: str, later: str) -> None:
@@ -224,18 +319,35 @@ def test_it_takes_some_likeness_some_relevance_and_some_time() -> None:
 @pytest.mark.parametrize(
     ("question", "old", "new", "renews"),
     [
-        ("How much coffee do I drink?", "I'm on four espressos a day.", "I caved: one latte a day, no more.", True),
+        (
+            "How much coffee do I drink?",
+            "I'm on four espressos a day.",
+            "I caved: one latte a day, no more.",
+            True,
+        ),
         ("我还喝咖啡吗？", "我每天三杯美式咖啡。", "我把咖啡戒了，只喝茶。", True),
-        ("How much coffee do I drink?", "I'm on four espressos a day.", "One latte a day at the office.", False),
+        (
+            "How much coffee do I drink?",
+            "I'm on four espressos a day.",
+            "One latte a day at the office.",
+            False,
+        ),
     ],
 )
-def test_a_word_of_change_makes_up_for_what_answers_less(question: str, old: str, new: str, *, renews: bool) -> None:
+def test_a_word_of_change_makes_up_for_what_answers_less(
+    question: str, old: str, new: str, *, renews: bool
+) -> None:
     less = 0.6 * LEAST_SHARE - 0.01
     assert by(question, old, new, alike=0.4, relevance=(0.6, less)) == ({0: 1} if renews else {})
 
 
 def test_of_several_the_newest() -> None:
-    assert by("How much coffee do I drink?", "Three americanos a day.", "I quit coffee.", "One flat white a day now.") == {0: 2, 1: 2}
+    assert by(
+        "How much coffee do I drink?",
+        "Three americanos a day.",
+        "I quit coffee.",
+        "One flat white a day now.",
+    ) == {0: 2, 1: 2}
     assert by("Which phone do I use?") == {}
 
 
@@ -252,15 +364,22 @@ def test_of_several_the_newest() -> None:
         ("I have a cat.", "I have a dog now.", False),
     ],
 )
-def test_without_a_model_it_takes_one_attribute_and_a_word_of_change(older: str, newer: str, *, is_so: bool) -> None:
+def test_without_a_model_it_takes_one_attribute_and_a_word_of_change(
+    older: str, newer: str, *, is_so: bool
+) -> None:
     assert said_so([(older, newer)]) == [is_so]
 
 
-@pytest.mark.parametrize(("probability", "expected"), [(None, [1, 0]), (LEAST_PROBABILITY, [1, 0]), (LEAST_PROBABILITY / 2, [0, 1])])
+@pytest.mark.parametrize(
+    ("probability", "expected"),
+    [(None, [1, 0]), (LEAST_PROBABILITY, [1, 0]), (LEAST_PROBABILITY / 2, [0, 1])],
+)
 def test_what_does_not_answer_at_all_is_not_lifted(probability: float | None, expected: list[int]) -> None:
     memories = [shown(1, "I live in Rome."), shown(2, "I moved to Oslo.", day=9)]
     likely = None if probability is None else np.array([0.5, probability])
     alike, relevance = np.full((2, 2), 0.9), np.ones(2)
-    positions, marked = order("Where do I live?", memories, lambda: alike, lambda: relevance, lambda: None, likely)
+    positions, marked = order(
+        "Where do I live?", memories, lambda: alike, lambda: relevance, lambda: None, likely
+    )
     assert positions.tolist() == expected
     assert marked == ({0: 1} if expected == [1, 0] else {})

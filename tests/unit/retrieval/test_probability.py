@@ -36,7 +36,13 @@ def test_cosines_of_another_model_and_no_cosines_count_for_nothing() -> None:
     corpus, question, query = random_corpus(4)
     asked, rows = asked_tokens(question), np.arange(len(corpus))
     found = hybrid(corpus, question, query, embed_by_text, NOW)
-    odds = measures(corpus, found, asked, rows)[:, 1:] @ np.array(relevance.WITHOUT_COSINE[1:-1]) + relevance.WITHOUT_COSINE[-1]
+    odds = (
+        measures(corpus, found, asked, rows)[:, 1:] @ np.array(relevance.WITHOUT_COSINE[1:-1])
+        + relevance.WITHOUT_COSINE[-1]
+    )
     assert probabilities(corpus, found, asked, rows, "another") == pytest.approx(1 / (1 + np.exp(-odds)))
     words = hybrid(corpus, question, None, None, NOW)
-    assert probabilities(corpus, words, asked, rows, MODEL).tolist() == probabilities(corpus, words, asked, rows, "another").tolist()
+    assert (
+        probabilities(corpus, words, asked, rows, MODEL).tolist()
+        == probabilities(corpus, words, asked, rows, "another").tolist()
+    )

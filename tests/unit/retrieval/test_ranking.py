@@ -1,4 +1,6 @@
-"""engine.retrieval.ranking: scores by hand, ranking, and mode ``stanford`` beside a literal retelling of the original's rules."""
+"""engine.retrieval.ranking: scores by hand, ranking, and mode ``stanford`` beside a literal retelling of the
+original's rules.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ HOUR = 3600.0
 
 
 def weights(mode: str = "recent", **other: float) -> Weights:
-    return Weights(**{"mode": mode, "recency": 1.0, "relevance": 1.0, "importance": 1.0, "decay": 0.5, **other})
+    return Weights(
+        **{"mode": mode, "recency": 1.0, "relevance": 1.0, "importance": 1.0, "decay": 0.5, **other}
+    )
 
 
 def candidates(
@@ -47,8 +51,11 @@ def focal(*values: float) -> np.ndarray:
 
 def test_rank_adds_the_three_components_with_their_gains() -> None:
     given_ = candidates([10, 20, 30], poignancy=[2, 10, 6], vectors=[[1, 0], [0, 1], [3, 4]])
-    ranked = rank(given_, focal(), weights("stanford", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW)
-    # recency 0.5, 0.25, 0.125 → 1, ⅓, 0 (× 2 × 0.5); relevance 1, 0, 0.6 (× 3); importance 0, 1, 0.5 (× 0.5 × 2)
+    ranked = rank(
+        given_, focal(), weights("stanford", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW
+    )
+    # recency 0.5, 0.25, 0.125 → 1, ⅓, 0 (× 2 × 0.5); relevance 1, 0, 0.6 (× 3); importance 0, 1, 0.5 (× 0.5 ×
+    # 2)
     assert ranked.scores.recency.raw.tolist() == [0.5, 0.25, 0.125]
     assert ranked.scores.recency.weight == 1.0
     assert ranked.scores.relevance.weight == 3.0
@@ -60,9 +67,12 @@ def test_rank_adds_the_three_components_with_their_gains() -> None:
 
 def test_recency_and_importance_are_nudges_on_the_scale_of_relevance() -> None:
     given_ = candidates([10, 20, 30], poignancy=[2, 10, 6], vectors=[[1, 0], [0, 1], [3, 4]])
-    ranked = rank(given_, focal(), weights("recent", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW)
-    # relevance 1, 0, 0.6: standard deviation 0.411, times its gain 1.233. Between the recencies 0.125, 0.25, 0.5 there
-    # is 0.375, a quarter of which counts, twice; between the importances 8 of 10, half of which counts, half.
+    ranked = rank(
+        given_, focal(), weights("recent", recency=2, relevance=1, importance=0.5), top_k=3, now=NOW
+    )
+    # relevance 1, 0, 0.6: standard deviation 0.411, times its gain 1.233. Between the recencies 0.125, 0.25,
+    # 0.5 there is 0.375, a quarter of which counts, twice; between the importances 8 of 10, half of which
+    # counts, half.
     spread = 3 * np.std([1, 0, 0.6])
     recency, importance = 2 * 0.25 * 0.375 * spread, 0.5 * 0.5 * 0.8 * spread
     assert ranked.scores.recency.raw.tolist() == [0.125, 0.25, 0.5]
@@ -75,9 +85,13 @@ def test_recency_and_importance_are_nudges_on_the_scale_of_relevance() -> None:
 
 @pytest.mark.parametrize("mode", ["recent", "elapsed"])
 def test_neither_recency_nor_importance_buries_what_answers(mode: str) -> None:
-    """The oldest and least important of a thousand answers; all others are as new and as important as can be."""
+    """The oldest and least important of a thousand answers; all others are as new and as important as can
+    be.
+    """
     vectors = [[1.0, 0.0]] + [[0.1, 1.0], [0.2, 1.0]] * 500
-    given_ = candidates([NOW - 9_000 * HOUR] + [NOW] * 1_000, poignancy=[1.0] + [10.0] * 1_000, vectors=vectors)
+    given_ = candidates(
+        [NOW - 9_000 * HOUR] + [NOW] * 1_000, poignancy=[1.0] + [10.0] * 1_000, vectors=vectors
+    )
     assert rank(given_, focal(), weights(mode, decay=0.99), top_k=1, now=NOW).best.tolist() == [0]
 
 
@@ -101,8 +115,12 @@ def test_each_mode_measures_recency_in_its_way(mode: str, recency: list[float]) 
     assert rank(given_, focal(), weights(mode), top_k=3, now=NOW).scores.recency.raw == pytest.approx(recency)
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("recent", [0, 2, 1]), ("elapsed", [0, 2, 1]), ("stanford", [1, 2, 0])])
-def test_of_equal_scores_the_most_recently_accessed_comes_first_and_in_the_original_last(mode: str, expected: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("recent", [0, 2, 1]), ("elapsed", [0, 2, 1]), ("stanford", [1, 2, 0])]
+)
+def test_of_equal_scores_the_most_recently_accessed_comes_first_and_in_the_original_last(
+    mode: str, expected: list[int]
+) -> None:
     ranked = rank(candidates([30, 10, 20]), focal(), weights(mode, recency=0), top_k=3, now=NOW)
     assert ranked.best.tolist() == expected
 
@@ -131,7 +149,9 @@ def test_nothing_similar_enough_gives_an_empty_ranking(mode: str) -> None:
     assert ranked.kept.size == ranked.best.size == ranked.scores.total.size == 0
 
 
-def test_a_memory_without_a_comparable_vector_has_relevance_0_and_a_question_of_another_size_is_a_mismatch() -> None:
+def test_a_memory_without_a_comparable_vector_has_relevance_0_and_a_question_of_another_size_is_a_mismatch() -> (
+    None
+):
     given_ = candidates([10, 10, 10], vectors=[[1, 0], [0, 0], [-1, 0]])
     assert rank(given_, focal(), weights(), top_k=3, now=NOW).scores.relevance.raw.tolist() == [1, 0, -1]
     with pytest.raises(ModelMismatch, match=r"of 2 values .* one of 3"):
@@ -152,12 +172,15 @@ def test_in_the_other_modes_all_focal_texts_see_the_same_state(mode: str) -> Non
     given_ = candidates(times, poignancy=[9, 1, 1])
     first, second = rank_in_turn(given_, [focal(), focal()], weights(mode), top_k=3, now=NOW)
     assert first.scores.total.tolist() == second.scores.total.tolist()
-    assert first.best.tolist() == second.best.tolist() == [0, 2, 1]  # equally relevant: by importance and recency
+    assert (
+        first.best.tolist() == second.best.tolist() == [0, 2, 1]
+    )  # equally relevant: by importance and recency
     rank_in_turn(given_, [focal()], weights("stanford"), top_k=2, now=NOW)
     assert given_.last_accessed.tolist() == times  # ranking leaves the candidates as they were
 
 
-# The original's rules (research: generative agents, new_retrieve), told once more in plain Python, step by step.
+# The original's rules (research: generative agents, new_retrieve), told once more in plain Python, step by
+# step.
 
 
 @dataclass
@@ -176,7 +199,9 @@ def stretched(values: dict[int, float]) -> dict[int, float]:
     return {key: (value - low) / (high - low) for key, value in values.items()}
 
 
-def original_retrieve(nodes: list[Node], focal_vectors: list[list[int]], w: Weights, n: int, clock: float) -> list[Any]:
+def original_retrieve(
+    nodes: list[Node], focal_vectors: list[list[int]], w: Weights, n: int, clock: float
+) -> list[Any]:
     by_count = {node.count: node for node in nodes}
     newest_first = sorted(nodes, key=lambda node: node.count, reverse=True)
     seq_event = [node for node in newest_first if node.type == "event"]
@@ -193,7 +218,12 @@ def original_retrieve(nodes: list[Node], focal_vectors: list[list[int]], w: Weig
             relevance[node.count] = dot / lengths
         recency, importance, relevance = stretched(recency), stretched(importance), stretched(relevance)
         score = {
-            key: w.recency * recency[key] * 0.5 + w.relevance * relevance[key] * 3 + w.importance * importance[key] * 2 for key in recency
+            key: (
+                w.recency * recency[key] * 0.5
+                + w.relevance * relevance[key] * 3
+                + w.importance * importance[key] * 2
+            )
+            for key in recency
         }
         top = sorted(score.items(), key=lambda item: item[1], reverse=True)[:n]
         for key, _ in top:
@@ -242,10 +272,20 @@ whole_weights = st.builds(
 )
 
 
-@given(memories(), st.lists(small_vectors, min_size=1, max_size=3), whole_weights, st.integers(1, 13), st.integers(0, 9))
-def test_mode_stanford_is_the_original(nodes: list[Node], queries: list[list[int]], w: Weights, n: int, clock: int) -> None:
+@given(
+    memories(),
+    st.lists(small_vectors, min_size=1, max_size=3),
+    whole_weights,
+    st.integers(1, 13),
+    st.integers(0, 9),
+)
+def test_mode_stanford_is_the_original(
+    nodes: list[Node], queries: list[list[int]], w: Weights, n: int, clock: int
+) -> None:
     given_ = columns(nodes)
-    ranked = rank_in_turn(given_, [np.array(query, np.float32) for query in queries], w, top_k=n, now=float(clock))
+    ranked = rank_in_turn(
+        given_, [np.array(query, np.float32) for query in queries], w, top_k=n, now=float(clock)
+    )
     expected = original_retrieve(nodes, queries, w, n, float(clock))
     for ours, theirs in zip(ranked, expected, strict=True):
         assert given_.node_count[ours.best].tolist() == [count for count, _ in theirs]
@@ -253,7 +293,9 @@ def test_mode_stanford_is_the_original(nodes: list[Node], queries: list[list[int
 
 
 @given(memories(), small_vectors, st.sampled_from(["recent", "elapsed", "stanford"]), st.data())
-def test_the_order_of_the_candidates_does_not_matter(nodes: list[Node], query: list[int], mode: str, data: st.DataObject) -> None:
+def test_the_order_of_the_candidates_does_not_matter(
+    nodes: list[Node], query: list[int], mode: str, data: st.DataObject
+) -> None:
     w = weights(mode, decay=0.5)
     shuffled = data.draw(st.permutations(nodes))
     rankings = []
@@ -283,7 +325,9 @@ def test_thinning_takes_each_once_and_the_best_first(seed: int, diversity: float
     found = diverse(scores, random.standard_normal((12, 3)).astype(np.float32), 7, diversity).tolist()
     assert len(set(found)) == 7
     assert found[0] == 0 or diversity == 1
-    opposite = np.array([[1, 0], [0, 1], [-1, 0]], dtype=np.float32)  # no more different than something unrelated
+    opposite = np.array(
+        [[1, 0], [0, 1], [-1, 0]], dtype=np.float32
+    )  # no more different than something unrelated
     assert diverse(np.array([3.0, 2.0, 1.9]), opposite, 2, 0.9).tolist() == [0, 1]
 
 
@@ -310,7 +354,9 @@ def test_normalise(values: list[float], expected: list[float]) -> None:
     ("order", "decay", "newest_highest", "expected"),
     [
         # Position 2 was accessed longest ago, position 1 last; the first rank is 1, not 0.
-        pytest.param([2, 0, 1], 0.5, False, [0.25, 0.125, 0.5], id="the original favours the least recently accessed"),
+        pytest.param(
+            [2, 0, 1], 0.5, False, [0.25, 0.125, 0.5], id="the original favours the least recently accessed"
+        ),
         pytest.param([2, 0, 1], 0.5, True, [0.25, 0.5, 0.125], id="the most recently accessed by default"),
         pytest.param([1, 0, 2], 1.0, True, [1, 1, 1], id="decay 1 tells nothing apart"),
         pytest.param([], 0.99, True, [], id="none"),
@@ -340,7 +386,9 @@ def test_recency_by_time(seconds_ago: float, decay: float, expected: float) -> N
 @pytest.mark.parametrize(
     ("rows", "query", "expected"),
     [
-        pytest.param([[3, 4], [0, 0], [-1, 0], [0, 7]], [5, 0], [0.6, 0, -1, 0], id="several rows, one without length"),
+        pytest.param(
+            [[3, 4], [0, 0], [-1, 0], [0, 7]], [5, 0], [0.6, 0, -1, 0], id="several rows, one without length"
+        ),
         pytest.param([[1, 1]], [1, 0], [math.sqrt(0.5)], id="45 degrees"),
         pytest.param([[1, 0]], [0, 0], [0], id="a query without length"),
         pytest.param([[5e-9, 0]], [10, 0], [0], id="a row too short, beside a long query"),
@@ -350,14 +398,18 @@ def test_recency_by_time(seconds_ago: float, decay: float, expected: float) -> N
     ],
 )
 def test_cosine(rows: list[list[float]], query: list[float], expected: list[float]) -> None:
-    assert ranking.cosine(np.array(rows, np.float32), np.array(query, np.float32)) == pytest.approx(expected, abs=1e-7)
+    assert ranking.cosine(np.array(rows, np.float32), np.array(query, np.float32)) == pytest.approx(
+        expected, abs=1e-7
+    )
 
 
 def test_cosine_computes_in_double_precision() -> None:
     row, query = np.array([[1, 1e-4]], np.float32), np.array([1, 0], np.float32)
     assert 1 - ranking.cosine(row, query)[0] == pytest.approx(5e-9, rel=1e-3)
     thirds = np.array([1, 3, 7], np.float32)
-    assert ranking.cosine(np.array([[1, 0, 0]], np.float32), thirds)[0] == pytest.approx(1 / math.sqrt(59), rel=1e-15)
+    assert ranking.cosine(np.array([[1, 0, 0]], np.float32), thirds)[0] == pytest.approx(
+        1 / math.sqrt(59), rel=1e-15
+    )
 
 
 def test_cosine_of_different_sizes_is_refused_with_both_sizes() -> None:
@@ -378,7 +430,9 @@ def test_nudges_without_a_scale_are_the_originals_gains() -> None:
     assert ranking.nudges(equal[:0], equal[:0], equal[:0]) == (0.5, 2.0)
 
 
-@given(st.lists(st.integers(0, 4).map(float), max_size=20), st.integers(1, 25), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.integers(0, 4).map(float), max_size=20), st.integers(1, 25), st.randoms(use_true_random=False)
+)
 def test_best_is_a_prefix_of_the_stable_sort(values: list[float], k: int, random) -> None:
     ties = list(range(len(values)))
     random.shuffle(ties)

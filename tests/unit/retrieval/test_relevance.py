@@ -1,4 +1,6 @@
-"""engine.retrieval.relevance on small memories: each part worked out by hand, and the whole against a plain rewriting of it."""
+"""engine.retrieval.relevance on small memories: each part worked out by hand, and the whole against a plain
+rewriting of it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,15 @@ from numpy.typing import NDArray
 
 from engine.retrieval import query as sentences
 from engine.retrieval import relevance
-from engine.retrieval.corpus import FIRST_HOUR, NEIGHBOUR_SHARES, Corpus, centre_of, dense, language_sums, with_hours
+from engine.retrieval.corpus import (
+    FIRST_HOUR,
+    NEIGHBOUR_SHARES,
+    Corpus,
+    centre_of,
+    dense,
+    language_sums,
+    with_hours,
+)
 from engine.retrieval.lexicon import Lexicon
 from engine.retrieval.query import Part, describes, marked_sentences, sentences_of
 from engine.retrieval.ranking import Floats
@@ -58,7 +68,9 @@ def vector(*values: float) -> Float32:
 WORDS = "kiln clay glaze tea harbour ferry 陶瓷 喝茶".split()
 
 
-def random_corpus(seed: int, size: int = 14, order: Sequence[int] | None = None) -> tuple[Corpus, str, Float32]:
+def random_corpus(
+    seed: int, size: int = 14, order: Sequence[int] | None = None
+) -> tuple[Corpus, str, Float32]:
     """A memory with everything in it, its rows in this order, and a question with its vector."""
     random = np.random.default_rng(seed)
     texts = [" ".join(random.choice(WORDS, size=random.integers(1, 6))) for _ in range(size)]
@@ -74,7 +86,11 @@ def random_corpus(seed: int, size: int = 14, order: Sequence[int] | None = None)
         created=created[rows].tolist(),
         subjects=subjects[rows].tolist(),
     )
-    return corpus, "Did Anna fire the glaze? Where was tea with the ferry yesterday?", vector(*random.standard_normal(6) + 1)
+    return (
+        corpus,
+        "Did Anna fire the glaze? Where was tea with the ferry yesterday?",
+        vector(*random.standard_normal(6) + 1),
+    )
 
 
 def embed_by_text(text: str) -> Float32:
@@ -97,7 +113,9 @@ def test_the_centre_is_the_mean_trusted_the_more_the_more_memories_there_are() -
     assert sums.tolist() == unit.tolist()  # each row made one long, by its language
     assert centre_of(sums, 2) == pytest.approx(np.array([0.5, 0.5]) * 2 / 27)
     for count, expected in ((25, 0.25), (50_000, 0.5)):  # 25 memories: half
-        assert centre_of((unit * count / 2).astype(np.float32), count) == pytest.approx(np.array([expected, expected]), abs=1e-3)
+        assert centre_of((unit * count / 2).astype(np.float32), count) == pytest.approx(
+            np.array([expected, expected]), abs=1e-3
+        )
     assert centre_of(np.zeros((2, 2), np.float32), 0).tolist() == [0, 0]
 
 
@@ -112,10 +130,16 @@ NEXT, SECOND = NEIGHBOUR_SHARES
 def test_neighbours_share_fade_with_the_time_between_and_add_up() -> None:
     corpus = corpus_of([TELLING] * 4, sessions=[0, 0, 0, 0], created=[0, 900, 1800, 1800])
     # The third is too far away, in places if not in time.
-    assert relevance.neighbours(corpus, np.array([1.0, 0, 0, 0])) == pytest.approx([0, NEXT * math.exp(-1), SECOND * math.exp(-2), 0])
+    assert relevance.neighbours(corpus, np.array([1.0, 0, 0, 0])) == pytest.approx(
+        [0, NEXT * math.exp(-1), SECOND * math.exp(-2), 0]
+    )
     corpus = corpus_of([TELLING] * 3, sessions=[0, 0, 0], created=[0, 0, 0])
-    assert relevance.neighbours(corpus, np.array([4.0, 0, 2])) == pytest.approx([2 * SECOND, 6 * NEXT, 4 * SECOND])
-    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx([0, 4 * NEXT, 4 * SECOND])  # none takes away
+    assert relevance.neighbours(corpus, np.array([4.0, 0, 2])) == pytest.approx(
+        [2 * SECOND, 6 * NEXT, 4 * SECOND]
+    )
+    assert relevance.neighbours(corpus, np.array([4.0, 0, -2])) == pytest.approx(
+        [0, 4 * NEXT, 4 * SECOND]
+    )  # none takes away
 
 
 def test_neighbours_are_of_the_same_session() -> None:
@@ -133,7 +157,10 @@ def test_what_people_say_in_one_hour_without_a_session_is_one_conversation_but_r
     score = np.array([8.0, 0, 1])
     assert relevance.neighbours(without, score).tolist() == relevance.neighbours(within, score).tolist()
     assert corpus_of(said, created=times).shares.sum() == 0
-    assert corpus_of([TELLING] * 2, sessions=[0, -1], created=[0, 1], subjects=["Mira", "Mira"]).shares.sum() == 0
+    assert (
+        corpus_of([TELLING] * 2, sessions=[0, -1], created=[0, 1], subjects=["Mira", "Mira"]).shares.sum()
+        == 0
+    )
     of_any_time = with_hours(np.array([-1, -1], np.int32), np.array([-1.0, 4e10]), np.zeros(2, np.int32))
     assert of_any_time.max() <= FIRST_HOUR
 
@@ -147,9 +174,15 @@ def test_the_second_hop_does_not_go_on_to_what_says_the_same() -> None:
         "the cat sleeps",
     ]
     vectors = [[1, 0, 0.1], [0.7, 0.7, 0.1], [0, 1, 0.1], [0.1, 0, 1], [0, 0.2, 1]]
-    once = hybrid(corpus_of(texts, vectors), "Who is the kiln from?", np.array([1, 0, 0], np.float32), None, NOW)
+    once = hybrid(
+        corpus_of(texts, vectors), "Who is the kiln from?", np.array([1, 0, 0], np.float32), None, NOW
+    )
     twice = hybrid(
-        corpus_of([*texts, texts[0]], [*vectors, vectors[0]]), "Who is the kiln from?", np.array([1, 0, 0], np.float32), None, NOW
+        corpus_of([*texts, texts[0]], [*vectors, vectors[0]]),
+        "Who is the kiln from?",
+        np.array([1, 0, 0], np.float32),
+        None,
+        NOW,
     )
     assert once.second_hop is not None and twice.second_hop is not None
     assert np.argmax(twice.second_hop[1:5]) == np.argmax(once.second_hop[1:5])
@@ -166,7 +199,12 @@ def test_a_turn_without_content_neither_gains_nor_gives_and_one_with_little_litt
 
 
 def test_an_answer_is_found_by_the_question_before_it() -> None:
-    texts = ["Ben: which glaze did you choose?", "Anna: the green one from Leith", "Anna: rain again in Hobart", "Ben: yes"]
+    texts = [
+        "Ben: which glaze did you choose?",
+        "Anna: the green one from Leith",
+        "Anna: rain again in Hobart",
+        "Ben: yes",
+    ]
     times = [NOW.timestamp() + 60 * i for i in range(4)]
     corpus = corpus_of(texts, sessions=[0, 0, 1, 1], created=times)
     assert np.argsort(-hybrid(corpus, "glaze", None, None, NOW).total)[:2].tolist() == [0, 1]
@@ -211,14 +249,28 @@ def test_memories_whose_subject_the_question_names(question: str, expected: list
         ("nine days ago", [0, 1, 1, 0], 2),
     ],
 )
-def test_memories_from_the_day_that_the_question_names(question: str, expected: list[int], of_each: int) -> None:
+def test_memories_from_the_day_that_the_question_names(
+    question: str, expected: list[int], of_each: int
+) -> None:
     second = datetime(2026, 3, 2, tzinfo=UTC)
-    moments = [second - timedelta(seconds=1), second, second + timedelta(days=1, seconds=-1), second + timedelta(days=1)]
-    corpus = corpus_of(["a", "b", "c", "d"], created=[moment.timestamp() for moment in moments], subjects=["Anna", "Ben", "Cleo", "Dan"])
+    moments = [
+        second - timedelta(seconds=1),
+        second,
+        second + timedelta(days=1, seconds=-1),
+        second + timedelta(days=1),
+    ]
+    corpus = corpus_of(
+        ["a", "b", "c", "d"],
+        created=[moment.timestamp() for moment in moments],
+        subjects=["Anna", "Ben", "Cleo", "Dan"],
+    )
     named = hybrid(corpus, f"Ben {question}", None, None, NOW).named
     assert named is not None
     told = math.log((len(expected) + 1) / (of_each + 1))  # what all memories are of tells nothing
-    assert named.tolist() == [relevance.DAY_WEIGHT * told * day + relevance.SUBJECT_BONUS * (row == 1) for row, day in enumerate(expected)]
+    assert named.tolist() == [
+        relevance.DAY_WEIGHT * told * day + relevance.SUBJECT_BONUS * (row == 1)
+        for row, day in enumerate(expected)
+    ]
     beijing = timezone(timedelta(hours=8))  # a day is one in the time zone of now
     assert relevance.names_day(corpus, "3月3日", NOW.astimezone(beijing)).tolist() == [0, 0, 1, 1]
 
@@ -229,7 +281,11 @@ def test_a_day_tells_more_than_the_month_it_is_of() -> None:
     corpus = corpus_of([f"memory {number}" for number in range(len(moments))], created=moments)
     day, month, both = (
         hybrid(corpus, question, None, None, NOW + timedelta(days=60)).named
-        for question in ("what was on 8 March 2026?", "what was in March 2026?", "what was in March 2026, on 8 March 2026?")
+        for question in (
+            "what was on 8 March 2026?",
+            "what was in March 2026?",
+            "what was in March 2026, on 8 March 2026?",
+        )
     )
     assert day is not None
     assert month is not None
@@ -240,20 +296,35 @@ def test_a_day_tells_more_than_the_month_it_is_of() -> None:
     assert both.tolist() == np.maximum(day, month).tolist()
 
 
-@pytest.mark.parametrize("question", ["what shall I cook today?", "今天吃什么", "is Ben in on Friday?", "the dentist, on 20 March"])
+@pytest.mark.parametrize(
+    "question", ["what shall I cook today?", "今天吃什么", "is Ben in on Friday?", "the dentist, on 20 March"]
+)
 def test_a_day_that_may_be_no_more_than_when_it_is_asked_tells_little(question: str) -> None:
     moments = [(NOW - timedelta(days=day)).timestamp() for day in range(400)]
-    named = hybrid(corpus_of([f"memory {number}" for number in range(len(moments))], created=moments), question, None, None, NOW).named
+    named = hybrid(
+        corpus_of([f"memory {number}" for number in range(len(moments))], created=moments),
+        question,
+        None,
+        None,
+        NOW,
+    ).named
     assert named is not None
     assert named.max() == relevance.DAY_WEIGHT * relevance.MOST_OF_TODAY
 
 
 @pytest.mark.parametrize(
-    "question", ["last Friday", "what did Ben do on Friday?", "周五做了什么", "on 20 March last year", "on 20 February"]
+    "question",
+    ["last Friday", "what did Ben do on Friday?", "周五做了什么", "on 20 March last year", "on 20 February"],
 )
 def test_a_day_that_is_over_tells_how_few_memories_are_of_it(question: str) -> None:
     moments = [(NOW - timedelta(days=day)).timestamp() for day in range(400)]
-    named = hybrid(corpus_of([f"memory {number}" for number in range(len(moments))], created=moments), question, None, None, NOW).named
+    named = hybrid(
+        corpus_of([f"memory {number}" for number in range(len(moments))], created=moments),
+        question,
+        None,
+        None,
+        NOW,
+    ).named
     assert named is not None
     assert named.max() == relevance.DAY_WEIGHT * math.log((len(moments) + 1) / 2)
 
@@ -276,11 +347,19 @@ def test_a_day_that_is_over_tells_how_few_memories_are_of_it(question: str) -> N
         ),
         (
             "号码18612345678的人做什么",
-            ["张静怡的手机号是18612345678", "李文的手机号是13912345678", "张静怡在医院上班", "李文在学校上班", "今天下雨了"],
+            [
+                "张静怡的手机号是18612345678",
+                "李文的手机号是13912345678",
+                "张静怡在医院上班",
+                "李文在学校上班",
+                "今天下雨了",
+            ],
         ),
     ],
 )
-def test_the_second_hop_finds_what_shares_a_name_with_the_best(question: str, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_hop_finds_what_shares_a_name_with_the_best(
+    question: str, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(relevance, "HOP_FROM", 1)
     found = hybrid(corpus_of(texts), question, None, None, NOW)
     assert np.argsort(-found.total)[0] == 0
@@ -290,13 +369,19 @@ def test_the_second_hop_finds_what_shares_a_name_with_the_best(question: str, te
     assert without[2] <= max(without[[3, 4]])
 
 
-def hop_by_hand(corpus: Corpus, first: Floats, asked: Sequence[str], pool: Sequence[int], shares: tuple[float, float]) -> Floats:
-    """The second hop with nothing saved: vectors centred one by one. Nothing goes on from itself, nor, by vectors, from its like."""
+def hop_by_hand(
+    corpus: Corpus, first: Floats, asked: Sequence[str], pool: Sequence[int], shares: tuple[float, float]
+) -> Floats:
+    """The second hop with nothing saved: vectors centred one by one. Nothing goes on from itself, nor, by
+    vectors, from its like.
+    """
 
     def same(row: int, start: int) -> bool:
         one, other = set(corpus.lexicon.text(row)), set(corpus.lexicon.text(start))
         like = (
-            shares[0] > 0 and rows[row] @ rows[start] >= relevance.NEAR and len(one & other) >= relevance.SAME * max(len(one), len(other))
+            shares[0] > 0
+            and rows[row] @ rows[start] >= relevance.NEAR
+            and len(one & other) >= relevance.SAME * max(len(one), len(other))
         )
         return row == start or bool(like)
 
@@ -340,10 +425,16 @@ def highest(corpus: Corpus, score: Floats) -> list[int]:
     ("question", "expected"),
     [
         ("Who fired the green kiln?", {"Who fired the green kiln": True}),
-        ("Lovely green kiln today! Who glazed the red vases?", {"Lovely green kiln today": False, "Who glazed the red vases": True}),
+        (
+            "Lovely green kiln today! Who glazed the red vases?",
+            {"Lovely green kiln today": False, "Who glazed the red vases": True},
+        ),
         (
             "Anna fired her green kiln today. Who glazed the red vases? Which ferry left Leith harbour?",
-            {"Anna fired her green kiln today. Who glazed the red vases": True, "Which ferry left Leith harbour": True},
+            {
+                "Anna fired her green kiln today. Who glazed the red vases": True,
+                "Which ferry left Leith harbour": True,
+            },
         ),
         (
             "Which kiln fires hot and also which glaze turns green?",
@@ -351,11 +442,17 @@ def highest(corpus: Corpus, score: Floats) -> list[int]:
         ),
         ("我姐姐喜欢什么，另外，她在哪里上班？", {"我姐姐喜欢什么": True, "她在哪里上班": True}),
         ("我姐姐喜欢下棋吗。她在医院上班。", {"我姐姐喜欢下棋吗": True, "她在医院上班": False}),
-        ("The ferry left Leith harbour; Anna fired kilns", {"The ferry left Leith harbour": False, "Anna fired kilns": False}),
+        (
+            "The ferry left Leith harbour; Anna fired kilns",
+            {"The ferry left Leith harbour": False, "Anna fired kilns": False},
+        ),
         ("Anna's kiln at 10:30 today?", {"Anna's kiln at 10:30 today": True}),
         ("Hi! Who fired the green kiln?", {"Who fired the green kiln": True}),  # a greeting asks nothing
         ("好的。我姐姐喜欢下棋吗", {"我姐姐喜欢下棋吗": True}),
-        ("Who fired green kilns? " * (sentences.MAX_SENTENCES + 1), {}),  # a text of many is looked for as a whole
+        (
+            "Who fired green kilns? " * (sentences.MAX_SENTENCES + 1),
+            {},
+        ),  # a text of many is looked for as a whole
         ("?!。", {}),
     ],
 )
@@ -372,12 +469,17 @@ def test_a_sentence_that_only_tells_counts_less_than_one_that_asks() -> None:
         return vector(1, 0, 0) if "kiln" in text else vector(0, 1, 0)
 
     told = "The green kiln broke today! Which ferry left Leith?"
-    first, second = (hybrid(corpus, question, vector(1, 1, 0), embed, NOW).total for question in (told, told.replace("!", "?")))
+    first, second = (
+        hybrid(corpus, question, vector(1, 1, 0), embed, NOW).total
+        for question in (told, told.replace("!", "?"))
+    )
     assert first[1] - first[0] > second[1] - second[0] + 1  # in standard scores
 
 
 def test_whom_a_sentence_names_counts_for_that_sentence() -> None:
-    """As much as it would for a question of this sentence alone, beside everything else that the sentences add."""
+    """As much as it would for a question of this sentence alone, beside everything else that the sentences
+    add.
+    """
     texts = ["The kiln is green", "The kiln is red", "The ferry left Leith harbour", "So cold"]
     names = ["Anna", "Ben", "Cleo", "Dan"]
     corpus = corpus_of(texts, [[1, 0], [1, 0], [0, 1], [-1, -1]], subjects=names)
@@ -428,11 +530,19 @@ def test_what_says_a_part_of_a_dialogue_says_enough() -> None:
     corpus = corpus_of(texts)
     short, long = ["green", "kiln"], ["green", "kiln", *(f"word{number}" for number in range(400))]
     assert relevance.information(corpus, short) == corpus.lexicon.information(short)
-    assert relevance.information(corpus, long) == relevance.MOST_INFORMATION < corpus.lexicon.information(long)
+    assert (
+        relevance.information(corpus, long) == relevance.MOST_INFORMATION < corpus.lexicon.information(long)
+    )
 
 
 def test_each_sentence_finds_its_own_memory() -> None:
-    texts = ["Anna fired the green kiln", "The ferry left Leith harbour", "Ben drank tea at home", "It rained in Hobart", "So cold"]
+    texts = [
+        "Anna fired the green kiln",
+        "The ferry left Leith harbour",
+        "Ben drank tea at home",
+        "It rained in Hobart",
+        "So cold",
+    ]
     asked: list[str] = []
 
     def embed(text: str) -> Float32:
@@ -455,7 +565,10 @@ def test_a_memory_counts_with_its_best_sentence() -> None:
     less = relevance.penalty(corpus, question)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relevance, "SENTENCE_WEIGHT", 0.0)
-        whole, *parts = (hybrid(corpus, text, one, embed_by_text, NOW).total + less for text, one in zip(texts, focal, strict=True))
+        whole, *parts = (
+            hybrid(corpus, text, one, embed_by_text, NOW).total + less
+            for text, one in zip(texts, focal, strict=True)
+        )
     assert len(parts) == 2
     found = hybrid(corpus, question, query, embed_by_text, NOW).total
     assert found == pytest.approx(whole - less + relevance.SENTENCE_WEIGHT * (np.maximum(*parts) - less))
@@ -489,7 +602,8 @@ def test_the_best_of_each_language_stand_out_however_far_apart_the_languages_are
     found = relevance.standard_within(np.concatenate([few, many]), codes)
     assert sorted(np.argsort(-found)[:2].tolist()) == [100, 201]
     assert relevance.standard(np.concatenate([few, many]))[201] < 0
-    # By itself a single one would be exactly average, whatever it says: shrunk, most of its difference is left.
+    # By itself a single one would be exactly average, whatever it says: shrunk, most of its difference is
+    # left.
     alone = relevance.standard_within(np.array([*range(9), 30.0]), np.array([0] * 9 + [1], dtype=np.int8))
     assert alone.argmax() == 9
 
@@ -538,7 +652,9 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int, size: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relevance, "HOP_POOL", size)
         measured, by_words = (hybrid(corpus, question, one, embed_by_text, NOW) for one in (query, None))
-    assert measured.lexical is not None and measured.second_hop is not None and by_words.second_hop is not None
+    assert (
+        measured.lexical is not None and measured.second_hop is not None and by_words.second_hop is not None
+    )
     assert measured.neighbours is not None and measured.named is not None
     most = corpus.lexicon.information(asked)
     meaning, has = relevance.COSINE_OF_WORDS * np.sqrt(measured.lexical / most), corpus.has_vector
@@ -546,22 +662,33 @@ def test_a_question_of_one_sentence_is_the_sum_of_its_parts(seed: int, size: int
     meaning[has] = relevance.standard((centred_rows(corpus) @ focal)[has])
     told = relevance.LEXICAL_SCALE * measured.lexical / most
     first = (1 - relevance.LEXICAL_SHARE) * meaning + relevance.LEXICAL_SHARE * told
-    for hop, score, shares in ((measured.second_hop, first, (0.25, 0.75)), (by_words.second_hop, told, (0, 1))):
+    for hop, score, shares in (
+        (measured.second_hop, first, (0.25, 0.75)),
+        (by_words.second_hop, told, (0, 1)),
+    ):
         onward = hop_by_hand(corpus, score, asked, sorted(highest(corpus, score)[:size]), shares)
         assert hop == pytest.approx(relevance.HOP_WEIGHT * onward, abs=1e-4)
     assert measured.neighbours == pytest.approx(relevance.neighbours(corpus, first), abs=1e-5)
-    expected = first + measured.second_hop + measured.neighbours + measured.named - relevance.penalty(corpus, "")
+    expected = (
+        first + measured.second_hop + measured.neighbours + measured.named - relevance.penalty(corpus, "")
+    )
     assert measured.total == pytest.approx(expected, abs=1e-5)
 
 
 def test_one_rare_word_found_by_chance_does_not_outweigh_the_meaning() -> None:
-    """In standard scores the only memory with a word of the question would be worth √n, whatever else was asked."""
+    """In standard scores the only memory with a word of the question would be worth √n, whatever else was
+    asked.
+    """
     texts = [f"note number{i}" for i in range(99)] + ["a strange moment"]
     random = np.random.default_rng(1)
     vectors = random.standard_normal((100, 16)) * 0.1 + np.eye(16)[1]
     vectors[0] = np.eye(16)[0]
     found = hybrid(
-        corpus_of(texts, vectors.tolist()), "Which lesson does Xiaoman take at the moment?", np.eye(16, dtype=np.float32)[0], None, NOW
+        corpus_of(texts, vectors.tolist()),
+        "Which lesson does Xiaoman take at the moment?",
+        np.eye(16, dtype=np.float32)[0],
+        None,
+        NOW,
     )
     assert found.total.argmax() == 0
 
@@ -582,7 +709,9 @@ def test_a_single_memory_counts_with_what_it_says_and_no_memory_with_nothing() -
     assert hybrid(corpus, "the kiln", vector(0, 1), None, NOW).total == pytest.approx(
         [relevance.LEXICAL_SCALE * relevance.LEXICAL_SHARE - less], rel=0.2
     )
-    assert hybrid(corpus_of([]), "Who fired the kiln? Which ferry left Leith?", None, None, NOW).total.shape == (0,)
+    assert hybrid(
+        corpus_of([]), "Who fired the kiln? Which ferry left Leith?", None, None, NOW
+    ).total.shape == (0,)
 
 
 @given(st.integers(0, 10_000))
@@ -591,12 +720,16 @@ def test_the_order_in_which_memories_arrived_does_not_show(seed: int) -> None:
     """Of thousands that are nearly the same, single precision would let it decide which are found."""
     random, size, width = np.random.default_rng(seed), 3_000, 64
     texts = [f"{random.choice(WORDS)} {random.choice(WORDS)} was {number % 50}" for number in range(size)]
-    vectors = (random.standard_normal(width) + 0.01 * random.standard_normal((size, width))).astype(np.float32)
+    vectors = (random.standard_normal(width) + 0.01 * random.standard_normal((size, width))).astype(
+        np.float32
+    )
     created = NOW.timestamp() - 60.0 * np.arange(size)
     query = vectors[7] + np.float32(0.1)
 
     def found(order: NDArray[np.intp]) -> Floats:
-        corpus = corpus_of([texts[i] for i in order], vectors[order].tolist(), created=created[order].tolist())
+        corpus = corpus_of(
+            [texts[i] for i in order], vectors[order].tolist(), created=created[order].tolist()
+        )
         total = np.zeros(size)
         total[order] = hybrid(corpus, "Was the kiln 7?", query, None, NOW).total
         return total

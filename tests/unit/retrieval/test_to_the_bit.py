@@ -1,4 +1,6 @@
-"""What was made faster gives what its plain form gives, to the bit: numpy's own figures, rows taken in at once, topics known before."""
+"""What was made faster gives what its plain form gives, to the bit: numpy's own figures, rows taken in at
+once, topics known before.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ SAID = [
     "ok",
     "My code is 4711.",
 ]
-QUESTIONS = ["Where does Anna live now?", "How much is the rent?", "房租多少？", "What is my door code?", "Who came?"]
+QUESTIONS = [
+    "Where does Anna live now?",
+    "How much is the rent?",
+    "房租多少？",
+    "What is my door code?",
+    "Who came?",
+]
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=40))
@@ -36,7 +44,9 @@ def test_means_deviations_and_lengths(values: list[float]) -> None:
 @given(st.lists(st.tuples(st.floats(-100, 100), st.sampled_from([0.0, MIN_NORM, 0.3, 7.0])), max_size=20))
 def test_quotients(values: list[tuple[float, float]]) -> None:
     products, scale = (np.array([value[place] for value in values]) for place in (0, 1))
-    assert ranking.quotient(products, scale).tolist() == [above / below if below > MIN_NORM else 0 for above, below in values]
+    assert ranking.quotient(products, scale).tolist() == [
+        above / below if below > MIN_NORM else 0 for above, below in values
+    ]
 
 
 @given(st.sampled_from(QUESTIONS), st.lists(st.sampled_from(SAID), max_size=6), st.integers(0, 10_000))
@@ -49,7 +59,9 @@ def test_nothing_is_said_anew_where_it_cannot_be(question: str, texts: list[str]
         assert not ordering.replaces(shown, likely, np.ones(len(texts))).any()
 
 
-@given(st.sampled_from([*SAID, "I used to rent a flat, now my phone is a Pixel.", "以前住杭州，现在住北京。"]))
+@given(
+    st.sampled_from([*SAID, "I used to rent a flat, now my phone is a Pixel.", "以前住杭州，现在住北京。"])
+)
 def test_topics_are_those_of_the_text(text: str) -> None:
     shown = Shown(UUID(int=1), text, 0.0, None)
     assert narrowest(shown.topics) == topics_of(text)

@@ -14,7 +14,16 @@ from pydantic import ValidationError
 
 from engine.growth import questions as questions_of_growth
 from engine.providers import questions as ask
-from engine.providers.questions import FocalPoints, Insights, Keywords, Memo, Planning, Poignancy, Question, Triple
+from engine.providers.questions import (
+    FocalPoints,
+    Insights,
+    Keywords,
+    Memo,
+    Planning,
+    Poignancy,
+    Question,
+    Triple,
+)
 from engine.rules.insights import readings
 from engine.rules.provider import RULES, Rules
 from engine.rules.triples import WordList, weigh
@@ -35,10 +44,27 @@ def triple(text: str, agent: str = "Mira") -> tuple[str, str, str]:
 
 ENGLISH = {
     (1, 2): ["Mira is brushing her teeth", "Pavel wakes up and gets dressed", "Mira eats breakfast as usual"],
-    (3, 4): ["It drizzles over the harbour", "Pavel visits the lighthouse with a colleague", "Mira discusses knitting patterns with Pavel"],
-    (5, 6): ["Pavel prefers rye bread to white bread", "Pavel is worried about the leaking roof", "Mira decided to learn the cello"],
-    (7, 8): ["Pavel was in a car accident on the bridge", "Mira got fired from the bakery", "Pavel's bicycle was stolen"],
-    (9, 10): ["Mira's uncle died last night", "Pavel and Ines got married", "Ines gave birth to twins", "Pavel's parents divorced"],
+    (3, 4): [
+        "It drizzles over the harbour",
+        "Pavel visits the lighthouse with a colleague",
+        "Mira discusses knitting patterns with Pavel",
+    ],
+    (5, 6): [
+        "Pavel prefers rye bread to white bread",
+        "Pavel is worried about the leaking roof",
+        "Mira decided to learn the cello",
+    ],
+    (7, 8): [
+        "Pavel was in a car accident on the bridge",
+        "Mira got fired from the bakery",
+        "Pavel's bicycle was stolen",
+    ],
+    (9, 10): [
+        "Mira's uncle died last night",
+        "Pavel and Ines got married",
+        "Ines gave birth to twins",
+        "Pavel's parents divorced",
+    ],
 }
 CHINESE = {
     (1, 2): ["阿梅在刷牙", "阿梅起床后叠被子", "老周照常吃早饭", "阿梅打扫阳台"],
@@ -49,7 +75,9 @@ CHINESE = {
 }
 
 
-EXAMPLES = [(text, *bounds) for table in (ENGLISH, CHINESE) for bounds, texts in table.items() for text in texts]
+EXAMPLES = [
+    (text, *bounds) for table in (ENGLISH, CHINESE) for bounds, texts in table.items() for text in texts
+]
 
 
 @pytest.mark.parametrize(
@@ -58,8 +86,22 @@ EXAMPLES = [(text, *bounds) for table in (ENGLISH, CHINESE) for bounds, texts in
         (1, 2, "haha nice|ok ok|lol|Thanks!|Good night|no worries|see you tomorrow|great 😊|👍"),
         (1, 2, "嗯嗯|好的|谢谢啦|哈哈哈|早上好！|收到|好呀好呀|没事没事"),
         # What somebody would be hurt by if it were forgotten.
-        (6, 10, "I'm vegetarian|I don't eat meat|I have diabetes|My blood type is AB negative|My address is 12 Leith Walk"),
-        (6, 10, "I'm afraid of heights|I promised Anna to call her|my daughter is called Mia|My wife's birthday is on May 3"),
+        (
+            6,
+            10,
+            (
+                "I'm vegetarian|I don't eat meat|I have diabetes|My blood type is AB negative|My address is"
+                " 12 Leith Walk"
+            ),
+        ),
+        (
+            6,
+            10,
+            (
+                "I'm afraid of heights|I promised Anna to call her|my daughter is called Mia|My wife's"
+                " birthday is on May 3"
+            ),
+        ),
         (
             6,
             10,
@@ -70,7 +112,9 @@ EXAMPLES = [(text, *bounds) for table in (ENGLISH, CHINESE) for bounds, texts in
         (1, 4, "This street is a dead end|手机死机|The kiln fire at the tennis court"),
     ],
 )
-def test_small_talk_weighs_least_and_what_would_hurt_to_forget_much(least: int, most: int, texts: str) -> None:
+def test_small_talk_weighs_least_and_what_would_hurt_to_forget_much(
+    least: int, most: int, texts: str
+) -> None:
     assert [text for text in texts.split("|") if not least <= poignancy(text) <= most] == []
 
 
@@ -125,7 +169,9 @@ def test_a_reading_says_what_made_it() -> None:
 
 
 @given(st.lists(st.sampled_from(EXAMPLES), max_size=4))
-def test_more_that_is_said_never_weighs_less_than_its_heaviest_part_unless_it_is_routine(examples: list[tuple[str, int, int]]) -> None:
+def test_more_that_is_said_never_weighs_less_than_its_heaviest_part_unless_it_is_routine(
+    examples: list[tuple[str, int, int]],
+) -> None:
     parts = [text for text, _, _ in examples]
     heavy = [poignancy(part) for part in parts if poignancy(part) >= 5]
     assert poignancy(". ".join(parts)) >= max(heavy, default=1)
@@ -174,7 +220,9 @@ TEA = """阿梅给茶园的主人写信 | 老周说茶园今年的茶叶少 | �
 
 
 def focal(statements: list[str], count: int, language: Any = "en", agent: str = "Mira") -> list[str]:
-    return RULE.ask(FocalPoints(agent_id=agent, language=language, statements=statements, count=count)).questions
+    return RULE.ask(
+        FocalPoints(agent_id=agent, language=language, statements=statements, count=count)
+    ).questions
 
 
 def test_focal_points_ask_about_what_comes_up_most_in_the_language_of_the_question() -> None:
@@ -183,7 +231,10 @@ def test_focal_points_ask_about_what_comes_up_most_in_the_language_of_the_questi
 
 
 def test_the_agent_itself_is_no_topic_nor_is_its_surname() -> None:
-    statements = [f"Klaus Berg {doing}" for doing in ("reads maps", "draws maps", "folds a kite", "flies a kite", "sings")]
+    statements = [
+        f"Klaus Berg {doing}"
+        for doing in ("reads maps", "draws maps", "folds a kite", "flies a kite", "sings")
+    ]
     asked = focal(statements, 5, agent="Klaus")
     assert not any("Klaus" in question or "Berg" in question for question in asked)
     assert any("maps" in question for question in asked)
@@ -191,21 +242,28 @@ def test_the_agent_itself_is_no_topic_nor_is_its_surname() -> None:
 
 def test_focal_points_begin_with_what_has_figures_in_several_statements() -> None:
     statements = [*TEA, "外婆量血压，高压162", "外婆的血压降到138了"]
-    assert focal(statements, 2, "zh", "阿梅") == ["关于外婆的血压，有什么值得注意的？", "关于茶园，有什么值得注意的？"]
+    assert focal(statements, 2, "zh", "阿梅") == [
+        "关于外婆的血压，有什么值得注意的？",
+        "关于茶园，有什么值得注意的？",
+    ]
 
 
 @pytest.mark.parametrize("word", ["ok", "name", "I'm", "I've 2", "有", "的", "really"])
 def test_function_words_and_small_talk_are_no_topics(word: str) -> None:
     asked = focal([f"{word} the crane", f"{word} the crane again", f"{word}"], 3)
     assert asked == ["What is known about crane?"]
-    assert focal(["?! …"], 3) == ["What is known about ?! …?"]  # statements without words still give a question
+    assert focal(["?! …"], 3) == [
+        "What is known about ?! …?"
+    ]  # statements without words still give a question
     assert focal(["  "], 3) == ["What is known about Mira?"]
 
 
 BEGIN = datetime(2026, 3, 3, 9, tzinfo=UTC)  # a Tuesday
 
 
-def insights(told: Sequence[tuple[float, str]], focal_point: str = "?", count: int = 5, thoughts: Sequence[int] = ()) -> list[Any]:
+def insights(
+    told: Sequence[tuple[float, str]], focal_point: str = "?", count: int = 5, thoughts: Sequence[int] = ()
+) -> list[Any]:
     """Of statements with the days on which they were made."""
     question = Insights(
         agent_id="Mira",
@@ -218,7 +276,11 @@ def insights(told: Sequence[tuple[float, str]], focal_point: str = "?", count: i
     return RULE.ask(question).insights
 
 
-PRESSURE = [(0, "妈妈今天量血压，高压162"), (20, "妈妈的血压降到138，医生说继续观察"), (50, "妈妈昨天量的，高压134，她得意得不行")]
+PRESSURE = [
+    (0, "妈妈今天量血压，高压162"),
+    (20, "妈妈的血压降到138，医生说继续观察"),
+    (50, "妈妈昨天量的，高压134，她得意得不行"),
+]
 
 
 @pytest.mark.parametrize(
@@ -237,9 +299,16 @@ PRESSURE = [(0, "妈妈今天量血压，高压162"), (20, "妈妈的血压降�
             ],
             "母亲的血压：162 → 138 → 134，3月3日至4月17日",
         ),
-        ([PRESSURE[2], PRESSURE[0], PRESSURE[1]], "妈妈的血压：162 → 138 → 134，3月3日至4月22日"),  # however they come
         (
-            [(0, "Mum's blood pressure was 162"), (9, "Mum's blood pressure came down to 138."), (330, "my mother's pressure is 134")],
+            [PRESSURE[2], PRESSURE[0], PRESSURE[1]],
+            "妈妈的血压：162 → 138 → 134，3月3日至4月22日",
+        ),  # however they come
+        (
+            [
+                (0, "Mum's blood pressure was 162"),
+                (9, "Mum's blood pressure came down to 138."),
+                (330, "my mother's pressure is 134"),
+            ],
             "Mum's blood pressure: 162 → 138 → 134, 3 March 2026 to 27 January 2027",
         ),
         (
@@ -263,14 +332,36 @@ def test_a_course_of_figures(told: list[tuple[float, str]], course: str) -> None
     [
         pytest.param(PRESSURE[:2], id="two readings are no course"),
         pytest.param([(0, "血压162"), (0.1, "血压138"), (0.2, "血压134")], id="nor are those of one day"),
-        pytest.param([(0, "血压138"), (9, "血压138，还行"), (20, "这次血压138")], id="nor is what stays the same"),
-        pytest.param([(0, "妈妈的血压162"), (9, "爸爸的血压138"), (20, "外婆的血压134")], id="three people"),
-        pytest.param([(0, "200 kg of clay, clay 200 kg"), (9, "clay at 5 yuan"), (20, "clay: 300 kg")], id="other units"),
-        pytest.param([(n, "clay " + " ".join(f"word{i}" for i in range(40)) + f" {n + 9}") for n in range(4)], id="long texts"),
-        pytest.param([(0, "the flight is on June 12"), (9, "the flight leaves June 19"), (20, "flight: 21 June")], id="days"),
-        pytest.param([(0, "order INV-2093 is late"), (9, "the order is 2093-A"), (20, "order 10.2.3.4")], id="identifiers"),
         pytest.param(
-            [(0, "ok ok"), (2, "ok ok"), (4, "haha ok"), (6, "Good morning!"), (8, "Good morning"), (9, "good morning")], id="small talk"
+            [(0, "血压138"), (9, "血压138，还行"), (20, "这次血压138")], id="nor is what stays the same"
+        ),
+        pytest.param([(0, "妈妈的血压162"), (9, "爸爸的血压138"), (20, "外婆的血压134")], id="three people"),
+        pytest.param(
+            [(0, "200 kg of clay, clay 200 kg"), (9, "clay at 5 yuan"), (20, "clay: 300 kg")],
+            id="other units",
+        ),
+        pytest.param(
+            [(n, "clay " + " ".join(f"word{i}" for i in range(40)) + f" {n + 9}") for n in range(4)],
+            id="long texts",
+        ),
+        pytest.param(
+            [(0, "the flight is on June 12"), (9, "the flight leaves June 19"), (20, "flight: 21 June")],
+            id="days",
+        ),
+        pytest.param(
+            [(0, "order INV-2093 is late"), (9, "the order is 2093-A"), (20, "order 10.2.3.4")],
+            id="identifiers",
+        ),
+        pytest.param(
+            [
+                (0, "ok ok"),
+                (2, "ok ok"),
+                (4, "haha ok"),
+                (6, "Good morning!"),
+                (8, "Good morning"),
+                (9, "good morning"),
+            ],
+            id="small talk",
         ),
         pytest.param([(n, text) for n, text in enumerate(HARBOUR)], id="a word in common says nothing"),
         pytest.param([(0, "Pavel mends the net")] * 60, id="nor does a day's repetition"),
@@ -278,7 +369,9 @@ def test_a_course_of_figures(told: list[tuple[float, str]], course: str) -> None
 )
 def test_what_the_rules_cannot_say_well_they_leave_unsaid(told: list[tuple[float, str]]) -> None:
     assert insights(told) == []
-    without_times = Insights(agent_id="Mira", focal_point="?", statements=[text for _, text in PRESSURE], count=5)
+    without_times = Insights(
+        agent_id="Mira", focal_point="?", statements=[text for _, text in PRESSURE], count=5
+    )
     assert RULE.ask(without_times).insights == []
 
 
@@ -286,8 +379,14 @@ def test_what_the_rules_cannot_say_well_they_leave_unsaid(told: list[tuple[float
     ("told", "text"),
     [
         ([(7 * n, "Klaus goes to yoga.") for n in range(4)], "On Tuesdays: Klaus goes to yoga"),
-        ([(7 * n, "晚上去游泳馆") for n in range(3)] + [(7 * n + 2, "晚上去游泳馆了") for n in range(2)], "每逢周二、周四：晚上去游泳馆"),
-        ([(n, "Klaus is having breakfast") for n in range(7)], "On at least 5 days, 3 to 9 March: Klaus is having breakfast"),
+        (
+            [(7 * n, "晚上去游泳馆") for n in range(3)] + [(7 * n + 2, "晚上去游泳馆了") for n in range(2)],
+            "每逢周二、周四：晚上去游泳馆",
+        ),
+        (
+            [(n, "Klaus is having breakfast") for n in range(7)],
+            "On at least 5 days, 3 to 9 March: Klaus is having breakfast",
+        ),
         ([(2 * n, "阿梅给番茄浇水") for n in range(3)], "3月3日至7日至少有3天：阿梅给番茄浇水"),
     ],
 )
@@ -295,7 +394,9 @@ def test_what_comes_again_and_again_with_its_days(told: list[tuple[float, str]],
     (only,) = insights(told)
     assert only.text == text
     assert only.evidence == list(range(len(told)))
-    (often,) = insights([(n, "Pavel mends the net") for n in range(60)] + [(n, "Moss is green") for n in range(2)])
+    (often,) = insights(
+        [(n, "Pavel mends the net") for n in range(60)] + [(n, "Moss is green") for n in range(2)]
+    )
     assert often.text.startswith("On at least 50 days, ")
     assert often.evidence == list(range(48, 60)), "a bounded number of statements"
 
@@ -323,8 +424,21 @@ def test_each_is_in_the_language_of_its_evidence_and_the_focal_point_comes_first
 @pytest.mark.parametrize(
     ("utterances", "kept"),
     [
-        ([("Ines", "Hi Mira! How are you?"), ("Mira", "Fine, thanks."), ("Ines", "Let's meet on Friday at 5 at the pier")], 2),
-        ([("Ines", "The moss in the crypt has an astonishing colour"), ("Mira", "I will bring you soup tomorrow")], 1),
+        (
+            [
+                ("Ines", "Hi Mira! How are you?"),
+                ("Mira", "Fine, thanks."),
+                ("Ines", "Let's meet on Friday at 5 at the pier"),
+            ],
+            2,
+        ),
+        (
+            [
+                ("Ines", "The moss in the crypt has an astonishing colour"),
+                ("Mira", "I will bring you soup tomorrow"),
+            ],
+            1,
+        ),
         ([("老周", "今天的云真好看"), ("阿梅", "记得周五之前把钥匙还给房东")], 1),
     ],
 )
@@ -336,14 +450,23 @@ def test_planning_keeps_what_is_agreed(utterances: list[tuple[str, str]], kept: 
 @pytest.mark.parametrize(
     ("utterances", "kept"),
     [
-        ([("Ines", "Good morning!"), ("Mira", "My sister got engaged in Porto last week"), ("Ines", "Sure, see you")], 1),
+        (
+            [
+                ("Ines", "Good morning!"),
+                ("Mira", "My sister got engaged in Porto last week"),
+                ("Ines", "Sure, see you"),
+            ],
+            1,
+        ),
         ([("小兰", "嗯"), ("老周", "医生说我对青霉素过敏"), ("小兰", "好的，慢走")], 1),
     ],
 )
 def test_memo_keeps_what_says_most(utterances: list[tuple[str, str]], kept: int) -> None:
     sentence = RULE.ask(Memo(agent_id="Mira", language="zh", utterances=utterances)).sentence
     assert sentence == f"{utterances[kept][0]}说：“{utterances[kept][1]}”"
-    assert RULE.ask(Memo(agent_id="Mira", utterances=[("Ines", " \n")])).sentence.startswith("Nothing was said")
+    assert RULE.ask(Memo(agent_id="Mira", utterances=[("Ines", " \n")])).sentence.startswith(
+        "Nothing was said"
+    )
     long = RULE.ask(Memo(agent_id="Mira", utterances=[("Ines", "moss " * 1_000)])).sentence
     assert len(long) < 330
     assert long.endswith('…"')
@@ -360,9 +483,26 @@ any_question = st.one_of(
     st.builds(Triple, agent_id=any_text, language=languages, text=any_text),
     st.builds(Keywords, agent_id=any_text, language=languages, text=any_text),
     st.builds(FocalPoints, agent_id=any_text, language=languages, statements=texts, count=st.integers(1, 6)),
-    st.builds(Insights, agent_id=any_text, language=languages, focal_point=any_text, statements=texts, count=st.integers(1, 6)),
-    st.builds(Planning, agent_id=any_text, language=languages, utterances=st.lists(st.tuples(any_text, any_text), min_size=1)),
-    st.builds(Memo, agent_id=any_text, language=languages, utterances=st.lists(st.tuples(any_text, any_text), min_size=1)),
+    st.builds(
+        Insights,
+        agent_id=any_text,
+        language=languages,
+        focal_point=any_text,
+        statements=texts,
+        count=st.integers(1, 6),
+    ),
+    st.builds(
+        Planning,
+        agent_id=any_text,
+        language=languages,
+        utterances=st.lists(st.tuples(any_text, any_text), min_size=1),
+    ),
+    st.builds(
+        Memo,
+        agent_id=any_text,
+        language=languages,
+        utterances=st.lists(st.tuples(any_text, any_text), min_size=1),
+    ),
 )
 
 
@@ -375,24 +515,35 @@ def test_every_question_has_a_valid_answer_and_always_the_same_one(question: Que
 
 
 @given(st.lists(any_text, min_size=1, max_size=12), st.integers(1, 6))
-def test_insights_rest_on_distinct_statements_in_order_and_differ_from_each_other(statements: list[str], count: int) -> None:
+def test_insights_rest_on_distinct_statements_in_order_and_differ_from_each_other(
+    statements: list[str], count: int
+) -> None:
     asked = focal(statements, count)
     assert len(asked) == len(set(asked))
-    found = insights([(day, text) for day, text in enumerate(statements)], "What is known about harbour?", count)
+    found = insights(
+        [(day, text) for day, text in enumerate(statements)], "What is known about harbour?", count
+    )
     assert all(item.evidence == sorted(set(item.evidence)) for item in found)
     assert len({tuple(item.evidence) for item in found}) == len({item.text for item in found}) == len(found)
 
 
 def test_there_is_a_rule_for_every_question() -> None:
     known = [*vars(ask).values(), *vars(questions_of_growth).values()]
-    asked = {cls for cls in known if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")}
+    asked = {
+        cls for cls in known if isinstance(cls, type) and issubclass(cls, Question) and hasattr(cls, "prompt")
+    }
     assert set(RULES) == asked
-    for model, nothing in ((Insights, {"focal_point": "?", "statements": [], "count": 1}), (Memo, {"utterances": []})):
+    for model, nothing in (
+        (Insights, {"focal_point": "?", "statements": [], "count": 1}),
+        (Memo, {"utterances": []}),
+    ):
         with pytest.raises(ValidationError):  # nothing is asked about nothing
             model.model_validate({"agent_id": "a", **nothing})
 
 
-@pytest.mark.parametrize("text", ["记忆" * 10_000, "a " * 10_000, "not dead " * 2_200, "，" * 20_000, "The " * 5_000])
+@pytest.mark.parametrize(
+    "text", ["记忆" * 10_000, "a " * 10_000, "not dead " * 2_200, "，" * 20_000, "The " * 5_000]
+)
 def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
     start = time.thread_time()
     for question in (
@@ -429,4 +580,9 @@ def test_the_longest_phrase_at_a_place_counts_and_a_word_stands_for_its_forms() 
     words = WordList("1: dead\n2: dead end\n3: 死\n4: 死角")
     assert [found.label for found in words.find("a dead end, dead; 死角和死")] == ["4", "3", "2", "1"]
     words = WordList("x: decide, give up")
-    assert [found.phrase for found in words.find("she decides; decided to give up, giving up")] == ["decid", "decid", "give up", "give up"]
+    assert [found.phrase for found in words.find("she decides; decided to give up, giving up")] == [
+        "decid",
+        "decid",
+        "give up",
+        "give up",
+    ]

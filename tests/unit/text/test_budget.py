@@ -1,4 +1,6 @@
-"""Token estimates that are rather high, cuts that keep within them, and everything that takes a budget keeps it, whatever the text."""
+"""Token estimates that are rather high, cuts that keep within them, and everything that takes a budget keeps
+it, whatever the text.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from jiyi.text.prompt import MAX_BUDGET, Line, Section, compose
 from jiyi.text.prompting import quoted, quoted_to_tokens
 from jiyi.tiers.retrieval_node import HEADINGS, fitting_history
 
-#: Any text, and texts of what is hard to count: marks, numbers, joined emoji, other scripts, words without end, white space.
+#: Any text, and texts of what is hard to count: marks, numbers, joined emoji, other scripts, words without
+#: end, white space.
 ANY = st.text(max_size=200)
 HARD = st.text(alphabet='ab Zé9. 。，,\n\t\u3000\u2028土火กिЖ…<>"\\\x00\u0301\u200d🔥👩', max_size=300)
 LONG = st.builds(lambda unit, times: unit * times, st.text(min_size=1, max_size=12), st.integers(1, 200))
@@ -29,11 +32,39 @@ BUDGETS = st.one_of(st.integers(1, 60), st.integers(1, 4_000))
 @pytest.mark.parametrize(
     ("text", "estimate"),
     [
-        *((" \n\u3000", 0), ("土", 2), ("土火", 3), ("kiln", 2), ("the kiln is hot", 6), ("a.b", 4), ("x" * 400, 100), ("土 and fire", 5)),
+        *(
+            (" \n\u3000", 0),
+            ("土", 2),
+            ("土火", 3),
+            ("kiln", 2),
+            ("the kiln is hot", 6),
+            ("a.b", 4),
+            ("x" * 400, 100),
+            ("土 and fire", 5),
+        ),
         *(("0:0:0:0:0㐀", 12), ("0:0:0:0:0㐀 0:0:0:0:0㐀", 24)),  # a whole number is not rounded up
-        *(("2026-11-22", 8 + 2), ("กขคง", 4), ("Жизнь", 3), ("🔥🔥", 6), ("naïve", 2), ("x1y2z3", 4)),  # what tokenizers break up
-        *(("I'm", 3), ("I'm I'm", 6), ("they'LL", 3), ("'sand", 3), ("'s土", 3)),  # the end of a contraction is one token
-        *(('Hot."', 3), ("Hot...", 3), ("Hot?! No.", 5), ("## Hot", 3), ('."."', 3)),  # and so is the end of a quoted sentence
+        *(
+            ("2026-11-22", 8 + 2),
+            ("กขคง", 4),
+            ("Жизнь", 3),
+            ("🔥🔥", 6),
+            ("naïve", 2),
+            ("x1y2z3", 4),
+        ),  # what tokenizers break up
+        *(
+            ("I'm", 3),
+            ("I'm I'm", 6),
+            ("they'LL", 3),
+            ("'sand", 3),
+            ("'s土", 3),
+        ),  # the end of a contraction is one token
+        *(
+            ('Hot."', 3),
+            ("Hot...", 3),
+            ("Hot?! No.", 5),
+            ("## Hot", 3),
+            ('."."', 3),
+        ),  # and so is the end of a quoted sentence
     ],
 )
 def test_a_character_is_one_and_a_half_and_a_word_one_and_three_tenths(text: str, estimate: int) -> None:
@@ -59,7 +90,11 @@ def test_a_cut_text_is_within_its_budget_and_a_beginning(text: str, most: int) -
 @pytest.mark.parametrize(
     ("text", "most", "kept"),
     [
-        ("The glaze cracks. The clay shrinks. And so on and so forth.", 13, "The glaze cracks. The clay shrinks.…"),
+        (
+            "The glaze cracks. The clay shrinks. And so on and so forth.",
+            13,
+            "The glaze cracks. The clay shrinks.…",
+        ),
         ("釉面开裂。土在收缩。其余不论，如此而已。", 18, "釉面开裂。土在收缩。…"),
         ("one two three four five", 5, "one two three…"),
         ("word", 1, ""),
@@ -70,7 +105,13 @@ def test_cuts_are_where_something_ends(text: str, most: int, kept: str) -> None:
 
 
 ITEMS = st.lists(
-    st.builds(TierItem, item_id=st.just("i"), source=st.sampled_from(["hot", "cold", "external"]), content=TEXTS, score=st.floats(0, 1))
+    st.builds(
+        TierItem,
+        item_id=st.just("i"),
+        source=st.sampled_from(["hot", "cold", "external"]),
+        content=TEXTS,
+        score=st.floats(0, 1),
+    )
 )
 
 
@@ -81,7 +122,9 @@ def test_a_history_keeps_its_budget(items: list[TierItem], budget: int, language
     assert (text == "") == (left_out == len(items))
     whole, none = fitting_history(items, None, language, heading)
     assert none == 0
-    if estimate_tokens(whole) <= budget and left_out:  # only what is rounded up item by item may be in the way
+    if (
+        estimate_tokens(whole) <= budget and left_out
+    ):  # only what is rounded up item by item may be in the way
         assert estimate_tokens(whole) + 2 * len(items) + 12 > budget
 
 
@@ -96,8 +139,12 @@ QUESTIONS: list[Callable[[str, str, list[str]], Question[Any]]] = [
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda made: made("a", "b", ["c"]).prompt)
-@given(name=TEXTS, text=TEXTS, texts=st.lists(TEXTS, min_size=1, max_size=60), limit=st.integers(2_000, 4_000))
-def test_an_llms_block_keeps_its_length(question: Any, name: str, text: str, texts: list[str], limit: int) -> None:
+@given(
+    name=TEXTS, text=TEXTS, texts=st.lists(TEXTS, min_size=1, max_size=60), limit=st.integers(2_000, 4_000)
+)
+def test_an_llms_block_keeps_its_length(
+    question: Any, name: str, text: str, texts: list[str], limit: int
+) -> None:
     block = block_of(question(name, text, texts), limit)
     assert len(block.text) <= limit
     assert block.text.startswith(BEGIN)

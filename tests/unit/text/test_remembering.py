@@ -33,6 +33,7 @@ def test_no_module_keeps_texts_in_another_way() -> None:
         for top in ("engine", "jiyi/text")
         for path in (ROOT / top).rglob("*.py")
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(function, ast.FunctionDef) and any("lru_cache" in ast.unparse(one) for one in function.decorator_list)
+        if isinstance(function, ast.FunctionDef)
+        and any("lru_cache" in ast.unparse(one) for one in function.decorator_list)
     }
     assert found <= OTHERS

@@ -1,4 +1,6 @@
-"""jiyi.text.splitting: nothing is lost, nothing is said twice but the overlap, and pieces end where something ends."""
+"""jiyi.text.splitting: nothing is lost, nothing is said twice but the overlap, and pieces end where something
+ends.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,14 @@ CHINESE = "窑温到了一千二百四十度。托马斯担心釉面会裂，林
 TEXTS = st.one_of(
     st.text(max_size=1_500),
     st.text(alphabet="ab 。，\n\t.;é\u0301\u200d👩🏽土火", max_size=1_500),
-    st.lists(st.sampled_from([ENGLISH, CHINESE, "\n\n", "\n", " ", "x" * 90, "土" * 70, "e\u0301" * 30]), max_size=40).map("".join),
+    st.lists(
+        st.sampled_from([ENGLISH, CHINESE, "\n\n", "\n", " ", "x" * 90, "土" * 70, "e\u0301" * 30]),
+        max_size=40,
+    ).map("".join),
 )
-SIZES = st.integers(LEAST_SIZE, 200).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size // 2 - 1)))
+SIZES = st.integers(LEAST_SIZE, 200).flatmap(
+    lambda size: st.tuples(st.just(size), st.integers(0, size // 2 - 1))
+)
 
 
 def without_overlaps(text: str, pieces: list[Piece]) -> str:
@@ -33,7 +40,9 @@ def without_overlaps(text: str, pieces: list[Piece]) -> str:
 
 
 @given(TEXTS, SIZES)
-def test_nothing_is_lost_and_nothing_but_the_overlap_is_there_twice(text: str, sizes: tuple[int, int]) -> None:
+def test_nothing_is_lost_and_nothing_but_the_overlap_is_there_twice(
+    text: str, sizes: tuple[int, int]
+) -> None:
     size, overlap = sizes
     pieces = split(text, size, overlap)
     assert "".join(without_overlaps(text, pieces).split()) == "".join(text.split())
@@ -54,13 +63,20 @@ def test_there_are_not_many_more_pieces_than_needed(text: str, sizes: tuple[int,
 
 
 @pytest.mark.parametrize("letter", ["x", "土"])
-@pytest.mark.parametrize(("length", "lengths"), [(500, [500]), (501, [500, 51]), (950, [500, 500]), (951, [500, 500, 51])])
+@pytest.mark.parametrize(
+    ("length", "lengths"), [(500, [500]), (501, [500, 51]), (950, [500, 500]), (951, [500, 500, 51])]
+)
 def test_no_piece_only_repeats_the_one_before(length: int, lengths: list[int], letter: str) -> None:
-    """950 characters made three pieces in the original, the last of them the overlap alone; and it counted bytes."""
+    """950 characters made three pieces in the original, the last of them the overlap alone; and it counted
+    bytes.
+    """
     pieces = split(letter * length)
     assert [len(piece.text) for piece in pieces] == lengths
     assert len(pieces) == 1 or pieces[1].start == SIZE - OVERLAP
-    assert [piece.text for piece in split("a" * 11 + " bbbb" + " " * 50 + "c", 20, 9)] == ["a" * 11 + " bbbb", "c"]
+    assert [piece.text for piece in split("a" * 11 + " bbbb" + " " * 50 + "c", 20, 9)] == [
+        "a" * 11 + " bbbb",
+        "c",
+    ]
 
 
 @pytest.mark.parametrize("sentence", [ENGLISH, CHINESE])
@@ -97,7 +113,15 @@ def test_sizes_out_of_bounds_are_refused(size: int, overlap: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["." * 300_000, ";?" * 150_000, "...." * 50_000 + "x", ".'" * 150_000, " \n" * 150_000 + "x", "[" * 300_000]
+    "text",
+    [
+        "." * 300_000,
+        ";?" * 150_000,
+        "...." * 50_000 + "x",
+        ".'" * 150_000,
+        " \n" * 150_000 + "x",
+        "[" * 300_000,
+    ],
 )
 def test_no_text_is_made_to_hang_it(text: str) -> None:
     assert len(sentences(text)) <= len(text)
@@ -106,5 +130,14 @@ def test_no_text_is_made_to_hang_it(text: str) -> None:
 
 def test_sentences_end_with_their_marks() -> None:
     text = "It held! Node.js is 3.5.\n\n裂了吗？没有；“好。”她说 \n- a list; of two"
-    assert sentences(text) == ["It held!", "Node.js is 3.5.", "裂了吗？", "没有；", "“好。”", "她说", "- a list;", "of two"]
+    assert sentences(text) == [
+        "It held!",
+        "Node.js is 3.5.",
+        "裂了吗？",
+        "没有；",
+        "“好。”",
+        "她说",
+        "- a list;",
+        "of two",
+    ]
     assert sentences(" \n") == []

@@ -24,7 +24,10 @@ plain = st.text(alphabet="abcxyzABCXYZ0189 '-_.@:/,?我喜欢下棋年月日号�
         ("The kiln was broken", "kiln broken"),
         ("running, tea, RUN", "run tea run"),
         ("INV-2093", "inv-2093 inv 2093"),
-        ("a.b@example.org", "a.b@example.org b exampl org"),  # "a" is a stop word, and tells nothing here either
+        (
+            "a.b@example.org",
+            "a.b@example.org b exampl org",
+        ),  # "a" is a stop word, and tells nothing here either
         ("2026-03-02", "2026-03-02 2026 3 2"),
         ("build42", "build42 build 42"),
         ("007", "7"),
@@ -125,8 +128,18 @@ def _turns_taken_often() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_turns_taken_often")
 def test_threads_do_not_mix_up_their_words() -> None:
-    """The stemmer works on the word within itself: with one for all threads, stems came out wrong, and were remembered."""
-    words = ["organizations", "considerations", "happily", "running", "generalizations", "houses", "marriages"] * 30
+    """The stemmer works on the word within itself: with one for all threads, stems came out wrong, and were
+    remembered.
+    """
+    words = [
+        "organizations",
+        "considerations",
+        "happily",
+        "running",
+        "generalizations",
+        "houses",
+        "marriages",
+    ] * 30
     expected = [stem(word) for word in words]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: [stem(word) for word in words], range(40)))

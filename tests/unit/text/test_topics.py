@@ -1,10 +1,20 @@
-"""engine.text.statements and engine.text.statements: what a text is about, whom it speaks of, and what stands beside it."""
+"""engine.text.statements and engine.text.statements: what a text is about, whom it speaks of, and what stands
+beside it.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from engine.text.statements import Statement, is_of, may_be_of, people_in, stand_beside, statement_of, topics_of
+from engine.text.statements import (
+    Statement,
+    is_of,
+    may_be_of,
+    people_in,
+    stand_beside,
+    statement_of,
+    topics_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -75,5 +85,7 @@ def test_what_a_text_begins_to_speak_of(text: str, of: Statement | None) -> None
         ("", "Tom works in Leith.", False),
     ],
 )
-def test_statements_of_different_things_or_attributes_stand_beside_each_other(one: str, other: str, *, beside: bool) -> None:
+def test_statements_of_different_things_or_attributes_stand_beside_each_other(
+    one: str, other: str, *, beside: bool
+) -> None:
     assert stand_beside(one, other) == stand_beside(other, one) == beside

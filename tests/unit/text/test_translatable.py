@@ -27,7 +27,8 @@ def test_a_pattern_is_filled_with_all_of_its_values_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"), [(None, "–"), (0, "0 s"), (0.4, "0 s"), (59.9, "59 s"), (60, "1 min"), (3_600, "1 h"), (200_000, "2 d")]
+    ("seconds", "expected"),
+    [(None, "–"), (0, "0 s"), (0.4, "0 s"), (59.9, "59 s"), (60, "1 min"), (3_600, "1 h"), (200_000, "2 d")],
 )
 def test_an_age_is_told_in_the_largest_unit_that_fits(seconds: float | None, expected: str) -> None:
     assert age(seconds) == expected

@@ -1,4 +1,6 @@
-"""engine.text.wordings: what is one statement in other words, and what only looks like it, in both languages."""
+"""engine.text.wordings: what is one statement in other words, and what only looks like it, in both
+languages.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,12 @@ from hypothesis import strategies as st
 
 from engine.text.wordings import MAX_READ, Told, wording
 
-#: A line a pair: whether both tell the same, and the two. Half of what is the same is enough; nothing else may be.
-PAIRS = [line.split("\t") for line in Path(__file__).with_name("wordings.tsv").read_text(encoding="utf-8").splitlines()]
+#: A line a pair: whether both tell the same, and the two. Half of what is the same is enough; nothing else
+#: may be.
+PAIRS = [
+    line.split("\t")
+    for line in Path(__file__).with_name("wordings.tsv").read_text(encoding="utf-8").splitlines()
+]
 ENOUGH = 0.5
 
 
@@ -23,7 +29,11 @@ def test_another_number_day_name_not_or_order_is_another_statement(one: str, oth
 
 @pytest.mark.parametrize("chinese", [True, False])
 def test_statements_in_other_words_are_one(*, chinese: bool) -> None:
-    same = [wording(one) == wording(other) for kind, one, other in PAIRS if kind == "same" and one.isascii() != chinese]
+    same = [
+        wording(one) == wording(other)
+        for kind, one, other in PAIRS
+        if kind == "same" and one.isascii() != chinese
+    ]
     assert len(same) >= 19
     assert sum(same) >= ENOUGH * len(same)
 
@@ -33,8 +43,14 @@ def test_statements_in_other_words_are_one(*, chinese: bool) -> None:
     st.sampled_from(["not", "never", "7", "Nora", "Monday", "不", "没", "三", "小王", "昨天"]),
     st.data(),
 )
-def test_whatever_word_of_weight_comes_to_it_makes_another_of_it(text: str, word: str, data: st.DataObject) -> None:
-    spaces = [place for place, char in enumerate(text) if char == " "] if text.isascii() else list(range(1, len(text)))
+def test_whatever_word_of_weight_comes_to_it_makes_another_of_it(
+    text: str, word: str, data: st.DataObject
+) -> None:
+    spaces = (
+        [place for place, char in enumerate(text) if char == " "]
+        if text.isascii()
+        else list(range(1, len(text)))
+    )
     place = data.draw(st.sampled_from([*spaces, len(text)]))
     assert wording(f"{text[:place]} {word} {text[place:]}") != wording(text)
 

@@ -15,7 +15,15 @@ from jiyi.text.words import MAX_MARKS, is_idle, language_of, nfkc, normalise
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("ＡＢＣ１２３", "abc123"), ("Klaus", "klaus"), ("ｶﾀｶﾅ", "カタカナ"), ("记忆", "记忆"), ("，", ","), ("", "")]
+    ("text", "expected"),
+    [
+        ("ＡＢＣ１２３", "abc123"),
+        ("Klaus", "klaus"),
+        ("ｶﾀｶﾅ", "カタカナ"),
+        ("记忆", "记忆"),
+        ("，", ","),
+        ("", ""),
+    ],
 )
 def test_normalise_folds_width_and_case(text: str, expected: str) -> None:
     assert normalise(text) == expected
@@ -33,16 +41,28 @@ def test_rows_of_marks_are_put_apart_once(marks: str) -> None:
 @pytest.mark.parametrize(
     ("description", "expected"),
     [
-        pytest.param("Klaus is reading about gentrification", ["klaus", "reading", "gentrification"], id="English"),
+        pytest.param(
+            "Klaus is reading about gentrification", ["klaus", "reading", "gentrification"], id="English"
+        ),
         pytest.param("林岚喜欢乌龙茶", ["林岚", "喜欢", "乌龙茶"], id="Chinese"),
-        pytest.param("林岚和Tomas讨论蜂蜜", ["林岚", "tomas", "讨论", "蜂蜜"], id="mixed, in the order of the text"),
-        pytest.param("Order INV-2093 came from a.b@example.org", ["order", "inv-2093", "came", "a.b@example.org"], id="identifiers"),
+        pytest.param(
+            "林岚和Tomas讨论蜂蜜", ["林岚", "tomas", "讨论", "蜂蜜"], id="mixed, in the order of the text"
+        ),
+        pytest.param(
+            "Order INV-2093 came from a.b@example.org",
+            ["order", "inv-2093", "came", "a.b@example.org"],
+            id="identifiers",
+        ),
         pytest.param("Ｋｌａｕｓ　２０２４", ["klaus", "2024"], id="full width"),
         pytest.param("it's don't o’clock", ["o’clock"], id="apostrophes"),
         pytest.param("tea tea TEA", ["tea"], id="each once"),
         pytest.param("我们已经可以 what is it to you", [], id="stop words only"),
         pytest.param("a I 茶 7", [], id="single characters"),
-        pytest.param(" ".join(f"word{i}" for i in range(20)), [f"word{i}" for i in range(MAX_EXTRACTED_KEYWORDS)], id="the first ones"),
+        pytest.param(
+            " ".join(f"word{i}" for i in range(20)),
+            [f"word{i}" for i in range(MAX_EXTRACTED_KEYWORDS)],
+            id="the first ones",
+        ),
     ],
 )
 def test_keywords_are_taken_from_the_text(description: str, expected: list[str]) -> None:
@@ -75,9 +95,26 @@ def test_keywords_are_distinct_normalised_short_and_few(text: str) -> None:
 @pytest.mark.parametrize(
     ("description", "idle"),
     [
-        *((text, True) for text in (" Idle. ", "The kiln is idle", "Isabella's coffee machine is IDLE!", "lamps are idle")),
+        *(
+            (text, True)
+            for text in (
+                " Idle. ",
+                "The kiln is idle",
+                "Isabella's coffee machine is IDLE!",
+                "lamps are idle",
+            )
+        ),
         *((text, True) for text in ("机器闲置", "柜台空闲中", "收银台处于空闲状态。")),
-        *((text, False) for text in ("an idle thought", "the kiln is idle too often", "bridled", "idle hands make tea", "")),
+        *(
+            (text, False)
+            for text in (
+                "an idle thought",
+                "the kiln is idle too often",
+                "bridled",
+                "idle hands make tea",
+                "",
+            )
+        ),
         ("Klaus hates to see that the old machine behind the house is idle", False),
         *((text, False) for text in ("柜台空闲", "空闲的时候他读书", "机器闲置，林岚去读书")),
     ],
@@ -88,7 +125,13 @@ def test_what_only_says_that_something_is_idle_is_idle(description: str, *, idle
 
 @pytest.mark.parametrize(
     ("predicate", "object_", "expected"),
-    [("is", "idle", True), ("IS", "Idle", True), ("is", "reading", False), ("was", "idle", False), ("", "", False)],
+    [
+        ("is", "idle", True),
+        ("IS", "Idle", True),
+        ("is", "reading", False),
+        ("was", "idle", False),
+        ("", "", False),
+    ],
 )
 def test_a_triple_decides_where_there_is_one(predicate: str, object_: str, *, expected: bool) -> None:
     assert is_idle("idle", predicate, object_) is expected
@@ -98,7 +141,10 @@ def test_a_triple_decides_where_there_is_one(predicate: str, object_: str, *, ex
         assert not is_idle("tea", *half)
 
 
-@pytest.mark.parametrize("text", ["a " * 10_000, " " * 20_000 + "x", "闲置" * 10_000, "a.b@" * 5_000, "记忆" * 10_000, "is " * 6_000])
+@pytest.mark.parametrize(
+    "text",
+    ["a " * 10_000, " " * 20_000 + "x", "闲置" * 10_000, "a.b@" * 5_000, "记忆" * 10_000, "is " * 6_000],
+)
 def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
     start = time.process_time()
     is_idle(text)
@@ -120,10 +166,23 @@ def test_the_longest_text_takes_no_time_to_speak_of(text: str) -> None:
                 "Tomas和Harriet Penhallow讨论瓷器",
             ],
         ),
-        ("en", ["Klaus reads 书 in the library", "Teacher Xu explains 慢 to Tomas", " ?!", "10:30", "❤", "Ça va bien", "Он читает"]),
+        (
+            "en",
+            [
+                "Klaus reads 书 in the library",
+                "Teacher Xu explains 慢 to Tomas",
+                " ?!",
+                "10:30",
+                "❤",
+                "Ça va bien",
+                "Он читает",
+            ],
+        ),
     ],
 )
-def test_what_is_mostly_chinese_is_chinese_and_anything_else_taken_for_english(language: str, texts: list[str]) -> None:
+def test_what_is_mostly_chinese_is_chinese_and_anything_else_taken_for_english(
+    language: str, texts: list[str]
+) -> None:
     assert [language_of(text) for text in texts] == [language] * len(texts)
 
 
@@ -161,5 +220,7 @@ def test_ranking_adds_no_words_and_leaves_out_verbs_of_somebody_only(text: str) 
         ("serving coffee", "the Ville:Hobbs Cafe:counter", "serving coffee", ["counter", "serving coffee"]),
     ],
 )
-def test_keywords_are_what_people_look_for(description: str, subject: str | None, object_: str | None, expected: list[str]) -> None:
+def test_keywords_are_what_people_look_for(
+    description: str, subject: str | None, object_: str | None, expected: list[str]
+) -> None:
     assert keywords_of(description, subject, object_) == expected

@@ -33,7 +33,10 @@ LINES = st.builds(
     at=DAYS,
     ended=st.none() | st.dates(),
     renewed=st.none() | st.dates(),
-    over=st.lists(st.builds(Over, st.text(alphabet="ab土", min_size=1, max_size=20), st.dates(), st.booleans()), max_size=2),
+    over=st.lists(
+        st.builds(Over, st.text(alphabet="ab土", min_size=1, max_size=20), st.dates(), st.booleans()),
+        max_size=2,
+    ),
     speaker=st.sampled_from(["", "user"]),
     label=st.sampled_from(["", "### Record 1"]),
     share=st.sampled_from([0.1, 0.5, 1.0]),
@@ -84,7 +87,10 @@ def test_all_parts_in_their_order_with_the_five_best_and_the_three_best() -> Non
         "\n\n".join(f'"Lesson {n}: test the clay."' for n in range(3)),
         "Shall the kiln be raised to 1,240 degrees?",
     ]
-    assert context.cut == ["memories: 3 of 8 items are more than its limit of 5", "experiences: 5 of 8 items are more than its limit of 3"]
+    assert context.cut == [
+        "memories: 3 of 8 items are more than its limit of 5",
+        "experiences: 5 of 8 items are more than its limit of 3",
+    ]
 
 
 def test_what_must_be_there_is_cut_last() -> None:
@@ -93,8 +99,12 @@ def test_what_must_be_there_is_cut_last() -> None:
     assert context.text.startswith("You sit on a council.")
     assert context.text.endswith("Shall the kiln be raised to 1,240 degrees?")
     assert [part.kept for part in context.parts] == [1, 1, 4, 0, 1]
-    assert context.cut[0].startswith("memories: 3 of 8 items are more than its limit of 5; 1 of 8 items do not fit into what the ")
-    assert context.cut[1].startswith("experiences: 5 of 8 items are more than its limit of 3; 3 of 8 items do not fit into what ")
+    assert context.cut[0].startswith(
+        "memories: 3 of 8 items are more than its limit of 5; 1 of 8 items do not fit into what the "
+    )
+    assert context.cut[1].startswith(
+        "experiences: 5 of 8 items are more than its limit of 3; 3 of 8 items do not fit into what "
+    )
 
 
 def test_a_long_item_is_shortened_where_a_sentence_ends() -> None:
@@ -106,16 +116,27 @@ def test_a_long_item_is_shortened_where_a_sentence_ends() -> None:
 
 
 def test_a_section_keeps_to_its_own_limit_and_leaves_the_rest_to_others_by_their_priority() -> None:
-    context = compose([section(SENTENCE * 20, name="first", max_tokens=40), section(SENTENCE * 20, name="second", priority=1)], 150)
+    context = compose(
+        [
+            section(SENTENCE * 20, name="first", max_tokens=40),
+            section(SENTENCE * 20, name="second", priority=1),
+        ],
+        150,
+    )
     assert context.parts[0].tokens <= 40
     assert context.parts[1].tokens > 80
     assert "its own limit, " in context.cut[0]
-    context = compose([section(SENTENCE, name="a", priority=2), section(SENTENCE, name="b", priority=1)], estimate_tokens(SENTENCE))
+    context = compose(
+        [section(SENTENCE, name="a", priority=2), section(SENTENCE, name="b", priority=1)],
+        estimate_tokens(SENTENCE),
+    )
     assert [(part.name, part.kept) for part in context.parts] == [("a", 0), ("b", 1)]
 
 
 @given(SECTIONS, st.integers(1, 400), STYLES)
-def test_the_budget_holds_and_the_same_gives_the_same(sections: list[Section], budget: int, style: Style) -> None:
+def test_the_budget_holds_and_the_same_gives_the_same(
+    sections: list[Section], budget: int, style: Style
+) -> None:
     context = compose(sections, budget, style)
     assert estimate_tokens(context.text) <= context.tokens <= budget
     assert context == compose(sections, budget, style)
@@ -125,7 +146,10 @@ def test_the_budget_holds_and_the_same_gives_the_same(sections: list[Section], b
         assert given_section.max_tokens is None or part.tokens <= given_section.max_tokens
         assert given_section.max_lines is None or part.kept <= given_section.max_lines
     whole = [[replace(line, share=1.0) for line in one.lines] for one in sections]
-    unlimited = [replace(one, max_lines=None, max_tokens=None, share=1.0, lines=lines) for one, lines in zip(sections, whole, strict=True)]
+    unlimited = [
+        replace(one, max_lines=None, max_tokens=None, share=1.0, lines=lines)
+        for one, lines in zip(sections, whole, strict=True)
+    ]
     assert compose(unlimited, 100_000, style).cut == []
 
 

@@ -56,7 +56,11 @@ def event(output: Any, **fields: Any) -> NodeExecuted:
 
 def test_the_event_says_who_where_and_how_sure() -> None:
     """The original writes the metadata before it adds the node's id, and has no group."""
-    output = {"content": "裁决：烧一次", "metadata": {"agent_id": "林岚", "confidence": 0.9, "model": "m"}, "other": 1}
+    output = {
+        "content": "裁决：烧一次",
+        "metadata": {"agent_id": "林岚", "confidence": 0.9, "model": "m"},
+        "other": 1,
+    }
     made = event(output, session_id="s1", node_type="vote", provenance={"run": 7})
     assert (made.group_id, made.agent_id, made.session_id) == ("council", "林岚", "s1")
     assert made.payload.model_dump() == {
@@ -72,14 +76,21 @@ def test_the_event_says_who_where_and_how_sure() -> None:
     }
 
 
-@pytest.mark.parametrize("output", [None, 7, " \n", {}, {"content": None}, {"content": 7}, {"content": " "}, ["x"], "\x00"])
+@pytest.mark.parametrize(
+    "output", [None, 7, " \n", {}, {"content": None}, {"content": 7}, {"content": " "}, ["x"], "\x00"]
+)
 def test_outputs_without_text_are_skipped(output: Any) -> None:
     assert of(output) is None
 
 
 @pytest.mark.parametrize(
     ("fields", "speaker"),
-    [({}, "judge"), ({"node_name": "The judge"}, "The judge"), ({"metadata": {"agent_id": "Ann"}}, "Ann"), ({"agent_id": "Bo"}, "Bo")],
+    [
+        ({}, "judge"),
+        ({"node_name": "The judge"}, "The judge"),
+        ({"metadata": {"agent_id": "Ann"}}, "Ann"),
+        ({"agent_id": "Bo"}, "Bo"),
+    ],
 )
 def test_somebody_always_speaks(fields: dict[str, Any], speaker: str) -> None:
     assert event("fire once", **fields).agent_id == speaker
@@ -99,12 +110,16 @@ def test_somebody_always_speaks(fields: dict[str, Any], speaker: str) -> None:
 def test_a_confidence_that_is_none_leaves_the_output_unscored_and_verify_pending_becomes_a_flag(
     metadata: Any, confidence: Any, left: Any
 ) -> None:
-    made = event("fire once", metadata={**metadata, "verify_pending": bool(confidence)}, flags=["reviewed"]).payload
+    made = event(
+        "fire once", metadata={**metadata, "verify_pending": bool(confidence)}, flags=["reviewed"]
+    ).payload
     assert (made.output, made.confidence, made.metadata) == ("fire once", confidence, left)
     assert made.flags == ["reviewed", *(["verify_pending"] if confidence else [])]
 
 
-@pytest.mark.parametrize("metadata", [{"x": "y" * 9_000}, {"x": float("nan")}, {"x": "\x00"}, {"x": object()}, {"x": "\ud800"}])
+@pytest.mark.parametrize(
+    "metadata", [{"x": "y" * 9_000}, {"x": float("nan")}, {"x": "\x00"}, {"x": object()}, {"x": "\ud800"}]
+)
 def test_a_text_is_not_lost_for_its_metadata_its_length_or_a_character(metadata: dict[str, Any]) -> None:
     made = event({"content": "fi\x00re\ud800", "metadata": metadata})
     assert made.payload.output == "fire"
@@ -114,7 +129,12 @@ def test_a_text_is_not_lost_for_its_metadata_its_length_or_a_character(metadata:
 
 
 @pytest.mark.parametrize(
-    ("fields", "problem"), [({"group_id": " "}, "group_id"), ({"colour": 1}, "unknown option 'colour': "), ({"flags": ["A b"]}, "flags.0")]
+    ("fields", "problem"),
+    [
+        ({"group_id": " "}, "group_id"),
+        ({"colour": 1}, "unknown option 'colour': "),
+        ({"flags": ["A b"]}, "flags.0"),
+    ],
 )
 def test_what_is_wrong_is_said(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidEvent, match=problem):
@@ -125,7 +145,9 @@ def test_what_is_wrong_is_said(fields: dict[str, Any], problem: str) -> None:
 
 
 @pytest.mark.parametrize("failures", [0, 4])
-def test_outputs_are_published_in_order_though_the_broker_was_away_and_given_back_as_they_are(failures: int) -> None:
+def test_outputs_are_published_in_order_though_the_broker_was_away_and_given_back_as_they_are(
+    failures: int,
+) -> None:
     broker = Broker(*[BrokerUnavailable("away")] * failures)
     with MemoryMiddleware(broker) as memory:
         for number in range(250):
@@ -135,7 +157,12 @@ def test_outputs_are_published_in_order_though_the_broker_was_away_and_given_bac
         assert memory.flush(PATIENCE)
     assert [made.payload.output for made in broker.events] == [f"said {number}" for number in range(250)]
     assert len({made.event_id for made in broker.events}) == 250
-    assert (memory.counts.published, memory.counts.skipped, memory.counts.refused, memory.counts.lost) == (250, 1, 0, 0)
+    assert (memory.counts.published, memory.counts.skipped, memory.counts.refused, memory.counts.lost) == (
+        250,
+        1,
+        0,
+        0,
+    )
 
 
 def test_the_workflow_does_not_wait_for_a_broker_that_hangs() -> None:

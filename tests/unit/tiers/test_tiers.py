@@ -16,19 +16,36 @@ from pydantic import ValidationError
 
 from engine.tiers.answer import Skipped, gather, merge
 from jiyi.errors import EmbeddingUnavailable
-from jiyi.protocol.tier_questions import MemoryAnswer, MemoryQuery, MemoryQuestion, TierItem, TierStatus, kind_of
+from jiyi.protocol.tier_questions import (
+    MemoryAnswer,
+    MemoryQuery,
+    MemoryQuestion,
+    TierItem,
+    TierStatus,
+    kind_of,
+)
 
 NOW = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
 
 def hot(number: int, **fields: Any) -> TierItem:
     """The newest has the number 0."""
-    made = {"item_id": f"h{number}", "content": f"said {number}", "score": 1.0, "created_at": NOW - timedelta(hours=number)}
+    made = {
+        "item_id": f"h{number}",
+        "content": f"said {number}",
+        "score": 1.0,
+        "created_at": NOW - timedelta(hours=number),
+    }
     return TierItem.model_validate(made | {"source": "hot"} | fields)
 
 
 def cold(number: int, score: float = 0.9, **fields: Any) -> TierItem:
-    made = {"item_id": f"c{number}", "content": f"known {number}", "score": score, "created_at": NOW - timedelta(days=number)}
+    made = {
+        "item_id": f"c{number}",
+        "content": f"known {number}",
+        "score": score,
+        "created_at": NOW - timedelta(days=number),
+    }
     return TierItem.model_validate(made | {"source": "cold", "verified": True} | fields)
 
 
@@ -36,7 +53,10 @@ def ask(hots: Sequence[TierItem] = (), colds: Sequence[TierItem] = (), **fields:
     return [item.item_id for item in merge(hots, colds, MemoryQuestion(query="glaze", **fields), NOW)]
 
 
-HOTS, COLDS = [hot(number) for number in range(50)], [cold(number, 0.9 - number / 100) for number in range(20)]
+HOTS, COLDS = (
+    [hot(number) for number in range(50)],
+    [cold(number, 0.9 - number / 100) for number in range(20)],
+)
 
 
 # How many
@@ -44,13 +64,26 @@ HOTS, COLDS = [hot(number) for number in range(50)], [cold(number, 0.9 - number 
 
 def test_ten_hot_then_five_cold_unless_told_otherwise() -> None:
     """The original reads its list from 0 to 10, both included."""
-    assert ask(HOTS, COLDS) == [*(f"h{number}" for number in range(10)), *(f"c{number}" for number in range(5))]
+    assert ask(HOTS, COLDS) == [
+        *(f"h{number}" for number in range(10)),
+        *(f"c{number}" for number in range(5)),
+    ]
 
 
-@pytest.mark.parametrize(("limit", "hots", "colds"), [(1, 1, 0), (2, 2, 0), (3, 2, 1), (5, 4, 1), (6, 4, 2), (15, 10, 5), (40, 10, 20)])
-def test_max_results_is_the_total_and_leaves_room_for_long_term_memory(limit: int, hots: int, colds: int) -> None:
-    """Hot first and then cut would hide every precedent behind ten new entries. What one tier lacks the other may have."""
-    assert ask(HOTS, COLDS, max_results=limit) == [*(f"h{n}" for n in range(hots)), *(f"c{n}" for n in range(colds))]
+@pytest.mark.parametrize(
+    ("limit", "hots", "colds"),
+    [(1, 1, 0), (2, 2, 0), (3, 2, 1), (5, 4, 1), (6, 4, 2), (15, 10, 5), (40, 10, 20)],
+)
+def test_max_results_is_the_total_and_leaves_room_for_long_term_memory(
+    limit: int, hots: int, colds: int
+) -> None:
+    """Hot first and then cut would hide every precedent behind ten new entries. What one tier lacks the other
+    may have.
+    """
+    assert ask(HOTS, COLDS, max_results=limit) == [
+        *(f"h{n}" for n in range(hots)),
+        *(f"c{n}" for n in range(colds)),
+    ]
     assert ask(HOTS[:1], COLDS, max_results=4) == ["h0", "c0", "c1", "c2"]
 
 
@@ -74,7 +107,9 @@ def test_limits_threshold_and_order_hold_whatever_there_is(
     assert len(found) <= (15 if limit is None else limit)
     sources = [item.source for item in found]
     assert sources.count("hot") <= 10
-    assert sorted(sources, reverse=True) == sources  # hot, then cold; also by score: nothing is more similar than 1
+    assert (
+        sorted(sources, reverse=True) == sources
+    )  # hot, then cold; also by score: nothing is more similar than 1
     least = 0.7 if threshold is None else threshold
     assert all(item.score >= least for item in found if item.source == "cold" and least > -1)
     assert [item.score for item in found] == sorted((item.score for item in found), reverse=True)
@@ -90,15 +125,30 @@ def test_by_score_the_most_similar_comes_first_of_either_tier() -> None:
     assert ask(hots, [cold(0, 0.8), cold(1, 0.95)], order="score") == ["h2", "c1", "h1", "c0", "h0"]
     assert ask(hots, [cold(0, 0.8), cold(1, 0.95)], order="score", max_results=2) == ["h2", "c1"]
     nowhere = float("nan")
-    assert ask([hot(0, similarity=nowhere)], [cold(0, nowhere)], order="score", relevance_threshold=-1) == ["h0"]
+    assert ask([hot(0, similarity=nowhere)], [cold(0, nowhere)], order="score", relevance_threshold=-1) == [
+        "h0"
+    ]
 
 
 def test_the_threshold_is_for_long_term_memory_only() -> None:
     assert ask([hot(0, similarity=0.1)], [cold(0, 0.69), cold(1, 0.7)]) == ["h0", "c1"]
-    assert ask([hot(0, similarity=0.1)], [cold(0, -0.4), cold(1, 0.2)], relevance_threshold=-1) == ["h0", "c1", "c0"]
+    assert ask([hot(0, similarity=0.1)], [cold(0, -0.4), cold(1, 0.2)], relevance_threshold=-1) == [
+        "h0",
+        "c1",
+        "c0",
+    ]
     question = MemoryQuestion(query="q")
-    found = merge([hot(0, score=0.4, similarity=0.4)], [cold(0, 0.8), cold(1, 0.83)], question, NOW, default_threshold=0.82)
-    assert [(item.item_id, item.score, item.similarity) for item in found] == [("h0", 1.0, 0.4), ("c1", 0.83, None)]
+    found = merge(
+        [hot(0, score=0.4, similarity=0.4)],
+        [cold(0, 0.8), cold(1, 0.83)],
+        question,
+        NOW,
+        default_threshold=0.82,
+    )
+    assert [(item.item_id, item.score, item.similarity) for item in found] == [
+        ("h0", 1.0, 0.4),
+        ("c1", 0.83, None),
+    ]
 
 
 # Filters
@@ -107,9 +157,16 @@ def test_the_threshold_is_for_long_term_memory_only() -> None:
 def test_the_time_range_binds_working_memory_only() -> None:
     assert ask(HOTS, COLDS, time_range_days=1) == ask(HOTS, COLDS)
     ancient = cold(9, created_at=NOW - timedelta(days=4_000))
-    assert ask([hot(30), hot(20)], [cold(8), cold(7), ancient], time_range_days=1) == ["h20", "c8", "c7", "c9"]
+    assert ask([hot(30), hot(20)], [cold(8), cold(7), ancient], time_range_days=1) == [
+        "h20",
+        "c8",
+        "c7",
+        "c9",
+    ]
     assert ask([hot(0, created_at=None)], [cold(0, created_at=None)], time_range_days=1) == ["h0", "c0"]
-    assert MemoryQuestion(query="q", time_range_days=36_500).since(datetime(50, 1, 1, tzinfo=UTC)) is None, "before the calendar"
+    assert MemoryQuestion(query="q", time_range_days=36_500).since(datetime(50, 1, 1, tzinfo=UTC)) is None, (
+        "before the calendar"
+    )
 
 
 def test_what_has_expired_is_not_shown_though_it_is_still_stored() -> None:
@@ -133,7 +190,9 @@ def test_the_session_is_a_filter_only_if_it_is_asked_for() -> None:
 
 def test_what_is_promoted_and_still_in_working_memory_is_shown_once_and_as_verified() -> None:
     question = MemoryQuestion(query="q")
-    found = merge([hot(0, content="One  Verdict"), hot(1)], [cold(0, content="one verdict"), cold(1)], question, NOW)
+    found = merge(
+        [hot(0, content="One  Verdict"), hot(1)], [cold(0, content="one verdict"), cold(1)], question, NOW
+    )
     assert [(item.item_id, item.verified, item.temporary) for item in found] == [
         ("h0", True, True),
         ("h1", False, True),
@@ -147,7 +206,9 @@ def test_the_webs_results_come_last_are_marked_and_count_by_themselves() -> None
         question = MemoryQuestion(query="q", max_results=2, web_results=3, order=order)  # type: ignore[arg-type]
         found = merge(HOTS, COLDS, question, NOW, external=web)
         assert [item.source for item in found] == ["hot", "hot", "external", "external", "external"]
-    assert "external" not in [item.source for item in merge(HOTS, [], MemoryQuestion(query="q"), NOW, external=web)]
+    assert "external" not in [
+        item.source for item in merge(HOTS, [], MemoryQuestion(query="q"), NOW, external=web)
+    ]
 
 
 # Questions and answers
@@ -186,12 +247,15 @@ def test_questions_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
         (None, {"kind": 7}, "statement"),
     ],
 )
-def test_verdicts_are_what_says_so_or_comes_from_a_node_that_decides(node_type: Any, metadata: dict[str, Any], kind: str) -> None:
+def test_verdicts_are_what_says_so_or_comes_from_a_node_that_decides(
+    node_type: Any, metadata: dict[str, Any], kind: str
+) -> None:
     assert kind_of(node_type, metadata) == kind
 
 
 @pytest.mark.parametrize(
-    ("states", "status"), [(["ok", "skipped"], "ok"), (["failed", "ok"], "partial"), (["failed", "skipped"], "failed"), ([], "ok")]
+    ("states", "status"),
+    [(["ok", "skipped"], "ok"), (["failed", "ok"], "partial"), (["failed", "skipped"], "failed"), ([], "ok")],
 )
 def test_the_answer_says_whether_all_tiers_answered(states: list[Any], status: str) -> None:
     answer = MemoryAnswer(tiers=[TierStatus(tier="working", state=state) for state in states])
@@ -220,7 +284,14 @@ def test_tiers_are_asked_at_the_same_time() -> None:
         return lambda: [item, item][both.wait() * 0 :]  # neither goes on before the other has come
 
     token = SCOPE.set("group-1")
-    gathered = gather({"working": reader(hot(0)), "longterm": reader(cold(0)), "web": lambda: [hot(1, content=SCOPE.get())]}, 30)
+    gathered = gather(
+        {
+            "working": reader(hot(0)),
+            "longterm": reader(cold(0)),
+            "web": lambda: [hot(1, content=SCOPE.get())],
+        },
+        30,
+    )
     SCOPE.reset(token)
     assert gathered.items.pop("web")[0].content == "group-1", "readers see the caller's context"
     assert {status.state for status in gathered.tiers.values()} == {"ok"}
@@ -239,13 +310,20 @@ def test_tiers_are_asked_at_the_same_time() -> None:
 def test_one_tier_failing_is_reported_and_hides_nothing(
     broken: Any, error: Exception, state: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    readers: dict[Any, Callable[[], list[TierItem]]] = {"working": lambda: [hot(0)], "longterm": lambda: [cold(0)]}
+    readers: dict[Any, Callable[[], list[TierItem]]] = {
+        "working": lambda: [hot(0)],
+        "longterm": lambda: [cold(0)],
+    }
     readers[broken] = failing(error)
     with caplog.at_level(logging.ERROR):
         gathered = gather(readers, 30)
     other = next(tier for tier in readers if tier != broken)
     assert len(gathered.items[other]) == 1
-    assert (gathered.tiers[broken].state, gathered.tiers[broken].message, gathered.items[broken]) == (state, message, [])
+    assert (gathered.tiers[broken].state, gathered.tiers[broken].message, gathered.items[broken]) == (
+        state,
+        message,
+        [],
+    )
     assert (f"tier {broken} cannot be read" in caplog.text) == (state == "failed")
 
 

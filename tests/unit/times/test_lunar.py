@@ -9,7 +9,8 @@ import pytest
 from engine.times.clocks import Day, Impossible
 from engine.times.lunar import EACH_YEAR, WHICH_YEAR, find_lunar
 
-#: A day of lunar 2026 (from 17 February 2026 to 5 February 2027), one before it, and one after New Year's Day within it.
+#: A day of lunar 2026 (from 17 February 2026 to 5 February 2027), one before it, and one after New Year's Day
+#: within it.
 SPRING, BEFORE, JANUARY = date(2026, 3, 4), date(2026, 2, 1), date(2027, 1, 5)
 
 
@@ -70,7 +71,18 @@ def test_what_is_not_sure_says_why(text: str, today: date, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["八月十五", "我今年三十岁", "今年初三", "买中秋月饼", "gifts for Lunar New Year", "年初", "农历", "😀", ""]
+    "text",
+    [
+        "八月十五",
+        "我今年三十岁",
+        "今年初三",
+        "买中秋月饼",
+        "gifts for Lunar New Year",
+        "年初",
+        "农历",
+        "😀",
+        "",
+    ],
 )
 def test_other_words_are_no_lunar_day(text: str) -> None:
     assert found(text) is None

@@ -35,9 +35,11 @@ MARCH, WEEK, LAST_WEEK = "2026-03-01/2026-04-01", "2026-03-09/2026-03-16", "2026
 
 #: Days, or a day and the one after the last, and texts that name them.
 SPANS = {
-    "2026-03-02": """
+    "2026-03-02": (
+        """
     2026/3/2 | at 2026-03-02T10:15:00Z | ２０２６－０３－０２ | March 2nd, 2026 | Mar. 2 | the 2nd of March | on Monday, March 2
-    | last Monday, 2 March | 2026 年 3 月 2 号 | 2026年3月2日(周一) | ３月２日 | 我在2026-03-02做了什么""",
+    | last Monday, 2 March | 2026 年 3 月 2 号 | 2026年3月2日(周一) | ３月２日 | 我在2026-03-02做了什么"""
+    ),
     "2026-01-03 2026-03-02": "from January 3 to March 2",
     "2026-03-11 2025-03-12": "on March 11 or on March 12",
     MARCH: "in March | 3月天气怎么样 | 这个月",
@@ -64,7 +66,9 @@ SPANS = {
     "2025-12-01/2026-01-01": "three months ago | 十二月",
     "2026-03-10 2026-03-06 2025-01-01/2026-01-01": "yesterday, or was it on Friday? Or in 2025?",
     "2025-03-12": "3月12日",
-    "2025-12-25": "十二月二十五日 | What did I do at Christmas? | on Christmas Day | 圣诞节那天 | last Christmas",
+    "2025-12-25": (
+        "十二月二十五日 | What did I do at Christmas? | on Christmas Day | 圣诞节那天 | last Christmas"
+    ),
     "2025-12-31": "on New Year's Eve",
     "2025-03-02": "去年的3月2日",
     "2026-03-08": "大前天 | 上礼拜天",
@@ -77,7 +81,10 @@ SPANS = {
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), [(text.strip(" \n"), spans) for spans, texts in SPANS.items() for text in texts.split("|")])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [(text.strip(" \n"), spans) for spans, texts in SPANS.items() for text in texts.split("|")],
+)
 def test_the_days_that_a_text_names(text: str, expected: str) -> None:
     assert spans_of(text) == expected.split(" ")
 
@@ -113,11 +120,16 @@ def test_boundaries(text: str, now: datetime, expected: str) -> None:
 @pytest.mark.parametrize(
     "text",
     """
-    | May I ask you something? | It may be on the table | 2 may be enough | what state it is in may not matter | I may 2
-    | We march on | how to march | the last second | a second opinion | the 2nd of them | version 3.11.2 | v2026.3.2
-    | at 10:30 | at 2026 | mon | Mon ami | sat in the sun | on sun protection | next Friday | every week | on Fridays
-    | in 2,025 ways | in 2025.1 | INV-2026-03-02 | 12026-03-02 | 2026-03-021 | 2026-03/02 | 1.5 days ago | order 2025
-    | 2026-02-31 | 2026-13-01 | 0000-01-01 | 31 February | February 30, 2026 | 2 March 99999 | 2 March 0000 | March 99999
+    | May I ask you something? | It may be on the table | 2 may be enough | what state it is in may not
+    matter | I may 2
+    | We march on | how to march | the last second | a second opinion | the 2nd of them | version 3.11.2 |
+    v2026.3.2
+    | at 10:30 | at 2026 | mon | Mon ami | sat in the sun | on sun protection | next Friday | every week | on
+    Fridays
+    | in 2,025 ways | in 2025.1 | INV-2026-03-02 | 12026-03-02 | 2026-03-021 | 2026-03/02 | 1.5 days ago |
+    order 2025
+    | 2026-02-31 | 2026-13-01 | 0000-01-01 | 31 February | February 30, 2026 | 2 March 99999 | 2 March 0000 |
+    March 99999
     | 2月31日 | 2026年2月31日 | 13月 | 0月 | 123456月 | 3月0日 | 0000年 | 99999年3月2日 | 0年3月 | 9999个月后
     | 9999 years ago | 9999年12月31日 | 9999-12-31 | 9999 weeks hence | 周杰伦 | 周杰伦一共有几张专辑
     | 晚上周杰伦 | 网上周星驰 | 周围 | 这周围
@@ -136,12 +148,19 @@ def test_spans_are_days_of_the_zone_of_now() -> None:
     berlin = datetime(2026, 3, 29, 12, tzinfo=ZoneInfo("Europe/Berlin"))
     ((start, end),) = named_spans("today", berlin)
     assert end.astimezone(UTC) - start.astimezone(UTC) == timedelta(hours=23)
-    for now in (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)):  # the ends of the calendar
-        named_spans("last year, today, 3 months ago, last weekend, in March, 去年, 上周五, 2月29日, 前年三月", now)
+    for now in (
+        datetime.min.replace(tzinfo=UTC),
+        datetime.max.replace(tzinfo=UTC),
+    ):  # the ends of the calendar
+        named_spans(
+            "last year, today, 3 months ago, last weekend, in March, 去年, 上周五, 2月29日, 前年三月", now
+        )
 
 
 def test_a_question_without_dates_costs_next_to_nothing() -> None:
-    text = "Who told Klaus about the gentrification paper, and what did he make of its main argument at the end?"
+    text = (
+        "Who told Klaus about the gentrification paper, and what did he make of its main argument at the end?"
+    )
     best = min(_seconds(text) for _ in range(200))
     assert best < 50e-6
 
@@ -152,20 +171,27 @@ def _seconds(text: str) -> float:
     return time.process_time() - start
 
 
-@pytest.mark.parametrize("part", ["1", "在 ", "on monday ", "一", "the day before ", "2 may ", "march ", "上", "2026-"])
+@pytest.mark.parametrize(
+    "part", ["1", "在 ", "on monday ", "一", "the day before ", "2 may ", "march ", "上", "2026-"]
+)
 def test_long_texts_take_time_in_proportion(part: str) -> None:
     start = time.process_time()
     named_spans("last week " + part * 20_000, NOW)
     assert time.process_time() - start < 5
 
 
-_PIECES = """2026-03-02 2026/ - / , . : 29 31 0 99999 2nd of the on in last this past march may feb friday weekend week
+_PIECES = """2026-03-02 2026/ - / , . : 29 31 0 99999 2nd of the on in last this past march may feb friday
+weekend week
     month year days ago a ten today yesterday before 年 月 日 号 周 星期 礼拜 天 个
     前 以 上 这 本 今 去 大 末 一 十 两 二 五 〇 ３ ㋂""".split()
 
 
 @given(
-    st.one_of(st.text(), st.lists(st.sampled_from([*_PIECES, " "])).map("".join), st.lists(st.sampled_from(_PIECES)).map(" ".join)),
+    st.one_of(
+        st.text(),
+        st.lists(st.sampled_from([*_PIECES, " "])).map("".join),
+        st.lists(st.sampled_from(_PIECES)).map(" ".join),
+    ),
     st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-11)), ZoneInfo("Asia/Shanghai")])),
 )
 def test_any_text_gives_proper_spans(text: str, now: datetime) -> None:

@@ -35,7 +35,16 @@ def page(app: Flask, address: str, problems: list[Problem], **sent: str | list[s
 
 
 def test_every_kind_of_field_is_as_it_was_sent(app: Flask) -> None:
-    shown = page(app, "/add", [Problem("", "no")], agent=EVIL, text=EVIL, days="7", scope=["admin"], secret="hidden words")
+    shown = page(
+        app,
+        "/add",
+        [Problem("", "no")],
+        agent=EVIL,
+        text=EVIL,
+        days="7",
+        scope=["admin"],
+        secret="hidden words",
+    )
     assert (shown.named("agent").get("value"), shown.named("text").text.strip()) == (EVIL, EVIL)
     assert [option.has("selected") for option in shown.named("days").all("option")] == [False, True]
     assert [tag.has("checked") for tag in shown.all("input") if tag.get("name") == "scope"] == [False, True]
@@ -49,16 +58,27 @@ def test_a_form_that_was_not_sent_is_as_its_page_has_it(app: Flask) -> None:
     assert shown.named("agent").get("aria-describedby") == "help"
     assert not shown.named("agent").has("maxlength")
     assert [tag.has("checked") for tag in shown.all("input") if tag.get("name") == "scope"] == [True, False]
-    assert [(tag.text, tag.has("autofocus")) for tag in shown.all("p")] == [("agent: is gone", True)]  # above the page
+    assert [(tag.text, tag.has("autofocus")) for tag in shown.all("p")] == [
+        ("agent: is gone", True)
+    ]  # above the page
 
 
 def test_what_is_wrong_stands_beside_its_field_and_the_first_has_the_focus(app: Flask) -> None:
-    problems = [Problem("agent_id", "is <needed>"), Problem("text", "too long"), Problem("scope", "choose one")]
+    problems = [
+        Problem("agent_id", "is <needed>"),
+        Problem("text", "too long"),
+        Problem("scope", "choose one"),
+    ]
     shown = page(app, "/add", problems, agent="")
     assert shown.named("agent").get("aria-describedby") == "refused-agent help"
-    assert [(tag.get("id"), tag.text) for tag in shown.all("small")] == [("refused-agent", "is <needed>"), ("refused-text", "too long")]
+    assert [(tag.get("id"), tag.text) for tag in shown.all("small")] == [
+        ("refused-agent", "is <needed>"),
+        ("refused-text", "too long"),
+    ]
     assert [tag.get("name") for tag in shown.all() if tag.has("autofocus")] == ["agent"]
-    assert [tag.text for tag in shown.all("p")] == ["scope: choose one"]  # beside one of several boxes it would say little
+    assert [tag.text for tag in shown.all("p")] == [
+        "scope: choose one"
+    ]  # beside one of several boxes it would say little
 
 
 def test_sentences_are_told_apart_from_the_field_that_they_name() -> None:
@@ -66,4 +86,7 @@ def test_sentences_are_told_apart_from_the_field_that_they_name() -> None:
     assert Problem.of("Whom? Give a name: one.") == ("", "Whom? Give a name: one.")
     assert str(Problem("days", "no")) == "days: no"
     refused = Form(Refusal("/undo", MultiDict(), [Problem("", "Somebody was first.")]), ["why"])
-    assert (refused.above, refused.first) == ([Problem("", "Somebody was first.")], None)  # what names no field has the focus
+    assert (refused.above, refused.first) == (
+        [Problem("", "Somebody was first.")],
+        None,
+    )  # what names no field has the focus

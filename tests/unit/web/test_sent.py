@@ -19,14 +19,21 @@ class Request(BaseModel):
     ids: list[UUID] = []
 
 
-def of(form: list[tuple[str, str]], named: dict[str, str] | None = None, **parts: object) -> dict[str, object]:
+def of(
+    form: list[tuple[str, str]], named: dict[str, str] | None = None, **parts: object
+) -> dict[str, object]:
     with Flask(__name__).test_request_context(method="POST", data=MultiDict(form)):
         return sent(Request, parts, named or {})
 
 
 def test_fields_come_from_the_address_before_the_form_and_under_their_names_there() -> None:
     form = [("agent", "of the form"), ("agent_id", "of nobody"), ("said", "a\r\nb"), ("more", "x")]
-    assert of(form, {"agent_id": "agent"}, agent="of the address") == {"agent_id": "of the address", "said": "a\nb", "steps": [], "ids": []}
+    assert of(form, {"agent_id": "agent"}, agent="of the address") == {
+        "agent_id": "of the address",
+        "said": "a\nb",
+        "steps": [],
+        "ids": [],
+    }
 
 
 def test_what_was_left_blank_is_said_only_where_it_is_needed() -> None:

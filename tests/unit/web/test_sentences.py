@@ -1,4 +1,6 @@
-"""What the service refuses is said in the reader's language, and its templates are sentences that the service says."""
+"""What the service refuses is said in the reader's language, and its templates are sentences that the service
+says.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +49,17 @@ def refused(**fields: object) -> ValidationError:
 
 def test_why_a_memory_is_in_a_prompt_is_told_in_the_readers_language(app: Flask) -> None:
     memories = [
-        Candidate(uuid4(), "session", word * 12, datetime(2026, 3, day, tzinfo=UTC), 1.0) for day, word in enumerate(("甲", "乙", "丙"), 1)
+        Candidate(uuid4(), "session", word * 12, datetime(2026, 3, day, tzinfo=UTC), 1.0)
+        for day, word in enumerate(("甲", "乙", "丙"), 1)
     ]
     retold = replace(memories[0], node_id=uuid4(), trust=1.0)
-    found = [replace(one, kind="preference") for one in memories] + [retold], [replace(memories[0], text="长" * 4_000)]
-    prompts = [compose(memory_sections(one, "zh", titled=True), 200, style_of("markdown", "zh")) for one in found]
+    found = (
+        [replace(one, kind="preference") for one in memories] + [retold],
+        [replace(memories[0], text="长" * 4_000)],
+    )
+    prompts = [
+        compose(memory_sections(one, "zh", titled=True), 200, style_of("markdown", "zh")) for one in found
+    ]
     reasons = {why_shown(written) for prompt in prompts for written in prompt.lines}
     for part in ("in the words of place", "within the floor", "shortened"):
         assert any(part in why for why in reasons)
@@ -71,12 +79,20 @@ def test_what_a_job_did_is_told_in_the_readers_language(app: Flask) -> None:
 def test_what_work_waits_for_is_told_in_the_readers_language(app: Flask) -> None:
     refused = "openai (api.openai.com) refuses the key (401): check JIYI_LLM_API_KEY or OPENAI_API_KEY"
     with app.test_request_context(), force_locale("zh"):
-        assert told(refused) == "openai (api.openai.com) 拒绝了密钥（401）：请检查 JIYI_LLM_API_KEY or OPENAI_API_KEY"
+        assert (
+            told(refused)
+            == "openai (api.openai.com) 拒绝了密钥（401）：请检查 JIYI_LLM_API_KEY or OPENAI_API_KEY"
+        )
         assert told("something else") == "something else"
 
 
 def test_each_template_is_a_sentence_of_the_code() -> None:
-    said = {shape for layer in ("jiyi", "engine", "models", "tasks") for path in (ROOT / layer).rglob("*.py") for shape in shapes(path)}
+    said = {
+        shape
+        for layer in ("jiyi", "engine", "models", "tasks")
+        for path in (ROOT / layer).rglob("*.py")
+        for shape in shapes(path)
+    }
     ours = [one for one in SENTENCES if not one.startswith(("Input should", "String should", "Extra inputs"))]
     bare = {one: shape(re.sub(r"%\(\w+\)s", "{}", one.replace(", decided by %(name)s", ""))) for one in ours}
     assert [one for one, text in bare.items() if not {text, text.removeprefix("{} ")} & said] == []
@@ -89,7 +105,9 @@ def shapes(path: Path) -> set[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.add(node.value)
         elif isinstance(node, ast.JoinedStr):
-            found.add("".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values))
+            found.add(
+                "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            )
     return {shape(text) for text in found} | {shape(text.partition(": ")[2]) for text in found}
 
 
@@ -125,7 +143,10 @@ def test_states_and_bounds_are_said_in_chinese_too_and_what_nobody_knows_stays_a
     with app.test_request_context(), force_locale("zh"):
         said = told("the proposal is rejected, decided by Mia; it cannot be archived now")
         assert "已拒绝" in said and "已归档" in said and "Mia" in said
-        assert [problem.text for problem in problems(refused(count=0, sure="perhaps"))] == ["不能小于 1", "必须是“是”或“否”"]
+        assert [problem.text for problem in problems(refused(count=0, sure="perhaps"))] == [
+            "不能小于 1",
+            "必须是“是”或“否”",
+        ]
         assert Problem.of("id: 100% of %(everything)s is <wrong>").text == "100% of %(everything)s is <wrong>"
 
 

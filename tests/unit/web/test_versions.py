@@ -16,7 +16,9 @@ from web.show import COMPARED_CHARS, compare
         ("the same", "the same", [], []),
     ],
 )
-def test_what_each_version_has_of_its_own_is_marked(older: str, newer: str, of_older: list[str], of_newer: list[str]) -> None:
+def test_what_each_version_has_of_its_own_is_marked(
+    older: str, newer: str, of_older: list[str], of_newer: list[str]
+) -> None:
     shown = compare(older, newer)
     assert ["".join(piece for piece, _ in pieces) for pieces in shown] == [older, newer]
     assert [[piece for piece, is_own in pieces if is_own] for pieces in shown] == [of_older, of_newer]

@@ -1,4 +1,6 @@
-"""workers.gc_tuning: what a process does not use any more goes, in one of its own, whose settings nobody else has."""
+"""workers.gc_tuning: what a process does not use any more goes, in one of its own, whose settings nobody else
+has.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ libc.fflush(None)
 
 
 def run(program: str) -> str:
-    return subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
+    ).stdout
 
 
 def test_cycles_go_by_the_clock_in_a_process_that_makes_few_objects() -> None:

@@ -1,4 +1,6 @@
-"""A worker that is paused takes nothing, one that is stopped ends once, and a wish that nobody signed is no wish."""
+"""A worker that is paused takes nothing, one that is stopped ends once, and a wish that nobody signed is no
+wish.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ class Consumer:
 
     def __init__(self) -> None:
         self.reads = {"upkeep"}
-        self.app = SimpleNamespace(amqp=SimpleNamespace(queues=SimpleNamespace(consume_from=["upkeep"], select=lambda _names: None)))
+        self.app = SimpleNamespace(
+            amqp=SimpleNamespace(queues=SimpleNamespace(consume_from=["upkeep"], select=lambda _names: None))
+        )
 
     def call_soon(self, change: Any, queue: str) -> None:
         change(queue)
@@ -64,7 +68,9 @@ def test_a_paused_worker_takes_nothing_until_it_is_resumed(wanted: list[Wish], e
     assert not ends
 
 
-def test_an_old_wish_that_is_written_back_pauses_nobody_who_was_resumed(wanted: list[Wish], ends: list[Modes]) -> None:
+def test_an_old_wish_that_is_written_back_pauses_nobody_who_was_resumed(
+    wanted: list[Wish], ends: list[Modes]
+) -> None:
     consumer = Consumer()
     followed = Modes(consumer)
     for wish in (paused := Wish("paused", time.time()), Wish("running", time.time() + 1), Wish(), paused):
@@ -134,7 +140,9 @@ def test_a_wish_that_is_not_signed_is_none(monkeypatch: pytest.MonkeyPatch) -> N
         later.setattr("models.operations.worker_actions.time.time", lambda: now - 60)
         worker_actions.write_wish("upkeep@here", "running")
         assert worker_actions.find_wish("upkeep@here").at > before
-        later.setattr("models.operations.worker_actions.time.time", lambda: now + worker_actions.KEPT_SECONDS + 1)
+        later.setattr(
+            "models.operations.worker_actions.time.time", lambda: now + worker_actions.KEPT_SECONDS + 1
+        )
         assert worker_actions.find_wish("upkeep@here") == Wish()
     kept[key] = b"["
     assert worker_actions.find_wish("upkeep@here").mode == "running"

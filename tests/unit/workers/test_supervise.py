@@ -28,7 +28,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def started(program: str) -> Supervisor:
-    supervisor = Supervisor({"web": [sys.executable, "-c", program]}, dict(os.environ), quiet=True, log_dir=Path())
+    supervisor = Supervisor(
+        {"web": [sys.executable, "-c", program]}, dict(os.environ), quiet=True, log_dir=Path()
+    )
     supervisor.start()
     return supervisor
 
@@ -55,7 +57,10 @@ def gone(pid: int) -> bool:
 
 
 def test_a_program_that_always_crashes_is_given_up_and_what_it_left_behind_is_ended() -> None:
-    program = NOTE_PID + "import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+    program = (
+        NOTE_PID + "import subprocess\nchild = subprocess.Popen([sys.executable, '-c', 'import time;"
+        " time.sleep(60)'])\n"
+    )
     supervisor = started(program + "open('pids', 'a').write(f'{child.pid} '); sys.exit(3)")
     assert supervisor.wait() == 3
     noted = pids(2 * restarts.MAX_CRASHES)
@@ -76,14 +81,18 @@ def test_a_clean_exit_is_no_crash_however_often_it_happens(monkeypatch: pytest.M
     assert supervisor.wait() == 0
 
 
-def test_pauses_between_restarts_grow_and_start_over_after_a_good_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_between_restarts_grow_and_start_over_after_a_good_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(restarts, "BACKOFF_FIRST_SECONDS", 0.5)
     policy = restarts.Restarts()
     pauses = [policy.pause(0, now - 1.0, now) for now in range(10)]
     assert pauses[:3] == [0.5, 1.0, 2.0]
     assert pauses[-1] == restarts.BACKOFF_MOST_SECONDS
     assert policy.pause(1, 100.0, 100.0 + restarts.GOOD_RUN_SECONDS) == restarts.BACKOFF_FIRST_SECONDS
-    assert [policy.pause(1, 300.0, 300.0 + n) is None for n in range(restarts.MAX_CRASHES)] == [False] * 4 + [True]
+    assert [policy.pause(1, 300.0, 300.0 + n) is None for n in range(restarts.MAX_CRASHES)] == [False] * 4 + [
+        True
+    ]
     monkeypatch.setattr(restarts, "BACKOFF_FIRST_SECONDS", 60.0)
     monkeypatch.setattr(restarts, "BACKOFF_MOST_SECONDS", 60.0)
     supervisor = started(NOTE_PID + "sys.exit(1)")
@@ -103,7 +112,9 @@ def test_a_killed_program_is_started_again_and_the_signal_is_named() -> None:
     assert gone(second)
 
 
-def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(supervise, "GRACE_SECONDS", 2.0)
     program = "import signal, sys, time\n"
     program += "def end(*_): time.sleep(0.2); print('tidied up', flush=True); sys.exit(7)\n"
@@ -112,7 +123,9 @@ def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(monkeyp
     supervisor.stop()
     assert supervisor.wait() == 0
     assert "tidied up" in Path("web.log").read_text()
-    stubborn = started("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + NOTE_PID + "time.sleep(60)")
+    stubborn = started(
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + NOTE_PID + "time.sleep(60)"
+    )
     child = pids(2)[1]
     stubborn.stop()
     assert stubborn.wait() == 0
@@ -123,7 +136,9 @@ def test_a_program_may_end_in_good_order_and_one_that_does_not_is_killed(monkeyp
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the next start ends them")
 def test_programs_of_ours_end_with_a_supervisor_that_is_killed() -> None:
     code = "import os, sys, time\nfrom workers.supervision.supervise import Supervisor\n"
-    code += f"program = [sys.executable, '-c', {'import workers' + chr(10) + NOTE_PID + 'time.sleep(60)'!r}]\n"
+    code += (
+        f"program = [sys.executable, '-c', {'import workers' + chr(10) + NOTE_PID + 'time.sleep(60)'!r}]\n"
+    )
     code += "Supervisor({'web': program}, dict(os.environ)).start(); time.sleep(60)"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     supervisor = subprocess.Popen([sys.executable, "-c", code], env=environment)

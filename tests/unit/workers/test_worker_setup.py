@@ -1,4 +1,6 @@
-"""workers.worker_setup: a broker that is back is found soon; workers in the background give way, those that answer list no tasks."""
+"""workers.worker_setup: a broker that is back is found soon; workers in the background give way, those that
+answer list no tasks.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ for worker in sys.argv[1:]:
 """
 
 
-def test_a_broker_that_is_away_is_tried_again_soon_and_never_after_long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_away_is_tried_again_soon_and_never_after_long_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("kombu.utils.functional.sleep", lambda _seconds: None)
     app = Celery("test", broker="redis://127.0.0.1:1/0", amqp=SoonAgain, set_as_current=False)
     pauses: list[float] = []
@@ -51,7 +55,12 @@ def test_a_broker_that_is_away_is_tried_again_soon_and_never_after_long_pauses(m
 
 
 def test_threads_of_workers_in_the_background_have_a_lower_priority() -> None:
-    told = subprocess.run([sys.executable, "-c", PROGRAM, "embedding@host", "retrieval-1@host"], check=True, capture_output=True, text=True)
+    told = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "embedding@host", "retrieval-1@host"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     for line, nicer in zip(told.stdout.splitlines(), (worker_setup.NICENESS, 0), strict=True):
         of_process, *of_session = map(int, line.split())
         assert of_process == min(19, os.nice(0) + nicer)
@@ -68,7 +77,9 @@ def levels() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("levels")
-@pytest.mark.parametrize(("worker", "listed"), [("retrieval@host", False), ("retrieval-1@host", False), ("upkeep@host", True)])
+@pytest.mark.parametrize(
+    ("worker", "listed"), [("retrieval@host", False), ("retrieval-1@host", False), ("upkeep@host", True)]
+)
 def test_workers_that_answer_tell_of_errors_only(worker: str, *, listed: bool) -> None:
     for name in worker_setup.LISTING:
         logging.getLogger(name).setLevel(logging.INFO)

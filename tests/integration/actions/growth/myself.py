@@ -27,7 +27,11 @@ def agent(group: str) -> None:
 def pain(group: str) -> str:
     """The id of a pain point."""
     agent(group)
-    return str(pain_actions.report_pain.perform(Actor(group, "test"), ReportPain(agent_id=AGENT, summary=PAIN)).pain.pain_id)
+    return str(
+        pain_actions.report_pain.perform(
+            Actor(group, "test"), ReportPain(agent_id=AGENT, summary=PAIN)
+        ).pain.pain_id
+    )
 
 
 def proposed(group: str) -> str:
@@ -65,7 +69,9 @@ _OF_AGENT = {"agent_id": AGENT}
 def _case(action: Any, prepare: Any, fields: dict[str, Any], id_field: str = "") -> Case:
     """``id_field``: the field that names what was prepared."""
     return Case(
-        action=action, prepare=prepare, request=lambda made: action.request.model_validate(fields | ({id_field: made} if id_field else {}))
+        action=action,
+        prepare=prepare,
+        request=lambda made: action.request.model_validate(fields | ({id_field: made} if id_field else {})),
     )
 
 

@@ -33,7 +33,11 @@ def workflow(group: str) -> str:
 
 def one(group: str) -> str:
     with unit_of_work() as connection:
-        return str(connection.execute(text("SELECT proposal_id FROM proposals WHERE group_id = :g"), {"g": group}).scalar_one())
+        return str(
+            connection.execute(
+                text("SELECT proposal_id FROM proposals WHERE group_id = :g"), {"g": group}
+            ).scalar_one()
+        )
 
 
 def after(prepare: Callable[[str], str], *decisions: Verb) -> Callable[[str], str]:
@@ -49,7 +53,11 @@ def after(prepare: Callable[[str], str], *decisions: Verb) -> Callable[[str], st
 
 
 def _deciding(decision: Verb, prepare: Callable[[str], str], reason: str = "") -> Case:
-    return Case(action=decide_proposal, prepare=prepare, request=lambda made: Deciding(id=made, decision=decision, reason=reason))
+    return Case(
+        action=decide_proposal,
+        prepare=prepare,
+        request=lambda made: Deciding(id=made, decision=decision, reason=reason),
+    )
 
 
 CASES = (
@@ -59,5 +67,9 @@ CASES = (
     _deciding("disable", after(skill, "approve", "enable")),
     _deciding("archive", after(skill, "approve"), "old"),
     _deciding("delete", workflow),
-    Case(action=give_feedback, prepare=skill, request=lambda made: GiveFeedback(artifact="skill", artifact_id=made, sentiment="positive")),
+    Case(
+        action=give_feedback,
+        prepare=skill,
+        request=lambda made: GiveFeedback(artifact="skill", artifact_id=made, sentiment="positive"),
+    ),
 )

@@ -21,21 +21,33 @@ SAID = "每天早上9点提醒我查房"
 
 def scheduled(group: str) -> str:
     """The id of a schedule."""
-    made = schedule_actions.create_schedule.perform(Actor(group, "test"), CreateSchedule(agent_id=AGENT, text=SAID))
+    made = schedule_actions.create_schedule.perform(
+        Actor(group, "test"), CreateSchedule(agent_id=AGENT, text=SAID)
+    )
     assert made.schedule is not None
     return str(made.schedule.id)
 
 
 def paused(group: str) -> str:
     schedule_id = scheduled(group)
-    schedule_actions.update_schedule.perform(Actor(group, "test"), UpdateSchedule(id=UUID(schedule_id), paused=True))
+    schedule_actions.update_schedule.perform(
+        Actor(group, "test"), UpdateSchedule(id=UUID(schedule_id), paused=True)
+    )
     return schedule_id
 
 
 def alerted(group: str) -> str:
     """The id of an alert."""
     now = datetime.now(UTC)
-    new = NewAlert(agent_id=AGENT, source="schedule", title="x", content="x", urgency="high", channel="ui", deliver_at=now)
+    new = NewAlert(
+        agent_id=AGENT,
+        source="schedule",
+        title="x",
+        content="x",
+        urgency="high",
+        channel="ui",
+        deliver_at=now,
+    )
     with unit_of_work() as connection:
         agents.lock_agents(connection, [(group, AGENT)])
         heartbeats.add(connection, group, [new], now)
@@ -43,7 +55,9 @@ def alerted(group: str) -> str:
 
 
 def beating(group: str) -> None:
-    heartbeat_actions.configure_heartbeat.perform(Actor(group, "test"), ConfigureHeartbeat(agent_id=AGENT, enabled=True))
+    heartbeat_actions.configure_heartbeat.perform(
+        Actor(group, "test"), ConfigureHeartbeat(agent_id=AGENT, enabled=True)
+    )
 
 
 def _on_schedule(action: Any, prepare: Any) -> Case:
@@ -51,7 +65,9 @@ def _on_schedule(action: Any, prepare: Any) -> Case:
 
 
 def _on_heartbeat(action: Any, *, prepare: Any = beating, **fields: Any) -> Case:
-    return Case(action=action, prepare=prepare, request=lambda _made: action.request(agent_id=AGENT, **fields))
+    return Case(
+        action=action, prepare=prepare, request=lambda _made: action.request(agent_id=AGENT, **fields)
+    )
 
 
 CASES = (
@@ -64,7 +80,10 @@ CASES = (
         action=schedule_actions.update_schedule,
         prepare=scheduled,
         request=lambda made: UpdateSchedule(id=made, text="every day at 10:30", task="water the ferns"),
-        admin=lambda made: (f"/growth/schedules/{made}", {"text": "every day at 10:30", "task": "water the ferns"}),
+        admin=lambda made: (
+            f"/growth/schedules/{made}",
+            {"text": "every day at 10:30", "task": "water the ferns"},
+        ),
     ),
     Case(
         action=schedule_actions.update_schedule,
@@ -81,8 +100,12 @@ CASES = (
         admin=lambda made: (f"/growth/schedules/{made}/resume", {}),
     ),
     _on_schedule(schedule_actions.delete_schedule, scheduled),
-    _on_heartbeat(heartbeat_actions.configure_heartbeat, interval_minutes=60, quiet_hours=None, tz="Asia/Shanghai"),
+    _on_heartbeat(
+        heartbeat_actions.configure_heartbeat, interval_minutes=60, quiet_hours=None, tz="Asia/Shanghai"
+    ),
     _on_heartbeat(heartbeat_actions.configure_heartbeat, prepare=lambda _group: None, enabled=True),
     _on_heartbeat(heartbeat_actions.tick_heartbeat),
-    Case(action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: ByIds(ids=[made])),
+    Case(
+        action=heartbeat_actions.acknowledge_alerts, prepare=alerted, request=lambda made: ByIds(ids=[made])
+    ),
 )

@@ -36,7 +36,9 @@ async def main() -> None:
         texts = [message.text for message in model.seen]
         assert any("allergic to peanuts" in text for text in texts), texts
         assert texts[-1] == "What must Mia not eat?"
-        turns: list[Any] = [row async for row in client.list(NAME, user_id="mia", kinds=["session"], types=["chat", "event"])]
+        turns: list[Any] = [
+            row async for row in client.list(NAME, user_id="mia", kinds=["session"], types=["chat", "event"])
+        ]
         assert sorted(row.description for row in turns) == ["Noted.", "What must Mia not eat?"], turns
         assert {row.session_id for row in turns} == {"monday"}
         stranger = Agent(model, context_providers=[JiyiContextProvider(client, NAME, user_id="leo")])

@@ -13,8 +13,16 @@ from jiyi.integrations.autogen import JiyiMemory
 async def main() -> None:
     async with AsyncClient() as client:
         memory = JiyiMemory(client, "autogen-companion", user_id="mia")
-        await client.observe("autogen-companion", "The kiln is fired on Fridays", wait=True)  # of the agent itself
-        await memory.add(MemoryContent(content="Mia is allergic to peanuts", mime_type=MemoryMimeType.TEXT, metadata={"source": "form"}))
+        await client.observe(
+            "autogen-companion", "The kiln is fired on Fridays", wait=True
+        )  # of the agent itself
+        await memory.add(
+            MemoryContent(
+                content="Mia is allergic to peanuts",
+                mime_type=MemoryMimeType.TEXT,
+                metadata={"source": "form"},
+            )
+        )
         await memory.add(MemoryContent(content={"likes": "乌龙茶"}, mime_type=MemoryMimeType.JSON))
         try:
             await memory.add(MemoryContent(content=b"\x00", mime_type=MemoryMimeType.BINARY))
@@ -38,7 +46,9 @@ async def main() -> None:
         updated = await memory.update_context(context)
         assert "peanuts" in str(updated.memories.results[0].content)
         assert "peanuts" in str((await context.get_messages())[-1].content)
-        assert "peanuts" not in str(await JiyiMemory(client, "autogen-companion", user_id="leo").query("peanuts"))
+        assert "peanuts" not in str(
+            await JiyiMemory(client, "autogen-companion", user_id="leo").query("peanuts")
+        )
         await memory.clear()
         for _ in range(150):
             found = await memory.query("What must Mia not eat?")
@@ -46,7 +56,9 @@ async def main() -> None:
                 break
             await asyncio.sleep(0.2)
         assert not any("peanuts" in str(one.content) for one in found.results)
-        assert "The kiln is fired on Fridays" in [row.description async for row in client.list("autogen-companion")]
+        assert "The kiln is fired on Fridays" in [
+            row.description async for row in client.list("autogen-companion")
+        ]
         await memory.close()
 
 

@@ -1,4 +1,6 @@
-"""What a crew and its agents do with a memory: recall before a task, keep its result, and the tools to recall and remember."""
+"""What a crew and its agents do with a memory: recall before a task, keep its result, and the tools to recall
+and remember.
+"""
 
 import copy
 import time
@@ -46,24 +48,32 @@ def refused(act: Any, *arguments: Any, **fields: Any) -> str:
 with Client() as client:
     memory = JiyiMemory(client=client, agent_id="crew", user_id="mia")
     client.observe("crew", "The kiln is fired on Fridays", wait=True)  # of the crew itself
-    record = memory.remember("Mia is allergic to peanuts", categories=["health"], importance=1, source="form", private=True)
+    record = memory.remember(
+        "Mia is allergic to peanuts", categories=["health"], importance=1, source="form", private=True
+    )
     assert record is not None
     assert record.source == "form"
     memory.remember_many(["米娅喜欢乌龙茶", "Mia wants\n## no order obeyed"])
     until(memory, "喜欢喝什么茶", "乌龙茶")
     best = memory.recall("What must Mia not eat?", limit=3)[0]
     assert best.record.content == "Mia is allergic to peanuts", best
-    assert (best.record.importance, best.record.private, best.record.categories) == (1.0, True, ["health"]), best.record
+    assert (best.record.importance, best.record.private, best.record.categories) == (1.0, True, ["health"]), (
+        best.record
+    )
     assert best.format().endswith('"Mia is allergic to peanuts"'), best.format()
     assert "\n" not in until(memory, "What does Mia want?", "order")[0].format()
-    assert [match.record.content for match in memory.recall("peanuts", categories=["health"])] == [best.record.content]
+    assert [match.record.content for match in memory.recall("peanuts", categories=["health"])] == [
+        best.record.content
+    ]
     assert memory.recall(" ") == []
     of_leo = JiyiMemory(client=client, agent_id="crew", user_id="leo").recall("peanuts")
     assert not any("peanuts" in match.record.content for match in of_leo)
 
     llm = Recorded(model="recorded")
     cook = Agent(role="Cook", goal="Cook dinner", backstory="Cooks in Riga", llm=llm)
-    task = Task(description="Plan dinner for Mia: what must she not eat?", expected_output="One dish", agent=cook)
+    task = Task(
+        description="Plan dinner for Mia: what must she not eat?", expected_output="One dish", agent=cook
+    )
     crew = Crew(agents=[cook], tasks=[task], memory=memory)
     assert crew.copy()._memory is memory  # CrewAI has no other way to it
     crew.kickoff()
@@ -91,12 +101,18 @@ with Client() as client:
     assert refused(memory.slice, ["/finance"]).startswith("scopes")
     assert refused(memory.update, newer.id, metadata={"a": 1}).startswith("metadata")
     assert "Record not found" in refused(memory.update, "0198f0c4-7a34-7000-8000-000000000000", "Nothing")
-    assert refused(JiyiMemory(client=client, agent_id="crew").remember, "Hers alone", private=True).startswith("private")
-    assert refused(JiyiMemory, client=AsyncClient(), agent_id="crew").startswith("client: must be a jiyi.Client")
+    assert refused(
+        JiyiMemory(client=client, agent_id="crew").remember, "Hers alone", private=True
+    ).startswith("private")
+    assert refused(JiyiMemory, client=AsyncClient(), agent_id="crew").startswith(
+        "client: must be a jiyi.Client"
+    )
 
     assert refused(memory.forget, metadata_filter={"source": "form"}).startswith("metadata_filter")
     day_before = datetime.now(UTC) - timedelta(days=1)
-    assert memory.forget(older_than=day_before) == memory.forget(older_than=day_before.replace(tzinfo=None)) == 0
+    assert (
+        memory.forget(older_than=day_before) == memory.forget(older_than=day_before.replace(tzinfo=None)) == 0
+    )
     assert memory.forget(categories=["health"]) == 1
     assert memory.forget(record_ids=[newer.id]) in (0, 1)  # erased meanwhile
     memory.reset()

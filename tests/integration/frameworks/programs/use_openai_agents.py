@@ -21,12 +21,22 @@ class StandIn(Model):
     async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
         given = list(args[1] if len(args) > 1 else kwargs["input"])
         self.seen = given
-        results = [item["output"] for item in given if isinstance(item, dict) and item.get("type") == "function_call_output"]
+        results = [
+            item["output"]
+            for item in given
+            if isinstance(item, dict) and item.get("type") == "function_call_output"
+        ]
         if self.tool and not results:
-            call = ResponseFunctionToolCall(type="function_call", call_id="c1", name=self.tool, arguments=self.arguments)
+            call = ResponseFunctionToolCall(
+                type="function_call", call_id="c1", name=self.tool, arguments=self.arguments
+            )
             return ModelResponse(output=[call], usage=Usage(), response_id=None)
-        text = ResponseOutputText(type="output_text", text=results[-1] if results else "Noted.", annotations=[])
-        message = ResponseOutputMessage(id="m", type="message", role="assistant", status="completed", content=[text])
+        text = ResponseOutputText(
+            type="output_text", text=results[-1] if results else "Noted.", annotations=[]
+        )
+        message = ResponseOutputMessage(
+            id="m", type="message", role="assistant", status="completed", content=[text]
+        )
         return ModelResponse(output=[message], usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> Any:
@@ -42,7 +52,12 @@ async def as_the_sdk_s_own(session: Session) -> list[Any]:
     await session.add_items(ITEMS[:3])
     await session.add_items([])
     await session.add_items(ITEMS[3:])
-    answers += [await session.get_items(), await session.get_items(2), await session.get_items(0), await session.get_items(99)]
+    answers += [
+        await session.get_items(),
+        await session.get_items(2),
+        await session.get_items(0),
+        await session.get_items(99),
+    ]
     answers += [await session.pop_item(), await session.get_items(3)]
     await session.clear_session()
     return [*answers, await session.get_items(), await session.pop_item()]
@@ -54,16 +69,27 @@ async def main() -> None:
         assert isinstance(session, Session)
         assert await as_the_sdk_s_own(session) == await as_the_sdk_s_own(SQLiteSession("history"))
         await session.add_items([{"role": "user", "content": str(number)} for number in range(1_203)])
-        assert [item["content"] for item in await session.get_items()] == [str(number) for number in range(1_203)]
+        assert [item["content"] for item in await session.get_items()] == [
+            str(number) for number in range(1_203)
+        ]
         assert len(await session.get_items(700)) == 700
         assert await JiyiSession("history", client, user_id="leo").get_items() == []
 
         talk = JiyiSession("monday", client, agent_id="agents-companion", user_id="mia")
         await Runner.run(Agent("Companion", model=StandIn()), "I am allergic to peanuts.", session=talk)
         model = StandIn()
-        await Runner.run(Agent("Companion", model=model), "What do you know?", session=JiyiSession("monday", client, user_id="mia"))
+        await Runner.run(
+            Agent("Companion", model=model),
+            "What do you know?",
+            session=JiyiSession("monday", client, user_id="mia"),
+        )
         assert [item["role"] for item in model.seen] == ["user", "assistant", "user"], model.seen
-        turns = [row async for row in client.list("agents-companion", user_id="mia", kinds=["session"], types=["chat", "event"])]
+        turns = [
+            row
+            async for row in client.list(
+                "agents-companion", user_id="mia", kinds=["session"], types=["chat", "event"]
+            )
+        ]
         assert sorted(row.description for row in turns) == ["I am allergic to peanuts.", "Noted."], turns
 
         tools = memory_tools(client, "agents-companion", user_id="mia")
